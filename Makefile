@@ -1,0 +1,41 @@
+# make run [PROFILE=mini] [ONLY=01,02]   make test   make lab   make bench   make base   make clean
+PROFILE ?= mini
+ONLY ?=
+PYTHON ?= python3
+PY := .venv/bin/python
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+run: .venv/ready
+	@.venv/bin/interextra run --profile $(PROFILE) $(if $(ONLY),--only $(ONLY))
+
+test: .venv/ready
+	@$(PY) -m ruff check .
+	@$(PY) -m pytest
+
+lab: .venv/ready
+	@$(PY) -m ipykernel install --sys-prefix --name interextra --display-name "interextra"
+	@$(PY) -m jupyterlab --notebook-dir=notebooks
+
+notebooks: .venv/ready
+	@.venv/bin/interextra check --notebooks
+
+bench: .venv/ready
+	@for script in bench/*.py; do echo "== $$script"; $(PY) $$script || exit 1; done
+
+base: .venv/ready
+	@$(PY) -m interextra.models.pretrain
+
+clean:
+	rm -rf outputs/mini outputs/smoke outputs/small outputs/cells .venv build
+
+# Without python3-venv (Debian, Ubuntu) the environment is made bare and pip is put into it from outside.
+# The file `ready` is written last, so that an installation that was cut off is done again.
+.venv/ready: requirements-torch.lock requirements.lock pyproject.toml
+	@echo "Installing the locked set into .venv (about 3 GB, one to three minutes)"
+	@$(PYTHON) -m venv .venv 2>/dev/null || { $(PYTHON) -m venv --clear --without-pip .venv && $(PYTHON) -m pip --python $(PY) install -q pip; }
+	@$(PY) -m pip install -q -r requirements-torch.lock
+	@$(PY) -m pip install -q --no-deps -r requirements.lock
+	@$(PY) -m pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: run test lab notebooks bench base clean
