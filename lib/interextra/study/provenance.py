@@ -1,0 +1,67 @@
+"""Where a result came from: parameters, commit, versions, device, checksums, seconds.
+
+Field names follow ir_metadata (Breuer et al., SIGIR 2022): platform, implementation, data, method, research goal.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PACKAGES = [
+    "interextra", "torch", "transformers", "sentence-transformers", "pyserini", "faiss-cpu", "numpy", "scipy", "pandas",
+    "pyarrow", "scikit-learn", "ir-measures", "ranx", "ir-datasets", "statsmodels", "papermill", "matplotlib",
+]  # fmt: skip
+
+
+def commit(root: Path) -> str:
+    """Git commit of the repository, with `+changes` when the tree differs from it; `unknown` without git."""
+    try:
+        run = {"cwd": root, "capture_output": True, "text": True, "check": True, "timeout": 20}
+        head = subprocess.run(["git", "rev-parse", "HEAD"], **run).stdout.strip()
+        changed = subprocess.run(["git", "status", "--porcelain", "-uno"], **run).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return head + ("+changes" if changed else "")
+
+
+def versions() -> dict[str, str]:
+    """Installed version of each package that a result can depend on (a package that is not installed is left out)."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def device() -> str:
+    """`cpu`, or the name of the first GPU that torch sees. Does not import torch only to ask."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return torch.cuda.get_device_name(0)
+    return "cpu"
+
+
+def record(root: Path, **sections: Any) -> dict:
+    """One provenance record in ir_metadata's terms.
+
+    Parameters
+    ----------
+    root : repository root (for the commit).
+    sections : further sections such as `method={"parameters": …}`, `data={…}`, `research_goal={…}`.
+    """
+    return {
+        "ir_metadata_schema": "0.1",
+        "platform": {
+            "hardware": {"cpu": platform.machine(), "cores": os.cpu_count(), "device": device()},
+            "operating system": platform.platform(),
+            "software": {"python": platform.python_version(), "libraries": versions()},
+        },
+        "implementation": {"source": {"repository": "interextra", "commit": commit(root)}},
+        **{name.replace("_", " "): value for name, value in sections.items()},
+    }
