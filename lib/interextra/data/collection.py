@@ -44,7 +44,8 @@ class ContentHash:
 class PassageWriter:
     """Writes record batches of passages to an Arrow file and hashes them on the way."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, at: Callable[[int], str]):
+        self._at = at
         self._sink = pa.OSFile(str(path), "wb")
         self._file = pa.ipc.new_file(self._sink, SCHEMA)
         self.hash, self.rows = ContentHash(2), 0
@@ -52,7 +53,11 @@ class PassageWriter:
         self.n_empty = 0
 
     def write(self, doc_ids: pa.Array, texts: pa.Array) -> None:
-        empty = np.flatnonzero(pc.equal(pc.binary_length(pc.utf8_trim_whitespace(texts)), 0).to_numpy(False))
+        texts = texts.fill_null("")
+        nameless = _blank(doc_ids.fill_null(""))
+        if len(nameless):
+            raise InputError(f"{self._at(self.rows + int(nameless[0]))}: a passage without doc_id; give it one")
+        empty = _blank(texts)
         self.n_empty += len(empty)
         self.first_empty += [self.rows + int(row) for row in empty[: 4 - len(self.first_empty)]]
         batch = pa.record_batch([doc_ids.cast(pa.large_string()), texts.cast(pa.large_string())], schema=SCHEMA)
@@ -63,6 +68,10 @@ class PassageWriter:
     def close(self) -> None:
         self._file.close()
         self._sink.close()
+
+
+def _blank(strings: pa.Array) -> np.ndarray:
+    return np.flatnonzero(pc.equal(pc.binary_length(pc.utf8_trim_whitespace(strings)), 0).to_numpy(False))
 
 
 def batches_of(pairs: Iterable[tuple[str, str]], size: int = BATCH_ROWS) -> Iterator[tuple[pa.Array, pa.Array]]:
@@ -103,7 +112,7 @@ def write_passages(
     """
     at = at or (lambda row: f"{path}, row {row + 1}")
     with write_aside(path) as aside:
-        writer = PassageWriter(aside)
+        writer = PassageWriter(aside, at)
         try:
             for first, second in _as_batches(passages):
                 writer.write(first, second)
