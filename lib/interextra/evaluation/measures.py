@@ -1,0 +1,255 @@
+"""Measures per query, for all queries at once; names and values are those of ir_measures and trec_eval.
+
+Only judged passages that a run returned matter to any of these measures, so they are looked up in bulk (`_hits`) and
+every measure is a sum over them. Conventions: linear gain; unjudged and negative relevance are not relevant; a query
+without relevant passages counts 0; queries of the qrels missing from the run count 0, and ASL its bound; queries
+without qrels are ignored. Ties are trec_eval's for every measure (score descending, then doc_id descending);
+ir_measures takes doc_id ascending for RR@k and Judged@k, so these two differ from it where scores tie.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from interextra.errors import InputError, offenders
+from interextra.evaluation.runs import Run
+
+KNOWN = "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, Judged, Judged@k, ASL@k"
+
+
+def per_query(run: Run, qrels: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+    """Value of each measure for each query of the qrels.
+
+    Parameters: `qrels` with columns query_id, doc_id, relevance; `measures` by ir_measures' names, e.g. `nDCG@10`,
+    `R(rel=2)@100`, `AP(rel=2)`, and `ASL@100`, `ASL(plus_one=True,missing=depth,rel=2)@100`.
+    Returns a table indexed by query_id in the order of the qrels, a column a measure. Raises InputError for an unknown
+    measure, empty qrels, a relevance that is not whole, a pair judged twice.
+
+    >>> qrels = pd.DataFrame({"query_id": ["q"], "doc_id": ["d2"], "relevance": [1]})
+    >>> run = Run.from_arrays(["q"], ["d1", "d2"], np.array([[0, 1]]), np.array([[2.0, 1.0]]))
+    >>> per_query(run, qrels, ["RR@10", "ASL@100"]).loc["q"].tolist()
+    [0.5, 1.0]
+    """
+    functions = {name: _parse(name) for name in measures}
+    hits = _hits(run, qrels)
+    return pd.DataFrame({name: function(hits) for name, function in functions.items()}, index=hits.query_ids)
+
+
+def evaluate(run: Run, qrels: pd.DataFrame, measures: Sequence[str]) -> pd.Series:
+    """Mean of each measure over the queries of the qrels."""
+    return mean(per_query(run, qrels, measures))
+
+
+def mean(values: pd.DataFrame) -> pd.Series:
+    """Mean over queries of a table of `per_query`."""
+    return values.mean(axis=0)
+
+
+def asl(
+    run: Run, qrels: pd.DataFrame, bound: int = 100, plus_one: bool = False, missing: str = "bound", rel: int = 1
+) -> pd.Series:
+    """Atomised search length per query: irrelevant passages ranked above a relevant one, averaged over the relevant.
+
+    No single passage counts more than `bound`. A relevant passage that was not returned counts, by `missing`:
+    `bound`: the bound; `returned`: the number of passages returned, at most the bound (rewards short lists);
+    `depth`: the list is cut at rank `bound` and filled with irrelevant passages, hence bound minus the relevant in it.
+    `plus_one` adds 1 to every value, so that a perfect ranking has 1 and a relative loss is defined (Alex et al.);
+    without it a perfect ranking has 0 (Lupart et al.). A query missing from the run, or without any relevant passage,
+    counts the bound. Unjudged passages are irrelevant; other relevant passages above are not counted. Lower is better.
+    Source: Alex, Hall, Metzler, arXiv:2201.01745; Lupart et al. (ECIR 2023), Section 4, bounded at 100.
+    """
+    hits = _hits(run, qrels)
+    return pd.Series(_asl(hits, bound, plus_one, missing, rel), hits.query_ids, name=f"ASL@{bound}")
+
+
+@dataclass(frozen=True)
+class _Hits:
+    """The judged passages that the run returned, by query and rank, beside all judgements."""
+
+    query_ids: pd.Index  # n queries of the qrels
+    query: np.ndarray  # place of a hit's query in query_ids
+    rank: np.ndarray
+    relevance: np.ndarray
+    returned: np.ndarray  # passages returned, per query
+    judged_query: np.ndarray  # all judgements, hit or not
+    judged_relevance: np.ndarray
+
+    def sum(self, values: np.ndarray, where: np.ndarray) -> np.ndarray:
+        """Sum of `values` over the hits selected by `where`, per query."""
+        return np.bincount(self.query[where], values[where], minlength=len(self.query_ids))
+
+    def count(self, where: np.ndarray) -> np.ndarray:
+        return np.bincount(self.query[where], minlength=len(self.query_ids))
+
+    def above(self, where: np.ndarray) -> np.ndarray:
+        """Per hit, the number of selected hits of its query at its rank or above."""
+        running = np.concatenate([[0], np.cumsum(where)])
+        start = np.searchsorted(self.query, np.arange(len(self.query_ids)))
+        return running[1:] - running[start[self.query]]
+
+    def judged(self, where: np.ndarray) -> np.ndarray:
+        """Number of selected judgements per query."""
+        return np.bincount(self.judged_query[where], minlength=len(self.query_ids))
+
+
+def _hits(run: Run, qrels: pd.DataFrame) -> _Hits:
+    if not len(qrels):
+        raise InputError("qrels: empty, there is nothing to measure against")
+    if qrels[["query_id", "doc_id"]].isna().any(axis=None):
+        raise InputError("qrels: a query_id or doc_id is empty")
+    relevance = qrels["relevance"].to_numpy()
+    if relevance.dtype.kind not in "iu":
+        raise InputError(f"qrels: relevance must be whole numbers, not {relevance.dtype}: {offenders(relevance)}")
+    judged_query, query_ids = pd.factorize(qrels["query_id"].astype(str))
+    judged_docs = pa.array(qrels["doc_id"].astype(str), pa.string()).dictionary_encode()
+    doc_codes, n_docs = np.asarray(judged_docs.indices, np.int64), len(judged_docs.dictionary)
+    order = np.argsort(judged_query * n_docs + doc_codes)
+    pairs = (judged_query * n_docs + doc_codes)[order]
+    if (again := pairs[1:] == pairs[:-1]).any():
+        rows = qrels.iloc[order[1:][again][:4]]
+        twice = list(zip(rows["query_id"], rows["doc_id"], strict=True))
+        raise InputError(f"qrels: judged twice: {offenders(twice)} (query_id, doc_id); keep one judgement of each")
+
+    place = pd.Index(query_ids).get_indexer(run.query_ids)  # of each query of the run, -1 = no qrels
+    known = np.asarray(pc.fill_null(pc.index_in(run.doc_ids, value_set=judged_docs.dictionary), -1), np.int64)
+    rows = np.flatnonzero((known >= 0)[run.doc_codes])  # a judged passage, though perhaps for another query
+    query = place[run.query_codes[rows]]
+    pair = query * n_docs + known[run.doc_codes[rows]]
+    found = np.minimum(np.searchsorted(pairs, pair), len(pairs) - 1)
+    hit = (query >= 0) & (pairs[found] == pair)
+    rows, query, found = rows[hit], query[hit], found[hit]
+    rank = rows - run.offsets[run.query_codes[rows]] + 1
+    by_query = np.argsort(query, kind="stable")  # ranks ascend within a query already
+    returned = np.zeros(len(query_ids), np.int64)
+    returned[place[place >= 0]] = np.diff(run.offsets)[place >= 0]
+    return _Hits(
+        pd.Index(query_ids, name="query_id"),
+        query[by_query],
+        rank[by_query],
+        relevance[order[found[by_query]]],
+        returned,
+        judged_query,
+        relevance,
+    )
+
+
+def _ndcg(hits: _Hits, k: float) -> np.ndarray:
+    gain = np.maximum(hits.relevance, 0)
+    dcg = hits.sum(gain / np.log2(hits.rank + 1), hits.rank <= k)
+    order = np.lexsort((-hits.judged_relevance, hits.judged_query))
+    query = hits.judged_query[order]
+    place = np.arange(len(order)) - np.searchsorted(query, np.arange(len(hits.query_ids)))[query] + 1
+    ideal = np.where(place <= k, np.maximum(hits.judged_relevance[order], 0) / np.log2(place + 1), 0)
+    return _ratio(dcg, np.bincount(query, ideal, minlength=len(hits.query_ids)))
+
+
+def _rr(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    first = np.full(len(hits.query_ids), np.inf)
+    relevant = (hits.relevance >= rel) & (hits.rank <= k)
+    np.minimum.at(first, hits.query[relevant], hits.rank[relevant])
+    return 1 / first
+
+
+def _recall(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    relevant = hits.count((hits.relevance >= rel) & (hits.rank <= k))
+    return _ratio(relevant, hits.judged(hits.judged_relevance >= rel))
+
+
+def _precision(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    return hits.count((hits.relevance >= rel) & (hits.rank <= k)) / k
+
+
+def _success(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    return (hits.count((hits.relevance >= rel) & (hits.rank <= k)) > 0).astype(float)
+
+
+def _ap(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    relevant = hits.relevance >= rel
+    precisions = hits.sum(hits.above(relevant) / hits.rank, relevant & (hits.rank <= k))
+    return _ratio(precisions, hits.judged(hits.judged_relevance >= rel))
+
+
+def _bpref(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    n_relevant = hits.judged(hits.judged_relevance >= rel)
+    n_other = hits.judged((hits.judged_relevance >= 0) & (hits.judged_relevance < rel))
+    others_above = hits.above((hits.relevance >= 0) & (hits.relevance < rel))
+    lost = np.minimum(others_above, n_relevant[hits.query])
+    most = np.maximum(np.minimum(n_other, n_relevant)[hits.query], 1)
+    return _ratio(hits.sum(1 - lost / most, hits.relevance >= rel), n_relevant)
+
+
+def _judged(hits: _Hits, k: float) -> np.ndarray:
+    """Share of the first k returned that were judged for this query, negative relevance included (ir_measures)."""
+    return _ratio(hits.count(hits.rank <= k), np.minimum(hits.returned, k))
+
+
+def _asl(hits: _Hits, bound: float, plus_one: bool, missing: str, rel: int) -> np.ndarray:
+    if missing not in ("bound", "returned", "depth"):
+        raise InputError(f"ASL: missing={missing!r} is unknown; it is bound, returned or depth")
+    if not 1 <= bound < np.inf:
+        raise InputError("ASL: give a bound of 1 or more, e.g. ASL@100")
+    relevant = (hits.relevance >= rel) & ((hits.rank <= bound) | (missing != "depth"))
+    irrelevant_above = np.minimum(hits.rank - hits.above(relevant), bound)
+    n_found, n_relevant = hits.count(relevant), hits.judged(hits.judged_relevance >= rel)
+    if missing == "bound":
+        penalty = bound
+    elif missing == "returned":
+        penalty = np.where(hits.returned > 0, np.minimum(hits.returned, bound), bound)
+    else:
+        penalty = bound - n_found
+    total = hits.sum(irrelevant_above, relevant) + (n_relevant - n_found) * penalty
+    return np.where(n_relevant > 0, _ratio(total, n_relevant), bound) + plus_one
+
+
+def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    return np.where(bottom > 0, top / np.maximum(bottom, 1e-300), 0.0)
+
+
+# name: (function, takes k: "no", "may" or "must", its parameters with their defaults)
+_MEASURES: dict[str, tuple[Callable, str, dict]] = {
+    "nDCG": (_ndcg, "may", {}),
+    "RR": (_rr, "may", {"rel": 1}),
+    "R": (_recall, "must", {"rel": 1}),
+    "P": (_precision, "must", {"rel": 1}),
+    "AP": (_ap, "may", {"rel": 1}),
+    "Success": (_success, "must", {"rel": 1}),
+    "Bpref": (_bpref, "no", {"rel": 1}),
+    "Judged": (_judged, "may", {}),
+    "ASL": (_asl, "must", {"plus_one": False, "missing": "bound", "rel": 1}),
+}
+
+
+def _parse(name: str) -> Callable[[_Hits], np.ndarray]:
+    """The function behind a name like `AP(rel=2)@1000`."""
+    shape = re.fullmatch(r"(\w+)(?:\(([^()]*)\))?(?:@([1-9]\d*))?", name.replace(" ", ""))
+    if not shape or shape[1] not in _MEASURES:
+        raise InputError(f"unknown measure {name!r}; known are {KNOWN}, with (rel=n) where relevance is binary")
+    function, takes_k, defaults = _MEASURES[shape[1]]
+    if (takes_k == "must" and not shape[3]) or (takes_k == "no" and shape[3]):
+        raise InputError(
+            f"measure {name!r}: {'give' if takes_k == 'must' else 'it takes no'} cutoff @k; known are {KNOWN}"
+        )
+    values = dict(defaults)
+    for part in filter(None, (shape[2] or "").split(",")):
+        key, _, text = part.partition("=")
+        if key not in defaults:
+            raise InputError(f"measure {name!r}: unknown parameter {key!r}; it takes {', '.join(defaults) or 'none'}")
+        values[key] = _value(name, key, text.strip("'\""), type(defaults[key]))
+    return lambda hits: function(hits, int(shape[3]) if shape[3] else np.inf, **values)
+
+
+def _value(name: str, key: str, text: str, kind: type) -> object:
+    if kind is bool and text in ("True", "False"):
+        return text == "True"
+    if kind is int and re.fullmatch(r"[1-9]\d*", text):
+        return int(text)
+    if kind is str and text:
+        return text
+    raise InputError(
+        f"measure {name!r}: {key}={text!r} is not {dict(bool='True or False').get(kind.__name__, kind.__name__)}"
+    )

@@ -1,0 +1,246 @@
+"""Runs: what a retriever returned for each query, as integer-coded arrays in memory and on disk.
+
+A run is ordered as trec_eval orders it, whatever order or rank a file declares: score (as float32) descending, then
+doc_id descending by its UTF-8 bytes; rank counts from 1. Other tools break ties otherwise (ranx by memory order, the
+MS MARCO script by doc_id ascending), see `Run.write_trec(strict_scores=True)`.
+"""
+
+import gzip
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from interextra.errors import InputError, offenders
+from interextra.evaluation.trec import read_trec, refuse_duplicates
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A ranked list of passages per query; build it with `from_arrays`, `from_frame` or `read`.
+
+    `query_ids` (n_queries) and `doc_ids` (Arrow strings, sorted, unique) are the dictionaries; `query_codes` int32[n],
+    `doc_codes` int32[n] and `scores` float32[n] are the rows, by query and then by rank; the rows of query `i` are
+    `offsets[i]:offsets[i + 1]`. A query without rows has retrieved nothing.
+
+    >>> run = Run.from_frame(pd.DataFrame({"query_id": "q", "doc_id": ["d1", "d2", "d3"], "score": [1.0, 1.0, 2.0]}))
+    >>> run.frame().doc_id.tolist()  # a tie goes to the larger doc_id
+    ['d3', 'd2', 'd1']
+    """
+
+    query_ids: list[str]
+    doc_ids: pa.Array
+    query_codes: np.ndarray
+    doc_codes: np.ndarray
+    scores: np.ndarray
+    offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __repr__(self) -> str:
+        return f"Run({len(self.query_ids):,} queries, {len(self):,} passages)"
+
+    @property
+    def ranks(self) -> np.ndarray:
+        """Rank of each row, int32[n], from 1."""
+        return (np.arange(len(self), dtype=np.int64) - self.offsets[self.query_codes] + 1).astype(np.int32)
+
+    @classmethod
+    def from_arrays(cls, query_ids: Sequence[str], doc_ids, rows: np.ndarray, scores: np.ndarray) -> "Run":
+        """Run of a search: `rows` int[n_queries, k] into `doc_ids` (-1 = padding), `scores` float[n_queries, k].
+
+        `doc_ids` is any sequence of str or an Arrow string array, e.g. `passages.doc_ids`; only those used are kept.
+        """
+        rows, scores = np.asarray(rows), np.asarray(scores)
+        if rows.ndim != 2 or rows.shape != scores.shape or len(rows) != len(query_ids):
+            raise InputError(
+                f"run: {len(query_ids)} query_ids, rows {rows.shape} and scores {scores.shape} do not belong together; "
+                "give rows and scores as [n_queries, k]"
+            )
+        if rows.size and (rows.min() < -1 or rows.max() >= len(doc_ids)):
+            raise InputError(f"run: a row lies outside the {len(doc_ids)} doc_ids; only -1 (padding) may")
+        kept = rows.ravel() >= 0
+        query_codes = np.repeat(np.arange(len(rows), dtype=np.int32), rows.shape[1])[kept]
+        used = np.zeros(len(doc_ids), bool)
+        used[rows.ravel()[kept]] = True
+        used_rows = np.flatnonzero(used)
+        new_code = np.zeros(len(doc_ids), np.int32)
+        new_code[used_rows] = np.arange(len(used_rows), dtype=np.int32)
+        is_arrow = isinstance(doc_ids, pa.Array | pa.ChunkedArray)
+        taken = (
+            doc_ids.take(pa.array(used_rows)) if is_arrow else pa.array([doc_ids[i] for i in used_rows], pa.string())
+        )
+        return cls._build(list(query_ids), query_codes, taken, new_code[rows.ravel()[kept]], scores.ravel()[kept])
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame) -> "Run":
+        """Run of a table with columns query_id, doc_id, score; queries in order of first appearance."""
+        if missing := [name for name in ("query_id", "doc_id", "score") if name not in frame]:
+            raise InputError(f"run: no column {offenders(missing)}; needed are query_id, doc_id and score")
+        if len(empty := frame.index[frame[["query_id", "doc_id", "score"]].isna().any(axis=1)]):
+            raise InputError(f"run: an empty query_id, doc_id or score in rows {offenders(empty)}; fill or drop them")
+        columns = [pa.array(frame[name].astype(str), pa.string()) for name in ("query_id", "doc_id")]
+        try:
+            return cls._from_columns(*columns, frame["score"].to_numpy(np.float64))
+        except (TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"run: the column score is not numeric: {error}") from error
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Run":
+        """Run of a TREC file (six columns, text or .gz) or a `.parquet` file written by `write_parquet`.
+
+        Raises InputError with file, line and the first three offenders: a wrong number of columns, a score that is not
+        a number, a passage twice in one query, no rows at all. Rank and tag are ignored, as trec_eval does.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise InputError(f"{path}: no such run file")
+        if path.suffix == ".parquet":
+            return cls._read_parquet(path)
+        table = read_trec(path)
+        try:
+            return cls._from_columns(*(table[name].combine_chunks() for name in table.column_names))
+        except InputError:
+            refuse_duplicates(path)
+            raise
+
+    def frame(self) -> pd.DataFrame:
+        """Table of query_id, doc_id, score, rank, by query and rank."""
+        queries = pa.array(self.query_ids, pa.string()).take(pa.array(self.query_codes))
+        docs = self.doc_ids.take(pa.array(self.doc_codes))
+        return pa.table(
+            {"query_id": queries, "doc_id": docs, "score": pa.array(self.scores), "rank": pa.array(self.ranks)}
+        ).to_pandas()
+
+    def write_parquet(self, path: str | Path) -> None:
+        """Dictionary-coded Parquet, in rank order; written aside and renamed."""
+        table = pa.table(
+            {
+                "query_id": pa.DictionaryArray.from_arrays(self.query_codes, pa.array(self.query_ids, pa.string())),
+                "doc_id": pa.DictionaryArray.from_arrays(self.doc_codes, self.doc_ids),
+                "score": pa.array(self.scores),
+            },
+            metadata={"query_ids": json.dumps(self.query_ids)},
+        )
+        aside = _aside(path)
+        pq.write_table(table, aside, compression="zstd", use_dictionary=["query_id", "doc_id"])
+        os.replace(aside, path)
+
+    def write_trec(self, path: str | Path, tag: str = "interextra", strict_scores: bool = False) -> None:
+        """TREC file of six columns, gzipped where the name ends in .gz; written aside and renamed.
+
+        `strict_scores` replaces each score by the number of ranks left (depth, depth - 1, …, 1), so that every tool
+        finds this ranking, however it breaks ties; by default scores stay as they are (float32).
+        """
+        if not tag or re.search(r"\s", tag):
+            raise InputError(f"run tag {tag!r}: it must be one word")
+        scores = (self.offsets[1:][self.query_codes] - self.offsets[self.query_codes] - self.ranks + 1).astype(np.int64)
+        columns = self.frame()
+        table = pa.table(
+            {
+                "query_id": pa.array(columns["query_id"], pa.string()),
+                "iteration": pa.array(["Q0"]).take(pa.array(np.zeros(len(self), np.int8))),
+                "doc_id": pa.array(columns["doc_id"], pa.string()),
+                "rank": pa.array(self.ranks),
+                "score": pa.array(scores if strict_scores else self.scores),
+                "tag": pa.array([tag]).take(pa.array(np.zeros(len(self), np.int8))),
+            }
+        )
+        aside = _aside(path)
+        # mtime=0 and no name: the same run gives the same bytes
+        with open(aside, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, 0) if Path(path).suffix == ".gz" else raw as out:
+            options = pacsv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
+            pacsv.write_csv(table, out, options)
+        os.replace(aside, path)
+
+    @classmethod
+    def _from_columns(cls, query_ids: pa.Array, doc_ids: pa.Array, scores: np.ndarray) -> "Run":
+        queries, docs = query_ids.dictionary_encode(), doc_ids.dictionary_encode()
+        codes = [np.asarray(column.indices, np.int32) for column in (queries, docs)]
+        return cls._build(queries.dictionary.to_pylist(), codes[0], docs.dictionary, codes[1], np.asarray(scores))
+
+    @classmethod
+    def _read_parquet(cls, path: Path) -> "Run":
+        try:
+            table = pq.read_table(path).unify_dictionaries().combine_chunks()
+            query_ids = json.loads(table.schema.metadata[b"query_ids"])
+            queries, docs = (table[name].chunk(0) if len(table) else None for name in ("query_id", "doc_id"))
+            scores = table["score"].to_numpy()
+        except (pa.ArrowInvalid, KeyError, TypeError, OSError) as error:
+            raise InputError(f"{path}: not a run written by Run.write_parquet ({error})") from error
+        if not len(table):
+            return cls._build(
+                query_ids, np.zeros(0, np.int32), pa.array([], pa.string()), np.zeros(0, np.int32), scores
+            )
+        place = {query_id: i for i, query_id in enumerate(query_ids)}
+        recode = np.array([place[query_id] for query_id in queries.dictionary.to_pylist()], np.int32)
+        return cls._build(query_ids, recode[queries.indices], docs.dictionary, np.asarray(docs.indices), scores)
+
+    @classmethod
+    def _build(cls, query_ids: list[str], query_codes, doc_ids: pa.Array, doc_codes, scores) -> "Run":
+        """Sort the doc_ids once, then the rows by query, score and doc_id; refuse repeated ids and NaN."""
+        if len(set(query_ids)) < len(query_ids):
+            twice = pd.Series(query_ids)[pd.Series(query_ids).duplicated()]
+            raise InputError(f"run: query_id given twice: {offenders(twice)}")
+        scores = np.asarray(scores).astype(np.float32) + np.float32(0)  # -0.0 and 0.0 are the same score
+        if (bad := np.isnan(scores)).any():
+            pairs = [(query_ids[query_codes[i]], doc_ids[int(doc_codes[i])].as_py()) for i in np.flatnonzero(bad)[:4]]
+            raise InputError(
+                f"run: the score of {offenders(pairs)} (query_id, doc_id) is NaN; every score must be a number"
+            )
+        if isinstance(doc_ids, pa.ChunkedArray):
+            doc_ids = doc_ids.combine_chunks()
+        if len(doc_ids) > 1 and not pc.all(pc.less(doc_ids[:-1], doc_ids[1:])).as_py():
+            order = pc.sort_indices(doc_ids)  # by UTF-8 bytes, as trec_eval's strcmp
+            doc_ids = doc_ids.take(order)
+            rank_of = np.empty(len(order), np.int32)
+            rank_of[np.asarray(order)] = np.arange(len(order), dtype=np.int32)
+            doc_codes = rank_of[doc_codes]
+            if not (fresh := np.asarray(pc.not_equal(doc_ids[:-1], doc_ids[1:]))).all():  # the same id in two rows
+                doc_codes = np.concatenate([[0], np.cumsum(fresh)]).astype(np.int32)[doc_codes]
+                doc_ids = doc_ids.filter(pa.array(np.concatenate([[True], fresh])))
+        order = _rank_order(query_codes, doc_codes, scores)
+        query_codes, doc_codes, scores = query_codes[order], doc_codes[order], scores[order]
+        pairs = np.sort(query_codes.astype(np.int64) * len(doc_ids) + doc_codes)
+        if (again := pairs[1:] == pairs[:-1]).any():
+            first = [
+                (query_ids[p // len(doc_ids)], doc_ids[int(p % len(doc_ids))].as_py()) for p in pairs[1:][again][:4]
+            ]
+            raise InputError(
+                f"run: a passage twice in one query: {offenders(first)} (query_id, doc_id); keep one of each"
+            )
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(query_codes, minlength=len(query_ids)))])
+        return cls(query_ids, doc_ids, query_codes, doc_codes, scores, offsets)
+
+
+def _rank_order(query_codes: np.ndarray, doc_codes: np.ndarray, scores: np.ndarray) -> np.ndarray | slice:
+    """Row order by query ascending, score descending, doc code descending."""
+    bits = scores.view(np.uint32)
+    ascending = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))  # orders as the floats do
+    key = query_codes.astype(np.uint64) << 32 | ~ascending
+    order = slice(None) if (key[:-1] <= key[1:]).all() else np.argsort(key)
+    key, docs = key[order], doc_codes[order]
+    same = key[:-1] == key[1:]
+    if not (same & (docs[:-1] < docs[1:])).any() and isinstance(order, slice):
+        return order
+    tied = np.flatnonzero(np.concatenate([[False], same]) | np.concatenate([same, [False]]))
+    order = np.arange(len(key)) if isinstance(order, slice) else order
+    order[tied] = order[tied][np.lexsort((-docs[tied], key[tied]))]
+    return order
+
+
+def _aside(path: str | Path) -> Path:
+    path = Path(path)
+    return path.with_name(path.name + f".tmp{os.getpid()}")
