@@ -1,0 +1,52 @@
+"""Training pairs (query, relevant passage) of chosen queries, as arrays."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from interextra.errors import InputError, offenders
+
+
+class Pairs(NamedTuple):
+    """`texts[query[i]]` is answered by passage `rows[i]`. Sorted by query, then row."""
+
+    query_ids: list[str]
+    texts: list[str]
+    query: np.ndarray  # int64[pairs] into texts
+    rows: np.ndarray  # int64[pairs] into the passages
+
+
+def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: int = 1) -> Pairs:
+    """Judgements of at least `relevance` for `query_ids`; queries without one are left out.
+
+    Raises
+    ------
+    InputError
+        A query_id that is not in the split, no pair at all, or a judged passage that is not in the collection.
+    """
+    queries = collection.queries(split)
+    known = pd.Index(queries["query_id"])
+    wanted = pd.Index(query_ids).unique()
+    missing = wanted.difference(known)
+    if len(missing):
+        raise InputError(
+            f"{collection.name}: {len(missing)} query_ids are not in split {split!r}: {offenders(missing)}"
+        )
+    qrels = collection.qrels(split)
+    qrels = qrels[(qrels["relevance"] >= relevance) & qrels["query_id"].isin(wanted)]
+    if qrels.empty:
+        raise InputError(
+            f"{collection.name}: none of {len(wanted)} queries of split {split!r} has a passage of relevance >= {relevance}"
+        )
+    rows = np.asarray(collection.passages.rows(qrels["doc_id"].tolist()), dtype=np.int64)
+    if (rows < 0).any():
+        bad = qrels["doc_id"].to_numpy()[rows < 0]
+        raise InputError(f"{collection.name}: {len(bad)} judged passages are not in the collection: {offenders(bad)}")
+    # the order of the caller's list does not matter: the same set of queries gives the same model
+    at = np.sort(known.get_indexer(pd.Index(qrels["query_id"]).unique()))
+    query = np.searchsorted(at, known.get_indexer(qrels["query_id"]))
+    order = np.lexsort((rows, query))
+    used = queries.iloc[at]
+    return Pairs(used["query_id"].tolist(), used["text"].tolist(), query[order], rows[order])

@@ -1,0 +1,175 @@
+"""A recipe says how a model is made: architecture, initialisation, fine-tuning. It never says on which data."""
+
+import difflib
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from interextra.errors import InputError
+
+RECIPES = Path(__file__).with_name("recipes")
+PositiveInt = Annotated[int, Field(ge=1)]
+
+# Tokens a second through the encoder, forward and backward or forward only. The first two rows are measured on one
+# thread of a 2-core CPU, the third is an estimate for BERT-base with half precision on one recent GPU.
+THROUGHPUT = {
+    "tiny": {"train_tokens": 70_000, "encode_tokens": 300_000},
+    "minilm": {"train_tokens": 2_500, "encode_tokens": 9_000},
+    "base-gpu": {"train_tokens": 150_000, "encode_tokens": 450_000},
+}
+# Which parameters matter for which architecture: a value that would be ignored is an error, not a surprise.
+_BM25 = {"k1", "b", "tuning_queries"}
+_TRAINED = {
+    *("initialisation", "pooling", "similarity", "temperature", "loss", "negatives", "n_negatives", "batch_size"),
+    *("steps", "epochs", "learning_rate", "warmup_steps", "weight_decay", "query_length", "passage_length"),
+    "precision",
+}
+
+
+class Recipe(BaseModel):
+    """How a model is made. Lengths are in tokens, counts in passages or queries.
+
+    >>> Recipe(architecture="dense", steps=300).loss
+    'listwise'
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    architecture: Literal["bm25", "dense", "splade", "colbert", "reranker"]
+    # tiny-base, random, minilm, minilm:layers=2, a folder or a hub id
+    initialisation: str = "tiny-base"
+    pooling: Literal["cls", "mean"] = "cls"
+    similarity: Literal["dot", "cosine"] = "dot"
+    temperature: float = Field(1.0, gt=0)  # scores are divided by it in the loss; cosine needs about .05
+    # listwise: one softmax over the positive and all negatives; pairwise: mean over the pairs (positive, negative)
+    # of the cross entropy of two logits. "Cross entropy" in the paper can be read both ways.
+    loss: Literal["listwise", "pairwise"] = "listwise"
+    negatives: Literal["random", "in-batch"] = "random"  # random: drawn from the corpus, shared by the whole batch
+    n_negatives: PositiveInt = 32
+    positive_relevance: PositiveInt = 1  # training pairs are judgements of at least this grade
+    batch_size: PositiveInt = 32
+    steps: PositiveInt | None = None  # exactly one of steps and epochs
+    epochs: float | None = Field(None, gt=0)  # passes over the training pairs
+    learning_rate: float = Field(1e-3, gt=0)
+    warmup_steps: int = Field(0, ge=0)
+    weight_decay: float = Field(0.01, ge=0)
+    query_length: PositiveInt = 20
+    passage_length: PositiveInt = 72
+    precision: Literal["fp32", "bf16"] = "fp32"
+    k1: tuple[float, ...] = (0.9,)  # BM25: all pairs of k1 and b are tried on training queries
+    b: tuple[float, ...] = (0.4,)
+    tuning_queries: PositiveInt = 500  # at most so many training queries, drawn with the seed
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Recipe":
+        if self.architecture != "bm25" and (self.steps is None) == (self.epochs is None):
+            raise ValueError("give exactly one of steps and epochs")
+        if not self.k1 or not self.b or min(self.k1) < 0 or not all(0 <= b <= 1 for b in self.b):
+            raise ValueError("k1 needs values of at least 0, and b values between 0 and 1")
+        foreign = _TRAINED if self.architecture == "bm25" else _BM25
+        fields = type(self).model_fields
+        idle = sorted(name for name in foreign if getattr(self, name) != fields[name].default)
+        if idle:
+            raise ValueError(f"{', '.join(idle)} has no effect on {self.architecture}; remove it")
+        return self
+
+
+def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
+    """A named recipe of the package, or one from a YAML file, with single values replaced.
+
+    `steps` given here replaces `epochs` of the file, and the other way round.
+
+    Parameters
+    ----------
+    name_or_path
+        `mini-dense`, `bm25`, … (the files under `recipes/`) or a path that ends in .yaml.
+
+    Raises
+    ------
+    InputError
+        Unknown name, unknown key, ill-typed value.
+
+    >>> load_recipe("mini-dense", steps=5).steps
+    5
+    """
+    import yaml
+
+    path = Path(name_or_path)
+    if path.suffix not in (".yaml", ".yml"):
+        path = RECIPES / f"{name_or_path}.yaml"
+        if not path.is_file():
+            known = ", ".join(sorted(p.stem for p in RECIPES.glob("*.yaml")))
+            raise InputError(f"no recipe {str(name_or_path)!r}; known: {known}; or give a path that ends in .yaml")
+    if not path.is_file():
+        raise InputError(f"no recipe file {path}")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: a recipe is a list of `key: value` lines")
+    if {"steps", "epochs"} & overrides.keys():
+        values = {key: value for key, value in values.items() if key not in ("steps", "epochs")}
+    return make_recipe({**values, **overrides}, source=f"recipe {name_or_path}")
+
+
+def make_recipe(values: Mapping[str, Any], source: str = "recipe") -> Recipe:
+    """`Recipe(**values)` with one clear InputError that names `source` and the keys."""
+    try:
+        return Recipe(**values)
+    except ValidationError as error:
+        raise InputError(f"{source}: " + "; ".join(_complaint(item) for item in error.errors()[:3])) from None
+
+
+def _complaint(item: Mapping[str, Any]) -> str:
+    key = ".".join(map(str, item["loc"]))
+    if item["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(key, Recipe.model_fields, n=1)
+        return f"unknown key {key!r}" + (f", did you mean {close[0]!r}?" if close else "")
+    if not key:
+        return item["msg"].removeprefix("Value error, ")
+    return f"{key} = {item['input']!r}: {item['msg'].lower()}" if item["type"] != "missing" else f"{key} is missing"
+
+
+def training_steps(recipe: Recipe, n_train: int) -> int:
+    """Optimiser steps for `n_train` training pairs (query, relevant passage); 0 for BM25."""
+    if recipe.architecture == "bm25":
+        return 0
+    return recipe.steps or max(1, math.ceil(recipe.epochs * n_train / recipe.batch_size))
+
+
+def cost(recipe: Recipe, n_train: int, n_passages: int, throughput: Mapping[str, float] | None = None) -> dict:
+    """Estimated steps and seconds, from the longest texts that the recipe allows (so rather too high).
+
+    Parameters
+    ----------
+    n_train, n_passages
+        Training pairs; passages to encode and search.
+    throughput
+        `train_tokens` and `encode_tokens` a second; default: the row of `THROUGHPUT` that fits the initialisation.
+
+    Returns
+    -------
+    dict
+        steps, train_seconds, encode_seconds, seconds.
+    """
+    if recipe.architecture == "bm25":
+        # measured: about 8,000 passages a second indexed, 10 ms a tuning query and grid point at most
+        tuning = recipe.tuning_queries * len(recipe.k1) * len(recipe.b) if len(recipe.k1) * len(recipe.b) > 1 else 0
+        times = {"train_seconds": min(tuning, n_train or tuning) * 0.01, "encode_seconds": n_passages / 8_000}
+        return {"steps": 0, **times, "seconds": sum(times.values())}
+    if throughput is None:
+        own = recipe.initialisation in ("tiny-base", "random")
+        kind = "tiny" if own else "minilm" if recipe.initialisation.startswith("minilm") else "base-gpu"
+        throughput = THROUGHPUT[kind]
+    steps = training_steps(recipe, n_train)
+    shared = recipe.n_negatives * recipe.passage_length if recipe.negatives == "random" else 0
+    tokens = steps * (recipe.batch_size * (recipe.query_length + recipe.passage_length) + shared)
+    times = {
+        "train_seconds": tokens / throughput["train_tokens"],
+        "encode_seconds": n_passages * recipe.passage_length / throughput["encode_tokens"],
+    }
+    return {"steps": steps, **times, "seconds": sum(times.values())}
