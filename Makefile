@@ -16,8 +16,8 @@ lab: .venv/ready
 	@$(PY) -m ipykernel install --sys-prefix --name interextra --display-name "interextra"
 	@$(PY) -m jupyterlab --notebook-dir=notebooks
 
-notebooks: .venv/ready
-	@.venv/bin/interextra check --notebooks
+check: .venv/ready
+	@.venv/bin/interextra check
 
 bench: .venv/ready
 	@for script in bench/*.py; do echo "== $$script"; $(PY) $$script || exit 1; done
@@ -38,4 +38,4 @@ clean:
 	@$(PY) -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-.PHONY: run test lab notebooks bench base clean
+.PHONY: run test lab check bench base clean

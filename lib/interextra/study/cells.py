@@ -1,8 +1,8 @@
 """Cells: content-addressed folders, the unit of compute. Without a valid seal a cell does not exist.
 
-A cell is named by the SHA-256 of its configuration. It is built in a folder aside and renamed when its seal (a checksum
-of every file) is written, so that a killed process leaves nothing that could be taken for a result. A lock per key makes
-a second process wait instead of computing the same cell; the lock vanishes with its process.
+A cell is named by the SHA-256 of its configuration. It is built in a folder aside and renamed when its seal (a
+checksum of every file) is written, so that a killed process leaves nothing that could be taken for a result. A lock per
+key makes a second process wait instead of computing the same cell; the lock vanishes with its process.
 """
 
 import fcntl

@@ -87,9 +87,7 @@ def checked(declared: dict[str, Parameter], values: dict[str, Any], where: str) 
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
-        raise InputError(
-            f"{where}: parameter {name!r} must be {declared[name].type}, is {first['input']!r}"
-        ) from None
+        raise InputError(f"{where}: parameter {name!r} must be {declared[name].type}, is {first['input']!r}") from None
 
 
 def profile_parameters(root: Path, profile: str, notebook: Path, overrides: dict[str, Any] | None = None) -> dict:
@@ -105,7 +103,9 @@ def profile_parameters(root: Path, profile: str, notebook: Path, overrides: dict
         try:
             values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         except yaml.YAMLError as error:
-            raise InputError(f"{path.relative_to(root)}: not valid YAML: {str(error).splitlines()[-1].strip()}") from None
+            raise InputError(
+                f"{path.relative_to(root)}: not valid YAML: {str(error).splitlines()[-1].strip()}"
+            ) from None
         if not isinstance(values, dict):
             raise InputError(f"{path.relative_to(root)}: must hold `name: value` lines")
         values = checked(declared, values, str(path.relative_to(root)))

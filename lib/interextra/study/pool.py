@@ -7,8 +7,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
+from typing import NamedTuple
 
 from interextra.study.cells import Store, cell_key
+
+
+class Built(NamedTuple):
+    """Folders in the order of the configurations that were asked for; how many cells had to be computed."""
+
+    folders: list[Path]
+    new: int
 
 
 def in_order(configs: list[dict]) -> dict[str, dict]:
@@ -53,8 +61,8 @@ def build_all(
     configs: list[dict],
     workers: int | None = None,
     progress: Callable[[str, float], None] | None = None,
-) -> list[Path]:
-    """Build the cells that are missing or damaged and return the folders in the order of `configs`.
+) -> Built:
+    """Build the cells that are missing or damaged.
 
     Parameters
     ----------
@@ -80,7 +88,7 @@ def build_all(
         finally:
             for name, value in threads.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
-    return [store.path(cell_key(config)) for config in configs]
+    return Built([store.path(cell_key(config)) for config in configs], len(missing))
 
 
 def _schedule(pool, store: Store, missing: dict, waits: dict, progress) -> None:

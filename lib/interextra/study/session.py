@@ -1,9 +1,10 @@
 """What a notebook holds in its hand: parameters, cells, tables, figures, numbers, provenance.
 
-    nb = Session.start("02_restrain", globals())
-    nb.table(frame, "restrain"); nb.figure(fig, "gap"); nb.metric("delta", -.1); nb.finish()
+nb = Session.start("02_restrain", globals())
+nb.table(frame, "restrain"); nb.figure(fig, "gap"); nb.metric("delta", -.1); nb.finish()
 """
 
+import os
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,9 @@ class Session:
 
     def __init__(self, name: str, parameters: dict[str, Any], root: Path, goal: str = ""):
         self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
-        self.folder = root / "outputs" / str(parameters.get("profile", "mini")) / name
+        # `interextra run` names a folder aside, which it renames when the notebook is through.
+        aside = os.environ.get("INTEREXTRA_OUTPUT")
+        self.folder = Path(aside) if aside else root / "outputs" / str(parameters.get("profile", "mini")) / name
         for part in ("tables", "figures"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         self.store = Store(root / "outputs" / "cells")
@@ -63,7 +66,7 @@ class Session:
         from interextra.study.pool import build_all
 
         with self.stage("cells"):
-            folders = build_all(self.store, configs, workers=workers)
+            folders = build_all(self.store, configs, workers=workers).folders
         self.cells += [folder.name for folder in folders]
         return folders
 

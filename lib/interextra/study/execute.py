@@ -1,0 +1,109 @@
+"""Run a notebook with papermill: aside, then renamed; what exists and still fits is taken as it is."""
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import interextra
+from interextra.errors import InputError
+from interextra.study.cells import canonical, seal, seal_problem, write_json
+
+
+@dataclass
+class Executed:
+    """What became of one notebook: `state` is `ran` or `taken`, seconds of wall time."""
+
+    notebook: str
+    state: str
+    seconds: float
+
+
+def library_hash() -> str:
+    """Checksum of the library's own files: a changed library makes every executed notebook out of date."""
+    folder = Path(interextra.__file__).parent
+    total = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".py", ".yaml", ".json", ".txt"):
+            total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()
+
+
+def data_listing(parameters: dict) -> list:
+    """Names and sizes of the real data's files, for notebooks that read them."""
+    given = parameters.get("data_dir") or os.environ.get("INTEREXTRA_DATA", "")
+    if "data_dir" not in parameters or not given:
+        return []
+    folder = Path(given)
+    return sorted([p.relative_to(folder).as_posix(), p.stat().st_size] for p in folder.rglob("*") if p.is_file())
+
+
+def inputs_of(notebook: Path, parameters: dict) -> str:
+    """Checksum of all that decides the notebook's outcome."""
+    parts = {
+        "notebook": hashlib.sha256(notebook.read_bytes()).hexdigest(),
+        "parameters": parameters,
+        "library": library_hash(),
+        "data": data_listing(parameters),
+    }
+    return hashlib.sha256(canonical(parts).encode()).hexdigest()
+
+
+def execute(notebook: Path, parameters: dict, output: Path, timeout: int = 7200) -> Executed:
+    """Execute one notebook into `output` (executed copy, HTML, tables, figures, metrics, provenance, seal).
+
+    An InputError inside the notebook is raised here as an InputError, and nothing stays of that run. For any other
+    failure the executed copy with its traceback is kept beside the output folder as `<name>.failed.ipynb`.
+    """
+    begin = time.perf_counter()
+    inputs = inputs_of(notebook, parameters)
+    recorded = output / "inputs.json"
+    if seal_problem(output) is None and json.loads(recorded.read_text(encoding="utf-8"))["sha256"] == inputs:
+        return Executed(notebook.stem, "taken", time.perf_counter() - begin)
+    aside = output.with_name(f".{output.name}.{os.getpid()}")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    try:
+        _papermill(notebook, parameters, aside, timeout)
+        _html(aside / f"{notebook.stem}.ipynb")
+        write_json(aside / "inputs.json", {"sha256": inputs})
+        seal(aside)
+        shutil.rmtree(output, ignore_errors=True)
+        os.replace(aside, output)
+    finally:
+        failed = aside / f"{notebook.stem}.ipynb"
+        if failed.exists():
+            os.replace(failed, output.with_name(f"{output.name}.failed.ipynb"))
+        shutil.rmtree(aside, ignore_errors=True)
+    output.with_name(f"{output.name}.failed.ipynb").unlink(missing_ok=True)
+    return Executed(notebook.stem, "ran", time.perf_counter() - begin)
+
+
+def _papermill(notebook: Path, parameters: dict, aside: Path, timeout: int) -> None:
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
+    os.environ["INTEREXTRA_OUTPUT"] = str(aside.resolve())
+    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one from the user's home
+    try:
+        papermill.execute_notebook(
+            str(notebook), str(aside / notebook.name), parameters=parameters, cwd=str(notebook.parent),
+            kernel_name="python3", progress_bar=False, execution_timeout=timeout,
+        )  # fmt: skip
+    except PapermillExecutionError as error:
+        if error.ename == "InputError":
+            (aside / notebook.name).unlink()
+            raise InputError(f"{notebook.stem}: {error.evalue}") from None
+        raise
+    finally:
+        del os.environ["INTEREXTRA_OUTPUT"]
+
+
+def _html(executed: Path) -> None:
+    from nbconvert import HTMLExporter
+
+    html, _ = HTMLExporter(embed_images=True).from_filename(str(executed))
+    executed.with_suffix(".html").write_text(html, encoding="utf-8")
