@@ -163,8 +163,13 @@ def read_queries_jsonl(path: str | Path) -> pd.DataFrame:
         ids.append(row["_id"])
         texts.append(row["text"])
         metadata.append(extra)
+    return queries_frame(ids, texts, metadata)
+
+
+def queries_frame(ids: list[str], texts: list[str], attributes: list[dict]) -> pd.DataFrame:
+    """A table of queries: query_id, text, and a column for each attribute that any of them has."""
     frame = pd.DataFrame({"query_id": pd.Series(ids, dtype="str"), "text": pd.Series(texts, dtype="str")})
-    for key in dict.fromkeys(key for extra in metadata for key in extra):
+    for key in dict.fromkeys(key for row in attributes for key in row):
         column = f"metadata_{key}" if key in ("query_id", "text") else key
-        frame[column] = pd.Series([extra.get(key) for extra in metadata], dtype=object)
+        frame[column] = pd.Series([row.get(key) for row in attributes], dtype=object)
     return frame

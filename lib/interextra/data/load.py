@@ -4,6 +4,7 @@ from pathlib import Path
 
 from interextra.data.beir import open_beir
 from interextra.data.collection import Collection
+from interextra.data.irds import open_irds
 from interextra.errors import InputError, offenders
 
 SWITCHES = {"dangling": ("error", "drop"), "empty": ("error", "keep")}
@@ -30,6 +31,10 @@ def open_collection(spec: str, cache_dir: str | Path | None = None) -> Collectio
             return open_beir(rest, cache_dir)
         path, options = split_options(spec, rest)
         return open_beir(path, cache_dir, **_switches(spec, options))
+    if scheme == "irds" and rest:
+        dataset_id, options = split_options(spec, rest)
+        switches = _switches(spec, [option for option in options if option[0] in SWITCHES])
+        return open_irds(dataset_id, _named_splits(spec, options), cache_dir, spec=spec, **switches)
     raise InputError(f"{spec!r} is no collection spec; use one of {FORMS}")
 
 
@@ -48,3 +53,15 @@ def _switches(spec: str, options: list[tuple[str, str]]) -> dict[str, str]:
             allowed = ", ".join(f"{name}={'|'.join(values)}" for name, values in SWITCHES.items())
             raise InputError(f"{spec!r}: unknown option {key}={value}; allowed are {allowed}")
     return dict(options)
+
+
+def _named_splits(spec: str, options: list[tuple[str, str]]) -> dict[str, str]:
+    """Splits spelt out in an irds spec: `dev=msmarco-passage/dev/small`, or `split=ID`, named by the id's last part."""
+    splits = {}
+    for key, part in options:
+        if key not in SWITCHES:
+            name = part.rsplit("/", 1)[-1] if key == "split" else key
+            if name in splits:
+                raise InputError(f"{spec!r}: split {name!r} stands twice; name one of them, e.g. other={part}")
+            splits[name] = part
+    return splits

@@ -1,0 +1,170 @@
+"""Collections of the ir_datasets catalogue: MS MARCO, TREC Deep Learning, BEIR and the rest.
+
+ir_datasets downloads (a licence may ask for consent), verifies and reads; this module converts once to the stored form.
+Its tests put miniature archives, in the format and under the names of the real ones, where ir_datasets keeps its
+downloads (`msmarco-passage/collectionandqueries.tar.gz`, `beir/scifact/source.zip`), so that extraction, the repair of
+MS MARCO's encoding and all parsing are the real code; only the download and its checksum are not exercised.
+"""
+
+import difflib
+import importlib.metadata
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from interextra.data import store
+from interextra.data.beir import FIRST_SPLITS, queries_frame
+from interextra.data.collection import Collection
+from interextra.data.files import QRELS_COLUMNS, Origin
+from interextra.errors import InputError, offenders
+
+STANDARD_SPLITS = {
+    "msmarco-passage": {
+        "train": "msmarco-passage/train",
+        "dev": "msmarco-passage/dev/small",
+        "dl19": "msmarco-passage/trec-dl-2019/judged",
+        "dl20": "msmarco-passage/trec-dl-2020/judged",
+    }
+}
+
+
+def open_irds(
+    dataset_id: str,
+    splits: dict[str, str] | None = None,
+    cache_dir: str | Path | None = None,
+    dangling: str = "error",
+    empty: str = "error",
+    spec: str | None = None,
+) -> Collection:
+    """Open a data set of ir_datasets; its first opening downloads what is missing and converts it.
+
+    Parameters
+    ----------
+    dataset_id : an ir_datasets id. `msmarco-passage` comes with the splits train, dev (= dev/small), dl19 and dl20
+        (judged queries). Any other id with qrels is one split, named by its part below the documents' id
+        (`dev/small` -> `dev-small`; `test` where the id holds documents and qrels); one without takes its parts train,
+        dev, test.
+    splits : split name -> ir_datasets id, instead of the above; all must share the documents of `dataset_id`.
+    cache_dir, dangling, empty : as for `open_beir`.
+
+    Notes
+    -----
+    The converted copy is found by id, splits, options, the version of ir_datasets and its home folder
+    (IR_DATASETS_HOME): a published data set does not change. After changing files there by hand, delete the copy.
+
+    Raises
+    ------
+    InputError
+        An unknown id, an id without documents or qrels, a failed download, and what `store.build` refuses.
+    """
+    home = Path(os.environ.get("IR_DATASETS_HOME") or Path.home() / ".ir_datasets").expanduser().absolute()
+    options = {"dangling": dangling, "empty": empty}
+    version = importlib.metadata.version("ir_datasets")
+    key = store.content_key("irds", dataset_id, list((splits or {}).items()), options, version, str(home))
+    target = store.cache_folder(cache_dir) / f"irds-{dataset_id.replace('/', '-')}-{key}"
+    spec = spec or ",".join([f"irds:{dataset_id}", *(f"{split}={part}" for split, part in (splits or {}).items())])
+    found = store.open_stored(target, dataset_id, spec)
+    if found is None:
+        _convert(dataset_id, splits, target, options, home)
+        found = store.open_stored(target, dataset_id, spec)
+    return found
+
+
+def _load(dataset_id: str):
+    import ir_datasets
+
+    try:
+        return ir_datasets.load(dataset_id)
+    except KeyError:
+        close = difflib.get_close_matches(dataset_id, list(ir_datasets.registry), n=3)
+        hint = f"did you mean {offenders(close)}?" if close else "`ir_datasets list` shows the ids it knows"
+        raise InputError(f"irds:{dataset_id}: ir_datasets has no data set of this id; {hint}") from None
+
+
+def _splits_of(dataset_id: str) -> dict[str, str]:
+    import ir_datasets
+
+    dataset = _load(dataset_id)
+    if not dataset.has_docs():
+        raise InputError(f"irds:{dataset_id}: this id has no documents; name the data set that holds them")
+    if dataset_id in STANDARD_SPLITS:
+        return STANDARD_SPLITS[dataset_id]
+    if dataset.has_qrels():
+        base = ir_datasets.docs_parent_id(dataset_id)
+        return {dataset_id.removeprefix(base).strip("/").replace("/", "-") or "test": dataset_id}
+    below = {
+        split: f"{dataset_id}/{split}" for split in FIRST_SPLITS if f"{dataset_id}/{split}" in ir_datasets.registry
+    }
+    below = {split: part for split, part in below.items() if _load(part).has_qrels()}
+    if not below:
+        parts = [part for part in ir_datasets.registry if part.startswith(f"{dataset_id}/") and _load(part).has_qrels()]
+        raise InputError(
+            f"irds:{dataset_id}: no qrels, and no part train, dev or test; name the splits: "
+            f"irds:{dataset_id},NAME=ID (parts with qrels: {offenders(parts) or 'none'})"
+        )
+    return below
+
+
+def _convert(dataset_id: str, splits: dict[str, str] | None, target: Path, options: dict[str, str], home: Path) -> None:
+    import ir_datasets
+
+    splits = splits or _splits_of(dataset_id)
+    base = _load(dataset_id)
+    for part in splits.values():
+        if not (_load(part).has_qrels() and _load(part).has_queries()):
+            raise InputError(
+                f"irds:{dataset_id}: the split's id {part!r} has no qrels or no queries; name one that has"
+            )
+        if ir_datasets.docs_parent_id(part) != ir_datasets.docs_parent_id(dataset_id):
+            raise InputError(f"irds:{dataset_id}: {part!r} has other documents; a collection has one set of documents")
+    try:
+        qrels = {split: _qrels(_load(part)) for split, part in splits.items()}
+        queries = _queries(dataset_id, splits)
+        origins = {split: Origin(f"{part} qrels of ir_datasets") for split, part in splits.items()}
+        origins |= {"passages": Origin(f"{dataset_id} documents of ir_datasets")}
+        origins |= {"queries": Origin(f"{dataset_id} queries of ir_datasets")}
+        store.build(target, _passages(base), queries, qrels, origins, **options)
+    except InputError:
+        raise
+    except Exception as error:  # ir_datasets raises whatever its download library or parser does
+        raise InputError(
+            f"irds:{dataset_id}: ir_datasets could not deliver it ({type(error).__name__}: {str(error)[:200]}); connect "
+            f"to the network once, or copy its downloaded files into {home} (IR_DATASETS_HOME)"
+        ) from error
+
+
+def _passages(dataset) -> Iterator[tuple[str, str]]:
+    """(doc_id, text): `title + " " + text` where both exist (BEIR), else what ir_datasets calls the default text."""
+    for doc in dataset.docs_iter():
+        title, text = getattr(doc, "title", None), getattr(doc, "text", None)
+        if isinstance(text, str) and (not title or isinstance(title, str)):
+            yield doc.doc_id, f"{title} {text}" if title else text
+        else:
+            yield doc.doc_id, doc.default_text()
+
+
+def _queries(dataset_id: str, splits: dict[str, str]) -> pd.DataFrame:
+    """Queries of all splits, each once, with the catalogue's further fields as columns."""
+    ids, texts, extras = {}, [], []
+    for part in splits.values():
+        for query in _load(part).queries_iter():
+            fields = query._asdict()
+            query_id, text = fields.pop("query_id"), fields.pop("text", None)
+            text = query.default_text() if text is None else text
+            if query_id not in ids:
+                ids[query_id] = len(ids)
+                texts.append(text)
+                extras.append({**(fields.pop("metadata", None) or {}), **fields})
+            elif texts[ids[query_id]] != text:
+                raise InputError(
+                    f"irds:{dataset_id}: query_id {query_id!r} has two texts; open these splits one by one"
+                )
+    return queries_frame(list(ids), texts, extras)
+
+
+def _qrels(dataset) -> pd.DataFrame:
+    rows = [(row.query_id, row.doc_id, row.relevance) for row in dataset.qrels_iter()]
+    frame = pd.DataFrame(rows, columns=QRELS_COLUMNS).astype({"query_id": "str", "doc_id": "str", "relevance": "int64"})
+    return frame
