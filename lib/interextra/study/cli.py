@@ -1,6 +1,7 @@
 """The command line: `interextra run | plan | cell | report | check | evaluate`."""
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -67,8 +68,11 @@ def command_plan(args) -> int:
     from interextra.study.plan import describe
 
     store, total = _store(), 0.0
-    for path, parameters in _selected(args):
-        rows = describe(store, configs(path.stem, parameters))
+    planned = [(path, describe(store, configs(path.stem, parameters))) for path, parameters in _selected(args)]
+    if args.json:
+        print(json.dumps([{"notebook": path.stem, "cells": rows} for path, rows in planned]))
+        return 0
+    for path, rows in planned:
         todo = sum(row["seconds"] for row in rows if row["state"] != "done")
         total += todo
         print(f"{path.stem}: {len(rows)} cells, {sum(row['state'] == 'done' for row in rows)} done, about {todo:.0f} s")
@@ -148,6 +152,7 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument("--profile", default="mini")
         sub.add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
         sub.add_argument("-p", dest="parameter", action="append", default=[], metavar="NAME=VALUE")
+    plan.add_argument("--json", action="store_true", help="for a workflow engine")
     run.add_argument("--workers", type=int, help="processes (default: cores)")
     run.add_argument("--timeout", type=int, default=7200, metavar="S", help="seconds that one notebook cell may take")
     add("cell", command_cell, "build planned cells").add_argument("key", nargs="+")

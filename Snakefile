@@ -1,0 +1,39 @@
+# The same work as a graph of cells and notebooks:  snakemake --cores 2 --config profile=mini
+# On a cluster:  snakemake --executor slurm --jobs 50 --config profile=msmarco   (needs snakemake-executor-plugin-slurm)
+import json
+import subprocess
+
+PROFILE = config.get("profile", "mini")
+ONLY = config.get("only", "")
+PLAN = json.loads(subprocess.check_output(["interextra", "plan", "--json", "--profile", PROFILE, "--only", ONLY]))
+CELLS = {cell["key"]: cell for notebook in PLAN for cell in notebook["cells"]}
+
+
+wildcard_constraints:
+    key="[0-9a-f]{20}",
+
+
+rule all:
+    input:
+        f"outputs/{PROFILE}/index.html",
+
+
+rule cell:
+    input:
+        lambda wildcards: [f"outputs/cells/{key}/seal.json" for key in CELLS[wildcards.key]["needs"]],
+    output:
+        "outputs/cells/{key}/seal.json",
+    threads: 1
+    resources:
+        runtime=lambda wildcards: 10 + int(CELLS[wildcards.key]["seconds"] / 20),
+    shell:
+        "OMP_NUM_THREADS={threads} interextra cell {wildcards.key}"
+
+
+rule notebooks:
+    input:
+        [f"outputs/cells/{key}/seal.json" for key in CELLS],
+    output:
+        f"outputs/{PROFILE}/index.html",
+    shell:
+        "interextra run --profile {PROFILE} --only '{ONLY}'"
