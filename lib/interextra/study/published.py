@@ -30,7 +30,7 @@ def papers() -> list[str]:
 
 
 def tables(paper: str) -> pd.DataFrame:
-    """What a paper has: DataFrame[paper, table, caption, source, n_cells, notes], a row a table; notes is a list of strings."""
+    """What a paper has: DataFrame[paper, table, caption, source, n_cells, notes (list of str)], a row a table."""
     document = _document(paper)
     found = [
         {
@@ -52,8 +52,8 @@ def load(paper: str, table: str | int | None = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame[paper, table, row, column, value, unit, source, scaled, decimals, text, note, ...]
-        `value` as printed, `scaled` on our scale (a fraction), `decimals` as printed, `text` for cells that are not numbers;
-        NaN and None where the paper gives nothing or the text is unreadable (`note` says which). Then the row keys and
+        `value` as printed, `scaled` on our scale (a fraction), `decimals` as printed, `text` where it is no number;
+        missing where the paper gives nothing or the text is unreadable (`note` says which). Then the row keys and
         attributes, such as model, n_train, measure, regime, collection, protocol.
 
     Raises
@@ -61,8 +61,11 @@ def load(paper: str, table: str | int | None = None) -> pd.DataFrame:
     InputError
         Unknown paper or table, or a table without numbers.
 
-    >>> load("zhan", 7).loc[2, ["row", "column", "value", "scaled", "unit", "measure"]].tolist()
-    ['BM25', 'MRR@10 | Δ', -1.0, -0.01, 'percent change', 'RR@10']
+    >>> load("zhan", 7)[["row", "column", "value", "scaled", "measure"]].head(3)
+        row           column    value   scaled measure
+    0  BM25  MRR@10 | Inter.  0.189   0.189   RR@10
+    1  BM25  MRR@10 | Extra.  0.188   0.188   RR@10
+    2  BM25       MRR@10 | Δ -1.000  -0.010   RR@10
     """
     frame = _frame(paper)
     if table is None:
@@ -168,8 +171,8 @@ def beside(
 
     Returns
     -------
-    DataFrame[*on, measured, published, difference, relative_difference, tolerance, within, verdict, direction_agrees, unit,
-    source, note, ...]
+    DataFrame[*on, measured, published, difference, relative_difference, tolerance, within, verdict, direction_agrees,
+    unit, source, note, ...]
         `direction_agrees` holds for changes only: same sign on both sides; None where the published change is 0 %.
 
     Raises

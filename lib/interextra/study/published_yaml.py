@@ -1,8 +1,8 @@
 """Reads `published/*.yaml`: checks the file and lays its tables out in long form, a row a cell.
 
-A file has, per table, the row keys, the columns and the rows. A cell's attributes (unit, measure, regime, collection, ...)
-come from, in rising precedence: the table's `cells`, the file's `labels` for each part of the column's name ("R@100 | Inter."
-has two), the column's own, the row's keys, and the `where` rules that the cell meets.
+A file has, per table, the row keys, the columns and the rows. A cell's attributes (unit, measure, regime, collection)
+come from, in rising precedence: the table's `cells`, the file's `labels` for each part of the column's name
+("R@100 | Inter." has two), the column's own, the row's keys, and the `where` rules that the cell meets.
 """
 
 import math
@@ -60,14 +60,20 @@ def long(document: Mapping[str, Any], path: Path) -> pd.DataFrame:
     """All cells of a checked document, with the attributes resolved."""
     labels, found = document.get("labels", {}), []
     for number, table in document["tables"].items():
-        keys, where, X
+        keys, where = table["keys"], f"{path.name}, table {number}"
         rules = [(rule["when"], rule["set"], []) for rule in table.get("where", [])]
         for row in table["rows"]:
             names = dict(zip(keys, row, strict=False))
             title = SEPARATOR.join(str(name) for name in names.values() if name is not None)
             for (column, own), value in zip(table["columns"].items(), row[len(keys) :], strict=True):
-                cell = {"paper": document["paper"], "table": number, "row": title, "column": column, "source": source}
-                cell |= {"unit": None, "decimals": None, "note": "", **table.get("cells", {})}
+                cell = {"paper": document["paper"], "table": number, "row": title, "column": column}
+                cell |= {
+                    "source": source(document, number),
+                    "unit": None,
+                    "decimals": None,
+                    "note": "",
+                    **table.get("cells", {}),
+                }
                 for part in column.split(SEPARATOR):
                     cell |= labels.get(part, {})
                 cell |= own | names
