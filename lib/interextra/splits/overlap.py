@@ -55,7 +55,8 @@ def label_overlap(
     _columns("test_qrels", test_qrels, ["query_id", "doc_id", "relevance"])
     _columns("train_qrels", train_qrels, ["query_id", "doc_id"])
     test_ids = pd.Index(test_qrels["query_id"]).unique()
-    both = test_ids[test_ids.isin(train_qrels["query_id"])]
+    # the large side is probed with the small one: the other way round hashes every training query
+    both = train_qrels.loc[train_qrels["query_id"].isin(test_ids), "query_id"].unique()
     if len(both):
         raise InputError(
             f"{len(both)} test queries are also in the training qrels ({offenders(both)}): they would overlap with "
