@@ -1,0 +1,191 @@
+"""One style, one function a figure. Every function returns a matplotlib Figure; colours stay the same everywhere."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+# Colour-blind safe (Okabe and Ito); one colour a regime and a role, in every figure of the kit.
+COLOURS = {
+    "interpolation": "#E69F00", "extrapolation": "#0072B2", "random": "#999999", "test": "#000000",
+    "published": "#CC79A7", "measured": "#009E73",
+}  # fmt: skip
+
+
+def style() -> None:
+    """Set the kit's look; called once by each notebook."""
+    import matplotlib as mpl
+
+    mpl.rcParams.update(
+        {
+            "figure.figsize": (8, 4), "figure.dpi": 110, "savefig.dpi": 150, "savefig.bbox": "tight",
+            "figure.constrained_layout.use": True, "font.size": 10, "axes.spines.top": False,
+            "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False,
+            "svg.hashsalt": "interextra", "svg.fonttype": "none",
+        }
+    )  # fmt: skip
+
+
+def _axes(n: int = 1, width: float = 8, height: float = 4, **options):
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, n, figsize=(width, height), squeeze=False, **options)
+    plt.close(figure)  # shown once, by the cell's last expression
+    return figure, axes[0]
+
+
+def query_map(test: np.ndarray, train: np.ndarray, sets: Mapping[str, np.ndarray], n: int = 3000, seed: int = 0):
+    """Zhan Figure 1a: queries in two dimensions (PCA of all), training queries coloured by set, test queries on top.
+
+    Parameters
+    ----------
+    test, train : float [n_test, d], [n_train, d].
+    sets : name of a regime → rows of `train`.
+    n : at most so many training queries a set are drawn (a random part, by `seed`).
+    """
+    from sklearn.decomposition import PCA
+
+    plane = PCA(2, random_state=0).fit(np.concatenate([train, test]))
+    rng = np.random.default_rng(seed)
+    figure, (axis,) = _axes(width=7, height=5)
+    inside = np.concatenate(list(sets.values()))
+    groups = {"in neither set": np.setdiff1d(np.arange(len(train)), inside), **sets}
+    for name, rows in groups.items():
+        drawn = rows if len(rows) <= n else rng.choice(rows, n, replace=False)
+        colour = COLOURS.get(name, "#dddddd")
+        axis.scatter(
+            *plane.transform(train[drawn]).T, s=7, alpha=0.6, color=colour, label=f"{name} ({len(rows):,})", lw=0
+        )
+    axis.scatter(
+        *plane.transform(test).T, s=26, marker="x", color=COLOURS["test"], label=f"test queries ({len(test):,})"
+    )
+    share = plane.explained_variance_ratio_
+    axis.set(xlabel=f"first component ({share[0]:.0%} of the variance)", ylabel=f"second component ({share[1]:.0%})")
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def stacked_shares(frame: pd.DataFrame, order: Sequence[str], title: str = ""):
+    """Shares of labels per test set, ours beside the published ones: columns test_set, source, label, percent."""
+    rows = list(dict.fromkeys(zip(frame["test_set"], frame["source"], strict=True)))
+    figure, (axis,) = _axes(width=8, height=0.5 + 0.42 * len(rows))
+    greys = np.linspace(0.25, 0.85, len(order))
+    left = np.zeros(len(rows))
+    for label, grey in zip(order, greys, strict=True):
+        part = frame[frame["label"] == label].set_index(["test_set", "source"])["percent"]
+        values = np.array([part.get(row, 0.0) for row in rows])
+        bars = axis.barh(range(len(rows)), values, left=left, color=str(grey), label=label)
+        shown = [f"{value:.0f}%" if value >= 6 else "" for value in values]
+        axis.bar_label(bars, shown, label_type="center", color="white" if grey < 0.55 else "black", fontsize=8)
+        left += values
+    axis.set_yticks(range(len(rows)), [f"{test} ({source})" for test, source in rows])
+    axis.invert_yaxis()
+    axis.set(xlabel="% of the test queries", xlim=(0, 100))
+    axis.grid(False)
+    axis.legend(ncols=len(order), loc="lower center", bbox_to_anchor=(0.5, 1.0), title=title or None)
+    return figure
+
+
+def label_overlap(frame: pd.DataFrame):
+    """Table 3 as a picture: percent of test queries per threshold, both definitions, published as a line."""
+    sets = list(dict.fromkeys(frame["test_set"]))
+    figure, axes = _axes(len(sets), width=4.2 * len(sets), height=3.6, sharey=True)
+    for axis, name in zip(axes, sets, strict=True):
+        part = frame[frame["test_set"] == name]
+        levels = sorted(part["relevance_threshold"].unique(), reverse=True)
+        for shift, (shared, colour) in enumerate(((1, COLOURS["interpolation"]), (2, COLOURS["measured"]))):
+            values = part[part["min_shared"] == shared].set_index("relevance_threshold")["percent"].reindex(levels)
+            axis.bar(
+                np.arange(len(levels)) + 0.38 * shift - 0.19, values, 0.36, color=colour, label=f"≥ {shared} shared"
+            )
+        published = part.dropna(subset="published_percent").drop_duplicates("relevance_threshold")
+        published = published.set_index("relevance_threshold")["published_percent"].reindex(levels)
+        if published.notna().any():
+            axis.plot(range(len(levels)), published, "D", color=COLOURS["published"], label="published")
+        axis.set_xticks(range(len(levels)), [f"≥ {level}" for level in levels])
+        axis.set(title=name, xlabel="relevance of the shared passage", ylim=(0, 105))
+    axes[0].set_ylabel("% of the test queries")
+    axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def regime_gap(frame: pd.DataFrame, published: pd.DataFrame | None = None, measure: str = "nDCG@10"):
+    """Δ = Extra/Inter − 1 with its interval, a row a model and training size; published values as diamonds.
+
+    Parameters
+    ----------
+    frame : restrain.csv: n_train, model, measure, delta, delta_low, delta_high.
+    published : columns label, delta (label as `model, …`), optional.
+    """
+    part = frame[frame["measure"] == measure].sort_values(["model", "n_train"]).reset_index(drop=True)
+    figure, (axis,) = _axes(width=8, height=0.9 + 0.36 * len(part))
+    for row in part.itertuples():
+        axis.plot([row.delta_low, row.delta_high], [row.Index] * 2, color=COLOURS["extrapolation"], lw=2)
+        axis.plot(
+            row.delta, row.Index, "o", color=COLOURS["extrapolation"], label="measured, 95 %" if not row.Index else None
+        )
+    if published is not None:
+        at = [part.index[part["model"] == row.model][min(row.order, (part["model"] == row.model).sum() - 1)]
+              for row in published.itertuples()]  # fmt: skip
+        axis.plot(published["delta"], at, "D", color=COLOURS["published"], label="published (own size)", ms=5)
+    axis.axvline(0, color="black", lw=0.8)
+    axis.set_yticks(range(len(part)), [f"{row.model}, {row.n_train:,} queries" for row in part.itertuples()])
+    axis.invert_yaxis()
+    axis.set(xlabel=f"Δ {measure} (extrapolation / interpolation − 1)")
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def size_and_distance(frame: pd.DataFrame, measure: str = "nDCG@10"):
+    """F2 as a picture: effectiveness against training size, released-style sets beside size-matched controls."""
+    figure, (axis,) = _axes(width=7, height=4)
+    part = frame[frame["measure"] == measure]
+    for (regime, control), rows in part.groupby(["regime", "control"], sort=True):
+        mean = rows.groupby("n_train")["value"].mean()
+        axis.plot(
+            mean.index, mean, "o--" if control else "o-", color=COLOURS[regime], alpha=0.6 if control else 1.0,
+            mfc="white" if control else None, label=f"{regime}{', random part of the largest set' if control else ''}",
+        )  # fmt: skip
+    axis.set(xscale="log", xlabel="training queries", ylabel=measure)
+    axis.set_xticks(sorted(part["n_train"].unique()), [f"{n:,}" for n in sorted(part["n_train"].unique())])
+    axis.minorticks_off()
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def kappa_curve(frame: pd.DataFrame):
+    """Agreement of simulated annotators against their error rate: columns error_rate, task, kappa, median_accuracy."""
+    figure, axes = _axes(2, width=9, height=3.6, sharex=True)
+    for (task, rows), marker in zip(frame.groupby("task", sort=False), "os", strict=False):
+        axes[0].plot(rows["error_rate"], rows["kappa"], marker + "-", label=task)
+        axes[1].plot(
+            rows["error_rate"], rows["single_accuracy"], marker + ":", alpha=0.6, label=f"{task}, one annotator"
+        )
+        axes[1].plot(rows["error_rate"], rows["median_accuracy"], marker + "-", label=f"{task}, median of three")
+    axes[0].set(xlabel="error rate of each annotator", ylabel="mean Cohen's κ", ylim=(0, 1.02))
+    axes[1].set(xlabel="error rate of each annotator", ylabel="share of right labels", ylim=(0, 1.02))
+    for axis in axes:
+        axis.legend(fontsize=8)
+    return figure
+
+
+def released_agreement(frame: pd.DataFrame):
+    """Where each judged test query's nearest training queries lie in the released sets, by encoder and size."""
+    encoders, sizes = list(dict.fromkeys(frame["encoder"])), list(dict.fromkeys(frame["size"]))
+    figure, axes = _axes(len(encoders), width=4.4 * len(encoders), height=3.4, sharey=True)
+    for axis, encoder in zip(axes, encoders, strict=True):
+        part = frame[frame["encoder"] == encoder].set_index("size").reindex(sizes)
+        for shift, regime in enumerate(("interpolation", "extrapolation")):
+            bars = axis.bar(
+                np.arange(len(sizes)) + 0.38 * shift - 0.19,
+                100 * part[regime],
+                0.36,
+                color=COLOURS[regime],
+                label=regime,
+            )
+            axis.bar_label(bars, [f"{100 * value:.1f}" for value in part[regime]], fontsize=8)
+        axis.set_xticks(range(len(sizes)), sizes)
+        axis.set(title=encoder, xlabel="released set", ylim=(0, 105))
+    axes[0].set_ylabel("% of the nearest training queries")
+    axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure

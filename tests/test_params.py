@@ -1,0 +1,80 @@
+"""Parameters: a misspelt or ill-typed one is an error that names it; every YAML key is declared."""
+
+import nbformat
+import pytest
+from interextra.errors import InputError
+from interextra.study.params import (
+    declared_parameters,
+    notebooks,
+    profile_parameters,
+    repository_root,
+)
+
+SOURCE = """profile: str = "mini"  # which profile
+sizes: list[int] = [2, 4]  # training queries
+rate: float = 0.5  # share
+full: bool = False  # all"""
+
+
+@pytest.fixture
+def house(tmp_path):
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "params" / "mini").mkdir(parents=True)
+    cell = nbformat.v4.new_code_cell(SOURCE, metadata={"tags": ["parameters"]})
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "notebooks" / "00_toy.ipynb")
+    return tmp_path
+
+
+def given(house, yaml="", **overrides):
+    (house / "params" / "mini" / "00_toy.yaml").write_text(yaml)
+    return profile_parameters(house, "mini", house / "notebooks" / "00_toy.ipynb", overrides)
+
+
+def test_declarations_carry_type_default_and_meaning(house):
+    found = declared_parameters(house / "notebooks" / "00_toy.ipynb")
+    assert found["sizes"].default == [2, 4] and found["sizes"].type == "list[int]"
+    assert found["sizes"].meaning == "training queries"
+
+
+def test_profile_then_override_win_over_defaults(house):
+    assert given(house, "sizes: [8]")["sizes"] == [8]
+    assert given(house, "sizes: [8]", sizes=[9])["sizes"] == [9]
+    assert given(house)["rate"] == 0.5
+
+
+def test_misspelt_key_is_named_with_the_near_one(house):
+    with pytest.raises(InputError, match=r"params/mini/00_toy.yaml: unknown parameter 'size'.*did you mean 'sizes'"):
+        given(house, "size: [8]")
+    with pytest.raises(InputError, match="unknown parameter 'raet'"):
+        given(house, raet=0.1)
+
+
+@pytest.mark.parametrize("bad", ["sizes: 8", "sizes: [a]", "full: 1", "rate: high", "profile: 3"])
+def test_ill_typed_value_is_named(house, bad):
+    with pytest.raises(InputError, match=rf"parameter '{bad.split(':')[0]}' must be"):
+        given(house, bad)
+
+
+def test_unknown_profile_lists_those_there_are(house):
+    with pytest.raises(InputError, match="no profile 'big'.*mini"):
+        profile_parameters(house, "big", house / "notebooks" / "00_toy.ipynb")
+
+
+def test_unknown_notebook_lists_those_there_are(house):
+    with pytest.raises(InputError, match="'77'.*00_toy"):
+        notebooks(house, "77")
+
+
+def test_outside_the_repository_is_a_clear_error(tmp_path):
+    with pytest.raises(InputError, match="not inside the repository"):
+        repository_root(tmp_path)
+
+
+def test_every_yaml_key_of_every_profile_is_declared(root):
+    known = {path.stem: path for path in notebooks(root)}
+    checked = 0
+    for path in (root / "params").glob("*/*.yaml"):
+        assert path.stem in known, f"{path}: no such notebook"
+        profile_parameters(root, path.parent.name, known[path.stem])
+        checked += 1
+    assert checked >= 2 * len(known)
