@@ -38,7 +38,8 @@ def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: 
     qrels = qrels[(qrels["relevance"] >= relevance) & qrels["query_id"].isin(wanted)]
     if qrels.empty:
         raise InputError(
-            f"{collection.name}: none of {len(wanted)} queries of split {split!r} has a passage of relevance >= {relevance}"
+            f"{collection.name}: none of {len(wanted)} queries of split {split!r} has a passage "
+            f"of relevance {relevance} or more"
         )
     rows = np.asarray(collection.passages.rows(qrels["doc_id"].tolist()), dtype=np.int64)
     if (rows < 0).any():

