@@ -130,8 +130,8 @@ def _convert(dataset_id: str, splits: dict[str, str] | None, target: Path, optio
         raise
     except Exception as error:  # ir_datasets raises whatever its download library or parser does
         raise InputError(
-            f"irds:{dataset_id}: ir_datasets could not deliver it ({type(error).__name__}: {str(error)[:200]}); connect "
-            f"to the network once, or copy its downloaded files into {home} (IR_DATASETS_HOME)"
+            f"irds:{dataset_id}: ir_datasets could not deliver it ({type(error).__name__}: {str(error)[:200]}); "
+            f"connect to the network once, or copy its downloaded files into {home} (IR_DATASETS_HOME)"
         ) from error
 
 
