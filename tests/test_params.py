@@ -2,6 +2,7 @@
 
 import nbformat
 import pytest
+
 from interextra.errors import InputError
 from interextra.study.params import (
     declared_parameters,
