@@ -1,0 +1,158 @@
+"""Qrels and query files: both layouts read alike, every fault named with file and line."""
+
+import gzip
+
+import pandas as pd
+import pytest
+
+from interextra.data.files import Origin, read_qrels, read_queries_tsv, write_aside, write_qrels
+from interextra.errors import InputError
+
+ROWS = [("q1", "d 1", 0), ("q1", "d2", 2), ("q0", "d2", 1)]
+
+
+def fails(function, *parts, **switches) -> str:
+    with pytest.raises(InputError) as caught:
+        function(*parts, **switches)
+    return str(caught.value)
+
+
+def put(path, text, encoding="utf-8"):
+    data = text.encode(encoding)
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def frame(rows) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"]).astype({"query_id": "str", "doc_id": "str"})
+
+
+@pytest.mark.parametrize("name", ["q.txt", "q.txt.gz"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q1\t0\td 1\t0\nq1\t0\td2\t2\nq0\t0\td2\t1\n",
+        "query-id\tcorpus-id\tscore\nq1\td 1\t0\nq1\td2\t2\n\nq0\td2\t1",
+        "q1\t0\td 1\t0\r\nq1\tQ0\td2\t2\r\n\r\nq0\t0\td2\t1\r\n",
+        "q1\t0\td 1\t0\nq1 0 d2  2\nq0\t0\td2\t1\n",
+        "\ufeffquery-id\tcorpus-id\tscore\nq1\td 1\t0\nq1\td2\t2\nq0\td2\t1",
+    ],
+)
+def test_both_layouts_and_odd_separators_read_alike(tmp_path, name, text):
+    pd.testing.assert_frame_equal(read_qrels(put(tmp_path / name, text)), frame(ROWS))
+
+
+def test_spaces_separate_columns_too(tmp_path):
+    path = put(tmp_path / "q", "7 Q0 NA -1\n7 Q0 null 3\n")
+    assert read_qrels(path).to_numpy().tolist() == [["7", "NA", -1], ["7", "null", 3]]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a 0 d1 1\na d2 1\n", ":2: 3 columns instead of 4: 'a d2 1'"),
+        ("a\td2\t1\n", ":1: 3 columns instead of 4"),
+        ("query-id\tcorpus-id\tscore\na\td1\t1\n\na\t0\td2\t1\n", ":4: 4 columns instead of 3"),
+        ("a 0 d1 1\n\na 0 d2 1.5\n", ":3: relevance '1.5' is not an integer"),
+        ("query-id\tcorpus-id\tscore\na\td1\thigh\n", ":2: relevance 'high' is not an integer"),
+        ("a\t0\t\t1\n", ":1: 4 columns"),
+        ("", ": no qrels in it"),
+        ("query-id\tcorpus-id\tscore\n", ": no qrels in it"),
+        ("a 0 d1 1\nb 0 d1 1\n\na 0 d1 0\nb 0 d1 1\n", ":4: 2 query-document pairs are judged twice: 'a d1', 'b d1'"),
+    ],
+)
+def test_a_bad_qrels_line_is_named(tmp_path, text, told):
+    path = put(tmp_path / "bad.tsv", text)
+    assert f"{path}{told}" in fails(read_qrels, path)
+
+
+def test_a_headerless_three_column_file_is_told_about_the_header(tmp_path):
+    assert "BEIR files have the header line" in fails(read_qrels, put(tmp_path / "q.tsv", "a\td2\t1\n"))
+
+
+def test_bytes_that_are_not_utf8_are_named(tmp_path):
+    text = "a 0 d1 1\na 0 dé 1\n"
+    assert ":2: not UTF-8" in fails(read_qrels, put(tmp_path / "q", text, "latin-1"))
+    assert ":2: not UTF-8" in fails(read_queries_tsv, put(tmp_path / "t", "a\tx\nb\té\n", "latin-1"))
+
+
+@pytest.mark.parametrize(("read", "line"), [(read_qrels, "a\t0\td%d\t1\n"), (read_queries_tsv, "%d\ttext\n")])
+def test_missing_and_cut_files_are_input_errors(tmp_path, read, line):
+    assert "no such file" in fails(read, tmp_path / "none")
+    cut = tmp_path / "cut.gz"
+    cut.write_bytes(gzip.compress("".join(line % i for i in range(1000)).encode())[:-9])
+    assert "complete gzip" in fails(read, cut)
+    (tmp_path / "plain.gz").write_text("a 0 d1 1\n")
+    assert "complete gzip" in fails(read, tmp_path / "plain.gz")
+
+
+def test_repeated_pairs_are_kept_on_request_only(tmp_path):
+    path = put(tmp_path / "q", "a 0 d1 1\na 0 d1 1\n")
+    assert len(read_qrels(path, duplicates="keep")) == 2
+    assert "judged twice" in fails(read_qrels, path)
+    assert "use 'error' or 'keep'" in fails(read_qrels, path, duplicates="drop")
+
+
+@pytest.mark.parametrize("name", ["q.tsv", "q.tsv.gz"])
+@pytest.mark.parametrize(("style", "separator"), [("trec", "\t"), ("beir", " ")])
+def test_qrels_written_are_read_back_and_written_the_same(tmp_path, name, style, separator):
+    for copy in ("a", "b"):
+        write_qrels(tmp_path / copy / name, frame(ROWS), style, separator)
+    pd.testing.assert_frame_equal(read_qrels(tmp_path / "a" / name), frame(ROWS))
+    assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert [path.name for path in (tmp_path / "a").iterdir()] == [name]
+
+
+def test_trec_style_is_the_official_line(tmp_path):
+    write_qrels(tmp_path / "q", frame(ROWS[1:]))
+    assert (tmp_path / "q").read_text() == "q1 0 d2 2\nq0 0 d2 1\n"
+
+
+def test_write_qrels_refuses_what_it_cannot_write(tmp_path):
+    assert "without the columns 'relevance'" in fails(write_qrels, tmp_path / "q", frame(ROWS)[["query_id", "doc_id"]])
+    assert "use 'trec' or 'beir'" in fails(write_qrels, tmp_path / "q", frame(ROWS), "csv")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = put(tmp_path / "q", "old")
+    with pytest.raises(RuntimeError), write_aside(path) as aside:
+        aside.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["t.tsv", "t.tsv.gz"])
+def test_query_texts_keep_their_spaces(tmp_path, name):
+    path = put(tmp_path / name, "2\t a  b \n\n4\tc\xa0d\u2028e\r\n")
+    assert read_queries_tsv(path).to_numpy().tolist() == [["2", " a  b "], ["4", "c\xa0d\u2028e"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1\ta\n2 b\n", ":2: not 'query_id<TAB>text': '2 b'"),
+        ("1\ta\tb\n", ":1: not 'query_id<TAB>text'"),
+        ("1\ta\n\n2\t \n", ":3: not 'query_id<TAB>text'"),
+        ("1\ta\n2\tb\n1\tc\n", ":3: query_id '1' stands a second time (first: line 1)"),
+        ("\n", ": no queries in it"),
+    ],
+)
+def test_a_bad_query_line_is_named(tmp_path, text, told):
+    path = put(tmp_path / "bad.tsv", text)
+    assert f"{path}{told}" in fails(read_queries_tsv, path)
+
+
+def test_origin_counts_rows_not_blank_lines(tmp_path):
+    path = put(tmp_path / "q", "header\n\nfirst\n\n\nsecond\n")
+    assert Origin("q", path, header=1).at(1) == f"{path}:6"
+    assert Origin("q", path).at(0) == f"{path}:1"
+    assert Origin("documents").at(1) == "documents, row 2"
+
+
+def test_real_files_have_their_known_counts(real_data):
+    folder = real_data / "msmarco"
+    assert len(read_qrels(folder / "qrels.dl19-passage.txt")) == 9260
+    train = read_qrels(folder / "qrels.train.partial.tsv.gz")
+    assert (len(train), train["query_id"].nunique()) == (237_821, 231_886)
+    assert len(read_queries_tsv(folder / "topics.dl20.txt")) == 200
+    assert read_queries_tsv(folder / "topics.msmarco-passage.dev-subset.txt")["text"][1] == " Androgen receptor define"
