@@ -35,6 +35,7 @@ OPTIONAL = {"cells", "where", "notes", "null_means"}
 
 
 def read(path: Path) -> dict[str, Any]:
+    """One paper's file, checked for fields and row widths; `InputError` names file and table."""
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     for number, table in document["tables"].items():
         where = f"{path.name}, table {number}"
@@ -57,7 +58,7 @@ def source(document: Mapping[str, Any], number: str) -> str:
 
 
 def long(document: Mapping[str, Any], path: Path) -> pd.DataFrame:
-    """All cells of a checked document, with the attributes resolved."""
+    """All cells of a checked document, a row a cell with its attributes; `InputError` names file, table, row and column."""
     labels, found = document.get("labels", {}), []
     for number, table in document["tables"].items():
         keys, where = table["keys"], f"{path.name}, table {number}"
