@@ -58,7 +58,7 @@ def source(document: Mapping[str, Any], number: str) -> str:
 
 
 def long(document: Mapping[str, Any], path: Path) -> pd.DataFrame:
-    """All cells of a checked document, a row a cell with its attributes; `InputError` names file, table, row and column."""
+    """All cells of a checked document, a row a cell; `InputError` names file, table, row and column."""
     labels, found = document.get("labels", {}), []
     for number, table in document["tables"].items():
         keys, where = table["keys"], f"{path.name}, table {number}"
