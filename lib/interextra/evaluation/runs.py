@@ -135,7 +135,9 @@ class Run:
             metadata={"query_ids": json.dumps(self.query_ids)},
         )
         aside = _aside(path)
-        pq.write_table(table, aside, compression="zstd", use_dictionary=["query_id", "doc_id"])
+        # one row group with whole dictionaries, so that reading needs no hashing of ids
+        layout = {"row_group_size": max(len(self), 1), "dictionary_pagesize_limit": 1 << 30, "data_page_size": 1 << 26}
+        pq.write_table(table, aside, compression="lz4", use_dictionary=["query_id", "doc_id"], **layout)
         os.replace(aside, path)
 
     def write_trec(self, path: str | Path, tag: str = "interextra", strict_scores: bool = False) -> None:
@@ -174,7 +176,9 @@ class Run:
     @classmethod
     def _read_parquet(cls, path: Path) -> "Run":
         try:
-            table = pq.read_table(path).unify_dictionaries().combine_chunks()
+            file = pq.ParquetFile(path)
+            table = file.read_row_group(0) if file.num_row_groups == 1 else file.read()
+            table = table.unify_dictionaries().combine_chunks()
             query_ids = json.loads(table.schema.metadata[b"query_ids"])
             queries, docs = (table[name].chunk(0) if len(table) else None for name in ("query_id", "doc_id"))
             scores = table["score"].to_numpy()
@@ -221,23 +225,24 @@ class Run:
             raise InputError(
                 f"run: a passage twice in one query: {offenders(first)} (query_id, doc_id); keep one of each"
             )
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(query_codes, minlength=len(query_ids)))])
+        offsets = np.searchsorted(query_codes, np.arange(len(query_ids) + 1))
         return cls(query_ids, doc_ids, query_codes, doc_codes, scores, offsets)
 
 
 def _rank_order(query_codes: np.ndarray, doc_codes: np.ndarray, scores: np.ndarray) -> np.ndarray | slice:
     """Row order by query ascending, score descending, doc code descending."""
+    next_query, same_query = query_codes[1:] > query_codes[:-1], query_codes[1:] == query_codes[:-1]
+    falling, level = scores[1:] < scores[:-1], scores[1:] == scores[:-1]
+    if (next_query | same_query & (falling | level & (doc_codes[1:] < doc_codes[:-1]))).all():
+        return slice(None)
     bits = scores.view(np.uint32)
-    ascending = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))  # orders as the floats do
+    ascending = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))  # integers that order as the floats do
     key = query_codes.astype(np.uint64) << 32 | ~ascending
-    order = slice(None) if (key[:-1] <= key[1:]).all() else np.argsort(key)
-    key, docs = key[order], doc_codes[order]
-    same = key[:-1] == key[1:]
-    if not (same & (docs[:-1] < docs[1:])).any() and isinstance(order, slice):
-        return order
+    order = np.argsort(key)
+    same = np.diff(key[order]) == 0
     tied = np.flatnonzero(np.concatenate([[False], same]) | np.concatenate([same, [False]]))
-    order = np.arange(len(key)) if isinstance(order, slice) else order
-    order[tied] = order[tied][np.lexsort((-docs[tied], key[tied]))]
+    rows = order[tied]
+    order[tied] = rows[np.lexsort((-doc_codes[rows], key[rows]))]
     return order
 
 
