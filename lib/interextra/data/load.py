@@ -1,9 +1,15 @@
 """One string opens any collection: `mini`, `beir:PATH`, `irds:ID`, each with options after commas."""
 
+import hashlib
+import inspect
 from pathlib import Path
 
+import pandas as pd
+
+from interextra.data import store
 from interextra.data.beir import open_beir
 from interextra.data.collection import Collection
+from interextra.data.files import Origin
 from interextra.data.irds import open_irds
 from interextra.errors import InputError, offenders
 
@@ -16,8 +22,9 @@ def open_collection(spec: str, cache_dir: str | Path | None = None) -> Collectio
 
     Parameters
     ----------
-    spec : `mini`, `mini:seed=7,n_train=1000`, `mini:ood-NAME`; `beir:PATH`; `irds:ID`. The last two take
-        `,dangling=drop` (leave out qrels of unknown queries or passages) and `,empty=keep` (allow empty texts).
+    spec : the generated world `mini`, `mini:seed=7,n_train=1000`, `mini:shares.dl19.intent=0.5/0.3/0.2` or
+        `mini:ood-NAME`; a folder `beir:PATH`; a data set of ir_datasets `irds:ID` or `irds:ID,SPLIT=ID,SPLIT=ID`. The
+        last two take `,dangling=drop` (leave out qrels of unknown queries or passages) and `,empty=keep` (allow empty texts).
     cache_dir : where converted collections are kept; else INTEREXTRA_CACHE, else ~/.cache/interextra.
 
     Raises
@@ -25,7 +32,9 @@ def open_collection(spec: str, cache_dir: str | Path | None = None) -> Collectio
     InputError
         An unknown scheme or option, a missing folder, a broken file.
     """
-    scheme, _, rest = spec.partition(":")
+    scheme, colon, rest = spec.partition(":")
+    if scheme == "mini" and bool(colon) == bool(rest):
+        return _open_mini(spec, rest, cache_dir)
     if scheme == "beir" and rest:
         if Path(rest).expanduser().is_dir():
             return open_beir(rest, cache_dir)
@@ -39,12 +48,20 @@ def open_collection(spec: str, cache_dir: str | Path | None = None) -> Collectio
 
 
 def split_options(spec: str, rest: str) -> tuple[str, list[tuple[str, str]]]:
-    """Split `name,key=value,key=value` into the name and its options, in order."""
+    """Split `name,key=value,key=value` into the name and its options, in order.
+
+    >>> split_options("irds:a", "a,dev=a/dev/small")
+    ('a', [('dev', 'a/dev/small')])
+    """
     name, *parts = rest.split(",")
-    bad = [part for part in parts if "=" not in part]
+    bad = [part for part in parts if not all(part.partition("="))]
     if bad:
         raise InputError(f"{spec!r}: {offenders(bad)} is no option; write key=value")
-    return name, [tuple(part.split("=", 1)) for part in parts]
+    options = [tuple(part.split("=", 1)) for part in parts]
+    keys = [key for key, _ in options if key != "split"]
+    if len(set(keys)) < len(keys):
+        raise InputError(f"{spec!r}: option {offenders(k for k in keys if keys.count(k) > 1)} stands twice; keep one")
+    return name, options
 
 
 def _switches(spec: str, options: list[tuple[str, str]]) -> dict[str, str]:
@@ -65,3 +82,48 @@ def _named_splits(spec: str, options: list[tuple[str, str]]) -> dict[str, str]:
                 raise InputError(f"{spec!r}: split {name!r} stands twice; name one of them, e.g. other={part}")
             splits[name] = part
     return splits
+
+
+def _open_mini(spec: str, rest: str, cache_dir: str | Path | None) -> Collection:
+    """A generated world, kept by its name, parameters and the hash of the generator's own files."""
+    from interextra.data import world
+
+    name, options = split_options(spec, rest if rest.startswith("ood-") else f"mini,{rest}".rstrip(","))
+    parameters = _world_parameters(spec, options, world.generate)
+    key = store.content_key("mini", name, parameters, _content_version(Path(world.__file__).parent))
+    target = store.cache_folder(cache_dir) / f"{name}-{key}"
+    found = store.open_stored(target, name, spec)
+    if found is None:
+        made = world.generate(name, **parameters)
+        origins = {part: Origin(f"{spec} {part}") for part in ("passages", "queries", *made.qrels)}
+        store.build(target, made.passages, pd.concat(made.queries.values(), ignore_index=True), made.qrels, origins)
+        found = store.open_stored(target, name, spec)
+    return found
+
+
+def _world_parameters(spec: str, options: list[tuple[str, str]], generate) -> dict:
+    """Options of a mini spec as arguments of `generate`; shares are written `shares.SET.entity=0.6/0.3/0.1`."""
+    known = [name for name in inspect.signature(generate).parameters if name != "name"]
+    numbers = [name for name in known if name != "shares"]
+    parameters: dict = {}
+    for key, value in options:
+        try:
+            if key in numbers:
+                parameters[key] = int(value)
+                continue
+            first, test_set, kind = key.split(".")
+            if first != "shares" or "shares" not in known:
+                raise ValueError
+            shares = [float(share) for share in value.split("/")]
+        except ValueError:
+            allowed = ", ".join([f"{name}=INTEGER" for name in numbers] + ["shares.SET.entity|intent=A/B/C"])
+            raise InputError(f"{spec!r}: unknown option {key}={value}; allowed are {allowed}") from None
+        parameters.setdefault("shares", {}).setdefault(test_set, {})[kind] = shares
+    return parameters
+
+
+def _content_version(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+        digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
