@@ -1,0 +1,109 @@
+"""Filling in an annotation sheet in a notebook: a session that knows no browser, and a widget around it."""
+
+from html import escape
+from pathlib import Path
+
+from interextra.errors import InputError
+from interextra.splits.annotation import read_sheet, write_sheet
+from interextra.splits.overlap import LABELS
+
+
+class Annotation:
+    """One annotator's way through a sheet. Each choice is on disk before the next pair is shown.
+
+    `row` is the place in the sheet; it starts at the first pair that is not fully labelled.
+    """
+
+    def __init__(self, path: Path | str):
+        self.path = Path(path)
+        self.sheet = read_sheet(self.path, complete=False)
+        if self.sheet.empty:
+            raise InputError(f"{self.path}: a sheet without pairs; write one with write_sheet")
+        self._history: list[tuple[int, str, str]] = []
+        self.row = 0
+        self.next(0)
+
+    @property
+    def current(self) -> dict[str, str]:
+        """The pair in view: the columns of the sheet."""
+        return self.sheet.iloc[self.row].to_dict()
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """(pairs with both labels, pairs)."""
+        return int((self.sheet[list(LABELS)] != "").all(axis=1).sum()), len(self.sheet)
+
+    @property
+    def done(self) -> bool:
+        return self.progress[0] == len(self.sheet)
+
+    def next(self, step: int = 1) -> dict[str, str]:
+        """Go to the next pair with an open label, round the end; stay where nothing is open."""
+        n = len(self.sheet)
+        for i in range(n):
+            row = (self.row + step + i) % n
+            if not all(self.sheet.loc[row, list(LABELS)]):
+                self.row = row
+                break
+        return self.current
+
+    def label(self, column: str, label: str) -> None:
+        """Give a label (column entity or intent), write the sheet, go on when the pair has both."""
+        if label not in LABELS.get(column, ()):
+            raise InputError(
+                f"no {column} label {label!r}: " + "; ".join(f"{c}: {', '.join(v)}" for c, v in LABELS.items())
+            )
+        self._history.append((self.row, column, self.sheet.loc[self.row, column]))
+        self.sheet.loc[self.row, column] = label
+        write_sheet(self.path, self.sheet)
+        if all(self.sheet.loc[self.row, list(LABELS)]):
+            self.next()
+
+    def undo(self) -> None:
+        """Take the last choice back and return to its pair; nothing happens when there is none."""
+        if self._history:
+            self.row, column, before = self._history.pop()
+            self.sheet.loc[self.row, column] = before
+            write_sheet(self.path, self.sheet)
+
+
+def widget(sheet_path: Path | str):
+    """An ipywidgets box that labels the sheet pair by pair and writes it after each choice; source stays hidden.
+
+    `widget(path).session` is its `Annotation`.
+    """
+    import ipywidgets
+
+    session = Annotation(sheet_path)
+    view = ipywidgets.HTML()
+    buttons = {}
+
+    def show() -> None:
+        pair, (labelled, total) = session.current, session.progress
+        view.value = (
+            f"<p>pair {session.row + 1} · labelled {labelled} of {total}{' · done' if session.done else ''}</p>"
+            f"<p>test: <b>{escape(pair['test_query'])}</b><br>train: <b>{escape(pair['train_query'])}</b></p>"
+        )
+        for (column, label), button in buttons.items():
+            button.button_style = "info" if pair[column] == label else ""
+
+    def act(do, *arguments):
+        def clicked(_button) -> None:
+            do(*arguments)
+            show()
+
+        return clicked
+
+    rows = []
+    for column, labels in LABELS.items():
+        for label in labels:
+            buttons[column, label] = ipywidgets.Button(description=label)
+            buttons[column, label].on_click(act(session.label, column, label))
+        rows.append(ipywidgets.HBox([ipywidgets.Label(column), *(buttons[column, label] for label in labels)]))
+    undo, skip = ipywidgets.Button(description="undo"), ipywidgets.Button(description="next open pair")
+    undo.on_click(act(session.undo))
+    skip.on_click(act(session.next))
+    show()
+    box = ipywidgets.VBox([view, *rows, ipywidgets.HBox([undo, skip])])
+    box.session = session
+    return box

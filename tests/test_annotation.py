@@ -1,0 +1,334 @@
+"""Candidates, sheets, agreement between annotators, proxies, and the widget without a browser."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from interextra.errors import InputError
+from interextra.splits.annotating import Annotation, widget
+from interextra.splits.annotation import (
+    SHEET,
+    candidates,
+    codes,
+    kappa,
+    median_labels,
+    pair_truth,
+    query_labels,
+    read_sheet,
+    recall_comparison,
+    simulate_annotators,
+    with_codes,
+    write_sheet,
+)
+from interextra.splits.overlap import ENTITY_LABELS, INTENT_LABELS
+from interextra.splits.proxies import (
+    choose_thresholds,
+    containment,
+    cosine,
+    cut,
+    evaluate_proxy,
+    held_out,
+    jaccard,
+    measure,
+)
+
+TEST = pd.DataFrame({"query_id": ["t1", "t2"], "text": ["what is a shebang", 'rock, "n" roll\nbegin <b>']})
+TRAIN = pd.DataFrame({"query_id": [f"q{i}" for i in range(30)], "text": [f"training query {i}" for i in range(30)]})
+BM25 = np.array([[3, 1, 2], [5, -1, -1]])
+EMBEDDING = np.array([[3, 4, 1], [6, 5, 7]])
+
+
+@pytest.fixture
+def pairs():
+    return candidates(TEST, TRAIN, BM25, EMBEDDING)
+
+
+@pytest.fixture
+def many_pairs():
+    n = 400
+    ids = [f"t{i // 10}" for i in range(n)]
+    return pd.DataFrame(
+        {"test_query_id": ids, "train_query_id": [f"q{i}" for i in range(n)], "test_query": "a", "train_query": "b"}
+    ).assign(source=np.where(np.arange(n) % 2, "bm25", "embedding"), entity="", intent="")
+
+
+def test_candidates_are_merged_once_each_with_their_source(pairs):
+    got = {tuple(r) for r in pairs[["test_query_id", "train_query_id", "source"]].itertuples(index=False)}
+    assert got == {
+        ("t1", "q3", "both"), ("t1", "q1", "both"), ("t1", "q2", "bm25"), ("t1", "q4", "embedding"),
+        ("t2", "q5", "both"), ("t2", "q6", "embedding"), ("t2", "q7", "embedding"),
+    }  # fmt: skip
+    assert pairs["train_query_id"].head(4).tolist() == ["q3", "q1", "q4", "q2"]  # by best rank, then row
+    assert pairs.loc[0, ["bm25_rank", "embedding_rank"]].tolist() == [1, 1]
+
+
+def test_no_test_query_has_more_than_twenty_candidates():
+    rng = np.random.default_rng(1)  # seed of the drawn rows
+    bm25, embedding = (np.stack([rng.permutation(30)[:15] for _ in range(2)]) for _ in range(2))
+    pairs = candidates(TEST, TRAIN, bm25, embedding)
+    for at, group in pairs.groupby("test_query_id"):
+        want = set(bm25[int(at[1]) - 1, :10]) | set(embedding[int(at[1]) - 1, :10])
+        assert {int(q[1:]) for q in group["train_query_id"]} == want and len(group) <= 20
+
+
+@pytest.mark.parametrize(
+    ("train", "bm25", "words"),
+    [
+        (TRAIN.assign(query_id=["t1", *TRAIN["query_id"][1:]]), BM25, "also training"),
+        (TRAIN, BM25 + 30, "below 30"),
+        (TRAIN, BM25[:1], "below 30"),
+    ],
+)
+def test_candidates_refuse_rows_that_do_not_fit(train, bm25, words):
+    with pytest.raises(InputError, match=words):
+        candidates(TEST, train, bm25, EMBEDDING)
+
+
+def test_sheet_survives_the_round_trip(pairs, tmp_path):
+    write_sheet(tmp_path / "sheet.csv", pairs)
+    back = read_sheet(tmp_path / "sheet.csv", pairs, complete=False)
+    assert back.equals(pairs[list(SHEET)].astype(object)) and (back["entity"] == "").all()
+    assert [p.name for p in tmp_path.iterdir()] == ["sheet.csv"]
+
+
+def test_sorted_sheet_comes_back_in_the_order_of_the_pairs(pairs, tmp_path):
+    filled = with_codes(pairs, np.arange(7) % 3, np.zeros(7, int))
+    write_sheet(tmp_path / "s.csv", filled.iloc[::-1])
+    assert read_sheet(tmp_path / "s.csv", pairs).equals(filled[list(SHEET)].astype(object))
+
+
+def test_spreadsheet_byte_order_mark_and_capitals_are_accepted(pairs, tmp_path):
+    write_sheet(tmp_path / "s.csv", with_codes(pairs, np.full(7, 2), np.full(7, 2)))
+    text = (tmp_path / "s.csv").read_text().replace(",full,", ", Full ,")
+    (tmp_path / "s.csv").write_text("\ufeff" + text)
+    assert set(read_sheet(tmp_path / "s.csv")["entity"]) == {"full"}
+
+
+BREAKS = {
+    "unknown label": (lambda s: s.assign(entity=["maybe", *s["entity"][1:]]), r"s.csv:2: entity label maybe"),
+    "no label": (lambda s: s.assign(intent=[*s["intent"][:2], "", *s["intent"][3:]]), r"s.csv:4: no intent label: t1"),
+    "missing row": (lambda s: s.drop(index=3), r"1 pairs are missing .*'q2'"),
+    "twice": (lambda s: pd.concat([s.head(2), s]), r"s.csv:4: pair twice"),
+    "changed text": (lambda s: s.assign(test_query=["x", *s["test_query"][1:]]), r"s.csv:2: changed test_query: x"),
+    "foreign pair": (
+        lambda s: s.assign(train_query_id=["q29", *s["train_query_id"][1:]]),
+        r"s.csv:2: pair that was not",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BREAKS)
+def test_broken_sheet_is_refused_with_file_and_line(pairs, tmp_path, case):
+    broken, words = BREAKS[case]
+    write_sheet(tmp_path / "s.csv", broken(with_codes(pairs, np.zeros(7, int), np.zeros(7, int))))
+    with pytest.raises(InputError, match=words):
+        read_sheet(tmp_path / "s.csv", pairs)
+
+
+@pytest.mark.parametrize(("text", "words"), [("a,b\n", "s.csv:1: columns"), (",".join(SHEET) + "\nt1,x\n", "s.csv:2")])
+def test_sheet_with_other_columns_is_refused(tmp_path, text, words):
+    (tmp_path / "s.csv").write_text(text)
+    with pytest.raises(InputError, match=words):
+        read_sheet(tmp_path / "s.csv")
+
+
+def test_median_of_three_and_lower_median_of_two(pairs):
+    given = [np.array(v) for v in ([0, 0, 0, 1, 2, 2, 0], [0, 1, 2, 1, 2, 0, 0], [2, 2, 2, 2, 2, 2, 1])]
+    sheets = [with_codes(pairs, g, g) for g in given]
+    sheets[1] = sheets[1].sample(frac=1, random_state=1)  # the order of a sheet does not matter
+    assert codes(median_labels(sheets), "entity").tolist() == np.median(given, axis=0).tolist()
+    assert codes(median_labels(sheets[:2]), "intent").tolist() == np.minimum(*given[:2]).tolist()
+    labels = query_labels(median_labels(sheets))
+    assert labels["entity"].to_dict() == {"t1": "full", "t2": "full"} and labels.index.name == "test_query_id"
+
+
+def test_sheets_of_other_pairs_are_refused(pairs):
+    filled = with_codes(pairs, np.zeros(7, int), np.zeros(7, int))
+    with pytest.raises(InputError, match="annotator 2 labelled other pairs"):
+        median_labels([filled, filled.head(6)])
+
+
+def test_unlabelled_sheet_has_no_median(pairs):
+    with pytest.raises(InputError, match="unknown entity"):
+        median_labels([pairs, pairs])
+
+
+@pytest.mark.parametrize("weights", [None, "linear", "quadratic"])
+def test_kappa_is_that_of_scikit_learn_and_averaged(many_pairs, weights):
+    from sklearn.metrics import cohen_kappa_score
+
+    rng = np.random.default_rng(6)
+    given = simulate_annotators(rng.integers(0, 3, 400), 0.3, seed=2)
+    table = kappa([with_codes(many_pairs, g, np.zeros(400, int)) for g in given], weights)
+    entity = table[table["label"] == "entity"].set_index("annotators")["kappa"]
+    want = [cohen_kappa_score(given[a], given[b], weights=weights) for a, b in ((0, 1), (0, 2), (1, 2))]
+    np.testing.assert_allclose(entity.to_numpy(), [*want, np.mean(want)])
+    assert entity.index.tolist() == ["1-2", "1-3", "2-3", "average"]
+    assert table.loc[table["label"] == "intent", "kappa"].isna().all()  # one label only: not defined
+
+
+@pytest.mark.parametrize("kind", ["uniform", "adjacent"])
+def test_simulated_annotators_err_as_often_as_asked(kind):
+    truth = np.random.default_rng(8).integers(0, 3, 20_000)
+    given = simulate_annotators(truth, 0.2, seed=3, kind=kind)
+    assert given.shape == (3, 20_000) and set(np.unique(given)) == {0, 1, 2}
+    np.testing.assert_allclose((given != truth).mean(axis=1), 0.2, atol=0.01)
+    jumps = np.abs(given - truth).max()
+    assert jumps == (2 if kind == "uniform" else 1)
+    assert (given == simulate_annotators(truth, 0.2, seed=3, kind=kind)).all()
+    with pytest.raises(InputError, match="error_rate"):
+        simulate_annotators(truth, 1.2, seed=3)
+
+
+def test_median_of_simulated_annotators_beats_each_of_them(many_pairs):
+    truth = np.random.default_rng(8).integers(0, 3, 400)
+    given = simulate_annotators(truth, 0.25, seed=4)
+    median = codes(median_labels([with_codes(many_pairs, g, g) for g in given]), "entity")
+    assert (median == truth).mean() > (given == truth).mean(axis=1).max()
+
+
+def test_pair_truth_agrees_with_the_truth_per_query():
+    truth = pytest.importorskip("interextra.data.world.truth")
+    rng = np.random.default_rng(9)
+
+    def queries(prefix, n):
+        entities = [rng.choice(list("abcdefghijkl"), rng.integers(1, 3), replace=False).tolist() for _ in range(n)]
+        groups = rng.integers(0, 2, n)
+        intents = [f"{'+'.join(sorted(e))}:{g}{rng.integers(0, 2)}" for e, g in zip(entities, groups, strict=True)]
+        ids = [f"{prefix}{i}" for i in range(n)]
+        return pd.DataFrame(
+            {"query_id": ids, "text": "x", "entities": entities, "intent": intents, "intent_group": groups}
+        )
+
+    test, train = queries("t", 60), queries("q", 12)
+    all_rows = np.tile(np.arange(12), (60, 1))
+    pairs = pair_truth(candidates(test, train, all_rows, all_rows, depth=12), test, train)
+    labels = query_labels(pairs)
+    assert labels["entity"].to_dict() == truth.entity_overlap(test, train).to_dict()
+    assert labels["intent"].to_dict() == truth.intent_overlap(test, train).to_dict()
+    assert set(labels["entity"]) == set(ENTITY_LABELS) and set(labels["intent"]) == set(INTENT_LABELS)
+
+
+def test_recall_comparison_pairs_by_query(many_pairs):
+    from scipy.stats import ttest_rel
+
+    rng = np.random.default_rng(10)
+    given = rng.integers(0, 2, 400) + (many_pairs["source"] == "embedding")
+    filled = with_codes(many_pairs, given, given)
+    row = recall_comparison(filled, seed=1).iloc[0]
+    means = pd.DataFrame({"q": many_pairs["test_query_id"], "s": many_pairs["source"], "v": given})
+    means = means.groupby(["q", "s"])["v"].mean().unstack()
+    assert row["difference"] == pytest.approx((means["embedding"] - means["bm25"]).mean())
+    assert row["p_value"] == pytest.approx(ttest_rel(means["embedding"], means["bm25"]).pvalue)
+    assert 0 < row["low"] < row["difference"] < row["high"] and row["n_queries"] == 40
+
+
+def test_lexical_scores_by_hand():
+    a, b = ["when did rock n roll begin?", "do"], ["when did Rock and Roll begin", "a"]
+    np.testing.assert_allclose(jaccard(a, b), [5 / 7, 0])
+    np.testing.assert_allclose(containment(a, b), [1.0, 0])  # rock, roll, begin; function words alone say nothing
+    np.testing.assert_allclose(cosine([[1, 0], [1, 1]], [[2, 0], [1, 0]]), [1, 2**-0.5])
+
+
+@pytest.mark.parametrize("objective", ["kappa", "accuracy"])
+def test_chosen_thresholds_equal_the_best_of_all_pairs(objective):
+    from sklearn.metrics import accuracy_score, cohen_kappa_score
+
+    rng = np.random.default_rng(12)
+    truth = rng.integers(0, 3, 60)
+    scores = np.round(truth / 2 + rng.normal(0, 0.4, 60), 2)
+    judge = cohen_kappa_score if objective == "kappa" else accuracy_score
+    values = [*np.unique(scores), np.inf]
+    best = max(judge(truth, cut(scores, (lo, hi))) for lo in values for hi in values if lo <= hi)
+    chosen = choose_thresholds(scores, truth, objective, steps=500)
+    assert judge(truth, cut(scores, chosen)) == pytest.approx(best)
+
+
+def test_proxy_quality_is_that_of_scikit_learn(many_pairs):
+    from sklearn.metrics import accuracy_score, cohen_kappa_score, confusion_matrix
+
+    truth = np.random.default_rng(13).integers(0, 3, 400)
+    predicted = simulate_annotators(truth, 0.3, n=1, seed=5)[0]
+    quality = measure(predicted, truth, many_pairs["test_query_id"], seed=1)
+    assert (quality.confusion.to_numpy() == confusion_matrix(truth, predicted)).all()
+    assert quality.accuracy == pytest.approx(accuracy_score(truth, predicted))
+    assert quality.kappa == pytest.approx(cohen_kappa_score(truth, predicted))
+    assert quality.kappa_interval[0] < quality.kappa < quality.kappa_interval[1]
+
+
+def test_bootstrap_draws_whole_test_queries():
+    truth = np.repeat([0, 2], 200)
+    predicted = np.where(np.arange(400) // 50 % 4 == 0, 1, truth)  # errors fill whole groups
+    narrow = measure(predicted, truth, np.arange(400), seed=1).accuracy_interval
+    wide = measure(predicted, truth, np.arange(400) // 50, seed=1).accuracy_interval
+    assert wide[1] - wide[0] > 3 * (narrow[1] - narrow[0])
+
+
+def test_thresholds_are_not_chosen_on_what_is_tested(many_pairs):
+    rng = np.random.default_rng(14)
+    truth, groups = rng.integers(0, 3, 400), many_pairs["test_query_id"].to_numpy()
+    scores = truth + rng.normal(0, 0.3, 400)
+    tune = held_out(groups, 0.5, seed=3)
+    assert not set(groups[tune]) & set(groups[~tune]) and len(set(groups[tune])) == 20
+    quality = evaluate_proxy(scores, truth, groups, seed=3)
+    changed = np.where(tune, truth, 2 - truth)  # other labels in the tested part leave the thresholds alone
+    assert evaluate_proxy(scores, changed, groups, seed=3).thresholds == quality.thresholds
+    assert quality.n_pairs == 200 and quality.kappa > 0.7
+    with pytest.raises(InputError, match="empty"):
+        held_out(["t"], seed=1)
+
+
+@pytest.fixture
+def sheet(pairs, tmp_path):
+    write_sheet(tmp_path / "sheet.csv", pairs)
+    return tmp_path / "sheet.csv"
+
+
+def test_each_choice_is_on_disk_at_once(sheet):
+    session = Annotation(sheet)
+    session.label("entity", "partial")
+    assert read_sheet(sheet, complete=False)["entity"].tolist() == ["partial", *[""] * 6]
+    assert session.row == 0 and session.progress == (0, 7)
+    session.label("intent", "similar")
+    assert session.row == 1 and session.progress == (1, 7) and session.current["train_query_id"] == "q1"
+    with pytest.raises(InputError, match="no entity label 'similar'"):
+        session.label("entity", "similar")
+
+
+def test_undo_takes_back_choice_by_choice_also_on_disk(sheet):
+    session = Annotation(sheet)
+    session.label("entity", "full")
+    session.label("intent", "duplicate")
+    session.undo()
+    assert session.row == 0 and read_sheet(sheet, complete=False).loc[0, ["entity", "intent"]].tolist() == ["full", ""]
+    session.undo()
+    session.undo()  # nothing left: nothing happens
+    assert (read_sheet(sheet, complete=False)[["entity", "intent"]] == "").all(axis=None)
+
+
+def test_session_resumes_at_the_first_open_pair_and_ends(sheet):
+    for _ in range(7):
+        session = Annotation(sheet)
+        assert not session.done
+        session.next()  # skipping is allowed, the pair comes again
+        session = Annotation(sheet)
+        session.label("entity", "zero")
+        session.label("intent", "dissimilar")
+    assert session.done and Annotation(sheet).done and len(read_sheet(sheet)) == 7
+
+
+def test_widget_builds_and_a_click_writes_the_sheet(sheet):
+    pytest.importorskip("ipywidgets")
+    box = widget(sheet)
+    buttons = {b.description: b for row in box.children[1:] for b in row.children if hasattr(b, "click")}
+    assert set(buttons) == {*ENTITY_LABELS, *INTENT_LABELS, "undo", "next open pair"}
+    buttons["full"].click()
+    buttons["duplicate"].click()
+    assert read_sheet(sheet, complete=False).loc[0, ["entity", "intent"]].tolist() == ["full", "duplicate"]
+    assert "labelled 1 of 7" in box.children[0].value and "training query 1" in box.children[0].value
+    assert "bm25" not in box.children[0].value  # the annotator does not see which method found the pair
+    buttons["undo"].click()
+    assert box.session.row == 0 and read_sheet(sheet, complete=False).loc[0, "intent"] == ""
+    for _ in range(4):
+        buttons["next open pair"].click()
+    assert "&lt;b&gt;" in box.children[0].value  # texts are shown, not run
