@@ -5,6 +5,8 @@ history of a result: collection (by content) × split × recipe × seed.
 """
 
 import json
+import shutil
+import tempfile
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -22,9 +24,15 @@ MEASURES = ("nDCG@10", "RR@10", "R@100", "R(rel=2)@100", "AP", "ASL@100")
 
 @lru_cache(maxsize=8)
 def open_spec(spec: str):
-    """Open a collection; `$INTEREXTRA_DATA` in the spec stands for the folder of real data."""
-    from interextra.data.load import open_collection
+    """Open a collection; `$INTEREXTRA_DATA` in the spec stands for the folder of real data.
 
+    `msmarco-queries` opens the queries of MS MARCO and TREC DL in that folder, without passages.
+    """
+    from interextra.data.load import open_collection
+    from interextra.data.msmarco import QuerySets
+
+    if spec == "msmarco-queries":
+        return QuerySets(data_folder(), spec)
     return open_collection(spec.replace("$INTEREXTRA_DATA", str(data_folder())) if "$" in spec else spec)
 
 
@@ -168,7 +176,7 @@ def _run(store: Store, config: dict, folder: Path) -> None:
         run.write_parquet(folder / f"run.{name}.parquet")
         per_query(run, collection.qrels(name), MEASURES).to_parquet(folder / f"per_query.{name}.parquet")
     if not config["keep_model"]:
-        models.remove(model, made)
+        shutil.rmtree(made)
 
 
 def _vectors(store: Store, config: dict, folder: Path) -> None:
@@ -218,7 +226,6 @@ def _restrain(store: Store, config: dict, folder: Path) -> None:
 
 
 def _candidates(store: Store, config: dict, folder: Path) -> None:
-    from interextra import models
     from interextra.splits.similarity import nearest
 
     vectors = config["vectors"]
@@ -227,9 +234,21 @@ def _candidates(store: Store, config: dict, folder: Path) -> None:
     queries = pd.concat([collection.queries(name) for name in vectors["test"]], ignore_index=True)
     scores, rows = nearest(test, train, config["k"])
     embedding = _long(queries, frame, rows, scores, "embedding")
-    rows, scores = models.bm25_over_texts(frame["text"].tolist(), queries["text"].tolist(), k=config["k"])
+    rows, scores = _bm25_over(frame, queries["text"].tolist(), config["k"])
     bm25 = _long(queries, frame, rows, scores, "bm25")
     pd.concat([bm25, embedding], ignore_index=True).to_parquet(folder / "candidates.parquet")
+
+
+def _bm25_over(frame: pd.DataFrame, queries: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
+    """BM25 (Anserini's default k1 and b) over query texts, as if the training queries were the passages."""
+    from interextra.data.collection import Collection, Passages, write_passages
+    from interextra.models.bm25 import lucene_search
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "queries.arrow"
+        fingerprint = write_passages(path, zip(frame["query_id"], frame["text"], strict=True))
+        made = Collection("training queries", "training queries", Passages(path), frame, {}, fingerprint)
+        return lucene_search(made, queries, k, k1=0.9, b=0.4)
 
 
 def _long(queries: pd.DataFrame, train: pd.DataFrame, rows: np.ndarray, scores: np.ndarray, source: str):

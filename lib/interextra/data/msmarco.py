@@ -1,0 +1,77 @@
+"""The queries of MS MARCO and TREC DL without the passages: enough for splits, overlap and nearest neighbours.
+
+Expects `FOLDER/msmarco` with the official files: `queries.train.tsv` (or a part of it), `topics.*` and `qrels.*` of
+DL19, DL20 and dev-small as Anserini names them.
+"""
+
+import hashlib
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from interextra.data.files import read_qrels, read_queries_tsv
+from interextra.errors import InputError
+
+TRAIN_FILES = ("queries.train.tsv", "queries.train.tsv.gz", "queries.train.partial.tsv.gz")
+TEST_FILES = {
+    "dl19": ("topics.dl19-passage.txt", "qrels.dl19-passage.txt"),
+    "dl20": ("topics.dl20.txt", "qrels.dl20-passage.txt"),
+    "dev": ("topics.msmarco-passage.dev-subset.txt", "qrels.msmarco-passage.dev-subset.txt"),
+}
+
+
+class QuerySets:
+    """Training, dev and judged DL queries of MS MARCO; looks like a Collection to whoever needs only queries.
+
+    Parameters
+    ----------
+    folder : holds `msmarco/`.
+    spec : the string that opens it again.
+
+    Raises
+    ------
+    InputError
+        No training query file, or a topics or qrels file is missing or malformed.
+    """
+
+    name, passages, splits = "MS MARCO queries", (), ("train", *TEST_FILES)
+
+    def __init__(self, folder: str | Path, spec: str):
+        self.folder, self.spec = Path(folder) / "msmarco", spec
+        found = [self.folder / name for name in TRAIN_FILES if (self.folder / name).is_file()]
+        if not found:
+            raise InputError(f"{self.folder}: no training queries; put the official queries.train.tsv there")
+        self._train = found[0]
+
+    def queries(self, split: str) -> pd.DataFrame:
+        """query_id, text; of a test set the queries with judgements, as the papers use them (43, 54, 6,980)."""
+        if split == "train":
+            return self._training
+        if split not in TEST_FILES:
+            raise InputError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")
+        topics = read_queries_tsv(self.folder / TEST_FILES[split][0])
+        return topics[topics["query_id"].isin(self.qrels(split)["query_id"])].reset_index(drop=True)
+
+    def qrels(self, split: str) -> pd.DataFrame:
+        """Judgements of a test set: query_id, doc_id, relevance."""
+        return read_qrels(self.folder / TEST_FILES[split][1])
+
+    def query_ids(self, split: str) -> list[str]:
+        return self.queries(split)["query_id"].tolist()
+
+    @cached_property
+    def _training(self) -> pd.DataFrame:
+        """All training queries with text, less those that are test queries."""
+        frame = read_queries_tsv(self._train)
+        test = pd.concat([self.queries(split)["query_id"] for split in TEST_FILES])
+        return frame[~frame["query_id"].isin(test)].reset_index(drop=True)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the bytes of all files that are read."""
+        total = hashlib.sha256()
+        for path in (self._train, *(self.folder / name for pair in TEST_FILES.values() for name in pair)):
+            with open(path, "rb") as file:
+                total.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+        return total.hexdigest()

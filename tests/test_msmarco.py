@@ -1,0 +1,39 @@
+"""MS MARCO queries without passages, on the real files."""
+
+import pytest
+
+from interextra.data.msmarco import QuerySets
+from interextra.errors import InputError
+
+
+def test_judged_queries_are_those_of_the_papers(real_data):
+    sets = QuerySets(real_data, "msmarco-queries")
+    assert [len(sets.queries(split)) for split in ("dl19", "dl20", "dev")] == [43, 54, 6980]
+    assert sets.queries("dl19").set_index("query_id")["text"]["156493"] == "do goldfish grow"
+
+
+def test_no_test_query_is_a_training_query(real_data):
+    sets = QuerySets(real_data, "msmarco-queries")
+    train = set(sets.query_ids("train"))
+    assert len(train) > 100_000
+    assert not any(train & set(sets.query_ids(split)) for split in ("dl19", "dl20", "dev"))
+
+
+def test_fingerprint_follows_the_content(real_data, tmp_path):
+    copy = tmp_path / "msmarco"
+    copy.mkdir()
+    for path in (real_data / "msmarco").glob("*"):
+        (copy / path.name).write_bytes(path.read_bytes())
+    assert QuerySets(tmp_path, "").fingerprint == QuerySets(real_data, "").fingerprint
+    with (copy / "topics.dl20.txt").open("a") as file:
+        file.write("1\tone more query\n")
+    assert QuerySets(tmp_path, "").fingerprint != QuerySets(real_data, "").fingerprint
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(InputError, match="no training queries; put the official queries.train.tsv"):
+        QuerySets(tmp_path, "msmarco-queries")
+    (tmp_path / "msmarco").mkdir()
+    (tmp_path / "msmarco" / "queries.train.tsv").write_text("1\ta query\n")
+    with pytest.raises(InputError, match="topics.dl19-passage.txt: no such file"):
+        QuerySets(tmp_path, "msmarco-queries").queries("dl19")
