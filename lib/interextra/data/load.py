@@ -24,7 +24,8 @@ def open_collection(spec: str, cache_dir: str | Path | None = None) -> Collectio
     ----------
     spec : the generated world `mini`, `mini:seed=7,n_train=1000`, `mini:shares.dl19.intent=0.5/0.3/0.2` or
         `mini:ood-NAME`; a folder `beir:PATH`; a data set of ir_datasets `irds:ID` or `irds:ID,SPLIT=ID,SPLIT=ID`. The
-        last two take `,dangling=drop` (leave out qrels of unknown queries or passages) and `,empty=keep` (allow empty texts).
+        last two take `,dangling=drop` (leave out qrels of unknown queries or passages) and `,empty=keep` (allow empty
+        texts).
     cache_dir : where converted collections are kept; else INTEREXTRA_CACHE, else ~/.cache/interextra.
 
     Raises

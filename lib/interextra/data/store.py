@@ -95,7 +95,8 @@ def build(
         stored, dropped = Passages(aside / "passages.arrow"), {}
         table = _queries_table(queries)
         pq.write_table(table, aside / "queries.parquet")
-        digests.append(_digest([_as_text(table.column(name)) for name in sorted(table.column_names)]))
+        attributes = sorted(table.column_names)
+        digests += [*attributes, _digest([_as_text(table.column(name)) for name in attributes])]
         for i, (split, frame) in enumerate(qrels.items()):
             kept = _without_dangling(split, frame, at[split], queries, stored, dangling)
             if len(kept) < len(frame):
@@ -194,7 +195,7 @@ def _read_queries(path: Path) -> pd.DataFrame:
 def _as_text(column: pa.ChunkedArray) -> pa.Array:
     """One string a value: the text itself, JSON for anything else, so that the hash needs no type."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return pc.fill_null(column.combine_chunks(), "")
+        return pc.fill_null(column.combine_chunks(), "\0")
     return pa.array([json.dumps(value, ensure_ascii=False, sort_keys=True) for value in column.to_pylist()])
 
 
