@@ -226,17 +226,16 @@ def _restrain(store: Store, config: dict, folder: Path) -> None:
 
 
 def _candidates(store: Store, config: dict, folder: Path) -> None:
+    from interextra.splits.annotation import candidates
     from interextra.splits.similarity import nearest
 
-    vectors = config["vectors"]
+    vectors, k = config["vectors"], config["k"]
     train, test = read_vectors(store, vectors)
     collection, frame = _collection(vectors["pool"]["collection"]), pool_queries(vectors["pool"])
     queries = pd.concat([collection.queries(name) for name in vectors["test"]], ignore_index=True)
-    scores, rows = nearest(test, train, config["k"])
-    embedding = _long(queries, frame, rows, scores, "embedding")
-    rows, scores = _bm25_over(frame, queries["text"].tolist(), config["k"])
-    bm25 = _long(queries, frame, rows, scores, "bm25")
-    pd.concat([bm25, embedding], ignore_index=True).to_parquet(folder / "candidates.parquet")
+    embedding_rows = nearest(test, train, k)[1]
+    bm25_rows = _bm25_over(frame, queries["text"].tolist(), k)[0]
+    candidates(queries, frame, bm25_rows, embedding_rows, k).to_parquet(folder / "candidates.parquet")
 
 
 def _bm25_over(frame: pd.DataFrame, queries: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -249,14 +248,3 @@ def _bm25_over(frame: pd.DataFrame, queries: list[str], k: int) -> tuple[np.ndar
         fingerprint = write_passages(path, zip(frame["query_id"], frame["text"], strict=True))
         made = Collection("training queries", "training queries", Passages(path), frame, {}, fingerprint)
         return lucene_search(made, queries, k, k1=0.9, b=0.4)
-
-
-def _long(queries: pd.DataFrame, train: pd.DataFrame, rows: np.ndarray, scores: np.ndarray, source: str):
-    at, rank = np.nonzero(rows >= 0)
-    return pd.DataFrame(
-        {
-            "test_query_id": queries["query_id"].to_numpy()[at],
-            "train_query_id": train["query_id"].to_numpy()[rows[at, rank]],
-            "source": source, "rank": rank + 1, "score": scores[at, rank].astype(np.float64),
-        }
-    )  # fmt: skip
