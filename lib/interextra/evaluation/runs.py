@@ -7,7 +7,6 @@ MS MARCO script by doc_id ascending), see `Run.write_trec(strict_scores=True)`.
 
 import gzip
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +16,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
+from interextra.data.files import write_aside
 from interextra.errors import InputError, offenders
 from interextra.evaluation.trec import read_trec, refuse_duplicates
 
@@ -134,11 +133,10 @@ class Run:
             },
             metadata={"query_ids": json.dumps(self.query_ids)},
         )
-        aside = _aside(path)
         # one row group with whole dictionaries, so that reading needs no hashing of ids
         layout = {"row_group_size": max(len(self), 1), "dictionary_pagesize_limit": 1 << 30, "data_page_size": 1 << 26}
-        pq.write_table(table, aside, compression="lz4", use_dictionary=["query_id", "doc_id"], **layout)
-        os.replace(aside, path)
+        with write_aside(path) as aside:
+            pq.write_table(table, aside, compression="lz4", use_dictionary=["query_id", "doc_id"], **layout)
 
     def write_trec(self, path: str | Path, tag: str = "interextra", strict_scores: bool = False) -> None:
         """TREC file of six columns, gzipped where the name ends in .gz; written aside and renamed.
@@ -148,24 +146,25 @@ class Run:
         """
         if not tag or re.search(r"\s", tag):
             raise InputError(f"run tag {tag!r}: it must be one word")
-        scores = (self.offsets[1:][self.query_codes] - self.offsets[self.query_codes] - self.ranks + 1).astype(np.int64)
-        columns = self.frame()
-        table = pa.table(
-            {
-                "query_id": pa.array(columns["query_id"], pa.string()),
-                "iteration": pa.array(["Q0"]).take(pa.array(np.zeros(len(self), np.int8))),
-                "doc_id": pa.array(columns["doc_id"], pa.string()),
-                "rank": pa.array(self.ranks),
-                "score": pa.array(scores if strict_scores else self.scores),
-                "tag": pa.array([tag]).take(pa.array(np.zeros(len(self), np.int8))),
-            }
-        )
-        aside = _aside(path)
-        # mtime=0 and no name: the same run gives the same bytes
-        with open(aside, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, 0) if Path(path).suffix == ".gz" else raw as out:
-            options = pacsv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
-            pacsv.write_csv(table, out, options)
-        os.replace(aside, path)
+        for what, ids in (("query_id", pa.array(self.query_ids, pa.string())), ("doc_id", self.doc_ids)):
+            if len(bad := ids.filter(pc.match_substring_regex(ids, r"^$|\s"))):
+                raise InputError(
+                    f"run: {what} {offenders(bad.to_pylist())} has white space; a TREC file cannot hold it"
+                )
+        queries, docs = pa.array(self.query_ids, pa.string()), self.doc_ids
+        depth, end = np.diff(self.offsets)[self.query_codes], pa.scalar(f"{tag}\n")
+        scores, ranks = (depth - self.ranks + 1 if strict_scores else self.scores), self.ranks
+        with write_aside(path) as aside, open(aside, "wb") as raw:
+            # neither name nor time in the gzip header: the same run gives the same bytes
+            out = gzip.GzipFile("", "wb", 6, raw, 0) if Path(path).suffix == ".gz" else raw
+            for start in range(0, len(self), 1_000_000):
+                part = slice(start, start + 1_000_000)
+                ids = queries.take(pa.array(self.query_codes[part])), docs.take(pa.array(self.doc_codes[part]))
+                numbers = [pa.array(column[part]).cast(pa.string()) for column in (ranks, scores)]
+                lines = pc.binary_join_element_wise(ids[0], "Q0", ids[1], *numbers, end, " ")
+                out.write(lines.buffers()[2])  # the strings of an Arrow array lie end to end
+            if out is not raw:
+                out.close()
 
     @classmethod
     def _from_columns(cls, query_ids: pa.Array, doc_ids: pa.Array, scores: np.ndarray) -> "Run":
@@ -247,8 +246,3 @@ def _rank_order(query_codes: np.ndarray, doc_codes: np.ndarray, scores: np.ndarr
     rows = order[tied]
     order[tied] = rows[np.lexsort((-doc_codes[rows], key[rows]))]
     return order
-
-
-def _aside(path: str | Path) -> Path:
-    path = Path(path)
-    return path.with_name(path.name + f".tmp{os.getpid()}")

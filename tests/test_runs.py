@@ -1,0 +1,223 @@
+"""Runs: order, files, errors."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import pytrec_eval
+
+from interextra.errors import InputError
+from interextra.evaluation.runs import Run
+
+LINE = "q{q} Q0 d{d} 1 {s} t\n"
+
+
+def random_frame(seed: int, n_queries: int = 20, depth: int = 30, levels: int = 8) -> pd.DataFrame:
+    """Ragged run, many tied scores, doc_ids whose UTF-8 order is not the order of insertion."""
+    rng = np.random.default_rng(seed)
+    names = [f"{p}{i}" for i in range(40) for p in ("d", "D", "é", "€", "𝄞", "")]
+    rows = []
+    for query in range(n_queries):
+        for doc in rng.permutation(len(names))[: rng.integers(1, depth + 1)]:
+            rows.append((f"q{query}", names[doc], rng.integers(-levels, levels) / 4))
+    return pd.DataFrame(rows, columns=["query_id", "doc_id", "score"])
+
+
+def brute_force_order(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    rows = []
+    for query in dict.fromkeys(frame.query_id):
+        part = frame[frame.query_id == query]
+        keyed = [(np.float32(score), doc.encode()) for doc, score in zip(part.doc_id, part.score, strict=True)]
+        rows += [(query, doc.decode()) for _, doc in sorted(keyed, reverse=True)]
+    return rows
+
+
+def pairs(run: Run) -> list[tuple[str, str]]:
+    frame = run.frame()
+    return list(zip(frame.query_id, frame.doc_id, strict=True))
+
+
+def same(first: Run, second: Run) -> bool:
+    return first.query_ids == second.query_ids and first.frame().equals(second.frame())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_order_is_score_then_doc_id_both_descending(seed):
+    frame = random_frame(seed)
+    run = Run.from_frame(frame)
+    assert pairs(run) == brute_force_order(frame)
+    for _, part in run.frame().groupby("query_id"):
+        assert part["rank"].tolist() == list(range(1, len(part) + 1))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_order_is_that_of_trec_eval(seed):
+    """The first relevant passage is at the rank that trec_eval sees, for every passage of a tied list in turn."""
+    frame = random_frame(seed, n_queries=1, depth=25, levels=2).query("query_id == 'q0'")
+    scores = {"q0": dict(zip(frame.doc_id, frame.score.astype(float), strict=True))}
+    for row in Run.from_frame(frame).frame().itertuples():
+        seen = pytrec_eval.RelevanceEvaluator({"q0": {row.doc_id: 1}}, {"recip_rank"}).evaluate(scores)
+        assert seen["q0"]["recip_rank"] == pytest.approx(1 / row.rank)
+
+
+def test_scores_equal_in_single_precision_are_tied():
+    frame = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b", "c"], "score": [1 + 1e-9, 1.0, -0.0]})
+    assert Run.from_frame(frame).frame().doc_id.tolist() == ["b", "a", "c"]
+    zeros = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b"], "score": [0.0, -0.0]})
+    assert Run.from_frame(zeros).frame().doc_id.tolist() == ["b", "a"]
+
+
+def test_rows_already_in_order_are_the_same_as_shuffled_rows():
+    frame = random_frame(7)
+    run = Run.from_frame(frame)
+    ordered = run.frame()[["query_id", "doc_id", "score"]]
+    assert same(Run.from_frame(ordered), run)
+    shuffled = ordered.sample(frac=1, random_state=0)
+    again = Run.from_frame(shuffled).frame().sort_values(["query_id", "rank"], ignore_index=True)
+    assert again.equals(run.frame().sort_values(["query_id", "rank"], ignore_index=True))
+
+
+@pytest.mark.parametrize("kind", ["list", "arrow", "chunked", "large_string"])
+def test_arrays_of_a_search_give_the_run_and_padding_is_dropped(kind):
+    doc_ids = ["b", "a", "c", "never"]
+    taken = {
+        "list": doc_ids,
+        "arrow": pa.array(doc_ids),
+        "chunked": pa.chunked_array([doc_ids[:1], doc_ids[1:]]),
+        "large_string": pa.array(doc_ids, pa.large_string()),
+    }[kind]
+    rows, scores = np.array([[0, 1, 2], [2, -1, -1], [-1, -1, -1]]), np.array([[1, 1, 3.0], [5, 0, 0], [0, 0, 0]])
+    run = Run.from_arrays(["q1", "q2", "q3"], taken, rows, scores)
+    assert pairs(run) == [("q1", "c"), ("q1", "b"), ("q1", "a"), ("q2", "c")]
+    assert run.doc_ids.to_pylist() == ["a", "b", "c"]  # sorted, only those used
+    assert run.offsets.tolist() == [0, 3, 4, 4]
+    assert (run.query_codes.dtype, run.doc_codes.dtype, run.scores.dtype) == (np.int32, np.int32, np.float32)
+
+
+def test_a_doc_id_in_two_rows_of_the_collection_is_one_passage():
+    run = Run.from_arrays(["q1", "q2"], ["a", "b", "a"], np.array([[0, 1], [2, 1]]), np.array([[2.0, 1], [2, 1]]))
+    assert run.doc_ids.to_pylist() == ["a", "b"] and run.doc_codes.tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("name", ["run.txt", "run.txt.gz", "run.parquet"])
+def test_a_written_run_reads_back_the_same(tmp_path, name):
+    run = Run.from_frame(random_frame(1))
+    (run.write_parquet if name.endswith("parquet") else run.write_trec)(tmp_path / name)
+    assert same(Run.read(tmp_path / name), run)
+    assert [path.name for path in tmp_path.iterdir()] == [name]  # nothing left aside
+
+
+def test_parquet_keeps_queries_without_passages_and_empty_runs(tmp_path):
+    for rows in ([[-1], [0]], [[-1], [-1]]):
+        run = Run.from_arrays(["empty", "q"], ["d"], np.array(rows), np.ones((2, 1)))
+        run.write_parquet(tmp_path / "run.parquet")
+        assert same(Run.read(tmp_path / "run.parquet"), run)
+
+
+def test_parquet_from_another_writer_reads_too(tmp_path):
+    import pyarrow.parquet as pq
+
+    run = Run.from_frame(random_frame(2))
+    run.write_parquet(tmp_path / "run.parquet")
+    pq.write_table(pq.read_table(tmp_path / "run.parquet"), tmp_path / "other.parquet", row_group_size=7)
+    assert same(Run.read(tmp_path / "other.parquet"), run)
+
+
+def test_strict_scores_give_the_same_ranking_however_ties_break(tmp_path):
+    run = Run.from_frame(random_frame(3))
+    run.write_trec(tmp_path / "strict.run", tag="me", strict_scores=True)
+    read = pd.read_csv(tmp_path / "strict.run", sep=" ", header=None, keep_default_na=False, dtype={2: str})
+    assert (read[5] == "me").all() and (read[1] == "Q0").all() and read[3].tolist() == run.ranks.tolist()
+    assert all(part[4].is_monotonic_decreasing and part[4].is_unique for _, part in read.groupby(0))
+    assert pairs(Run.read(tmp_path / "strict.run")) == pairs(run)
+
+
+def test_the_same_run_gives_the_same_bytes(tmp_path):
+    run = Run.from_frame(random_frame(4))
+    for name in ("a.gz", "b.gz", "a.parquet", "b.parquet"):
+        (run.write_parquet if name.endswith("parquet") else run.write_trec)(tmp_path / name)
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+@pytest.mark.parametrize("separator", [" ", "\t", "  ", " \t ", " "])
+@pytest.mark.parametrize("end", ["\n", "\r\n", " \n", "\n\n"])
+def test_any_white_space_separates_and_order_and_rank_of_the_file_do_not_matter(tmp_path, separator, end):
+    lines = [["2", "Q0", "x", "9", "-1e-1", "t"], ["1", "0", 'a"', "7", "2", "t"], ["2", "0", "NA", "0", "3.5", "t"]]
+    (tmp_path / "run").write_bytes("".join(separator.join(fields) + end for fields in lines).encode())
+    assert pairs(Run.read(tmp_path / "run")) == [("2", "NA"), ("2", "x"), ("1", 'a"')]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (LINE.format(q=1, d=1, s=1) + "q1 Q0 d2 2 0.5\n", ["line 2", "not six columns", "'q1 Q0 d2 2 0.5'"]),
+        (LINE.format(q=1, d=1, s="high"), ["line 1", "not a number", "high"]),
+        (LINE.format(q=1, d=1, s="1_0"), ["line 1", "not a number"]),
+        (LINE.format(q=1, d=1, s=2) + "\n" + LINE.format(q=1, d=2, s="nan"), ["line 3", "not a number", "nan"]),
+        ("".join(LINE.format(q=1, d=i, s="NaN") for i in range(5)), ["line 1, 2, 3, …", "'q1 Q0 d0 1 NaN t'", ", …;"]),
+        (LINE.format(q=1, d=1, s=2) * 2, ["line 2", "second time", "('q1', 'd1')"]),
+        ("", ["line 1", "empty"]),
+        ("\n \n", ["line 1", "empty"]),
+    ],
+)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_bad_file_is_named_with_line_and_offenders(tmp_path, text, parts, zipped):
+    path = tmp_path / ("bad.run.gz" if zipped else "bad.run")
+    path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
+    with pytest.raises(InputError) as error:
+        Run.read(path)
+    for part in [str(path), *parts]:
+        assert part in str(error.value)
+
+
+def test_numbers_that_only_the_slow_reader_knows_are_read(tmp_path):
+    (tmp_path / "run").write_text(LINE.format(q=1, d=1, s="+1.5") + LINE.format(q=1, d=2, s="2"))
+    assert Run.read(tmp_path / "run").scores.tolist() == [2, 1.5]
+
+
+def test_missing_damaged_and_foreign_files_are_input_errors(tmp_path):
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"q Q0 d 1 1 t\n" * 99)[:-9])
+    (tmp_path / "latin").write_bytes("q Q0 dé 1 1 t\n".encode("latin-1"))
+    (tmp_path / "no.parquet").write_bytes(b"not parquet")
+    pd.DataFrame({"query_id": ["q"]}).to_parquet(tmp_path / "other.parquet")
+    for name in ("absent", "cut.gz", "latin", "no.parquet", "other.parquet"):
+        with pytest.raises(InputError, match=name):
+            Run.read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("frame", "part"),
+    [
+        ({"query_id": ["q"], "doc_id": ["d"]}, "score"),
+        ({"query_id": ["q", "q"], "doc_id": ["d", "d"], "score": [1.0, 2.0]}, "('q', 'd')"),
+        ({"query_id": ["q"], "doc_id": ["d"], "score": [np.nan]}, "empty"),
+        ({"query_id": ["q", None], "doc_id": ["d", "e"], "score": [1.0, 2.0]}, "empty"),
+        ({"query_id": ["q"], "doc_id": ["d"], "score": ["x"]}, "not numeric"),
+    ],
+)
+def test_a_bad_table_is_an_input_error(frame, part):
+    with pytest.raises(InputError, match="run: ") as error:
+        Run.from_frame(pd.DataFrame(frame))
+    assert part in str(error.value)
+
+
+def test_bad_arrays_are_input_errors(tmp_path):
+    one = np.zeros((1, 1), int)
+    for query_ids, rows, scores in (
+        (["q"], one, np.array([[np.nan]])),
+        (["q"], one + 1, np.ones((1, 1))),
+        (["q"], one - 2, np.ones((1, 1))),
+        (["q", "p"], one, np.ones((1, 1))),
+        (["q"], np.zeros((1, 2), int), np.ones((1, 2))),
+        (["q", "q"], np.zeros((2, 1), int), np.ones((2, 1))),
+    ):
+        with pytest.raises(InputError):
+            Run.from_arrays(query_ids, ["d"], rows, scores)
+    run = Run.from_arrays(["q"], ["d"], one, np.ones((1, 1)))
+    with pytest.raises(InputError, match="tag"):
+        run.write_trec(tmp_path / "run", tag="two words")
+    with pytest.raises(InputError, match="white space"):
+        Run.from_arrays(["my q"], ["d"], one, np.ones((1, 1))).write_trec(tmp_path / "run")
