@@ -2,9 +2,8 @@
 
 `python -m interextra.models.pretrain` writes the folder base/ anew. What makes so small a model learn to match tokens
 within minutes, instead of staying on the unigram plateau: names that are new in each passage and repeat within it,
-masking of single tokens, sinusoidal positions and equal query and key matrices at the start (attention then begins by
-looking at equal tokens), a high learning rate, and a bag-of-words loss on [CLS]. The text holds no queries, so no
-relevance leaks into the base. Taught in notebook 06.
+masking of single tokens, a start from which attention copies equal tokens, a high learning rate, and a bag-of-words
+loss on [CLS]. The text holds no queries, so no relevance leaks into the base. Taught in notebook 06.
 """
 
 import argparse
@@ -55,10 +54,15 @@ def token_ids(tokenizer, texts: Sequence[str], length: int = LENGTH) -> np.ndarr
 
 
 def new_model(vocabulary: int, hidden: int, layers: int, heads: int, seed: int):
-    """BertForMaskedLM with seeded weights, sinusoidal positions and W_Q = W_K."""
+    """BertForMaskedLM with seeded weights whose attention starts by copying equal tokens.
+
+    Sinusoidal positions; W_Q = W_K = 0.4 × orthogonal; W_V orthogonal and W_O its transpose, so that a layer passes on
+    the words it looks at; the identity in the head, so that a copied word is predicted as itself.
+    """
     import torch
     from transformers import BertConfig, BertForMaskedLM
 
+    generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
     shape = {"hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads}
     rest = {"intermediate_size": 4 * hidden, "max_position_embeddings": 128, "type_vocab_size": 2}
@@ -66,6 +70,10 @@ def new_model(vocabulary: int, hidden: int, layers: int, heads: int, seed: int):
         vocab_size=vocabulary, **shape, **rest, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
     )
     model = BertForMaskedLM(config)
+
+    def orthogonal():
+        return torch.linalg.qr(torch.randn(hidden, hidden, generator=generator)).Q
+
     with torch.no_grad():
         rate = 10_000 ** (-torch.arange(0, hidden, 2) / hidden)
         angle = torch.arange(128)[:, None] * rate
@@ -73,8 +81,14 @@ def new_model(vocabulary: int, hidden: int, layers: int, heads: int, seed: int):
         waves = torch.cat([angle.sin(), angle.cos()], dim=1) * config.initializer_range * 2**0.5
         model.bert.embeddings.position_embeddings.weight.copy_(waves)
         for layer in model.bert.encoder.layer:
-            layer.attention.self.key.weight.copy_(layer.attention.self.query.weight)
-            layer.attention.self.key.bias.copy_(layer.attention.self.query.bias)
+            attention = layer.attention
+            matrix = 0.4 * orthogonal()
+            attention.self.query.weight.copy_(matrix)
+            attention.self.key.weight.copy_(matrix)
+            matrix = orthogonal()
+            attention.self.value.weight.copy_(matrix)
+            attention.output.dense.weight.copy_(matrix.T)
+        model.cls.predictions.transform.dense.weight.copy_(torch.eye(hidden))
     return model
 
 

