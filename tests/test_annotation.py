@@ -223,10 +223,18 @@ def test_recall_comparison_pairs_by_query(many_pairs):
     assert 0 < row["low"] < row["difference"] < row["high"] and row["n_queries"] == 40
 
 
+def test_pair_found_by_both_methods_counts_for_both(pairs):
+    assert pairs["source"].tolist() == ["both", "both", "embedding", "bm25", "both", "embedding", "embedding"]
+    given = np.array([2, 1, 0, 0, 2, 0, 1])
+    row = recall_comparison(with_codes(pairs, given, given), seed=1).iloc[0]
+    assert row["bm25"] == pytest.approx((3 / 3 + 2) / 2) and row["embedding"] == pytest.approx((3 / 3 + 3 / 3) / 2)
+
+
 def test_lexical_scores_by_hand():
-    a, b = ["when did rock n roll begin?", "do"], ["when did Rock and Roll begin", "a"]
-    np.testing.assert_allclose(jaccard(a, b), [5 / 7, 0])
-    np.testing.assert_allclose(containment(a, b), [1.0, 0])  # rock, roll, begin; function words alone say nothing
+    a = ["when did rock n roll begin?", "do", "what is the origin of basil"]
+    b = ["when did Rock and Roll begin", "a", "what is the price of gold"]
+    np.testing.assert_allclose(jaccard(a, b), [5 / 7, 0, 4 / 8])
+    np.testing.assert_allclose(containment(a, b), [1, 0, 0])  # rock, roll, begin; function words alone say nothing
     np.testing.assert_allclose(cosine([[1, 0], [1, 1]], [[2, 0], [1, 0]]), [1, 2**-0.5])
 
 

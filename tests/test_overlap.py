@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+
 from interextra.data.files import read_qrels
 from interextra.errors import InputError
 from interextra.splits.overlap import (

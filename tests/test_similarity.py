@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from interextra.errors import InputError
 from interextra.splits.similarity import best_ranks, max_similarity, nearest
 

@@ -111,8 +111,11 @@ def _search(q, q_scale, c, c_scale, k, block):
 
 
 def _scale(x: np.ndarray, metric: str) -> np.ndarray:
-    """What each row is multiplied by: 1 / its length under cosine."""
-    return 1 / np.sqrt((x.astype(np.float64) ** 2).sum(axis=1)) if metric == "cosine" else np.ones(len(x))
+    """What each row is multiplied by: 1 / its length under cosine. In chunks, to keep no float64 copy of all."""
+    if metric != "cosine":
+        return np.ones(len(x))
+    chunks = (x[i : i + 2**15].astype(np.float64) for i in range(0, len(x), 2**15))
+    return 1 / np.sqrt(np.concatenate([(chunk**2).sum(axis=1) for chunk in chunks]))
 
 
 def _pair(queries, candidates, metric) -> tuple[np.ndarray, np.ndarray]:
