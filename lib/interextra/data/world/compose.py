@@ -1,0 +1,256 @@
+"""Passages and query wordings of a world, from its domain files."""
+
+from random import Random
+
+from interextra.data.world.templates import domain, lines, load, pick, render, sentence, shuffled, typo
+
+MIN_WORDS, MAX_WORDS = 15, 40
+MAX_QUERY_WORDS = 15
+_POSSESSIVE = {"he": "his", "she": "her", "it": "its"}
+_PLURAL = {"wolf": "wolves", "butterfly": "butterflies", "fox": "foxes", "octopus": "octopuses", "inch": "inches"}
+_YES_NO = {
+    "is",
+    "are",
+    "was",
+    "were",
+    "does",
+    "do",
+    "did",
+    "can",
+    "could",
+    "should",
+    "will",
+    "would",
+    "am",
+    "has",
+    "have",
+}
+
+
+def plural(name: str) -> str:
+    """Plural of a name that ends in its noun.
+
+    >>> plural("red fox"), plural("hertz"), plural("barrel of oil")
+    ('red foxes', 'hertz', 'barrels of oil')
+    """
+    head, of, rest = name.partition(" of ")
+    first, space, last = head.rpartition(" ")
+    if last.endswith(("tz", "s", "year")) and not last.endswith("year"):
+        return name
+    return first + space + _PLURAL.get(last, last + "s") + of + rest
+
+
+def be(noun: str) -> str:
+    """is or are, for a noun phrase.
+
+    >>> be("side effects"), be("cause of death"), be("diagnosis")
+    ('are', 'is', 'is')
+    """
+    head = noun.split(" of ")[0].split(" to ")[0]
+    return "are" if head.endswith("s") and not head.endswith(("ss", "is", "us")) else "is"
+
+
+def wh_form(text: str) -> str:
+    """How a query opens: what, who, when, where, which, why, how, how much, how many, yes-no or keyword.
+
+    >>> wh_form("how many feet in a mile"), wh_form("in what year did it end"), wh_form("aspirin dose")
+    ('how many', 'what', 'keyword')
+    """
+    words = text.split()
+    first = words[0].removesuffix("'s")
+    if first in ("in", "at", "from") and len(words) > 1:
+        first = words[1]
+    if first == "how" and len(words) > 1 and words[1] in ("much", "many"):
+        return f"how {words[1]}"
+    first = {"whats": "what", "wher": "where"}.get(first, first)
+    if first in ("what", "who", "when", "where", "which", "why", "how"):
+        return first
+    return "yes-no" if first in _YES_NO else "keyword"
+
+
+class Composer:
+    """Writes the passages and queries of some domains.
+
+    passages: list of dicts (text, entities, attributes, domain, kind); intents: list of dicts (domain, entities, rows,
+    attribute, group, gold = positions of the passages that are about just this).
+    """
+
+    def __init__(self, files: list[str], rng: Random, pairs: float = 0.5, dense: float = 1.0):
+        self.rng, self.dense = rng, dense
+        self.common = {key: lines(block) for key, block in load("common.yaml").items() if isinstance(block, str)}
+        self.passages: list[dict] = []
+        self.intents: list[dict] = []
+        for file in files:
+            spec = domain(f"{file}.yaml")
+            for row in spec["rows"]:
+                self._entity(spec, row)
+            self._pairs(spec, pairs)
+
+    # passages
+
+    def _slots(self, spec: dict, row: dict, attribute: str | None = None, suffix: str = "") -> dict:
+        it = row.get("it", "it")
+        name, article = row["name"], row["N"][: -len(row["name"])]
+        slots = {"N": row["N"], "n": name, "it": it, "It": it, "its": _POSSESSIVE[it], "who": spec["who"]}
+        if row["alias"] and self.rng.random() < 0.25:
+            slots["N"] = f"{article}{name} ({row['alias']})"
+        if attribute:
+            slots["v"] = row[attribute]
+            slots["noun"] = pick(self.rng, spec["attributes"][attribute]["nouns"])
+        return slots
+
+    def _clause(self, spec: dict, row: dict, attribute: str) -> str:
+        return render(
+            pick(self.rng, spec["attributes"][attribute]["clause"]), self.rng, **self._slots(spec, row, attribute)
+        )
+
+    def _add(self, wordings: list[str], slots: dict, tails: list[str], head: str = "", **about) -> int:
+        """One passage within the length limits; `tails` are general sentences that fill a short one."""
+        for _ in range(50):
+            text = sentence(head + " " + sentence(render(pick(self.rng, wordings), self.rng, **slots)))
+            text += "" if text[-1] in ".?!" else "."
+            for tail in shuffled(self.rng, tails)[:3]:
+                words = len(text.split())
+                more = words < MIN_WORDS or (words < 30 and self.rng.random() < 0.3)
+                if more and words + len(tail.split()) <= MAX_WORDS:
+                    text = f"{tail} {text}" if self.rng.random() < 0.15 else f"{text} {tail}"
+            if MIN_WORDS <= len(text.split()) <= MAX_WORDS:
+                break
+        self.passages.append({"text": text[0].upper() + text[1:], **about})
+        return len(self.passages) - 1
+
+    def _intent(self, spec: dict, rows: list[dict], attribute: str, group: str, gold: list[int]) -> None:
+        entities = tuple(sorted(row["name"] for row in rows))
+        intent = {"domain": spec["domain"], "entities": entities, "attribute": attribute, "group": group}
+        self.intents.append({**intent, "rows": rows, "spec": spec, "gold": gold})
+
+    def _entity(self, spec: dict, row: dict) -> None:
+        rng, about = self.rng, {"entities": (row["name"],), "domain": spec["domain"]}
+        known = [a for a in spec["attributes"] if row[a] != "-"]
+        for attribute in known:
+            chance, gold = rng.random(), []
+            for _ in range(2 if chance > 1 - 0.08 * self.dense else int(chance > 0.18 * self.dense)):
+                slots = self._slots(spec, row, attribute)
+                head = ""
+                if rng.random() < 0.12:
+                    head = render(pick(rng, self.common["fact_opening"]), rng, **slots)
+                say = spec["attributes"][attribute]["say"]
+                gold.append(self._add(say, slots, spec["tails"], head, attributes=(attribute,), kind="fact", **about))
+            if gold:
+                self._intent(spec, [row], attribute, spec["attributes"][attribute]["group"], gold)
+        for kind, chance in (("two", 0.7), ("near", 0.25), ("background", 0.25)):
+            if rng.random() >= chance * self.dense:
+                continue
+            one, other = shuffled(rng, known)[:2]
+            slots = self._slots(spec, row, one)
+            slots |= {"clause1": self._clause(spec, row, one), "clause2": self._clause(spec, row, other)}
+            wordings = spec["background"] if kind == "background" else self.common[kind]
+            attributes = {"two": (one, other), "near": (one,), "background": ()}[kind]
+            self._add(wordings, slots, spec["tails"], attributes=attributes, kind=kind, **about)
+
+    def _pairs(self, spec: dict, share: float) -> None:
+        """Relations with a value of their own, and comparisons of entities that stand near each other in the file."""
+        by_name = {row["name"]: row for row in spec["rows"]}
+        relations = {(by_name[a]["name"], by_name[b]["name"]): value for a, b, value in spec["relation_values"]}
+        couples, wanted = list(relations), int(share * len(spec["rows"]))
+        rows = spec["rows"]
+        for i in shuffled(self.rng, range(len(rows) - 3)):
+            couple = (rows[i]["name"], rows[i + 1 + int(self.rng.random() * 3)]["name"])
+            if len(couples) < wanted and couple not in relations and couple[::-1] not in relations:
+                couples.append(couple)
+        for couple in couples:
+            self._pair(spec, [by_name[name] for name in couple], relations.get(couple))
+
+    def _pair(self, spec: dict, rows: list[dict], relation: str | None) -> None:
+        rng = self.rng
+        about = {"entities": tuple(sorted(row["name"] for row in rows)), "domain": spec["domain"]}
+        slots = {"A": rows[0]["N"], "B": rows[1]["N"], "who": spec["who"]}
+        if relation:
+            kin = spec["relation"]
+            attributes = ("relation",)
+            gold = [
+                self._add(
+                    lines(kin["say"]),
+                    {**slots, "v": relation},
+                    spec["tails"],
+                    attributes=attributes,
+                    kind="fact",
+                    **about,
+                )
+            ]
+            self._intent(spec, rows, "relation", kin["group"], gold)
+        both = [a for a, s in spec["attributes"].items() if s["pair"] and rows[0][a] != "-" != rows[1][a]]
+        both = shuffled(rng, both)[:2]
+        for attribute in both:
+            more = {"noun": pick(rng, spec["attributes"][attribute]["nouns"])}
+            more |= {f"clause{x}": self._clause(spec, row, attribute) for x, row in zip("AB", rows, strict=True)}
+            tails = self.common["pair_tails"]
+            gold = self._add(self.common["pair"], slots | more, tails, attributes=(attribute,), kind="fact", **about)
+            self._intent(spec, rows, attribute, spec["attributes"][attribute]["group"], [gold])
+        if len(both) == 2:
+            more = {
+                f"clause{x}{i}": self._clause(spec, row, a)
+                for x, row in zip("AB", rows, strict=True)
+                for i, a in zip(("", "2"), both, strict=True)
+            }
+            attributes = ("difference", *both)
+            gold = self._add(
+                self.common["pair_difference"], slots | more, [], attributes=attributes, kind="fact", **about
+            )
+            self._intent(spec, rows, "difference", "comparison", [gold])
+
+    # queries
+
+    def query(self, intent: dict, rng: Random, typos: float = 0.04) -> tuple[str, str]:
+        """A wording of an intent and how it opens."""
+        while True:
+            text = self._question(intent, rng).lower()
+            if 2 <= len(text.split()) <= MAX_QUERY_WORDS:
+                break
+        form = wh_form(text)
+        return (typo(text, rng) if rng.random() < typos else text), form
+
+    def _question(self, intent: dict, rng: Random) -> str:
+        spec, attribute = intent["spec"], intent["attribute"]
+        own = spec["attributes"].get(attribute, {"nouns": [""]})
+        noun = pick(rng, own["nouns"])
+        slots = {"noun": noun, "be": be(noun)}
+        named = []
+        for row in intent["rows"]:
+            name, full = row["name"], row["N"]
+            if row["alias"] and rng.random() < 0.25:
+                name, full = row["alias"], ("a " if full.startswith("a ") else "") + row["alias"]
+            named.append((name, full))
+        if len(named) == 1:
+            (name, full), it = named[0], intent["rows"][0].get("it", "it")
+            slots |= {"n": name, "N": full, "ns": plural(name), "it": it, "its": _POSSESSIVE[it]}
+            wordings = self.common["ask"] if rng.random() < 0.33 else own["ask"]
+        else:
+            (a, full_a), (b, full_b) = shuffled(rng, named)
+            slots |= {"a": a, "b": b, "A": full_a, "B": full_b, "as": plural(a), "bs": plural(b)}
+            if attribute == "difference":
+                wordings = self.common["ask_difference"]
+            elif attribute == "relation":
+                wordings = lines(spec["relation"]["ask"])
+            else:
+                wordings = self.common["ask_pair"] if rng.random() < 0.5 else own["pair"]
+        return render(pick(rng, wordings), rng, **slots)
+
+
+def grade(intent: dict, passage: dict, group_of: dict[tuple[str, str], str]) -> int:
+    """Relevance 0–3 as in TREC DL: 3 about just this, 2 answers among other matter, 1 related without the answer, 0 none.
+
+    group_of: (domain, attribute) -> intent group.
+    """
+    wanted, attribute = set(intent["entities"]), intent["attribute"]
+    about, attributes = set(passage["entities"]), passage["attributes"]
+    if not wanted & about or not attributes:
+        return 0
+    if passage["kind"] == "near":
+        return int(wanted == about and attributes[0] == attribute)
+    if wanted <= about and attribute in attributes:
+        return 3 if wanted == about and attributes[0] == attribute and passage["kind"] == "fact" else 2
+    if wanted == about:
+        same_group = any(group_of.get((passage["domain"], a)) == intent["group"] for a in attributes)
+        return int(same_group or len(wanted) == 2)
+    return int(about < wanted and attribute in attributes)

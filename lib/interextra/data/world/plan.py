@@ -1,0 +1,166 @@
+"""Which intents are held out of training, so that the overlap of test with training queries comes out as asked."""
+
+from random import Random
+
+from interextra.data.world.templates import pick, shuffled
+from interextra.errors import InputError
+
+ENTITY = ("full", "partial", "zero")
+INTENT = ("duplicate", "similar", "dissimilar")
+# Zhan et al., Tables 1 and 2. A test set may have other shares, its size stays.
+SHARES = {
+    "dl19": {"entity": [0.63, 0.30, 0.07], "intent": [0.51, 0.28, 0.21]},
+    "dl20": {"entity": [0.54, 0.39, 0.07], "intent": [0.37, 0.22, 0.41]},
+    "dev": {"entity": [0.45, 0.51, 0.04], "intent": [0.34, 0.19, 0.47]},
+}
+# From the scarcest: a query with no shared entity takes a whole entity out of training, a duplicate takes nothing out.
+ORDER = [
+    ("zero", "dissimilar"),
+    ("partial", "dissimilar"),
+    ("partial", "similar"),
+    ("full", "dissimilar"),
+    ("full", "similar"),
+    ("full", "duplicate"),
+]
+
+
+def whole(shares: list[float], n: int) -> list[int]:
+    """Shares as counts that sum to `n` (largest remainders).
+
+    >>> whole([.63, .30, .07], 43)
+    [27, 13, 3]
+    """
+    counts = [int(share * n + 1e-9) for share in shares]
+    by_rest = sorted(range(len(shares)), key=lambda i: (-(shares[i] * n - counts[i]), i))
+    for i in by_rest[: n - sum(counts)]:
+        counts[i] += 1
+    return counts
+
+
+def check_shares(test_set: str, shares: dict) -> None:
+    """`InputError` unless both lists are three shares that sum to 1."""
+    for name in ("entity", "intent"):
+        values = shares.get(name)
+        if not values or len(values) != 3 or min(values) < 0 or abs(sum(values) - 1) > 1e-6:
+            raise InputError(f"shares[{test_set!r}][{name!r}] = {values}: give three shares from 0 to 1 that sum to 1")
+
+
+def cells(test_set: str, shares: dict, n: int) -> dict[tuple[str, str], int]:
+    """Queries in each cell of entity overlap × intent overlap; the margins are exactly the shares asked for.
+
+    Duplicates have the same entities, and a query without a shared entity has no similar query: hence two limits.
+
+    >>> cells("dl19", SHARES["dl19"], 43)[("full", "duplicate")]
+    22
+    """
+    check_shares(test_set, shares)
+    full, partial, zero = whole(shares["entity"], n)
+    duplicate, similar, dissimilar = whole(shares["intent"], n)
+    if duplicate > full or zero > dissimilar:
+        raise InputError(
+            f"shares[{test_set!r}]: entity {shares['entity']} and intent {shares['intent']} are jointly impossible: "
+            "duplicate intent needs full entity overlap (duplicate <= full), zero entity overlap leaves only "
+            "dissimilar intent (zero <= dissimilar); change one of the two"
+        )
+    rest = full - duplicate
+    similar_full = min(rest, round(similar * rest / max(1, rest + partial)))
+    similar_full = max(similar_full, similar - partial)
+    return {
+        ("full", "duplicate"): duplicate,
+        ("full", "similar"): similar_full,
+        ("full", "dissimilar"): rest - similar_full,
+        ("partial", "similar"): similar - similar_full,
+        ("partial", "dissimilar"): partial - similar + similar_full,
+        ("zero", "dissimilar"): zero,
+    }
+
+
+class Holdout:
+    """Intents that training may not have (`banned`) and must have (`required`).
+
+    intents: list of dicts with `entities` (tuple) and `group`; an intent is named by its position.
+    """
+
+    def __init__(self, intents: list[dict], rng: Random):
+        self.intents, self.rng = intents, rng
+        self.banned: set[int] = set()
+        self.required: dict[int, None] = {}
+        self.used: set[int] = set()
+        self.load: dict[str, int] = {}
+        self.of_entity: dict[str, list[int]] = {}
+        for i, intent in enumerate(intents):
+            for entity in intent["entities"]:
+                self.of_entity.setdefault(entity, []).append(i)
+
+    def demands(self, i: int, cell: tuple[str, str]) -> tuple[list[int], list[int] | None]:
+        """What `cell` asks of training for intent `i`: all of the first list out, one of the second in (None: nothing)."""
+        me = self.intents[i]
+        sharing = list(dict.fromkeys(j for entity in me["entities"] for j in self.of_entity[entity]))
+        same = [j for j in sharing if self.intents[j]["entities"] == me["entities"]]
+        group = [j for j in sharing if self.intents[j]["group"] == me["group"]]
+        other = [j for j in sharing if j not in same]
+        match cell:
+            case ("full", "duplicate"):
+                return [], [i]
+            case ("full", "similar"):
+                return [i], [j for j in same if j in group and j != i]
+            case ("full", "dissimilar"):
+                return group, [j for j in same if j not in group]
+            case ("partial", "similar"):
+                return same, [j for j in other if j in group]
+            case ("partial", "dissimilar"):
+                return list(dict.fromkeys(same + group)), [j for j in other if j not in group]
+            case _:
+                return sharing, None
+
+    def take(self, cell: tuple[str, str], pair: bool, tries: int = 60) -> int | None:
+        """An unused intent that can serve `cell`, with the least taken out of training; None if there is none."""
+        best = None
+        size = 2 if pair else 1
+        pool = [i for i, intent in enumerate(self.intents) if len(intent["entities"]) == size and i not in self.used]
+        for i in shuffled(self.rng, pool):
+            out, need = self.demands(i, cell)
+            if any(j in self.required for j in out):
+                continue
+            allowed = None if need is None else [j for j in need if j not in self.banned and j not in out]
+            if allowed is not None and not allowed:
+                continue
+            heavy = max(self.load.get(entity, 0) for entity in self.intents[i]["entities"]) >= 4
+            price = sum(j not in self.banned for j in out) + 50 * heavy
+            if best is None or price < best[0]:
+                best = (price, i, out, allowed)
+            tries -= 1
+            if not tries:
+                break
+        if best is None:
+            return None
+        _, i, out, allowed = best
+        self.used.add(i)
+        self.banned.update(out)
+        if allowed:
+            kept = [j for j in allowed if j in self.required]
+            self.required.setdefault(kept[0] if kept else pick(self.rng, allowed))
+        for entity in self.intents[i]["entities"]:
+            self.load[entity] = self.load.get(entity, 0) + 1
+        return i
+
+
+def plan(intents: list[dict], sizes: dict[str, int], shares: dict, rng: Random) -> tuple[dict, Holdout]:
+    """Intents of each test set with their planned labels: {test set: [(intent, entity label, intent label)]}."""
+    wanted = {test_set: cells(test_set, shares[test_set], n) for test_set, n in sizes.items()}
+    holdout, chosen = Holdout(intents, rng), {test_set: [] for test_set in sizes}
+    for cell in ORDER:
+        # Half of the partial overlaps are single entities that training knows from pairs only.
+        odds = {"partial": 0.5, "full": 0.12, "zero": 0.0}[cell[0]]
+        for test_set in sizes:
+            for _ in range(wanted[test_set][cell]):
+                pair = rng.random() < odds
+                i = holdout.take(cell, pair)
+                i = holdout.take(cell, not pair) if i is None else i
+                if i is None:
+                    raise InputError(
+                        f"shares[{test_set!r}]: the world is too small for {wanted[test_set][cell]} queries with "
+                        f"{cell[0]} entity overlap and {cell[1]} intent beside the other test sets; lower that share"
+                    )
+                chosen[test_set].append((i, *cell))
+    return chosen, holdout

@@ -1,0 +1,167 @@
+"""Wordings with alternatives, random choice that is the same on every machine, and the world's YAML files.
+
+A wording is a line such as ``[what is|whats] the [usual|] dose of {N}``: square brackets hold alternatives (nested ones
+too), braces are slots. ``{N}`` is a name with its article, ``{n}`` the bare name, ``{v}`` a value.
+"""
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+
+import yaml
+
+from interextra.errors import InputError, offenders
+
+FOLDER = Path(__file__).parent
+_TOKENS = re.compile(r"[\[\]|]|\{\w+\}|[^\[\]|{}]+")
+_ARTICLE = re.compile(r"\b([Aa]) (?=[aeioAEIO]|[uU](?!ni|s|ro)|(?:8|11|18)\b|8\d)(?!(?:eu|one|once|Eu)\w*)")
+_SPACES = re.compile(r"\s+")
+_SPACE_BEFORE = re.compile(r" (?=[,.;:?!])")
+_SENTENCE = re.compile(r"(^|[.?!] )([a-z])")
+
+
+class Slot(str):
+    """A named gap in a wording."""
+
+
+@lru_cache(maxsize=None)
+def parse(wording: str) -> tuple:
+    """Nested tuples: strings, `Slot`s and, for each bracket, a list of alternatives."""
+    stack: list[list[list]] = [[[]]]
+    for token in _TOKENS.findall(wording):
+        if token == "[":
+            stack.append([[]])
+        elif token == "|" and len(stack) > 1:
+            stack[-1].append([])
+        elif token == "]" and len(stack) > 1:
+            alternatives = stack.pop()
+            stack[-1][-1].append([tuple(parts) for parts in alternatives])
+        elif token[0] == "{":
+            stack[-1][-1].append(Slot(token[1:-1]))
+        else:
+            stack[-1][-1].append(token)
+    if len(stack) != 1:
+        raise InputError(f"world: unbalanced brackets in {wording!r}; close each [ with ]")
+    return tuple(stack[0][0])
+
+
+def count(wording: str | tuple) -> int:
+    """How many different texts a wording gives.
+
+    >>> count("[what|which] is [the|] {n}")
+    4
+    """
+    total = 1
+    for part in parse(wording) if isinstance(wording, str) else wording:
+        if isinstance(part, list):
+            total *= sum(count(alternative) for alternative in part)
+    return total
+
+
+def pick(rng: Random, items):
+    """One of `items`; only `rng.random()` is used, whose values are fixed across Python versions."""
+    return items[int(rng.random() * len(items))]
+
+
+def shuffled(rng: Random, items) -> list:
+    """A shuffled copy (Fisher–Yates on `rng.random()`)."""
+    out = list(items)
+    for last in range(len(out) - 1, 0, -1):
+        other = int(rng.random() * (last + 1))
+        out[last], out[other] = out[other], out[last]
+    return out
+
+
+def fill(parts: tuple, rng: Random, slots: dict) -> str:
+    """One text of a parsed wording, untidied."""
+    out = []
+    for part in parts:
+        if isinstance(part, list):
+            out.append(fill(pick(rng, part), rng, slots))
+        else:
+            out.append(slots[part] if isinstance(part, Slot) else part)
+    return "".join(out)
+
+
+def tidy(text: str) -> str:
+    """Single spaces, no space before punctuation, "an" before a vowel.
+
+    >>> tidy("a  apple , a unit")
+    'an apple, a unit'
+    """
+    return _ARTICLE.sub(r"\1n ", _SPACE_BEFORE.sub("", _SPACES.sub(" ", text))).strip()
+
+
+def render(wording: str, rng: Random, **slots: str) -> str:
+    """One tidy text of a wording."""
+    return tidy(fill(parse(wording), rng, slots))
+
+
+def sentence(text: str) -> str:
+    """Sentence starts in capitals, as in a passage."""
+    return _SENTENCE.sub(lambda match: match[1] + match[2].upper(), tidy(text))
+
+
+def typo(text: str, rng: Random) -> str:
+    """One slip in one word of five letters or more: a letter dropped, doubled, or swapped with the next."""
+    words = text.split()
+    long = [i for i, word in enumerate(words) if len(word) >= 5 and word.isalpha()]
+    if not long:
+        return text
+    row = pick(rng, long)
+    word, kind = words[row], rng.random()
+    at = 1 + int(rng.random() * (len(word) - 2))
+    if kind < 0.4:
+        word = word[:at] + word[at + 1 :]
+    elif kind < 0.6:
+        word = word[:at] + word[at] + word[at:]
+    else:
+        word = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+    words[row] = word
+    return " ".join(words)
+
+
+def lines(block: str | None) -> list[str]:
+    """The non-empty lines of a YAML block."""
+    return [line.strip() for line in (block or "").splitlines() if line.strip()]
+
+
+@lru_cache(maxsize=None)
+def load(file: str) -> dict:
+    """A YAML file of this folder."""
+    return yaml.safe_load((FOLDER / file).read_text(encoding="utf-8"))
+
+
+def _row(raw: str, columns: list[str], where: str) -> dict:
+    cells = [cell.strip() for cell in raw.split("|")]
+    if len(cells) != len(columns) + 1:
+        raise InputError(
+            f"{where}: {len(cells) - 1} values for {len(columns)} columns in {raw[:60]!r}; add the missing"
+        )
+    full, _, alias = cells[0].partition(" / ")
+    name = re.sub(r"^(a|an|the) ", "", full)
+    return {"name": name, "N": full, "alias": alias, **dict(zip(columns, cells[1:], strict=True))}
+
+
+@lru_cache(maxsize=None)
+def domain(file: str) -> dict:
+    """A domain file with its blocks split into lines and its entity table into rows.
+
+    Raises `InputError` for a row of the wrong length or an entity that stands twice.
+    """
+    raw = load(file)
+    rows = [_row(line, raw["columns"], file) for line in lines(raw["entities"])]
+    names = [row["name"] for row in rows]
+    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    if twice:
+        raise InputError(f"{file}: entities that stand twice: {offenders(twice)}; remove one of each")
+    attributes = {}
+    for attribute, spec in raw["attributes"].items():
+        split = {key: lines(spec.get(key)) for key in ("ask", "say", "clause", "pair")}
+        nouns = [noun.strip() for noun in spec["nouns"].split(";")]
+        attributes[attribute] = {"group": spec["group"], "nouns": nouns, **split}
+    relation = [tuple(cell.strip() for cell in line.split("|")) for line in lines(raw.get("relation_values"))]
+    return {**raw, "rows": rows, "attributes": attributes, "relation_values": relation} | {
+        key: lines(raw[key]) for key in ("tails", "background")
+    }

@@ -1,0 +1,74 @@
+"""What is true of a generated world: overlap of queries by set logic, and the floor that entity matching alone reaches."""
+
+from math import comb
+
+import numpy as np
+import pandas as pd
+
+
+def entity_overlap(test_queries: pd.DataFrame, train_queries: pd.DataFrame) -> pd.Series:
+    """full, partial or zero per test query, indexed by query_id.
+
+    full: a training query has exactly the same entities; partial: one shares an entity, none has the same; else zero.
+    Both frames need the columns query_id and entities (list of names). Zhan et al., section 3.2.
+    """
+    sets = {tuple(sorted(entities)) for entities in train_queries["entities"]}
+    known = {entity for entities in sets for entity in entities}
+
+    def label(entities: list[str]) -> str:
+        if tuple(sorted(entities)) in sets:
+            return "full"
+        return "partial" if any(entity in known for entity in entities) else "zero"
+
+    return pd.Series(
+        [label(e) for e in test_queries["entities"]], index=test_queries["query_id"], name="entity_overlap"
+    )
+
+
+def intent_overlap(test_queries: pd.DataFrame, train_queries: pd.DataFrame) -> pd.Series:
+    """duplicate, similar or dissimilar per test query, indexed by query_id.
+
+    duplicate: a training query has the same intent; similar: one shares an entity and the intent group; else dissimilar.
+    Both frames need the columns query_id, entities, intent, intent_group. Zhan et al., section 3.2.
+    """
+    intents = set(train_queries["intent"])
+    groups = zip(train_queries["entities"], train_queries["intent_group"], strict=True)
+    known = {(entity, group) for entities, group in groups for entity in entities}
+    columns = zip(test_queries["entities"], test_queries["intent"], test_queries["intent_group"], strict=True)
+
+    def label(entities: list[str], intent: str, group: str) -> str:
+        if intent in intents:
+            return "duplicate"
+        return "similar" if any((entity, group) in known for entity in entities) else "dissimilar"
+
+    return pd.Series([label(*row) for row in columns], index=test_queries["query_id"], name="intent_overlap")
+
+
+def expected_reciprocal_rank(n: int, relevant: int, cutoff: int = 10) -> float:
+    """Expected reciprocal rank of the first of `relevant` among `n` passages in random order.
+
+    >>> round(expected_reciprocal_rank(2, 1), 2)
+    0.75
+    """
+    if not relevant:
+        return 0.0
+    ranks = range(1, min(cutoff, n - relevant + 1) + 1)
+    return sum(comb(n - rank, relevant - 1) / comb(n, relevant) / rank for rank in ranks)
+
+
+def floor(world, split: str, min_relevance: int = 1, cutoff: int = 10) -> float:
+    """Mean expected RR@`cutoff` of a system that finds the right entities and nothing else.
+
+    It ranks the passages about exactly the query's entities first, in random order. Exact, not simulated.
+    """
+    about: dict[tuple, list[str]] = {}
+    for doc_id, entities in zip(world.facts["doc_id"], world.facts["entities"], strict=True):
+        about.setdefault(tuple(entities), []).append(doc_id)
+    judged = world.qrels[split]
+    judged = judged[judged["relevance"] >= min_relevance]
+    relevant = judged.groupby("query_id")["doc_id"].agg(set)
+    values = []
+    for query_id, entities in world.queries[split][["query_id", "entities"]].itertuples(index=False):
+        top = about.get(tuple(entities), [])
+        values.append(expected_reciprocal_rank(len(top), len(relevant.get(query_id, set()) & set(top)), cutoff))
+    return float(np.mean(values))
