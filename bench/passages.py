@@ -10,12 +10,13 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 
-WORDS = [f"{a}{b}" for a in "ba ce di fo gu ha je ki lo mu".split() for b in "ral ten mis vor nup sel".split()]
+WORDS = [f"{a}{b}" for a in ("ba", "ce", "di", "fo", "gu", "ha", "je") for b in ("ral", "ten", "mis", "vor", "nup")]
 N_TEXTS, N_IDS = 1000, 10_000
 
 
@@ -83,12 +84,29 @@ def step_dictionary(folder: Path) -> dict[str, float]:
 STEPS = {"import only": None, "convert": step_arrow, "open again": step_arrow, "dictionary": step_dictionary}
 
 
+def own_mb() -> float:
+    """Memory of the process itself, in MiB, without the pages of mapped files (which can be given back); Linux only."""
+    status = Path("/proc/self/status")
+    found = [line.split()[1] for line in status.open() if line.startswith("RssAnon")] if status.exists() else []
+    return int(found[0]) / 1024 if found else float("nan")
+
+
 def child(step: str, folder: Path) -> None:
     import interextra.data.load  # noqa: F401  (what every step pays)
 
+    samples, done = [own_mb()], threading.Event()
+
+    def sample() -> None:
+        while not done.wait(0.01):
+            samples.append(own_mb())
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
     seconds = STEPS[step](folder) if STEPS[step] else {}
+    done.set()
+    sampler.join()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # Linux counts KiB
-    print(json.dumps(seconds | {"peak_mb": peak}))
+    print(json.dumps(seconds | {"peak": peak, "own": max(samples)}))
 
 
 def main(n: int) -> None:
@@ -97,12 +115,12 @@ def main(n: int) -> None:
         write_corpus(folder / "corpus", n)
         size = (folder / "corpus" / "corpus.jsonl").stat().st_size / 2**20
         print(f"{n:,} passages, {size:,.0f} MiB of JSON lines; {N_TEXTS:,} texts, rows of {N_IDS:,} ids")
-        print(f"{'step':12}{'open s':>9}{'texts s':>9}{'rows s':>9}{'peak MiB':>10}")
+        print(f"{'step':12}{'open s':>9}{'texts s':>9}{'rows s':>9}{'peak MiB':>10}{'of it own':>11}")
         for step in STEPS:
             command = [sys.executable, __file__, "--step", step, name]
             found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             cells = (f"{found[key]:9.3f}" if key in found else " " * 9 for key in ("open", "texts", "rows"))
-            print(f"{step:12}{''.join(cells)}{found['peak_mb']:10,.0f}")
+            print(f"{step:12}{''.join(cells)}{found['peak']:10,.0f}{found['own']:11,.0f}")
 
 
 if __name__ == "__main__":

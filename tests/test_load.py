@@ -156,6 +156,19 @@ def test_a_bad_qrels_line_is_named(tmp_path, line, told):
     assert f"{tmp_path / 'c' / 'qrels' / 'test.tsv'}:5: {told}" in message
 
 
+def test_a_line_too_long_for_the_fast_reader_is_read_all_the_same(tmp_path):
+    pairs = [(str(i), "word " * (1_200_000 if i == 30_000 else 30)) for i in range(40_000)]
+    lines = [
+        json.dumps({"_id": doc_id, "title": None if i % 2 else "T", "text": text})
+        for i, (doc_id, text) in enumerate(pairs)
+    ]
+    put(tmp_path / "c", corpus=lines, qrels="q1 0 7 1\n")
+    passages = opened(tmp_path).passages
+    assert passages.doc_ids.to_pylist() == [doc_id for doc_id, _ in pairs]
+    rows = [0, 1, 29_999, 30_000, 30_001, 39_999]
+    assert passages.texts(rows) == ["T " * (1 - row % 2) + pairs[row][1] for row in rows]
+
+
 @pytest.mark.parametrize("part", ["corpus", "queries"])
 def test_empty_files_are_named(tmp_path, part):
     for text in ([], ["", ""]):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from interextra.data import store
-from interextra.data.collection import Collection
+from interextra.data.collection import Collection, batches_of
 from interextra.data.files import Origin, open_bytes, read_qrels, write_aside
 from interextra.errors import InputError
 
@@ -110,26 +111,30 @@ def _convert(sources: dict[str, Path], target: Path, options: dict[str, str]) ->
 
 
 def _passages(corpus: Path) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Columns (doc_id, text) block by block; Arrow parses, Python only looks for the line of an error."""
+    """Columns (doc_id, text) block by block. Arrow parses; where it stumbles, Python goes on and names the line."""
+    rows = 0
     try:
         reader = pa.json.open_json(
             corpus,
-            pa.json.ReadOptions(block_size=16 << 20),
+            pa.json.ReadOptions(block_size=2 << 20),  # read ahead: memory is some forty blocks
             pa.json.ParseOptions(explicit_schema=CORPUS, unexpected_field_behavior="ignore"),
         )
         for batch in reader:
             ids, titles, texts = (batch.column(name) for name in CORPUS.names)
             if ids.null_count or texts.null_count:
-                raise pa.ArrowInvalid("a passage without _id or text")
+                break
             titles = pc.fill_null(titles, "")
             joined = pc.binary_join_element_wise(titles, texts, " ")
             yield ids, pc.if_else(pc.equal(titles, ""), texts, joined)
-    except (pa.ArrowInvalid, OSError) as error:
-        for _ in _objects(corpus):  # raises at the bad line
-            pass
-        if not corpus.stat().st_size or "Empty JSON" in str(error):
+            rows += len(batch)
+        else:
             return
-        raise InputError(f"{corpus}: cannot be read as JSON lines ({error}); write one object a line") from None
+    except (pa.ArrowInvalid, OSError):
+        pass
+    left = islice(_objects(corpus), rows, None)
+    yield from batches_of(
+        (row["_id"], f"{row['title']} {row['text']}" if row.get("title") else row["text"]) for _, row in left
+    )
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict]]:
@@ -145,8 +150,8 @@ def _objects(path: Path) -> Iterator[tuple[int, dict]]:
                     raise InputError(f"{path}:{number}: not JSON ({error}); write one object a line") from None
                 row = row if isinstance(row, dict) else {}
                 for name in ("_id", "text", "title"):
-                    if not isinstance(row.get(name, "" if name == "title" else None), str):
-                        shown = f"{name!r} is {row[name]!r:.40}" if name in row else f"no {name!r}"
+                    if not isinstance(row.get(name), str) and not (name == "title" and row.get(name) is None):
+                        shown = f"{name!r} is {str(row[name])[:40]}" if name in row else f"no {name!r}"
                         raise InputError(f"{path}:{number}: {shown}; _id and text (and title) must be strings")
                 yield number, row
     except (EOFError, OSError) as error:
@@ -159,7 +164,7 @@ def read_queries_jsonl(path: str | Path) -> pd.DataFrame:
     for number, row in _objects(Path(path)):
         extra = row.get("metadata") or {}
         if not isinstance(extra, dict):
-            raise InputError(f"{path}:{number}: metadata is {extra!r:.40}; it must be an object")
+            raise InputError(f"{path}:{number}: metadata is {str(extra)[:40]}; it must be an object")
         ids.append(row["_id"])
         texts.append(row["text"])
         metadata.append(extra)

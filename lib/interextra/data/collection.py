@@ -14,7 +14,7 @@ from interextra.data.files import write_aside
 from interextra.errors import InputError, offenders
 
 SCHEMA = pa.schema([("doc_id", pa.large_string()), ("text", pa.large_string())])
-BATCH_ROWS = 65_536
+BATCH_ROWS, BATCH_BYTES = 65_536, 64 << 20
 
 
 class ContentHash:
@@ -49,6 +49,7 @@ class PassageWriter:
         self._sink = pa.OSFile(str(path), "wb")
         self._file = pa.ipc.new_file(self._sink, SCHEMA)
         self.hash, self.rows = ContentHash(2), 0
+        self._waiting: list[pa.RecordBatch] = []
         self.first_empty: list[int] = []
         self.n_empty = 0
 
@@ -60,12 +61,22 @@ class PassageWriter:
         empty = _blank(texts)
         self.n_empty += len(empty)
         self.first_empty += [self.rows + int(row) for row in empty[: 4 - len(self.first_empty)]]
-        batch = pa.record_batch([doc_ids.cast(pa.large_string()), texts.cast(pa.large_string())], schema=SCHEMA)
-        self._file.write_batch(batch)
-        self.hash.update(batch.column(0), batch.column(1))
-        self.rows += len(batch)
+        columns = [doc_ids.cast(pa.large_string()), texts.cast(pa.large_string())]
+        self.hash.update(*columns)
+        self.rows += len(texts)
+        self._waiting.append(pa.record_batch(columns, schema=SCHEMA))
+        waiting_bytes = sum(batch.nbytes for batch in self._waiting)
+        if sum(map(len, self._waiting)) >= BATCH_ROWS or waiting_bytes >= BATCH_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Small batches become one: fetching by row looks at each batch once."""
+        if self._waiting:
+            self._file.write_batch(pa.concat_batches(self._waiting))
+            self._waiting.clear()
 
     def close(self) -> None:
+        self._flush()
         self._file.close()
         self._sink.close()
 
