@@ -5,9 +5,10 @@ import json
 import os
 import shutil
 
+import pandas as pd
 import pytest
 
-from interextra.data import beir, store
+from interextra.data import beir, load, store, world
 from interextra.data.load import open_collection
 from interextra.errors import InputError
 
@@ -229,10 +230,77 @@ def test_a_folder_with_a_comma_is_a_folder(tmp_path):
         ("beir:x,drop", "'drop' is no option; write key=value"),
         ("beir:x,empty=keep,empty=error", "option 'empty', 'empty' stands twice"),
         ("irds:x,dangling=no", "unknown option dangling=no"),
+        ("mini:seed=x", "unknown option seed=x; allowed are seed=INTEGER, n_train=INTEGER, n_dev=INTEGER, shares.SET."),
+        ("mini:size=3", "unknown option size=3"),
+        ("mini:shares.dl19=1/0/0", "unknown option shares.dl19=1/0/0"),
+        ("mini:small", "'small' is no option"),
+        ("mini:ood-letters,n_train=3", "unknown option n_train=3; allowed are seed=INTEGER"),
     ],
 )
 def test_a_wrong_spec_is_told_what_is_allowed(tmp_path, spec, told):
     assert told in fails(spec, tmp_path)
+
+
+def test_the_generated_world_is_what_its_generator_made(tmp_path):
+    made = world.generate("mini", seed=7, n_train=300, n_dev=40)
+    collection = open_collection("mini:seed=7,n_train=300,n_dev=40", tmp_path)
+    assert list(zip(collection.passages.doc_ids.to_pylist(), collection.passages.texts(slice(None)), strict=True)) == (
+        made.passages
+    )
+    assert collection.splits == tuple(made.qrels) and collection.name == "mini"
+    for split, queries in made.queries.items():
+        pd.testing.assert_frame_equal(collection.qrels(split), made.qrels[split], check_dtype=False)
+        back = collection.queries(split).set_index("query_id").loc[queries["query_id"], list(queries.columns[1:])]
+        assert back.to_numpy().tolist() == queries[list(queries.columns[1:])].to_numpy().tolist()
+
+
+def test_a_world_is_generated_once_and_again_when_its_files_change(tmp_path, monkeypatch):
+    spec, made = "mini:n_train=300,n_dev=40", world.generate("mini", n_train=300, n_dev=40)
+    calls = []
+    monkeypatch.setattr(
+        world, "generate", lambda name, seed=1, n_train=1, n_dev=1, shares=None: calls.append(1) or made
+    )
+    first = open_collection(spec, tmp_path)
+    assert open_collection(spec, tmp_path).fingerprint == first.fingerprint and calls == [1]
+    open_collection("mini:n_train=300", tmp_path)
+    monkeypatch.setattr(load, "_content_version", lambda _: "another generator")
+    assert open_collection(spec, tmp_path).fingerprint == first.fingerprint and calls == [1, 1, 1]
+
+
+def test_world_options_reach_the_generator(tmp_path, monkeypatch):
+    made, calls = world.generate("mini", n_train=300, n_dev=40), []
+
+    def generate(name, seed=1, n_train=1, shares=None):
+        calls.append((name, seed, n_train, shares))
+        return made
+
+    monkeypatch.setattr(world, "generate", generate)
+    open_collection("mini", tmp_path)
+    open_collection("mini:seed=3,shares.dl19.intent=0.5/0.3/0.2,shares.dl19.entity=1/0/0", tmp_path)
+    open_collection("mini:ood-letters,seed=4", tmp_path)
+    shares = {"dl19": {"intent": [0.5, 0.3, 0.2], "entity": [1.0, 0.0, 0.0]}}
+    assert calls == [("mini", 1, 1, None), ("mini", 3, 1, shares), ("ood-letters", 4, 1, None)]
+
+
+def test_the_world_behind_a_spec_can_be_had_with_its_facts():
+    made = load.open_world("mini:seed=7,n_train=300,n_dev=40")
+    again = world.generate("mini", seed=7, n_train=300, n_dev=40)
+    assert made.passages == again.passages and made.facts["doc_id"].tolist() == [doc_id for doc_id, _ in made.passages]
+    with pytest.raises(InputError, match="is no generated world; use mini"):
+        load.open_world("beir:x")
+
+
+def test_the_content_version_sees_names_and_bytes(tmp_path):
+    (tmp_path / "a.yaml").write_text("x")
+    versions = [load._content_version(tmp_path)]
+    (tmp_path / "a.yaml").write_text("y")
+    versions.append(load._content_version(tmp_path))
+    (tmp_path / "a.yaml").rename(tmp_path / "b.yaml")
+    versions.append(load._content_version(tmp_path))
+    assert len(set(versions)) == 3
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "b.pyc").write_text("z")
+    assert load._content_version(tmp_path) == versions[-1]
 
 
 COUNTS = {  # name: (passages, split -> (rows, queries))

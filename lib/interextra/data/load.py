@@ -85,26 +85,45 @@ def _named_splits(spec: str, options: list[tuple[str, str]]) -> dict[str, str]:
     return splits
 
 
+def open_world(spec: str):
+    """The generated world behind a `mini` spec: the collection with its facts and truths (`interextra.data.world`)."""
+    from interextra.data import world
+
+    scheme, _, rest = spec.partition(":")
+    if scheme != "mini":
+        raise InputError(f"{spec!r} is no generated world; use mini, mini:key=value or mini:ood-NAME")
+    name, parameters = _world_of(spec, rest)
+    return world.generate(name, **parameters)
+
+
 def _open_mini(spec: str, rest: str, cache_dir: str | Path | None) -> Collection:
     """A generated world, kept by its name, parameters and the hash of the generator's own files."""
     from interextra.data import world
 
-    name, options = split_options(spec, rest if rest.startswith("ood-") else f"mini,{rest}".rstrip(","))
-    parameters = _world_parameters(spec, options, world.generate)
+    name, parameters = _world_of(spec, rest)
     key = store.content_key("mini", name, parameters, _content_version(Path(world.__file__).parent))
     target = store.cache_folder(cache_dir) / f"{name}-{key}"
     found = store.open_stored(target, name, spec)
     if found is None:
-        made = world.generate(name, **parameters)
+        made = open_world(spec)
         origins = {part: Origin(f"{spec} {part}") for part in ("passages", "queries", *made.qrels)}
         store.build(target, made.passages, pd.concat(made.queries.values(), ignore_index=True), made.qrels, origins)
         found = store.open_stored(target, name, spec)
     return found
 
 
-def _world_parameters(spec: str, options: list[tuple[str, str]], generate) -> dict:
+def _world_of(spec: str, rest: str) -> tuple[str, dict]:
+    """Name and parameters of a world; the out-of-domain worlds know a seed only."""
+    from interextra.data import world
+
+    ood = rest.startswith("ood-")
+    name, options = split_options(spec, rest if ood else f"mini,{rest}".rstrip(","))
+    known = ["seed"] if ood else [*inspect.signature(world.generate).parameters][1:]
+    return name, _world_parameters(spec, options, known)
+
+
+def _world_parameters(spec: str, options: list[tuple[str, str]], known: list[str]) -> dict:
     """Options of a mini spec as arguments of `generate`; shares are written `shares.SET.entity=0.6/0.3/0.1`."""
-    known = [name for name in inspect.signature(generate).parameters if name != "name"]
     numbers = [name for name in known if name != "shares"]
     parameters: dict = {}
     for key, value in options:
@@ -117,7 +136,9 @@ def _world_parameters(spec: str, options: list[tuple[str, str]], generate) -> di
                 raise ValueError
             shares = [float(share) for share in value.split("/")]
         except ValueError:
-            allowed = ", ".join([f"{name}=INTEGER" for name in numbers] + ["shares.SET.entity|intent=A/B/C"])
+            allowed = ", ".join(
+                [f"{name}=INTEGER" for name in numbers] + ["shares.SET.entity|intent=A/B/C"] * ("shares" in known)
+            )
             raise InputError(f"{spec!r}: unknown option {key}={value}; allowed are {allowed}") from None
         parameters.setdefault("shares", {}).setdefault(test_set, {})[kind] = shares
     return parameters
