@@ -65,6 +65,23 @@ def query_map(test: np.ndarray, train: np.ndarray, sets: Mapping[str, np.ndarray
     return figure
 
 
+def systems(frame: pd.DataFrame, measure: str):
+    """One measure of several systems, a panel a split: columns split, model, measure, value, low, high (interval)."""
+    part = frame[frame["measure"] == measure]
+    splits = list(dict.fromkeys(part["split"]))
+    figure, axes = _axes(len(splits), width=3.6 * len(splits), height=3, sharex=True)
+    for axis, split in zip(axes, splits, strict=True):
+        rows = part[part["split"] == split].sort_values("value").reset_index(drop=True)
+        for row in rows.itertuples():
+            colour = COLOURS["random"] if row.model == "floor" else COLOURS["measured"]
+            axis.barh(row.Index, row.value, 0.6, color=colour)
+            if row.low == row.low:  # the floor is exact: it has no interval
+                axis.plot([row.low, row.high], [row.Index] * 2, color="black", lw=1.5)
+        axis.set_yticks(range(len(rows)), rows["model"])
+        axis.set(title=split, xlabel=measure, xlim=(0, 1))
+    return figure
+
+
 def stacked_shares(frame: pd.DataFrame, order: Sequence[str], title: str = ""):
     """Shares of labels per test set, ours beside the published ones: columns test_set, source, label, percent."""
     rows = list(dict.fromkeys(zip(frame["test_set"], frame["source"], strict=True)))
@@ -109,27 +126,21 @@ def label_overlap(frame: pd.DataFrame):
     return figure
 
 
-def regime_gap(frame: pd.DataFrame, published: pd.DataFrame | None = None, measure: str = "nDCG@10"):
+def regime_gap(frame: pd.DataFrame, measure: str):
     """Δ = Extra/Inter − 1 with its interval, a row a model and training size; published values as diamonds.
 
-    Parameters
-    ----------
-    frame : restrain.csv: n_train, model, measure, delta, delta_low, delta_high.
-    published : columns label, delta (label as `model, …`), optional.
+    Columns: n_train, model, measure, delta, delta_low, delta_high, and delta_published (may be missing values).
     """
     part = frame[frame["measure"] == measure].sort_values(["model", "n_train"]).reset_index(drop=True)
     figure, (axis,) = _axes(width=8, height=0.9 + 0.36 * len(part))
-    for row in part.itertuples():
-        axis.plot([row.delta_low, row.delta_high], [row.Index] * 2, color=COLOURS["extrapolation"], lw=2)
+    axis.hlines(part.index, part["delta_low"], part["delta_high"], color=COLOURS["extrapolation"], lw=2)
+    axis.plot(part["delta"], part.index, "o", color=COLOURS["extrapolation"], label="measured, 95 % interval")
+    if part["delta_published"].notna().any():
         axis.plot(
-            row.delta, row.Index, "o", color=COLOURS["extrapolation"], label="measured, 95 %" if not row.Index else None
+            part["delta_published"], part.index, "D", color=COLOURS["published"], ms=5, label="published (Table 6)"
         )
-    if published is not None:
-        at = [part.index[part["model"] == row.model][min(row.order, (part["model"] == row.model).sum() - 1)]
-              for row in published.itertuples()]  # fmt: skip
-        axis.plot(published["delta"], at, "D", color=COLOURS["published"], label="published (own size)", ms=5)
     axis.axvline(0, color="black", lw=0.8)
-    axis.set_yticks(range(len(part)), [f"{row.model}, {row.n_train:,} queries" for row in part.itertuples()])
+    axis.set_yticks(part.index, [f"{row.model}, {row.n_train:,} queries" for row in part.itertuples()])
     axis.invert_yaxis()
     axis.set(xlabel=f"Δ {measure} (extrapolation / interpolation − 1)")
     axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))

@@ -1,41 +1,60 @@
-"""Which cells a notebook needs, from its parameters alone: the notebook, the plan and the workflow ask the same place."""
+"""Which cells a notebook needs, from its parameters alone: notebook, plan and workflow ask the same place."""
 
 from interextra.study.jobs import candidates_config, part, pool, restrain_config, run_config, vectors_config
 
 REGIMES = ("interpolation", "extrapolation")
+SYSTEMS = {"BM25": "bm25_recipe", "DR (base)": "recipe"}  # name in the tables → parameter with its recipe
 
 
-def _recipe(name: str, **overrides):
+REAL = "msmarco-queries"
+
+
+def _recipe(p: dict, name: str):
+    """The recipe that the parameter `name` names; the parameter `steps` (not 0) replaces its training steps."""
     from interextra.models.recipe import load_recipe
 
-    return load_recipe(name, **overrides)
+    made = load_recipe(p[name])
+    return load_recipe(p[name], steps=p["steps"]) if p["steps"] and made.architecture != "bm25" else made
 
 
-def whole(p: dict, recipe: str, keep_model: bool = False) -> dict:
-    """A model trained on all training queries of the pool."""
-    queries = pool(p["collection"], p["train_split"], p["train_limit"], p["seed"])
-    return run_config(_recipe(recipe), queries, p["test_splits"], p["seed"], p["depth"], keep_model)
+def query_pool(p: dict) -> dict:
+    """The training queries that a notebook's parameters name."""
+    return pool(p["collection"], p["train_split"], p["train_limit"], p["seed"])
+
+
+def whole(p: dict, recipe: str) -> dict:
+    """A model trained on all training queries of the pool; a dense one is kept, its encoder is used again.
+
+    Its test splits are not those of the notebook but all that any notebook asks for, so that the model is trained once.
+    """
+    keep = recipe == "recipe"
+    return run_config(_recipe(p, recipe), query_pool(p), p["encoder_splits"], p["seed"], p["depth"], keep)
 
 
 def query_vectors(p: dict) -> dict:
     """Vectors of training and test queries. `encoder`: trained (a dense model on all training queries), minilm, lsa."""
-    queries = pool(p["collection"], p["train_split"], p["train_limit"], p["seed"])
-    encoder = whole(p, p["recipe"], keep_model=True) if p["encoder"] == "trained" else p["encoder"]
-    return vectors_config(encoder, queries, p["test_splits"])
+    encoder = whole(p, "recipe") if p["encoder"] == "trained" else p["encoder"]
+    return vectors_config(encoder, query_pool(p), p["test_splits"])
 
 
 def start_here(p: dict) -> list[dict]:
     """00: one query's way needs one dense model and BM25."""
-    return [{"model": name, "config": whole(p, recipe, name == "DR (base)")} for name, recipe in _systems(p)]
-
-
-def _systems(p: dict) -> list[tuple[str, str]]:
-    return [("BM25", p["bm25_recipe"]), ("DR (base)", p["recipe"])]
+    p = {**p, "encoder_splits": p["test_splits"]}
+    return [{"model": name, "config": whole(p, recipe)} for name, recipe in SYSTEMS.items()]
 
 
 def overlap(p: dict) -> list[dict]:
-    """01: candidates by BM25 and by embedding."""
-    return [{"model": "candidates", "config": candidates_config(query_vectors(p), p["candidates"])}]
+    """01: candidates by BM25 and by embedding; with `real_msmarco` also for the real queries."""
+    rows = [{"model": "candidates", "config": candidates_config(query_vectors(p), p["candidates"])}]
+    if p["real_msmarco"]:
+        real = vectors_config(p["real_encoder"], pool(REAL), ["dl19", "dl20"])
+        rows.append({"model": "real candidates", "config": candidates_config(real, p["candidates"])})
+    return rows
+
+
+def real_vectors(p: dict) -> dict[str, dict]:
+    """Encoder → vectors of the real training queries and of the 97 judged DL queries."""
+    return {encoder: vectors_config(encoder, pool(REAL), ["dl19", "dl20"]) for encoder in p["real_encoders"]}
 
 
 def restrain_split(p: dict) -> dict:
@@ -45,7 +64,7 @@ def restrain_split(p: dict) -> dict:
 def restrain(p: dict) -> list[dict]:
     """02: each system in both regimes at each size, each seed, and the controls for dense at the smaller sizes."""
     split, rows = restrain_split(p), []
-    for model, recipe in _systems(p):
+    for model, recipe in SYSTEMS.items():
         seeds = p["seeds"] if model != "BM25" else p["seeds"][:1]
         parts = [(size, regime, "regime", f"{regime}-{size}") for size in p["sizes"] for regime in REGIMES]
         if model != "BM25":
@@ -58,7 +77,7 @@ def restrain(p: dict) -> list[dict]:
             ]  # fmt: skip
         for size, regime, design, name in parts:
             for seed in seeds:
-                config = run_config(_recipe(recipe), part(split, name), p["test_splits"], seed, p["depth"])
+                config = run_config(_recipe(p, recipe), part(split, name), p["test_splits"], seed, p["depth"])
                 labels = {"n_train": size, "model": model, "regime": regime, "design": design, "seed": seed}
                 rows.append({**labels, "set": name, "config": config})
     return rows
@@ -69,4 +88,7 @@ DESIGNS = {"00_start_here": start_here, "01_overlap_annotation_analysis": overla
 
 def configs(notebook: str, parameters: dict) -> list[dict]:
     """Configurations of all cells of a notebook (none for a notebook that computes nothing that is kept)."""
-    return [row["config"] for row in DESIGNS[notebook](parameters)] if notebook in DESIGNS else []
+    made = [row["config"] for row in DESIGNS[notebook](parameters)] if notebook in DESIGNS else []
+    if parameters.get("real_msmarco") and "real_encoders" in parameters:
+        made += real_vectors(parameters).values()
+    return made

@@ -192,6 +192,14 @@ def _vectors(store: Store, config: dict, folder: Path) -> None:
         np.save(folder / f"{name}.npy", encode(collection.queries(name)["text"].tolist()))
 
 
+def measured(folder: Path, collection, split: str, measures: list[str]) -> pd.DataFrame:
+    """Per-query measures of a run cell on a split: index query_id, a column a measure."""
+    from interextra.evaluation.measures import per_query
+    from interextra.evaluation.runs import Run
+
+    return per_query(Run.read(folder / f"run.{split}.parquet"), collection.qrels(split), measures)
+
+
 def read_vectors(store: Store, config: dict) -> tuple[np.ndarray, np.ndarray]:
     """(training vectors float32[n_train, d], test vectors float32[n_test, d], the test splits one after another)."""
     folder = build(store, config)

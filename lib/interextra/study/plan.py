@@ -66,7 +66,7 @@ def seconds(store: Store, config: dict) -> float:
 
 
 def describe(store: Store, configs: list[dict]) -> list[dict]:
-    """A row a cell, dependencies first: key, state (`done` or `todo`), seconds (estimate), what. Notes each in the store."""
+    """A row a cell, dependencies first: key, state (`done`, `todo`), seconds (estimate), what, needs; each is noted."""
     rows = []
     for key, config in in_order(configs).items():
         store.plan(config)

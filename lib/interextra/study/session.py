@@ -70,6 +70,17 @@ class Session:
         self.cells += [folder.name for folder in folders]
         return folders
 
+    def cost(self, configs: list[dict]) -> pd.DataFrame:
+        """What the notebook will compute, before it does: a row a cell, its state, estimated seconds of one core."""
+        from interextra.study.plan import describe
+
+        rows = pd.DataFrame(describe(self.store, configs), columns=["what", "state", "seconds"])
+        todo = rows.loc[rows["state"] != "done", "seconds"].sum()
+        print(
+            f"{len(rows)} cells, {(rows['state'] == 'done').sum()} done, the others need about {todo:.0f} s of one core"
+        )
+        return rows.round({"seconds": 0}).style.hide(axis="index").format(precision=0)
+
     @contextmanager
     def stage(self, name: str):
         """Add the seconds of a `with` block to the stage `name` of the provenance."""

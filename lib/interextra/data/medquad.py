@@ -1,0 +1,46 @@
+"""What is true of MedQuAD's questions: the concepts of the focus entity, and the question type."""
+
+import pandas as pd
+
+from interextra.errors import InputError
+
+# Question types that a person would call similar when asked of the same disease.
+GROUPS = {
+    "origin": ("causes", "genetic changes", "inheritance", "susceptibility"),
+    "course": ("symptoms", "complications", "stages", "outlook"),
+    "care": ("treatment", "prevention", "considerations", "support groups"),
+    "diagnosis": ("exams and tests",),
+    "general": ("information", "frequency", "research"),
+}
+GROUP_OF = {question_type: group for group, members in GROUPS.items() for question_type in members}
+
+
+def with_truth(queries: pd.DataFrame) -> pd.DataFrame:
+    """Queries with the columns entities (list), intent and intent_group, as the generated worlds have them.
+
+    Queries that carry them already come back as they are. Of MedQuAD's, the entities are the UMLS concepts of the focus
+    (its name where there is none), the intent is entities and question type; questions without a focus are left out.
+
+    Raises
+    ------
+    InputError
+        The collection's queries carry neither.
+    """
+    if {"entities", "intent", "intent_group"} <= set(queries.columns):
+        return queries
+    if not {"focus", "qtype"} <= set(queries.columns):
+        raise InputError(
+            f"queries carry no truth on entities and intent; columns are {', '.join(queries.columns)}, needed are "
+            "entities, intent, intent_group (a generated world) or focus, qtype (MedQuAD)"
+        )
+    known = queries[queries["focus"].notna() & queries["qtype"].notna()].reset_index(drop=True)
+    concepts = known["cui"] if "cui" in known else [None] * len(known)
+    entities = [
+        sorted(filter(None, cui)) if cui is not None and len(cui) else [focus.lower()]
+        for cui, focus in zip(concepts, known["focus"], strict=True)
+    ]
+    names = ["+".join(names) for names in entities]
+    return known.assign(
+        entities=entities, intent=[f"{n}|{t}" for n, t in zip(names, known["qtype"], strict=True)],
+        intent_group=known["qtype"].map(GROUP_OF),
+    )  # fmt: skip
