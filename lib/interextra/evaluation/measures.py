@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from interextra.errors import InputError, offenders
-from interextra.evaluation.runs import Run
+from interextra.evaluation.runs import Run, strings
 
 KNOWN = "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, Judged, Judged@k, ASL@k"
 
@@ -106,7 +105,7 @@ def _hits(run: Run, qrels: pd.DataFrame) -> _Hits:
     if relevance.dtype.kind not in "iu":
         raise InputError(f"qrels: relevance must be whole numbers, not {relevance.dtype}: {offenders(relevance)}")
     judged_query, query_ids = pd.factorize(qrels["query_id"].astype(str))
-    judged_docs = pa.array(qrels["doc_id"].astype(str), pa.string()).dictionary_encode()
+    judged_docs = strings(qrels["doc_id"]).dictionary_encode()
     doc_codes, n_docs = np.asarray(judged_docs.indices, np.int64), len(judged_docs.dictionary)
     order = np.argsort(judged_query * n_docs + doc_codes)
     pairs = (judged_query * n_docs + doc_codes)[order]

@@ -88,9 +88,9 @@ class Run:
             raise InputError(f"run: no column {offenders(missing)}; needed are query_id, doc_id and score")
         if len(empty := frame.index[frame[["query_id", "doc_id", "score"]].isna().any(axis=1)]):
             raise InputError(f"run: an empty query_id, doc_id or score in rows {offenders(empty)}; fill or drop them")
-        columns = [pa.array(frame[name].astype(str), pa.string()) for name in ("query_id", "doc_id")]
         try:
-            return cls._from_columns(*columns, frame["score"].to_numpy(np.float64))
+            scores = frame["score"].to_numpy(np.float64)
+            return cls._from_columns(strings(frame["query_id"]), strings(frame["doc_id"]), scores)
         except (TypeError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
@@ -227,8 +227,14 @@ class Run:
             raise InputError(
                 f"run: a passage twice in one query: {offenders(first)} (query_id, doc_id); keep one of each"
             )
-        offsets = np.searchsorted(query_codes, np.arange(len(query_ids) + 1))
+        offsets = np.searchsorted(query_codes, np.arange(len(query_ids) + 1, dtype=np.int32))
         return cls(query_ids, doc_ids, query_codes, doc_codes, scores, offsets)
+
+
+def strings(column: pd.Series) -> pa.Array:
+    """A column of ids as one Arrow string array."""
+    array = pa.array(column.astype(str), pa.string())
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def _rank_order(query_codes: np.ndarray, doc_codes: np.ndarray, scores: np.ndarray) -> np.ndarray | slice:
