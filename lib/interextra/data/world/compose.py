@@ -6,25 +6,12 @@ from interextra.data.world.templates import domain, lines, load, pick, render, s
 
 MIN_WORDS, MAX_WORDS = 15, 40
 MAX_QUERY_WORDS = 15
+# Shares of the passages about one fact that name it in front, open with a question, name it at the end, or say it in
+# the searcher's own words (the last two wordings of a `say` block). The rest shares little but the name with a query.
+OPENINGS, FAQ, CLOSINGS, PLAIN = 0.16, 0.02, 0.02, 0.72
 _POSSESSIVE = {"he": "his", "she": "her", "it": "its"}
 _PLURAL = {"wolf": "wolves", "butterfly": "butterflies", "fox": "foxes", "octopus": "octopuses", "inch": "inches"}
-_YES_NO = {
-    "is",
-    "are",
-    "was",
-    "were",
-    "does",
-    "do",
-    "did",
-    "can",
-    "could",
-    "should",
-    "will",
-    "would",
-    "am",
-    "has",
-    "have",
-}
+_YES_NO = set("is are was were does do did can could should will would am has have".split())
 
 
 def plural(name: str) -> str:
@@ -75,7 +62,7 @@ class Composer:
     attribute, group, gold = positions of the passages that are about just this).
     """
 
-    def __init__(self, files: list[str], rng: Random, pairs: float = 0.5, dense: float = 1.0):
+    def __init__(self, files: list[str], rng: Random, pairs: float = 0.4, dense: float = 1.0):
         self.rng, self.dense = rng, dense
         self.common = {key: lines(block) for key, block in load("common.yaml").items() if isinstance(block, str)}
         self.passages: list[dict] = []
@@ -91,8 +78,9 @@ class Composer:
     def _slots(self, spec: dict, row: dict, attribute: str | None = None, suffix: str = "") -> dict:
         it = row.get("it", "it")
         name, article = row["name"], row["N"][: -len(row["name"])]
-        slots = {"N": row["N"], "n": name, "it": it, "It": it, "its": _POSSESSIVE[it], "who": spec["who"]}
-        if row["alias"] and self.rng.random() < 0.25:
+        slots = {"N": row["N"], "n": name, "ns": plural(name), "who": spec["who"]}
+        slots |= {"it": it, "It": it, "its": _POSSESSIVE[it]}
+        if row["alias"] and self.rng.random() < 0.4:
             slots["N"] = f"{article}{name} ({row['alias']})"
         if attribute:
             slots["v"] = row[attribute]
@@ -107,7 +95,11 @@ class Composer:
     def _add(self, wordings: list[str], slots: dict, tails: list[str], head: str = "", **about) -> int:
         """One passage within the length limits; `tails` are general sentences that fill a short one."""
         for _ in range(50):
-            text = sentence(head + " " + sentence(render(pick(self.rng, wordings), self.rng, **slots)))
+            wording = pick(self.rng, wordings)
+            if head.endswith(",") and not wording.startswith("{"):
+                wording = wording[0].lower() + wording[1:]
+            text = render(wording, self.rng, **slots)
+            text = sentence(f"{head} {text if head.endswith(',') else sentence(text)}")
             text += "" if text[-1] in ".?!" else "."
             for tail in shuffled(self.rng, tails)[:3]:
                 words = len(text.split())
@@ -130,15 +122,22 @@ class Composer:
         for attribute in known:
             chance, gold = rng.random(), []
             for _ in range(2 if chance > 1 - 0.08 * self.dense else int(chance > 0.18 * self.dense)):
-                slots = self._slots(spec, row, attribute)
-                head = ""
-                if rng.random() < 0.12:
+                slots, tails = self._slots(spec, row, attribute), spec["tails"]
+                head, chance, say = "", rng.random(), spec["attributes"][attribute]["say"]
+                direct, say = say[-2:], say[:-2]
+                if chance < OPENINGS:
                     head = render(pick(rng, self.common["fact_opening"]), rng, **slots)
-                say = spec["attributes"][attribute]["say"]
-                gold.append(self._add(say, slots, spec["tails"], head, attributes=(attribute,), kind="fact", **about))
+                elif chance < OPENINGS + FAQ:
+                    head = render(pick(rng, spec["attributes"][attribute]["faq"]), rng, **slots) + "?"
+                    head = head.replace(" i ", " I ")
+                elif chance < OPENINGS + FAQ + CLOSINGS:
+                    tails = [render(closing, rng, **slots) for closing in self.common["fact_closing"]]
+                elif chance < OPENINGS + FAQ + CLOSINGS + PLAIN:
+                    say = direct
+                gold.append(self._add(say, slots, tails, head, attributes=(attribute,), kind="fact", **about))
             if gold:
                 self._intent(spec, [row], attribute, spec["attributes"][attribute]["group"], gold)
-        for kind, chance in (("two", 0.7), ("near", 0.25), ("background", 0.25)):
+        for kind, chance in (("two", 0.8), ("near", 0.25), ("background", 0.25)):
             if rng.random() >= chance * self.dense:
                 continue
             one, other = shuffled(rng, known)[:2]
@@ -180,20 +179,20 @@ class Composer:
             ]
             self._intent(spec, rows, "relation", kin["group"], gold)
         both = [a for a, s in spec["attributes"].items() if s["pair"] and rows[0][a] != "-" != rows[1][a]]
-        both = shuffled(rng, both)[:2]
+        both = shuffled(rng, both)[:3]
         for attribute in both:
             more = {"noun": pick(rng, spec["attributes"][attribute]["nouns"])}
             more |= {f"clause{x}": self._clause(spec, row, attribute) for x, row in zip("AB", rows, strict=True)}
             tails = self.common["pair_tails"]
             gold = self._add(self.common["pair"], slots | more, tails, attributes=(attribute,), kind="fact", **about)
             self._intent(spec, rows, attribute, spec["attributes"][attribute]["group"], [gold])
-        if len(both) == 2:
+        if len(both) >= 2:
             more = {
                 f"clause{x}{i}": self._clause(spec, row, a)
                 for x, row in zip("AB", rows, strict=True)
-                for i, a in zip(("", "2"), both, strict=True)
+                for i, a in zip(("", "2"), both[:2], strict=True)
             }
-            attributes = ("difference", *both)
+            attributes = ("difference", *both[:2])
             gold = self._add(
                 self.common["pair_difference"], slots | more, [], attributes=attributes, kind="fact", **about
             )
@@ -218,7 +217,7 @@ class Composer:
         named = []
         for row in intent["rows"]:
             name, full = row["name"], row["N"]
-            if row["alias"] and rng.random() < 0.25:
+            if row["alias"] and rng.random() < 0.15:
                 name, full = row["alias"], ("a " if full.startswith("a ") else "") + row["alias"]
             named.append((name, full))
         if len(named) == 1:
@@ -238,7 +237,7 @@ class Composer:
 
 
 def grade(intent: dict, passage: dict, group_of: dict[tuple[str, str], str]) -> int:
-    """Relevance 0–3 as in TREC DL: 3 about just this, 2 answers among other matter, 1 related without the answer, 0 none.
+    """Relevance 0–3 as in TREC DL: 3 about just this, 2 answers among other matter, 1 related, no answer, 0 neither.
 
     group_of: (domain, attribute) -> intent group.
     """

@@ -1,4 +1,4 @@
-"""The generated world behind the embedded collection `mini`: passages, queries and graded relevance, with known truth."""
+"""The generated world behind the embedded collection `mini`: passages, queries, graded relevance, and the truth."""
 
 from dataclasses import dataclass, field
 from random import Random

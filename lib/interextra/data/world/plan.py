@@ -93,7 +93,7 @@ class Holdout:
                 self.of_entity.setdefault(entity, []).append(i)
 
     def demands(self, i: int, cell: tuple[str, str]) -> tuple[list[int], list[int] | None]:
-        """What `cell` asks of training for intent `i`: all of the first list out, one of the second in (None: nothing)."""
+        """What `cell` asks of training for intent `i`: the first list out, one of the second in (None: nothing)."""
         me = self.intents[i]
         sharing = list(dict.fromkeys(j for entity in me["entities"] for j in self.of_entity[entity]))
         same = [j for j in sharing if self.intents[j]["entities"] == me["entities"]]

@@ -5,7 +5,7 @@ too), braces are slots. ``{N}`` is a name with its article, ``{n}`` the bare nam
 """
 
 import re
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -25,7 +25,7 @@ class Slot(str):
     """A named gap in a wording."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse(wording: str) -> tuple:
     """Nested tuples: strings, `Slot`s and, for each bracket, a list of alternatives."""
     stack: list[list[list]] = [[[]]]
@@ -127,7 +127,7 @@ def lines(block: str | None) -> list[str]:
     return [line.strip() for line in (block or "").splitlines() if line.strip()]
 
 
-@lru_cache(maxsize=None)
+@cache
 def load(file: str) -> dict:
     """A YAML file of this folder."""
     return yaml.safe_load((FOLDER / file).read_text(encoding="utf-8"))
@@ -144,7 +144,7 @@ def _row(raw: str, columns: list[str], where: str) -> dict:
     return {"name": name, "N": full, "alias": alias, **dict(zip(columns, cells[1:], strict=True))}
 
 
-@lru_cache(maxsize=None)
+@cache
 def domain(file: str) -> dict:
     """A domain file with its blocks split into lines and its entity table into rows.
 
@@ -160,7 +160,8 @@ def domain(file: str) -> dict:
     for attribute, spec in raw["attributes"].items():
         split = {key: lines(spec.get(key)) for key in ("ask", "say", "clause", "pair")}
         nouns = [noun.strip() for noun in spec["nouns"].split(";")]
-        attributes[attribute] = {"group": spec["group"], "nouns": nouns, **split}
+        faq = [line for line in split["ask"] if re.match(r"(wh|how|is|are|do|can)", line) and "{n}" not in line]
+        attributes[attribute] = {"group": spec["group"], "nouns": nouns, "faq": faq, **split}
     relation = [tuple(cell.strip() for cell in line.split("|")) for line in lines(raw.get("relation_values"))]
     return {**raw, "rows": rows, "attributes": attributes, "relation_values": relation} | {
         key: lines(raw[key]) for key in ("tails", "background")

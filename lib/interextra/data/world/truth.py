@@ -1,4 +1,4 @@
-"""What is true of a generated world: overlap of queries by set logic, and the floor that entity matching alone reaches."""
+"""What is true of a generated world: overlap of queries by set logic, and what matching entities alone reaches."""
 
 from math import comb
 
@@ -28,7 +28,8 @@ def entity_overlap(test_queries: pd.DataFrame, train_queries: pd.DataFrame) -> p
 def intent_overlap(test_queries: pd.DataFrame, train_queries: pd.DataFrame) -> pd.Series:
     """duplicate, similar or dissimilar per test query, indexed by query_id.
 
-    duplicate: a training query has the same intent; similar: one shares an entity and the intent group; else dissimilar.
+    duplicate: a training query has the same intent; similar: one shares an entity and the intent group; else
+    dissimilar.
     Both frames need the columns query_id, entities, intent, intent_group. Zhan et al., section 3.2.
     """
     intents = set(train_queries["intent"])
