@@ -131,7 +131,7 @@ def command_check(args) -> int:
 
 
 def command_evaluate(args) -> int:
-    from interextra.evaluation.measures import evaluate_files
+    from interextra.evaluation.files import evaluate_files
 
     print(evaluate_files(args.qrels, args.run, args.measures, per_query=args.per_query))
     return 0

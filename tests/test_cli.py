@@ -1,0 +1,168 @@
+"""The command line: each mistake is one clear message and exit code 2, and nothing is written."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from interextra.study.cli import main
+
+
+@pytest.fixture
+def house(tmp_path, root, monkeypatch):
+    """A copy of the repository's notebooks and parameters, with no outputs."""
+    shutil.copytree(root / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns(".*"))
+    shutil.copytree(root / "params", tmp_path / "params")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A collection of four passages in BEIR's layout, with the splits train and test."""
+    folder = tmp_path / "tiny"
+    (folder / "qrels").mkdir(parents=True)
+    passages = {"a": "tea is a hot drink", "b": "rome is an old city", "c": "a lion is a cat", "d": "gold is a metal"}
+    queries = {"1": "what is tea", "2": "where is rome", "3": "what is a lion", "4": "is gold a metal"}
+    for name, content in (("corpus", passages), ("queries", queries)):
+        lines = [json.dumps({"_id": key, "text": text}) for key, text in content.items()]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    header = "query-id\tcorpus-id\tscore\n"
+    (folder / "qrels" / "train.tsv").write_text(header + "1\ta\t1\n2\tb\t1\n")
+    (folder / "qrels" / "test.tsv").write_text(header + "3\tc\t1\n4\td\t2\n")
+    return folder
+
+
+def refused(capsys, *arguments):
+    """Exit code 2 and one line on standard error, which is returned."""
+    assert main(list(arguments)) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("interextra: ")
+    return lines[0]
+
+
+def results(house):
+    """Whatever could be taken for a result."""
+    return [p for p in (house / "outputs").rglob("*") if p.is_file() and p.parent.name not in ("planned", "locks")]
+
+
+def run_00(tiny, *more):
+    return [
+        "run",
+        "--profile",
+        "smoke",
+        "--only",
+        "00",
+        "-p",
+        f"collection=beir:{tiny}",
+        "-p",
+        "test_splits=[test]",
+        *more,
+    ]
+
+
+def test_misspelt_parameter(house, capsys):
+    line = refused(capsys, "run", "--profile", "smoke", "--only", "00", "-p", "colection=mini")
+    assert "unknown parameter 'colection'" in line and "did you mean 'collection'" in line
+    assert not results(house)
+
+
+def test_misspelt_key_in_a_profile(house, capsys):
+    (house / "params" / "smoke" / "00_start_here.yaml").write_text("stpes: 3\n")
+    assert "params/smoke/00_start_here.yaml: unknown parameter 'stpes'" in refused(capsys, "run", "--profile", "smoke")
+    assert not results(house)
+
+
+def test_qrels_line_with_three_columns(house, tiny, capsys):
+    (tiny / "qrels" / "test.tsv").write_text("3 0 c 1\n4 0 d\n")
+    line = refused(capsys, *run_00(tiny))
+    assert "test.tsv:2" in line
+    assert not results(house)
+
+
+def test_unknown_doc_id(house, tiny, capsys):
+    with (tiny / "qrels" / "test.tsv").open("a") as file:
+        file.write("4\tzebra\t1\n")
+    line = refused(capsys, *run_00(tiny))
+    assert "'zebra'" in line and "test.tsv:4" in line
+    assert not results(house)
+
+
+def test_empty_training_split(house, tiny, capsys):
+    (tiny / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\n")
+    assert "train.tsv" in refused(capsys, *run_00(tiny))
+    assert not results(house)
+
+
+def test_missing_training_split(house, tiny, capsys):
+    assert "no split 'teach'" in refused(capsys, *run_00(tiny, "-p", "train_split=teach"))
+    assert not results(house)
+
+
+def test_missing_collection(house, capsys, tmp_path):
+    line = refused(capsys, *run_00(tmp_path / "nowhere"))
+    assert "nowhere" in line
+    assert not results(house)
+
+
+def test_real_data_that_is_not_there(house, capsys, monkeypatch):
+    monkeypatch.delenv("INTEREXTRA_DATA", raising=False)
+    line = refused(capsys, "run", "--profile", "small", "--only", "02")
+    assert "INTEREXTRA_DATA" in line
+    assert not results(house)
+
+
+def test_unknown_profile_and_notebook(house, capsys):
+    assert "no profile 'tiny'" in refused(capsys, "run", "--profile", "tiny")
+    assert "'99'" in refused(capsys, "run", "--only", "99")
+
+
+def test_plan_prints_cells_and_a_cell_can_be_built_by_its_key(house, tiny, capsys):
+    plan = ["plan", "--json", *run_00(tiny, "-p", "bm25_recipe=bm25")[1:]]
+    assert main(plan) == 0
+    [notebook] = json.loads(capsys.readouterr().out)
+    keys = {cell["what"].split(" · ")[0]: cell["key"] for cell in notebook["cells"]}
+    assert keys.keys() == {"run bm25", "run dense"} and {cell["state"] for cell in notebook["cells"]} == {"todo"}
+    assert main(["cell", keys["run bm25"]]) == 0
+    capsys.readouterr()
+    assert main(plan) == 0
+    states = {cell["key"]: cell["state"] for cell in json.loads(capsys.readouterr().out)[0]["cells"]}
+    assert states[keys["run bm25"]] == "done" and states[keys["run dense"]] == "todo"
+    assert main(["check"]) == 0
+
+
+def test_check_finds_a_damaged_cell(house, tiny, capsys):
+    main(["plan", "--json", *run_00(tiny)[1:]])
+    cells = json.loads(capsys.readouterr().out)[0]["cells"]
+    key = next(cell["key"] for cell in cells if "bm25" in cell["what"])
+    assert main(["cell", key]) == 0
+    path = house / "outputs" / "cells" / key / "run.test.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    capsys.readouterr()
+    assert main(["check"]) == 1
+    assert f"cell {key}: run.test.parquet was changed" in capsys.readouterr().out
+
+
+def test_evaluate_prints_measures_of_any_run_file(house, capsys):
+    (house / "q.txt").write_text("1 0 a 2\n1 0 b 0\n2 0 c 1\n")
+    (house / "r.txt").write_text("1 Q0 b 1 9 t\n1 Q0 a 2 8 t\n")
+    base = ["evaluate", "--qrels", "q.txt", "--run", "r.txt", "-m", "RR@10", "R(rel=2)@100", "ASL@100"]
+    assert main(base) == 0
+    assert capsys.readouterr().out == "RR@10\t0.2500\nR(rel=2)@100\t0.5000\nASL@100\t50.5000\n"
+    assert main([*base, "--per-query"]) == 0
+    assert "1\tASL@100\t1.0000\n" in capsys.readouterr().out
+
+
+def test_evaluate_names_the_bad_line(house, capsys):
+    (house / "q.txt").write_text("1 0 a 2\n1 0 b\n")
+    (house / "r.txt").write_text("1 Q0 b 1 9 t\n")
+    assert "q.txt:2" in refused(capsys, "evaluate", "--qrels", "q.txt", "--run", "r.txt", "-m", "RR@10")
+
+
+def test_help_is_quick_and_loads_no_model_library():
+    script = "import sys; from interextra.study.cli import parser; parser(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"torch", "transformers", "jnius", "pandas", "papermill"} & set(loaded)
