@@ -133,7 +133,7 @@ def command_check(args) -> int:
 def command_evaluate(args) -> int:
     from interextra.evaluation.files import evaluate_files
 
-    print(evaluate_files(args.qrels, args.run, args.measures, per_query=args.per_query))
+    print(evaluate_files(args.qrels, args.run, args.measures, per_query=args.per_query), end="")
     return 0
 
 
