@@ -202,7 +202,12 @@ def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: 
         dataloader_drop_last=len(pairs.rows) >= recipe.batch_size,
         dataloader_pin_memory=not cpu,
     )
-    trainer = SentenceTransformerTrainer(
+
+    class Trainer(SentenceTransformerTrainer):
+        def add_model_card_callback(self, default_args_dict):
+            """No model card: it prints progress and describes what the recipe says already."""
+
+    trainer = Trainer(
         model=model,
         args=arguments,
         train_dataset=Dataset.from_dict({"pair": np.arange(len(pairs.rows))}),

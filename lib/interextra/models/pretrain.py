@@ -26,15 +26,29 @@ DEFAULTS |= {"warmup_steps": 100, "masking": 0.2, "bag_of_words": 0.3, "clip": 1
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int):
-    """A lower-cased WordPiece tokenizer (transformers, fast) trained on `texts`."""
+    """A lower-cased WordPiece tokenizer (transformers, fast) trained on `texts`; the same texts give the same bytes."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
-    pieces = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    pieces.normalizer = normalizers.BertNormalizer(lowercase=True)
-    pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=list(SPECIAL), show_progress=False)
-    pieces.train_from_iterator(texts, trainer)
+    texts = list(texts)
+
+    def wordpiece(**vocab):
+        pieces = Tokenizer(models.WordPiece(unk_token="[UNK]", **vocab))
+        pieces.normalizer = normalizers.BertNormalizer(lowercase=True)
+        pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        return pieces
+
+    learner = wordpiece()
+    letters = sorted(set(learner.normalizer.normalize_str("".join(sorted(set().union(*texts))))) - {" "})
+    # The trainer numbers letters in the order of a hash table and breaks ties by number. Named in advance, as if they
+    # were special, they have fixed numbers.
+    alphabet = [*letters, *(f"##{letter}" for letter in letters)]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocabulary, special_tokens=[*SPECIAL, *alphabet], show_progress=False
+    )
+    learner.train_from_iterator(texts, trainer)
+    pieces = wordpiece(vocab=learner.get_vocab())
+    pieces.add_special_tokens(list(SPECIAL))
     ends = [(name, pieces.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
     pieces.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends

