@@ -41,7 +41,7 @@ def world(seed: int, tied: bool, lowest: int = 0) -> tuple[pd.DataFrame, pd.Data
             qrels += [(f"q{query}", docs[doc], grade) for doc, grade in zip(picked, grades, strict=True)]
     return (
         pd.DataFrame(run, columns=["query_id", "doc_id", "score"]),
-        pd.DataFrame(qrels, columns=["query_id", "doc_id", "relevance"]),
+        pd.DataFrame(qrels, columns=["query_id", "doc_id", "relevance"]).sample(frac=1, random_state=seed),
     )
 
 

@@ -182,6 +182,17 @@ def test_random_permutations_approach_those_of_scipy(n, m):
     assert st.permutation_test(first, second, n_permutations=20_000) == pytest.approx(theirs, abs=0.015)
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_random_permutations_keep_the_sizes_of_the_groups(swapped):
+    """3 and 60 queries: a group of 2 or 4 would have another spread, and another p-value."""
+    rng = np.random.default_rng(1)
+    sides = [rng.random(3) + 0.25, rng.random(60)]
+    first, second = sides[::-1] if swapped else sides
+    exact = st.permutation_test(first, second, n_permutations=math.comb(63, 3))
+    assert 0.05 < exact < 0.5
+    assert st.permutation_test(first, second, n_permutations=30_000) == pytest.approx(exact, abs=0.01)
+
+
 def test_holm_and_benjamini_hochberg_are_the_step_procedures():
     p = np.random.default_rng(0).beta(0.3, 3, 20)
     order, m = np.argsort(p), len(p)
@@ -216,8 +227,10 @@ def test_tost_is_that_of_statsmodels(margin):
 
 
 def test_mean_over_seeds_matches_queries_by_id():
-    runs = [pd.Series({"q1": 0.0, "q2": 1.0, "q3": 0.5}), pd.Series({"q3": 0.1, "q1": 1.0, "q2": 0.0})]
-    assert st.mean_over_seeds(runs).to_dict() == pytest.approx({"q1": 0.5, "q2": 0.5, "q3": 0.3})
+    runs = [pd.Series({"q2": 1.0, "q1": 0.0, "q3": 0.5}), pd.Series({"q3": 0.1, "q1": 1.0, "q2": 0.0})]
+    means = st.mean_over_seeds(runs)
+    assert means.to_dict() == pytest.approx({"q1": 0.5, "q2": 0.5, "q3": 0.3})
+    assert means.index.tolist() == ["q2", "q1", "q3"]  # as in the first seed
     with pytest.raises(InputError, match="seed number 2.*'q2'"):
         st.mean_over_seeds([runs[0], runs[1].drop("q2")])
     with pytest.raises(InputError, match="'q1'"):

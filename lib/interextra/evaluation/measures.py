@@ -120,7 +120,7 @@ def _hits(run: Run, qrels: pd.DataFrame) -> _Hits:
     query = place[run.query_codes[rows]]
     pair = query * n_docs + known[run.doc_codes[rows]]
     found = np.minimum(np.searchsorted(pairs, pair), len(pairs) - 1)
-    hit = (query >= 0) & (pairs[found] == pair)
+    hit = pairs[found] == pair  # never for a query without qrels: its pair is negative
     rows, query, found = rows[hit], query[hit], found[hit]
     rank = rows - run.offsets[run.query_codes[rows]] + 1
     by_query = np.argsort(query, kind="stable")  # ranks ascend within a query already
