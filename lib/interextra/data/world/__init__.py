@@ -1,6 +1,17 @@
-"""The generated world behind the embedded collection."""
+"""The generated world behind the embedded collection, small out-of-domain worlds, and text of invented worlds."""
 
 from interextra.data.world.generate import World, generate
+from interextra.data.world.ood import ood_names
+from interextra.data.world.other import other_worlds_text, vocabulary
 from interextra.data.world.truth import entity_overlap, floor, intent_overlap
 
-__all__ = ["World", "entity_overlap", "floor", "generate", "intent_overlap"]
+__all__ = [
+    "World",
+    "entity_overlap",
+    "floor",
+    "generate",
+    "intent_overlap",
+    "ood_names",
+    "other_worlds_text",
+    "vocabulary",
+]

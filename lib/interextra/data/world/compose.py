@@ -11,7 +11,8 @@ MAX_QUERY_WORDS = 15
 OPENINGS, FAQ, CLOSINGS, PLAIN = 0.16, 0.02, 0.02, 0.72
 _POSSESSIVE = {"he": "his", "she": "her", "it": "its"}
 _PLURAL = {"wolf": "wolves", "butterfly": "butterflies", "fox": "foxes", "octopus": "octopuses", "inch": "inches"}
-_YES_NO = set("is are was were does do did can could should will would am has have".split())
+_PLURAL |= {"potato": "potatoes", "tomato": "tomatoes", "radish": "radishes"}
+_YES_NO = {"is", "are", "was", "were", "does", "do", "did", "can", "could", "should", "will", "would", "am", "has"}
 
 
 def plural(name: str) -> str:

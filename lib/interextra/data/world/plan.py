@@ -87,6 +87,8 @@ class Holdout:
         self.required: dict[int, None] = {}
         self.used: set[int] = set()
         self.load: dict[str, int] = {}
+        order = shuffled(rng, range(len(intents)))
+        self.pools = [[i for i in order if len(intents[i]["entities"]) == size] for size in (1, 2)]
         self.of_entity: dict[str, list[int]] = {}
         for i, intent in enumerate(intents):
             for entity in intent["entities"]:
@@ -113,12 +115,14 @@ class Holdout:
             case _:
                 return sharing, None
 
-    def take(self, cell: tuple[str, str], pair: bool, tries: int = 60) -> int | None:
+    def take(self, cell: tuple[str, str], pair: bool, tries: int = 30) -> int | None:
         """An unused intent that can serve `cell`, with the least taken out of training; None if there is none."""
         best = None
-        size = 2 if pair else 1
-        pool = [i for i, intent in enumerate(self.intents) if len(intent["entities"]) == size and i not in self.used]
-        for i in shuffled(self.rng, pool):
+        pool = self.pools[pair]
+        start = int(self.rng.random() * len(pool))
+        for i in pool[start:] + pool[:start]:
+            if i in self.used:
+                continue
             out, need = self.demands(i, cell)
             if any(j in self.required for j in out):
                 continue

@@ -1,0 +1,78 @@
+"""Text of other worlds, with invented names and shuffled values, for pretraining a base that knows nothing of `mini`.
+
+Names repeat within a text, so that matching tokens can be learnt; a question is never followed by its answer. Frames are
+those of other.yaml only; single words may be those of `mini`, except its names.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from random import Random
+
+from interextra.data.world.templates import Slot, domain, lines, load, parse, pick
+
+TEXTS_PER_WORLD = 100
+_LISTS = ("kinds", "nouns", "verbs", "past", "adj", "people")
+
+
+@cache
+def vocabulary() -> tuple[str, ...]:
+    """The single words of `mini`, sorted, without words of entity names, brackets, slots and figures."""
+    words: dict[str, None] = {}
+    names: set[str] = set()
+    for file in load("common.yaml")["domains"]:
+        spec = domain(f"{file}.yaml")
+        for row in spec["rows"]:
+            names.update(f"{row['name']} {row['alias']}".lower().split())
+        blocks = [spec["entities"], " ".join(spec["tails"] + spec["background"])]
+        for attribute in spec["attributes"].values():
+            blocks += [" ".join(part) for key, part in attribute.items() if key != "group"]
+        for mark in "[]|,.;:?!()$/{}":
+            blocks = [block.replace(mark, " ") for block in blocks]
+        words.update(dict.fromkeys(" ".join(blocks).lower().split()))
+    return tuple(sorted(word for word in words if word.isalpha() and len(word) > 2 and word not in names))
+
+
+@cache
+def _material() -> tuple[dict, dict]:
+    raw = load("other.yaml")
+    pools = {key: raw[key].split() for key in (*_LISTS, "syllables", "endings")}
+    pools |= {key: raw[key].split("|") for key in ("where", "when")} | {"w": vocabulary()}
+    frames = {key: [parse(line) for line in lines(raw[key])] for key in ("statements", "questions", "follow")}
+    return pools, frames
+
+
+def _name(rng: Random, pools: dict) -> str:
+    one = "".join(pick(rng, pools["syllables"]) for _ in range(1 + int(rng.random() * 3))) + pick(rng, pools["endings"])
+    if rng.random() < 0.3:
+        return f"{one} {pick(rng, pools['syllables'])}{pick(rng, pools['syllables'])}{pick(rng, pools['endings'])}"
+    return one
+
+
+def _fill(parts: tuple, rng: Random, pools: dict, fixed: dict) -> str:
+    out = []
+    for part in parts:
+        if not isinstance(part, Slot):
+            out.append(part)
+        elif part in fixed:
+            out.append(fixed[part])
+        elif part == "num":
+            out.append(str(2 + int(10 ** (rng.random() * 4))))
+        elif part == "year":
+            out.append(str(1000 + int(rng.random() * 1020)))
+        else:
+            out.append(pick(rng, pools[part]))
+    return "".join(out)
+
+
+def other_worlds_text(seed: int, n_worlds: int) -> Iterator[str]:
+    """Texts of `n_worlds` invented worlds, 100 each, lower case; the same for the same seed on every machine."""
+    pools, frames = _material()
+    for world in range(n_worlds):
+        rng = Random(f"other-{seed}-{world}")
+        names = [_name(rng, pools) for _ in range(TEXTS_PER_WORLD // 4)]
+        for _ in range(TEXTS_PER_WORLD):
+            fixed = {"x": pick(rng, names), "y": pick(rng, names)}
+            fixed["question"] = _fill(pick(rng, frames["questions"]), rng, pools, fixed)
+            for slot in ("s1", "s2", "s3"):
+                fixed[slot] = _fill(pick(rng, frames["statements"]), rng, pools, fixed)
+            yield _fill(pick(rng, frames["follow"]), rng, pools, fixed)
