@@ -60,7 +60,8 @@ def asl(
     `plus_one` adds 1 to every value, so that a perfect ranking has 1 and a relative loss is defined (Alex et al.);
     without it a perfect ranking has 0 (Lupart et al.). A query missing from the run, or without any relevant passage,
     counts the bound. Unjudged passages are irrelevant; other relevant passages above are not counted. Lower is better.
-    Source: Alex, Hall, Metzler, arXiv:2201.01745; Lupart et al. (ECIR 2023), Section 4, bounded at 100.
+    Source: Alex, Hall, Metzler, arXiv:2201.01745; Lupart et al. (ECIR 2023) say "100 bounded ASL" and no more: the
+    bound, `missing` and `plus_one` are readings of it.
     """
     hits = _hits(run, qrels)
     return pd.Series(_asl(hits, bound, plus_one, missing, rel), hits.query_ids, name=f"ASL@{bound}")
