@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -25,8 +26,11 @@ def corpus(n: int, seed: int = 3) -> list[tuple[str, str]]:
 
 
 def stored(tmp_path, pairs, size: int = 100) -> Passages:
-    write_passages(tmp_path / "p.arrow", batches_of(iter(pairs), size))
-    return Passages(tmp_path / "p.arrow")
+    with mock.patch("interextra.data.collection.BATCH_ROWS", size):
+        write_passages(tmp_path / "p.arrow", batches_of(iter(pairs), size))
+    passages = Passages(tmp_path / "p.arrow")
+    assert max(map(len, passages.doc_ids.chunks)) <= size
+    return passages
 
 
 def qrels(rows) -> pd.DataFrame:
@@ -81,6 +85,8 @@ def test_rows_and_texts_agree_with_a_dictionary_and_a_list(tmp_path):
 def test_rows_outside_the_corpus_are_refused(tmp_path):
     passages = stored(tmp_path, corpus(10))
     assert "passage rows -1, 10 outside 0 … 9; drop the padding (-1)" in fails(passages.texts, [3, -1, 10])
+    assert "passage rows -1 outside" in fails(passages.texts, [-1])
+    assert "passage rows 10 outside" in fails(passages.doc_ids_at, [10])
 
 
 def test_hash_ignores_batches_and_sees_every_border():
@@ -99,7 +105,7 @@ def test_hash_ignores_batches_and_sees_every_border():
     by_hand = b"".join(hashlib.sha256(part).digest() for i in (0, 1) for part in (lengths[i], values[i]))
     assert digest(pairs, 50) == hashlib.sha256(by_hand).hexdigest()
     sliced, whole = ContentHash(1), ContentHash(1)
-    sliced.update(pa.array(["zz", "a", "bé", "yy"]).slice(1, 2))
+    sliced.update(pa.array(["zz", "a", "bé", "yy"], pa.large_string()).slice(1, 2))
     whole.update(pa.array(["a", "bé"], pa.large_string()))
     assert sliced.hexdigest() == whole.hexdigest()
 
@@ -124,6 +130,14 @@ def test_writing_holds_one_batch_not_the_corpus(tmp_path):
     before = pa.total_allocated_bytes()
     write_passages(tmp_path / "p", stream())
     assert peak - before < 25_000_000 < (tmp_path / "p").stat().st_size
+
+
+def test_small_batches_are_stored_as_one(tmp_path):
+    write_passages(tmp_path / "p", batches_of(iter(corpus(100)), 7))
+    assert Passages(tmp_path / "p").doc_ids.num_chunks == 1
+    with mock.patch("interextra.data.collection.BATCH_BYTES", 10_000):
+        write_passages(tmp_path / "p", batches_of(((str(i), "t" * 1000) for i in range(100)), 7))
+    assert Passages(tmp_path / "p").doc_ids.num_chunks > 5
 
 
 def test_repeated_doc_ids_are_named_at_their_second_place(tmp_path):

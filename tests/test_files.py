@@ -42,6 +42,12 @@ def test_both_layouts_and_odd_separators_read_alike(tmp_path, name, text):
     pd.testing.assert_frame_equal(read_qrels(put(tmp_path / name, text)), frame(ROWS))
 
 
+def test_a_byte_order_mark_is_no_part_of_an_id(tmp_path):
+    assert read_queries_tsv(put(tmp_path / "t", "\ufeff1\ta\n"))["query_id"].tolist() == ["1"]
+    assert read_qrels(put(tmp_path / "q", "\ufeff1 0 a 1\n"))["query_id"].tolist() == ["1"]
+    assert read_qrels(put(tmp_path / "m", "\ufeff1 0  a 1\n"))["query_id"].tolist() == ["1"]
+
+
 def test_spaces_separate_columns_too(tmp_path):
     path = put(tmp_path / "q", "7 Q0 NA -1\n7 Q0 null 3\n")
     assert read_qrels(path).to_numpy().tolist() == [["7", "NA", -1], ["7", "null", 3]]
@@ -101,6 +107,7 @@ def test_qrels_written_are_read_back_and_written_the_same(tmp_path, name, style,
     pd.testing.assert_frame_equal(read_qrels(tmp_path / "a" / name), frame(ROWS))
     assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert [path.name for path in (tmp_path / "a").iterdir()] == [name]
+    assert not name.endswith("gz") or (tmp_path / "a" / name).read_bytes()[4:8] == bytes(4)  # no time of writing
 
 
 def test_trec_style_is_the_official_line(tmp_path):

@@ -264,7 +264,7 @@ class Collection:
     def queries(self, split: str | None = None) -> pd.DataFrame:
         """Queries of a split (those with qrels, in qrels order), or all in file order: query_id, text, attributes."""
         if split is None:
-            return self._query_table.copy()
+            return self._query_table.copy(deep=False)  # copy on write
         rows = pd.Index(self._query_table["query_id"]).get_indexer(self.query_ids(split))
         return self._query_table.iloc[rows].reset_index(drop=True)
 
@@ -274,7 +274,7 @@ class Collection:
             raise InputError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")
         if callable(self._qrels[split]):
             self._qrels[split] = self._qrels[split]()
-        return self._qrels[split].copy()
+        return self._qrels[split].copy(deep=False)
 
     def query_ids(self, split: str) -> list[str]:
         """ids of the queries that have qrels in the split, in order of first appearance in the qrels."""
