@@ -15,6 +15,7 @@ import zipfile
 
 import pytest
 
+from interextra.data import irds
 from interextra.data.irds import open_irds
 from interextra.data.load import open_collection
 from interextra.errors import InputError
@@ -203,6 +204,18 @@ def fails(spec, cache) -> str:
 
 def test_a_set_that_is_its_own_corpus_is_the_split_test(local, tmp_path):
     assert open_irds(f"{local}-other", cache_dir=tmp_path).splits == ("test",)
+
+
+def test_another_home_or_version_is_read_anew(local, tmp_path, monkeypatch):
+    open_irds(f"{local}/a", cache_dir=tmp_path)
+    monkeypatch.setattr(irds, "_convert", lambda *_: pytest.fail("read anew"))
+    open_irds(f"{local}/a", cache_dir=tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(pytest.fail.Exception):
+        patch.setenv("IR_DATASETS_HOME", str(tmp_path))
+        open_irds(f"{local}/a", cache_dir=tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(pytest.fail.Exception):
+        patch.setattr("importlib.metadata.version", lambda _: "9.9")
+        open_irds(f"{local}/a", cache_dir=tmp_path)
 
 
 def test_ids_that_make_no_collection_are_refused(local, tmp_path):

@@ -209,6 +209,8 @@ def test_switches_drop_and_keep(tmp_path):
     assert len(collection.passages) == 3 and len(collection.qrels("test")) == 2
     assert collection.dropped == {"test": 1} == opened(tmp_path, options=",empty=keep,dangling=drop").dropped
     assert collection.spec.endswith(",dangling=drop,empty=keep")
+    assert "passages without text" in fails(f"beir:{tmp_path / 'c'}", tmp_path / "cache")
+    assert "not there: doc_id 'd9'" in fails(f"beir:{tmp_path / 'c'},empty=keep", tmp_path / "cache")
 
 
 def test_a_folder_with_a_comma_is_a_folder(tmp_path):

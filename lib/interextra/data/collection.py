@@ -202,9 +202,7 @@ class Passages:
         codes = wanted.dictionary_encode()
         found = pc.index_in(self.doc_ids, value_set=codes.dictionary)
         row_of = np.full(len(codes.dictionary), -1, np.int64)
-        for start, chunk in zip(self._starts, found.chunks, strict=False):
-            here = np.flatnonzero(chunk.is_valid().to_numpy(False))
-            row_of[chunk.take(pa.array(here)).to_numpy()] = start + here
+        row_of[found.drop_null().to_numpy()] = np.flatnonzero(found.is_valid().to_numpy())
         return row_of[codes.indices.to_numpy()] if len(wanted) else np.empty(0, np.int64)
 
     def _take(self, column: pa.ChunkedArray, rows: Sequence[int] | slice) -> list[str]:
