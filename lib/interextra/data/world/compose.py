@@ -7,8 +7,9 @@ from interextra.data.world.templates import domain, lines, load, pick, render, s
 MIN_WORDS, MAX_WORDS = 15, 40
 MAX_QUERY_WORDS = 15
 # Shares of the passages about one fact that name it in front, open with a question, name it at the end, or say it in
-# the searcher's own words (the last two wordings of a `say` block). The rest shares little but the name with a query.
-OPENINGS, FAQ, CLOSINGS, PLAIN = 0.16, 0.02, 0.02, 0.72
+# the searcher's own words (the last wordings of a `say` block: four, in the small worlds two). The rest shares little
+# but the name with a query.
+OPENINGS, FAQ, CLOSINGS, PLAIN = 0.14, 0.02, 0.02, 0.76
 _POSSESSIVE = {"he": "his", "she": "her", "it": "its"}
 _PLURAL = {"wolf": "wolves", "butterfly": "butterflies", "fox": "foxes", "octopus": "octopuses", "inch": "inches"}
 _PLURAL |= {"potato": "potatoes", "tomato": "tomatoes", "radish": "radishes"}
@@ -63,10 +64,11 @@ class Composer:
     attribute, group, gold = positions of the passages that are about just this).
     """
 
-    def __init__(self, files: list[str], rng: Random, pairs: float = 0.4, dense: float = 1.0):
-        self.rng, self.dense = rng, dense
+    def __init__(self, files: list[str], rng: Random, pairs: float = 0.4, dense: float = 1.0, direct: int = 4):
+        self.rng, self.dense, self.direct = rng, dense, direct
         self.common = {key: lines(block) for key, block in load("common.yaml").items() if isinstance(block, str)}
         self.passages: list[dict] = []
+        self.texts: set[str] = set()
         self.intents: list[dict] = []
         for file in files:
             spec = domain(f"{file}.yaml")
@@ -93,8 +95,8 @@ class Composer:
             pick(self.rng, spec["attributes"][attribute]["clause"]), self.rng, **self._slots(spec, row, attribute)
         )
 
-    def _add(self, wordings: list[str], slots: dict, tails: list[str], head: str = "", **about) -> int:
-        """One passage within the length limits; `tails` are general sentences that fill a short one."""
+    def _add(self, wordings: list[str], slots: dict, tails: list[str], head: str = "", **about) -> int | None:
+        """Position of a new passage; None if none fits the length limits. `tails` are general sentences, to fill up."""
         for _ in range(50):
             wording = pick(self.rng, wordings)
             if head.endswith(",") and not wording.startswith("{"):
@@ -107,12 +109,19 @@ class Composer:
                 more = words < MIN_WORDS or (words < 30 and self.rng.random() < 0.3)
                 if more and words + len(tail.split()) <= MAX_WORDS:
                     text = f"{tail} {text}" if self.rng.random() < 0.15 else f"{text} {tail}"
-            if MIN_WORDS <= len(text.split()) <= MAX_WORDS:
+            text = text[0].upper() + text[1:]
+            if MIN_WORDS <= len(text.split()) <= MAX_WORDS and text not in self.texts:
                 break
-        self.passages.append({"text": text[0].upper() + text[1:], **about})
+        else:
+            return None
+        self.texts.add(text)
+        self.passages.append({"text": text, **about})
         return len(self.passages) - 1
 
-    def _intent(self, spec: dict, rows: list[dict], attribute: str, group: str, gold: list[int]) -> None:
+    def _intent(self, spec: dict, rows: list[dict], attribute: str, group: str, gold: list[int | None]) -> None:
+        gold = [row for row in gold if row is not None]
+        if not gold:
+            return
         entities = tuple(sorted(row["name"] for row in rows))
         intent = {"domain": spec["domain"], "entities": entities, "attribute": attribute, "group": group}
         self.intents.append({**intent, "rows": rows, "spec": spec, "gold": gold})
@@ -125,7 +134,7 @@ class Composer:
             for _ in range(2 if chance > 1 - 0.08 * self.dense else int(chance > 0.18 * self.dense)):
                 slots, tails = self._slots(spec, row, attribute), spec["tails"]
                 head, chance, say = "", rng.random(), spec["attributes"][attribute]["say"]
-                direct, say = say[-2:], say[:-2]
+                direct, say = say[-self.direct :], say[: -self.direct]
                 if chance < OPENINGS:
                     head = render(pick(rng, self.common["fact_opening"]), rng, **slots)
                 elif chance < OPENINGS + FAQ:
@@ -136,8 +145,7 @@ class Composer:
                 elif chance < OPENINGS + FAQ + CLOSINGS + PLAIN:
                     say = direct
                 gold.append(self._add(say, slots, tails, head, attributes=(attribute,), kind="fact", **about))
-            if gold:
-                self._intent(spec, [row], attribute, spec["attributes"][attribute]["group"], gold)
+            self._intent(spec, [row], attribute, spec["attributes"][attribute]["group"], gold)
         for kind, chance in (("two", 0.8), ("near", 0.25), ("background", 0.25)):
             if rng.random() >= chance * self.dense:
                 continue
@@ -214,7 +222,8 @@ class Composer:
         spec, attribute = intent["spec"], intent["attribute"]
         own = spec["attributes"].get(attribute, {"nouns": [""]})
         noun = pick(rng, own["nouns"])
-        slots = {"noun": noun, "be": be(noun)}
+        whats = pick(rng, ["whats", "what's"]) if be(noun) == "is" else "what are"
+        slots = {"noun": noun, "be": be(noun), "whats": whats}
         named = []
         for row in intent["rows"]:
             name, full = row["name"], row["N"]

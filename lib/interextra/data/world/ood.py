@@ -77,7 +77,7 @@ def generate_ood(name: str, seed: int) -> World:
         raise InputError(f"no generated world called {name!r}; there are {', '.join(ood_names())}")
     _, world, kind = name.split("-")
     rng = Random(f"{name}-{seed}")
-    composer = _Kind(WORLDS[world], Random(f"ood-{world}-{seed}-passages"), pairs=0.9)
+    composer = _Kind(WORLDS[world], Random(f"ood-{world}-{seed}-passages"), pairs=0.9, direct=2)
     if kind == "duplicates":
         _questions_as_passages(composer, rng)
     composer.kind = kind

@@ -1,7 +1,7 @@
 """Text of other worlds, with invented names and shuffled values, for pretraining a base that knows nothing of `mini`.
 
-Names repeat within a text, so that matching tokens can be learnt; a question is never followed by its answer. Frames are
-those of other.yaml only; single words may be those of `mini`, except its names.
+Names repeat within a text, so that matching tokens can be learnt; a question is never followed by its answer. Frames
+are those of other.yaml only; single words may be those of `mini`, except its names.
 """
 
 from collections.abc import Iterator

@@ -1,0 +1,296 @@
+"""The generated world: same bytes everywhere, overlap as planned, sound passages, queries and judgements."""
+
+import hashlib
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from itertools import islice, permutations
+
+import numpy as np
+import pytest
+
+from interextra.data.world import (
+    entity_overlap,
+    floor,
+    generate,
+    intent_overlap,
+    ood_names,
+    other_worlds_text,
+    vocabulary,
+)
+from interextra.data.world.plan import SHARES, whole
+from interextra.data.world.templates import count, domain, load
+from interextra.data.world.truth import expected_reciprocal_rank
+from interextra.errors import InputError
+
+CHECKSUM = "c8c9cb7deffc3d06da1eb578c606c6d561b259c6d1744f7ae2c5aebff3fc91e9"
+WH = {"what", "who", "when", "where", "which", "why", "how", "how much", "how many", "yes-no", "keyword"}
+
+
+def checksum(world) -> str:
+    digest = hashlib.sha256()
+    for row in world.passages:
+        digest.update((json.dumps(row) + "\n").encode())
+    for frames in (world.queries, world.qrels):
+        for split in sorted(frames):
+            for row in frames[split].to_dict("records"):
+                digest.update((json.dumps(row, sort_keys=True) + "\n").encode())
+    return digest.hexdigest()
+
+
+def letters(text: str) -> str:
+    return "".join(c for c in text.lower() if c.isalnum())
+
+
+@pytest.fixture(scope="module")
+def mini():
+    return generate("mini")
+
+
+@pytest.fixture(scope="module")
+def ood():
+    return {name: generate(name) for name in ood_names()}
+
+
+def test_bytes_are_the_same_on_every_machine(mini):
+    assert checksum(mini) == CHECKSUM
+
+
+def test_hash_seed_changes_nothing(ood):
+    code = "import sys; sys.path.insert(0, 'tests'); from test_world import *\n"
+    code += f"print(checksum(generate({ood_names()[0]!r})), checksum(generate('mini', n_train=700, n_dev=40)))"
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    run = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=here,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "12"
+    ]
+    assert run[0] == run[1] and run[0].split()[0] == checksum(ood[ood_names()[0]])
+
+
+def test_another_seed_gives_another_world(mini):
+    other = generate("mini", seed=7, n_train=1000, n_dev=100)
+    assert {text for _, text in other.passages} != {text for _, text in mini.passages}
+
+
+def test_sizes(mini):
+    assert {split: len(frame) for split, frame in mini.queries.items()} == {"train": 4000, "dev": 400, "test": 100}
+    assert Counter(mini.queries["test"]["test_set"]) == {"dl19": 43, "dl20": 57}
+    assert 2300 <= len(mini.passages) <= 2800
+    assert mini.facts["domain"].nunique() >= 10
+    assert len({entity for entities in mini.facts["entities"] for entity in entities}) >= 300
+
+
+def test_lengths(mini):
+    words = [len(text.split()) for _, text in mini.passages]
+    assert min(words) >= 15 and max(words) <= 40
+    words = [len(text.split()) for frame in mini.queries.values() for text in frame["text"]]
+    assert min(words) >= 2 and max(words) <= 15
+
+
+def test_no_passage_and_no_query_text_stands_twice(mini):
+    texts = [letters(text) for _, text in mini.passages]
+    assert len(set(texts)) == len(texts)
+    texts = [letters(text) for frame in mini.queries.values() for text in frame["text"]]
+    ids = [query_id for frame in mini.queries.values() for query_id in frame["query_id"]]
+    assert len(set(texts)) == len(texts) == len(set(ids))
+
+
+def test_order_of_ids_tells_nothing(mini):
+    assert [doc_id for doc_id, _ in mini.passages] == sorted(mini.facts["doc_id"])
+    domains = mini.facts["domain"].tolist()
+    repeats = sum(a == b for a, b in zip(domains, domains[1:], strict=False)) / len(domains)
+    assert repeats < 0.15
+
+
+def test_sound_english(mini):
+    for _, text in mini.passages:
+        assert not re.search(r"[{}\[\]|]|  | [,.;:?]|\.\.", text), text
+        assert not re.search(r"\b[Aa] [aeio]|\b[Aa]n [bcdfgjklmpqrtvwxz]|\b(\w{3,}) \1\b", text), text
+        assert text[0] == text[0].upper() and text[-1] in ".?!", text
+    for frame in mini.queries.values():
+        for text in frame["text"]:
+            assert text == text.lower() and not re.search(r"[{}\[\]|]|  |\b(?!death)(\w{3,}) \1\b", text), text
+
+
+@pytest.mark.parametrize("test_set", ["dl19", "dl20", "dev"])
+def test_overlap_is_exactly_as_asked(mini, test_set):
+    frame = mini.queries["dev" if test_set == "dev" else "test"]
+    frame = frame[frame["test_set"] == test_set]
+    entity = entity_overlap(frame, mini.queries["train"])
+    intent = intent_overlap(frame, mini.queries["train"])
+    assert entity.tolist() == frame["planned_entity"].tolist()
+    assert intent.tolist() == frame["planned_intent"].tolist()
+    counts, shares = Counter(entity), SHARES[test_set]
+    assert [counts[label] for label in ("full", "partial", "zero")] == whole(shares["entity"], len(frame))
+    counts = Counter(intent)
+    assert [counts[k] for k in ("duplicate", "similar", "dissimilar")] == whole(shares["intent"], len(frame))
+
+
+def test_overlap_equals_pairwise_comparison(mini):
+    test, train = mini.queries["test"], mini.queries["train"].head(900)
+    entity, intent = entity_overlap(test, train), intent_overlap(test, train)
+    for query in test.itertuples():
+        sets = [set(entities) for entities in train["entities"]]
+        mine = set(query.entities)
+        label = "full" if mine in sets else "partial" if any(mine & s for s in sets) else "zero"
+        assert entity[query.query_id] == label
+        same = [mine & s and g == query.intent_group for s, g in zip(sets, train["intent_group"], strict=True)]
+        label = "similar" if any(same) else "dissimilar"
+        assert intent[query.query_id] == ("duplicate" if query.intent in set(train["intent"]) else label)
+
+
+def test_other_shares():
+    shares = {"dl19": {"entity": [1.0, 0.0, 0.0], "intent": [0.0, 0.5, 0.5]}, "dev": {"intent": [0.1, 0.1, 0.8]}}
+    world = generate("mini", n_train=1500, n_dev=100, shares=shares)
+    frame = world.queries["test"]
+    frame = frame[frame["test_set"] == "dl19"]
+    assert set(entity_overlap(frame, world.queries["train"])) == {"full"}
+    assert Counter(intent_overlap(frame, world.queries["train"])) == {"similar": 22, "dissimilar": 21}
+    assert Counter(intent_overlap(world.queries["dev"], world.queries["train"]))["dissimilar"] == 80
+    assert len(world.queries["train"]) == 1500
+
+
+@pytest.mark.parametrize(
+    ("shares", "named"),
+    [
+        ({"dl19": {"entity": [0.2, 0.7, 0.1], "intent": [0.5, 0.3, 0.2]}}, "entity.*intent"),
+        ({"dl20": {"entity": [0.5, 0.1, 0.4], "intent": [0.4, 0.5, 0.1]}}, "entity.*intent"),
+        ({"dev": {"entity": [0.5, 0.5, 0.5]}}, "entity"),
+        ({"dl21": {"entity": [0.5, 0.4, 0.1]}}, "dl21"),
+        ({"dev": {"entity": [0.0, 0.0, 1.0], "intent": [0.0, 0.0, 1.0]}}, "dev"),
+    ],
+)
+def test_impossible_shares_are_refused(shares, named):
+    with pytest.raises(InputError, match=named):
+        generate("mini", shares=shares, n_dev=4000 if "dev" in shares else 400)
+
+
+def test_unknown_worlds_and_too_few_training_queries_are_refused():
+    for name in ("maxi", "ood-nothing"):
+        with pytest.raises(InputError, match=name):
+            generate(name)
+    with pytest.raises(InputError, match="n_train"):
+        generate("mini", n_train=10)
+
+
+def test_labels(mini):
+    for split in ("train", "dev"):
+        assert mini.qrels[split]["query_id"].tolist() == mini.queries[split]["query_id"].tolist()
+        assert set(mini.qrels[split]["relevance"]) == {1}
+    facts = mini.facts.set_index("doc_id")
+    frame = mini.queries["train"].merge(mini.qrels["train"])
+    for row in frame.itertuples():
+        fact = facts.loc[row.doc_id]
+        assert fact["entities"] == row.entities and fact["attribute"] == row.intent.split("|")[1]
+        assert fact["kind"] == "fact" and row.intent.split("|")[0] == ";".join(row.entities)
+
+
+def test_graded_judgements(mini):
+    qrels, grades = mini.qrels["test"], Counter(mini.qrels["test"]["relevance"])
+    assert set(grades) == {0, 1, 2, 3} and min(grades.values()) >= 40 and grades[0] > 1000
+    assert not qrels.duplicated(["query_id", "doc_id"]).any()
+    assert qrels.groupby("query_id")["relevance"].max().eq(3).all()
+    facts = mini.facts.set_index("doc_id")
+    for row in mini.queries["test"].merge(qrels, on="query_id").itertuples():
+        fact, attribute = facts.loc[row.doc_id], row.intent.split("|")[1]
+        answers = set(row.entities) <= set(fact["entities"]) and attribute in fact["attributes"]
+        assert (row.relevance >= 2) == (answers and fact["kind"] != "near")
+
+
+def test_wordings_are_many_and_do_not_give_away_the_domain(mini):
+    train = mini.queries["train"]
+    assert set(train["wh"]) == WH == set(mini.queries["dev"]["wh"])
+    assert train.groupby("domain")["wh"].nunique().min() >= 8
+    common = len(load("common.yaml")["ask"].strip().splitlines())
+    for file in load("common.yaml")["domains"]:
+        for name, spec in domain(f"{file}.yaml")["attributes"].items():
+            assert common + sum(count(line) for line in spec["ask"]) >= 15, name
+            assert len(spec["say"]) >= 7 and spec["clause"], name
+    first = train["text"].str.split().str[:3].str.join(" ")
+    assert first.value_counts().iloc[0] < 0.1 * len(train)
+
+
+def test_some_queries_have_typos(mini):
+    known = {word for _, text in mini.passages for word in re.findall(r"[a-z]+", text.lower())}
+    seen = Counter(word for text in mini.queries["train"]["text"] for word in re.findall(r"[a-z]+", text))
+    odd = sum(any(w not in known and seen[w] == 1 for w in text.split()) for text in mini.queries["train"]["text"])
+    assert 0.02 < odd / 4000 < 0.08
+
+
+def bm25_tops(passages: list[str], queries: list[str], k1: float = 0.9, b: float = 0.4, k: int = 10) -> list:
+    stop = {"a", "an", "and", "are", "as", "at", "be", "by", "for", "if", "in", "is", "it", "of", "on", "or", "the"}
+    tokens = [[t.rstrip("s") for t in re.findall(r"[a-z0-9]+", text.lower()) if t not in stop] for text in passages]
+    mean = np.mean([len(t) for t in tokens])
+    postings = defaultdict(dict)
+    for row, words in enumerate(tokens):
+        for word, n in Counter(words).items():
+            postings[word][row] = n * (k1 + 1) / (n + k1 * (1 - b + b * len(words) / mean))
+    tops = []
+    for query in queries:
+        scores = np.zeros(len(tokens))
+        for word in (t.rstrip("s") for t in re.findall(r"[a-z0-9]+", query) if t not in stop):
+            if rows := postings.get(word):
+                weight = math.log(1 + (len(tokens) - len(rows) + 0.5) / (len(rows) + 0.5))
+                scores[list(rows)] += weight * np.array(list(rows.values()))
+        tops.append(np.argsort(-scores, kind="stable")[:k])
+    return tops
+
+
+def test_bm25_is_good_but_not_perfect_and_beats_the_floor(mini):
+    ids = [doc_id for doc_id, _ in mini.passages]
+    wanted = dict(mini.qrels["dev"][["query_id", "doc_id"]].itertuples(index=False))
+    tops = bm25_tops([text for _, text in mini.passages], mini.queries["dev"]["text"].tolist())
+    ranks = [
+        [ids[row] for row in top].index(wanted[q]) + 1 if wanted[q] in [ids[row] for row in top] else math.inf
+        for q, top in zip(mini.queries["dev"]["query_id"], tops, strict=True)
+    ]
+    bm25 = np.mean([1 / rank for rank in ranks])
+    assert 0.45 < bm25 < 0.75
+    assert floor(mini, "dev") < bm25 - 0.03
+
+
+@pytest.mark.parametrize(("n", "relevant", "cutoff"), [(1, 1, 10), (4, 1, 10), (5, 2, 10), (6, 3, 2), (6, 1, 3)])
+def test_floor_equals_all_orders(n, relevant, cutoff):
+    labels = [1] * relevant + [0] * (n - relevant)
+    ranks = [order.index(1) + 1 for order in permutations(labels)]
+    brute = np.mean([1 / rank if rank <= cutoff else 0 for rank in ranks])
+    assert expected_reciprocal_rank(n, relevant, cutoff) == pytest.approx(brute)
+
+
+def test_out_of_domain_worlds_share_nothing_with_mini(mini, ood):
+    assert len(ood) >= 6
+    known = {entity.lower() for entities in mini.facts["entities"] for entity in entities}
+    texts = {letters(text) for frame in mini.queries.values() for text in frame["text"]}
+    worlds = defaultdict(set)
+    for name, world in ood.items():
+        entities = {entity.lower() for entities in world.facts["entities"] for entity in entities}
+        assert not entities & known and not set(world.facts["domain"]) & set(mini.facts["domain"])
+        assert 300 <= len(world.passages) <= 650 and list(world.queries) == ["test"]
+        assert len(world.queries["test"]) == 50 and set(world.qrels["test"]["relevance"]) == {0, 1, 2, 3}
+        assert not texts & {letters(text) for text in world.queries["test"]["text"]}
+        assert not {letters(t) for _, t in world.passages} & {letters(t) for t in world.queries["test"]["text"]}
+        worlds[name.split("-")[1]] |= entities
+    assert len(worlds) == 2 and not worlds["hobby"] & worlds["affairs"]
+
+
+def test_text_of_other_worlds_has_invented_names_that_repeat(mini):
+    texts = list(islice(other_worlds_text(3, 10), 1000))
+    assert texts == list(other_worlds_text(3, 10)) and len(set(texts)) > 950
+    pool = set(vocabulary())
+    assert len(pool) > 2000
+    names = {entity.lower() for entities in mini.facts["entities"] for entity in entities if len(entity) > 5}
+    assert not any(re.search(rf"\b{re.escape(name)}\b", text) for name in names for text in texts)
+    known = pool | set(re.findall(r"\w+", json.dumps(load("other.yaml"))))
+    odd = [Counter(w for w in re.findall(r"[a-z]+", text) if w not in known) for text in texts]
+    assert np.mean([max(c.values(), default=0) >= 2 for c in odd]) > 0.5
