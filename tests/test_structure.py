@@ -34,6 +34,7 @@ BAD = {
     "exactly one cell tagged": lambda cells: cells[1]["metadata"].clear(),
     "no comment": lambda cells: cells[1].update(source="n: int = 3"),
     "write `name: type = literal`": lambda cells: cells[1].update(source="n = 3  # queries"),
+    "more than one `=`": lambda cells: cells[1].update(source="n: int = 3  # k=3"),
     "has 30 lines": lambda cells: cells[3].update(source="\n".join(["n"] * 30)),
     "more than 12 lines": lambda cells: [c.update(source="\n".join(["n"] * 14)) for c in cells[3:8:2]],
     "cells, allowed are": lambda cells: cells.__delitem__(slice(3, 12)),

@@ -43,7 +43,7 @@ def _store(say=print):
 
 def command_run(args) -> int:
     from interextra.study.designs import configs
-    from interextra.study.execute import execute
+    from interextra.study.execute import NotebookError, execute
     from interextra.study.params import repository_root
     from interextra.study.pool import build_all
     from interextra.study.report import write_index
@@ -56,7 +56,11 @@ def command_run(args) -> int:
         start = time.perf_counter()
         new = build_all(_store(), configs(path.stem, parameters), args.workers).new
         print(f"cells {new:>3} new {time.perf_counter() - start:6.1f} s", end="", flush=True)
-        done = execute(path, parameters, folder / path.stem, args.timeout)
+        try:
+            done = execute(path, parameters, folder / path.stem, args.timeout)
+        except NotebookError as error:
+            print(f"\ninterextra: {error}", file=sys.stderr)
+            return 1
         print(f"   notebook {done.state:<5} {done.seconds:6.1f} s", flush=True)
     index = write_index(folder)
     print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(index)}")

@@ -13,6 +13,10 @@ from interextra.errors import InputError
 from interextra.study.cells import canonical, seal, seal_problem, write_json
 
 
+class NotebookError(RuntimeError):
+    """A notebook stopped on an error that is not the user's; names the executed copy with the traceback."""
+
+
 @dataclass
 class Executed:
     """What became of one notebook: `state` is `ran` or `taken`, seconds of wall time."""
@@ -85,19 +89,30 @@ def execute(notebook: Path, parameters: dict, output: Path, timeout: int = 7200)
 def _papermill(notebook: Path, parameters: dict, aside: Path, timeout: int) -> None:
     import papermill
     from papermill.exceptions import PapermillExecutionError
+    from traitlets.config import Config
 
     os.environ["INTEREXTRA_OUTPUT"] = str(aside.resolve())
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one from the user's home
     try:
         papermill.execute_notebook(
-            str(notebook), str(aside / notebook.name), parameters=parameters, cwd=str(notebook.parent),
-            kernel_name="python3", progress_bar=False, execution_timeout=timeout,
-        )  # fmt: skip
+            str(notebook),
+            str(aside / notebook.name),
+            parameters=parameters,
+            cwd=str(notebook.parent),
+            kernel_name="python3",
+            progress_bar=False,
+            execution_timeout=timeout,
+            config=Config(KernelManager={"transport": "ipc"}),  # sockets of this user, no open ports
+        )
     except PapermillExecutionError as error:
         if error.ename == "InputError":
             (aside / notebook.name).unlink()
             raise InputError(f"{notebook.stem}: {error.evalue}") from None
-        raise
+        kept = aside.with_name(f"{notebook.stem}.failed.ipynb")
+        raise NotebookError(
+            f"{notebook.stem}, cell {error.exec_count}: {error.ename}: {error.evalue} (the executed copy with its "
+            f"traceback is {os.path.relpath(kept)})"
+        ) from None
     finally:
         del os.environ["INTEREXTRA_OUTPUT"]
 

@@ -32,6 +32,10 @@ def parameters_cell(cells: list[dict], path: Path) -> Iterator[str]:
         yield str(error)
     else:
         yield from (f"parameter {name!r} has no comment that says what it means" for name in silent)
+        tagged = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+        for line in "".join(tagged[0]["source"]).split("\n"):
+            if line.count("=") > 1:  # papermill gives up on it with a warning
+                yield f"more than one `=` in the parameter line {line.split(':')[0]!r}"
 
 
 def length_of_cells(cells: list[dict], path: Path) -> Iterator[str]:

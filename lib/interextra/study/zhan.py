@@ -12,7 +12,8 @@ from interextra.study import jobs, published
 from interextra.study.cells import Store
 
 TEST_SETS = {"TREC DL 2019": "dl19", "TREC DL 2020": "dl20", "MS MARCO dev": "dev"}
-SIZES, REGIMES = ("14k", "45k", "200k"), ("interpolation", "extrapolation")
+SIZES = ("14k", "45k", "200k")
+REGIMES = {"interpolation": "interpolate", "extrapolation": "extrapolate"}  # ours → as the release names its files
 
 
 def published_overlap(table: int) -> pd.DataFrame:
@@ -76,7 +77,7 @@ def released_agreement(store: Store, vectors: dict[str, dict], k: int, folder: P
         ids = jobs.pool_queries(config["pool"])["query_id"]
         near = nearest(test, train, k)[1]
         for size in SIZES:
-            sets = [released.read_restrain(folder, size, regime)["query_id"].unique() for regime in REGIMES]
+            sets = [released.read_restrain(folder, size, name)["query_id"].unique() for name in REGIMES.values()]
             chance = {f"chance_{r}": ids.isin(s).mean() for r, s in zip(REGIMES, sets, strict=True)}
             shares = method.agreement(near, ids, *sets).mean().to_dict()
             rows.append({"encoder": encoder, "size": size, "k": k, **shares, **chance})
@@ -97,7 +98,9 @@ def selection_overlap(store: Store, vectors: dict[str, dict], folder: Path) -> p
         ids = jobs.pool_queries(config["pool"])["query_id"].to_numpy()
         space = method.neighbourhood(test, train)
         for size in SIZES:
-            theirs = {r: np.isin(ids, released.read_restrain(folder, size, r)["query_id"]) for r in REGIMES}
+            theirs = {
+                r: np.isin(ids, released.read_restrain(folder, size, name)["query_id"]) for r, name in REGIMES.items()
+            }
             n = min(int(mask.sum()) for mask in theirs.values())
             ours = method.restrain(space, min(n, len(ids) // 2), match="exact")
             row = {"encoder": encoder, "size": size, "n_queries": n, "I": ours.I, "E": ours.E}
