@@ -27,7 +27,7 @@ from interextra.data.world.templates import count, domain, load
 from interextra.data.world.truth import expected_reciprocal_rank
 from interextra.errors import InputError
 
-CHECKSUM = "c8c9cb7deffc3d06da1eb578c606c6d561b259c6d1744f7ae2c5aebff3fc91e9"
+CHECKSUM = "ecfdc1e6dc5619fef35d4f23502c0e93eff382a9ec8f8d8f8ba462eb75b6cc94"
 WH = {"what", "who", "when", "where", "which", "why", "how", "how much", "how many", "yes-no", "keyword"}
 
 

@@ -9,7 +9,7 @@ MAX_QUERY_WORDS = 15
 # Shares of the passages about one fact that name it in front, open with a question, name it at the end, or say it in
 # the searcher's own words (the last wordings of a `say` block: four, in the small worlds two). The rest shares little
 # but the name with a query.
-OPENINGS, FAQ, CLOSINGS, PLAIN = 0.14, 0.02, 0.02, 0.76
+OPENINGS, FAQ, CLOSINGS, PLAIN = 0.12, 0.02, 0.02, 0.8
 _POSSESSIVE = {"he": "his", "she": "her", "it": "its"}
 _PLURAL = {"wolf": "wolves", "butterfly": "butterflies", "fox": "foxes", "octopus": "octopuses", "inch": "inches"}
 _PLURAL |= {"potato": "potatoes", "tomato": "tomatoes", "radish": "radishes"}

@@ -11,7 +11,7 @@ from random import Random
 from interextra.data.world.templates import Slot, domain, lines, load, parse, pick
 
 TEXTS_PER_WORLD = 100
-_LISTS = ("kinds", "nouns", "verbs", "past", "adj", "people")
+_LISTS = ("kinds", "nouns", "verbs", "verbs2", "past", "adj", "people")
 
 
 @cache
@@ -71,7 +71,8 @@ def other_worlds_text(seed: int, n_worlds: int) -> Iterator[str]:
         rng = Random(f"other-{seed}-{world}")
         names = [_name(rng, pools) for _ in range(TEXTS_PER_WORLD // 4)]
         for _ in range(TEXTS_PER_WORLD):
-            fixed = {"x": pick(rng, names), "y": pick(rng, names)}
+            row, step = int(rng.random() * len(names)), 1 + int(rng.random() * (len(names) - 1))
+            fixed = {"x": names[row], "y": names[(row + step) % len(names)]}
             fixed["question"] = _fill(pick(rng, frames["questions"]), rng, pools, fixed)
             for slot in ("s1", "s2", "s3"):
                 fixed[slot] = _fill(pick(rng, frames["statements"]), rng, pools, fixed)
