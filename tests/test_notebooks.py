@@ -106,12 +106,11 @@ def summary(house):
 
 # A BERT trained on another processor differs in the last bits, and training widens that: what depends on a trained
 # model is compared with the same machine's second run below, the rest with the committed numbers.
-TRAINED = ("systems", "restrain", "size_and_distance", "beside_published", "proxies", "duplicates", "recall", "versions",
-           "agreement")  # fmt: skip
+TRAINED = ("agreement", "beside", "duplicates", "proxies", "recall", "restrain", "size_and", "systems", "versions")
 
 
 def test_what_no_training_touches_equals_the_committed_expectations(house):
-    measured = {k: v for k, v in summary(house).items() if not k.split("/")[1].startswith(TRAINED)}
+    measured = {k: v for k, v in summary(house).items() if not any(word in k.split("/")[1] for word in TRAINED)}
     expected = json.loads(EXPECTED.read_text())
     assert measured.keys() == expected.keys()
     for table, values in expected.items():
@@ -121,7 +120,7 @@ def test_what_no_training_touches_equals_the_committed_expectations(house):
 def test_second_run_takes_what_exists(house):
     before = tables(house)
     said = run(house)
-    assert said.count("notebook taken") == len(names(house)) and "ran" not in said.replace("ran ", "ran ").split()
+    assert said.count("notebook taken") == len(names(house)) and "notebook ran" not in said
     assert tables(house) == before
 
 

@@ -5,6 +5,7 @@ import json
 
 import nbformat
 import pytest
+
 from interextra.study.params import notebooks
 from interextra.study.structure import problems
 

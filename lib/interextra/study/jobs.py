@@ -219,7 +219,7 @@ def _restrain(store: Store, config: dict, folder: Path) -> None:
         for control in range(config["controls"]):
             draw = seed + control
             sets[f"random-{size}-{control}"] = method.random_regime(len(train), size, draw)
-            for regime in ("interpolation", "extrapolation"):
+            for regime in ("interpolation", "extrapolation") if size < max(made) else ():
                 rows = getattr(largest, regime)
                 matched = method.size_matched_control(rows, min(size, len(rows)), draw)
                 sets[f"{regime}-matched-{size}-{control}"] = matched
