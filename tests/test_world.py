@@ -27,7 +27,7 @@ from interextra.data.world.templates import count, domain, load
 from interextra.data.world.truth import expected_reciprocal_rank
 from interextra.errors import InputError
 
-CHECKSUM = "ecfdc1e6dc5619fef35d4f23502c0e93eff382a9ec8f8d8f8ba462eb75b6cc94"
+CHECKSUM = "ee2e95437d9b618afe8acb75b41fbece1c82f4c79a409ec2d02daf7d1393e318"
 WH = {"what", "who", "when", "where", "which", "why", "how", "how much", "how many", "yes-no", "keyword"}
 
 

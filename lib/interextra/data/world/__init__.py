@@ -1,4 +1,8 @@
-"""The generated world behind the embedded collection, small out-of-domain worlds, and text of invented worlds."""
+"""The generated world behind the embedded collection, small out-of-domain worlds, and text of invented worlds.
+
+The YAML files hold domains, entities, values and wordings; compose.py writes passages and queries from them, plan.py
+holds facts out of training so that overlap comes out as asked, truth.py says what is true of the result.
+"""
 
 from interextra.data.world.generate import World, generate
 from interextra.data.world.ood import ood_names
