@@ -57,7 +57,7 @@ def test_training_finds_what_it_was_trained_on(toy, trained):
     recipe = load_recipe("mini-dense")
     before, _ = search(Dense(build(recipe, 1), recipe), toy, texts, 10)
     after, _ = search(load_model(folder), toy, texts, 10)
-    assert mean_rr(toy, after) > mean_rr(toy, before) + 0.3
+    assert mean_rr(toy, after) > max(0.95, mean_rr(toy, before))
     assert log["steps"] == 60 and log["pairs"] == 120 and log["loss"][-1][1] < log["loss"][0][1] / 2
 
 

@@ -12,6 +12,7 @@ from interextra.models.pretrain import (
     matching_accuracy,
     new_model,
     pretrain,
+    rare_words,
     repeated_names,
     token_ids,
     train_tokenizer,
@@ -36,21 +37,18 @@ def test_masking_takes_the_share_asked_for_and_never_a_special_token():
     assert (inputs[chosen] >= 5).all(dim=-1) or (inputs[chosen & (inputs != 4)] >= 5).all()
 
 
-def test_repeated_names_are_capitalised_inside_a_sentence_and_occur_twice(tokenizer):
-    texts = [
-        "The lake of Bado lies near Kilu; few have seen Bado.",
-        "The lake lies near Kilu.",
-        "Few. Few have seen Tivor.",
-    ]
-    places = repeated_names(tokenizer, texts)
+def test_repeated_names_are_rare_words_that_occur_twice(tokenizer):
+    texts = ["The lake of Bado lies near Kilu; few have seen Bado.", "The lake lies near Kilu.", "Few have seen. Few."]
+    places = repeated_names(tokenizer, texts, {"bado", "kilu"})
     assert [row for row, _ in places] == [0]
     ids = token_ids(tokenizer, texts)
     assert tokenizer.decode(int(ids[0, places[0][1]])).replace("#", "") in "bado"
+    assert rare_words(["a b", "a c", "A d"], share=0.5) == {"b", "c", "d"}
 
 
 def test_model_that_copies_is_told_from_one_that_does_not(tokenizer):
     ids = token_ids(tokenizer, TEXTS[:20])
-    places = repeated_names(tokenizer, TEXTS[:20])
+    places = repeated_names(tokenizer, TEXTS[:20], {name.lower() for name in NAMES})
     model = new_model(len(tokenizer), 64, 2, 2, seed=1)
     assert matching_accuracy(model, ids, places, tokenizer.mask_token_id) < 0.5
 

@@ -132,14 +132,13 @@ class _Batches:
 
         at = np.array([example["pair"] for example in examples])
         query, positive = self.pairs.query[at], self.pairs.rows[at]
-        if self.recipe.negatives == "random":
+        columns = {"query": query, "positive": positive}
+        negative = positive if self.recipe.negatives != "random" else positive[:0]
+        if self.recipe.negatives != "in-batch":
             # seeded by the batch itself: the same draw whatever process or worker makes it
             draw = np.random.default_rng([self.seed, *at.tolist()])
-            negative = draw.integers(len(self.passages), size=self.recipe.n_negatives)
-            columns = {"query": query, "positive": positive, "negative": negative}
-        else:
-            negative = positive
-            columns = {"query": query, "positive": positive}
+            columns["negative"] = draw.integers(len(self.passages), size=self.recipe.n_negatives)
+            negative = np.concatenate([columns["negative"], negative])
         batch = {}
         for name, rows in columns.items():
             if name == "query":
@@ -163,8 +162,8 @@ def _loss_module(model, recipe: Recipe):
 
         def forward(self, features, barred):
             vectors = [self.model(column)["sentence_embedding"] for column in features]
-            negatives = vectors[2] if len(vectors) == 3 else vectors[1]
-            return ranking_loss(*vectors[:2], negatives, recipe.loss, recipe.temperature, barred)
+            negatives = {"random": vectors[2:], "in-batch": vectors[1:], "both": vectors[:0:-1]}[recipe.negatives]
+            return ranking_loss(*vectors[:2], torch.cat(negatives), recipe.loss, recipe.temperature, barred)
 
     return SharedNegatives()
 

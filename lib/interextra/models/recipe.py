@@ -47,7 +47,8 @@ class Recipe(BaseModel):
     # listwise: one softmax over the positive and all negatives; pairwise: mean over the pairs (positive, negative)
     # of the cross entropy of two logits. "Cross entropy" in the paper can be read both ways.
     loss: Literal["listwise", "pairwise"] = "listwise"
-    negatives: Literal["random", "in-batch"] = "random"  # random: drawn from the corpus, shared by the whole batch
+    # random: drawn from the corpus, shared by the whole batch; in-batch: the positives of the batch's other queries
+    negatives: Literal["random", "in-batch", "both"] = "random"
     n_negatives: PositiveInt = 32
     positive_relevance: PositiveInt = 1  # training pairs are judgements of at least this grade
     batch_size: PositiveInt = 32
@@ -166,7 +167,7 @@ def cost(recipe: Recipe, n_train: int, n_passages: int, throughput: Mapping[str,
         kind = "tiny" if own else "minilm" if recipe.initialisation.startswith("minilm") else "base-gpu"
         throughput = THROUGHPUT[kind]
     steps = training_steps(recipe, n_train)
-    shared = recipe.n_negatives * recipe.passage_length if recipe.negatives == "random" else 0
+    shared = recipe.n_negatives * recipe.passage_length if recipe.negatives != "in-batch" else 0
     tokens = steps * (recipe.batch_size * (recipe.query_length + recipe.passage_length) + shared)
     times = {
         "train_seconds": tokens / throughput["train_tokens"],
