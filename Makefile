@@ -25,6 +25,16 @@ bench: .venv/ready
 base: .venv/ready
 	@$(PY) -m interextra.models.pretrain
 
+# Tables and figures of a finished profile for readers, and the README's results table from them.
+reference: .venv/ready
+	@for folder in outputs/$(PROFILE)/[0-9][0-9]_*/; do \
+	  target=outputs/reference/$(PROFILE)/$$(basename $$folder); rm -rf $$target; mkdir -p $$target/figures; \
+	  cp -r $$folder/tables $$folder/metrics.json $$folder/provenance.json $$target/; \
+	  cp $$folder/figures/*.png $$target/figures/; done
+
+readme: .venv/ready
+	@$(PY) -m interextra.study.readme
+
 clean:
 	rm -rf outputs/mini outputs/smoke outputs/small outputs/cells .venv build
 
@@ -38,4 +48,4 @@ clean:
 	@$(PY) -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-.PHONY: run test lab check bench base clean
+.PHONY: run test lab check bench base reference readme clean

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+
 from interextra.errors import InputError
 from interextra.study.cells import Store, cell_key, seal_problem
 

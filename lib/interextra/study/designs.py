@@ -69,7 +69,9 @@ def restrain(p: dict) -> list[dict]:
         parts = [(size, regime, "regime", f"{regime}-{size}") for size in p["sizes"] for regime in REGIMES]
         if model != "BM25":
             parts += [
-                (p["sizes"][0], "random", f"control {c}", f"random-{p['sizes'][0]}-{c}") for c in range(p["controls"])
+                (size, "random", f"control {c}", f"random-{size}-{c}")
+                for size in p["sizes"]
+                for c in range(p["controls"])
             ]
             parts += [
                 (size, regime, f"control {c}", f"{regime}-matched-{size}-{c}")
