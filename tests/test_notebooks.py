@@ -96,11 +96,17 @@ def test_tables_have_their_fixed_columns(house):
 
 
 def summary(house):
-    """Mean of each number column of each table: small, and any changed value moves one."""
+    """Mean and spread of each number column of each table: small, and any changed value moves one."""
     found = {}
     for path in sorted((house / "outputs").glob("smoke/*/tables/*.csv")):
         frame = pd.read_csv(path).select_dtypes("number")
-        found[f"{path.parent.parent.name}/{path.stem}"] = {c: float(v) for c, v in frame.mean().items() if v == v}
+        both = {"mean": frame.mean(), "std": frame.std(ddof=0)}
+        found[f"{path.parent.parent.name}/{path.stem}"] = {
+            f"{column}, {name}": float(value)
+            for name, row in both.items()
+            for column, value in row.items()
+            if value == value
+        }
     return found
 
 

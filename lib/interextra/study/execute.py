@@ -102,7 +102,10 @@ def _papermill(notebook: Path, parameters: dict, aside: Path, timeout: int) -> N
             kernel_name="python3",
             progress_bar=False,
             execution_timeout=timeout,
-            config=Config(KernelManager={"transport": "ipc"}),  # sockets of this user, no open ports
+            # sockets of this user instead of open ports; no log lines of the kernel itself
+            config=Config(
+                KernelManager={"transport": "ipc"}, NotebookClient={"extra_arguments": ["--IPKernelApp.log_level=50"]}
+            ),
         )
     except PapermillExecutionError as error:
         if error.ename == "InputError":
