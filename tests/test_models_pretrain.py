@@ -7,16 +7,8 @@ import pytest
 import torch
 
 from interextra.models.base import file_digest, verified_base
-from interextra.models.pretrain import (
-    masked,
-    matching_accuracy,
-    new_model,
-    pretrain,
-    rare_words,
-    repeated_names,
-    token_ids,
-    train_tokenizer,
-)
+from interextra.models.pretrain import masked, matching_accuracy, new_model, pretrain
+from interextra.models.pretrain_text import rare_words, renamed_passages, repeated_names, token_ids, train_tokenizer
 
 NAMES = ["Bado", "Kilu", "Menosh", "Tivor", "Prado"]
 TEXTS = [f"The lake of {name} lies near {other}; few have seen {name}." for name in NAMES for other in NAMES] * 4
@@ -79,3 +71,13 @@ def test_pretraining_repeats_bit_for_bit_and_seals_its_files(tmp_path):
     noted = json.loads((tmp_path / "a" / "recipe.json").read_text())
     assert noted["sha256"]["model.safetensors"] == file_digest(tmp_path / "a" / "model.safetensors")
     assert noted["steps"] == 6 and len(noted["curve"]) == 2
+
+
+def test_renamed_passages_hold_no_name_of_the_world_and_no_question():
+    from interextra.data.world import generate
+
+    texts = list(renamed_passages(1, 1))
+    names = {name.lower() for names in generate("mini").facts["entities"] for name in names if len(name) > 6}
+    assert len(texts) > 2000 and texts == list(renamed_passages(1, 1))
+    assert not [name for name in names if any(f" {name} " in text for text in texts)]
+    assert not [text for text in texts if "?" in text or not text.strip()]

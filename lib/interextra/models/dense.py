@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -220,6 +221,7 @@ def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: 
     finally:
         torch.use_deterministic_algorithms(False)
         torch.set_num_threads(threads)
+    shutil.rmtree(out_dir / "trainer", ignore_errors=True)
     model.save_pretrained(str(out_dir), create_model_card=False, safe_serialization=True)
     history = [[entry["step"], round(entry["loss"], 5)] for entry in trainer.state.log_history if "loss" in entry]
     seconds = round(time.perf_counter() - began, 3)

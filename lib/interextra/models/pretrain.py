@@ -1,72 +1,29 @@
-"""The tiny base encoder: a BERT of 2 × 64 pretrained on text of other worlds in which names repeat.
+"""The tiny base encoder: a BERT of 2 × 64 pretrained on passages about invented things.
 
 `python -m interextra.models.pretrain` writes the folder base/ anew. What makes so small a model learn to match tokens
 within minutes, instead of staying on the unigram plateau: names that are new in each passage and repeat within it,
 masking of single tokens, a start from which attention copies equal tokens, a high learning rate, and a bag-of-words
-loss on [CLS]. The text holds no queries, so no relevance leaks into the base. Taught in notebook 06.
+loss on [CLS]. Half of the text is that of other worlds (`other_worlds_text`), where names repeat; the other half are
+passages as `mini` has them, with all names replaced by invented ones, for what words mean. No query of `mini` and no
+pair of query and passage is in it, so no relevance leaks into the base. Taught in notebook 06.
 """
 
 import argparse
 import itertools
 import json
 import os
-import re
 import shutil
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from interextra.models.base import BASE, SPECIAL, WEIGHTS, file_digest, quiet
+from interextra.models.pretrain_text import rare_words, renamed_passages, repeated_names, token_ids, train_tokenizer
 
-LENGTH = 72
-WORD = re.compile(r"\w+")
-DEFAULTS = {"vocabulary": 3000, "hidden": 64, "layers": 2, "heads": 2, "batch_size": 32, "learning_rate": 6e-3}
+DEFAULTS = {"vocabulary": 4000, "hidden": 64, "layers": 2, "heads": 2, "batch_size": 32, "learning_rate": 6e-3}
 DEFAULTS |= {"warmup_steps": 100, "masking": 0.2, "bag_of_words": 0.3, "clip": 1.0}
-
-
-def train_tokenizer(texts: Iterable[str], vocabulary: int):
-    """A lower-cased WordPiece tokenizer (transformers, fast) trained on `texts`; the same texts give the same bytes."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    texts = list(texts)
-
-    def wordpiece(**vocab):
-        pieces = Tokenizer(models.WordPiece(unk_token="[UNK]", **vocab))
-        pieces.normalizer = normalizers.BertNormalizer(lowercase=True)
-        pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        return pieces
-
-    learner = wordpiece()
-    letters = sorted(set(learner.normalizer.normalize_str("".join(sorted(set().union(*texts))))) - {" "})
-    # The trainer numbers letters in the order of a hash table and breaks ties by number. Named in advance, as if they
-    # were special, they have fixed numbers.
-    alphabet = [*letters, *(f"##{letter}" for letter in letters)]
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocabulary, special_tokens=[*SPECIAL, *alphabet], show_progress=False
-    )
-    learner.train_from_iterator(texts, trainer)
-    pieces = wordpiece(vocab=learner.get_vocab())
-    pieces.add_special_tokens(list(SPECIAL))
-    ends = [(name, pieces.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
-    pieces.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
-    )
-    roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=pieces, model_max_length=128, **roles)
-
-
-def token_ids(tokenizer, texts: Sequence[str], length: int = LENGTH) -> np.ndarray:
-    """int16[n, length], padded with 0."""
-    out = np.zeros((len(texts), length), dtype=np.int16)
-    for start in range(0, len(texts), 10_000):
-        batch = tokenizer(list(texts[start : start + 10_000]), truncation=True, max_length=length)["input_ids"]
-        for row, ids in enumerate(batch, start):
-            out[row, : len(ids)] = ids
-    return out
 
 
 def new_model(vocabulary: int, hidden: int, layers: int, heads: int, seed: int):
@@ -108,28 +65,6 @@ def new_model(vocabulary: int, hidden: int, layers: int, heads: int, seed: int):
     return model
 
 
-def repeated_names(tokenizer, texts: Sequence[str], names: set[str], length: int = LENGTH) -> list[tuple[int, int]]:
-    """(text, position) of one token a text that belongs to a word of `names` and occurs at least twice in the text."""
-    found = []
-    for row, text in enumerate(texts):
-        coded = tokenizer(text, truncation=True, max_length=length, return_offsets_mapping=True)
-        ids = coded["input_ids"]
-        spans = [word.span() for word in WORD.finditer(text) if word[0].lower() in names]
-        for position, (start, end) in enumerate(coded["offset_mapping"]):
-            inside = end > start and any(a <= start and end <= b for a, b in spans)
-            if inside and ids.count(ids[position]) > 1:
-                found.append((row, position))
-                break
-    return found
-
-
-def rare_words(texts: Iterable[str], share: float = 1e-3) -> set[str]:
-    """Words (lower case) that occur in less than `share` of the texts: in text of other worlds these are the names."""
-    texts = list(texts)
-    counts = Counter(word for text in texts for word in set(WORD.findall(text.lower())))
-    return {word for word, count in counts.items() if count < share * len(texts)}
-
-
 def matching_accuracy(model, ids: np.ndarray, places: Sequence[tuple[int, int]], mask_id: int) -> float:
     """Share of masked name tokens that the model copies from their other occurrence."""
     import torch
@@ -147,6 +82,15 @@ def matching_accuracy(model, ids: np.ndarray, places: Sequence[tuple[int, int]],
         guess = model.cls(hidden[span, positions]).argmax(dim=1)
     model.train()
     return float((guess == truth).float().mean())
+
+
+def rarity(ids: np.ndarray, vocabulary: int) -> np.ndarray:
+    """Logarithm of (texts / texts that hold the token), float32[vocabulary]; 0 for special tokens."""
+    rows = np.repeat(np.arange(len(ids)), ids.shape[1])
+    held = np.unique(rows * vocabulary + ids.ravel()) % vocabulary
+    weight = np.log(len(ids) / np.maximum(np.bincount(held, minlength=vocabulary), 1)).astype(np.float32)
+    weight[: len(SPECIAL)] = 0
+    return weight
 
 
 def masked(tokens, masking: float, mask_id: int, vocabulary: int, generator):
@@ -169,6 +113,7 @@ def train(model, ids: np.ndarray, steps: int, settings: dict, seed: int, mask_id
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.AdamW(model.parameters(), lr=settings["learning_rate"], weight_decay=0.01)
     schedule = get_linear_schedule_with_warmup(optimiser, settings["warmup_steps"], steps)
+    weight = torch.as_tensor(rarity(ids, model.config.vocab_size))
     size, vocabulary, curve, sums = settings["batch_size"], model.config.vocab_size, [], torch.zeros(2)
     for step in range(1, steps + 1):
         rows = torch.randint(len(ids), (size,), generator=generator).numpy()
@@ -177,9 +122,8 @@ def train(model, ids: np.ndarray, steps: int, settings: dict, seed: int, mask_id
         inputs, chosen = masked(tokens, settings["masking"], mask_id, vocabulary, generator)
         hidden = model.bert(input_ids=inputs, attention_mask=tokens > 0).last_hidden_state
         words = cross_entropy(model.cls(hidden[chosen]), tokens[chosen])
-        # [CLS] names the words of the passage: cross entropy against their uniform distribution
-        bag = torch.zeros(size, vocabulary).scatter_(1, tokens, 1.0)
-        bag[:, : len(SPECIAL)] = 0
+        # [CLS] names the words of the passage: cross entropy against them, the rarer the heavier
+        bag = torch.zeros(size, vocabulary).scatter_(1, tokens, 1.0) * weight
         whole = cross_entropy(model.cls(hidden[:, 0]), bag / bag.sum(dim=1, keepdim=True))
         optimiser.zero_grad()
         (words + settings["bag_of_words"] * whole).backward()
@@ -232,7 +176,7 @@ def pretrain(
     model.save_pretrained(aside, safe_serialization=True)
     tokenizer.save_pretrained(aside)
     recipe = {
-        "what": "BertForMaskedLM pretrained on generated text of other worlds; no query, no relevance in it",
+        "what": "BertForMaskedLM pretrained on generated passages about invented things; no query, no relevance",
         "seed": seed,
         "steps": steps,
         "seconds": round(time.perf_counter() - began[0], 1),
@@ -261,10 +205,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--steps", type=int, default=12_000)
     parser.add_argument("--seed", type=int, default=20)
-    parser.add_argument("--worlds", type=int, default=1_500)
+    parser.add_argument("--worlds", type=int, default=800, help="other worlds, 100 texts each")
+    parser.add_argument(
+        "--renamed", type=int, default=30, help="generated worlds with invented names, 2,600 texts each"
+    )
     parser.add_argument("--out", type=Path, default=BASE)
     given = parser.parse_args(arguments)
-    texts = list(other_worlds_text(given.seed, given.worlds))
+    texts = [*other_worlds_text(given.seed, given.worlds), *renamed_passages(given.seed, given.renamed)]
+    texts = [texts[row] for row in np.random.default_rng(given.seed).permutation(len(texts))]
     own = itertools.chain.from_iterable(block for _, block in open_collection("mini").passages.batches(10_000))
     recipe = pretrain(texts, own, given.steps, given.seed, given.out)
     print(f"{recipe['seconds']} s, matching accuracy {recipe['held_out_matching_accuracy']}: {given.out}")
