@@ -63,12 +63,13 @@ def test_steps_from_epochs_round_up():
 def test_cost_grows_with_steps_and_passages():
     recipe = load_recipe("mini-dense", steps=100)
     speed = {"train_tokens": 1000, "encode_tokens": 7200}
-    tokens = 100 * (32 * (20 + 72) + 32 * 72)
+    passages = recipe.batch_size + recipe.n_negatives
+    tokens = 100 * (recipe.batch_size * recipe.query_length + passages * recipe.passage_length)
     assert cost(recipe, 10, 500, speed) == {
         "steps": 100,
         "train_seconds": tokens / 1000,
-        "encode_seconds": 5.0,
-        "seconds": tokens / 1000 + 5.0,
+        "encode_seconds": 500 * recipe.passage_length / 7200,
+        "seconds": tokens / 1000 + 500 * recipe.passage_length / 7200,
     }
     assert cost(load_recipe("bm25"), 100, 1000)["steps"] == 0
 

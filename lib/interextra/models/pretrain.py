@@ -23,7 +23,7 @@ from interextra.models.base import BASE, SPECIAL, WEIGHTS, file_digest, quiet
 from interextra.models.pretrain_text import rare_words, renamed_passages, repeated_names, token_ids, train_tokenizer
 
 DEFAULTS = {"vocabulary": 4000, "hidden": 64, "layers": 2, "heads": 2, "batch_size": 32, "learning_rate": 6e-3}
-DEFAULTS |= {"warmup_steps": 100, "masking": 0.2, "bag_of_words": 0.3, "clip": 1.0}
+DEFAULTS |= {"warmup_steps": 100, "masking": 0.2, "bag_of_words": 0.6, "clip": 1.0}
 
 
 def new_model(vocabulary: int, hidden: int, layers: int, heads: int, seed: int):
@@ -203,7 +203,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from interextra.data.world import other_worlds_text
 
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--steps", type=int, default=12_000)
+    parser.add_argument("--steps", type=int, default=14_000)
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--worlds", type=int, default=800, help="other worlds, 100 texts each")
     parser.add_argument(
