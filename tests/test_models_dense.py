@@ -158,6 +158,16 @@ def test_hub_id_without_network_is_a_clear_error(monkeypatch):
         build(load_recipe("msmarco-dense", initialisation="nobody/no-such-model"), 1)
 
 
+def test_truncated_weights_of_a_trained_model_are_a_clear_error(trained, tmp_path):
+    copy = tmp_path / "model"
+    shutil.copytree(trained[0], copy)
+    (copy / WEIGHTS).write_bytes((copy / WEIGHTS).read_bytes()[:1000])
+    with pytest.raises(InputError, match="holds no readable dense model"):
+        load_model(copy)
+    with pytest.raises(InputError, match="cannot be loaded"):
+        build(load_recipe("mini-dense", initialisation=str(copy)), 1)
+
+
 def test_trained_model_can_start_another_training(toy, trained, tmp_path):
     recipe = load_recipe("mini-dense", **QUICK, initialisation=str(trained[0]))
     assert fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "a")["steps"] == 12

@@ -1,6 +1,5 @@
 """Dense bi-encoder: one vector a text, ranked by inner product (sentence-transformers)."""
 
-import json
 import os
 import shutil
 import time
@@ -52,6 +51,7 @@ class Dense:
 def build(recipe: Recipe, seed: int):
     """The untrained `SentenceTransformer` of a recipe, on the device."""
     import torch
+    from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
@@ -63,7 +63,7 @@ def build(recipe: Recipe, seed: int):
     no_code = {"trust_remote_code": False}
     try:
         words = Transformer(start.source, model_kwargs=safe, processor_kwargs=no_code, config_kwargs=no_code, **lengths)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise InputError(
             f"initialisation {recipe.initialisation!r} cannot be loaded: {' '.join(str(error).split())[:300]} "
             "(a model needs config.json, a tokenizer and safetensors weights; a hub id needs the network)"
@@ -179,8 +179,9 @@ def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: 
     began = time.perf_counter()
     cpu = device() == "cpu"
     threads = torch.get_num_threads()
-    if cpu:  # the sum of two threads is not the sum of one: keep to one unless told otherwise
-        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    if cpu and "OMP_NUM_THREADS" not in os.environ:  # two threads do not sum as one does: keep to one by default
+        torch.set_num_threads(1)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA's matrix products repeat only with it
     torch.use_deterministic_algorithms(True, warn_only=True)
     model = build(recipe, seed)
     pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
@@ -235,12 +236,13 @@ def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: 
 
 def load(out_dir: Path, recipe: Recipe) -> Dense:
     """The model that `fit` wrote."""
+    from safetensors import SafetensorError
     from sentence_transformers import SentenceTransformer
 
     quiet()
     try:
         model = SentenceTransformer(str(out_dir), device=device(), trust_remote_code=False)
         digest = file_digest(out_dir / WEIGHTS)
-    except (OSError, ValueError, KeyError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise InputError(f"{out_dir} holds no readable dense model: {' '.join(str(error).split())[:300]}") from None
     return Dense(model, recipe, key=digest)

@@ -156,7 +156,8 @@ def pretrain(
     import transformers
 
     quiet()
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True, warn_only=True)
     settings = DEFAULTS | changes
     began = time.perf_counter(), time.process_time()
