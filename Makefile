@@ -4,6 +4,9 @@ ONLY ?=
 PYTHON ?= python3
 PY := .venv/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+ifdef INTEREXTRA_DATA
+export INTEREXTRA_DATA := $(abspath $(INTEREXTRA_DATA))
+endif
 
 run: .venv/ready
 	@.venv/bin/interextra run --profile $(PROFILE) $(if $(ONLY),--only $(ONLY))
@@ -36,7 +39,7 @@ readme: .venv/ready
 	@$(PY) -m interextra.study.readme
 
 clean:
-	rm -rf outputs/mini outputs/smoke outputs/small outputs/cells .venv build
+	rm -rf $(filter-out outputs/reference,$(wildcard outputs/*)) .venv build
 
 # Without python3-venv (Debian, Ubuntu) the environment is made bare and pip is put into it from outside.
 # The file `ready` is written last, so that an installation that was cut off is done again.

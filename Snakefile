@@ -2,9 +2,11 @@
 # On a cluster:  snakemake --executor slurm --jobs 50 --config profile=msmarco   (needs snakemake-executor-plugin-slurm)
 import json
 import subprocess
+from glob import glob
 
 PROFILE = config.get("profile", "mini")
 ONLY = config.get("only", "")
+ONLY = f"{ONLY:02}" if isinstance(ONLY, int) else ONLY  # only=01 is read as a number
 PLAN = json.loads(subprocess.check_output(["interextra", "plan", "--json", "--profile", PROFILE, "--only", ONLY]))
 CELLS = {cell["key"]: cell for notebook in PLAN for cell in notebook["cells"]}
 
@@ -33,6 +35,7 @@ rule cell:
 rule notebooks:
     input:
         [f"outputs/cells/{key}/seal.json" for key in CELLS],
+        glob("notebooks/*.ipynb") + glob(f"params/{PROFILE}/*.yaml"),
     output:
         f"outputs/{PROFILE}/index.html",
     shell:

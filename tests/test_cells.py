@@ -65,7 +65,7 @@ def test_missing_file_is_noticed(tmp_path):
     folder = Store(tmp_path).build(CONFIG, write_answer)
     (folder / "answer.txt").unlink()
     assert seal_problem(folder) == "answer.txt is missing"
-    assert not Store(tmp_path, say=lambda line: None).valid(folder.name)
+    assert not Store(tmp_path).valid(folder.name)
 
 
 def test_folder_without_seal_does_not_exist(tmp_path):
@@ -120,3 +120,40 @@ def test_killed_builder_leaves_no_result_and_the_next_one_finishes(tmp_path):
 def test_unplanned_key_is_a_clear_error(tmp_path):
     with pytest.raises(InputError, match="no cell 'abc' is planned"):
         Store(tmp_path).config("abc")
+
+
+def test_configuration_that_does_not_give_the_key_is_not_trusted(tmp_path):
+    store = Store(tmp_path)
+    folder = store.build(CONFIG, write_answer)
+    (folder / "config.json").write_text(json.dumps({**CONFIG, "n": 4}))
+    assert store.config(folder.name) == CONFIG  # as planned
+    (tmp_path / "planned" / f"{folder.name}.json").write_text("{")
+    with pytest.raises(InputError, match="no cell"):
+        store.config(folder.name)
+
+
+def test_asking_never_moves_a_damaged_cell_only_building_does(tmp_path):
+    folder = Store(tmp_path).build(CONFIG, write_answer)
+    (folder / "answer.txt").write_text("4 rows\n")
+    assert not Store(tmp_path).valid(folder.name) and folder.exists()
+    Store(tmp_path, say=lambda line: None).build(CONFIG, write_answer)
+    assert [path.name.split(".")[0] for path in (tmp_path / "damaged").iterdir()] == [folder.name]
+
+
+def test_empty_folder_in_the_place_of_a_cell_is_no_damage(tmp_path):
+    said = []
+    store = Store(tmp_path, say=said.append)
+    store.path(cell_key(CONFIG)).mkdir(parents=True)
+    store.build(CONFIG, write_answer)
+    assert not said and store.valid(cell_key(CONFIG))
+
+
+def test_sweep_leaves_what_another_process_is_building(tmp_path):
+    context = multiprocessing.get_context("fork")
+    process = context.Process(target=build_slowly, args=(tmp_path, tmp_path / "counter"))
+    process.start()
+    while not (tmp_path / "counter").exists():
+        time.sleep(0.01)
+    Store(tmp_path).sweep()
+    process.join(20)
+    assert process.exitcode == 0 and Store(tmp_path).valid(cell_key(CONFIG))

@@ -51,6 +51,21 @@ def test_a_changed_seed_recipe_or_split_is_another_cell():
         assert not base & other, change
 
 
+def test_other_weights_under_the_same_name_are_another_cell(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"one")
+    keys = set()
+    for content in (b"one", b"two"):
+        (tmp_path / "model.safetensors").write_bytes(content)
+        recipe = load_recipe("mini-dense", initialisation=str(tmp_path))
+        keys.add(cell_key(jobs.run_config(recipe, jobs.pool("mini"), ["test"], 1)))
+    assert len(keys) == 2
+
+
+def test_a_recipe_is_stored_with_all_its_values():
+    config = jobs.run_config(load_recipe("mini-dense"), jobs.pool("mini"), ["test"], 1)
+    assert config["recipe"]["weight_decay"] == 0.01 and config["weights"]
+
+
 def test_the_encoder_is_trained_once_for_all_notebooks():
     start = {**PARAMETERS, "test_splits": ["dev", "test"]}
     encoder = designs.query_vectors(PARAMETERS)["encoder"]

@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -14,19 +16,33 @@ EXPECTED = Path(__file__).with_name("expected_smoke.json")
 TOLERANCE = 1e-4
 
 
-def run(house, *arguments):
-    """`interextra run --profile smoke` without network: any socket beyond this machine is refused."""
-    environment = {
-        **os.environ,
-        "INTEREXTRA_CACHE": str(house / "cache"),
-        "HF_HUB_OFFLINE": "1",
-        "https_proxy": "http://127.0.0.1:9",
-    }
+COMMAND = [sys.executable, "-m", "interextra.study.cli", "run", "--profile", "smoke"]
+# Put before every Python process of a run: whoever reaches beyond this machine gets an error.
+OFFLINE = """
+import socket
+connect = socket.socket.connect
+def local_only(self, address):
+    if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+        raise RuntimeError(f"network used: {address}")
+    return connect(self, address)
+socket.socket.connect = local_only
+"""
+
+
+def offline(house):
+    (house / "offline").mkdir(exist_ok=True)
+    (house / "offline" / "sitecustomize.py").write_text(OFFLINE)
+    environment = {**os.environ, "INTEREXTRA_CACHE": str(house / "cache"), "PYTHONPATH": str(house / "offline")}
     environment.pop("INTEREXTRA_DATA", None)
-    command = [sys.executable, "-m", "interextra.study.cli", "run", "--profile", "smoke", *arguments]
-    done = subprocess.run(command, cwd=house, env=environment, capture_output=True, text=True, timeout=900)
+    return environment
+
+
+def run(house, *arguments):
+    """`interextra run --profile smoke` without network; returns what it printed."""
+    command = [*COMMAND, *arguments]
+    done = subprocess.run(command, cwd=house, env=offline(house), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +74,7 @@ def test_every_notebook_leaves_html_metrics_provenance_and_figures(house):
     index = (house / "outputs" / "smoke" / "index.html").read_text()
     for path in (house / "outputs" / "smoke").glob("*/*/*.csv"):
         assert path.name in index
+        assert not pd.read_csv(path).isna().all(axis=None), path.name
 
 
 def test_no_warning_no_error_stream_and_no_flood_in_any_notebook(house):
@@ -130,10 +147,28 @@ def test_second_run_takes_what_exists(house):
     assert tables(house) == before
 
 
-def test_same_run_from_nothing_gives_the_same_tables_byte_for_byte(house):
+def finished_cells(house):
+    return sorted(path.parent for path in (house / "outputs" / "cells").glob("*/seal.json"))
+
+
+def test_killed_and_damaged_run_ends_with_the_same_tables_byte_for_byte(house):
     before = tables(house)
     shutil.rmtree(house / "outputs")
-    run(house, "--only", "00,02")
-    again = tables(house)
-    assert again and again == {name: data for name, data in before.items() if name in again}
-    assert {name.split("/")[2] for name in again} == {"00_start_here", "02_restrain"}
+    process = subprocess.Popen(
+        COMMAND, cwd=house, env=offline(house), stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    deadline = time.monotonic() + 300
+    while len(finished_cells(house)) < 5 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = finished_cells(house)
+    assert 5 <= len(done) < 15
+    path = next(iter(done[0].glob("*.npy")), next(iter(done[0].glob("*.parquet")), done[0] / "config.json"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    said = run(house)
+    assert f"cell {done[0].name} is damaged" in said
+    assert tables(house) == before
+    assert not list((house / "outputs" / "cells" / "building").iterdir())

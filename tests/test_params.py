@@ -56,6 +56,17 @@ def test_ill_typed_value_is_named(house, bad):
         given(house, bad)
 
 
+@pytest.mark.parametrize("bad", ["sizes: []", "sizes: [4, -2]"])
+def test_empty_list_and_negative_number_are_refused(house, bad):
+    with pytest.raises(InputError, match="parameter 'sizes' (is an empty list|must not be negative)"):
+        given(house, bad)
+
+
+def test_profile_is_chosen_by_its_option_only(house):
+    with pytest.raises(InputError, match="--profile"):
+        given(house, profile="small")
+
+
 def test_unknown_profile_lists_those_there_are(house):
     with pytest.raises(InputError, match="no profile 'big'.*mini"):
         profile_parameters(house, "big", house / "notebooks" / "00_toy.ipynb")

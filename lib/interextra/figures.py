@@ -35,7 +35,7 @@ def _axes(n: int = 1, width: float = 8, height: float = 4, **options):
 
 
 def query_map(test: np.ndarray, train: np.ndarray, sets: Mapping[str, np.ndarray], n: int = 3000, seed: int = 0):
-    """Zhan Figure 1a: queries in two dimensions (PCA of all), training queries coloured by set, test queries on top.
+    """What Zhan's Figure 1a sketches, from real vectors: PCA of all queries, training queries coloured by set.
 
     Parameters
     ----------
@@ -129,16 +129,14 @@ def label_overlap(frame: pd.DataFrame):
 def regime_gap(frame: pd.DataFrame, measure: str):
     """Δ = Extra/Inter − 1 with its interval, a row a model and training size; published values as diamonds.
 
-    Columns: n_train, model, measure, delta, delta_low, delta_high, and delta_published (may be missing values).
+    Columns: n_train, model, measure, delta, delta_low, delta_high, and published (may be missing values).
     """
     part = frame[frame["measure"] == measure].sort_values(["model", "n_train"]).reset_index(drop=True)
     figure, (axis,) = _axes(width=8, height=0.9 + 0.36 * len(part))
     axis.hlines(part.index, part["delta_low"], part["delta_high"], color=COLOURS["extrapolation"], lw=2)
     axis.plot(part["delta"], part.index, "o", color=COLOURS["extrapolation"], label="measured, 95 % interval")
-    if part["delta_published"].notna().any():
-        axis.plot(
-            part["delta_published"], part.index, "D", color=COLOURS["published"], ms=5, label="published (Table 6)"
-        )
+    if part["published"].notna().any():
+        axis.plot(part["published"], part.index, "D", color=COLOURS["published"], ms=5, label="published (Table 6)")
     axis.axvline(0, color="black", lw=0.8)
     axis.set_yticks(part.index, [f"{row.model}, {row.n_train:,} queries" for row in part.itertuples()])
     axis.invert_yaxis()

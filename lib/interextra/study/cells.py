@@ -99,31 +99,46 @@ class Store:
         return key
 
     def config(self, key: str) -> dict:
-        """Configuration of a planned or finished cell."""
-        for path in (self.path(key) / "config.json", self.root / "planned" / f"{key}.json"):
-            if path.exists():
-                return json.loads(path.read_text(encoding="utf-8"))
+        """Configuration of a planned or finished cell; a file whose content does not give the key is not trusted."""
+        for path in (self.root / "planned" / f"{key}.json", self.path(key) / "config.json"):
+            try:
+                config = json.loads(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                continue
+            if cell_key(config) == key:
+                return config
         raise InputError(f"no cell {key!r} is planned in {self.root}: run `interextra plan` first")
 
     def valid(self, key: str) -> bool:
-        """Whether the cell exists with a valid seal. Checksums are read once a process; a damaged cell is put aside."""
-        if key in self._checked:
-            return True
+        """Whether the cell exists with a valid seal; checksums are read once a process."""
+        if key not in self._checked and self.problem(key) is None:
+            self._checked.add(key)
+        return key in self._checked
+
+    def problem(self, key: str) -> str | None:
+        """Why there is no valid cell of this key, or None."""
+        problem = seal_problem(self.path(key))
+        if (
+            problem is None
+            and cell_key(json.loads((self.path(key) / "config.json").read_text(encoding="utf-8"))) != key
+        ):
+            return "config.json belongs to another cell"
+        return problem
+
+    def _put_aside(self, key: str) -> None:
+        """Rename what stands in the cell's place without being valid; only under the cell's lock."""
         folder = self.path(key)
         if not folder.exists():
-            return False
-        problem = seal_problem(folder)
-        if problem is None and cell_key(json.loads((folder / "config.json").read_text(encoding="utf-8"))) != key:
-            problem = "config.json belongs to another cell"
-        if problem is None:
-            self._checked.add(key)
-            return True
+            return
+        if not any(folder.iterdir()):  # made by a workflow engine before the cell
+            folder.rmdir()
+            return
         # A file may be read by another process at this moment: rename, never delete in place.
         aside = self.root / "damaged" / f"{key}.{time.time_ns()}"
         aside.parent.mkdir(parents=True, exist_ok=True)
+        problem = self.problem(key)
         os.replace(folder, aside)
         self.say(f"cell {key} is damaged ({problem}): put aside under {aside.parent.name}/, computed again")
-        return False
 
     @contextmanager
     def _lock(self, key: str):
@@ -144,6 +159,7 @@ class Store:
         with self._lock(key):
             if self.valid(key):  # another process built it while this one waited
                 return self.path(key)
+            self._put_aside(key)
             aside = self.root / "building" / f"{key}.{os.getpid()}"
             shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir(parents=True)
@@ -158,7 +174,11 @@ class Store:
         return self.path(key)
 
     def sweep(self) -> None:
-        """Remove what killed processes left half built (folders of processes that are gone)."""
+        """Remove what killed processes left half built: folders of cells that nobody holds the lock of."""
         for folder in (self.root / "building").glob("*.*"):
-            if not Path(f"/proc/{folder.suffix[1:]}").exists():
+            with open(self.root / "locks" / folder.stem, "a") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
                 shutil.rmtree(folder, ignore_errors=True)

@@ -34,11 +34,11 @@ def _selected(args) -> list[tuple[Path, dict]]:
     return [(path, profile_parameters(root, args.profile, path, overrides)) for path in chosen]
 
 
-def _store(say=print):
+def _store():
     from interextra.study.cells import Store
     from interextra.study.params import repository_root
 
-    return Store(repository_root() / "outputs" / "cells", say=say)
+    return Store(repository_root() / "outputs" / "cells", say=lambda line: print(line, file=sys.stderr))
 
 
 def command_run(args) -> int:
@@ -76,8 +76,10 @@ def command_plan(args) -> int:
     if args.json:
         print(json.dumps([{"notebook": path.stem, "cells": rows} for path, rows in planned]))
         return 0
+    counted: set[str] = set()  # notebooks share cells
     for path, rows in planned:
-        todo = sum(row["seconds"] for row in rows if row["state"] != "done")
+        todo = sum(row["seconds"] for row in rows if row["state"] != "done" and row["key"] not in counted)
+        counted |= {row["key"] for row in rows}
         total += todo
         print(f"{path.stem}: {len(rows)} cells, {sum(row['state'] == 'done' for row in rows)} done, about {todo:.0f} s")
         for row in rows:
@@ -180,6 +182,8 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         print(f"interextra: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     except BrokenPipeError:  # `interextra plan | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

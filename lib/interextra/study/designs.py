@@ -75,7 +75,7 @@ def restrain(p: dict) -> list[dict]:
             ]
             parts += [
                 (size, regime, f"control {c}", f"{regime}-matched-{size}-{c}")
-                for size in p["sizes"][:-1] for regime in REGIMES for c in range(p["controls"])
+                for size in sorted(p["sizes"])[:-1] for regime in REGIMES for c in range(p["controls"])
             ]  # fmt: skip
         for size, regime, design, name in parts:
             for seed in seeds:

@@ -4,24 +4,25 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import interextra
 from interextra.errors import InputError
-from interextra.study.cells import canonical, seal, seal_problem, write_json
+from interextra.study.cells import canonical, cell_key, file_sha256, seal, seal_problem, write_json
+from interextra.study.designs import configs
+from interextra.study.params import data_folder
 
 
 class NotebookError(RuntimeError):
     """A notebook stopped on an error that is not the user's; names the executed copy with the traceback."""
 
 
-@dataclass
-class Executed:
-    """What became of one notebook: `state` is `ran` or `taken`, seconds of wall time."""
+class Executed(NamedTuple):
+    """What became of a notebook: `state` is `ran` or `taken`, seconds of wall time."""
 
-    notebook: str
     state: str
     seconds: float
 
@@ -37,12 +38,12 @@ def library_hash() -> str:
 
 
 def data_listing(parameters: dict) -> list:
-    """Names and sizes of the real data's files, for notebooks that read them."""
-    given = parameters.get("data_dir") or os.environ.get("INTEREXTRA_DATA", "")
-    if "data_dir" not in parameters or not given:
+    """Names, sizes and times of the real data's files, for notebooks that read them beside a collection."""
+    if not parameters.get("real_msmarco"):
         return []
-    folder = Path(given)
-    return sorted([p.relative_to(folder).as_posix(), p.stat().st_size] for p in folder.rglob("*") if p.is_file())
+    folder = data_folder()
+    files = [(path.relative_to(folder).as_posix(), path.stat()) for path in folder.rglob("*") if path.is_file()]
+    return sorted([name, stat.st_size, stat.st_mtime_ns] for name, stat in files)
 
 
 def inputs_of(notebook: Path, parameters: dict) -> str:
@@ -51,6 +52,8 @@ def inputs_of(notebook: Path, parameters: dict) -> str:
         "notebook": hashlib.sha256(notebook.read_bytes()).hexdigest(),
         "parameters": parameters,
         "library": library_hash(),
+        "cells": [cell_key(config) for config in configs(notebook.stem, parameters)],
+        "sheets": [file_sha256(Path(path)) for path in parameters.get("sheets", [])],
         "data": data_listing(parameters),
     }
     return hashlib.sha256(canonical(parts).encode()).hexdigest()
@@ -66,7 +69,10 @@ def execute(notebook: Path, parameters: dict, output: Path, timeout: int = 7200)
     inputs = inputs_of(notebook, parameters)
     recorded = output / "inputs.json"
     if seal_problem(output) is None and json.loads(recorded.read_text(encoding="utf-8"))["sha256"] == inputs:
-        return Executed(notebook.stem, "taken", time.perf_counter() - begin)
+        return Executed("taken", time.perf_counter() - begin)
+    for left in output.parent.glob(f".{output.name}.*"):  # of a run that was killed
+        if not Path(f"/proc/{left.suffix[1:]}").exists():
+            shutil.rmtree(left, ignore_errors=True)
     aside = output.with_name(f".{output.name}.{os.getpid()}")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
@@ -83,7 +89,7 @@ def execute(notebook: Path, parameters: dict, output: Path, timeout: int = 7200)
             os.replace(failed, output.with_name(f"{output.name}.failed.ipynb"))
         shutil.rmtree(aside, ignore_errors=True)
     output.with_name(f"{output.name}.failed.ipynb").unlink(missing_ok=True)
-    return Executed(notebook.stem, "ran", time.perf_counter() - begin)
+    return Executed("ran", time.perf_counter() - begin)
 
 
 def _papermill(notebook: Path, parameters: dict, aside: Path, timeout: int) -> None:
@@ -91,6 +97,7 @@ def _papermill(notebook: Path, parameters: dict, aside: Path, timeout: int) -> N
     from papermill.exceptions import PapermillExecutionError
     from traitlets.config import Config
 
+    sockets = tempfile.mkdtemp()  # a short path: a socket's name has at most 107 bytes
     os.environ["INTEREXTRA_OUTPUT"] = str(aside.resolve())
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one from the user's home
     try:
@@ -98,13 +105,14 @@ def _papermill(notebook: Path, parameters: dict, aside: Path, timeout: int) -> N
             str(notebook),
             str(aside / notebook.name),
             parameters=parameters,
-            cwd=str(notebook.parent),
+            cwd=str(notebook.parent.parent),  # relative paths in parameters mean the same here and on the command line
             kernel_name="python3",
             progress_bar=False,
             execution_timeout=timeout,
             # sockets of this user instead of open ports; no log lines of the kernel itself
             config=Config(
-                KernelManager={"transport": "ipc"}, NotebookClient={"extra_arguments": ["--IPKernelApp.log_level=50"]}
+                KernelManager={"transport": "ipc", "ip": f"{sockets}/k"},
+                NotebookClient={"extra_arguments": ["--IPKernelApp.log_level=50"]},
             ),
         )
     except PapermillExecutionError as error:
@@ -118,6 +126,7 @@ def _papermill(notebook: Path, parameters: dict, aside: Path, timeout: int) -> N
         ) from None
     finally:
         del os.environ["INTEREXTRA_OUTPUT"]
+        shutil.rmtree(sockets, ignore_errors=True)
 
 
 def _html(executed: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.errors import InputError, offenders
-from interextra.study.cells import Store, write_json
+from interextra.study.cells import Store, cell_key, file_sha256, write_json
 from interextra.study.params import data_folder
 
 VERSION = 1  # raise it when the meaning of a cell's files changes: old cells are then not found any more
@@ -57,11 +57,27 @@ def run_config(recipe, train: dict, test: list[str], seed: int, depth: int = 100
     keep_model : keep the weights in the cell (needed where its encoder is used again).
     """
     spec = (train["of"]["pool"] if "of" in train else train)["collection"]
-    made = recipe.model_dump(mode="json", exclude_unset=True)
     return {
-        "kind": "run", "version": VERSION, "collection": spec, "train": train, "recipe": made, "seed": seed,
-        "test": list(test), "depth": depth, "keep_model": keep_model,
+        "kind": "run", "version": VERSION, "collection": spec, "train": train, "recipe": recipe.model_dump(mode="json"),
+        "weights": weights_digest(recipe), "seed": seed, "test": list(test), "depth": depth, "keep_model": keep_model,
     }  # fmt: skip
+
+
+def weights_digest(recipe) -> str:
+    """What the model starts from, by content: other weights under the same name are another cell."""
+    from interextra.models.base import BASE, MINILM_SHA256
+
+    start = recipe.initialisation
+    if recipe.architecture == "bm25":
+        return ""
+    if start in ("tiny-base", "random"):  # random weights, but the tokenizer of the tiny base
+        return file_sha256(BASE / "recipe.json")
+    if start.partition(":")[0] == "minilm":
+        return MINILM_SHA256
+    if Path(start).is_dir():
+        files = sorted(path for path in Path(start).rglob("*") if path.is_file())
+        return cell_key({path.relative_to(start).as_posix(): file_sha256(path) for path in files})
+    return start  # a hub id
 
 
 def vectors_config(encoder: str | dict, queries: dict, test: list[str]) -> dict:
@@ -220,8 +236,7 @@ def _restrain(store: Store, config: dict, folder: Path) -> None:
             draw = seed + control
             sets[f"random-{size}-{control}"] = method.random_regime(len(train), size, draw)
             for regime in ("interpolation", "extrapolation") if size < max(made) else ():
-                rows = getattr(largest, regime)
-                matched = method.size_matched_control(rows, min(size, len(rows)), draw)
+                matched = method.size_matched_control(getattr(largest, regime), len(getattr(result, regime)), draw)
                 sets[f"{regime}-matched-{size}-{control}"] = matched
     rows = [
         {"set": name, "n_train": len(found), "mean_max_similarity": space.mean_similarity(found)}

@@ -82,6 +82,11 @@ def checked(declared: dict[str, Parameter], values: dict[str, Any], where: str) 
         raise InputError(f"{where}: unknown parameter {offenders(unknown)}{hint}")
     fields = {p.name: (TYPES[p.type], p.default) for p in declared.values()}
     model = create_model("Parameters", __config__=ConfigDict(extra="forbid", strict=True), **fields)
+    for name, value in values.items():
+        if value == [] and declared[name].default != []:
+            raise InputError(f"{where}: parameter {name!r} is an empty list: nothing would be measured")
+        if any(isinstance(v, int) and v < 0 for v in (value if isinstance(value, list) else [value])):
+            raise InputError(f"{where}: parameter {name!r} must not be negative, is {value!r}")
     try:
         return model(**values).model_dump()
     except ValidationError as error:
@@ -109,18 +114,19 @@ def profile_parameters(root: Path, profile: str, notebook: Path, overrides: dict
         if not isinstance(values, dict):
             raise InputError(f"{path.relative_to(root)}: must hold `name: value` lines")
         values = checked(declared, values, str(path.relative_to(root)))
-    values = checked(declared, {**values, **(overrides or {})}, f"{notebook.stem}, -p")
-    if "profile" in declared:
-        values["profile"] = profile
-    return values
+    if "profile" in (overrides or {}):
+        raise InputError(
+            f"{notebook.stem}, -p: the profile is chosen by --profile (make run PROFILE={overrides['profile']})"
+        )
+    return checked(declared, {**values, **(overrides or {}), "profile": profile}, f"{notebook.stem}, -p")
 
 
-def data_folder(data_dir: str = "") -> Path:
-    """Folder of the real data: the parameter `data_dir`, or the environment variable INTEREXTRA_DATA."""
-    given = data_dir or os.environ.get("INTEREXTRA_DATA", "")
+def data_folder() -> Path:
+    """Folder of the real data: the environment variable INTEREXTRA_DATA."""
+    given = os.environ.get("INTEREXTRA_DATA", "")
     if not given:
-        raise InputError("real data needed: set the parameter data_dir or the environment variable INTEREXTRA_DATA")
+        raise InputError("real data needed: set the environment variable INTEREXTRA_DATA to their folder")
     folder = Path(given).expanduser().resolve()
     if not folder.is_dir():
-        raise InputError(f"real data: {given} is not a folder (parameter data_dir or INTEREXTRA_DATA)")
+        raise InputError(f"real data: INTEREXTRA_DATA={given} is not a folder")
     return folder

@@ -41,11 +41,13 @@ def _measured_rate(store: Store, recipe: dict) -> float | None:
     """Training steps a second of finished cells with the same recipe on this machine."""
     rates = []
     for log in store.root.glob("*/training.json"):
-        config = json.loads((log.parent / "config.json").read_text(encoding="utf-8"))
-        if config["recipe"] == recipe:
+        try:
+            config = json.loads((log.parent / "config.json").read_text(encoding="utf-8"))
             found = json.loads(log.read_text(encoding="utf-8"))
-            if found.get("steps"):
-                rates.append(found["steps"] / found["seconds"])
+        except (OSError, ValueError):  # damaged: whoever needs the cell says so
+            continue
+        if config.get("recipe") == recipe and found.get("steps"):
+            rates.append(found["steps"] / found["seconds"])
     return sorted(rates)[len(rates) // 2] if rates else None
 
 

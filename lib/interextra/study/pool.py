@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
@@ -47,27 +46,20 @@ def _start_worker() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _build(root: str, config: dict) -> tuple[str, float, list[str]]:
+def _build(root: str, config: dict) -> tuple[str, list[str]]:
     from interextra.study.jobs import build
 
     said: list[str] = []
-    begin = time.perf_counter()
     build(Store(root, say=said.append), config)
-    return cell_key(config), time.perf_counter() - begin, said
+    return cell_key(config), said
 
 
-def build_all(
-    store: Store,
-    configs: list[dict],
-    workers: int | None = None,
-    progress: Callable[[str, float], None] | None = None,
-) -> Built:
+def build_all(store: Store, configs: list[dict], workers: int | None = None) -> Built:
     """Build the cells that are missing or damaged.
 
     Parameters
     ----------
     workers : processes; default INTEREXTRA_WORKERS or the number of cores, never more than there are cells to build.
-    progress : called as `progress(key, seconds)` after each cell that was built.
     """
     needed = in_order(configs)
     missing = {key: config for key, config in needed.items() if not store.valid(key)}
@@ -84,14 +76,14 @@ def build_all(
         os.environ.update(dict.fromkeys(threads, "1"))
         try:
             with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _start_worker) as pool:
-                _schedule(pool, store, missing, waits, progress)
+                _schedule(pool, store, missing, waits)
         finally:
             for name, value in threads.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
     return Built([store.path(cell_key(config)) for config in configs], len(missing))
 
 
-def _schedule(pool, store: Store, missing: dict, waits: dict, progress) -> None:
+def _schedule(pool, store: Store, missing: dict, waits: dict) -> None:
     """Submit each cell when those that it needs are done; the first failure ends all."""
     running, todo = {}, dict(missing)
     while todo or running:
@@ -101,13 +93,11 @@ def _schedule(pool, store: Store, missing: dict, waits: dict, progress) -> None:
         for future in done:
             running.pop(future)
             try:
-                key, seconds, said = future.result()
+                key, said = future.result()
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
             for line in said:
                 store.say(line)
-            if progress:
-                progress(key, seconds)
             for needed in waits.values():
                 needed.discard(key)

@@ -5,6 +5,7 @@ nb.table(frame, "restrain"); nb.figure(fig, "gap"); nb.metric("delta", -.1); nb.
 """
 
 import os
+import shutil
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,14 +20,15 @@ from interextra.study.params import checked, declared_parameters, repository_roo
 
 
 class Session:
-    """One run of one notebook; everything that it writes lies under `outputs/<profile>/<notebook>/`."""
+    """One run of one notebook: under `outputs/<profile>/` by `interextra run`, in JupyterLab under `outputs/lab/`."""
 
     def __init__(self, name: str, parameters: dict[str, Any], root: Path, goal: str = ""):
         self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
         # `interextra run` names a folder aside, which it renames when the notebook is through.
         aside = os.environ.get("INTEREXTRA_OUTPUT")
-        self.folder = Path(aside) if aside else root / "outputs" / str(parameters.get("profile", "mini")) / name
+        self.folder = Path(aside) if aside else root / "outputs" / "lab" / name  # never into what a run has sealed
         for part in ("tables", "figures"):
+            shutil.rmtree(self.folder / part, ignore_errors=True)
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         self.store = Store(root / "outputs" / "cells")
         self.metrics: dict[str, Any] = {}
@@ -46,6 +48,7 @@ class Session:
         goal : the question that the notebook answers, for the provenance record.
         """
         root = repository_root()
+        os.chdir(root)  # relative paths in parameters mean the same as on the command line
         declared = declared_parameters(root / "notebooks" / f"{name}.ipynb")
         missing = [parameter for parameter in declared if parameter not in variables]
         if missing:
@@ -61,12 +64,12 @@ class Session:
         self.data[spec] = collection.fingerprint
         return collection
 
-    def run(self, configs: list[dict], workers: int | None = None) -> list[Path]:
+    def run(self, configs: list[dict]) -> list[Path]:
         """Folders of the cells, computed first where there are none; several at once on several cores."""
         from interextra.study.pool import build_all
 
         with self.stage("cells"):
-            folders = build_all(self.store, configs, workers=workers).folders
+            folders = build_all(self.store, configs).folders
         self.cells += [folder.name for folder in folders]
         return folders
 
@@ -92,6 +95,8 @@ class Session:
 
     def table(self, frame: pd.DataFrame, name: str) -> pd.DataFrame:
         """Write `tables/<name>.csv` (full precision to 10 digits, no index) and return the frame for display."""
+        if not len(frame.columns):
+            raise InputError(f"table {name!r} has no columns: nothing was measured")
         path = self.folder / "tables" / f"{name}.csv"
         aside = path.with_suffix(".csv.tmp")
         frame.to_csv(aside, index=False, float_format="%.10g", lineterminator="\n")

@@ -38,6 +38,12 @@ def beside_table_3(measured: pd.DataFrame) -> pd.DataFrame:
     return measured[columns].assign(published_percent=[value.get(pair, np.nan) for pair in pairs])
 
 
+def nearest_share(sizes: list[int], n_train: int) -> dict[int, str]:
+    """Training size → the published size (14k, 45k, 200k of 503k) whose share of all training queries is nearest."""
+    shares = {"14k": 14 / 503, "45k": 45 / 503, "200k": 200 / 503}
+    return {size: min(shares, key=lambda name: abs(np.log(size / n_train / shares[name]))) for size in sizes}
+
+
 def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
     """The published duplicates: is the training query among ours, and at which rank does each method find it?
 
