@@ -16,7 +16,7 @@ PositiveInt = Annotated[int, Field(ge=1)]
 # Tokens a second through the encoder, forward and backward or forward only. The first two rows are measured on one
 # thread of a 2-core CPU, the third is an estimate for BERT-base with half precision on one recent GPU.
 THROUGHPUT = {
-    "tiny": {"train_tokens": 70_000, "encode_tokens": 300_000},
+    "tiny": {"train_tokens": 90_000, "encode_tokens": 200_000},
     "minilm": {"train_tokens": 2_500, "encode_tokens": 9_000},
     "base-gpu": {"train_tokens": 150_000, "encode_tokens": 450_000},
 }
