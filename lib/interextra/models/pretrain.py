@@ -1,7 +1,7 @@
 """The tiny base encoder: a BERT of 2 × 64 pretrained on passages about invented things.
 
 `python -m interextra.models.pretrain` writes the folder base/ anew. What makes so small a model learn to match tokens
-within minutes (three to four on one thread), instead of staying on the unigram plateau: names that are new in each passage and repeat within it,
+in four minutes, instead of staying on the unigram plateau: names that are new in each passage and repeat within it,
 masking of single tokens, a start from which attention copies equal tokens, a high learning rate, and a bag-of-words
 loss on [CLS]. Half of the text is that of other worlds (`other_worlds_text`), where names repeat; the other half are
 passages as `mini` has them, with all names replaced by invented ones, for what words mean. No query of `mini` and no
@@ -204,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from interextra.data.world import other_worlds_text
 
     parser = argparse.ArgumentParser(description=main.__doc__)
-    # 14,000 steps copy names better (.83 against .72) but give a worse start for dense retrieval (RR@10 .60 against .68)
+    # 14,000 steps copy names better (.83 against .72) but are a worse start for dense retrieval (RR@10 .60, not .68)
     parser.add_argument("--steps", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--worlds", type=int, default=800, help="other worlds, 100 texts each")
