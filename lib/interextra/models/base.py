@@ -98,6 +98,8 @@ def file_digest(path: Path) -> str:
 def quiet() -> None:
     """No progress bars, load reports and parallel-tokenizer warnings from the model libraries."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # weights read by several threads at once failed on a busy machine ("unknown parameter type"), once in some fifty
+    os.environ.setdefault("HF_DEACTIVATE_ASYNC_LOAD", "1")
     import transformers
 
     transformers.logging.set_verbosity_error()
