@@ -104,25 +104,35 @@ def stacked_shares(frame: pd.DataFrame, order: Sequence[str], title: str = ""):
 
 
 def label_overlap(frame: pd.DataFrame):
-    """Table 3 as a picture: percent of test queries per threshold, both definitions, published as a line."""
+    """Table 3 as a picture: percent of test queries per threshold, both definitions, published ones as diamonds."""
+    import matplotlib.pyplot as plt
+
     sets = list(dict.fromkeys(frame["test_set"]))
-    figure, axes = _axes(len(sets), width=4.2 * len(sets), height=3.6, sharey=True)
-    for axis, name in zip(axes, sets, strict=True):
+    columns, rows = min(3, len(sets)), -(-len(sets) // 3)
+    figure, grid = plt.subplots(rows, columns, figsize=(3.2 * columns + 1.6, 3.1 * rows), sharey=True, squeeze=False)
+    plt.close(figure)
+    for axis in grid.ravel()[len(sets) :]:
+        axis.remove()
+    for axis, name in zip(grid.ravel(), sets, strict=False):
         part = frame[frame["test_set"] == name]
         levels = sorted(part["relevance_threshold"].unique(), reverse=True)
         for shift, (shared, colour) in enumerate(((1, COLOURS["interpolation"]), (2, COLOURS["measured"]))):
             values = part[part["min_shared"] == shared].set_index("relevance_threshold")["percent"].reindex(levels)
-            axis.bar(
-                np.arange(len(levels)) + 0.38 * shift - 0.19, values, 0.36, color=colour, label=f"≥ {shared} shared"
-            )
-        published = part.dropna(subset="published_percent").drop_duplicates("relevance_threshold")
-        published = published.set_index("relevance_threshold")["published_percent"].reindex(levels)
+            at = np.arange(len(levels)) + 0.38 * shift - 0.19
+            axis.bar(at, values, 0.36, color=colour, label=f"≥ {shared} shared")
+        published = part.drop_duplicates("relevance_threshold").set_index("relevance_threshold")["published_percent"]
         if published.notna().any():
-            axis.plot(range(len(levels)), published, "D", color=COLOURS["published"], label="published")
+            axis.plot(
+            range(len(levels)), published.reindex(levels), "D", color=COLOURS["published"], mec="white", ms=8,
+            label="published",
+        )  # fmt: skip
         axis.set_xticks(range(len(levels)), [f"≥ {level}" for level in levels])
         axis.set(title=name, xlabel="relevance of the shared passage", ylim=(0, 105))
-    axes[0].set_ylabel("% of the test queries")
-    axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
+    for axis in grid[:, 0]:
+        axis.set_ylabel("% of the test queries")
+    drawn = [axis.get_legend_handles_labels() for axis in grid.ravel()[: len(sets)]]
+    handles = {label: handle for pair in drawn for handle, label in zip(*pair, strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="outside right upper")
     return figure
 
 
