@@ -74,21 +74,25 @@ def released_agreement(store: Store, vectors: dict[str, dict], k: int, folder: P
 
     Returns
     -------
-    DataFrame[encoder, size, k, interpolation, extrapolation, neither, chance_interpolation, chance_extrapolation,
-    n_test, n_train]; `chance` is the share of all training queries at hand that lie in the set.
+    DataFrame[encoder, size, query_id, interpolation, extrapolation, neither, chance_interpolation,
+    chance_extrapolation]; `chance` is the share of all training queries at hand that lie in the set.
     """
-    rows = []
+    parts = []
     for encoder, config in vectors.items():
         train, test = jobs.read_vectors(store, config)
-        ids = jobs.pool_queries(config["pool"])["query_id"]
+        ids, collection = (
+            jobs.pool_queries(config["pool"])["query_id"],
+            jobs.open_spec(config["pool"]["collection"]["spec"]),
+        )
+        queries = [query_id for name in config["test"] for query_id in collection.query_ids(name)]
         near = nearest(test, train, k)[1]
         for size in SIZES:
             sets = [released.read_restrain(folder, size, name)["query_id"].unique() for name in REGIMES.values()]
-            chance = {f"chance_{r}": ids.isin(s).mean() for r, s in zip(REGIMES, sets, strict=True)}
-            shares = method.agreement(near, ids, *sets).mean().to_dict()
-            rows.append({"encoder": encoder, "size": size, "k": k, **shares, **chance})
-            rows[-1] |= {"n_test": len(test), "n_train": len(ids)}
-    return pd.DataFrame(rows)
+            shares = method.agreement(near, ids, *sets)
+            shares.insert(0, "query_id", queries)
+            shares = shares.assign(**{f"chance_{r}": ids.isin(s).mean() for r, s in zip(REGIMES, sets, strict=True)})
+            parts.append(pd.DataFrame({"encoder": encoder, "size": size}, index=shares.index).join(shares))
+    return pd.concat(parts, ignore_index=True)
 
 
 def selection_overlap(store: Store, vectors: dict[str, dict], folder: Path) -> pd.DataFrame:
