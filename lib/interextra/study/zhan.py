@@ -105,11 +105,12 @@ def selection_overlap(store: Store, vectors: dict[str, dict], folder: Path) -> p
     rows = []
     for encoder, config in vectors.items():
         train, test = jobs.read_vectors(store, config)
-        ids = jobs.pool_queries(config["pool"])["query_id"].to_numpy()
+        ids = jobs.pool_queries(config["pool"])["query_id"]
         space = method.neighbourhood(test, train)
         for size in SIZES:
             theirs = {
-                r: np.isin(ids, released.read_restrain(folder, size, name)["query_id"]) for r, name in REGIMES.items()
+                regime: ids.isin(released.read_restrain(folder, size, name)["query_id"]).to_numpy()
+                for regime, name in REGIMES.items()
             }
             n = min(int(mask.sum()) for mask in theirs.values())
             ours = method.restrain(space, min(n, len(ids) // 2), match="exact")
