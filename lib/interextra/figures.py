@@ -56,8 +56,9 @@ def query_map(test: np.ndarray, train: np.ndarray, sets: Mapping[str, np.ndarray
         axis.scatter(
             *plane.transform(train[drawn]).T, s=7, alpha=0.6, color=colour, label=f"{name} ({len(rows):,})", lw=0
         )
+    few = test if len(test) <= 150 else test[rng.choice(len(test), 150, replace=False)]  # more would hide the rest
     axis.scatter(
-        *plane.transform(test).T, s=26, marker="x", color=COLOURS["test"], label=f"test queries ({len(test):,})"
+        *plane.transform(few).T, s=26, marker="x", color=COLOURS["test"], label=f"test queries ({len(test):,})"
     )
     share = plane.explained_variance_ratio_
     axis.set(xlabel=f"first component ({share[0]:.0%} of the variance)", ylabel=f"second component ({share[1]:.0%})")
