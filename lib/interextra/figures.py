@@ -11,6 +11,8 @@ COLOURS = {
     "published": "#CC79A7", "measured": "#009E73",
 }  # fmt: skip
 
+BUCKETS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#F0E442", "#0072B2")  # named by number only
+
 
 def style() -> None:
     """Set the kit's look; called once by each notebook."""
@@ -63,6 +65,62 @@ def query_map(test: np.ndarray, train: np.ndarray, sets: Mapping[str, np.ndarray
     share = plane.explained_variance_ratio_
     axis.set(xlabel=f"first component ({share[0]:.0%} of the variance)", ylabel=f"second component ({share[1]:.0%})")
     axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def bucket_map(
+    test: np.ndarray, train: np.ndarray, test_buckets: np.ndarray, train_buckets: np.ndarray, held_out: int = -1,
+    n: int = 3000, seed: int = 0,
+):  # fmt: skip
+    """What Zhan's Figure 1b sketches, from real vectors: PCA of all queries, training queries coloured by bucket.
+
+    Bucket numbers count from 0 in the arrays and from 1 in the legend. Of the bucket `held_out` (-1: none) the training
+    queries are grey, since the model of this fold doesn't see them, and its test queries are crosses. At most `n`
+    training and 150 test queries are drawn (a random part, by `seed`).
+    """
+    from sklearn.decomposition import PCA
+
+    plane = PCA(2, random_state=0).fit(np.concatenate([train, test]))
+    rng, black = np.random.default_rng(seed), COLOURS["test"]
+    figure, (axis,) = _axes(width=7, height=5)
+    shown = rng.permutation(len(train))[:n]
+    for bucket in np.unique(train_buckets):
+        rows, out = shown[train_buckets[shown] == bucket], bucket == held_out
+        label = f"bucket {bucket + 1} ({(train_buckets == bucket).sum():,}{', not trained on' if out else ''})"
+        colour = "#bbbbbb" if out else BUCKETS[bucket % len(BUCKETS)]
+        axis.scatter(*plane.transform(train[rows]).T, s=7, alpha=0.6, color=colour, label=label, lw=0)
+    few = rng.permutation(len(test))[:150]  # more would hide the rest
+    is_out = test_buckets[few] == held_out
+    for name, rows, marker, size in (("test query", few[~is_out], ".", 12), ("extrapolation", few[is_out], "x", 26)):
+        if len(rows):
+            axis.scatter(*plane.transform(test[rows]).T, s=size, marker=marker, color=black, label=name)
+    share = plane.explained_variance_ratio_
+    axis.set(xlabel=f"first component ({share[0]:.0%} of the variance)", ylabel=f"second component ({share[1]:.0%})")
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5), markerscale=1.5)
+    return figure
+
+
+def fold_matrix(frame: pd.DataFrame, measure: str):
+    """Each model on each bucket: columns model, without, bucket, measure, value; framed: the bucket was held out."""
+    part = frame[frame["measure"] == measure]
+    grids = {
+        model: rows.pivot(index="without", columns="bucket", values="value").to_numpy()
+        for model, rows in part.groupby("model", sort=False)
+    }
+    figure, axes = _axes(len(grids), width=4.6 * len(grids), height=3.9)
+    # against the mean over the models that had the bucket; one scale for all models
+    change = {m: g - (g.sum(axis=0) - np.diag(g)) / (len(g) - 1) for m, g in grids.items()}
+    limit = max(1e-9, *(np.abs(values).max() for values in change.values()))
+    for axis, (model, grid) in zip(axes, grids.items(), strict=True):
+        axis.imshow(change[model], cmap="PuOr", vmin=-limit, vmax=limit)
+        for (row, column), value in np.ndenumerate(grid):
+            look = {"weight": "bold" if row == column else "normal", "fontsize": 8, "ha": "center", "va": "center"}
+            dark = abs(change[model][row, column]) > 0.6 * limit
+            axis.text(column, row, f"{value:.3f}", color="white" if dark else "black", **look)
+        axis.scatter(range(len(grid)), range(len(grid)), s=900, marker="s", fc="none", ec="black", lw=1.5)
+        ticks = (range(len(grid)), range(1, len(grid) + 1))
+        axis.set_xticks(*ticks), axis.set_yticks(*ticks), axis.grid(False)
+        axis.set(title=f"{model}, {measure}", xlabel="bucket of the test queries", ylabel="model without bucket")
     return figure
 
 
@@ -137,21 +195,22 @@ def label_overlap(frame: pd.DataFrame):
     return figure
 
 
-def regime_gap(frame: pd.DataFrame, measure: str):
+def regime_gap(frame: pd.DataFrame, measure: str, table: str = "Table 6"):
     """Δ = Extra/Inter − 1 with its interval, a row a model and training size; published values as diamonds.
 
-    Columns: n_train, model, measure, delta, delta_low, delta_high, and published (may be missing values).
+    Columns: n_train, model, measure, delta, delta_low, delta_high, and published (may be missing values) of `table`.
     """
     part = frame[frame["measure"] == measure].sort_values(["model", "n_train"]).reset_index(drop=True)
     figure, (axis,) = _axes(width=8, height=0.9 + 0.36 * len(part))
     axis.hlines(part.index, part["delta_low"], part["delta_high"], color=COLOURS["extrapolation"], lw=2)
     axis.plot(part["delta"], part.index, "o", color=COLOURS["extrapolation"], label="measured, 95 % interval")
     if part["published"].notna().any():
-        axis.plot(part["published"], part.index, "D", color=COLOURS["published"], ms=5, label="published (Table 6)")
+        axis.plot(part["published"], part.index, "D", color=COLOURS["published"], ms=5, label=f"published ({table})")
     axis.axvline(0, color="black", lw=0.8)
     axis.set_yticks(part.index, [f"{row.model}, {row.n_train:,} queries" for row in part.itertuples()])
     axis.invert_yaxis()
     axis.set(xlabel=f"Δ {measure} (extrapolation / interpolation − 1)")
+    axis.locator_params(axis="x", nbins=6)
     axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 

@@ -26,7 +26,7 @@ def bootstrap_mean(values: np.ndarray, *, seed: int = 0, n_boot: int = 10_000, l
     >>> bootstrap_mean(np.array([0.5, 0.5, 0.5]))
     (0.5, 0.5)
     """
-    return _percentiles(_resampled_means(_columns(values), seed, n_boot)[:, 0], level)
+    return percentiles(resampled_means(_columns(values), seed, n_boot)[:, 0], level)
 
 
 def bootstrap_difference(
@@ -40,7 +40,7 @@ def bootstrap_difference(
 ) -> Interval:
     """Percentile interval of mean(second) - mean(first); queries are resampled jointly where paired."""
     first_means, second_means = _two_means(first, second, paired, seed, n_boot)
-    return _percentiles(second_means - first_means, level)
+    return percentiles(second_means - first_means, level)
 
 
 def bootstrap_delta(
@@ -58,7 +58,7 @@ def bootstrap_delta(
     """
     inter_means, extra_means = _two_means(inter, extra, paired, seed, n_boot)
     ratio = np.divide(extra_means, inter_means, out=np.full(n_boot, np.inf), where=inter_means != 0)
-    return _percentiles(ratio - 1, level)
+    return percentiles(ratio - 1, level)
 
 
 def mean_over_seeds(runs: Sequence[pd.Series]) -> pd.Series:
@@ -217,14 +217,17 @@ def _two_means(first, second, paired: bool, seed: int, n_boot: int) -> np.ndarra
     """Means of the resamples, float[2, n_boot]."""
     if paired:
         _differences(first, second)
-        return _resampled_means(_columns(first, second), seed, n_boot).T
+        return resampled_means(_columns(first, second), seed, n_boot).T
     seeds = np.random.SeedSequence(seed).spawn(2)
     sides = zip((first, second), seeds, strict=True)
-    return np.stack([_resampled_means(_columns(side), own_seed, n_boot)[:, 0] for side, own_seed in sides])
+    return np.stack([resampled_means(_columns(side), own_seed, n_boot)[:, 0] for side, own_seed in sides])
 
 
-def _resampled_means(values: np.ndarray, seed, n_boot: int) -> np.ndarray:
-    """Means of rows drawn with replacement: float[n_boot, n_columns] of float[n, n_columns]."""
+def resampled_means(values: np.ndarray, seed, n_boot: int) -> np.ndarray:
+    """Means of rows drawn with replacement: float[n_boot, n_columns] of float[n, n_columns].
+
+    A row is a query: all columns are resampled jointly.
+    """
     rng = np.random.default_rng(seed)
 
     def block(size: int) -> np.ndarray:
@@ -240,7 +243,8 @@ def _in_blocks(block: Callable[[int], np.ndarray], n_draws: int, n_values: int) 
     return np.concatenate([block(min(size, n_draws - start)) for start in range(0, n_draws, size)])
 
 
-def _percentiles(values: np.ndarray, level: float) -> Interval:
+def percentiles(values: np.ndarray, level: float = 0.95) -> Interval:
+    """The interval that holds the middle `level` of resampled `values`."""
     if not 0 < level < 1:
         raise InputError(f"confidence level {level}: it must lie between 0 and 1, e.g. 0.95")
     # outward to a value that was drawn: no interpolation between a number and infinity

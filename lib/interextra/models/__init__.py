@@ -21,7 +21,7 @@ __all__ = ["Recipe", "cost", "encoder", "fit", "load_model", "load_recipe", "sea
 
 # architecture -> module with fit(recipe, collection, query_ids, split, seed, out_dir) -> log and load(out_dir, recipe)
 # -> model; a model has search(collection, queries, k). A further architecture is one more line.
-ARCHITECTURES = {"bm25": "interextra.models.bm25", "dense": "interextra.models.dense"}
+ARCHITECTURES = {name: f"interextra.models.{name}" for name in ("bm25", "dense", "splade", "colbert", "reranker")}
 
 
 def _module(architecture: str):
@@ -54,6 +54,8 @@ def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: 
     aside.mkdir(parents=True)
     try:
         log = module.fit(recipe, collection, query_ids, split, seed, aside)
+        if int(os.environ.get("RANK", 0)):  # under torchrun every process trains, the first one writes
+            return log
         (aside / "model.json").write_text(json.dumps({"recipe": recipe.model_dump(), "seed": seed}, indent=1))
         shutil.rmtree(out_dir, ignore_errors=True)
         os.replace(aside, out_dir)
@@ -73,8 +75,11 @@ def load_model(out_dir: str | Path):
     return _module(recipe.architecture).load(out_dir, recipe)
 
 
-def search(model, collection, queries: Sequence[str], k: int = 1000) -> tuple[np.ndarray, np.ndarray]:
-    """The k best passages for each query text.
+def search(model, collection, queries: Sequence[str], k: int = 1000, **options) -> tuple[np.ndarray, np.ndarray]:
+    """The k best passages for each query text; on the CPU, one GPU or several (see `topk.devices`).
+
+    `options` are those of the model's own `search`: block_size and resume_dir (encoders and reranker), embeddings_dir
+    (encoders).
 
     Returns
     -------
@@ -84,7 +89,7 @@ def search(model, collection, queries: Sequence[str], k: int = 1000) -> tuple[np
     """
     if not len(queries):
         return np.zeros((0, k), dtype=np.int32), np.zeros((0, k), dtype=np.float32)
-    return model.search(collection, list(queries), k)
+    return model.search(collection, list(queries), k, **options)
 
 
 def encoder(spec: str | Path, texts: Sequence[str] | None = None, seed: int = 0):

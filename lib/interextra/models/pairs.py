@@ -51,3 +51,18 @@ def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: 
     order = np.lexsort((rows, query))
     used = queries.iloc[at]
     return Pairs(used["query_id"].tolist(), used["text"].tolist(), query[order], rows[order])
+
+
+def bm25_negatives(collection, pairs: Pairs, depth: int, k1: float = 0.9, b: float = 0.4) -> np.ndarray:
+    """BM25's first `depth` passages of each training query without the relevant ones: int32[queries, depth], -1 last.
+
+    Unjudged passages count as not relevant, as in the training of the papers' models.
+    """
+    if not depth:
+        return np.full((len(pairs.texts), 1), -1, dtype=np.int32)
+    from interextra.models.bm25 import lucene_search
+
+    rows, _ = lucene_search(collection, pairs.texts, depth, k1, b)
+    codes = np.arange(len(rows), dtype=np.int64)[:, None] * len(collection.passages) + rows
+    rows[np.isin(codes, pairs.query * len(collection.passages) + pairs.rows)] = -1
+    return np.take_along_axis(rows, np.argsort(rows < 0, axis=1, kind="stable"), axis=1)

@@ -21,12 +21,23 @@ THROUGHPUT = {
     "base-gpu": {"train_tokens": 150_000, "encode_tokens": 450_000},
 }
 # Which parameters matter for which architecture: a value that would be ignored is an error, not a surprise.
-_BM25 = {"k1", "b", "tuning_queries"}
-_TRAINED = {
-    *("initialisation", "pooling", "similarity", "temperature", "loss", "negatives", "n_negatives", "batch_size"),
-    *("steps", "epochs", "learning_rate", "warmup_steps", "weight_decay", "query_length", "passage_length"),
-    "precision",
+_ALL = ("bm25", "dense", "splade", "colbert", "reranker")
+_NEURAL, _ENCODERS = _ALL[1:], _ALL[1:4]
+_MATTERS = {
+    **dict.fromkeys(("k1", "b", "tuning_queries"), ("bm25", "reranker")),
+    **dict.fromkeys(("initialisation", "temperature", "loss", "negatives", "n_negatives", "batch_size"), _NEURAL),
+    **dict.fromkeys(("steps", "epochs", "learning_rate", "warmup_steps", "weight_decay"), _NEURAL),
+    **dict.fromkeys(("query_length", "passage_length", "precision", "encode_precision", "negative_depth"), _NEURAL),
+    "pooling": ("dense", "reranker"),
+    "similarity": ("dense",),
+    **dict.fromkeys(("dimension", "query_expansion"), ("colbert",)),
+    **dict.fromkeys(("query_flops", "passage_flops"), ("splade",)),
+    "rerank_depth": ("reranker",),
 }
+# Parameters that came after the first results: at their default they are not part of a cell's name.
+_LATER = {
+    "encode_precision", "negative_depth", "dimension", "query_expansion", "query_flops", "passage_flops", "rerank_depth",
+}  # fmt: skip
 
 
 class Recipe(BaseModel):
@@ -45,21 +56,30 @@ class Recipe(BaseModel):
     similarity: Literal["dot", "cosine"] = "dot"
     temperature: float = Field(1.0, gt=0)  # scores are divided by it in the loss; cosine needs about .05
     # listwise: one softmax over the positive and all negatives; pairwise: mean over the pairs (positive, negative)
-    # of the cross entropy of two logits. "Cross entropy" in the paper can be read both ways.
-    loss: Literal["listwise", "pairwise"] = "listwise"
-    # random: drawn from the corpus, shared by the whole batch; in-batch: the positives of the batch's other queries
-    negatives: Literal["random", "in-batch", "both"] = "random"
-    n_negatives: PositiveInt = 32
+    # of the cross entropy of two logits. "Cross entropy" in the paper can be read both ways. pointwise (reranker only):
+    # binary cross entropy of each score.
+    loss: Literal["listwise", "pairwise", "pointwise"] = "listwise"
+    # random: drawn from the corpus, shared by the whole batch; in-batch: the positives of the batch's other queries;
+    # bm25: drawn for each query from BM25's first passages, shared by the batch (reranker: not shared)
+    negatives: Literal["random", "in-batch", "both", "bm25", "bm25+in-batch"] = "random"
+    n_negatives: PositiveInt = 32  # a batch (random), or a query (bm25; reranker)
+    negative_depth: PositiveInt = 100  # bm25 negatives come from the first so many passages
     positive_relevance: PositiveInt = 1  # training pairs are judgements of at least this grade
     batch_size: PositiveInt = 32
-    steps: PositiveInt | None = None  # exactly one of steps and epochs
+    steps: Annotated[int, Field(ge=0)] | None = None  # exactly one of steps and epochs; 0 leaves a model untrained
     epochs: float | None = Field(None, gt=0)  # passes over the training pairs
     learning_rate: float = Field(1e-3, gt=0)
     warmup_steps: int = Field(0, ge=0)
     weight_decay: float = Field(0.01, ge=0)
     query_length: PositiveInt = 20
     passage_length: PositiveInt = 72
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "bf16"] = "fp32"  # of training
+    encode_precision: Literal["fp32", "bf16"] = "fp32"  # of the weights in encoding and reranking
+    dimension: PositiveInt = 128  # ColBERT: of a token's vector
+    query_expansion: bool = False  # ColBERT: pad queries with [MASK] to query_length and let the masks score, too
+    query_flops: float = Field(3e-4, ge=0)  # SPLADE: weights of the FLOPS regularisation …
+    passage_flops: float = Field(1e-4, ge=0)  # … reached quadratically over the first third of the steps
+    rerank_depth: PositiveInt = 1000  # reranker: so many passages of BM25
     k1: tuple[float, ...] = (0.9,)  # BM25: all pairs of k1 and b are tried on training queries
     b: tuple[float, ...] = (0.4,)
     tuning_queries: PositiveInt = 500  # at most so many training queries, drawn with the seed
@@ -70,12 +90,25 @@ class Recipe(BaseModel):
             raise ValueError("give exactly one of steps and epochs")
         if not self.k1 or not self.b or min(self.k1) < 0 or not all(0 <= b <= 1 for b in self.b):
             raise ValueError("k1 needs values of at least 0, and b values between 0 and 1")
-        foreign = _TRAINED if self.architecture == "bm25" else _BM25
         fields = type(self).model_fields
-        idle = sorted(name for name in foreign if getattr(self, name) != fields[name].default)
+        idle = sorted(
+            name
+            for name, where in _MATTERS.items()
+            if self.architecture not in where and getattr(self, name) != fields[name].default
+        )
         if idle:
             raise ValueError(f"{', '.join(idle)} has no effect on {self.architecture}; remove it")
+        if self.architecture == "reranker" and self.negatives not in ("random", "bm25"):
+            raise ValueError("a reranker's negatives are random or bm25")
+        if self.architecture in _ENCODERS and self.loss == "pointwise":
+            raise ValueError("loss pointwise is for the reranker only")
         return self
+
+    def named(self) -> dict[str, Any]:
+        """The values that name a cell: all, but those that came later only where they are not at their default."""
+        fields = type(self).model_fields
+        values = self.model_dump(mode="json")
+        return {k: v for k, v in values.items() if k not in _LATER or getattr(self, k) != fields[k].default}
 
 
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
@@ -139,7 +172,9 @@ def training_steps(recipe: Recipe, n_train: int) -> int:
     """Optimiser steps for `n_train` training pairs (query, relevant passage); 0 for BM25."""
     if recipe.architecture == "bm25":
         return 0
-    return recipe.steps or max(1, math.ceil(recipe.epochs * n_train / recipe.batch_size))
+    if recipe.steps is not None:
+        return recipe.steps
+    return max(1, math.ceil(recipe.epochs * n_train / recipe.batch_size))
 
 
 def cost(recipe: Recipe, n_train: int, n_passages: int, throughput: Mapping[str, float] | None = None) -> dict:

@@ -4,16 +4,19 @@ The one exception is the order of the doc_ids (4 bytes a passage), which settles
 """
 
 import hashlib
+import io
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 PADDING = -1
+Block = dict[str, np.ndarray]  # what a model keeps of some passages, as named arrays
 _ORDERS: WeakKeyDictionary = WeakKeyDictionary()
+_LOWEST = np.iinfo(np.int64).min
 
 
 def tie_order(passages) -> tuple[np.ndarray, np.ndarray]:
@@ -42,25 +45,92 @@ def device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def search_embeddings(
-    queries: np.ndarray,
-    blocks: Iterator[tuple[int, np.ndarray]],
-    place: np.ndarray,
-    k: int,
-    query_block: int = 2048,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The k passages of highest inner product for each query, exactly.
+def devices() -> list[str]:
+    """Devices to encode on: INTEREXTRA_DEVICES (comma-separated), else every GPU, else the CPU."""
+    import torch
+
+    named = [name for name in os.environ.get("INTEREXTRA_DEVICES", "").split(",") if name]
+    return named or [f"cuda:{i}" for i in range(torch.cuda.device_count())] or ["cpu"]
+
+
+class Kept:
+    """Blocks of arrays in a folder, each beside a seal with its checksum; without a valid seal a block does not exist.
 
     Parameters
     ----------
-    queries
-        float32[n, d]
-    blocks
-        (first row, float32[m, d]) covering the corpus in any partition
-    place
-        `tie_order(passages)[1]`
+    folder : None keeps nothing.
+    key : what the blocks are made from (model, collection, queries); blocks of another key are not found.
+    """
+
+    def __init__(self, folder: str | Path | None, key: str):
+        self._folder = None if folder is None else Path(folder) / hashlib.sha256(key.encode()).hexdigest()[:16]
+
+    def read(self, name: str) -> Block | None:
+        """The block, or None where it is missing or damaged."""
+        if self._folder is None:
+            return None
+        try:
+            content = (self._folder / f"{name}.npz").read_bytes()
+            seal = json.loads((self._folder / f"{name}.json").read_text())
+        except (OSError, ValueError):
+            return None
+        if hashlib.sha256(content).hexdigest() != seal.get("sha256"):
+            return None
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            return dict(arrays)
+
+    def write(self, name: str, block: Block) -> None:
+        """Write a block aside and rename it; the seal comes last."""
+        if self._folder is None:
+            return
+        content = io.BytesIO()
+        np.savez(content, **block)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        seal = json.dumps({"sha256": hashlib.sha256(content.getbuffer()).hexdigest()}).encode()
+        for suffix, data in ((".npz", content.getbuffer()), (".json", seal)):
+            path = self._folder / f"{name}{suffix}"
+            aside = path.with_name(f"{path.name}.tmp{os.getpid()}")
+            aside.write_bytes(data)
+            os.replace(aside, path)
+
+    def drop(self, name: str) -> None:
+        """Remove a block, its seal first."""
+        if self._folder is not None:
+            (self._folder / f"{name}.json").unlink(missing_ok=True)
+            (self._folder / f"{name}.npz").unlink(missing_ok=True)
+
+
+def digest(texts: Sequence[str]) -> str:
+    """SHA-256 of a list of texts."""
+    return hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()
+
+
+def exact_search(
+    passages,
+    encode: Callable[[list[str]], Block],
+    open_block: Callable[[Block], Callable[[slice], "object"]],
+    n_queries: int,
+    k: int,
+    block_size: int = 8192,
+    query_block: int = 2048,
+    embeddings: Kept | None = None,
+    state: Kept | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The k passages of highest score for each query, exactly: encode a block, score it, merge it, forget it.
+
+    Parameters
+    ----------
+    encode
+        texts of some passages → their block.
+    open_block
+        block → function from a slice of the queries to their scores, a float32 tensor [queries, passages of the block].
     query_block
-        Queries scored at once: bounds memory to query_block × m scores.
+        Queries scored at once: bounds memory to query_block × block_size scores.
+    embeddings
+        Where blocks are kept and found again.
+    state
+        Where the running top k is kept after each block, so that a search that was interrupted goes on there;
+        dropped at the end.
 
     Returns
     -------
@@ -70,16 +140,26 @@ def search_embeddings(
     import torch
 
     where = device()
-    queries = torch.as_tensor(np.ascontiguousarray(queries, dtype=np.float32)).to(where)
+    place = tie_order(passages)[1]
+    embeddings, state = embeddings or Kept(None, ""), state or Kept(None, "")
+    found = state.read("state") or {"best": np.full((n_queries, k), _LOWEST), "next": np.array(0)}
     # score and place packed into one integer, so that one comparison ranks by score and then by doc_id
-    best = torch.full((len(queries), k), torch.iinfo(torch.int64).min, dtype=torch.int64, device=where)
-    for start, block in blocks:
-        block = torch.as_tensor(block, dtype=torch.float32).to(where)
-        low = torch.as_tensor(0x7FFFFFFF - place[start : start + len(block)].astype(np.int64)).to(where)
-        for at in range(0, len(queries), query_block):
-            here = slice(at, at + query_block)
-            keys = _candidates(queries[here] @ block.T, low, min(k, len(block)))
+    best = torch.as_tensor(found["best"]).to(where)
+    for start in range(int(found["next"]), len(passages), block_size):
+        stop = min(start + block_size, len(passages))
+        name = f"{start:010d}-{stop:010d}"
+        block = embeddings.read(name)
+        if block is None:
+            block = encode(passages.texts(slice(start, stop)))
+            embeddings.write(name, block)
+        low = torch.as_tensor(0x7FFFFFFF - place[start:stop].astype(np.int64)).to(where)
+        scores = open_block(block)
+        for at in range(0, n_queries, query_block):
+            here = slice(at, min(at + query_block, n_queries))
+            keys = _candidates(scores(here), low, min(k, stop - start))
             best[here] = torch.cat([best[here], keys], dim=1).topk(k, dim=1).values
+        state.write("state", {"best": best.cpu().numpy(), "next": np.array(stop)})
+    state.drop("state")
     return _unpack(best.cpu().numpy(), place)
 
 
@@ -107,55 +187,8 @@ def _pack(scores, low):
 def _unpack(keys: np.ndarray, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     inverse = np.empty(len(place), dtype=np.int32)
     inverse[place] = np.arange(len(place), dtype=np.int32)
-    padding = keys == np.iinfo(np.int64).min
+    padding = keys == _LOWEST
     rows = np.where(padding, PADDING, inverse[0x7FFFFFFF - np.where(padding, 0x7FFFFFFF, keys & 0x7FFFFFFF)])
     ordered = keys >> 31
     bits = np.where(ordered < 0, -ordered | 0x80000000, ordered).astype(np.uint32)
     return rows.astype(np.int32), np.where(padding, np.float32(-np.inf), bits.view(np.float32))
-
-
-def embedding_blocks(
-    encode: Callable[[Sequence[str]], np.ndarray],
-    passages,
-    block_size: int,
-    embeddings_dir: Path | None = None,
-    key: str = "",
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Blocks of passage embeddings, encoded on the way or read from `embeddings_dir`.
-
-    With a folder, each block is kept as float32 .npy beside its checksum, under a name made from `key` (model and
-    collection) and the block size; a block that is missing or damaged is encoded anew.
-    """
-    for start, texts in passages.batches(block_size):
-        if embeddings_dir is None:
-            yield start, encode(texts)
-            continue
-        folder = Path(embeddings_dir) / hashlib.sha256(f"{key}:{block_size}".encode()).hexdigest()[:16]
-        path = folder / f"{start:010d}.npy"
-        block = _read_block(path)
-        if block is None:
-            block = np.ascontiguousarray(encode(texts), dtype=np.float32)
-            _write_block(path, block)
-        yield start, block
-
-
-def _read_block(path: Path) -> np.ndarray | None:
-    seal = path.with_suffix(".json")
-    if not (path.is_file() and seal.is_file()):
-        return None
-    with open(path, "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    return np.load(path, allow_pickle=False) if found == json.loads(seal.read_text())["sha256"] else None
-
-
-def _write_block(path: Path, block: np.ndarray) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.tmp{os.getpid()}.npy")
-    np.save(aside, block, allow_pickle=False)
-    with open(aside, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    os.replace(aside, path)
-    seal = path.with_suffix(".json")
-    note = seal.with_name(f"{seal.name}.tmp{os.getpid()}")
-    note.write_text(json.dumps({"sha256": digest, "shape": list(block.shape)}))
-    os.replace(note, seal)  # last: a block without a seal does not exist

@@ -1,9 +1,24 @@
 """Which cells a notebook needs, from its parameters alone: notebook, plan and workflow ask the same place."""
 
-from interextra.study.jobs import candidates_config, part, pool, restrain_config, run_config, vectors_config
+import itertools
+
+from interextra.models.recipe import load_recipe
+from interextra.study.jobs import (
+    candidates_config,
+    part,
+    pool,
+    restrain_config,
+    resttest_config,
+    run_config,
+    vectors_config,
+)
 
 REGIMES = ("interpolation", "extrapolation")
 SYSTEMS = {"BM25": "bm25_recipe", "DR (base)": "recipe"}  # name in the tables → parameter with its recipe
+FIVE = {
+    "BM25": "bm25_recipe", "Reranker": "reranker_recipe", "ColBERT": "colbert_recipe", "SPLADE": "splade_recipe",
+    "DR (base)": "recipe",
+}  # fmt: skip
 
 
 REAL = "msmarco-queries"
@@ -11,8 +26,6 @@ REAL = "msmarco-queries"
 
 def _recipe(p: dict, name: str):
     """The recipe that the parameter `name` names; the parameter `steps` (not 0) replaces its training steps."""
-    from interextra.models.recipe import load_recipe
-
     made = load_recipe(p[name])
     return load_recipe(p[name], steps=p["steps"]) if p["steps"] and made.architecture != "bm25" else made
 
@@ -85,7 +98,70 @@ def restrain(p: dict) -> list[dict]:
     return rows
 
 
-DESIGNS = {"00_start_here": start_here, "01_overlap_annotation_analysis": overlap, "02_restrain": restrain}
+def resttest_split(p: dict) -> dict:
+    return resttest_config(query_vectors(p), p["k"], p["fold_size"], p["normalise"], p["seed"])
+
+
+def resttest(p: dict) -> list[dict]:
+    """03: each system without each bucket, each seed; BM25 with the first seed, since it draws nothing."""
+    split, rows = resttest_split(p), []
+    for model, recipe in SYSTEMS.items():
+        for bucket in range(1, p["k"] + 1):
+            for seed in p["seeds"] if model != "BM25" else p["seeds"][:1]:
+                name = f"without-{bucket}"
+                config = run_config(_recipe(p, recipe), part(split, name), p["test_splits"], seed, p["depth"])
+                rows.append({"model": model, "bucket": bucket, "seed": seed, "set": name, "config": config})
+    return rows
+
+
+def architectures(p: dict) -> list[dict]:
+    """05: five systems in both protocols, and on all training queries trained and untrained (`learning`).
+
+    Rows: protocol (restrain, resttest, learning), model, seed, and n_train and regime, or bucket, or trained.
+    """
+    restrain_sets, resttest_sets = restrain_split(p), resttest_split(p | {"test_splits": p["resttest_splits"]})
+    rows = []
+    for model, name in FIVE.items():
+        recipe = _recipe(p, name)
+        for seed in p["seeds"] if model == "DR (base)" else p["other_seeds"]:
+            for size, regime in itertools.product(p["trained_sizes"], REGIMES):
+                train = part(restrain_sets, f"{regime}-{size}")
+                config = run_config(recipe, train, p["test_splits"], seed, p["depth"])
+                labels = {"protocol": "restrain", "model": model, "n_train": size, "regime": regime}
+                rows.append({**labels, "seed": seed, "config": config})
+            for bucket in range(1, p["k"] + 1):
+                train = part(resttest_sets, f"without-{bucket}")
+                config = run_config(recipe, train, p["resttest_splits"], seed, p["depth"])
+                labels = {"protocol": "resttest", "model": model, "bucket": bucket}
+                rows.append({**labels, "seed": seed, "config": config})
+        if p["learning"]:
+            made = {True: whole(p, name)}
+            if model != "BM25":
+                made[False] = made[True] | {"recipe": load_recipe(p[name], steps=0).named(), "keep_model": False}
+            for trained, config in made.items():
+                labels = {"protocol": "learning", "model": model, "trained": trained}
+                rows.append({**labels, "seed": p["seed"], "config": config})
+    return rows
+
+
+def real_dev_vectors(p: dict) -> dict[str, dict]:
+    """Encoder → vectors of the real dev queries, in the space of `real_vectors`.
+
+    In a cell of its own, so that the training queries of `real_vectors` need not be encoded again; LSA is fitted on
+    them, so there they are.
+    """
+    return {
+        encoder: vectors_config(encoder, pool(REAL), ["dev"])
+        if encoder.startswith("lsa")
+        else vectors_config(encoder, pool(REAL, "dev"), [])
+        for encoder in p["real_encoders"]
+    }
+
+
+DESIGNS = {
+    "00_start_here": start_here, "01_overlap_annotation_analysis": overlap, "02_restrain": restrain,
+    "03_resttest": resttest, "05_architecture_comparison": architectures,
+}  # fmt: skip
 
 
 def configs(notebook: str, parameters: dict) -> list[dict]:
@@ -93,4 +169,5 @@ def configs(notebook: str, parameters: dict) -> list[dict]:
     made = [row["config"] for row in DESIGNS[notebook](parameters)] if notebook in DESIGNS else []
     if parameters.get("real_msmarco") and "real_encoders" in parameters:
         made += real_vectors(parameters).values()
+        made += real_dev_vectors(parameters).values() if "bucket_seeds" in parameters else []
     return made

@@ -58,7 +58,7 @@ def run_config(recipe, train: dict, test: list[str], seed: int, depth: int = 100
     """
     spec = (train["of"]["pool"] if "of" in train else train)["collection"]
     return {
-        "kind": "run", "version": VERSION, "collection": spec, "train": train, "recipe": recipe.model_dump(mode="json"),
+        "kind": "run", "version": VERSION, "collection": spec, "train": train, "recipe": recipe.named(),
         "weights": weights_digest(recipe), "seed": seed, "test": list(test), "depth": depth, "keep_model": keep_model,
     }  # fmt: skip
 
@@ -96,6 +96,14 @@ def restrain_config(vectors: dict, sizes: list[int], match: str, controls: int, 
     }  # fmt: skip
 
 
+def resttest_config(vectors: dict, k: int, fold_size: int, normalise: bool, seed: int) -> dict:
+    """ReSTTest: k buckets of training and test queries, and the k training sets without one of them."""
+    return {
+        "kind": "resttest", "version": VERSION, "vectors": vectors, "pool": vectors["pool"], "k": k,
+        "fold_size": fold_size, "normalise": normalise, "seed": seed,
+    }  # fmt: skip
+
+
 def candidates_config(vectors: dict, k: int) -> dict:
     """The k nearest training queries of each test query by BM25 and by embedding (Zhan §3.2: k = 10)."""
     return {"kind": "candidates", "version": VERSION, "vectors": vectors, "k": k}
@@ -112,6 +120,7 @@ def dependencies(config: dict) -> list[dict]:
         "run": lambda: [config["train"]["of"]] if "of" in config["train"] else [],
         "vectors": lambda: [config["encoder"]] if isinstance(config["encoder"], dict) else [],
         "restrain": lambda: [config["vectors"]],
+        "resttest": lambda: [config["vectors"]],
         "candidates": lambda: [config["vectors"]],
     }
     return needed[config["kind"]]()
@@ -121,7 +130,10 @@ def build(store: Store, config: dict) -> Path:
     """Folder of the cell, built first (with all that it needs) when it is missing or damaged."""
     for needed in dependencies(config):
         build(store, needed)
-    builder = {"run": _run, "vectors": _vectors, "restrain": _restrain, "candidates": _candidates}[config["kind"]]
+    builders = {
+        "run": _run, "vectors": _vectors, "restrain": _restrain, "resttest": _resttest, "candidates": _candidates,
+    }  # fmt: skip
+    builder = builders[config["kind"]]
 
     def timed(config: dict, folder: Path) -> None:
         from interextra.study import provenance
@@ -246,6 +258,19 @@ def _restrain(store: Store, config: dict, folder: Path) -> None:
     pd.DataFrame(rows).to_csv(folder / "sets.csv", index=False)
     tuned.to_csv(folder / "tuned.csv", index=False)
     write_json(folder / "sets.json", {name: ids[found].tolist() for name, found in sets.items()})
+
+
+def _resttest(store: Store, config: dict, folder: Path) -> None:
+    from interextra.splits import resttest as method
+
+    train, test = read_vectors(store, config["vectors"])
+    ids = np.asarray(pool_queries(config["pool"])["query_id"], dtype=object)
+    found = method.buckets(train, test, config["k"], config["seed"], config["normalise"])
+    made = method.folds(found, config["fold_size"], config["seed"])
+    np.save(folder / "train.npy", found.train, allow_pickle=False)
+    np.save(folder / "test.npy", found.test, allow_pickle=False)
+    found.sizes.assign(bucket=lambda frame: frame["bucket"] + 1).to_csv(folder / "sizes.csv", index=False)
+    write_json(folder / "sets.json", {f"without-{b}": ids[rows].tolist() for b, rows in enumerate(made, 1)})
 
 
 def _candidates(store: Store, config: dict, folder: Path) -> None:

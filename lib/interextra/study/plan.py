@@ -18,9 +18,11 @@ def _pool_of(config: dict) -> dict:
 
 
 def _n_train(train: dict) -> int:
-    """Training queries of a run; a set of a split that is not built yet is named by its size."""
+    """Training queries of a run; a set of a split that is not built yet is named by its size, or guessed from k."""
     if "of" not in train:
         return len(pool_queries(train))
+    if (split := train["of"])["kind"] == "resttest":
+        return split["fold_size"] or len(pool_queries(split["pool"])) * (split["k"] - 1) // split["k"]
     return int(next(token for token in train["part"].split("-") if token.isdigit()))
 
 
@@ -34,6 +36,8 @@ def what(config: dict) -> str:
     if config["kind"] == "vectors":
         encoder = config["encoder"]
         return f"vectors · {spec} · {encoder if isinstance(encoder, str) else 'trained ' + cell_key(encoder)[:8]}"
+    if config["kind"] == "resttest":
+        return f"resttest · {spec} · {config['k']} buckets · seed {config['seed']}"
     return f"{config['kind']} · {spec} · {config.get('sizes') or config.get('k')}"
 
 

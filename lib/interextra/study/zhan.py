@@ -1,5 +1,6 @@
 """Zhan et al. beside our numbers, and their released sets seen from the real queries."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 
 from interextra.data import released
 from interextra.splits import restrain as method
+from interextra.splits import resttest
 from interextra.splits.similarity import nearest
 from interextra.study import jobs, published
 from interextra.study.cells import Store
@@ -120,4 +122,70 @@ def selection_overlap(store: Store, vectors: dict[str, dict], folder: Path) -> p
                 row[f"{regime}_chance"] = mask.mean()
                 row[f"released_{regime}_similarity"] = space.mean_similarity(np.flatnonzero(mask))
             rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def released_buckets(folder: Path, test_set: str = "dev") -> pd.Series:
+    """Bucket (1 to 5) of each query of a released ReSTTest set: `dev`, `trec19` or `trec20`; index query_id."""
+    parts = {
+        bucket: released.read_resttest(folder, bucket, "extrapolate", test_set)["query_id"].unique()
+        for bucket in released.BUCKETS
+    }
+    return pd.Series({query_id: bucket for bucket, ids in parts.items() for query_id in ids}, name="bucket")
+
+
+def released_words(folder: Path, spec: str = "msmarco-queries", n: int = 10) -> pd.DataFrame:
+    """What the released buckets are about: bucket, n_test, first_words (three commonest), words (over-represented)."""
+    buckets, dev = released_buckets(folder), jobs.open_spec(spec).queries("dev").set_index("query_id")["text"]
+    texts = dev.loc[buckets.index]
+    rows = []
+    for bucket, words in resttest.distinctive_words(texts.tolist(), buckets, n).items():
+        first = texts[buckets == bucket].str.split().str[0].value_counts(normalize=True)[:3]
+        shares = ", ".join(f"{word} {share:.0%}" for word, share in first.items())
+        n_test = int((buckets == bucket).sum())
+        rows.append({"bucket": bucket, "n_test": n_test, "first_words": shares, "words": " ".join(words)})
+    return pd.DataFrame(rows)
+
+
+def released_bucket_agreement(
+    store: Store, vectors: dict[str, dict], dev_vectors: dict[str, dict], k: int, seeds: list[int], folder: Path
+) -> pd.DataFrame:
+    """k-means of the real queries against the released buckets, compared on the dev queries.
+
+    Parameters
+    ----------
+    vectors : encoder → configuration of the vectors of the training queries and of the judged DL queries.
+    dev_vectors : encoder → configuration that holds the dev queries (as its pool, or as its only test split).
+
+    Returns
+    -------
+    DataFrame, a row an encoder, what was clustered (`train+test` queries, or `test` queries only), normalise and seed.
+    By chance `ari` is 0; `nmi_chance` is the mean NMI over 20 permutations of our bucket numbers. `share_matched_dl`:
+    share of the judged DL queries in the bucket that the dev queries matched. `ari_other_seeds`: mean ARI with our
+    other seeds, the yardstick for `ari`. Queries without a vector are left out.
+    """
+    on_dev, rows = released_buckets(folder), []
+    on_dl = pd.concat([released_buckets(folder, name) for name in ("trec19", "trec20")])
+    for encoder, config in vectors.items():
+        train, dl = jobs.read_vectors(store, config)
+        collection = jobs.open_spec(config["pool"]["collection"]["spec"])
+        cell = jobs.build(store, dev_vectors[encoder])
+        dev = np.load(cell / ("dev.npy" if dev_vectors[encoder]["test"] else "train.npy"))
+        theirs = on_dev.loc[collection.query_ids("dev")].to_numpy()[dev.any(axis=1)]
+        theirs_dl = on_dl.loc[[query_id for name in config["test"] for query_id in collection.query_ids(name)]]
+        dev, n_dev = dev[dev.any(axis=1)], int(dev.any(axis=1).sum())
+        clustered = {"train+test": (train, np.concatenate([dev, dl])), "test": (dev, dl)}
+        for (what, pair), normalise in itertools.product(clustered.items(), (True, False)):
+            found = {seed: resttest.buckets(*pair, k, seed, normalise) for seed in seeds}
+            both = {s: f.test if what != "test" else np.concatenate([f.train, f.test]) for s, f in found.items()}
+            for seed, (ours, ours_dl) in ((seed, np.split(numbers, [n_dev])) for seed, numbers in both.items()):
+                same = resttest.agreement(ours, theirs)
+                match = theirs_dl.map(same.pop("match")).to_numpy()
+                rng = np.random.default_rng(seed)
+                chance = [resttest.agreement(rng.permutation(ours), theirs)["nmi"] for _ in range(20)]
+                others = [resttest.agreement(ours, both[s][:n_dev])["ari"] for s in seeds if s != seed]
+                lists = {name: " ".join(map(str, same.pop(name))) for name in ("sizes", "released_sizes")}
+                row = {"encoder": encoder, "clustered": what, "normalise": normalise, "seed": seed, "n_queries": n_dev}
+                row |= {**same, "nmi_chance": np.mean(chance), "share_matched_dl": np.mean(match == ours_dl)}
+                rows.append({**row, "ari_other_seeds": np.mean(others) if others else np.nan, **lists})
     return pd.DataFrame(rows)

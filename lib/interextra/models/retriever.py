@@ -1,0 +1,141 @@
+"""What all encoders share: passages and queries are encoded apart from each other, then searched exactly."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from interextra.errors import InputError
+from interextra.models.base import Initialisation, file_digest, initialisation, quiet
+from interextra.models.recipe import Recipe
+from interextra.models.topk import Block, Kept, device, devices, digest, exact_search
+
+
+class Retriever:
+    """A trained encoder; subclasses say what a block of passages holds and how queries score it.
+
+    `encode_block(texts) -> Block` and `open_queries(texts) -> open_block`, see `topk.exact_search`.
+    """
+
+    block_size = 8192  # passages encoded and scored at once
+    query_block = 2048
+
+    def __init__(self, model, recipe: Recipe, key: str = ""):
+        self.model, self.recipe, self.key, self._pool = model, recipe, key, None
+
+    def search(
+        self,
+        collection,
+        queries: Sequence[str],
+        k: int,
+        block_size: int | None = None,
+        embeddings_dir: str | Path | None = None,
+        resume_dir: str | Path | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `interextra.models.search`.
+
+        Parameters
+        ----------
+        block_size
+            Passages at once: memory only, the result does not depend on it.
+        embeddings_dir
+            Encoded passages are kept there and used again.
+        resume_dir
+            The running top k is kept there, so that an interrupted search goes on at the block.
+        """
+        size = block_size or self.block_size
+        key = f"{self.key}:{collection.fingerprint}"
+        return exact_search(
+            collection.passages,
+            self.encode_block,
+            self.open_queries(queries),
+            len(queries),
+            k,
+            size,
+            self.query_block,
+            embeddings=Kept(embeddings_dir, f"{key}:{size}"),
+            state=Kept(resume_dir, f"{key}:{k}:{digest(queries)}"),
+        )
+
+    def encode_block(self, texts: Sequence[str]) -> Block:
+        raise NotImplementedError
+
+    def open_queries(self, texts: Sequence[str]):
+        raise NotImplementedError
+
+    def _encode(self, texts: Sequence[str], task: str, **options):
+        """The library's own encode: in this process on one device, with a worker a device on several."""
+        if len(devices()) > 1:
+            self._pool = self._pool or self.model.start_multi_process_pool(devices())
+            options["pool"] = self._pool
+        return self.model.encode(list(texts), task=task, batch_size=128, show_progress_bar=False, **options)
+
+
+def transformer(recipe: Recipe, seed: int, **options):
+    """The transformer that a recipe starts from, cut or drawn anew as the recipe says.
+
+    `options` go to sentence-transformers' `Transformer`, e.g. `transformer_task="fill-mask"`.
+
+    Raises
+    ------
+    InputError
+        Weights that are missing, damaged or of another kind of model; texts longer than the model reads.
+    """
+    import torch
+    from safetensors import SafetensorError
+    from sentence_transformers.base.modules import Transformer
+
+    quiet()
+    torch.manual_seed(seed)
+    start = initialisation(recipe.initialisation)
+    safe = {"use_safetensors": True, "trust_remote_code": False}
+    no_code = {"trust_remote_code": False}
+    try:
+        words = Transformer(start.source, model_kwargs=safe, processor_kwargs=no_code, config_kwargs=no_code, **options)
+    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, SafetensorError) as error:
+        raise InputError(
+            f"initialisation {recipe.initialisation!r} cannot be loaded as {recipe.architecture}: "
+            f"{' '.join(str(error).split())[:300]} (a model needs config.json, a tokenizer and safetensors weights; "
+            "a hub id needs the network)"
+        ) from None
+    _reshape(words, start, seed)
+    limit = getattr(words.config, "max_position_embeddings", None)
+    longest = max(recipe.query_length, recipe.passage_length)
+    if recipe.architecture == "reranker":
+        longest = recipe.query_length + recipe.passage_length
+    if limit and longest > limit:
+        raise InputError(f"{recipe.initialisation} reads at most {limit} tokens; lower query_length and passage_length")
+    return words
+
+
+def _reshape(words, start: Initialisation, seed: int) -> None:
+    import torch
+
+    if start.random:
+        torch.manual_seed(seed)
+        words.model = type(words.model)(words.config)
+    if start.layers is not None:
+        stack = words.model.base_model.encoder
+        stack.layer = stack.layer[: start.layers]
+        words.model.config.num_hidden_layers = start.layers
+
+
+def reopen(kind: type, out_dir: Path, recipe: Recipe):
+    """The sentence-transformers model of class `kind` that `fit` saved to `out_dir`, and the digest of its weights.
+
+    Encoding runs in the recipe's `encode_precision`.
+    """
+    import torch
+    from safetensors import SafetensorError
+
+    quiet()
+    try:
+        model = kind(str(out_dir), device=device(), trust_remote_code=False)
+        key = digest([file_digest(path) for path in sorted(out_dir.rglob("*.safetensors"))])
+    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, SafetensorError) as error:
+        raise InputError(
+            f"{out_dir} holds no readable {recipe.architecture} model: {' '.join(str(error).split())[:300]}"
+        ) from None
+    if recipe.encode_precision == "bf16":
+        model = model.to(torch.bfloat16)
+    return model, key

@@ -1,0 +1,142 @@
+"""SPLADE: a weight for every word of the vocabulary, ranked by inner product of sparse vectors (sentence-transformers).
+
+The weight of a word is max over the text's tokens of log(1 + ReLU(logit)), the logits those of a masked-LM head
+(Formal et al. 2021, SPLADE v2; without distillation). FLOPS regularisation makes the vectors sparse; its weights grow
+quadratically over the first part of the training.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from interextra.errors import InputError
+from interextra.models.recipe import Recipe
+from interextra.models.retriever import Retriever, reopen, transformer
+from interextra.models.topk import Block, device
+
+
+class Splade(Retriever):
+    """A sparse encoder; wraps a `SparseEncoder`. `encode_queries(texts)` gives a scipy CSR matrix [n, vocabulary]."""
+
+    block_size = 1024  # a block is dense, passages × vocabulary, before it is made sparse
+    query_block = 512
+
+    def encode_queries(self, texts: Sequence[str]):
+        return self._vectors(texts, "query")
+
+    def encode_passages(self, texts: Sequence[str]):
+        return self._vectors(texts, "document")
+
+    def _vectors(self, texts: Sequence[str], task: str):
+        from scipy import sparse
+
+        parts = [
+            sparse.csr_matrix(self._dense(texts[at : at + self.block_size], task))
+            for at in range(0, len(texts), self.block_size)
+        ]
+        return sparse.vstack(parts, format="csr")
+
+    def _dense(self, texts: Sequence[str], task: str) -> np.ndarray:
+        vectors = self._encode(texts, task, convert_to_sparse_tensor=False, save_to_cpu=True)
+        return np.asarray(vectors.float())
+
+    def encode_block(self, texts: Sequence[str]) -> Block:
+        matrix = self.encode_passages(texts)
+        names = ("data", "indices", "indptr")
+        return {name: getattr(matrix, name) for name in names} | {"shape": np.array(matrix.shape)}
+
+    def open_queries(self, texts: Sequence[str]):
+        import torch
+
+        queries = self.encode_queries(texts)
+
+        def open_block(block: Block):
+            arrays = [torch.as_tensor(block[name]).to(device()) for name in ("indptr", "indices", "data")]
+            passages = torch.sparse_csr_tensor(*arrays, size=tuple(block["shape"].tolist()), check_invariants=False)
+
+            def scores(here: slice):
+                dense = torch.as_tensor(queries[here].toarray()).to(device())
+                return (passages @ dense.T).T.contiguous()
+
+            return scores
+
+        return open_block
+
+
+def build(recipe: Recipe, seed: int):
+    """The untrained `SparseEncoder` of a recipe, on the device.
+
+    An encoder that was saved without its masked-LM head gets one: the identity before the tied word embeddings, so
+    that a token speaks for itself from the start; random weights there would drown it.
+    """
+    from sentence_transformers import SparseEncoder
+    from sentence_transformers.sparse_encoder.modules import SpladePooling
+
+    lengths = {"query_length": recipe.query_length, "document_length": recipe.passage_length}
+    words = transformer(recipe, seed, transformer_task="fill-mask", **lengths)
+    saved = " ".join(words.config.architectures or [])
+    if recipe.initialisation != "random" and not re.search("MaskedLM|PreTraining", saved):
+        _identity_head(words.model, recipe)
+    return _max_first(SparseEncoder(modules=[words, SpladePooling(pooling_strategy="max")], device=device()))
+
+
+def _max_first(model):
+    """Let the model take the maximum over the tokens before log(1 + ReLU), not after it: the same, some four times faster.
+
+    Both functions grow with the logit, so that the order does not matter; but they cost more than the transformer when
+    every token has them for every word of the vocabulary. A hook, so that a saved model is a plain one of the library.
+    """
+
+    def pool(words, inputs, features):
+        logits, mask = features["token_embeddings"], features["attention_mask"]
+        logits[mask == 0] = 0  # padding says nothing: ReLU makes nothing of 0
+        features["token_embeddings"] = logits.max(dim=1, keepdim=True).values
+        features["attention_mask"] = mask[:, :1]
+        return features
+
+    model[0].register_forward_hook(pool)
+    return model
+
+
+def _identity_head(model, recipe: Recipe) -> None:
+    import torch
+
+    try:
+        linear = model.cls.predictions.transform.dense
+    except AttributeError:
+        raise InputError(
+            f"initialisation {recipe.initialisation!r} has no masked-LM head that SPLADE could use; "
+            "give a checkpoint that was saved with one (…ForMaskedLM), or a BERT"
+        ) from None
+    torch.nn.init.eye_(linear.weight)
+    torch.nn.init.zeros_(linear.bias)
+
+
+def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
+    """Train a sparse encoder and save it; see `interextra.models.fit`."""
+    from sentence_transformers import SparseEncoderTrainer, SparseEncoderTrainingArguments
+    from sentence_transformers.sparse_encoder.losses import SpladeLoss
+
+    from interextra.models.training import EncoderBatches, Setting, encoder_loss, train
+
+    rank = encoder_loss(lambda out: out["sentence_embedding"], lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T)
+
+    def loss(model, recipe: Recipe):
+        weights = {
+            "query_regularizer_weight": recipe.query_flops,
+            "document_regularizer_weight": recipe.passage_flops,
+        }
+        return SpladeLoss(model, rank(model, recipe), **weights)
+
+    setting = Setting(SparseEncoderTrainer, SparseEncoderTrainingArguments, loss, EncoderBatches)
+    return train(setting, build(recipe, seed), recipe, collection, query_ids, split, seed, out_dir)
+
+
+def load(out_dir: Path, recipe: Recipe) -> Splade:
+    """The model that `fit` wrote."""
+    from sentence_transformers import SparseEncoder
+
+    model, key = reopen(SparseEncoder, out_dir, recipe)
+    return Splade(_max_first(model), recipe, key)
