@@ -130,10 +130,15 @@ def summary(house):
 # A BERT trained on another processor differs in the last bits, and training widens that: what depends on a trained
 # model is compared with the same machine's second run below, the rest with the committed numbers.
 TRAINED = ("agreement", "beside", "duplicates", "proxies", "recall", "restrain", "size_and", "systems", "versions")
+TRAINED_NOTEBOOKS = ("03_", "05_")  # whose every table follows from a trained model
 
 
 def test_what_no_training_touches_equals_the_committed_expectations(house):
-    measured = {k: v for k, v in summary(house).items() if not any(word in k.split("/")[1] for word in TRAINED)}
+    measured = {
+        k: v
+        for k, v in summary(house).items()
+        if not k.startswith(TRAINED_NOTEBOOKS) and not any(word in k.split("/")[1] for word in TRAINED)
+    }
     expected = json.loads(EXPECTED.read_text())
     assert measured.keys() == expected.keys()
     for table, values in expected.items():

@@ -12,6 +12,7 @@ COLOURS = {
 }  # fmt: skip
 
 BUCKETS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#F0E442", "#0072B2")  # named by number only
+SIZES = ("#9ecae1", "#3182bd", "#08306b")  # training sizes, from small to large
 
 
 def style() -> None:
@@ -267,4 +268,68 @@ def released_agreement(frame: pd.DataFrame):
         axis.set(title=encoder, xlabel="released set", ylim=(0, 105))
     axes[0].set_ylabel("% of the nearest training queries")
     axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def architecture_gaps(frame: pd.DataFrame):
+    """Tables 6 and 7 as a picture: Δ of each system with its interval, published values as diamonds.
+
+    Columns: protocol, measure, model, n_train, delta, delta_low, delta_high, published (may be missing values).
+    A panel a protocol and measure; sizes stand one above the other, the smallest on top.
+    """
+    panels = list(dict.fromkeys(zip(frame["protocol"], frame["measure"], strict=True)))
+    models = list(dict.fromkeys(frame["model"]))
+    figure, axes = _axes(len(panels), width=3.1 * len(panels) + 1.5, height=1.2 + 0.62 * len(models), sharey=True)
+    for axis, (protocol, measure) in zip(axes, panels, strict=True):
+        part = frame[(frame["protocol"] == protocol) & (frame["measure"] == measure)]
+        sizes = sorted(part["n_train"].unique())
+        for i, size in enumerate(sizes):
+            rows = part[part["n_train"] == size].set_index("model").reindex(models)
+            at = np.arange(len(models)) + 0.5 * (i + 0.5) / len(sizes) - 0.25
+            colour = SIZES[min(i + (len(sizes) == 1), len(SIZES) - 1)]
+            axis.hlines(at, rows["delta_low"], rows["delta_high"], color=colour, lw=2)
+            axis.plot(rows["delta"], at, "o", color=colour, label=f"{size:,} training queries")
+            axis.plot(
+                rows["published"], at, "D", color=COLOURS["published"], ms=4, label="published" if not i else None
+            )
+        axis.axvline(0, color="black", lw=0.8)
+        axis.set(title=f"{protocol}, {measure}", xlabel="Δ")
+        axis.locator_params(axis="x", nbins=5)
+        axis.xaxis.set_major_formatter(lambda x, _: f"{x:+.0%}" if abs(x) > 1e-9 else "0")
+    axes[0].set_yticks(range(len(models)), models)
+    axes[0].invert_yaxis()
+    handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles))
+    return figure
+
+
+def size_curves(frame: pd.DataFrame, measure: str):
+    """One measure against the number of training queries, a panel a system: columns n_train, model, both regimes."""
+    models = list(dict.fromkeys(frame["model"]))
+    figure, axes = _axes(len(models), width=2.3 * len(models) + 1.5, height=2.8, sharey=True)
+    sizes = sorted(frame["n_train"].unique())
+    for axis, model in zip(axes, models, strict=True):
+        rows = frame[frame["model"] == model].sort_values("n_train")
+        for regime in ("interpolation", "extrapolation"):
+            axis.plot(rows["n_train"], rows[regime], "o-", color=COLOURS[regime], label=regime)
+        axis.set(title=model, xscale="log")
+        axis.set_xticks(sizes, [f"{n:,}" for n in sizes])
+        axis.minorticks_off()
+    axes[0].set_ylabel(measure)
+    figure.supxlabel("training queries", fontsize=10)
+    axes[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def loss_curves(frame: pd.DataFrame):
+    """Training loss, a panel a system (their losses are of different kinds): columns model, step, loss."""
+    models = list(dict.fromkeys(frame["model"]))
+    figure, axes = _axes(len(models), width=2.6 * len(models), height=2.5)
+    for axis, model in zip(axes, models, strict=True):
+        rows = frame[frame["model"] == model]
+        axis.plot(rows["step"], rows["loss"], color=COLOURS["measured"])
+        axis.set(title=model, xlabel="step")
+        if rows["loss"].max() > 10 * rows["loss"].min() > 0:
+            axis.set_yscale("log")
+    axes[0].set_ylabel("training loss")
     return figure

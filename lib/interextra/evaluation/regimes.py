@@ -19,8 +19,8 @@ def regime_row(
 ) -> dict[str, float]:
     """Means of a measure in both regimes and delta = extrapolation / interpolation - 1, over queries.
 
-    `inter` and `extra` hold a value per query_id. Paired (ReSTrain): the same test queries under two models, matched
-    by query_id and resampled jointly. Unpaired (ReSTTest, MS-Shift): different test queries, resampled independently.
+    `inter` and `extra` hold a value per query_id. Paired (ReSTrain, ReSTTest): the same test queries under two models,
+    matched by query_id and resampled jointly. Unpaired: different test queries, resampled independently.
     delta_low and delta_high bound the percentile bootstrap interval of `level`. p_value is of equal means: `test="t"`
     paired t or Welch, `test="permutation"` sign flips or permuted labels. n_queries counts both regimes, the paired
     once. For ASL, where lower is better, a positive delta is a loss. Raises InputError for an empty regime, a missing

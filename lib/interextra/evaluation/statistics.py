@@ -1,7 +1,7 @@
 """Intervals and tests over queries.
 
-Paired: two systems measured on the same queries (ReSTrain). Unpaired: one system on different queries (ReSTTest,
-MS-Shift). Values are arrays over queries, in the same order where paired. Every random procedure takes a seed.
+Paired: two systems measured on the same queries (ReSTrain, ReSTTest). Unpaired: one system on different queries.
+Values are arrays over queries, in the same order where paired. Every random procedure takes a seed.
 With thousands of queries nearly every difference is significant, and Wilcoxon and sign tests reject too often
 (Ihemelandu and Ekstrand, SIGIR 2023): hence means, t, permutation and bootstrap only, and effect sizes beside them.
 """

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from interextra.errors import InputError
+from interextra.models.base import initialisation
 from interextra.models.recipe import Recipe
 from interextra.models.retriever import Retriever, reopen, transformer
 from interextra.models.topk import Block, device
@@ -68,17 +69,26 @@ class Splade(Retriever):
 def build(recipe: Recipe, seed: int):
     """The untrained `SparseEncoder` of a recipe, on the device.
 
-    An encoder that was saved without its masked-LM head gets one: the identity before the tied word embeddings, so
-    that a token speaks for itself from the start; random weights there would drown it.
+    A checkpoint that was saved with its masked-LM head is taken as it is. One that was saved without gets the identity
+    before the tied word embeddings, so that a token speaks for itself from the start; random weights there would drown
+    it. Such a head, and those of the package's own bases, start sparse (`_sparse_start`).
+
+    Raises
+    ------
+    InputError
+        As `retriever.transformer`; an encoder without head that is no BERT.
     """
     from sentence_transformers import SparseEncoder
     from sentence_transformers.sparse_encoder.modules import SpladePooling
 
     lengths = {"query_length": recipe.query_length, "document_length": recipe.passage_length}
     words = transformer(recipe, seed, transformer_task="fill-mask", **lengths)
-    saved = " ".join(words.config.architectures or [])
-    if recipe.initialisation != "random" and not re.search("MaskedLM|PreTraining", saved):
+    start = initialisation(recipe.initialisation)
+    headless = not start.random and not re.search("MaskedLM|PreTraining", " ".join(words.config.architectures or []))
+    if headless:
         _identity_head(words.model, recipe)
+    if headless or (Path(start.source) / "recipe.json").is_file():  # the note that our pretraining leaves
+        _sparse_start(words)
     return _max_first(SparseEncoder(modules=[words, SpladePooling(pooling_strategy="max")], device=device()))
 
 
@@ -89,9 +99,12 @@ def _max_first(model):
     every token has them for every word of the vocabulary. A hook, so that a saved model is a plain one of the library.
     """
 
+    import torch
+
     def pool(words, inputs, features):
         logits, mask = features["token_embeddings"], features["attention_mask"]
-        logits[mask == 0] = 0  # padding says nothing: ReLU makes nothing of 0
+        with torch.no_grad():  # padding says nothing: ReLU makes nothing of 0, and lets no gradient through
+            logits[mask == 0] = 0
         features["token_embeddings"] = logits.max(dim=1, keepdim=True).values
         features["attention_mask"] = mask[:, :1]
         return features
@@ -112,6 +125,23 @@ def _identity_head(model, recipe: Recipe) -> None:
         ) from None
     torch.nn.init.eye_(linear.weight)
     torch.nn.init.zeros_(linear.bias)
+
+
+def _sparse_start(words, share: float = 0.001) -> None:
+    """Lower all logits by one constant, so that only `share` of them are above 0 for texts of random words.
+
+    A masked-LM head does not know where 0 is: its softmax takes any constant. After a short pretraining, or none, most
+    words are above 0, every text says nearly every word, and all steps of a short training go into unsaying them.
+    """
+    import torch
+
+    ids = words.tokenizer
+    draw = torch.Generator().manual_seed(0)
+    probe = torch.randint(words.config.vocab_size, (16, 20), generator=draw)
+    probe[:, 0], probe[:, -1] = ids.cls_token_id, ids.sep_token_id
+    with torch.no_grad():
+        logits = words.model(input_ids=probe, attention_mask=torch.ones_like(probe)).logits.flatten()
+        words.model.get_output_embeddings().bias -= logits.topk(max(1, int(share * len(logits)))).values[-1]
 
 
 def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:

@@ -19,10 +19,16 @@ Pair = tuple[pd.DataFrame, pd.DataFrame]  # values in interpolation and extrapol
 def collect(
     design: list[dict], folders: Sequence[Path], collection, splits: Sequence[str], measures: list[str]
 ) -> pd.DataFrame:
-    """The labels of each run, and in `values` its measures: DataFrame[query_id, measure] over all `splits`."""
+    """The labels of each run, and in `values` its measures: DataFrame[query_id, measure] over all `splits`.
+
+    Queries stand in the order of the collection, as in the test vectors and buckets.
+    """
     runs = pd.DataFrame([{name: value for name, value in row.items() if name != "config"} for row in design])
     runs["values"] = [
-        pd.concat([jobs.measured(folder, collection, name, measures) for name in splits]) for folder in folders
+        pd.concat(
+            [jobs.measured(folder, collection, name, measures).loc[collection.query_ids(name)] for name in splits]
+        )
+        for folder in folders
     ]
     return runs
 
