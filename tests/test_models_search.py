@@ -1,44 +1,71 @@
-"""Exact search equals brute force, ties included."""
+"""Exact search equals brute force, ties included; it resumes; all four neural architectures go through it."""
 
 import hashlib
 
 import numpy as np
 import pytest
+import torch
 from toy_models import collection_of
 
-from interextra.models.topk import embedding_blocks, search_embeddings, tie_order
+from interextra.errors import InputError
+from interextra.models import colbert, dense, load_recipe, reranker, search, splade
+from interextra.models.bm25 import BM25
+from interextra.models.dense import inner_products
+from interextra.models.topk import Kept, exact_search, tie_order
 
 
-def brute_force(queries, passages, doc_ids, k):
-    """By score descending, then doc_id descending, with Python's own sort."""
-    rows, scores = [], []
-    for query in queries:
-        score = [float(np.float32(query @ passage)) for passage in passages]
-        best = sorted(range(len(passages)), key=lambda row: (score[row], doc_ids[row]), reverse=True)[:k]
-        rows.append(best)
-        scores.append([score[row] for row in best])
-    return np.array(rows), np.array(scores)
+def brute_force(scores, doc_ids, k):
+    """By score descending, then doc_id descending, with Python's own sort: (rows, scores) of float32[n, m] scores."""
+    rows = [sorted(range(len(doc_ids)), key=lambda row: (line[row], doc_ids[row]), reverse=True)[:k] for line in scores]
+    return np.array(rows), np.take_along_axis(scores, np.array(rows), axis=1)
 
 
-def blocks(vectors, size):
-    return ((start, vectors[start : start + size]) for start in range(0, len(vectors), size))
+def find(passages, queries, vectors, k, size, **options):
+    """`exact_search` over vectors: the text of passage i is the number i."""
+    return exact_search(passages, rows_of(vectors), inner_products(queries), len(queries), k, size, **options)
+
+
+def rows_of(vectors, calls=None, fail_at=None):
+    """An encode function that takes rows of `vectors`, notes the texts and fails at the call `fail_at` (from 1)."""
+    calls = [] if calls is None else calls
+
+    def encode(texts):
+        calls.append(len(texts))
+        if len(calls) == fail_at:
+            raise KeyboardInterrupt
+        return {"vectors": vectors[[int(text) for text in texts]]}
+
+    return encode
+
+
+def same(found, expected):
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
 
 
 @pytest.fixture(scope="module")
 def passages(tmp_path_factory):
     # ids whose order is not that of the rows, of unequal length, some not ASCII
     ids = [hashlib.sha256(str(i).encode()).hexdigest()[: 3 + i % 4] + "é" * (i % 3) + str(i) for i in range(157)]
-    return collection_of(tmp_path_factory.mktemp("toy"), [(doc_id, "text") for doc_id in ids]).passages
+    rows = [(doc_id, str(row)) for row, doc_id in enumerate(ids)]
+    return collection_of(tmp_path_factory.mktemp("toy"), rows).passages
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    return np.random.default_rng(5).normal(size=(157, 8)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def queries():
+    return np.random.default_rng(6).normal(size=(23, 8)).astype(np.float32)
 
 
 @pytest.mark.parametrize("size", [1, 7, 50, 157, 1000])
 @pytest.mark.parametrize("k", [1, 10, 157])
-def test_search_equals_brute_force_for_any_block_size(passages, size, k):
-    draw = np.random.default_rng(size + k)
-    vectors = draw.normal(size=(157, 8)).astype(np.float32)
-    queries = draw.normal(size=(23, 8)).astype(np.float32)
-    rows, scores = search_embeddings(queries, blocks(vectors, size), tie_order(passages)[1], k, query_block=9)
-    expected_rows, expected_scores = brute_force(queries, vectors, passages.doc_ids_at(slice(None)), k)
+def test_search_equals_brute_force_for_any_block_size(passages, queries, vectors, size, k):
+    rows, scores = find(passages, queries, vectors, k, size, query_block=9)
+    expected_rows, expected_scores = brute_force(queries @ vectors.T, passages.doc_ids_at(slice(None)), k)
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_allclose(scores, expected_scores, atol=1e-5)
 
@@ -48,24 +75,38 @@ def test_ties_go_to_the_larger_doc_id_for_any_block_size(passages, size):
     draw = np.random.default_rng(0)
     vectors = draw.integers(-1, 2, size=(157, 2)).astype(np.float32)  # scores between -4 and 4: nearly all are tied
     queries = draw.integers(-2, 3, size=(40, 2)).astype(np.float32)
-    rows, scores = search_embeddings(queries, blocks(vectors, size), tie_order(passages)[1], 20)
-    expected_rows, expected_scores = brute_force(queries, vectors, passages.doc_ids_at(slice(None)), 20)
-    np.testing.assert_array_equal(rows, expected_rows)
-    np.testing.assert_array_equal(scores, expected_scores)
+    expected = brute_force(queries @ vectors.T, passages.doc_ids_at(slice(None)), 20)
+    same(find(passages, queries, vectors, 20, size), expected)
+
+
+@pytest.mark.parametrize("size", [7, 1000])
+def test_all_tied_passages_come_by_doc_id(passages, size):
+    rows, scores = find(passages, np.ones((2, 2), np.float32), np.ones((157, 2), np.float32), 30, size)
+    assert (rows == tie_order(passages)[0][:30]).all() and (scores == 2).all()
 
 
 def test_zero_and_minus_zero_are_a_tie(passages):
     vectors = np.zeros((157, 2), np.float32)
     vectors[::2, 0] = -0.0
-    rows, _ = search_embeddings(np.array([[1.0, 0.0]], np.float32), blocks(vectors, 20), tie_order(passages)[1], 157)
+    rows, _ = find(passages, np.array([[1.0, 0.0]], np.float32), vectors, 157, 20)
     np.testing.assert_array_equal(rows[0], tie_order(passages)[0])
 
 
 def test_fewer_passages_than_k_are_padded(passages):
     vectors = np.ones((157, 2), np.float32)
-    rows, scores = search_embeddings(vectors[:3], blocks(vectors, 100), tie_order(passages)[1], 160)
+    rows, scores = find(passages, vectors[:3], vectors, 160, 100)
     assert rows.dtype == np.int32 and scores.dtype == np.float32
     assert (rows[:, 157:] == -1).all() and np.isneginf(scores[:, 157:]).all() and (rows[:, :157] >= 0).all()
+
+
+def test_passages_scored_minus_infinity_are_left_out(passages):
+    def open_block(block):
+        return lambda here: torch.where(torch.as_tensor(block["vectors"][:, 0]) > 0, 1.0, -torch.inf)[None]
+
+    vectors = np.arange(157, dtype=np.float32)[:, None] % 2
+    rows, scores = exact_search(passages, rows_of(vectors), open_block, 1, 157, 50)
+    assert sorted(rows[0, :78]) == list(range(1, 157, 2)) and (scores[0, :78] == 1).all()
+    assert (rows[0, 78:] == -1).all() and np.isneginf(scores[0, 78:]).all()
 
 
 def test_tie_order_is_doc_id_descending_in_bytes(passages):
@@ -73,21 +114,212 @@ def test_tie_order_is_doc_id_descending_in_bytes(passages):
     assert ids == sorted(ids, key=lambda doc_id: doc_id.encode(), reverse=True)
 
 
-def test_kept_embeddings_are_reused_and_damaged_ones_encoded_again(passages, tmp_path):
+def test_kept_embeddings_are_reused_and_damaged_ones_encoded_again(passages, queries, vectors, tmp_path):
     calls = []
 
-    def encode(texts):
-        calls.append(len(texts))
-        return np.full((len(texts), 2), len(calls), np.float32)
+    def run(key):
+        encode = rows_of(vectors, calls)
+        return exact_search(passages, encode, inner_products(queries), 23, 5, 100, embeddings=Kept(tmp_path, key))
 
-    first = [block for _, block in embedding_blocks(encode, passages, 100, tmp_path, "a")]
+    first = run("a")
     assert calls == [100, 57]
-    again = [block for _, block in embedding_blocks(encode, passages, 100, tmp_path, "a")]
+    same(run("a"), first)
     assert calls == [100, 57]
-    np.testing.assert_array_equal(np.concatenate(first), np.concatenate(again))
-    damaged = sorted(tmp_path.glob("*/*.npy"))[1]
+    damaged = sorted(tmp_path.glob("*/*.npz"))[1]
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
-    list(embedding_blocks(encode, passages, 100, tmp_path, "a"))
+    same(run("a"), first)
     assert calls == [100, 57, 57]
-    list(embedding_blocks(encode, passages, 100, tmp_path, "b"))  # another model
-    assert calls == [100, 57, 57, 100, 57]
+    sorted(tmp_path.glob("*/*.json"))[0].unlink()  # without its seal a block does not exist
+    run("a")
+    assert calls == [100, 57, 57, 100]
+    run("b")  # another model
+    assert calls == [100, 57, 57, 100, 100, 57]
+
+
+def interrupted(passages, queries, vectors, folder, k=12):
+    """A search in blocks of 30 passages that ends at the third."""
+    with pytest.raises(KeyboardInterrupt):
+        find_kept(passages, queries, rows_of(vectors, fail_at=3), folder, k)
+
+
+def find_kept(passages, queries, encode, folder, k=12, key="model"):
+    return exact_search(passages, encode, inner_products(queries), len(queries), k, 30, state=Kept(folder, key))
+
+
+def test_interrupted_search_goes_on_at_the_block(passages, queries, vectors, tmp_path):
+    interrupted(passages, queries, vectors, tmp_path)
+    calls = []
+    found = find_kept(passages, queries, rows_of(vectors, calls), tmp_path)
+    assert calls == [30, 30, 30, 7]  # blocks three to six
+    same(found, find(passages, queries, vectors, 12, 30))
+    assert not list(tmp_path.rglob("*.*"))  # a finished search leaves nothing
+
+
+@pytest.mark.parametrize("suffix", ["npz", "json"])
+def test_damaged_state_starts_over(passages, queries, vectors, tmp_path, suffix):
+    interrupted(passages, queries, vectors, tmp_path)
+    (state,) = tmp_path.glob(f"*/*.{suffix}")
+    state.write_bytes(state.read_bytes()[:-9])
+    calls = []
+    same(find_kept(passages, queries, rows_of(vectors, calls), tmp_path), find(passages, queries, vectors, 12, 30))
+    assert sum(calls) == 157
+
+
+def test_state_of_another_key_is_not_picked_up(passages, queries, vectors, tmp_path):
+    interrupted(passages, queries, vectors, tmp_path)
+    calls = []
+    find_kept(passages, queries, rows_of(vectors, calls), tmp_path, key="other")
+    assert sum(calls) == 157
+
+
+# --- the four architectures -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    """2,000 passages of drawn words, 40 queries of words that some passages hold; BM25's index beside it."""
+    draw = np.random.default_rng(11)
+    words = np.array([a + b for a in ("ba", "ce", "di", "fo", "gu", "ha", "je") for b in ("ral", "ten", "mis", "vor")])
+    texts = [" ".join(draw.choice(words, draw.integers(3, 12))) for _ in range(2000)]
+    passages = [(f"d{row * 7919 % 2003}", text) for row, text in enumerate(texts)]
+    queries = [(f"q{row}", " ".join(draw.choice(texts[row * 31].split(), 3))) for row in range(40)]
+    qrels = [(f"q{row}", passages[row * 31][0], 1) for row in range(40)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INTEREXTRA_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield collection_of(tmp_path_factory.mktemp("generated"), passages, queries, qrels)
+
+
+@pytest.fixture(scope="module")
+def asked(generated):
+    return generated.queries("train")["text"].tolist()
+
+
+K = 50
+ENCODERS = {"dense": dense.Dense, "splade": splade.Splade, "colbert": colbert.ColBERT}
+
+
+@pytest.fixture(scope="module", params=ENCODERS)
+def encoder(request, generated, asked):
+    """(the untrained model, its brute-force scores float32[queries, passages] in plain numpy)."""
+    recipe = load_recipe(f"mini-{request.param}")
+    module = {"dense": dense, "splade": splade, "colbert": colbert}[request.param]
+    model = ENCODERS[request.param](module.build(recipe, 1), recipe, key=request.param)
+    texts = generated.passages.texts(slice(None))
+    if request.param == "dense":
+        return model, model.encode_queries(asked) @ model.encode_passages(texts).T
+    if request.param == "splade":
+        return model, model.encode_queries(asked).toarray() @ model.encode_passages(texts).toarray().T
+    queries = [np.asarray(tokens) for tokens in model.model.encode(asked, task="query")]
+    passages = [np.asarray(tokens) for tokens in model.model.encode(texts, task="document")]
+    return model, np.array([[(q @ p.T).max(axis=1).sum() for p in passages] for q in queries], dtype=np.float32)
+
+
+def agrees(found, scores, doc_ids):
+    """The found scores are the best ones to 1e-5, and each row's score is its own; ids may differ in near ties only."""
+    rows, best = found
+    expected_rows, expected = brute_force(scores, doc_ids, K)
+    np.testing.assert_allclose(best, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(best, np.take_along_axis(scores, rows, axis=1), rtol=1e-5, atol=1e-5)
+    assert all(len(set(line)) == K for line in rows.tolist())
+    moved = rows != expected_rows
+    gap = np.abs(np.take_along_axis(scores, expected_rows, axis=1) - np.take_along_axis(scores, rows, axis=1))
+    assert (gap[moved] <= 2e-5 * np.abs(expected[moved]).clip(1)).all() and moved.mean() < 0.1
+
+
+def test_search_of_each_encoder_equals_brute_force_for_any_block_size(generated, asked, encoder, tmp_path):
+    model, scores = encoder
+    doc_ids = generated.passages.doc_ids_at(slice(None))
+    for size in (64, 1000, 5000):
+        agrees(search(model, generated, asked, K, block_size=size), scores, doc_ids)
+
+
+def blocks_of_passages(monkeypatch, model, fail_at=None):
+    """Note the sizes of the blocks of passages that are encoded; block `fail_at` (from 1) raises KeyboardInterrupt."""
+    method, calls = type(model).encode_block, []
+
+    def counted(self, texts, *task):
+        if not task:  # ColBERT encodes its queries with the same method
+            calls.append(len(texts))
+            if len(calls) == fail_at:
+                raise KeyboardInterrupt
+        return method(self, texts, *task)
+
+    monkeypatch.setattr(type(model), "encode_block", counted)
+    return calls
+
+
+def test_each_encoder_resumes_at_the_block(generated, asked, encoder, tmp_path, monkeypatch):
+    model, _ = encoder
+    options = {"block_size": 400, "resume_dir": tmp_path}
+    expected = search(model, generated, asked, K, block_size=400)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        blocks_of_passages(patch, model, fail_at=3)
+        search(model, generated, asked, K, **options)
+    for others in ({"k": K + 1}, {"queries": asked[1:]}):  # a search of another k, of other queries
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            calls = blocks_of_passages(patch, model, fail_at=2)
+            search(model, generated, **{"queries": asked, "k": K} | others, block_size=2000 // 2, resume_dir=tmp_path)
+        assert calls == [1000, 1000]  # from the beginning
+    calls = blocks_of_passages(monkeypatch, model)
+    same(search(model, generated, asked, K, **options), expected)
+    assert calls == [400, 400, 400]
+
+
+def test_state_of_another_model_is_not_picked_up(generated, asked, tmp_path, monkeypatch):
+    recipe = load_recipe("mini-dense")
+    models = [dense.Dense(dense.build(recipe, 1), recipe, key=name) for name in "ab"]
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        blocks_of_passages(patch, models[0], fail_at=3)
+        search(models[0], generated, asked, K, block_size=400, resume_dir=tmp_path)
+    calls = blocks_of_passages(monkeypatch, models[1])
+    search(models[1], generated, asked, K, block_size=400, resume_dir=tmp_path)
+    assert sum(calls) == 2000
+
+
+@pytest.fixture(scope="module")
+def reranked():
+    recipe = load_recipe("mini-reranker", rerank_depth=15)
+    return reranker.Reranker(reranker.build(recipe, 1), recipe, BM25(0.9, 0.4), key="reranker")
+
+
+def test_reranking_equals_scoring_pair_by_pair(generated, asked, reranked):
+    asked = asked[:12]
+    first, _ = reranked.first_stage.search(generated, asked, 15)
+    doc_ids, texts = generated.passages.doc_ids_at(slice(None)), generated.passages.texts(slice(None))
+    for size in (1, 5, 64):
+        rows, scores = search(reranked, generated, asked, 15, block_size=size)
+        for query, pool, found, got in zip(asked, first.tolist(), rows.tolist(), scores, strict=True):
+            pool = [row for row in pool if row >= 0]
+            own = {
+                row: reranked.model.predict(
+                    [[query, texts[row]]], activation_fn=torch.nn.Identity(), show_progress_bar=False
+                )[0]
+                for row in pool
+            }
+            expected = sorted(pool, key=lambda row: (own[row], doc_ids[row]), reverse=True)
+            np.testing.assert_allclose(got[: len(pool)], [own[row] for row in expected], atol=1e-5)
+            assert all(a == b or abs(own[a] - own[b]) < 2e-5 for a, b in zip(found, expected, strict=False))
+            assert sorted(found[: len(pool)]) == sorted(pool) and set(found[len(pool) :]) <= {-1}
+
+
+def test_reranker_resumes_at_the_block(generated, asked, reranked, tmp_path, monkeypatch):
+    predict, calls = reranked.model.predict, []
+
+    def counted(pairs, **options):
+        calls.append(len(pairs))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return predict(pairs, **options)
+
+    options = {"block_size": 10, "resume_dir": tmp_path}
+    expected = search(reranked, generated, asked, 15, block_size=10)
+    monkeypatch.setattr(reranked.model, "predict", counted)
+    with pytest.raises(KeyboardInterrupt):
+        search(reranked, generated, asked, 15, **options)
+    same(search(reranked, generated, asked, 15, **options), expected)
+    assert len(calls) == 5  # blocks one to three, then three and four
+
+
+def test_unknown_option_of_search_is_an_error(generated, asked, reranked):
+    with pytest.raises((TypeError, InputError)):
+        search(reranked, generated, asked, 5, block=3)

@@ -8,72 +8,107 @@ from pathlib import Path
 
 import numpy as np
 
+from interextra.errors import InputError
 from interextra.models.recipe import Recipe
 from interextra.models.retriever import Retriever, reopen, transformer
 from interextra.models.topk import Block, device
 
-TILE = 8192  # passage tokens scored at once against TILE // 16 query tokens: about 16 MB of scores
+# Tokens of queries and of passages that are scored at once: the scores of a tile stay in the processor's cache
+TILE = (256, 4096)
+GPU_TILE = (4096, 32768)  # half a GB of scores, so that starting the kernels costs little
 
 
 class ColBERT(Retriever):
-    """A multi-vector encoder; wraps a `MultiVectorEncoder`."""
+    """A multi-vector encoder; wraps a `MultiVectorEncoder`.
+
+    A block, of passages or of queries: `tokens` float32[tokens of all texts, d], vectors of length 1, and `lengths`
+    int64[texts], the tokens of each text.
+    """
 
     block_size = 1024
     query_block = 2048
 
-    def encode_tokens(self, texts: Sequence[str], task: str) -> list[np.ndarray]:
-        """Token vectors of each text, float32[tokens, d] of length 1; `task` is query or document."""
-        return [np.asarray(vectors.float().cpu()) for vectors in self._encode(texts, task)]
+    def search(self, collection, queries: Sequence[str], k: int, index: str = "exact", **options):
+        """See `interextra.models.search` and `Retriever.search`.
 
-    def encode_block(self, texts: Sequence[str]) -> Block:
-        vectors = self.encode_tokens(texts, "document")
-        return {"tokens": np.concatenate(vectors), "lengths": np.array([len(v) for v in vectors])}
+        Parameters
+        ----------
+        index
+            exact: all passages are scored; ivf: only those that `colbert_index.ivf_search` finds, whose options
+            (index_dir, nlist, nprobe, candidates, codec) are added.
+        """
+        if index == "ivf":
+            from interextra.models.colbert_index import ivf_search
+
+            return ivf_search(self, collection, queries, k, **options)
+        if index != "exact":
+            raise InputError(f"index is exact or ivf, not {index!r}")
+        return super().search(collection, queries, k, **options)
+
+    def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
+        """The block of some texts; `task` is query or document."""
+        vectors = [np.asarray(tokens.float().cpu()) for tokens in self._encode(texts, task)]
+        return {"tokens": np.concatenate(vectors), "lengths": np.array([len(tokens) for tokens in vectors])}
 
     def open_queries(self, texts: Sequence[str]):
-        import torch
-
-        queries = self.encode_tokens(texts, "query")
-        # a zero vector scores 0 with everything: as padding of a query it adds nothing
-        width = max(len(vectors) for vectors in queries)
-        padded = np.zeros((len(queries), width, queries[0].shape[1]), dtype=np.float32)
-        for row, vectors in enumerate(queries):
-            padded[row, : len(vectors)] = vectors
-        padded = torch.as_tensor(padded).to(device())
-
-        def open_block(block: Block):
-            passages = torch.as_tensor(pad(block)).to(device())
-            return lambda here: maxsim(padded[here], passages)
-
-        return open_block
+        queries = self.encode_block(texts, "query")
+        return lambda passages: lambda here: maxsim(texts_of(queries, here), passages)
 
 
-def pad(block: Block) -> np.ndarray:
-    """Token vectors as float32[passages, longest, d]; padding repeats a passage's first token: the maximum is the same."""
-    lengths, tokens = block["lengths"], block["tokens"]
-    first = np.cumsum(lengths) - lengths
-    at = np.arange(lengths.max())
-    return tokens[first[:, None] + np.where(at < lengths[:, None], at, 0)]
+def texts_of(block: Block, which) -> Block:
+    """The block of some of its texts: a slice, or their indices."""
+    lengths = block["lengths"][which]
+    first = (np.cumsum(block["lengths"]) - block["lengths"])[which]
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return {"tokens": block["tokens"][np.repeat(first, lengths) + within], "lengths": lengths}
 
 
-def maxsim(queries, passages):
-    """MaxSim of all pairs: [n, t, d] and [m, l, d] tensors → [n, m]. Tokens of a query that count nothing are zero.
+def maxsim(queries: Block, passages: Block):
+    """MaxSim of all pairs of two blocks: a float32 tensor [queries, passages] on the device.
 
-    >>> import torch
-    >>> maxsim(torch.tensor([[[1.0, 0], [0, 1]]]), torch.tensor([[[1.0, 0], [0.6, 0.8]]])).tolist()
-    [[1.7999999523162842]]
+    Texts of similar length are scored together, so that little is computed for padding.
+
+    >>> a = {"tokens": np.array([[1, 0], [0, 1]], dtype=np.float32), "lengths": np.array([2])}
+    >>> b = {"tokens": np.array([[1, 0], [0.6, 0.8], [0, 1]], dtype=np.float32), "lengths": np.array([2, 1])}
+    >>> maxsim(a, b).tolist()
+    [[1.7999999523162842, 1.0]]
     """
     import torch
 
-    (n, t, d), (m, width, _) = queries.shape, passages.shape
-    scores = torch.empty(n, m, device=queries.device)
-    rows, columns = max(1, TILE // 16 // t), max(1, TILE // width)
-    for i in range(0, n, rows):
-        left = queries[i : i + rows].reshape(-1, d)
-        for j in range(0, m, columns):
-            right = passages[j : j + columns].reshape(-1, d)
-            best = (left @ right.T).view(-1, t, len(right) // width, width).amax(dim=3)
-            scores[i : i + rows, j : j + columns] = best.sum(dim=1)
+    where = device()
+    rows, columns = TILE if where == "cpu" else GPU_TILE
+    scores = torch.empty(len(queries["lengths"]), len(passages["lengths"]), device=where)
+    left = list(_tiles(queries, rows, where, repeat=False))
+    for there, right in _tiles(passages, columns, where, repeat=True):
+        m, width, d = right.shape
+        for here, some in left:
+            best = (some.reshape(-1, d) @ right.reshape(-1, d).T).view(-1, width).amax(dim=1)
+            scores[here[:, None], there] = best.view(len(some), -1, m).sum(dim=1)
     return scores
+
+
+def _tiles(block: Block, size: int, where: str, repeat: bool):
+    """Texts by length, at most `size` tokens (or one text) at once: (int64[n] which, float32[n, longest, d] vectors).
+
+    Padding repeats a passage's first token, which leaves the maximum as it is; in a query it is a zero vector, which
+    scores 0 with everything and adds nothing.
+    """
+    import torch
+
+    tokens, lengths = torch.as_tensor(block["tokens"]).to(where), block["lengths"]
+    if not repeat:
+        tokens = torch.cat([tokens, torch.zeros_like(tokens[:1])])
+    first = np.cumsum(lengths) - lengths
+    order, start = np.argsort(lengths, kind="stable"), 0
+    while start < len(order):
+        sizes = lengths[order[start:]] * np.arange(1, len(order) - start + 1)  # ascending: the last text is the longest
+        stop = start + max(1, int(np.searchsorted(sizes, size, side="right")))
+        some = order[start:stop]
+        at = np.arange(lengths[some[-1]])
+        padding = first[some, None] if repeat else len(tokens) - 1
+        index = np.where(at < lengths[some, None], first[some, None] + at, padding)
+        yield torch.as_tensor(some).to(where), tokens[torch.as_tensor(index).to(where)]
+        start = stop
 
 
 def build(recipe: Recipe, seed: int):

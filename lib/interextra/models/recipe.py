@@ -36,8 +36,9 @@ _MATTERS = {
 }
 # Parameters that came after the first results: at their default they are not part of a cell's name.
 _LATER = {
-    "encode_precision", "negative_depth", "dimension", "query_expansion", "query_flops", "passage_flops", "rerank_depth",
-}  # fmt: skip
+    *("encode_precision", "negative_depth", "dimension", "query_expansion"),
+    *("query_flops", "passage_flops", "rerank_depth"),
+}
 
 
 class Recipe(BaseModel):
@@ -177,7 +178,13 @@ def training_steps(recipe: Recipe, n_train: int) -> int:
     return max(1, math.ceil(recipe.epochs * n_train / recipe.batch_size))
 
 
-def cost(recipe: Recipe, n_train: int, n_passages: int, throughput: Mapping[str, float] | None = None) -> dict:
+def cost(
+    recipe: Recipe,
+    n_train: int,
+    n_passages: int,
+    throughput: Mapping[str, float] | None = None,
+    n_queries: int = 0,
+) -> dict:
     """Estimated steps and seconds, from the longest texts that the recipe allows (so rather too high).
 
     Parameters
@@ -186,6 +193,8 @@ def cost(recipe: Recipe, n_train: int, n_passages: int, throughput: Mapping[str,
         Training pairs; passages to encode and search.
     throughput
         `train_tokens` and `encode_tokens` a second; default: the row of `THROUGHPUT` that fits the initialisation.
+    n_queries
+        Queries to search with; only a reranker's cost depends on it.
 
     Returns
     -------
@@ -202,10 +211,15 @@ def cost(recipe: Recipe, n_train: int, n_passages: int, throughput: Mapping[str,
         kind = "tiny" if own else "minilm" if recipe.initialisation.startswith("minilm") else "base-gpu"
         throughput = THROUGHPUT[kind]
     steps = training_steps(recipe, n_train)
-    shared = recipe.n_negatives * recipe.passage_length if recipe.negatives != "in-batch" else 0
-    tokens = steps * (recipe.batch_size * (recipe.query_length + recipe.passage_length) + shared)
+    batch, length = recipe.batch_size, recipe.passage_length
+    if recipe.architecture == "reranker":
+        pair = recipe.query_length + length
+        tokens, read = batch * (1 + recipe.n_negatives) * pair, n_queries * recipe.rerank_depth * pair
+    else:
+        drawn = {"in-batch": 0, "random": 1, "both": 1}.get(recipe.negatives, batch) * recipe.n_negatives
+        tokens, read = batch * (recipe.query_length + length) + drawn * length, n_passages * length
     times = {
-        "train_seconds": tokens / throughput["train_tokens"],
-        "encode_seconds": n_passages * recipe.passage_length / throughput["encode_tokens"],
+        "train_seconds": steps * tokens / throughput["train_tokens"],
+        "encode_seconds": read / throughput["encode_tokens"],
     }
     return {"steps": steps, **times, "seconds": sum(times.values())}

@@ -13,7 +13,7 @@ from interextra.models.topk import Kept, device, devices, digest, tie_order
 
 
 class Reranker:
-    """BM25's first `rerank_depth` passages in the order of a `CrossEncoder`; the rest stays below, as BM25 ranked it."""
+    """BM25's first `rerank_depth` passages in the order of a `CrossEncoder`; below them the rest, as BM25 ranked it."""
 
     def __init__(self, model, recipe: Recipe, first_stage: bm25.BM25, key: str = ""):
         self.model, self.recipe, self.first_stage, self.key, self._pool = model, recipe, first_stage, key, None
@@ -97,7 +97,9 @@ def below(
     depth = scored.shape[1]
     lowest = np.where(np.isfinite(scored), scored, np.inf).min(axis=1, keepdims=True)
     rest = first_scores[:, depth:]
-    rest = np.nextafter(lowest, -np.inf, dtype=np.float32) - 1 + (rest - first_scores[:, :1])
+    # a query without any hit has neither a lowest new score nor a first old one
+    fall = np.subtract(rest, first_scores[:, :1], out=np.full_like(rest, -np.inf), where=np.isfinite(rest))
+    rest = np.where(np.isfinite(lowest), lowest, 0) - 1 + fall
     scores = np.concatenate([scored, rest.astype(np.float32)], axis=1)[:, : max(depth, k)]
     rows = first[:, : scores.shape[1]]
     order = np.lexsort((np.where(rows >= 0, place[rows], len(place)), -scores), axis=1)[:, :k]
@@ -105,13 +107,19 @@ def below(
 
 
 def build(recipe: Recipe, seed: int):
-    """The untrained `CrossEncoder` of a recipe, on the device: one score from the pooled vector of the pair."""
+    """The untrained `CrossEncoder` of a recipe, on the device: one score from the pooled vector of the pair.
+
+    Query and passage are told apart by BERT's segment ids, also where the checkpoint's tokenizer leaves them out.
+    """
     import torch
     from sentence_transformers import CrossEncoder
     from sentence_transformers.base.modules import Dense
     from sentence_transformers.sentence_transformer.modules import Pooling
 
     words = transformer(recipe, seed, max_seq_length=recipe.query_length + recipe.passage_length)
+    if getattr(words.config, "type_vocab_size", 1) > 1 and "token_type_ids" not in words.tokenizer.model_input_names:
+        names = [*words.tokenizer.model_input_names, "token_type_ids"]
+        words.tokenizer.model_input_names = words.tokenizer.init_kwargs["model_input_names"] = names  # … is saved
     torch.manual_seed(seed)
     size = words.get_embedding_dimension()
     head = Dense(size, 1, activation_function=torch.nn.Identity(), module_output_name="scores")

@@ -1,12 +1,13 @@
 """What all encoders share: passages and queries are encoded apart from each other, then searched exactly."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from interextra.errors import InputError
-from interextra.models.base import Initialisation, file_digest, initialisation, quiet
+from interextra.errors import InputError, offenders
+from interextra.models.base import WEIGHTS, Initialisation, file_digest, initialisation, quiet
 from interextra.models.recipe import Recipe
 from interextra.models.topk import Block, Kept, device, devices, digest, exact_search
 
@@ -90,12 +91,14 @@ def transformer(recipe: Recipe, seed: int, **options):
     start = initialisation(recipe.initialisation)
     safe = {"use_safetensors": True, "trust_remote_code": False}
     no_code = {"trust_remote_code": False}
+    source = _first_module(start.source)
     try:
-        words = Transformer(start.source, model_kwargs=safe, processor_kwargs=no_code, config_kwargs=no_code, **options)
-    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, SafetensorError) as error:
+        words = Transformer(source, model_kwargs=safe, processor_kwargs=no_code, config_kwargs=no_code, **options)
+        _check(words, source)
+    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError, SafetensorError) as error:
         raise InputError(
             f"initialisation {recipe.initialisation!r} cannot be loaded as {recipe.architecture}: "
-            f"{' '.join(str(error).split())[:300]} (a model needs config.json, a tokenizer and safetensors weights; "
+            f"{_reason(error)} (a model needs config.json, a tokenizer and safetensors weights; "
             "a hub id needs the network)"
         ) from None
     _reshape(words, start, seed)
@@ -106,6 +109,53 @@ def transformer(recipe: Recipe, seed: int, **options):
     if limit and longest > limit:
         raise InputError(f"{recipe.initialisation} reads at most {limit} tokens; lower query_length and passage_length")
     return words
+
+
+def _reason(error: Exception) -> str:
+    """One line of what transformers says; two of its messages say nothing to a reader."""
+    message = " ".join(str(error).split())[:300]
+    if "ignore_mismatched_sizes" in message:
+        return "the weights do not have the shapes of config.json"
+    return "no encoder in the manner of BERT" if message.startswith("Unrecognized configuration class") else message
+
+
+def _first_module(source: str) -> str:
+    """Where the transformer lies in a folder of sentence-transformers, which older versions put into a subfolder."""
+    folder = Path(source)
+    if (folder / "config.json").is_file() or not (folder / "modules.json").is_file():
+        return source
+    try:
+        return str(folder / json.loads((folder / "modules.json").read_text(encoding="utf-8"))[0]["path"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return source
+
+
+def _check(words, source: str) -> None:
+    """ValueError for what loads without complaint and is no encoder all the same."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+    config, tokenizer = words.config, words.tokenizer
+    if config.is_encoder_decoder or config.model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        raise ValueError(f"{config.model_type} is no encoder in the manner of BERT")
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes up where files are missing
+        raise ValueError("there is no tokenizer, or one without words")
+    if len(tokenizer) > config.vocab_size:
+        raise ValueError(f"the tokenizer knows {len(tokenizer)} words, the model {config.vocab_size}")
+    if (Path(source) / WEIGHTS).is_file():
+        absent = _absent(words.model.base_model, Path(source) / WEIGHTS)
+        if absent:
+            raise ValueError(f"{WEIGHTS} lacks {len(absent)} weights that config.json asks for: {offenders(absent)}")
+
+
+def _absent(model, path: Path) -> list[str]:
+    """Weights of an encoder that the file does not hold; they would be random. The pooler is not used."""
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        # a model with a head puts a prefix before the names; the oldest checkpoints have TensorFlow's names
+        held = [name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in file.keys()]  # noqa: SIM118
+    held = {name[at:] for name in held for at in (0, name.find(".") + 1)}
+    return [name for name, _ in model.named_parameters() if name not in held and not name.startswith("pooler.")]
 
 
 def _reshape(words, start: Initialisation, seed: int) -> None:

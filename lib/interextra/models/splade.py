@@ -6,6 +6,7 @@ quadratically over the first part of the training.
 """
 
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +25,46 @@ class Splade(Retriever):
     block_size = 1024  # a block is dense, passages × vocabulary, before it is made sparse
     query_block = 512
 
+    def search(
+        self,
+        collection,
+        queries: Sequence[str],
+        k: int,
+        index: str = "exact",
+        index_dir: str | Path | None = None,
+        **options,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `interextra.models.search`.
+
+        Parameters
+        ----------
+        index
+            exact: every passage is scored, block by block (`options`: see `Retriever.search`);
+            impact: an inverted index with rounded weights, built at the first search (see `splade_index`). It pays
+            for many searches of a large collection; on a few thousand passages exact search is faster.
+        index_dir
+            Where inverted indexes are kept and found again; default: the cache.
+        """
+        if index == "exact":
+            return super().search(collection, queries, k, **options)
+        if index != "impact" or options.keys() - {"block_size"}:
+            wrong = (
+                f"no index {index!r}"
+                if index != "impact"
+                else f"index 'impact' takes no {', '.join(sorted(options.keys() - {'block_size'}))}"
+            )
+            raise InputError(f"SPLADE search: {wrong}; index is exact or impact, the latter with index_dir, block_size")
+        if not self.key:
+            raise InputError("SPLADE search: an index is kept under the name of a saved model; use fit and load_model")
+        from interextra.models.bm25 import cache_folder
+        from interextra.models.splade_index import impact_index, impact_search
+
+        folder = index_dir or cache_folder() / "splade"
+        size = options.get("block_size") or self.block_size
+        passages, key = collection.passages, f"{self.key}:{collection.fingerprint}"
+        built = impact_index(passages, self.encode_passages, folder, key, size)
+        return impact_search(passages, built, self.encode_queries(queries), k)
+
     def encode_queries(self, texts: Sequence[str]):
         return self._vectors(texts, "query")
 
@@ -33,6 +74,8 @@ class Splade(Retriever):
     def _vectors(self, texts: Sequence[str], task: str):
         from scipy import sparse
 
+        if not len(texts):
+            return sparse.csr_matrix((0, self.model[0].config.vocab_size), dtype=np.float32)
         parts = [
             sparse.csr_matrix(self._dense(texts[at : at + self.block_size], task))
             for at in range(0, len(texts), self.block_size)
@@ -51,6 +94,7 @@ class Splade(Retriever):
     def open_queries(self, texts: Sequence[str]):
         import torch
 
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         queries = self.encode_queries(texts)
 
         def open_block(block: Block):
@@ -93,24 +137,24 @@ def build(recipe: Recipe, seed: int):
 
 
 def _max_first(model):
-    """Let the model take the maximum over the tokens before log(1 + ReLU), not after it: the same, some four times faster.
+    """Let the model take the maximum over the tokens before log(1 + ReLU), not after it: the same, four times faster.
 
     Both functions grow with the logit, so that the order does not matter; but they cost more than the transformer when
     every token has them for every word of the vocabulary. A hook, so that a saved model is a plain one of the library.
     """
+    model[0].register_forward_hook(_max_over_tokens)
+    return model
 
+
+def _max_over_tokens(words, inputs, features: dict) -> dict:
     import torch
 
-    def pool(words, inputs, features):
-        logits, mask = features["token_embeddings"], features["attention_mask"]
-        with torch.no_grad():  # padding says nothing: ReLU makes nothing of 0, and lets no gradient through
-            logits[mask == 0] = 0
-        features["token_embeddings"] = logits.max(dim=1, keepdim=True).values
-        features["attention_mask"] = mask[:, :1]
-        return features
-
-    model[0].register_forward_hook(pool)
-    return model
+    logits, mask = features["token_embeddings"], features["attention_mask"]
+    with torch.no_grad():  # padding says nothing: ReLU makes nothing of 0, and lets no gradient through
+        logits[mask == 0] = 0
+    # `max` gives the gradient to one token and is quick backward, `amax` is quick forward
+    top = logits.max(1, True).values if torch.is_grad_enabled() else logits.amax(1, True)
+    return {**features, "token_embeddings": top, "attention_mask": mask[:, :1]}
 
 
 def _identity_head(model, recipe: Recipe) -> None:
@@ -144,23 +188,24 @@ def _sparse_start(words, share: float = 0.001) -> None:
         words.model.get_output_embeddings().bias -= logits.topk(max(1, int(share * len(logits)))).values[-1]
 
 
+def splade_loss(model, recipe: Recipe):
+    """The ranking loss of all encoders plus FLOPS of queries and passages (Formal et al. 2021, section 3.2)."""
+    from sentence_transformers.sparse_encoder.losses import SpladeLoss
+
+    from interextra.models.training import encoder_loss
+
+    rank = encoder_loss(lambda out: out["sentence_embedding"], lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T)
+    weights = {"query_regularizer_weight": recipe.query_flops, "document_regularizer_weight": recipe.passage_flops}
+    return SpladeLoss(model, rank(model, recipe), **weights)
+
+
 def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
     """Train a sparse encoder and save it; see `interextra.models.fit`."""
     from sentence_transformers import SparseEncoderTrainer, SparseEncoderTrainingArguments
-    from sentence_transformers.sparse_encoder.losses import SpladeLoss
 
-    from interextra.models.training import EncoderBatches, Setting, encoder_loss, train
+    from interextra.models.training import EncoderBatches, Setting, train
 
-    rank = encoder_loss(lambda out: out["sentence_embedding"], lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T)
-
-    def loss(model, recipe: Recipe):
-        weights = {
-            "query_regularizer_weight": recipe.query_flops,
-            "document_regularizer_weight": recipe.passage_flops,
-        }
-        return SpladeLoss(model, rank(model, recipe), **weights)
-
-    setting = Setting(SparseEncoderTrainer, SparseEncoderTrainingArguments, loss, EncoderBatches)
+    setting = Setting(SparseEncoderTrainer, SparseEncoderTrainingArguments, splade_loss, EncoderBatches)
     return train(setting, build(recipe, seed), recipe, collection, query_ids, split, seed, out_dir)
 
 

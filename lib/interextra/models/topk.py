@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -105,6 +105,20 @@ def digest(texts: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()
 
 
+def blocks(
+    passages, encode: Callable[[list[str]], Block], block_size: int, embeddings: Kept, first: int = 0
+) -> Iterator[tuple[int, int, Block]]:
+    """(start, stop, block) of the passages from row `first` on: a kept block is read, any other encoded and kept."""
+    for start in range(first, len(passages), block_size):
+        stop = min(start + block_size, len(passages))
+        name = f"{start:010d}-{stop:010d}"
+        block = embeddings.read(name)
+        if block is None:
+            block = encode(passages.texts(slice(start, stop)))
+            embeddings.write(name, block)
+        yield start, stop, block
+
+
 def exact_search(
     passages,
     encode: Callable[[list[str]], Block],
@@ -137,30 +151,43 @@ def exact_search(
     (rows int32[n, k], scores float32[n, k])
         By score descending, then doc_id descending. Fewer than k passages: row -1, score -inf.
     """
-    import torch
-
-    where = device()
-    place = tie_order(passages)[1]
     embeddings, state = embeddings or Kept(None, ""), state or Kept(None, "")
-    found = state.read("state") or {"best": np.full((n_queries, k), _LOWEST), "next": np.array(0)}
-    # score and place packed into one integer, so that one comparison ranks by score and then by doc_id
-    best = torch.as_tensor(found["best"]).to(where)
-    for start in range(int(found["next"]), len(passages), block_size):
-        stop = min(start + block_size, len(passages))
-        name = f"{start:010d}-{stop:010d}"
-        block = embeddings.read(name)
-        if block is None:
-            block = encode(passages.texts(slice(start, stop)))
-            embeddings.write(name, block)
-        low = torch.as_tensor(0x7FFFFFFF - place[start:stop].astype(np.int64)).to(where)
+    found = state.read("state") or {"best": None, "next": 0}
+    best = Best(passages, n_queries, k, found["best"])
+    for start, stop, block in blocks(passages, encode, block_size, embeddings, int(found["next"])):
         scores = open_block(block)
         for at in range(0, n_queries, query_block):
             here = slice(at, min(at + query_block, n_queries))
-            keys = _candidates(scores(here), low, min(k, stop - start))
-            best[here] = torch.cat([best[here], keys], dim=1).topk(k, dim=1).values
-        state.write("state", {"best": best.cpu().numpy(), "next": np.array(stop)})
+            best.merge(here, start, scores(here))
+        state.write("state", {"best": best.keys.cpu().numpy(), "next": np.array(stop)})
     state.drop("state")
-    return _unpack(best.cpu().numpy(), place)
+    return best.result()
+
+
+class Best:
+    """The running k best passages of each query; `keys` (int64[n, k], on the device) is all there is to keep of it.
+
+    Score and place are packed into one integer, so that one comparison ranks by score and then by doc_id.
+    """
+
+    def __init__(self, passages, n_queries: int, k: int, keys: np.ndarray | None = None):
+        import torch
+
+        self._place = tie_order(passages)[1]
+        self.keys = torch.as_tensor(np.full((n_queries, k), _LOWEST) if keys is None else keys).to(device())
+
+    def merge(self, queries: slice, start: int, scores) -> None:
+        """Take in scores, float32[queries, m], of the m passages from row `start` on; -inf leaves a pair out."""
+        import torch
+
+        k, m = self.keys.shape[1], scores.shape[1]
+        low = torch.as_tensor(0x7FFFFFFF - self._place[start : start + m].astype(np.int64)).to(scores.device)
+        keys = torch.cat([self.keys[queries], _candidates(scores, low, min(k, m))], dim=1)
+        self.keys[queries] = keys.topk(k, dim=1).values
+
+    def result(self) -> tuple[np.ndarray, np.ndarray]:
+        """(rows int32[n, k], scores float32[n, k]); padding is row -1 with score -inf."""
+        return _unpack(self.keys.cpu().numpy(), self._place)
 
 
 def _candidates(scores, low, k: int):
@@ -181,7 +208,7 @@ def _pack(scores, low):
 
     bits = (scores + 0.0).contiguous().view(torch.int32).to(torch.int64)  # + 0.0 turns -0.0 into 0.0
     ordered = torch.where(bits < 0, -(bits & 0x7FFFFFFF), bits)  # the order of the floats, as integers
-    return (ordered << 31) | low
+    return torch.where(torch.isneginf(scores), _LOWEST, (ordered << 31) | low)
 
 
 def _unpack(keys: np.ndarray, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,8 @@ from interextra.study import published
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
 END = "<!-- end of results -->"
 YEARS = {"dl19": "2019", "dl20": "2020"}
+WORLDS = {"mini": "embedded world", "small": "MedQuAD, two layers of MiniLM"}
+PROTOCOLS = {"restrain": "ReSTrain", "resttest": "ReSTTest"}
 
 
 def _label_overlap(reference: Path) -> list[tuple]:
@@ -30,28 +32,33 @@ def _label_overlap(reference: Path) -> list[tuple]:
     return rows
 
 
-def _restrain(reference: Path) -> list[tuple]:
-    """Table 6: Δ nDCG@10 at the smallest and the largest size."""
-    six = published.load("zhan", 6).query("regime == 'delta' and measure == 'nDCG@10'")
+def _architectures(reference: Path) -> list[tuple]:
+    """Tables 6 and 7: Δ of the five systems at the largest size, embedded world and MedQuAD."""
     rows = []
-    for model in ("BM25", "DR (base)"):
-        values = six[six["model"] == model]["value"]
-        theirs = " … ".join(dict.fromkeys(f"{value:+.0f} %" for value in (values.iloc[0], values.iloc[-1])))
-        for profile, data in (("mini", "embedded world"), ("small", "MedQuAD, two layers of MiniLM")):
-            frame = pd.read_csv(reference / profile / "02_restrain" / "tables" / "restrain.csv")
-            part = frame[(frame["model"] == model) & (frame["measure"] == "nDCG@10")].sort_values("n_train")
+    for number, name, measure in ((6, "restrain", "nDCG@10"), (7, "resttest", "RR@10")):
+        printed = published.load("zhan", number).query("regime == 'delta' and measure == @measure")
+        tables = {}
+        for profile in ("mini", "small"):
+            path = reference / profile / "05_architecture_comparison" / "tables" / f"{name}.csv"
+            frame = pd.read_csv(path).query("measure == @measure")
+            frame = frame[frame["average"] == "micro"] if "average" in frame else frame
+            tables[profile] = frame.sort_values("n_train").groupby("model", sort=False).last()
+        for model, values in printed.groupby("model", sort=False)["value"]:
+            theirs = " … ".join(dict.fromkeys(f"{value:+.0f} %" for value in (values.iloc[0], values.iloc[-1])))
             ours = "; ".join(
-                f"{row.n_train:,} queries: {row.delta:+.1%} [{row.delta_low:+.1%}, {row.delta_high:+.1%}]"
-                for row in part.iloc[[0, -1]].itertuples()
+                f"{WORLDS[profile]} {row.delta:+.1%} [{row.delta_low:+.1%}, {row.delta_high:+.1%}]"
+                for profile, row in ((profile, table.loc[model]) for profile, table in tables.items())
             )
-            rows.append((f"{model}: Δ nDCG@10 from interpolation to extrapolation (Zhan, Table 6)", theirs, ours, data))
+            what = f"{model}: Δ {measure}, {PROTOCOLS[name]} (Zhan, Table {number})"
+            rows.append((what, theirs, ours, f"{tables['mini'].loc[model, 'n_train']:,.0f} and "
+                         f"{tables['small'].loc[model, 'n_train']:,.0f} training queries"))  # fmt: skip
     return rows
 
 
 def results(reference: Path) -> str:
     """The table in Markdown: finding, published, ours with counts or 95 % intervals, data."""
     lines = ["| finding | published | ours | data |", "|---|---|---|---|"]
-    lines += [f"| {' | '.join(row)} |" for row in (*_label_overlap(reference), *_restrain(reference))]
+    lines += [f"| {' | '.join(row)} |" for row in (*_label_overlap(reference), *_architectures(reference))]
     return "\n".join(lines)
 
 

