@@ -79,7 +79,7 @@ def search(model, collection, queries: Sequence[str], k: int = 1000, **options) 
     """The k best passages for each query text; on the CPU, one GPU or several (see `topk.devices`).
 
     `options` are those of the model's own `search`: block_size and resume_dir (encoders and reranker), embeddings_dir
-    (encoders).
+    (encoders), index and index_dir (SPLADE: exact or impact; ColBERT: exact or ivf).
 
     Returns
     -------

@@ -178,6 +178,20 @@ def training_steps(recipe: Recipe, n_train: int) -> int:
     return max(1, math.ceil(recipe.epochs * n_train / recipe.batch_size))
 
 
+def scored_pairs(recipe: Recipe, steps: int) -> int:
+    """(query, passage) scores that the loss sees in `steps` training steps: what an architecture learns from.
+
+    >>> scored_pairs(load_recipe("mini-dense"), steps=10)  # 96 queries × (1 positive + 96 shared negatives)
+    93120
+    """
+    batch, drawn = recipe.batch_size, recipe.n_negatives
+    if recipe.architecture != "reranker" and recipe.negatives.startswith("bm25"):
+        drawn *= batch  # those of the other queries, too
+    negatives = 0 if recipe.negatives == "in-batch" else drawn
+    negatives += batch - 1 if recipe.negatives in ("in-batch", "both", "bm25+in-batch") else 0
+    return steps * batch * (1 + negatives)
+
+
 def cost(
     recipe: Recipe,
     n_train: int,

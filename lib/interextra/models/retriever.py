@@ -171,7 +171,7 @@ def _reshape(words, start: Initialisation, seed: int) -> None:
 
 
 def reopen(kind: type, out_dir: Path, recipe: Recipe):
-    """The sentence-transformers model of class `kind` that `fit` saved to `out_dir`, and the digest of its weights.
+    """The sentence-transformers model of class `kind` that `fit` saved to `out_dir`, and a key of what it computes.
 
     Encoding runs in the recipe's `encode_precision`.
     """
@@ -181,7 +181,8 @@ def reopen(kind: type, out_dir: Path, recipe: Recipe):
     quiet()
     try:
         model = kind(str(out_dir), device=device(), trust_remote_code=False)
-        key = digest([file_digest(path) for path in sorted(out_dir.rglob("*.safetensors"))])
+        weights = [file_digest(path) for path in sorted(out_dir.rglob("*.safetensors"))]
+        key = digest([*weights, recipe.model_dump_json()])  # lengths and precision change vectors, too
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, SafetensorError) as error:
         raise InputError(
             f"{out_dir} holds no readable {recipe.architecture} model: {' '.join(str(error).split())[:300]}"

@@ -9,6 +9,7 @@ import pandas as pd
 
 from interextra.errors import InputError
 from interextra.evaluation import regimes, statistics
+from interextra.models.recipe import make_recipe, scored_pairs
 from interextra.splits import resttest
 from interextra.study import jobs
 
@@ -142,6 +143,15 @@ def differences(drawn: Resampled, level: float = 0.95) -> pd.DataFrame:
             found.append({"first": first, "second": second, "difference": drawn.delta[i] - drawn.delta[j],
                           "low": low, "high": high})  # fmt: skip
     return pd.DataFrame(found)
+
+
+def training_pairs(design: list[dict], folders: Sequence[Path]) -> list[int]:
+    """How many scores of a query and a passage the loss of each run has seen; 0 for BM25."""
+    found = []
+    for row, folder in zip(design, folders, strict=True):
+        log = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+        found.append(scored_pairs(make_recipe(row["config"]["recipe"]), log["steps"]))
+    return found
 
 
 def loss_curves(design: list[dict], folders: Sequence[Path]) -> pd.DataFrame:

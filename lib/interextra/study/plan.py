@@ -60,8 +60,10 @@ def seconds(store: Store, config: dict) -> float:
     from interextra.models.recipe import THROUGHPUT, cost, make_recipe
 
     if config["kind"] == "run":
-        passages = len(open_spec(config["collection"]["spec"]).passages)
-        estimate = cost(make_recipe(config["recipe"]), _n_train(config["train"]), passages)
+        collection = open_spec(config["collection"]["spec"])
+        sizes = _n_train(config["train"]), len(collection.passages)
+        asked = sum(len(collection.queries(name)) for name in config["test"] if name in collection.splits)
+        estimate = cost(make_recipe(config["recipe"]), *sizes, n_queries=asked)
         rate = _measured_rate(store, config["recipe"])
         return (estimate["steps"] / rate if rate else estimate["train_seconds"]) + estimate["encode_seconds"]
     queries = len(pool_queries(_pool_of(config)))
