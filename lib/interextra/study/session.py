@@ -74,7 +74,10 @@ class Session:
         return folders
 
     def cost(self, configs: list[dict]) -> pd.DataFrame:
-        """What the notebook will compute, before it does: a row a cell, its state, estimated seconds of one core."""
+        """What the notebook will compute, before it does: cells, those that are done, estimated seconds of one core.
+
+        A row a cell; where there are more than 20, a row for each kind of cell (`interextra plan` lists them all).
+        """
         from interextra.study.plan import describe
 
         rows = pd.DataFrame(describe(self.store, configs), columns=["what", "state", "seconds"])
@@ -82,6 +85,11 @@ class Session:
         print(
             f"{len(rows)} cells, {(rows['state'] == 'done').sum()} done, the others need about {todo:.0f} s of one core"
         )
+        if len(rows) > 20:
+            kinds = rows["what"].str.split(" · ").str[:2].str.join(" · ").rename("what")
+            done = rows["state"] == "done"
+            rows = rows.assign(cells=1, done=done).groupby(kinds, sort=False)[["cells", "done", "seconds"]].sum()
+            rows = rows.reset_index()
         return rows.round({"seconds": 0}).style.hide(axis="index").format(precision=0)
 
     @contextmanager
