@@ -197,10 +197,13 @@ def _run(store: Store, config: dict, folder: Path) -> None:
     log = models.fit(recipe, collection, ids, split=split, seed=config["seed"], out_dir=made)
     write_json(folder / "training.json", {**log, "n_train": len(ids)})
     model = models.load_model(made)
-    for name in config["test"]:
-        queries = collection.queries(name)
-        rows, scores = models.search(model, collection, queries["text"].tolist(), k=config["depth"])
-        run = Run.from_arrays(queries["query_id"].tolist(), collection.passages.doc_ids, rows, scores)
+    queries = {name: collection.queries(name) for name in config["test"]}
+    # all splits in one search: the passages are encoded once
+    texts = [text for frame in queries.values() for text in frame["text"]]
+    rows, scores = models.search(model, collection, texts, k=config["depth"])
+    end = np.cumsum([len(frame) for frame in queries.values()])
+    for (name, frame), *part in zip(queries.items(), np.split(rows, end[:-1]), np.split(scores, end[:-1]), strict=True):
+        run = Run.from_arrays(frame["query_id"].tolist(), collection.passages.doc_ids, *part)
         run.write_parquet(folder / f"run.{name}.parquet")
         per_query(run, collection.qrels(name), MEASURES).to_parquet(folder / f"per_query.{name}.parquet")
     if not config["keep_model"]:
