@@ -322,14 +322,13 @@ def size_curves(frame: pd.DataFrame, measure: str):
 
 
 def loss_curves(frame: pd.DataFrame):
-    """Training loss, a panel a system (their losses are of different kinds): columns model, step, loss."""
+    """Training loss, a panel a system (their losses are of different kinds): columns model, seed, step, loss."""
     models = list(dict.fromkeys(frame["model"]))
     figure, axes = _axes(len(models), width=2.6 * len(models), height=2.5)
     for axis, model in zip(axes, models, strict=True):
         rows = frame[frame["model"] == model]
-        axis.plot(rows["step"], rows["loss"], color=COLOURS["measured"])
+        for _, curve in rows.groupby("seed"):
+            axis.plot(curve["step"], curve["loss"], color=COLOURS["measured"], alpha=0.7)
         axis.set(title=model, xlabel="step")
-        if rows["loss"].max() > 10 * rows["loss"].min() > 0:
-            axis.set_yscale("log")
     axes[0].set_ylabel("training loss")
     return figure
