@@ -97,10 +97,10 @@ def test_labels_that_no_run_has_are_an_error():
 
 
 def test_loss_curves_are_read_from_the_training_log(tmp_path):
-    (tmp_path / "training.json").write_text(json.dumps({"loss": [[1, 2.0], [5, 0.5]], "seconds": 3.0}))
+    (tmp_path / "training.json").write_text(json.dumps({"loss": [[1, 2.0], [5, 0.5]]}))
     curve = architectures.loss_curves([{"model": "SPLADE", "seed": 3}], [tmp_path])
     assert curve.to_dict("list") == {
-        "model": ["SPLADE"] * 2, "seed": [3] * 2, "step": [1, 5], "loss": [2.0, 0.5], "seconds": [3.0] * 2,
+        "model": ["SPLADE"] * 2, "seed": [3] * 2, "step": [1, 5], "loss": [2.0, 0.5],
     }  # fmt: skip
 
 

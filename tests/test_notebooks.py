@@ -94,8 +94,8 @@ def test_provenance_holds_all_declared_parameters(house):
         assert record["seconds"]["whole notebook"] > 0 and record["results"]
 
 
-def columns(house, name):
-    [path] = (house / "outputs" / "smoke").glob(f"*/tables/{name}.csv")
+def columns(house, name, notebook=""):
+    [path] = (house / "outputs" / "smoke").glob(f"{notebook}*/tables/{name}.csv")
     return pd.read_csv(path).columns.tolist()
 
 
@@ -105,10 +105,12 @@ def test_tables_have_their_fixed_columns(house):
     ]  # fmt: skip
     for name in ("entity_overlap", "intent_overlap"):
         assert columns(house, name) == ["test_set", "label", "n", "percent"]
-    assert columns(house, "restrain") == [
-        "n_train", "model", "measure", "interpolation", "extrapolation", "delta", "delta_low", "delta_high", "p_value",
-        "n_queries",
-    ]  # fmt: skip
+    deltas = ["measure", "interpolation", "extrapolation", "delta", "delta_low", "delta_high", "p_value"]
+    assert columns(house, "restrain", "02") == ["n_train", "model", *deltas, "n_queries"]
+    assert columns(house, "restrain", "05") == ["n_train", "model", *deltas, "p_holm", "n_queries"]
+    for notebook in ("03", "05"):
+        assert columns(house, "resttest", notebook) == ["n_train", "model", "average", *deltas, "p_holm", "n_queries"]
+    assert columns(house, "buckets")[:4] == ["bucket", "n_train", "n_test", "released_n_test"]
     assert columns(house, "agreement")
 
 

@@ -155,10 +155,10 @@ def training_pairs(design: list[dict], folders: Sequence[Path]) -> list[int]:
 
 
 def loss_curves(design: list[dict], folders: Sequence[Path]) -> pd.DataFrame:
-    """Training loss of runs: model, seed, step, loss (the mean since the step before), seconds of the training."""
+    """Training loss of runs: model, seed, step, loss (the mean since the step before)."""
     parts = []
     for row, folder in zip(design, folders, strict=True):
         log = json.loads((folder / "training.json").read_text(encoding="utf-8"))
         curve = pd.DataFrame(log["loss"], columns=["step", "loss"])
-        parts.append(curve.assign(model=row["model"], seed=row["seed"], seconds=log["seconds"]))
-    return pd.concat(parts, ignore_index=True)[["model", "seed", "step", "loss", "seconds"]]
+        parts.append(curve.assign(model=row["model"], seed=row["seed"]))
+    return pd.concat(parts, ignore_index=True)[["model", "seed", "step", "loss"]]
