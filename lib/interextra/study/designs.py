@@ -114,11 +114,17 @@ def resttest(p: dict) -> list[dict]:
     return rows
 
 
+def comparison(p: dict) -> dict:
+    """The parameters of 05 with those that it takes over: the recipes one by one, and the defaults of 02."""
+    return {"train_limit": 0, "controls": 1, **p, **dict(zip(FIVE.values(), p["recipes"], strict=True))}
+
+
 def architectures(p: dict) -> list[dict]:
     """05: five systems in both protocols, and on all training queries trained and untrained (`learning`).
 
     Rows: protocol (restrain, resttest, learning), model, seed, and n_train and regime, or bucket, or trained.
     """
+    p = comparison(p)
     restrain_sets, resttest_sets = restrain_split(p), resttest_split(p | {"test_splits": p["resttest_splits"]})
     rows = []
     for model, name in FIVE.items():

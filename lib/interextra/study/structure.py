@@ -39,8 +39,7 @@ def parameters_cell(cells: list[dict], path: Path) -> Iterator[str]:
 
 
 def length_of_cells(cells: list[dict], path: Path) -> Iterator[str]:
-    code = [cell for cell in cells if "parameters" not in cell["metadata"].get("tags", [])]  # those are a list
-    lines = [sum(bool(line.strip()) for line in source.split("\n")) for source in _sources(code, "code")]
+    lines = [sum(bool(line.strip()) for line in source.split("\n")) for source in _sources(cells, "code")]
     if lines and max(lines) > MAX_LINES:
         yield f"a code cell has {max(lines)} lines, at most {MAX_LINES}"
     if lines and sum(n <= USUAL_LINES for n in lines) < USUAL_SHARE * len(lines):
