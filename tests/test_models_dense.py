@@ -72,6 +72,13 @@ def test_search_is_the_inner_product_of_the_encoded_texts(toy, trained):
     np.testing.assert_allclose(scores, np.take_along_axis(exact, rows, axis=1), atol=1e-4)
 
 
+def test_model_without_a_name_keeps_no_blocks(toy, tmp_path):
+    recipe = load_recipe("mini-dense")
+    for option in ("embeddings_dir", "resume_dir"):
+        with pytest.raises(InputError, match="name of a saved model"):
+            search(Dense(build(recipe, 1), recipe), toy, ["where"], 3, **{option: tmp_path})
+
+
 def test_cosine_and_mean_pooling_survive_saving(toy, tmp_path):
     recipe = load_recipe("mini-dense", **QUICK, pooling="mean", similarity="cosine", temperature=0.05, loss="pairwise")
     fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "a")

@@ -44,6 +44,8 @@ class Retriever:
         resume_dir
             The running top k is kept there, so that an interrupted search goes on at the block.
         """
+        if not self.key and (embeddings_dir or resume_dir):  # unnamed models would share blocks
+            raise InputError("blocks are kept under the name of a saved model; use fit and load_model, or give a key")
         size = block_size or self.block_size
         key = f"{self.key}:{collection.fingerprint}"
         return exact_search(
