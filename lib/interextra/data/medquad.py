@@ -1,5 +1,7 @@
 """What is true of MedQuAD's questions: the concepts of the focus entity, and the question type."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from interextra.errors import InputError
@@ -14,9 +16,26 @@ GROUPS = {
 }
 GROUP_OF = {question_type: group for group, members in GROUPS.items() for question_type in members}
 
+CONGENITAL, NEOPLASM, DISEASE = {"T019", "T020"}, {"T191"}, {"T047"}  # UMLS semantic types
+
+
+def entity_type(semantic_types: Sequence[str] | None) -> str:
+    """neoplasm, congenital or disease by the UMLS semantic types of the focus; "" for anything else.
+
+    A neoplasm or a congenital abnormality is usually typed as a disease as well, hence in this order.
+
+    >>> entity_type(["T019", "T047"]), entity_type(["T033"])
+    ('congenital', '')
+    """
+    types = {name for name in semantic_types if name} if semantic_types is not None else set()
+    kinds = {"neoplasm": NEOPLASM, "congenital": CONGENITAL, "disease": DISEASE}
+    return next((name for name, signs in kinds.items() if types & signs), "")
+
 
 def with_truth(queries: pd.DataFrame) -> pd.DataFrame:
     """Queries with the columns entities (list), intent and intent_group, as the generated worlds have them.
+
+    MedQuAD's also get entity_type.
 
     Queries that carry them already come back as they are. Of MedQuAD's, the entities are the UMLS concepts of the focus
     (its name where there is none), the intent is entities and question type; questions without a focus are left out.
@@ -43,4 +62,5 @@ def with_truth(queries: pd.DataFrame) -> pd.DataFrame:
     return known.assign(
         entities=entities, intent=[f"{n}|{t}" for n, t in zip(names, known["qtype"], strict=True)],
         intent_group=known["qtype"].map(GROUP_OF),
+        entity_type=known["semtype"].map(entity_type) if "semtype" in known else "",
     )  # fmt: skip

@@ -50,6 +50,9 @@ class ColBERT(Retriever):
         vectors = [np.asarray(tokens.float().cpu()) for tokens in self._encode(texts, task)]
         return {"tokens": np.concatenate(vectors), "lengths": np.array([len(tokens) for tokens in vectors])}
 
+    def encode_query_block(self, texts: Sequence[str]) -> Block:
+        return self.encode_block(texts, "query")
+
     def open_queries(self, texts: Sequence[str]):
         queries = self.encode_block(texts, "query")
         return lambda passages: lambda here: maxsim(texts_of(queries, here), passages)

@@ -30,6 +30,9 @@ class Dense(Retriever):
     def encode_block(self, texts: Sequence[str]) -> Block:
         return {"vectors": self.encode_passages(texts)}
 
+    def encode_query_block(self, texts: Sequence[str]) -> Block:
+        return {"vectors": self.encode_queries(texts)}
+
     def open_queries(self, texts: Sequence[str]):
         return inner_products(self.encode_queries(texts))
 

@@ -17,6 +17,7 @@ def encoder(spec: str | Path, texts: Sequence[str] | None = None, seed: int = 0)
     ----------
     spec
         `lsa` (TF-IDF and truncated SVD, fitted on `texts`), `lsa:dimensions=N` (default 64), `minilm`,
+        `cls:INITIALISATION` (the [CLS] vector of a model as it comes, see `Recipe.initialisation`),
         or the folder of a trained dense model.
     texts
         What lsa is fitted on.
@@ -33,8 +34,15 @@ def encoder(spec: str | Path, texts: Sequence[str] | None = None, seed: int = 0)
         return LSA(texts, int(dimensions), seed)
     if str(spec) == "minilm":
         return MiniLM()
+    if name == "cls" and option:
+        from interextra.models import dense
+        from interextra.models.recipe import Recipe
+
+        untuned = Recipe(architecture="dense", initialisation=option, pooling="cls", steps=0, query_length=64)
+        return dense.Dense(dense.build(untuned, seed), untuned)
     if not Path(spec).is_dir():
-        raise InputError(f"no encoder {str(spec)!r}: write lsa, minilm, or the folder of a trained dense model")
+        known = "lsa, minilm, cls:INITIALISATION, or the folder of a trained dense model"
+        raise InputError(f"no encoder {str(spec)!r}: write {known}")
     from interextra.models import load_model
 
     model = load_model(spec)

@@ -120,18 +120,20 @@ def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
     Parameters
     ----------
     name_or_path
-        `mini-dense`, `bm25`, … (the files under `recipes/`) or a path that ends in .yaml.
+        `mini-dense`, `bm25`, … (the files under `recipes/`) or a path that ends in .yaml; single values may follow in
+        braces: `mini-dense{negatives: in-batch, loss: pairwise}`.
 
     Raises
     ------
     InputError
         Unknown name, unknown key, ill-typed value.
 
-    >>> load_recipe("mini-dense", steps=5).steps
-    5
+    >>> load_recipe("mini-dense", steps=5).steps, load_recipe("mini-dense{loss: pairwise}").loss
+    (5, 'pairwise')
     """
     import yaml
 
+    name_or_path, overrides = _with_options(str(name_or_path), overrides)
     path = Path(name_or_path)
     if path.suffix not in (".yaml", ".yml"):
         path = RECIPES / f"{name_or_path}.yaml"
@@ -149,6 +151,18 @@ def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
     if {"steps", "epochs"} & overrides.keys():
         values = {key: value for key, value in values.items() if key not in ("steps", "epochs")}
     return make_recipe({**values, **overrides}, source=f"recipe {name_or_path}")
+
+
+def _with_options(name: str, overrides: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The name before the braces, and the values in them, those of `overrides` first."""
+    import yaml
+
+    name, brace, rest = name.partition("{")
+    try:
+        values = yaml.safe_load(brace + rest) or {}
+    except yaml.YAMLError:
+        raise InputError(f"recipe {name}{brace}{rest}: write {name}{{key: value, key: value}}") from None
+    return name.strip(), values | dict(overrides)
 
 
 def make_recipe(values: Mapping[str, Any], source: str = "recipe") -> Recipe:

@@ -1,7 +1,7 @@
 """What all encoders share: passages and queries are encoded apart from each other, then searched exactly."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +59,16 @@ class Retriever:
             embeddings=Kept(embeddings_dir, f"{key}:{size}"),
             state=Kept(resume_dir, f"{key}:{k}:{digest(queries)}"),
         )
+
+    def query_similarities(self, queries: Sequence[str], others: Sequence[str]) -> Iterator[np.ndarray]:
+        """Scores of queries against other queries taken for passages: blocks float32[some queries, n_others]."""
+        scores = self.open_queries(queries)(self.encode_query_block(others))
+        for start in range(0, len(queries), self.query_block):
+            yield np.asarray(scores(slice(start, start + self.query_block)).cpu(), dtype=np.float32)
+
+    def encode_query_block(self, texts: Sequence[str]) -> Block:
+        """A block of texts that are encoded as queries."""
+        raise NotImplementedError
 
     def encode_block(self, texts: Sequence[str]) -> Block:
         raise NotImplementedError

@@ -87,9 +87,10 @@ class Splade(Retriever):
         return np.asarray(vectors.float())
 
     def encode_block(self, texts: Sequence[str]) -> Block:
-        matrix = self.encode_passages(texts)
-        names = ("data", "indices", "indptr")
-        return {name: getattr(matrix, name) for name in names} | {"shape": np.array(matrix.shape)}
+        return _block(self.encode_passages(texts))
+
+    def encode_query_block(self, texts: Sequence[str]) -> Block:
+        return _block(self.encode_queries(texts))
 
     def open_queries(self, texts: Sequence[str]):
         import torch
@@ -108,6 +109,11 @@ class Splade(Retriever):
             return scores
 
         return open_block
+
+
+def _block(matrix) -> Block:
+    names = ("data", "indices", "indptr")
+    return {name: getattr(matrix, name) for name in names} | {"shape": np.array(matrix.shape)}
 
 
 def build(recipe: Recipe, seed: int):

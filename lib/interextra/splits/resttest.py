@@ -37,7 +37,7 @@ class Buckets:
     def distances(self, vectors: np.ndarray) -> np.ndarray:
         """Squared distance of each of `vectors` [n, d] to each centroid: float64[n, k]."""
         scale = _scale(vectors, "cosine" if self.normalise else "dot")
-        return _distances(vectors, scale, self.centroids)
+        return squared_distances(vectors, scale, self.centroids)
 
 
 def buckets(
@@ -70,8 +70,8 @@ def buckets(
     if not 2 <= k <= len(vectors):
         raise InputError(f"k={k}: {len(vectors)} queries can make 2 to {len(vectors)} buckets")
     scale = _scale(vectors, "cosine" if normalise else "dot")
-    centroids = _kmeans(vectors, scale, k, seed, normalise, iterations, redo)
-    distances = _distances(vectors, scale, centroids)
+    centroids = kmeans(vectors, scale, k, seed, normalise, iterations, redo)
+    distances = squared_distances(vectors, scale, centroids)
     nearest = distances.argmin(axis=1)  # ties: the lower number
     order = np.argsort(-np.bincount(nearest[: len(train)], minlength=k), kind="stable")
     at = np.argsort(order)[nearest]
@@ -191,20 +191,26 @@ def portrait(found: Buckets, vectors: np.ndarray, texts: Sequence[str], n: int =
     return pd.concat(parts).sort_values("bucket", kind="stable")[["bucket", "kind", "text", "margin"]]
 
 
-def _kmeans(vectors, scale, k, seed, normalise, iterations, redo) -> np.ndarray:
+def kmeans(
+    vectors: np.ndarray, scale: np.ndarray, k: int, seed: int, normalise: bool, iterations: int = 25, redo: int = 1
+) -> np.ndarray:
+    """Centroids float32[k, d] of `vectors` float32[n, d], all of which take part.
+
+    `scale` float64[n] (from `similarity._scale`) brings the rows to length 1 where normalised: spherical k-means.
+    """
     import faiss
 
     scaled = vectors * scale[:, None].astype(np.float32) if normalise else vectors
     # faiss draws a sample of 256 points a centroid by default, and warns below 39
-    kmeans = faiss.Kmeans(
+    trained = faiss.Kmeans(
         vectors.shape[1], k, niter=iterations, nredo=redo, seed=seed, spherical=normalise, verbose=False,
         min_points_per_centroid=1, max_points_per_centroid=len(vectors),
     )  # fmt: skip
-    kmeans.train(np.ascontiguousarray(scaled))
-    return kmeans.centroids.copy()
+    trained.train(np.ascontiguousarray(scaled))
+    return trained.centroids.copy()
 
 
-def _distances(vectors, scale, centroids) -> np.ndarray:
+def squared_distances(vectors: np.ndarray, scale: np.ndarray, centroids: np.ndarray) -> np.ndarray:
     """Squared distances in float64, so that no rounding of faiss decides: [n, k]; in blocks, to copy no big matrix."""
     parts = []
     for start in range(0, len(vectors), 2**14):

@@ -118,11 +118,20 @@ def claims(drawn: Resampled, margin: float, level: float = 0.95) -> pd.DataFrame
         ("interaction-based: a smaller loss", gap[0] - loss[0], gap[1] - loss[1], "above"),
         (f"BM25: no loss (±{margin:.0%})", *drawn.of(["BM25"]), "none"),
     ]
+    return judged(stated, margin, level)
+
+
+def judged(stated: Sequence[tuple], margin: float = 0.0, level: float = 0.95) -> pd.DataFrame:
+    """Findings with their intervals and verdicts: finding, estimate, low, high, verdict (see `claims`).
+
+    `stated` holds (finding, estimate, draws float[n_boot], kind), kind `below` or `above` 0 or `none` (no loss).
+    Without draws (None) there is `no interval`.
+    """
     found = []
     for finding, estimate, draws, kind in stated:
-        low, high = statistics.percentiles(draws, level)
-        found.append({"finding": finding, "estimate": estimate, "low": low, "high": high,
-                      "verdict": _verdict(low, high, kind, margin)})  # fmt: skip
+        low, high = (np.nan, np.nan) if draws is None else statistics.percentiles(draws, level)
+        verdict = "no interval" if draws is None else _verdict(low, high, kind, margin)
+        found.append({"finding": finding, "estimate": estimate, "low": low, "high": high, "verdict": verdict})
     return pd.DataFrame(found)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 
+from interextra.errors import InputError
 from interextra.models.recipe import load_recipe
 from interextra.study.jobs import (
     candidates_config,
@@ -10,6 +11,8 @@ from interextra.study.jobs import (
     restrain_config,
     resttest_config,
     run_config,
+    shift_config,
+    topics_of,
     vectors_config,
 )
 
@@ -21,6 +24,8 @@ FIVE = {
 }  # fmt: skip
 
 
+TOPIC_SWITCHES = ("choose", "merge", "order", "stop")  # of splits.topics
+ENCODERS = ("dense", "splade", "colbert")  # architectures that encode a query by itself
 REAL = "msmarco-queries"
 
 
@@ -32,7 +37,7 @@ def _recipe(p: dict, name: str):
 
 def query_pool(p: dict) -> dict:
     """The training queries that a notebook's parameters name."""
-    return pool(p["collection"], p["train_split"], p["train_limit"], p["seed"])
+    return pool(p["collection"], p["train_split"], p.get("train_limit", 0), p["seed"])
 
 
 def whole(p: dict, recipe: str) -> dict:
@@ -116,7 +121,7 @@ def resttest(p: dict) -> list[dict]:
 
 def comparison(p: dict) -> dict:
     """The parameters of 05 with those that it takes over: the recipes one by one, and the defaults of 02."""
-    return {"train_limit": 0, "controls": 1, **p, **dict(zip(FIVE.values(), p["recipes"], strict=True))}
+    return {"controls": 1, **p, **dict(zip(FIVE.values(), p["recipes"], strict=True))}
 
 
 def architectures(p: dict) -> list[dict]:
@@ -150,6 +155,72 @@ def architectures(p: dict) -> list[dict]:
     return rows
 
 
+def shift_splits(p: dict) -> dict[str, dict]:
+    """Name of each shift → its configuration; `shifts` holds an attribute, `NAME=ATTRIBUTE`, or `topics`.
+
+    `/A/B/C` behind the attribute keeps these clusters only. The control comes last.
+    """
+    found = {}
+    for text in [*p["shifts"], *filter(None, [p["control"]])]:
+        name, spec, clusters = read_shift(text)
+        of = shift_topics(p) if spec == "topics" else spec
+        found[name] = shift_config(query_pool(p), of, clusters, p["n_test"], p["train_size"], p["seed"])
+    return found
+
+
+def read_shift(text: str) -> tuple[str, str, list[str]]:
+    """(name, attribute, clusters) of a shift as it is written in the parameters.
+
+    >>> read_shift("kind=column:qtype/causes/stages"), read_shift("length:limit=9")
+    (('kind', 'column:qtype', ['causes', 'stages']), ('length', 'length:limit=9', []))
+    """
+    spec, *clusters = text.split("/")
+    name, _, rest = spec.partition("=")
+    return (name, rest, clusters) if rest and ":" not in name else (spec.partition(":")[0], spec, clusters)
+
+
+def shift_topics(p: dict) -> dict:
+    """Topic clusters by the [CLS] vectors of an encoder as it comes, with the switches of the notebook."""
+    vectors = vectors_config(p["topic_encoder"], query_pool(p), [])
+    return topics_of(
+        vectors, n_topics=p["n_topics"], k=p["native_clusters"], target=p["topic_size"], normalise=p["normalise"],
+        seed=p["seed"], **dict(zip(TOPIC_SWITCHES, p["topic_switches"], strict=True)),
+    )  # fmt: skip
+
+
+def ms_shift(p: dict) -> list[dict]:
+    """04, 07: each system without each cluster of each shift; the dense one also under the control; the variants.
+
+    A variant is written `SHIFT | MODEL | RECIPE`. Rows: shift, model, left_out, seed.
+    """
+    splits, rows = shift_splits(p), []
+    asked = [shift for shift in splits if shift != read_shift(p["control"])[0]]
+    five = list(zip(FIVE, p["recipes"], strict=True))
+    systems = [(shift, *system) for shift in asked for system in five]
+    systems += [(shift, *five[-1]) for shift in splits if shift not in asked]
+    for shift, model, recipe in systems + [read_variant(text, splits) for text in p["variants"]]:
+        made, split = _recipe({**p, "asked": recipe}, "asked"), splits[shift]
+        near = p["neighbours"] if made.architecture in ENCODERS else 0
+        for left_out, seed in itertools.product(split["clusters"], p["seeds"]):
+            train, test = part(split, f"without-{left_out}"), [part(split, "held-out")]
+            config = run_config(made, train, test, seed, p["depth"], neighbours=near)
+            rows.append({"shift": shift, "model": model, "left_out": left_out, "seed": seed, "config": config})
+    return rows
+
+
+def read_variant(text: str, splits: dict) -> tuple[str, str, str]:
+    """(shift, model, recipe) of a variant."""
+    shift, model, recipe = ([part.strip() for part in text.split("|")] + ["", ""])[:3]
+    if shift not in splits or not recipe:
+        raise InputError(f"variant {text!r}: write SHIFT | MODEL | RECIPE; shifts are {', '.join(splits)}")
+    return shift, model, recipe
+
+
+def real_shift_vectors(p: dict) -> dict:
+    """Vectors of the real training queries, the same cell as that of 01 to 03."""
+    return vectors_config(p["real_encoder"], pool(REAL), ["dl19", "dl20"])
+
+
 def real_dev_vectors(p: dict) -> dict[str, dict]:
     """Encoder → vectors of the real dev queries, in the space of `real_vectors`.
 
@@ -166,7 +237,8 @@ def real_dev_vectors(p: dict) -> dict[str, dict]:
 
 DESIGNS = {
     "00_start_here": start_here, "01_overlap_annotation_analysis": overlap, "02_restrain": restrain,
-    "03_resttest": resttest, "05_architecture_comparison": architectures,
+    "03_resttest": resttest, "04_ms_shift_clusters": ms_shift, "05_architecture_comparison": architectures,
+    "07_indicators": ms_shift,
 }  # fmt: skip
 
 
@@ -176,4 +248,6 @@ def configs(notebook: str, parameters: dict) -> list[dict]:
     if parameters.get("real_msmarco") and "real_encoders" in parameters:
         made += real_vectors(parameters).values()
         made += real_dev_vectors(parameters).values() if "bucket_seeds" in parameters else []
+    if DESIGNS.get(notebook) is ms_shift and parameters["real_encoder"]:
+        made.append(real_shift_vectors(parameters))
     return made

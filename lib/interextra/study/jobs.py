@@ -1,12 +1,10 @@
-"""The kinds of cell and how each is built: query vectors, splits, candidates, and runs of a trained model.
+"""The kinds of cell: query vectors, splits, candidates, and runs of a trained model (`builders` writes their files).
 
 A configuration is plain JSON and holds the configurations of the cells that it needs, so that its key names the whole
 history of a result: collection (by content) × split × recipe × seed.
 """
 
 import json
-import shutil
-import tempfile
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.errors import InputError, offenders
+from interextra.errors import InputError
 from interextra.study.cells import Store, cell_key, file_sha256, write_json
 from interextra.study.params import data_folder
 
@@ -46,20 +44,28 @@ def pool(spec: str, split: str = "train", limit: int = 0, seed: int = 0) -> dict
     return {"collection": collection_ref(spec), "split": split, "limit": limit, "seed": seed if limit else 0}
 
 
-def run_config(recipe, train: dict, test: list[str], seed: int, depth: int = 100, keep_model: bool = False) -> dict:
-    """A model made from `recipe` on the training queries `train` and its runs on the splits `test`.
+def run_config(
+    recipe, train: dict, test: list[str | dict], seed: int, depth: int = 100, keep_model: bool = False,
+    neighbours: int = 0,
+) -> dict:  # fmt: skip
+    """A model made from `recipe` on the training queries `train` and its runs on the test queries `test`.
 
     Parameters
     ----------
     recipe : interextra.models.recipe.Recipe.
     train : a `pool`, or `part(split configuration, name)`.
+    test : splits of the collection, or `part`s of a split configuration.
     depth : passages a query in the run.
     keep_model : keep the weights in the cell (needed where its encoder is used again).
+    neighbours : not 0: also note how near each test query is to the training queries in the model's own space, the
+        density over so many of them (`interextra.evaluation.indicators.nearness`).
     """
     spec = (train["of"]["pool"] if "of" in train else train)["collection"]
+    near = {"neighbours": neighbours} if neighbours else {}
     return {
         "kind": "run", "version": VERSION, "collection": spec, "train": train, "recipe": recipe.named(),
         "weights": weights_digest(recipe), "seed": seed, "test": list(test), "depth": depth, "keep_model": keep_model,
+        **near,
     }  # fmt: skip
 
 
@@ -104,6 +110,42 @@ def resttest_config(vectors: dict, k: int, fold_size: int, normalise: bool, seed
     }  # fmt: skip
 
 
+def shift_config(queries: dict, of: str | dict, clusters: list[str], n_test: int, train_size: int, seed: int) -> dict:
+    """A leave-one-out shift: a training set without each cluster, and the test queries of all clusters (`held-out`).
+
+    `of` is an attribute (see `splits.attributes.attribute`), or for topics `topics_of(…)`; `clusters` those that take
+    part, default: all, the largest first.
+    """
+    from interextra.splits import attributes
+    from interextra.splits.shift import cluster_names
+
+    config = {"kind": "shift", "version": VERSION, "pool": queries, "n_test": n_test, "train_size": train_size,
+              "seed": seed}  # fmt: skip
+    if isinstance(of, dict):
+        return {**config, "topics": of, "clusters": list(clusters) or [f"C{i}" for i in range(of["n_topics"])]}
+    code = attributes.source(of)
+    config |= {"attribute": of} | ({"code": file_sha256(code)} if code else {})
+    return {**config, "clusters": list(clusters) or list(cluster_names(attribute_labels(config)))}
+
+
+def attribute_labels(config: dict) -> np.ndarray:
+    """Label of each query of the pool of a shift configuration, object[n]; "" for none."""
+    from interextra.data.medquad import with_truth
+    from interextra.splits import attributes
+
+    queries, name = pool_queries(config["pool"]), config["attribute"].removeprefix("column:")
+    if name == config["attribute"] or name in queries:
+        return attributes.labels(queries, config["attribute"])
+    known = with_truth(queries)  # a column that is worked out, not stored
+    found = pd.Series(attributes.labels(known, config["attribute"]), known["query_id"])
+    return found.reindex(queries["query_id"]).fillna("").to_numpy(object)
+
+
+def topics_of(vectors: dict, **options) -> dict:
+    """Topic clusters of the pool's queries by their vectors; options as in `splits.topics.topics`."""
+    return {"vectors": vectors, **options}
+
+
 def candidates_config(vectors: dict, k: int) -> dict:
     """The k nearest training queries of each test query by BM25 and by embedding (Zhan §3.2: k = 10)."""
     return {"kind": "candidates", "version": VERSION, "vectors": vectors, "k": k}
@@ -116,11 +158,14 @@ def part(split: dict, name: str) -> dict:
 
 def dependencies(config: dict) -> list[dict]:
     """Configurations of the cells that must be there first."""
+    if config["kind"] == "run":
+        sets = (config["train"], *config["test"])
+        return [named["of"] for named in sets if isinstance(named, dict) and "of" in named]
     needed = {
-        "run": lambda: [config["train"]["of"]] if "of" in config["train"] else [],
         "vectors": lambda: [config["encoder"]] if isinstance(config["encoder"], dict) else [],
         "restrain": lambda: [config["vectors"]],
         "resttest": lambda: [config["vectors"]],
+        "shift": lambda: [config["topics"]["vectors"]] if "topics" in config else [],
         "candidates": lambda: [config["vectors"]],
     }
     return needed[config["kind"]]()
@@ -130,10 +175,9 @@ def build(store: Store, config: dict) -> Path:
     """Folder of the cell, built first (with all that it needs) when it is missing or damaged."""
     for needed in dependencies(config):
         build(store, needed)
-    builders = {
-        "run": _run, "vectors": _vectors, "restrain": _restrain, "resttest": _resttest, "candidates": _candidates,
-    }  # fmt: skip
-    builder = builders[config["kind"]]
+    from interextra.study.builders import BUILDERS
+
+    builder = BUILDERS[config["kind"]]
 
     def timed(config: dict, folder: Path) -> None:
         from interextra.study import provenance
@@ -148,7 +192,7 @@ def build(store: Store, config: dict) -> Path:
 
 def pool_queries(queries: dict) -> pd.DataFrame:
     """Training queries of a pool: query_id, text, attributes."""
-    collection = _collection(queries["collection"])
+    collection = open_collection(queries["collection"])
     frame = collection.queries(queries["split"])
     if queries["limit"] and queries["limit"] < len(frame):
         rows = np.random.default_rng(queries["seed"]).choice(len(frame), queries["limit"], replace=False)
@@ -168,134 +212,47 @@ def part_ids(folder: Path, name: str) -> list[str]:
     return sets[name]
 
 
-def _collection(ref: dict):
+def open_collection(ref: dict):
+    """The collection of a configuration; InputError where its content has changed since."""
     collection = open_spec(ref["spec"])
     if collection.fingerprint != ref["fingerprint"]:
         raise InputError(f"{ref['spec']} is not the collection that was planned: its content changed. Plan again")
     return collection
 
 
-def _train_ids(store: Store, train: dict) -> tuple[list[str], str]:
-    """(query_ids, name of the split that holds their qrels)."""
+def train_ids(store: Store, train: dict) -> tuple[list[str], str]:
+    """(query_ids of a pool or a part, name of the split that holds their qrels)."""
     if "of" not in train:
         return pool_queries(train)["query_id"].tolist(), train["split"]
     return part_ids(build(store, train["of"]), train["part"]), train["of"]["pool"]["split"]
 
 
-def _run(store: Store, config: dict, folder: Path) -> None:
-    from interextra import models
-    from interextra.evaluation.measures import per_query
-    from interextra.evaluation.runs import Run
-
-    collection = _collection(config["collection"])
-    recipe = models.make_recipe(config["recipe"], source="cell")
-    ids, split = _train_ids(store, config["train"])
-    missing = [name for name in config["test"] if name not in collection.splits]
-    if missing:
-        raise InputError(f"{collection.spec} has no split {offenders(missing)}; it has {', '.join(collection.splits)}")
-    made = folder / "model"
-    log = models.fit(recipe, collection, ids, split=split, seed=config["seed"], out_dir=made)
-    write_json(folder / "training.json", {**log, "n_train": len(ids)})
-    model = models.load_model(made)
-    queries = {name: collection.queries(name) for name in config["test"]}
-    # all splits in one search: the passages are encoded once
-    texts = [text for frame in queries.values() for text in frame["text"]]
-    rows, scores = models.search(model, collection, texts, k=config["depth"])
-    end = np.cumsum([len(frame) for frame in queries.values()])
-    for (name, frame), *part in zip(queries.items(), np.split(rows, end[:-1]), np.split(scores, end[:-1]), strict=True):
-        run = Run.from_arrays(frame["query_id"].tolist(), collection.passages.doc_ids, *part)
-        run.write_parquet(folder / f"run.{name}.parquet")
-        per_query(run, collection.qrels(name), MEASURES).to_parquet(folder / f"per_query.{name}.parquet")
-    if not config["keep_model"]:
-        shutil.rmtree(made)
-
-
-def _vectors(store: Store, config: dict, folder: Path) -> None:
-    from interextra import models
-
-    collection = _collection(config["pool"]["collection"])
-    train = pool_queries(config["pool"])["text"].tolist()
-    encoder = config["encoder"]
-    spec = str(build(store, encoder) / "model") if isinstance(encoder, dict) else encoder
-    encode = models.encoder(spec, texts=train).encode_queries
-    np.save(folder / "train.npy", encode(train))
-    for name in config["test"]:
-        np.save(folder / f"{name}.npy", encode(collection.queries(name)["text"].tolist()))
+def test_set(store: Store, collection, named: str | dict) -> tuple[str, pd.DataFrame, pd.DataFrame]:
+    """(name, queries, qrels) of a split of the collection, or of a `part` of a split cell."""
+    if isinstance(named, str):
+        if named not in collection.splits:
+            raise InputError(f"{collection.spec} has no split {named!r}; it has {', '.join(collection.splits)}")
+        return named, collection.queries(named), collection.qrels(named)
+    ids, split = train_ids(store, named)
+    queries, qrels = collection.queries(split), collection.qrels(split)
+    queries = queries.set_index("query_id", drop=False).loc[ids].reset_index(drop=True)
+    return named["part"], queries, qrels[qrels["query_id"].isin(ids)].reset_index(drop=True)
 
 
 def measured(folder: Path, collection, split: str, measures: list[str]) -> pd.DataFrame:
     """Per-query measures of a run cell on a split: index query_id, a column a measure."""
+    return measured_on(folder, split, collection.qrels(split), measures)
+
+
+def measured_on(folder: Path, name: str, qrels: pd.DataFrame, measures: list[str]) -> pd.DataFrame:
+    """Per-query measures of a run cell on the test set `name`."""
     from interextra.evaluation.measures import per_query
     from interextra.evaluation.runs import Run
 
-    return per_query(Run.read(folder / f"run.{split}.parquet"), collection.qrels(split), measures)
+    return per_query(Run.read(folder / f"run.{name}.parquet"), qrels, measures)
 
 
 def read_vectors(store: Store, config: dict) -> tuple[np.ndarray, np.ndarray]:
     """(training vectors float32[n_train, d], test vectors float32[n_test, d], the test splits one after another)."""
     folder = build(store, config)
     return np.load(folder / "train.npy"), np.concatenate([np.load(folder / f"{name}.npy") for name in config["test"]])
-
-
-def _restrain(store: Store, config: dict, folder: Path) -> None:
-    from interextra.splits import restrain as method
-
-    train, test = read_vectors(store, config["vectors"])
-    ids = np.asarray(pool_queries(config["pool"])["query_id"], dtype=object)
-    space = method.neighbourhood(test, train)
-    made = {size: method.restrain(space, size, match=config["match"]) for size in config["sizes"]}
-    sets, largest, seed = {}, made[max(made)], config["seed"]
-    for size, result in made.items():
-        sets[f"interpolation-{size}"], sets[f"extrapolation-{size}"] = result.interpolation, result.extrapolation
-        for control in range(config["controls"]):
-            draw = seed + control
-            sets[f"random-{size}-{control}"] = method.random_regime(len(train), size, draw)
-            for regime in ("interpolation", "extrapolation") if size < max(made) else ():
-                matched = method.size_matched_control(getattr(largest, regime), len(getattr(result, regime)), draw)
-                sets[f"{regime}-matched-{size}-{control}"] = matched
-    rows = [
-        {"set": name, "n_train": len(found), "mean_max_similarity": space.mean_similarity(found)}
-        for name, found in sets.items()
-    ]
-    tuned = pd.DataFrame([{"size": size, "I": result.I, "E": result.E} for size, result in made.items()])
-    pd.DataFrame(rows).to_csv(folder / "sets.csv", index=False)
-    tuned.to_csv(folder / "tuned.csv", index=False)
-    write_json(folder / "sets.json", {name: ids[found].tolist() for name, found in sets.items()})
-
-
-def _resttest(store: Store, config: dict, folder: Path) -> None:
-    from interextra.splits import resttest as method
-
-    train, test = read_vectors(store, config["vectors"])
-    ids = np.asarray(pool_queries(config["pool"])["query_id"], dtype=object)
-    found = method.buckets(train, test, config["k"], config["seed"], config["normalise"])
-    made = method.folds(found, config["fold_size"], config["seed"])
-    np.save(folder / "train.npy", found.train, allow_pickle=False)
-    np.save(folder / "test.npy", found.test, allow_pickle=False)
-    found.sizes.assign(bucket=lambda frame: frame["bucket"] + 1).to_csv(folder / "sizes.csv", index=False)
-    write_json(folder / "sets.json", {f"without-{b}": ids[rows].tolist() for b, rows in enumerate(made, 1)})
-
-
-def _candidates(store: Store, config: dict, folder: Path) -> None:
-    from interextra.splits.annotation import candidates
-    from interextra.splits.similarity import nearest
-
-    vectors, k = config["vectors"], config["k"]
-    train, test = read_vectors(store, vectors)
-    collection, frame = _collection(vectors["pool"]["collection"]), pool_queries(vectors["pool"])
-    queries = pd.concat([collection.queries(name) for name in vectors["test"]], ignore_index=True)
-    embedding_rows = nearest(test, train, k)[1]
-    bm25_rows = _bm25_over(frame, queries["text"].tolist(), k)[0]
-    candidates(queries, frame, bm25_rows, embedding_rows, k).to_parquet(folder / "candidates.parquet")
-
-
-def _bm25_over(frame: pd.DataFrame, queries: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-    """BM25 (Anserini's default k1 and b) over query texts, as if the training queries were the passages."""
-    from interextra.data.collection import Collection, Passages, write_passages
-    from interextra.models.bm25 import lucene_search
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "queries.arrow"
-        fingerprint = write_passages(path, zip(frame["query_id"], frame["text"], strict=True))
-        made = Collection("training queries", "training queries", Passages(path), frame, {}, fingerprint)
-        return lucene_search(made, queries, k, k1=0.9, b=0.4)

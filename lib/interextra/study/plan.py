@@ -23,7 +23,15 @@ def _n_train(train: dict) -> int:
         return len(pool_queries(train))
     if (split := train["of"])["kind"] == "resttest":
         return split["fold_size"] or len(pool_queries(split["pool"])) * (split["k"] - 1) // split["k"]
+    if split["kind"] == "shift":
+        return split["train_size"] or len(pool_queries(split["pool"])) * 2 // 3
     return int(next(token for token in train["part"].split("-") if token.isdigit()))
+
+
+def _n_test(collection, named: str | dict) -> int:
+    if isinstance(named, dict):  # as if there were three clusters
+        return 3 * named["of"]["n_test"]
+    return len(collection.queries(named)) if named in collection.splits else 0
 
 
 def what(config: dict) -> str:
@@ -31,13 +39,15 @@ def what(config: dict) -> str:
     spec = _pool_of(config)["collection"]["spec"]
     if config["kind"] == "run":
         train = config["train"].get("part") or f"all of {config['train']['split']}"
-        test = "+".join(config["test"])
+        test = "+".join(name if isinstance(name, str) else name["part"] for name in config["test"])
         return f"run {config['recipe']['architecture']} · {spec} · {train} → {test} · seed {config['seed']}"
     if config["kind"] == "vectors":
         encoder = config["encoder"]
         return f"vectors · {spec} · {encoder if isinstance(encoder, str) else 'trained ' + cell_key(encoder)[:8]}"
     if config["kind"] == "resttest":
         return f"resttest · {spec} · {config['k']} buckets · seed {config['seed']}"
+    if config["kind"] == "shift":
+        return f"shift · {spec} · {config.get('attribute', 'topics')} · seed {config['seed']}"
     return f"{config['kind']} · {spec} · {config.get('sizes') or config.get('k')}"
 
 
@@ -62,7 +72,7 @@ def seconds(store: Store, config: dict) -> float:
     if config["kind"] == "run":
         collection = open_spec(config["collection"]["spec"])
         sizes = _n_train(config["train"]), len(collection.passages)
-        asked = sum(len(collection.queries(name)) for name in config["test"] if name in collection.splits)
+        asked = sum(_n_test(collection, named) for named in config["test"])
         estimate = cost(make_recipe(config["recipe"]), *sizes, n_queries=asked)
         rate = _measured_rate(store, config["recipe"])
         return (estimate["steps"] / rate if rate else estimate["train_seconds"]) + estimate["encode_seconds"]

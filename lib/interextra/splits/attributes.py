@@ -1,0 +1,168 @@
+"""Attributes: what a query is sorted by in a leave-one-out shift (Lupart §3.1: question words and length).
+
+An attribute maps a query to a label, or to "" where it belongs to no cluster. The two rules are those of the release:
+`length` gives every released query its cluster, and every query of a released cluster of question words holds the
+letters of one of its words. But those clusters overlap, so that no order of precedence gives each query its own (counts
+in `study.lupart`). The paper words the rules differently; `whole=True` is the paper's reading.
+"""
+
+import importlib
+import inspect
+import re
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from interextra.errors import InputError, offenders
+
+# In order of precedence: a query with words of two clusters belongs to the first. Of the six orders this one agrees best
+# with the released files, and none explains them (study/lupart.py).
+WH_WORDS = {"how": ("how",), "who": ("who", "when", "where", "which"), "wha": ("what", "definition")}
+MEDIAN_LENGTH = 6  # words; long queries have at least so many
+SPECS = "wh-words, length, both with :whole=true, length:limit=N, column:NAME, random:parts=N, python:MODULE:FUNCTION"
+
+
+def wh_words(text: str, whole: bool = False) -> list[str]:
+    """All clusters of question words that a query falls into, in order of precedence.
+
+    The released rule looks for the letters anywhere in the query, so that "show" holds "how" and "whole" holds "who";
+    `whole` looks for words. Here the query is lower-cased first; the release seems not to have done so, see
+    `study.lupart.capitals`, which matters for one query in some hundreds of MS MARCO and for all where texts are cased.
+
+    >>> wh_words("Who sings the TV show theme"), wh_words("Who sings the TV show theme", whole=True)
+    (['how', 'who'], ['who'])
+    """
+    text = text.lower()
+    words = set(re.findall(r"\w+", text)) if whole else text
+    return [cluster for cluster, signs in WH_WORDS.items() if any(sign in words for sign in signs)]
+
+
+def wh_word(text: str, whole: bool = False) -> str:
+    """The cluster of question words that a query belongs to: how, wha or who; "" for none."""
+    return next(iter(wh_words(text, whole)), "")
+
+
+def length(text: str, limit: int = MEDIAN_LENGTH, whole: bool = False) -> str:
+    """short or long: `long` has at least `limit` words.
+
+    The release counts single spaces and adds one, so that two spaces in a row count as a word; `whole` counts words.
+
+    >>> length("two  spaces make it six"), length("two  spaces make it six", whole=True)
+    ('long', 'short')
+    """
+    n_words = len(text.split()) if whole else text.count(" ") + 1
+    return "long" if n_words >= limit else "short"
+
+
+def part(query_id: str, parts: int = 2) -> str:
+    """One of `parts` clusters by the digits of a checksum of the query_id: a shift that should cost nothing.
+
+    >>> part("q1", 3), part("q2", 3), part("q3", 3)
+    ('part 2', 'part 1', 'part 3')
+    """
+    return f"part {zlib.crc32(query_id.encode()) % parts + 1}"
+
+
+def attribute(spec: str) -> Callable[[dict], str | None]:
+    """The function from a query (a dict of its columns) to its label that a spec names.
+
+    Parameters
+    ----------
+    spec : `wh-words`, `length`, each with `:whole=true`, and `length:limit=N`; `column:NAME` for a column of the
+        queries; `random:parts=N` for a shift that is none, the control; `python:MODULE:FUNCTION` for a function of your
+        own that takes the query and returns a label, or None.
+
+    >>> attribute("length:limit=3")({"text": "red fox"}), attribute("column:kind")({"kind": "animal"})
+    ('short', 'animal')
+    """
+    name, _, rest = spec.partition(":")
+    if name == "column" and rest:
+        return _column(rest)
+    if name == "python":
+        return _function(spec, rest)
+    rules = {"wh-words": (wh_word, "text"), "length": (length, "text"), "random": (part, "query_id")}
+    if name not in rules:
+        raise InputError(f"{spec!r} is no attribute; use {SPECS}")
+    rule, column = rules[name]
+    options = _options(spec, rest, set(inspect.signature(rule).parameters))
+    return lambda query: rule(query[column], **options)
+
+
+def _options(spec: str, rest: str, known: set[str]) -> dict:
+    options = {}
+    for part in filter(None, rest.split(",")):
+        key, _, value = part.partition("=")
+        if key in known and key == "whole" and value in ("true", "false"):
+            options[key] = value == "true"
+        elif key in known and key in ("limit", "parts") and value.isdecimal() and int(value):
+            options[key] = int(value)
+        else:
+            raise InputError(f"attribute {spec!r}: unknown option {part!r}; use {SPECS}")
+    return options
+
+
+def _column(name: str) -> Callable[[dict], str | None]:
+    def value(query: dict) -> str | None:
+        if name not in query:
+            raise InputError(f"attribute column:{name}: the queries have no such column; they have {', '.join(query)}")
+        return query[name]
+
+    return value
+
+
+def _function(spec: str, rest: str) -> Callable[[dict], str | None]:
+    module, _, name = rest.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:  # TypeError: a relative name
+        raise InputError(f"attribute {spec!r} cannot be imported ({error}); write python:MODULE:FUNCTION") from None
+    if not callable(found):
+        raise InputError(f"attribute {spec!r} is no function")
+    return found
+
+
+def source(spec: str) -> Path | None:
+    """File of a function of your own, whose content decides the labels too; None for the other attributes."""
+    if not spec.startswith("python:"):
+        return None
+    try:
+        return Path(inspect.getfile(attribute(spec)))
+    except TypeError:  # built in, or an object that can be called
+        raise InputError(f"attribute {spec!r}: no file holds it; write a function in a module of your own") from None
+
+
+def labels(queries: pd.DataFrame, of: str | Callable[[dict], str | None]) -> np.ndarray:
+    """Label of each query, object[n]; "" where it has none.
+
+    Parameters
+    ----------
+    queries : query_id, text and any columns.
+    of : a spec, or a function from a query (a dict of its columns) to a label or None.
+
+    Raises
+    ------
+    InputError
+        A label that is no string, no query with a label.
+
+    >>> labels(pd.DataFrame({"text": ["who is it", "no question"]}), "wh-words").tolist()
+    ['who', '']
+    """
+    function = attribute(of) if isinstance(of, str) else of
+    found = [function(query) for query in _rows(queries)]
+    found = np.array(["" if _missing(label) else label for label in found], dtype=object)
+    if bad := [label for label in found if not isinstance(label, str)]:
+        raise InputError(f"attribute {of}: a label is a string, not {offenders(bad)}")
+    if not any(found):
+        raise InputError(f"attribute {of}: none of {len(queries)} queries has a label")
+    return found
+
+
+def _missing(label) -> bool:
+    return label is None or label is pd.NA or (isinstance(label, float) and np.isnan(label))
+
+
+def _rows(queries: pd.DataFrame) -> Iterable[dict]:
+    return (dict(zip(queries.columns, row, strict=True)) for row in queries.itertuples(index=False, name=None))
