@@ -164,7 +164,7 @@ def nearness(scores: Iterable[np.ndarray], k: int = 10) -> pd.DataFrame:
 
 
 def bins(values: np.ndarray, n: int = 5, how: str = "width") -> tuple[np.ndarray, np.ndarray]:
-    """Intervals of an indicator; the paper shows five or six and does not say how they were cut.
+    """Intervals of an indicator; the paper does not say how its own were cut.
 
     Parameters
     ----------

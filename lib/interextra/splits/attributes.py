@@ -18,8 +18,8 @@ import pandas as pd
 
 from interextra.errors import InputError, offenders
 
-# In order of precedence: a query with words of two clusters belongs to the first. Of the six orders this one agrees best
-# with the released files, and none explains them (study/lupart.py).
+# In order of precedence: a query with words of two clusters belongs to the first. Of the six orders this one agrees
+# best with the released files, and none explains them (study/lupart.py).
 WH_WORDS = {"how": ("how",), "who": ("who", "when", "where", "which"), "wha": ("what", "definition")}
 MEDIAN_LENGTH = 6  # words; long queries have at least so many
 SPECS = "wh-words, length, both with :whole=true, length:limit=N, column:NAME, random:parts=N, python:MODULE:FUNCTION"

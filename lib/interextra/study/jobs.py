@@ -255,4 +255,5 @@ def measured_on(folder: Path, name: str, qrels: pd.DataFrame, measures: list[str
 def read_vectors(store: Store, config: dict) -> tuple[np.ndarray, np.ndarray]:
     """(training vectors float32[n_train, d], test vectors float32[n_test, d], the test splits one after another)."""
     folder = build(store, config)
-    return np.load(folder / "train.npy"), np.concatenate([np.load(folder / f"{name}.npy") for name in config["test"]])
+    train = np.load(folder / "train.npy")
+    return train, np.concatenate([train[:0], *(np.load(folder / f"{name}.npy") for name in config["test"])])

@@ -8,6 +8,9 @@ import pandas as pd
 
 from interextra.evaluation import statistics
 from interextra.evaluation.leave_one_out import Grid, loss_draws, loss_rows
+from interextra.splits import attributes
+from interextra.splits.resttest import agreement, distinctive_words
+from interextra.splits.topics import topics
 from interextra.study import jobs
 from interextra.study.cells import Store
 
@@ -48,6 +51,28 @@ def grids(
         stacked = np.stack([sum(runs[name]).to_numpy() / len(runs[name]) for name in clusters])  # [k, n, measures]
         made[shift, model] = {m: Grid(m, clusters, cluster, stacked[:, :, i]) for i, m in enumerate(measures)}
     return made
+
+
+def clusters_table(store: Store, splits: dict[str, dict], vectors: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What is in the clusters of all shifts; `vectors` float[n, d] of the pool's queries say what is typical.
+
+    Returns (shift, cluster, n_queries, n_train, n_test, median_words, words: those by which to tell it from the
+    others) and (shift, cluster, typical: three queries nearest to the mean vector), a row a cluster each.
+    """
+    rows, portraits = [], []
+    for shift, split in splits.items():
+        folder, texts = jobs.build(store, split), jobs.pool_queries(split["pool"])["text"]
+        sizes, label = pd.read_csv(folder / "sizes.csv"), pd.read_parquet(folder / "labels.parquet")["cluster"]
+        inside = (label != "").to_numpy()
+        words = distinctive_words(texts[inside].tolist(), label[inside].tolist())
+        for row in sizes.to_dict("records"):
+            here = np.flatnonzero(label == row["cluster"])
+            n_words = texts.iloc[here].str.split().str.len().median()
+            rows.append({"shift": shift, **row, "median_words": n_words, "words": " ".join(words[row["cluster"]])})
+            far = ((vectors[here] - vectors[here].mean(axis=0)) ** 2).sum(axis=1)
+            typical = " | ".join(texts.iloc[here[np.argsort(far, kind="stable")[:3]]])
+            portraits.append({"shift": shift, "cluster": row["cluster"], "typical": typical})
+    return pd.DataFrame(rows), pd.DataFrame(portraits)
 
 
 def matrix_table(made: Grids) -> pd.DataFrame:
@@ -115,4 +140,52 @@ def mean_table(made: Grids, measure: str, seed: int, n_boot: int) -> pd.DataFram
         for model, found in mean_losses(made, shift, measure, seed, n_boot).iterrows():
             low, high = statistics.percentiles(found["rel_loss_draws"])
             rows.append({"shift": shift, "model": model, "rel_loss": found["rel_loss"], "low": low, "high": high})
+    return pd.DataFrame(rows)
+
+
+def gaps(
+    made: Grids, shift: str, measure: str, pairs: Sequence[tuple[str, str]], seed: int, n_boot: int
+) -> pd.DataFrame:
+    """Mean loss of one system minus that of another: shift, first, second, difference, low, high (joint bootstrap)."""
+    of, rows = mean_losses(made, shift, measure, seed, n_boot), []
+    for first, second in pairs:
+        low, high = statistics.percentiles(of.loc[first, "rel_loss_draws"] - of.loc[second, "rel_loss_draws"])
+        difference = of.loc[first, "rel_loss"] - of.loc[second, "rel_loss"]
+        rows.append({"shift": shift, "first": first, "second": second, "difference": difference, "low": low,
+                     "high": high})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def opening_agreement(queries: pd.DataFrame) -> pd.DataFrame:
+    """The rules for question words against openings that a generated world knows (column `wh` of its queries).
+
+    Returns shift, rule (letters or whole words), cluster, n_released (queries that open so), n_agree, n_differ.
+    """
+    of = {"what": "wha", "how": "how", "how many": "how", "how much": "how"}
+    known = queries["wh"].map(of | dict.fromkeys(attributes.WH_WORDS["who"], "who")).fillna("").to_numpy(object)
+    rows = []
+    for rule, spec in (("letters", "wh-words"), ("whole words", "wh-words:whole=true")):
+        same = attributes.labels(queries, spec) == known
+        for cluster in (*attributes.WH_WORDS, ""):
+            n, agree = int((known == cluster).sum()), int(same[known == cluster].sum())
+            rows.append({"shift": "wh-words", "rule": rule, "cluster": cluster or "none", "n_released": n,
+                         "n_agree": agree, "n_differ": n - agree})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def switch_table(vectors: np.ndarray, options: dict, changes: dict[str, dict]) -> pd.DataFrame:
+    """Topics under one changed option after the other, compared with those under `options` of `splits.topics.topics`.
+
+    Returns change, share_kept (queries of a topic that are in any topic there), ari and share_matched over these, and
+    spread (of the chosen centroids; not comparable where vectors are normalised).
+    """
+    made, rows = topics(vectors, **options), []
+    for name, change in changes.items():
+        other = topics(vectors, **{**options, **change})
+        both = (made.topic >= 0) & (other.topic >= 0)
+        same = (
+            agreement(other.topic[both], made.topic[both]) if both.any() else {"ari": np.nan, "share_matched": np.nan}
+        )
+        rows.append({"change": name, "share_kept": both.sum() / (made.topic >= 0).sum(), "ari": same["ari"],
+                     "share_matched": same["share_matched"], "spread": other.spread})  # fmt: skip
     return pd.DataFrame(rows)
