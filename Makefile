@@ -34,7 +34,7 @@ reference: .venv/ready
 	  target=outputs/reference/$(PROFILE)/$$(basename $$folder); rm -rf $$target; mkdir -p $$target/figures; \
 	  cp -r $$folder/tables $$folder/metrics.json $$folder/provenance.json $$target/; \
 	  cp $$folder/figures/*.png $$target/figures/; done
-	@rm -f $(foreach t,duplicates bucket_portraits,outputs/reference/small/*/tables/$(t).csv)  # texts that are not ours
+	@rm -f $(foreach t,duplicates bucket_portraits cluster_portraits,outputs/reference/small/*/tables/$(t).csv)  # texts that are not ours
 
 readme: .venv/ready
 	@$(PY) -m interextra.study.readme

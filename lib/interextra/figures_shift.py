@@ -49,8 +49,8 @@ def shift_matrix(frame: pd.DataFrame, measure: str):
         grid = grid.loc[names, names].to_numpy()
         spread = grid - grid.mean(axis=0)
         spread = -spread if measure.startswith("ASL") else spread
-        top = np.abs(spread).max(axis=0)
-        axis.imshow(spread / np.where(top > 0, top, 1), cmap="RdBu", vmin=-1.4, vmax=1.4, aspect="auto")
+        top = np.maximum(np.abs(spread).max(axis=0), 0.05 * np.abs(grid.mean(axis=0)))  # a few percent stay pale
+        axis.imshow(spread / np.where(top > 0, top, 1), cmap="RdBu", vmin=-1.8, vmax=1.8, aspect="auto")
         for (i, j), value in np.ndenumerate(grid):
             text = f"{value:.1f}" if value >= 1 else f"{value:.2f}".lstrip("0")
             axis.text(j, i, text, ha="center", va="center", fontsize=9, weight="bold" if i == j else None)

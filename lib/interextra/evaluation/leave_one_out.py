@@ -79,8 +79,8 @@ def loss_rows(grid: Grid, seed: int = 0, n_boot: int = 10_000, level: float = 0.
         rows.append(
             {
                 "cluster": name, "measure": grid.measure, "avg_in": found["interpolation"],
-                "out": found["extrapolation"], "rel_loss": -found["delta"], "low": -found["delta_high"],
-                "high": -found["delta_low"], "p_value": found["p_value"],
+                "out": found["extrapolation"], "rel_loss": 0 - found["delta"], "low": 0 - found["delta_high"],
+                "high": 0 - found["delta_low"], "p_value": found["p_value"],
             }
         )  # fmt: skip
     return rows

@@ -7,6 +7,7 @@ import pandas as pd
 
 from interextra.errors import InputError
 from interextra.study import published
+from interextra.study.lupart_losses import MODELS, published_losses
 
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
 END = "<!-- end of results -->"
@@ -55,10 +56,46 @@ def _architectures(reference: Path) -> list[tuple]:
     return rows
 
 
+def _rules(reference: Path) -> list[tuple]:
+    """The released clusters of MS-Shift, explained by the rules to the query."""
+    frame = pd.read_csv(reference / "small" / "04_ms_shift_clusters" / "tables" / "rule_agreement.csv")
+    rules = (("length", "spaces", "a query with up to four single spaces is short"),
+             ("wh-words", "contains", "the letters of a cluster's words anywhere in the query"))  # fmt: skip
+    rows = []
+    for shift, rule, what in rules:
+        counts = frame[(frame["shift"] == shift) & (frame["rule"] == rule)][["n_agree", "n_released"]].sum()
+        ours = f"{what}: explains {counts['n_agree']:,} of {counts['n_released']:,}"
+        rows.append((f"{shift}: the rule behind the released queries (Lupart §3.1)", "in words", ours, "real, released"))
+    return rows
+
+
+def _shifts(reference: Path) -> list[tuple]:
+    """Tables 2 and 3: mean RelLoss over the clusters of a shift, embedded world and MedQuAD."""
+    theirs = published_losses(ours=True).groupby(["shift", "model"])["rel_loss"].agg(["min", "max"])
+    tables = {
+        profile: pd.read_csv(reference / profile / "04_ms_shift_clusters" / "tables" / "mean_loss.csv")
+        for profile in WORLDS
+    }
+    rows = []
+    for shift, table, alike in (("topics", 2, "topics"), ("wh-words", 3, "question type"), ("length", 3, "length")):
+        for model in list(MODELS)[1:]:
+            ours = []
+            for profile, name in (("mini", shift), ("small", alike)):
+                frame = tables[profile].query("shift == @name and model == @model and measure == 'RR@10'")
+                row, label = frame.iloc[0], WORLDS[profile] + (f", {name}" if name != shift else "")
+                ours.append(f"{label} {row['rel_loss']:.1%} [{row['low']:.1%}, {row['high']:.1%}]")
+            low, high = 100 * theirs.loc[(shift, model)]
+            what = f"{model}: RelLoss of RR@10, {shift} (Lupart, Table {table})"
+            rows.append((what, f"{low:.1f} % … {high:.1f} %", "; ".join(ours), "mean over the clusters"))
+    return rows
+
+
 def results(reference: Path) -> str:
     """The table in Markdown: finding, published, ours with counts or 95 % intervals, data."""
+    parts = (_label_overlap, _architectures, _rules, _shifts)
+    rows = [row for part in parts for row in part(reference)]
     lines = ["| finding | published | ours | data |", "|---|---|---|---|"]
-    lines += [f"| {' | '.join(row)} |" for row in (*_label_overlap(reference), *_architectures(reference))]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines)
 
 
