@@ -110,6 +110,16 @@ def test_tables_have_their_fixed_columns(house):
     assert columns(house, "restrain", "05") == ["n_train", "model", *deltas, "p_holm", "n_queries"]
     for notebook in ("03", "05"):
         assert columns(house, "resttest", notebook) == ["n_train", "model", "average", *deltas, "p_holm", "n_queries"]
+    assert columns(house, "clusters", "04")[:3] == ["shift", "cluster", "n_queries"]
+    assert columns(house, "rule_agreement") == ["shift", "rule", "cluster", "n_released", "n_agree", "n_differ"]
+    assert columns(house, "shift_matrix") == [
+        "shift", "model", "left_out", "test_cluster", "measure", "value", "n_queries",
+    ]  # fmt: skip
+    assert columns(house, "shift_loss") == [
+        "shift", "model", "cluster", "measure", "avg_in", "out", "rel_loss", "low", "high", "p_value", "p_holm",
+    ]  # fmt: skip
+    for name, first in (("jaccard", "shift"), ("loss_by_r", "shift"), ("prediction", "shift")):
+        assert columns(house, name, "07")[0] == first
     assert columns(house, "buckets")[:4] == ["bucket", "n_train", "n_test", "released_n_test"]
     assert columns(house, "agreement")
 
@@ -132,7 +142,7 @@ def summary(house):
 # A BERT trained on another processor differs in the last bits, and training widens that: what depends on a trained
 # model is compared with the same machine's second run below, the rest with the committed numbers.
 TRAINED = ("agreement", "beside", "duplicates", "proxies", "recall", "restrain", "size_and", "systems", "versions")
-TRAINED_NOTEBOOKS = ("03_", "05_")  # whose every table follows from a trained model
+TRAINED_NOTEBOOKS = ("03_", "04_", "05_", "07_")  # whose every table follows from a trained model
 
 
 def test_what_no_training_touches_equals_the_committed_expectations(house):

@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -129,17 +129,26 @@ def lucene_search(collection, queries: Sequence[str], k: int, k1: float, b: floa
     searcher.setSimilarity(autoclass("org.apache.lucene.search.similarities.BM25Similarity")(float(k1), float(b)))
     words = autoclass("io.anserini.search.query.BagOfWordsQueryGenerator")()
     analyzer = opened.object.get_analyzer()
-    to_json = autoclass("com.fasterxml.jackson.databind.ObjectMapper")()  # one call a query instead of two a hit
-    rows = np.full((len(queries), k), PADDING, dtype=np.int32)
-    scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
+    asked = (words.buildQuery("contents", analyzer, query) for query in queries)
+    rows, scores = hits(searcher, asked, len(queries), order, k)
+    opened.object.close()
+    return rows, scores
+
+
+def hits(searcher, queries: Iterable, n: int, order: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """What a Lucene searcher finds for n Lucene queries (None finds nothing): (rows int32[n, k], scores float32[n, k]).
+
+    `order[i]` is the row of Lucene's document i.
+    """
+    to_json = _lucene()("com.fasterxml.jackson.databind.ObjectMapper")()  # one call a query instead of two a hit
+    rows = np.full((n, k), PADDING, dtype=np.int32)
+    scores = np.full((n, k), -np.inf, dtype=np.float32)
     for i, query in enumerate(queries):
-        hits = to_json.writeValueAsString(searcher.search(words.buildQuery("contents", analyzer, query), k))
-        found = _HIT.findall(hits)
+        found = [] if query is None else _HIT.findall(to_json.writeValueAsString(searcher.search(query, k)))
         if found:
             score, place = zip(*found, strict=True)
             rows[i, : len(found)] = order[np.array(place, dtype=np.int64)]
             scores[i, : len(found)] = np.array(score, dtype=np.float32)
-    opened.object.close()
     return rows, scores
 
 

@@ -4,8 +4,8 @@ Exact search reads every passage for every query; an inverted index reads only t
 The price: passage weights are rounded to hundredths, and the index has to be built.
 """
 
+import itertools
 import os
-import re
 import shutil
 from collections.abc import Callable
 from hashlib import sha256
@@ -13,14 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.models.bm25 import _lucene
-from interextra.models.topk import PADDING, tie_order
+from interextra.models.bm25 import _lucene, hits
+from interextra.models.topk import tie_order
 
 SCALE = 100  # Anserini's: an impact is an integer, here hundredths of a weight
 # which of several constructors; pyjnius guesses others
 _FIELD = "(Ljava/lang/String;Ljava/io/Reader;Lorg/apache/lucene/index/IndexableFieldType;)V"
 _SEARCHER = "(Lorg/apache/lucene/index/IndexReader;)V"
-_HIT = re.compile(r'"score":([-+0-9.eE]+),"doc":(\d+)')
 
 
 def impact_index(passages, encode: Callable, folder: str | Path, key: str, block_size: int = 1024) -> Path:
@@ -83,23 +82,17 @@ def impact_search(passages, index: Path, queries, k: int) -> tuple[np.ndarray, n
     searcher.setSimilarity(_similarity(autoclass))
     words = autoclass("org.apache.lucene.analysis.core.WhitespaceAnalyzer")()
     parser = autoclass("org.apache.lucene.queryparser.classic.QueryParser")("words", words)
-    to_json = autoclass("com.fasterxml.jackson.databind.ObjectMapper")()  # one call a query instead of two a hit
     order, _ = tie_order(passages)
-    rows = np.full((queries.shape[0], k), PADDING, dtype=np.int32)
-    scores = np.full((queries.shape[0], k), -np.inf, dtype=np.float32)
-    for i in range(len(rows)):
-        here = slice(*queries.indptr[i : i + 2])
-        weighted = zip(queries.indices[here].tolist(), queries.data[here].tolist(), strict=True)
-        text = " ".join(f"{word}^{weight:.7f}" for word, weight in weighted)
-        if not text:
-            continue
-        found = _HIT.findall(to_json.writeValueAsString(searcher.search(parser.parse(text), k)))
-        if found:
-            score, place = zip(*found, strict=True)
-            rows[i, : len(found)] = order[np.array(place, dtype=np.int64)]
-            scores[i, : len(found)] = np.array(score, dtype=np.float32) / SCALE
+
+    def asked():
+        for start, end in itertools.pairwise(queries.indptr.tolist()):
+            weighted = zip(queries.indices[start:end].tolist(), queries.data[start:end].tolist(), strict=True)
+            text = " ".join(f"{word}^{weight:.7f}" for word, weight in weighted)
+            yield parser.parse(text) if text else None
+
+    rows, scores = hits(searcher, asked(), queries.shape[0], order, k)
     reader.close()
-    return rows, scores
+    return rows, scores / SCALE
 
 
 def _similarity(autoclass):

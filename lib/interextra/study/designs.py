@@ -17,13 +17,11 @@ from interextra.study.jobs import (
 )
 
 REGIMES = ("interpolation", "extrapolation")
-SYSTEMS = {"BM25": "bm25_recipe", "DR (base)": "recipe"}  # name in the tables → parameter with its recipe
-FIVE = {
+FIVE = {  # name in the tables → parameter with its recipe
     "BM25": "bm25_recipe", "Reranker": "reranker_recipe", "ColBERT": "colbert_recipe", "SPLADE": "splade_recipe",
     "DR (base)": "recipe",
 }  # fmt: skip
-
-
+SYSTEMS = {name: FIVE[name] for name in ("BM25", "DR (base)")}
 TOPIC_SWITCHES = ("choose", "merge", "order", "stop")  # of splits.topics
 ENCODERS = ("dense", "splade", "colbert")  # architectures that encode a query by itself
 REAL = "msmarco-queries"
