@@ -39,7 +39,7 @@ def library_hash() -> str:
 
 def data_listing(parameters: dict) -> list:
     """Names, sizes and times of the real data's files, for notebooks that read them beside a collection."""
-    if not parameters.get("real_msmarco"):
+    if not parameters.get("real_msmarco", parameters.get("real_encoder")):  # 04 and 07 know the encoder only
         return []
     folder = data_folder()
     files = [(path.relative_to(folder).as_posix(), path.stat()) for path in folder.rglob("*") if path.is_file()]

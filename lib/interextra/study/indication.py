@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import stats
 
 from interextra.errors import InputError
-from interextra.evaluation import indicators, predictors
+from interextra.evaluation import indicators, predictors, statistics
 from interextra.evaluation.runs import Run
 from interextra.models import make_recipe
 from interextra.study import jobs, lupart, lupart_losses, published, shifts
@@ -58,7 +58,7 @@ def jaccard_table(store: Store, splits: dict[str, dict]) -> pd.DataFrame:
                     "n_queries": len(mine), "n_train": len(train),
                 }
             )  # fmt: skip
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).round({"jaccard": 12})  # J(S, T) = J(T, S) up to the order of summation
 
 
 def published_points(folder: str | Path | None = None) -> pd.DataFrame:
@@ -67,8 +67,8 @@ def published_points(folder: str | Path | None = None) -> pd.DataFrame:
     `folder` of the release: Jaccard of the released evaluation queries, for all shifts; None: the values of the
     release's notebook, which has the topics only and takes whole clusters.
 
-    >>> published_points().query("cluster == 'C1'")[["model", "rel_loss", "jaccard"]].iloc[0].tolist()
-    ['ColBERT', 0.085, 0.2632]
+    >>> published_points().query("cluster == 'C1' and model == 'ColBERT'")[["rel_loss", "jaccard"]].values.tolist()
+    [[0.085, 0.2632]]
     """
     if folder is None:
         table = published.load("lupart", "release-jaccard").rename(columns={"scaled": "jaccard"}).assign(shift="topics")
@@ -87,9 +87,10 @@ def link(points: pd.DataFrame, by: str = "jaccard", level: float = 0.95) -> pd.D
 
     Returns
     -------
-    DataFrame[model, indicator, method, n, estimate, low, high, p_value, needed] : see `lupart_losses.correlation`,
-        which has up to 9 clusters; for more, the p-value of Spearman is scipy's. `needed`: the smallest |estimate| with
-        p < .05 at this n. Clusters of one shift share training queries, so that n overstates what is independent.
+    DataFrame[model, indicator, method, n, estimate, low, high, p_value, p_holm, needed] : see
+        `lupart_losses.correlation`, which has up to 9 clusters; for more, the p-value of Spearman is scipy's. p_holm:
+        corrected over the models of a method; `needed`: the smallest |estimate| with p < .05 at this n. Clusters of one
+        shift share training queries, so that n overstates what is independent.
     """
     rows = []
     for model, part in points.groupby("model", sort=False):
@@ -97,8 +98,9 @@ def link(points: pd.DataFrame, by: str = "jaccard", level: float = 0.95) -> pd.D
         for method in ("Pearson", "Spearman") if len(part) > 3 and np.ptp(x) and np.ptp(y) else ():
             made = lupart_losses.correlation if len(part) < 10 else _correlation
             rows.append({"model": model, "indicator": by, "method": method, "n": len(part)} | made(x, y, method, level))
-    columns = ["model", "indicator", "method", "n", "estimate", "low", "high", "p_value", "needed"]
-    return pd.DataFrame(rows, columns=columns)
+    columns = ["model", "indicator", "method", "n", "estimate", "low", "high", "p_value", "p_holm", "needed"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(p_holm=table.groupby("method")["p_value"].transform(statistics.holm)) if rows else table
 
 
 def _correlation(x: np.ndarray, y: np.ndarray, method: str, level: float) -> dict[str, float]:
@@ -234,6 +236,13 @@ def released_r(folder: str | Path, ids: Iterable[str], vectors: np.ndarray) -> p
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(
         columns=["shift", "cluster", "query_id", "R", "own"]
     )  # fmt: skip
+
+
+def labelled(near: Frames, asked: Asked, model: str) -> pd.DataFrame:
+    """One model's space over all shifts: shift, cluster, query_id, R, max, density."""
+    parts = [frame.assign(shift=shift, cluster=asked[shift]["cluster"]).reset_index()
+             for (shift, name), frame in near.items() if name == model]  # fmt: skip
+    return pd.concat(parts, ignore_index=True)[["shift", "cluster", "query_id", *SPACE]]
 
 
 def summary(frame: pd.DataFrame, column: str = "R") -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""What indicators say of losses: loss by distance, prediction, which definition of far is best (Lupart §5.2 and beyond).
+"""The loss at each distance from training, and which findings hold (Lupart §5.2, Figures 5 and 6).
 
 Input are the per-query frames of `indication`. A loss is turned so that positive is worse for every measure, but for
 RelLoss, which keeps the paper's sign: for ASL a negative one is a loss. Taught in notebooks/07_indicators.
@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from interextra.evaluation import indicators, prediction, statistics
-from interextra.study.indication import POST, PRE, SPACE, WORDS, Asked, Frames, standardised
+from interextra.evaluation import indicators, statistics
+from interextra.study.indication import Frames, standardised
 from interextra.study.lupart_losses import DENSE
 
 POOLED = "all shifts"
-FAMILIES = {"dense": SPACE, "own": SPACE, "words": WORDS, "collection": PRE, "run": POST}  # space → its predictors
+FIRST_STAGE = (DENSE, "SPLADE", "ColBERT")  # those of Figure 5
 Values = dict[tuple[str, str], pd.DataFrame]
 
 
@@ -34,15 +34,16 @@ def pooled(sides: Frames, near: Frames, control: str = "") -> Values:
     for model in dict.fromkeys(model for _, model in sides):
         parts = [found[name, model] for name in names if (name, model) in found]
         if len(parts) == len(names):
-            found[POOLED, model] = pd.concat([part.assign(R=standardised(part["R"], part["cluster"])) for part in parts])
+            alike = [part.assign(R=standardised(part["R"], part["cluster"])) for part in parts]
+            found[POOLED, model] = pd.concat(alike)
     return found
 
 
 def loss_by_r(values: Values, measures: list[str], n_bins: int, seed: int, n_boot: int) -> pd.DataFrame:
     """RelLoss in intervals of R, by both binnings and both averagings (Lupart Figure 5 does not say which).
 
-    Returns DataFrame[shift, model, measure, binning, averaging, bin, r_low, r_high, n_queries, n_dropped, rel_loss, low,
-    high], bin 1 the farthest; under `all shifts` R is standardised.
+    Returns DataFrame[shift, model, measure, binning, averaging, bin, r_low, r_high, n_queries, n_dropped, rel_loss,
+    low, high], bin 1 the farthest; under `all shifts` R is standardised.
     """
     parts = []
     for (shift, model), frame in values.items():
@@ -65,8 +66,8 @@ def monotone(table: pd.DataFrame) -> pd.DataFrame:
     for names, part in table.groupby(keys, sort=False):
         steps = np.diff(worse(names[2]) * part["rel_loss"].dropna().to_numpy())
         down = int((steps < 0).sum())
-        rows.append(dict(zip(keys, names, strict=True)) | {
-            "n_steps": len(steps), "n_as_stated": down, "monotone": bool(len(steps)) and down == len(steps)})  # fmt: skip
+        found = {"n_steps": len(steps), "n_as_stated": down, "monotone": bool(len(steps)) and down == len(steps)}
+        rows.append(dict(zip(keys, names, strict=True)) | found)
     return pd.DataFrame(rows)
 
 
@@ -150,123 +151,67 @@ def spread(losses: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def predictor_frames(
-    sides: Frames, near: Frames, words: dict[str, pd.DataFrame], before: dict[str, pd.DataFrame], after: Frames
-) -> Frames:
-    """All predictors of the test queries, columns `SPACE: NAME`; `own` only where it is not the dense model's space."""
-    found = {}
-    for shift, model in sides:
-        parts = {"dense": near[shift, DENSE], "words": words[shift], "collection": before[shift]}
-        if (shift, model) in near and model != DENSE:
-            parts["own"] = near[shift, model]
-        parts["run"] = after[shift, model]
-        found[shift, model] = pd.concat(
-            [parts[name].add_prefix(f"{name}: ") for name in FAMILIES if name in parts], axis=1
-        )
-    return found
+def farthest(
+    values: Values, measure: str, first: str, others: list[str], n_bins: int, seed: int, n_boot: int
+) -> pd.DataFrame:
+    """RelLoss of one model less that of others on the farthest queries of all shifts, an n-th of them.
 
-
-def targets(frame: pd.DataFrame, measures: list[str]) -> tuple[pd.DataFrame, dict[str, int]]:
-    """What is predicted: Out of every measure, and the loss AvgIn - Out of the first; and which way each points."""
-    found = {f"out {name}": frame[f"out {name}"] for name in measures}
-    found["loss"] = worse(measures[0]) * (frame[f"in {measures[0]}"] - frame[f"out {measures[0]}"])
-    return pd.DataFrame(found), {f"out {name}": worse(name) for name in measures} | {"loss": -1}
-
-
-def predict(sides: Frames, predictors: Frames, measures: list[str], seed: int, n_boot: int) -> pd.DataFrame:
-    """Every predictor with every target, each turned so that a positive tau is what its makers expect.
-
-    Expected: near, specific or confidently answered queries do well and lose little; long ones do badly. A predictor
-    that is known for fewer than half of the queries is left out.
-
-    Returns
-    -------
-    DataFrame[shift, model, target, predictor, space, kendall, kendall_low, kendall_high, within, within_low,
-    within_high, smare, smare_low, smare_high, n_queries] : `within` is tau within clusters, see `prediction`; over all
-        queries scores of different models are mixed.
+    Returns DataFrame[first, second, rel_loss_first, rel_loss_second, difference, low, high, n_queries]; the bootstrap
+    draws queries for all models at once.
     """
-    parts = []
-    for (shift, model), frame in sides.items():
-        known = predictors[shift, model].dropna(axis=1, thresh=len(frame) // 2 + 1)
-        wanted, signs = targets(frame, measures)
-        signs |= {"collection: length": -1} if "collection: length" in known else {}
-        table = prediction.prediction_table(known, wanted, signs, seed, n_boot, groups=frame["cluster"])
-        parts.append(table.assign(shift=shift, model=model))
-    table = pd.concat(parts, ignore_index=True)
-    table[["space", "predictor"]] = table["predictor"].str.split(": ", expand=True)
-    table.columns = table.columns.str.replace("kendall_within", "within")
-    ends = [f"{name}{end}" for name in ("kendall", "within", "smare") for end in ("", "_low", "_high")]
-    return table[["shift", "model", "target", "predictor", "space", *ends, "n_queries"]]
-
-
-def definitions(table: pd.DataFrame) -> pd.DataFrame:
-    """How well each definition of far orders the losses within clusters: shift, model, definition, kendall, low, high."""
-    part = table[(table["target"] == "loss") & table["space"].isin(["dense", "own", "words"])]
-    made = part.assign(definition=part["space"] + ": " + part["predictor"])
-    names = {"within": "kendall", "within_low": "low", "within_high": "high"}
-    return made[["shift", "model", "definition", *names]].rename(columns=names).reset_index(drop=True)
-
-
-def definition_gaps(sides: Frames, predictors: Frames, measure: str, seed: int, n_boot: int) -> pd.DataFrame:
-    """Paired differences of tau (within clusters, with the loss) between definitions of far.
-
-    Returns DataFrame[shift, model, first, second, tau_first, tau_second, difference, low, high]: second less first;
-    own less dense space for R, max and density, and max, density and the nearest by words less R of the dense model.
-    """
-    pairs = [(f"dense: {name}", f"own: {name}") for name in SPACE]
-    pairs += [("dense: R", f"dense: {name}") for name in SPACE[1:]] + [("dense: R", "words: nearest_jaccard")]
-    rows = []
-    for (shift, model), frame in sides.items():
-        known = predictors[shift, model]
-        loss = targets(frame, [measure])[0]["loss"]
-        for first, second in pairs if loss.nunique() > 1 else ():
-            if second in known:
-                found = prediction.tau_difference(known[first], known[second], -loss, frame["cluster"], seed, n_boot)
-                names = {"shift": shift, "model": model, "first": first, "second": second}
-                rows.append(names | {"tau_first": found.pop("first"), "tau_second": found.pop("second")} | found)
-    columns = ["shift", "model", "first", "second", "tau_first", "tau_second", "difference", "low", "high"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def difficulty(values: Values, measure: str, seed: int, n_boot: int) -> pd.DataFrame:
-    """Does R predict the model without the cluster better than the models that had it? If not, it measures difficulty.
-
-    Returns
-    -------
-    DataFrame[shift, model, tau_in, in_low, in_high, tau_out, out_low, out_high, difference, low, high, verdict] : tau
-        of R with AvgIn and with Out within clusters, on the same resamples. Verdict: `distance` (it predicts Out, and
-        Out better than AvgIn), `difficulty` (it predicts both, and no difference is shown), `undecided` (it predicts
-        Out alone, and no difference is shown), `no prediction` (of Out).
-    """
-    rows = []
-    for (shift, model), frame in values.items():
-        if shift == POOLED:
-            continue
-        both = worse(measure) * frame[[f"in {measure}", f"out {measure}"]].to_numpy()
-        tau, draws = prediction.within_draws(frame["R"], both, frame["cluster"], seed, n_boot)
-        a, b, gap = (statistics.percentiles(x[~np.isnan(x)]) if not np.isnan(x).all() else (np.nan, np.nan)
-                     for x in (draws[:, 0, 0], draws[:, 0, 1], draws[:, 0, 1] - draws[:, 0, 0]))  # fmt: skip
-        short = "distance" if gap[0] > 0 else "difficulty" if a[0] > 0 else "undecided"
-        rows.append(
-            {
-                "shift": shift, "model": model, "tau_in": tau[0, 0], "in_low": a[0], "in_high": a[1],
-                "tau_out": tau[0, 1], "out_low": b[0], "out_high": b[1], "difference": tau[0, 1] - tau[0, 0],
-                "low": gap[0], "high": gap[1], "verdict": short if b[0] > 0 else "no prediction",
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def farthest(values: Values, measure: str, first: str, others: list[str], n_bins: int, seed: int, n_boot: int) -> list:
-    """(other model, RelLoss of `first` less that of the other on the farthest queries of all shifts, its draws)."""
     models = [first, *others]
     columns = [values[POOLED, name][f"{side} {measure}"].to_numpy() for name in models for side in ("in", "out")]
     inside = indicators.bins(values[POOLED, first]["R"], n_bins, "quantile")[1] == 0
-    some = np.stack(columns, axis=1)[inside]  # [n, 2 · models]
+    some, rows = np.stack(columns, axis=1)[inside], []  # [n, 2 · models]
+    (here,) = _rel_losses(some.mean(axis=0)[None])
+    draws = _rel_losses(statistics.resampled_means(some, seed, n_boot))
+    for i, name in enumerate(others, 1):
+        gaps = draws[:, 0] - draws[:, i]
+        low, high = statistics.percentiles(gaps[~np.isnan(gaps)])
+        rows.append({"first": first, "second": name, "rel_loss_first": here[0], "rel_loss_second": here[i],
+                     "difference": here[0] - here[i], "low": low, "high": high, "n_queries": len(some)})  # fmt: skip
+    return pd.DataFrame(rows)
 
-    def losses(means: np.ndarray) -> np.ndarray:
-        means = means.reshape(len(means), -1, 2)
-        return 1 - np.divide(means[..., 1], means[..., 0], out=np.full(means.shape[:2], np.nan), where=means[..., 0] > 0)
 
-    here, draws = losses(some.mean(axis=0)[None])[0], losses(statistics.resampled_means(some, seed, n_boot))
-    return [(name, here[0] - here[i], draws[:, 0] - draws[:, i]) for i, name in enumerate(others, 1)]
+def _rel_losses(means: np.ndarray) -> np.ndarray:
+    """RelLoss float[b, models] of float[b, 2 · models] (AvgIn and Out by turns); NaN where AvgIn is 0."""
+    avg_in, out = means[:, ::2], means[:, 1::2]
+    return np.divide(avg_in - out, avg_in, out=np.full(avg_in.shape, np.nan), where=avg_in > 0)
+
+
+def findings(
+    by_jaccard: pd.DataFrame, by_r: pd.DataFrame, far: pd.DataFrame, widths: pd.DataFrame, predicted: pd.DataFrame,
+    measure: str, control: str = "",
+) -> pd.DataFrame:  # fmt: skip
+    """The sentences of Lupart §5.2 as intervals: shift, model, finding, estimate, low, high, verdict.
+
+    Tables of `link`, `trend`, `farthest`, `spread` and `indication_prediction.difficulty`. A finding `holds` where the
+    interval lies on its side of 0, is `contradicted` where it lies on the other, else it is `not shown`.
+    """
+    rows = []
+
+    def add(shift, model, finding, row, estimate, side, ends=("low", "high")):
+        low, high = (row[end] for end in ends)
+        verdict = "holds" if side * low > 0 < side * high else "contradicted" if side * low < 0 > side * high else ""
+        rows.append({"shift": shift, "model": model, "finding": finding, "estimate": row[estimate], "low": low,
+                     "high": high, "verdict": verdict or "not shown"})  # fmt: skip
+
+    trained = by_jaccard[(by_jaccard["method"] == "Pearson") & (by_jaccard["model"] != "BM25")]  # the paper's isn't
+    for row in trained.to_dict("records"):
+        add(POOLED, row["model"], f"higher {row['indicator']}, lower loss (correlation)", row, "estimate", -1)
+    part = by_r[(by_r["shift"] == POOLED) & (by_r["measure"] == measure) & by_r["model"].isin(FIRST_STAGE)]
+    for row in part.to_dict("records"):
+        add(POOLED, row["model"], f"the farther, the higher the loss ({row['loss']})", row, "spearman", -1)
+    for row in far.to_dict("records"):
+        finding = f"farthest queries: {row['first']} loses less than {row['second']}"
+        add(POOLED, row["first"], finding, row, "difference", -1)
+    for row in widths[widths["model"].isin(FIRST_STAGE)].to_dict("records"):
+        side = worse(row["measure"])  # the paper: RR varies less far away, ASL more
+        finding = f"losses of {row['measure']} vary {'less' if side > 0 else 'more'} far away"
+        add(POOLED, row["model"], finding, row, "difference", -side)
+    for row in predicted[predicted["model"] == DENSE].to_dict("records"):
+        where = " even where clusters are random" if row["shift"] == control else ""
+        add(row["shift"], DENSE, f"R orders queries by {measure}{where}", row, "tau_out", 1, ("out_low", "out_high"))
+        better = f"R orders queries by {measure} better without the cluster in training than with it"
+        add(row["shift"], DENSE, better, row, "difference", 1)
+    return pd.DataFrame(rows)
