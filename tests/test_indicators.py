@@ -9,6 +9,7 @@ from scipy import sparse
 from interextra.data.released import read_shift
 from interextra.errors import InputError
 from interextra.evaluation import indicators as ind
+from interextra.evaluation import loss_bins
 
 WORDS = ["what", "is", "the", "cost", "of", "a", "red", "fox", "hat", "sea", "Who", "was", "king", "how"]
 TEST, TRAIN = ["red red fox", "what is it", "WHO"], ["what is the red sea", "who is who", "red fox", ""]
@@ -181,11 +182,11 @@ def test_scores_that_cannot_be_read_are_errors(blocks, k, message):
 
 
 def test_intervals_of_equal_width():
-    edges, which = ind.bins([0, 1, 1.9, 2, 4, 10], 5)
+    edges, which = loss_bins.bins([0, 1, 1.9, 2, 4, 10], 5)
     assert edges.tolist() == [0, 2, 4, 6, 8, 10] and which.tolist() == [0, 0, 0, 1, 2, 4]  # low edge in, 3 empty
 
 
-@pytest.mark.parametrize("how", ind.BINNINGS)
+@pytest.mark.parametrize("how", loss_bins.BINNINGS)
 @pytest.mark.parametrize("kind", ["smooth", "ties", "two values", "few"])
 def test_intervals_hold_their_values(how, kind):
     rng = np.random.default_rng(1)
@@ -193,7 +194,7 @@ def test_intervals_hold_their_values(how, kind):
         "smooth": rng.normal(size=103), "ties": rng.integers(0, 4, 103).astype(float),
         "two values": np.repeat([0.0, 1.0], [60, 40]), "few": np.array([3.0, 1, 2]),
     }[kind]  # fmt: skip
-    edges, which = ind.bins(values, 5, how)
+    edges, which = loss_bins.bins(values, 5, how)
     m = len(edges) - 1
     for value, number in zip(values, which, strict=True):
         inside = edges[number] <= value and (value < edges[number + 1] or number == m - 1 and value == edges[-1])
@@ -208,9 +209,9 @@ def test_intervals_hold_their_values(how, kind):
         assert m == 5 and np.allclose(np.diff(edges), np.ptp(values) / 5)
 
 
-@pytest.mark.parametrize("how", ind.BINNINGS)
+@pytest.mark.parametrize("how", loss_bins.BINNINGS)
 def test_equal_values_are_one_interval(how):
-    edges, which = ind.bins([2.5] * 4, 5, how)
+    edges, which = loss_bins.bins([2.5] * 4, 5, how)
     assert edges.tolist() == [2.5, 2.5] and which.tolist() == [0] * 4
 
 
@@ -225,7 +226,7 @@ def test_equal_values_are_one_interval(how):
 )
 def test_intervals_of_nothing_are_errors(values, n, how, message):
     with pytest.raises(InputError, match=message):
-        ind.bins(values, n, how)
+        loss_bins.bins(values, n, how)
 
 
 R = [0.1, 0.2, 0.2, 0.3, 0.9, 1.1]
@@ -234,21 +235,21 @@ OUT = [0.25, 0.0, 0.5, 0.25, 1.0, 0.5]
 
 
 def test_loss_by_hand():
-    ratio = ind.loss_by(R, AVG_IN, OUT, n_bins=2)
+    ratio = loss_bins.loss_by(R, AVG_IN, OUT, n_bins=2)
     assert ratio["bin"].tolist() == [0, 1] and ratio["low_edge"].tolist() == pytest.approx([0.1, 0.6])
     assert ratio["high_edge"].tolist() == pytest.approx([0.6, 1.1]) and ratio["n_queries"].tolist() == [4, 2]
     assert ratio["rel_loss"].tolist() == pytest.approx([(2 - 1) / 2, 0]) and ratio["n_dropped"].tolist() == [0, 0]
-    means = ind.loss_by(R, AVG_IN, OUT, n_bins=2, averaging="mean of ratios")
+    means = loss_bins.loss_by(R, AVG_IN, OUT, n_bins=2, averaging="mean of ratios")
     assert means["rel_loss"].tolist() == pytest.approx([(0.5 + 1 + 0.5) / 3, 0])
     assert means["n_queries"].tolist() == [4, 2] and means["n_dropped"].tolist() == [1, 0]
     assert means.loc[1, ["low", "high"]].tolist() == [0, 0]  # no query lost anything
 
 
-@pytest.mark.parametrize("averaging", ind.AVERAGINGS)
+@pytest.mark.parametrize("averaging", loss_bins.AVERAGINGS)
 def test_loss_interval_is_that_of_explicit_resamples(averaging):
     rng = np.random.default_rng(3)
     avg_in, out = rng.beta(2, 2, 80), rng.beta(2, 3, 80)
-    row = ind.loss_by(np.ones(80), avg_in, out, averaging=averaging, n_boot=4000, level=0.9, seed=5).iloc[0]
+    row = loss_bins.loss_by(np.ones(80), avg_in, out, averaging=averaging, n_boot=4000, level=0.9, seed=5).iloc[0]
     drawn = rng.integers(80, size=(4000, 80))
     a, b = avg_in[drawn], out[drawn]
     draws = 1 - b.mean(axis=1) / a.mean(axis=1) if averaging == "ratio of means" else ((a - b) / a).mean(axis=1)
@@ -260,21 +261,21 @@ def test_loss_interval_is_that_of_explicit_resamples(averaging):
 def test_loss_repeats_with_its_seed():
     rng = np.random.default_rng(3)
     columns = rng.random((3, 40))
-    calls = [ind.loss_by(*columns, n_bins=2, n_boot=50, seed=seed) for seed in (1, 1, 2)]
+    calls = [loss_bins.loss_by(*columns, n_bins=2, n_boot=50, seed=seed) for seed in (1, 1, 2)]
     assert calls[0].equals(calls[1]) and not calls[0].equals(calls[2])
 
 
 def test_a_bin_without_loss_is_nan():
-    table = ind.loss_by([0, 0, 5, 10], [0, 0, 0.5, 1], [0.5, 0, 0.5, 0], n_bins=3, averaging="mean of ratios")
+    table = loss_bins.loss_by([0, 0, 5, 10], [0, 0, 0.5, 1], [0.5, 0, 0.5, 0], n_bins=3, averaging="mean of ratios")
     assert table["n_queries"].tolist() == [2, 1, 1] and table["n_dropped"].tolist() == [2, 0, 0]
     assert np.isnan(table.loc[0, ["rel_loss", "low", "high"]].astype(float)).all()
     assert table["rel_loss"].tolist()[1:] == [0, 1]
-    empty = ind.loss_by([0, 10], [0.5, 1], [0.5, 1], n_bins=3)
+    empty = loss_bins.loss_by([0, 10], [0.5, 1], [0.5, 1], n_bins=3)
     assert empty["n_queries"].tolist() == [1, 0, 1] and np.isnan(empty.loc[1, "rel_loss"])
 
 
 def test_loss_of_a_measure_where_lower_is_better_is_negative():
-    assert ind.loss_by([1, 1], [10, 20], [20, 40])["rel_loss"].tolist() == [-1]
+    assert loss_bins.loss_by([1, 1], [10, 20], [20, 40])["rel_loss"].tolist() == [-1]
 
 
 @pytest.mark.parametrize(
@@ -290,13 +291,13 @@ def test_loss_of_a_measure_where_lower_is_better_is_negative():
 )
 def test_loss_of_bad_input_is_an_error(change, message):
     with pytest.raises(InputError, match=message):
-        ind.loss_by(**{"indicator": R, "avg_in": AVG_IN, "out": OUT, **change})
+        loss_bins.loss_by(**{"indicator": R, "avg_in": AVG_IN, "out": OUT, **change})
 
 
 def test_per_query_loss_is_missing_where_there_was_nothing_to_lose():
-    assert ind.per_query_loss(AVG_IN, OUT) == pytest.approx([0.5, 1, np.nan, 0.5, 0, 0], nan_ok=True)
+    assert loss_bins.per_query_loss(AVG_IN, OUT) == pytest.approx([0.5, 1, np.nan, 0.5, 0, 0], nan_ok=True)
     with pytest.raises(InputError, match="as many values"):
-        ind.per_query_loss(AVG_IN, OUT[:-1])
+        loss_bins.per_query_loss(AVG_IN, OUT[:-1])
 
 
 def test_released_topics_are_as_far_from_the_others_as_the_authors_found(real_data):

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from interextra.evaluation import indicators, statistics
+from interextra.evaluation import indicators, loss_bins, statistics
 from interextra.study.indication import Frames, standardised
 from interextra.study.lupart_losses import DENSE
 
@@ -49,7 +49,7 @@ def loss_by_r(values: Values, measures: list[str], n_bins: int, seed: int, n_boo
     for (shift, model), frame in values.items():
         for measure, binning, how in itertools.product(measures, indicators.BINNINGS, indicators.AVERAGINGS):
             r, *both = (frame[name].to_numpy() for name in ("R", f"in {measure}", f"out {measure}"))
-            part = indicators.loss_by(r, *both, n_bins, binning, how, seed, n_boot)
+            part = loss_bins.loss_by(r, *both, n_bins, binning, how, seed, n_boot)
             names = {"shift": shift, "model": model, "measure": measure, "binning": binning, "averaging": how}
             parts.append(part.assign(**names, bin=part["bin"] + 1))
     table = pd.concat(parts, ignore_index=True).rename(columns={"low_edge": "r_low", "high_edge": "r_high"})
@@ -107,7 +107,7 @@ def trend(values: Values, measures: list[str], seed: int, n_boot: int) -> pd.Dat
         r = frame["R"] if shift == POOLED else standardised(frame["R"], frame["cluster"])
         for measure in measures:
             avg_in, out = (frame[f"{side} {measure}"].to_numpy() for side in ("in", "out"))
-            losses = {"difference": avg_in - out, "relative": indicators.per_query_loss(avg_in, out)}
+            losses = {"difference": avg_in - out, "relative": loss_bins.per_query_loss(avg_in, out)}
             for name, loss in losses.items():
                 known = ~np.isnan(loss)
                 estimate, low, high = spearman(r[known].to_numpy(), worse(measure) * loss[known], seed, n_boot)
@@ -124,8 +124,8 @@ def per_query(values: Values, measures: list[str], n_bins: int) -> pd.DataFrame:
     parts = []
     for (shift, model), frame in values.items():
         for measure in measures if shift == POOLED else ():
-            loss = indicators.per_query_loss(frame[f"in {measure}"], frame[f"out {measure}"])
-            which = indicators.bins(frame["R"], n_bins, "quantile")[1] + 1
+            loss = loss_bins.per_query_loss(frame[f"in {measure}"], frame[f"out {measure}"])
+            which = loss_bins.bins(frame["R"], n_bins, "quantile")[1] + 1
             part = pd.DataFrame({"model": model, "measure": measure, "bin": which, "R": frame["R"], "rel_loss": loss})
             parts.append(part.dropna())
     return pd.concat(parts, ignore_index=True)
@@ -161,7 +161,7 @@ def farthest(
     """
     models = [first, *others]
     columns = [values[POOLED, name][f"{side} {measure}"].to_numpy() for name in models for side in ("in", "out")]
-    inside = indicators.bins(values[POOLED, first]["R"], n_bins, "quantile")[1] == 0
+    inside = loss_bins.bins(values[POOLED, first]["R"], n_bins, "quantile")[1] == 0
     some, rows = np.stack(columns, axis=1)[inside], []  # [n, 2 · models]
     (here,) = _rel_losses(some.mean(axis=0)[None])
     draws = _rel_losses(statistics.resampled_means(some, seed, n_boot))
