@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from interextra.evaluation import indicators, loss_bins, statistics
+from interextra.evaluation import loss_bins, statistics
 from interextra.study.indication import Frames, standardised
 from interextra.study.lupart_losses import DENSE
 
@@ -47,7 +47,7 @@ def loss_by_r(values: Values, measures: list[str], n_bins: int, seed: int, n_boo
     """
     parts = []
     for (shift, model), frame in values.items():
-        for measure, binning, how in itertools.product(measures, indicators.BINNINGS, indicators.AVERAGINGS):
+        for measure, binning, how in itertools.product(measures, loss_bins.BINNINGS, loss_bins.AVERAGINGS):
             r, *both = (frame[name].to_numpy() for name in ("R", f"in {measure}", f"out {measure}"))
             part = loss_bins.loss_by(r, *both, n_bins, binning, how, seed, n_boot)
             names = {"shift": shift, "model": model, "measure": measure, "binning": binning, "averaging": how}
