@@ -128,7 +128,7 @@ def summary(house):
     """Mean and spread of each number column of each table: small, and any changed value moves one."""
     found = {}
     for path in sorted((house / "outputs").glob("smoke/*/tables/*.csv")):
-        frame = pd.read_csv(path).select_dtypes("number")
+        frame = pd.read_csv(path).select_dtypes("number").replace([float("inf"), -float("inf")], float("nan"))
         both = {"mean": frame.mean(), "std": frame.std(ddof=0)}
         found[f"{path.parent.parent.name}/{path.stem}"] = {
             f"{column}, {name}": float(value)
