@@ -1,6 +1,7 @@
 """What all encoders share: passages and queries are encoded apart from each other, then searched exactly."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from interextra.models.recipe import Recipe
 from interextra.models.topk import Block, Kept, device, devices, digest, exact_search
 
 
-class Retriever:
+class Retriever(ABC):
     """A trained encoder; subclasses say what a block of passages holds and how queries score it.
 
     `encode_block(texts) -> Block` and `open_queries(texts) -> open_block`, see `topk.exact_search`.
@@ -66,15 +67,17 @@ class Retriever:
         for start in range(0, len(queries), self.query_block):
             yield np.asarray(scores(slice(start, start + self.query_block)).cpu(), dtype=np.float32)
 
+    @abstractmethod
     def encode_query_block(self, texts: Sequence[str]) -> Block:
         """A block of texts that are encoded as queries."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode_block(self, texts: Sequence[str]) -> Block:
-        raise NotImplementedError
+        """A block of passages."""
 
+    @abstractmethod
     def open_queries(self, texts: Sequence[str]):
-        raise NotImplementedError
+        """`open_block` of `topk.exact_search` for these queries."""
 
     def _encode(self, texts: Sequence[str], task: str, **options):
         """The library's own encode: in this process on one device, with a worker a device on several."""

@@ -178,7 +178,7 @@ def read_shift(text: str) -> tuple[str, str, list[str]]:
 
 
 def shift_topics(p: dict) -> dict:
-    """Topic clusters by the [CLS] vectors of an encoder as it comes, with the switches of the notebook."""
+    """Topic clusters by the vectors of the encoder `topic_encoder`, with the switches of the notebook."""
     vectors = vectors_config(p["topic_encoder"], query_pool(p), [])
     return topics_of(
         vectors, n_topics=p["n_topics"], k=p["native_clusters"], target=p["topic_size"], normalise=p["normalise"],

@@ -17,19 +17,22 @@ from interextra.study.cells import Store
 Grids = dict[tuple[str, str], dict[str, Grid]]  # (shift, model) → measure → grid
 
 
+def _queries_of(store: Store, split: dict, name: str) -> tuple[str, pd.DataFrame, pd.DataFrame]:
+    """(name, queries, qrels) of one set of a shift, see `jobs.test_set`."""
+    return jobs.test_set(store, jobs.open_spec(split["pool"]["collection"]["spec"]), jobs.part(split, name))
+
+
 def held_out(store: Store, split: dict) -> pd.DataFrame:
     """Test queries of a shift in the order of its runs: query_id, cluster, and what the collection says of them."""
     folder = jobs.build(store, split)
-    queries = jobs.test_set(store, jobs.open_spec(split["pool"]["collection"]["spec"]), jobs.part(split, "held-out"))[1]
+    queries = _queries_of(store, split, "held-out")[1]
     of = pd.read_parquet(folder / "labels.parquet").set_index("query_id")["cluster"]
     return queries.assign(cluster=queries["query_id"].map(of))
 
 
 def training_texts(store: Store, split: dict, left_out: str) -> list[str]:
     """Training queries of the model without a cluster."""
-    return jobs.test_set(
-        store, jobs.open_spec(split["pool"]["collection"]["spec"]), jobs.part(split, f"without-{left_out}")
-    )[1]["text"].tolist()
+    return _queries_of(store, split, f"without-{left_out}")[1]["text"].tolist()
 
 
 def grids(
@@ -37,8 +40,7 @@ def grids(
 ) -> Grids:
     """Every measure of every system on the test queries of its shift, seeds averaged per query."""
     found: dict[tuple[str, str], dict[str, list]] = {}
-    tests = {name: jobs.test_set(store, jobs.open_spec(split["pool"]["collection"]["spec"]),
-                                 jobs.part(split, "held-out")) for name, split in splits.items()}  # fmt: skip
+    tests = {name: _queries_of(store, split, "held-out") for name, split in splits.items()}
     for row, folder in zip(design, folders, strict=True):
         name, queries, qrels = tests[row["shift"]]
         values = jobs.measured_on(folder, name, qrels, measures).loc[queries["query_id"]]
@@ -121,7 +123,8 @@ def mean_losses(made: Grids, shift: str, measure: str, seed: int, n_boot: int) -
     """
     models = [model for name, model in made if name == shift]
     some = [made[shift, model][measure] for model in models]
-    losses, outs = (np.nanmean(drawn, axis=2) for drawn in loss_draws(some, seed, n_boot))
+    # a cluster without a loss in a draw makes the draw, and so the interval, NaN: nothing is averaged around it
+    losses, outs = (drawn.mean(axis=2) for drawn in loss_draws(some, seed, n_boot))
     return pd.DataFrame(
         {
             "rel_loss": [grid.losses().mean() for grid in some],
