@@ -23,7 +23,7 @@ import pyarrow as pa
 import pytrec_eval
 
 from interextra.evaluation.measures import evaluate
-from interextra.evaluation.runs import Run
+from interextra.data.runs import Run
 
 MEASURES = ["nDCG@10", "RR@10", "R@100"]
 DEPTH, N_PASSAGES, SEED = 1000, 1_000_000, 0

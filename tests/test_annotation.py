@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.errors import InputError
-from interextra.splits.annotating import Annotation, widget
-from interextra.splits.annotation import (
+from interextra.ground.errors import InputError
+from interextra.overlap.annotating import Annotation, widget
+from interextra.overlap.annotation import (
     SHEET,
     candidates,
     codes,
@@ -20,8 +20,8 @@ from interextra.splits.annotation import (
     with_codes,
     write_sheet,
 )
-from interextra.splits.overlap import ENTITY_LABELS, INTENT_LABELS
-from interextra.splits.proxies import (
+from interextra.overlap.labels import ENTITY_LABELS, INTENT_LABELS
+from interextra.overlap.proxies import (
     choose_thresholds,
     containment,
     cosine,
@@ -188,7 +188,7 @@ def test_median_of_simulated_annotators_beats_each_of_them(many_pairs):
 
 
 def test_pair_truth_agrees_with_the_truth_per_query():
-    truth = pytest.importorskip("interextra.data.world.truth")
+    truth = pytest.importorskip("interextra.world.truth")
     rng = np.random.default_rng(9)
 
     def queries(prefix, n):

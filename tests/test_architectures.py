@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models.recipe import load_recipe
 from interextra.study import architectures
-from interextra.study.architectures import Resampled, claims, differences
+from interextra.papers.architectures import Resampled, claims, differences
 
 QUERIES = pd.Index([f"q{i}" for i in range(400)], name="query_id")
 LOSSES = {"BM25": 0.0, "Reranker": 0.01, "ColBERT": 0.02, "SPLADE": 0.2, "DR (base)": 0.3}

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.splits.attributes import WH_WORDS, attribute, labels, length, part, source, wh_word, wh_words
 
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.study.cells import Store, cell_key, seal_problem
 
 CONFIG = {"kind": "toy", "n": 3}

@@ -12,10 +12,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from interextra.data import store
+from interextra.data import converted as store
 from interextra.data.collection import Collection, ContentHash, Passages, batches_of, write_passages
-from interextra.data.files import Origin
-from interextra.errors import InputError
+from interextra.data.trec import Origin
+from interextra.ground.errors import InputError
 
 WORDS = ["rain", "käse", "", "日本語", "a\tb\n", "  two  spaces ", "💧", "x" * 300]
 

@@ -5,8 +5,8 @@ import gzip
 import pandas as pd
 import pytest
 
-from interextra.data.files import Origin, read_qrels, read_queries_tsv, write_aside, write_qrels
-from interextra.errors import InputError
+from interextra.data.trec import Origin, read_qrels, read_queries_tsv, write_aside, write_qrels
+from interextra.ground.errors import InputError
 
 ROWS = [("q1", "d 1", 0), ("q1", "d2", 2), ("q0", "d2", 1)]
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.evaluation import prediction
 from interextra.evaluation.leave_one_out import Grid
-from interextra.evaluation.runs import Run
+from interextra.data.runs import Run
 from interextra.models.recipe import load_recipe
 from interextra.study import designs, indication, jobs, lupart, lupart_losses, shifts
 from interextra.study import indication_prediction as foresight

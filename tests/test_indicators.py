@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from interextra.data.released import read_shift
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.evaluation import indicators as ind
 from interextra.evaluation import loss_bins
 

@@ -18,7 +18,7 @@ import pytest
 from interextra.data import irds
 from interextra.data.irds import open_irds
 from interextra.data.load import open_collection
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 
 BROKEN = "It’s".encode().decode("latin-1")  # as MS MARCO's archive has it; ir_datasets repairs it
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models.recipe import load_recipe
 from interextra.study import designs, jobs
 from interextra.study.cells import Store, cell_key

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.evaluation.leave_one_out import Grid, loss_draws, loss_rows
 
 CLUSTER = np.array([2, 0, 0, 1, 2, 1, 0, 2, 2])

@@ -10,7 +10,7 @@ import pytest
 
 from interextra.data import beir, load, store, world
 from interextra.data.load import open_collection
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 
 CORPUS = [
     '{"_id": "d1", "title": "Head", "text": "body"}',

@@ -8,9 +8,9 @@ import pytest
 from sklearn.metrics import adjusted_rand_score, homogeneity_score
 
 from interextra.data import released
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.study import lupart
-from interextra.study.lupart import (
+from interextra.papers.lupart import (
     capitals,
     differing,
     jaccard_order,

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.study import published
-from interextra.study.lupart_losses import (
+from interextra.papers.lupart_losses import (
     MODELS,
     compare_losses,
     correlation,

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 import pytrec_eval
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.evaluation.files import evaluate_files
 from interextra.evaluation.measures import asl, evaluate, mean, per_query
-from interextra.evaluation.runs import Run
+from interextra.data.runs import Run
 
 TREC = {
     "nDCG@10": "ndcg_cut_10", "nDCG": "ndcg", "RR": "recip_rank", "R@5": "recall_5", "P@5": "P_5", "AP": "map",

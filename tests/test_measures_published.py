@@ -7,9 +7,9 @@ import ir_measures
 import pandas as pd
 import pytest
 
-from interextra.data.files import read_qrels
+from interextra.data.trec import read_qrels
 from interextra.evaluation.measures import evaluate, mean, per_query
-from interextra.evaluation.runs import Run
+from interextra.data.runs import Run
 
 PUBLISHED = ["nDCG@10", "R(rel=2)@100", "AP(rel=2)", "RR(rel=2)", "P@10", "Bpref", "Judged@10"]
 # Judged@10 of ir_measures breaks ties by doc_id ascending; the scores of this run are rounded to three decimals

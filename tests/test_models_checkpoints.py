@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from toy_models import animals
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models import fit, load_model, load_recipe, search
 from interextra.models.base import BASE, WEIGHTS, file_digest, verified_minilm
 

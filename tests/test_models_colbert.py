@@ -5,7 +5,7 @@ import pytest
 import torch
 from toy_models import animals
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models import colbert, fit, load_model, load_recipe, search
 from interextra.models.base import WEIGHTS, file_digest
 from interextra.models.bm25 import reciprocal_rank

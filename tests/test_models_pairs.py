@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from toy_models import collection_of
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models import Recipe
 from interextra.models.bm25 import lucene_search
 from interextra.models.pairs import bm25_negatives, training_pairs

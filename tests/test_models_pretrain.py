@@ -74,7 +74,7 @@ def test_pretraining_repeats_bit_for_bit_and_seals_its_files(tmp_path):
 
 
 def test_renamed_passages_hold_no_name_of_the_world_and_no_question():
-    from interextra.data.world import generate
+    from interextra.world import generate
 
     texts = list(renamed_passages(1, 1))
     names = {name.lower() for names in generate("mini").facts["entities"] for name in names if len(name) > 6}

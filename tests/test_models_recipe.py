@@ -2,7 +2,7 @@
 
 import pytest
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models import ARCHITECTURES, Recipe, cost, fit, load_recipe, training_steps
 from interextra.models.recipe import RECIPES
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from toy_models import collection_of
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models import colbert, dense, load_recipe, reranker, search, splade
 from interextra.models.bm25 import BM25
 from interextra.models.dense import inner_products

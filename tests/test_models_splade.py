@@ -6,7 +6,7 @@ import torch
 from toy_models import animals
 from transformers import DistilBertConfig, DistilBertModel
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models import fit, load_model, load_recipe, search
 from interextra.models.base import BASE, WEIGHTS, file_digest
 from interextra.models.bm25 import reciprocal_rank

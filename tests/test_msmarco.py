@@ -3,7 +3,7 @@
 import pytest
 
 from interextra.data.msmarco import QuerySets
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 
 
 def test_judged_queries_are_those_of_the_papers(real_data):

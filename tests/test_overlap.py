@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.data.files import read_qrels
-from interextra.errors import InputError
-from interextra.splits.overlap import (
+from interextra.data.trec import read_qrels
+from interextra.ground.errors import InputError
+from interextra.overlap.labels import (
     ENTITY_LABELS,
     INTENT_LABELS,
     best_label,

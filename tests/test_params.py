@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.study.params import (
     declared_parameters,
     notebooks,

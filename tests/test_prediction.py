@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.evaluation import prediction as pn
 
 

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from interextra.data.load import open_collection
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.evaluation import predictors as pr
-from interextra.evaluation.runs import Run
+from interextra.data.runs import Run
 
 TEXTS = ["The red fox.", "red RED sea", "a hat", "fox-hunt: fox!", ""]
 QUERIES = pd.DataFrame(

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 import yaml
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.study import published, published_yaml
-from interextra.study.published import beside, compare, load, lookup, tables, wide
+from interextra.papers.published import beside, compare, load, lookup, tables, wide
 
 # (cells, cells without a value, sum of all printed numbers), counted on the papers' text and not with the loader.
 EXPECTED = {

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interextra.errors import InputError
-from interextra.evaluation import statistics
+from interextra.ground.errors import InputError
+from interextra.ground import statistics
 from interextra.evaluation.regimes import regime_row, regime_table
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from interextra.data import released
 from interextra.data.released import BUCKETS, CLUSTERS, REGIMES, SIZES, TEST_SETS
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 
 
 def fails(function, *parts) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.splits.restrain import (
     Neighbourhood,
     agreement,

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.cluster import KMeans
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.evaluation.regimes import regime_row
 from interextra.splits.resttest import (
     Buckets,

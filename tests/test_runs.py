@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 import pytrec_eval
 
-from interextra.errors import InputError
-from interextra.evaluation.runs import Run
+from interextra.ground.errors import InputError
+from interextra.data.runs import Run
 
 LINE = "q{q} Q0 d{d} 1 {s} t\n"
 

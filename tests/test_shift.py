@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.splits.shift import cluster_names, shift
 
 LABELS = np.array(list("aaaaaaabbbbbccccc") + ["", "", "d"], dtype=object)

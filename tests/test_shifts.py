@@ -9,10 +9,10 @@ import pytest
 from toy_models import animals
 
 from interextra.data.medquad import with_truth
-from interextra.errors import InputError
-from interextra.evaluation import statistics
+from interextra.ground.errors import InputError
+from interextra.ground import statistics
 from interextra.models import colbert, dense, load_recipe, splade
-from interextra.models.encoders import encoder
+from interextra.models.vectors import encoder
 from interextra.splits import attributes
 from interextra.splits.topics import topics
 from interextra.study import designs, jobs, shifts

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.splits.similarity import best_ranks, max_similarity, nearest
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.evaluation import statistics as st
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.splits import topics as module
 from interextra.splits.resttest import kmeans, squared_distances
 from interextra.splits.topics import MERGES, ORDERS, STOPS, Topics, expand, farthest, topics

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from interextra.data import store
+from interextra.data import converted as store
 from interextra.data.collection import Collection, batches_of
-from interextra.data.files import Origin, open_bytes, read_qrels, write_aside
-from interextra.errors import InputError
+from interextra.data.trec import Origin, open_bytes, read_qrels, write_aside
+from interextra.ground.errors import InputError
 
 CORPUS = pa.schema([("_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
 FIRST_SPLITS = ("train", "dev", "test")

@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from interextra.data.files import write_aside
-from interextra.errors import InputError, offenders
+from interextra.data.trec import write_aside
+from interextra.ground.errors import InputError, offenders
 
 SCHEMA = pa.schema([("doc_id", pa.large_string()), ("text", pa.large_string())])
 BATCH_ROWS, BATCH_BYTES = 65_536, 64 << 20

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.data import store
+from interextra.data import converted as store
 from interextra.data.beir import FIRST_SPLITS, queries_frame
 from interextra.data.collection import Collection
-from interextra.data.files import QRELS_COLUMNS, Origin
-from interextra.errors import InputError, offenders
+from interextra.data.trec import QRELS_COLUMNS, Origin
+from interextra.ground.errors import InputError, offenders
 
 STANDARD_SPLITS = {
     "msmarco-passage": {

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.data import store
+from interextra.data import converted as store
 from interextra.data.beir import open_beir
 from interextra.data.collection import Collection
-from interextra.data.files import Origin
+from interextra.data.trec import Origin
 from interextra.data.irds import open_irds
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 
 SWITCHES = {"dangling": ("error", "drop"), "empty": ("error", "keep")}
 FORMS = "mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID"
@@ -86,8 +86,8 @@ def _named_splits(spec: str, options: list[tuple[str, str]]) -> dict[str, str]:
 
 
 def open_world(spec: str):
-    """The generated world behind a `mini` spec: the collection with its facts and truths (`interextra.data.world`)."""
-    from interextra.data import world
+    """The generated world behind a `mini` spec: the collection with its facts and truths (`interextra.world`)."""
+    from interextra import world
 
     scheme, _, rest = spec.partition(":")
     if scheme != "mini":
@@ -98,7 +98,7 @@ def open_world(spec: str):
 
 def _open_mini(spec: str, rest: str, cache_dir: str | Path | None) -> Collection:
     """A generated world, kept by its name, parameters and the hash of the generator's own files."""
-    from interextra.data import world
+    from interextra import world
 
     name, parameters = _world_of(spec, rest)
     key = store.content_key("mini", name, parameters, _content_version(Path(world.__file__).parent))
@@ -114,7 +114,7 @@ def _open_mini(spec: str, rest: str, cache_dir: str | Path | None) -> Collection
 
 def _world_of(spec: str, rest: str) -> tuple[str, dict]:
     """Name and parameters of a world; the out-of-domain worlds know a seed only."""
-    from interextra.data import world
+    from interextra import world
 
     ood = rest.startswith("ood-")
     name, options = split_options(spec, rest if ood else f"mini,{rest}".rstrip(","))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.data.files import read_qrels, read_queries_tsv
-from interextra.errors import InputError
+from interextra.data.trec import read_qrels, read_queries_tsv
+from interextra.ground.errors import InputError
 
 TRAIN_FILES = ("queries.train.tsv", "queries.train.tsv.gz", "queries.train.partial.tsv.gz")
 TEST_FILES = {

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.data.files import QRELS_COLUMNS, open_bytes, read_qrels, read_queries_tsv, write_aside, write_qrels
-from interextra.errors import InputError, offenders
+from interextra.data.trec import QRELS_COLUMNS, open_bytes, read_qrels, read_queries_tsv, write_aside, write_qrels
+from interextra.ground.errors import InputError, offenders
 
 SIZES = ("14k", "45k", "200k")
 REGIMES = ("interpolate", "extrapolate")

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from interextra.data.files import read_qrels
+from interextra.data.trec import read_qrels
 from interextra.evaluation import measures as bulk
-from interextra.evaluation.runs import Run
+from interextra.data.runs import Run
 
 
 def evaluate_files(

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 from interextra.splits.similarity import METRICS
 
 CELLS = 2**24  # scores held at once: 64 MB of float32

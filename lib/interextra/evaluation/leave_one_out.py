@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from interextra.errors import InputError, offenders
-from interextra.evaluation import regimes, statistics
+from interextra.ground.errors import InputError, offenders
+from interextra.ground import statistics
 from interextra.splits.resttest import regime_values
 
 

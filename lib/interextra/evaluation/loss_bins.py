@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from interextra.errors import InputError, offenders
-from interextra.evaluation.statistics import bootstrap_delta, bootstrap_mean
+from interextra.ground.errors import InputError, offenders
+from interextra.ground.statistics import bootstrap_delta, bootstrap_mean
 
 BINNINGS = ("width", "quantile")
 AVERAGINGS = ("ratio of means", "mean of ratios")

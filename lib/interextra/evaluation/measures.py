@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from interextra.errors import InputError, offenders
-from interextra.evaluation.runs import Run, strings
+from interextra.ground.errors import InputError, offenders
+from interextra.data.runs import Run, strings
 
 KNOWN = "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, Judged, Judged@k, ASL@k"
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from interextra.errors import InputError, offenders
-from interextra.evaluation.statistics import percentiles, same_queries
+from interextra.ground.errors import InputError, offenders
+from interextra.ground.statistics import percentiles, same_queries
 
 BLOCK = 2**22  # values of a sign matrix, or of the ranks of resamples, held at once
 

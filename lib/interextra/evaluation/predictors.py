@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
-from interextra.errors import InputError, offenders
-from interextra.evaluation.runs import Run
+from interextra.ground.errors import InputError, offenders
+from interextra.data.runs import Run
 
 PRE = {
     "avg_idf": "mean of ln(N / df) over the query's words",

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from interextra.errors import InputError, offenders
-from interextra.evaluation import statistics
+from interextra.ground.errors import InputError, offenders
+from interextra.ground import statistics
 
 
 def regime_row(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models.recipe import Recipe, cost, load_recipe, make_recipe, training_steps
 
 __all__ = ["Recipe", "cost", "encoder", "fit", "load_model", "load_recipe", "search", "training_steps"]
@@ -93,7 +93,7 @@ def search(model, collection, queries: Sequence[str], k: int = 1000, **options) 
 
 
 def encoder(spec: str | Path, texts: Sequence[str] | None = None, seed: int = 0):
-    """An encoder for query similarity; see `interextra.models.encoders`."""
-    from interextra.models.encoders import encoder as make
+    """An encoder for query similarity; see `interextra.models.vectors`."""
+    from interextra.models.vectors import encoder as make
 
     return make(spec, texts=texts, seed=seed)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 
 BASE = Path(__file__).with_name("base")
 WEIGHTS = "model.safetensors"

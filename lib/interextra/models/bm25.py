@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models.recipe import Recipe
 from interextra.models.topk import PADDING, tie_order
 
@@ -112,7 +112,7 @@ class BM25:
         self.k1, self.b = k1, b
 
     def search(self, collection, queries: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """See `interextra.models.search`. A query without any known word gets padding only."""
+        """See `interextra.models.topk`. A query without any known word gets padding only."""
         return lucene_search(collection, queries, k, self.k1, self.b)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models.recipe import Recipe
 from interextra.models.retriever import Retriever, reopen, transformer
 from interextra.models.topk import Block, device
@@ -29,7 +29,7 @@ class ColBERT(Retriever):
     query_block = 2048
 
     def search(self, collection, queries: Sequence[str], k: int, index: str = "exact", **options):
-        """See `interextra.models.search` and `Retriever.search`.
+        """See `interextra.models.topk` and `Retriever.search`.
 
         Parameters
         ----------

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 
 
 class Pairs(NamedTuple):

@@ -201,7 +201,7 @@ def pretrain(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Pretrain the base that the package carries."""
     from interextra.data.load import open_collection
-    from interextra.data.world import other_worlds_text
+    from interextra.world import other_worlds_text
 
     parser = argparse.ArgumentParser(description=main.__doc__)
     # 14,000 steps copy names better (.83 against .72) but are a worse start for dense retrieval (RR@10 .60, not .68)

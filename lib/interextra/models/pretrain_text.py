@@ -21,7 +21,7 @@ def renamed_passages(seed: int, n_worlds: int) -> Iterator[str]:
 
     Questions are taken out: a heading with its answer would be a pair of query and passage.
     """
-    from interextra.data.world import generate
+    from interextra.world import generate
 
     for world in range(n_worlds):
         made = generate("mini", seed=1_000_000 + 1_000 * seed + world, n_train=1_500, n_dev=100)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 
 RECIPES = Path(__file__).with_name("recipes")
 PositiveInt = Annotated[int, Field(ge=1)]

@@ -26,7 +26,7 @@ class Reranker:
         block_size: int = 64,
         resume_dir: str | Path | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `interextra.models.search`.
+        """See `interextra.models.topk`.
 
         Parameters
         ----------

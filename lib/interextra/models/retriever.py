@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 from interextra.models.base import WEIGHTS, Initialisation, file_digest, initialisation, quiet
 from interextra.models.recipe import Recipe
 from interextra.models.topk import Block, Kept, device, devices, digest, exact_search
@@ -34,7 +34,7 @@ class Retriever(ABC):
         embeddings_dir: str | Path | None = None,
         resume_dir: str | Path | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `interextra.models.search`.
+        """See `interextra.models.topk`.
 
         Parameters
         ----------

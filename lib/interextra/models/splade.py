@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models.base import initialisation
 from interextra.models.recipe import Recipe
 from interextra.models.retriever import Retriever, reopen, transformer
@@ -34,7 +34,7 @@ class Splade(Retriever):
         index_dir: str | Path | None = None,
         **options,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `interextra.models.search`.
+        """See `interextra.models.topk`.
 
         Parameters
         ----------

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 
 # In order of precedence: a query with words of two clusters belongs to the first. Of the six orders this one agrees
 # best with the released files, and none explains them (study/lupart.py).

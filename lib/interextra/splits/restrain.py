@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 from interextra.splits.similarity import best_ranks
 
 MATCHES = ("as-released", "exact")

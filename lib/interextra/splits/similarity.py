@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 
 METRICS = ("cosine", "dot")
 

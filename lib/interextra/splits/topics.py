@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 from interextra.splits.resttest import kmeans, squared_distances
 from interextra.splits.similarity import _pair, _scale
 

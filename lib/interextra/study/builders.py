@@ -23,7 +23,7 @@ from interextra.study.jobs import (
 def run(store: Store, config: dict, folder: Path) -> None:
     from interextra import models
     from interextra.evaluation.measures import per_query
-    from interextra.evaluation.runs import Run
+    from interextra.data.runs import Run
 
     collection = open_collection(config["collection"])
     recipe = models.make_recipe(config["recipe"], source="cell")
@@ -132,7 +132,7 @@ def _topics(store: Store, config: dict, folder: Path) -> np.ndarray:
 
 
 def candidates(store: Store, config: dict, folder: Path) -> None:
-    from interextra.splits.annotation import candidates
+    from interextra.overlap.annotation import candidates
     from interextra.splits.similarity import nearest
 
     vectors, k = config["vectors"], config["k"]

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 
 SEAL = "seal.json"
 

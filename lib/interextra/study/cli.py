@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 
 
 def _overrides(pairs: list[str]) -> dict:

@@ -2,7 +2,7 @@
 
 import itertools
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models.recipe import load_recipe
 from interextra.study.jobs import (
     candidates_config,

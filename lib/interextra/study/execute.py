@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import interextra
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.study.cells import canonical, cell_key, file_sha256, seal, seal_problem, write_json
 from interextra.study.designs import configs
 from interextra.study.params import data_folder

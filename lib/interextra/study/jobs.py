@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.study.cells import Store, cell_key, file_sha256, write_json
 from interextra.study.params import data_folder
 
@@ -247,7 +247,7 @@ def measured(folder: Path, collection, split: str, measures: list[str]) -> pd.Da
 def measured_on(folder: Path, name: str, qrels: pd.DataFrame, measures: list[str]) -> pd.DataFrame:
     """Per-query measures of a run cell on the test set `name`."""
     from interextra.evaluation.measures import per_query
-    from interextra.evaluation.runs import Run
+    from interextra.data.runs import Run
 
     return per_query(Run.read(folder / f"run.{name}.parquet"), qrels, measures)
 

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from pydantic import ConfigDict, ValidationError, create_model
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 
 TYPES = {
     "str": str, "int": int, "float": float, "bool": bool, "list[str]": list[str], "list[int]": list[int],

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.study import published
-from interextra.study.lupart_losses import MODELS, published_losses
+from interextra.papers.lupart_losses import MODELS, published_losses
 
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
 END = "<!-- end of results -->"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.study import provenance
 from interextra.study.cells import Store, file_sha256, write_json
 from interextra.study.params import checked, declared_parameters, repository_root

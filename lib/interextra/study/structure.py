@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.study.params import declared_parameters
 
 MAX_LINES, USUAL_LINES, USUAL_SHARE = 25, 12, 0.9

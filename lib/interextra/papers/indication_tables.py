@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from interextra.evaluation import loss_bins, statistics
-from interextra.study.indication import Frames, standardised
-from interextra.study.lupart_losses import DENSE
+from interextra.ground import statistics
+from interextra.papers.indication import Frames, standardised
+from interextra.papers.lupart_losses import DENSE
 
 POOLED = "all shifts"
 FIRST_STAGE = (DENSE, "SPLADE", "ColBERT")  # those of Figure 5

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 
 SEPARATOR = " | "
 #: Factor from a printed value to the scale that we measure on: scores and changes are fractions.

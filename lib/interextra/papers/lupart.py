@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import stats
 
 from interextra.data import released
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 from interextra.evaluation import indicators
 from interextra.splits import attributes, resttest
 from interextra.study import published

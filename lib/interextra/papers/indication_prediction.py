@@ -7,10 +7,10 @@ of the collection, scores of the run. Input are the per-query frames of `indicat
 import numpy as np
 import pandas as pd
 
-from interextra.evaluation import prediction, statistics
-from interextra.study.indication import POST, PRE, SPACE, WORDS, Frames
-from interextra.study.indication_tables import POOLED, Values, worse
-from interextra.study.lupart_losses import DENSE
+from interextra.ground import statistics
+from interextra.papers.indication import POST, PRE, SPACE, WORDS, Frames
+from interextra.papers.indication_tables import POOLED, Values, worse
+from interextra.papers.lupart_losses import DENSE
 
 FAMILIES = {"dense": SPACE, "own": SPACE, "words": WORDS, "collection": PRE, "run": POST}  # space → its predictors
 

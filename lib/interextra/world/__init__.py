@@ -4,10 +4,10 @@ The YAML files hold domains, entities, values and wordings; compose.py writes pa
 holds facts out of training so that overlap comes out as asked, truth.py says what is true of the result.
 """
 
-from interextra.data.world.generate import World, generate
-from interextra.data.world.ood import ood_names
-from interextra.data.world.other import other_worlds_text, vocabulary
-from interextra.data.world.truth import entity_overlap, floor, intent_overlap
+from interextra.world.generate import World, generate
+from interextra.world.ood import ood_names
+from interextra.world.other import other_worlds_text, vocabulary
+from interextra.world.truth import entity_overlap, floor, intent_overlap
 
 __all__ = [
     "World",

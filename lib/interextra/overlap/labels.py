@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.data.files import read_qrels
-from interextra.errors import InputError, offenders
+from interextra.data.trec import read_qrels
+from interextra.ground.errors import InputError, offenders
 
 ENTITY_LABELS = ("full", "partial", "zero")  # from the most to the least overlap: Table 1
 INTENT_LABELS = ("duplicate", "similar", "dissimilar")  # Table 2

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from interextra.data.files import write_aside
-from interextra.errors import InputError, offenders
-from interextra.evaluation.trec import read_trec, refuse_duplicates
+from interextra.data.trec import write_aside
+from interextra.ground.errors import InputError, offenders
+from interextra.data.run_lines import read_trec, refuse_duplicates
 
 
 @dataclass(frozen=True, eq=False)

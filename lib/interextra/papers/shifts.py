@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.evaluation import statistics
+from interextra.ground import statistics
 from interextra.evaluation.leave_one_out import Grid, loss_draws, loss_rows
 from interextra.splits import attributes
 from interextra.splits.resttest import agreement, distinctive_words

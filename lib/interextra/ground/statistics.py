@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 
 BLOCK = 4_000_000  # resampled values held at once
 Interval = tuple[float, float]

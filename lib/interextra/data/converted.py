@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from interextra.data.collection import Collection, ContentHash, Passages, write_passages
-from interextra.data.files import Origin
-from interextra.errors import InputError, offenders
+from interextra.data.trec import Origin
+from interextra.ground.errors import InputError, offenders
 
 FORMAT = 1  # goes into every key: a change of the stored form never meets an old folder
 

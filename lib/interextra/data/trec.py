@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 
 QRELS_COLUMNS = ["query_id", "doc_id", "relevance"]
 BEIR_HEADER = ["query-id", "corpus-id", "score"]

@@ -3,9 +3,9 @@
 from html import escape
 from pathlib import Path
 
-from interextra.errors import InputError
-from interextra.splits.annotation import read_sheet, write_sheet
-from interextra.splits.overlap import LABELS
+from interextra.ground.errors import InputError
+from interextra.overlap.annotation import read_sheet, write_sheet
+from interextra.overlap.labels import LABELS
 
 
 class Annotation:

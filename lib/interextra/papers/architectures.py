@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.errors import InputError
-from interextra.evaluation import regimes, statistics
+from interextra.ground.errors import InputError
+from interextra.ground import statistics
 from interextra.models.recipe import make_recipe, scored_pairs
 from interextra.splits import resttest
 from interextra.study import jobs

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 
 COLUMNS = ["query_id", "iteration", "doc_id", "rank", "score", "tag"]
 KEPT = ["query_id", "doc_id", "score"]

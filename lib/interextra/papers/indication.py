@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from interextra.errors import InputError
-from interextra.evaluation import indicators, predictors, statistics
-from interextra.evaluation.runs import Run
+from interextra.ground.errors import InputError
+from interextra.ground import statistics
+from interextra.data.runs import Run
 from interextra.models import make_recipe
 from interextra.study import jobs, lupart, lupart_losses, published, shifts
 from interextra.study.cells import Store

@@ -2,8 +2,8 @@
 
 from random import Random
 
-from interextra.data.world.templates import pick, shuffled
-from interextra.errors import InputError
+from interextra.world.templates import pick, shuffled
+from interextra.ground.errors import InputError
 
 ENTITY = ("full", "partial", "zero")
 INTENT = ("duplicate", "similar", "dissimilar")

@@ -5,10 +5,10 @@ from random import Random
 
 import pandas as pd
 
-from interextra.data.world.compose import Composer, grade
-from interextra.data.world.plan import SHARES, plan
-from interextra.data.world.templates import load, pick, shuffled
-from interextra.errors import InputError
+from interextra.world.compose import Composer, grade
+from interextra.world.plan import SHARES, plan
+from interextra.world.templates import load, pick, shuffled
+from interextra.ground.errors import InputError
 
 SEED = 20221
 TEST_SIZES = {"dl19": 43, "dl20": 57}
@@ -135,7 +135,7 @@ def generate(
     Raises `InputError` for shares that exclude each other and for sizes that the world is too small for.
     """
     if name.startswith("ood-"):
-        from interextra.data.world.ood import generate_ood
+        from interextra.world.ood import generate_ood
 
         return generate_ood(name, seed)
     if name != "mini":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 
 # words that say nothing about what is asked for; "cost", "long", "mean", "define" stay in, they carry intent
 _WORDS = """a about all an and any are as at be been by can could did do does for from get had has have how i if in into

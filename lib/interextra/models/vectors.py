@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.errors import InputError
+from interextra.ground.errors import InputError
 from interextra.models.base import quiet, verified_minilm
 from interextra.models.topk import device
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pandas as pd
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 from interextra.study import published_yaml
-from interextra.study.published_yaml import CORE, SEPARATOR, UNITS
+from interextra.papers.published_yaml import CORE, SEPARATOR, UNITS
 
 FOLDER = Path(__file__).with_name("published")
 CHANGES = ("percent change", "percent loss")

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.data.files import write_aside
-from interextra.errors import InputError, offenders
-from interextra.splits.overlap import LABELS, best_label
+from interextra.data.trec import write_aside
+from interextra.ground.errors import InputError, offenders
+from interextra.overlap.labels import LABELS, best_label
 
 SHEET = ("test_query_id", "test_query", "train_query_id", "train_query", "source", "entity", "intent")
 PAIR = ["test_query_id", "train_query_id"]

@@ -11,7 +11,7 @@ from random import Random
 
 import yaml
 
-from interextra.errors import InputError, offenders
+from interextra.ground.errors import InputError, offenders
 
 FOLDER = Path(__file__).parent
 _TOKENS = re.compile(r"[\[\]|]|\{\w+\}|[^\[\]|{}]+")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from random import Random
 
-from interextra.data.world.templates import Slot, domain, lines, load, parse, pick
+from interextra.world.templates import Slot, domain, lines, load, parse, pick
 
 TEXTS_PER_WORLD = 100
 _LISTS = ("kinds", "nouns", "verbs", "verbs2", "past", "adj", "people")

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from interextra.data.world.templates import domain, lines, load, pick, render, sentence, shuffled, typo
+from interextra.world.templates import domain, lines, load, pick, render, sentence, shuffled, typo
 
 MIN_WORDS, MAX_WORDS = 15, 40
 MAX_QUERY_WORDS = 15

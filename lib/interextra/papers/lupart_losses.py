@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from interextra.errors import InputError, offenders
-from interextra.evaluation import statistics
+from interextra.ground.errors import InputError, offenders
+from interextra.ground import statistics
 from interextra.study import architectures, lupart, published
 
 MODELS = {  # ours → the paper's
