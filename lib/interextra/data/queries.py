@@ -1,0 +1,121 @@
+"""Sets of queries as parts of a configuration: a split of a collection, or a named set of a split cell."""
+
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict
+
+from interextra.data.collection import Collection
+from interextra.ground.cells import Cell, Store
+from interextra.ground.errors import InputError
+
+
+class Source(BaseModel):
+    """A collection in a configuration: named by its spec, identified by its content."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    spec: str
+    fingerprint: str
+
+    @classmethod
+    def of(cls, spec: str) -> "Source":
+        from interextra.data.load import open_collection
+
+        return cls(spec=spec, fingerprint=open_collection(spec).fingerprint)
+
+    def open(self) -> Collection:
+        """The collection; InputError where its content has changed since it was planned."""
+        from interextra.data.load import open_collection
+
+        collection = open_collection(self.spec)
+        if collection.fingerprint != self.fingerprint:
+            raise InputError(f"{self.spec} is not the collection that was planned: its content changed. Plan again")
+        return collection
+
+
+class Queries(BaseModel):
+    """The queries of a split, or a random `limit` of them (0: all)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Source
+    split: str
+    limit: int = 0
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.split
+
+    def frame(self, store: Store | None = None) -> pd.DataFrame:
+        """query_id, text, attributes, in the order of the split."""
+        return _queries(self)
+
+    def ids(self, store: Store | None = None) -> list[str]:
+        return _queries(self)["query_id"].tolist()
+
+    def qrels(self, store: Store | None = None) -> pd.DataFrame:
+        """query_id, doc_id, relevance of these queries."""
+        qrels = self.source.open().qrels(self.split)
+        return qrels[qrels["query_id"].isin(self.ids())].reset_index(drop=True) if self.limit else qrels
+
+    def size(self) -> int:
+        return len(_queries(self))
+
+
+@lru_cache(maxsize=16)
+def _queries(queries: Queries) -> pd.DataFrame:
+    collection = queries.source.open()
+    if queries.split not in collection.splits:
+        raise InputError(f"{collection.spec} has no split {queries.split!r}; it has {', '.join(collection.splits)}")
+    frame = collection.queries(queries.split)
+    if queries.limit and queries.limit < len(frame):
+        rows = np.random.default_rng(queries.seed).choice(len(frame), queries.limit, replace=False)
+        frame = frame.iloc[np.sort(rows)].reset_index(drop=True)
+    if not len(frame):
+        raise InputError(f"{collection.spec}: the split {queries.split!r} is empty")
+    return frame
+
+
+class Part(BaseModel):
+    """A named set of queries of a split cell, which has `pool`, `sets(store)` and `size_of(part)`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    of: Cell
+    part: str
+
+    @property
+    def name(self) -> str:
+        return self.part
+
+    @property
+    def source(self) -> Source:
+        return self.of.pool.source
+
+    @property
+    def split(self) -> str:
+        return self.of.pool.split
+
+    def ids(self, store: Store) -> list[str]:
+        sets = self.of.sets(store)
+        if self.part not in sets:
+            raise InputError(f"{self.of.title()} has no set {self.part!r}; it has {', '.join(sets)}")
+        if not sets[self.part]:
+            raise InputError(f"{self.of.title()}: the set {self.part!r} is empty")
+        return sets[self.part]
+
+    def frame(self, store: Store) -> pd.DataFrame:
+        """query_id, text, attributes, in the order of the set."""
+        queries = self.of.pool.frame(store).set_index("query_id", drop=False)
+        return queries.loc[self.ids(store)].reset_index(drop=True)
+
+    def qrels(self, store: Store) -> pd.DataFrame:
+        qrels = self.of.pool.qrels(store)
+        return qrels[qrels["query_id"].isin(self.ids(store))].reset_index(drop=True)
+
+    def size(self) -> int:
+        """Estimated, where the split is not there yet."""
+        return self.of.size_of(self.part)

@@ -1,0 +1,289 @@
+"""From values per query to tables of effects, each with an interval: one bootstrap for all tables of the kit.
+
+*Values* are tidy: a row a run, query and measure, with the run's labels (model, regime, seed …), query_id, measure and
+value. `effects` compares two sides of them; queries are drawn with replacement, jointly over all systems that were
+measured on the same queries, since equal seed and equal queries give equal draws. Where a system was trained several
+times its trainings are drawn, too. `contrast` subtracts two rows on the same draws. Taught in notebooks/02_restrain.
+
+An effect whose first side has the mean 0 is undefined (NaN); so is an interval if a draw is undefined. The rest of the
+table stands.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from interextra.ground.errors import InputError, offenders
+
+BLOCK = 4_000_000  # counts of a block of resamples held at once
+TRAINING = "seed"  # the label that tells apart trainings of one recipe on one training set
+
+
+def resamples(n: int, seed: Any, n_boot: int) -> Iterator[np.ndarray]:
+    """Blocks of float32[b, n]: how often each of n queries is in each of `n_boot` draws of n with replacement.
+
+    >>> next(resamples(3, seed=0, n_boot=2)).sum(axis=1).tolist()
+    [3.0, 3.0]
+    """
+    random, size = np.random.default_rng(seed), max(1, BLOCK // n)
+    for start in range(0, n_boot, size):
+        drawn = random.integers(n, size=(min(size, n_boot - start), n), dtype=np.int32)
+        places = drawn + n * np.arange(len(drawn))[:, None]
+        yield np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.float32)
+
+
+def resampled_means(values: np.ndarray, seed: Any, n_boot: int) -> np.ndarray:
+    """Means float[n_boot, columns] of the resamples of values float[n, columns]; a row is a query.
+
+    >>> resampled_means(np.ones((4, 1)), seed=0, n_boot=2).tolist()
+    [[1.0], [1.0]]
+    """
+    return np.concatenate([counts @ values / len(values) for counts in resamples(len(values), seed, n_boot)])
+
+
+def interval(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
+    """The middle `level` of the draws, outward to values that were drawn; undefined if a draw is.
+
+    >>> interval(np.arange(100.0)), interval(np.array([1.0, np.nan]))
+    ((2.0, 97.0), (nan, nan))
+    """
+    low = np.quantile(draws, (1 - level) / 2, method="lower")
+    return float(low), float(np.quantile(draws, (1 + level) / 2, method="higher"))
+
+
+def holm(p_values: Sequence[float]) -> np.ndarray:
+    """Holm's adjusted p-values (statsmodels); a test that could not be made (NaN) is not one of the family."""
+    from statsmodels.stats.multitest import multipletests
+
+    adjusted = np.asarray(p_values, float).copy()
+    if (known := ~np.isnan(adjusted)).any():
+        adjusted[known] = multipletests(adjusted[known], method="holm")[1]
+    return adjusted
+
+
+def ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    """top / bottom, NaN where bottom is 0."""
+    top, bottom = np.broadcast_arrays(np.asarray(top, float), np.asarray(bottom, float))
+    return np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom != 0)
+
+
+KINDS = {  # name of an effect → from the means of the first and the second side
+    "delta": lambda first, second: ratio(second, first) - 1,  # Zhan et al.: Extra / Inter - 1
+    "loss": lambda first, second: 1 - ratio(second, first),  # Lupart et al.: (Avg In - Out) / Avg In
+    "difference": lambda first, second: second - first,
+    "mean": lambda first, second: first,
+}
+
+
+class Draws:
+    """Resampled sides and effects of the rows of a table, float[rows, n_boot] each; rides in the table's `attrs`."""
+
+    def __init__(self, first: np.ndarray, second: np.ndarray, effect: np.ndarray, by: list[str], names: dict[str, str]):
+        self.first, self.second, self.effect, self.by, self.names = first, second, effect, by, names
+
+    def __deepcopy__(self, memo: dict) -> "Draws":  # pandas copies attrs with each operation
+        return self
+
+
+def effects(
+    values: pd.DataFrame,
+    by: Sequence[str],
+    on: str | None = None,
+    sides: tuple = (),
+    effect: str = "mean",
+    strata: str | None = None,
+    family: Sequence[str] = ("measure",),
+    seed: int = 0,
+    n_boot: int = 10_000,
+    level: float = 0.95,
+) -> pd.DataFrame:
+    """One row a group: means of the sides, their effect and its interval.
+
+    Parameters
+    ----------
+    values : tidy values; several of one query, side and training (the k - 1 models that had its cluster) are averaged.
+    by : labels that make a group.
+    on, sides : the label that tells the two sides apart, and its two values, e.g. ("interpolation", "extrapolation").
+        Without them the mean of each group.
+    effect : delta, loss, difference or mean, see `KINDS`.
+    strata : a column; queries are drawn within each of its values, and the effect is the mean of the strata's effects.
+    family : Holm's correction holds within rows that share these labels.
+    seed, n_boot, level : of the bootstrap.
+
+    Returns
+    -------
+    DataFrame[*by, *sides, effect, low, high, p_value, p_holm, n_queries, n_trainings] : columns of the sides and of the
+        effect bear their names. p_value is of the paired t-test over queries: of two sides, without strata.
+        `draws` and `contrast` find the draws of the rows by their index labels.
+
+    Raises
+    ------
+    InputError
+        Unknown columns or effect, a missing value, a query that has one side only, or no values at all.
+
+    >>> values = pd.DataFrame({"regime": list("iiee"), "query_id": list("abab"), "value": [0.8, 0.6, 0.4, 0.3]})
+    >>> effects(values, [], "regime", ("i", "e"), "delta", family=[])[["delta", "low", "n_queries"]].values.tolist()
+    [[-0.5, -0.5, 2.0]]
+    """
+    by, names = list(by), [str(side) for side in sides] or ["mean"]
+    groups = [*by, strata] if strata else by
+    if absent := [name for name in (*groups, *filter(None, [on]), "query_id", "value") if name not in values]:
+        raise InputError(f"effects: no column {offenders(absent)}; there are {', '.join(map(str, values.columns))}")
+    if effect not in KINDS:
+        raise InputError(f"effects: no effect {effect!r}; there are {', '.join(KINDS)}")
+    kept = values[values[on].isin(sides)] if on else values
+    if kept.empty:
+        raise InputError(f"effects: no values of {offenders(sides) or 'any run'}; nothing was measured")
+    parts = {key: _matrix(part, on, sides) for key, part in _grouped(kept, groups)}
+    means, rows, drawn = _resampled(parts, len(by) if strata else None, seed, n_boot), [], []
+    for key in dict.fromkeys(key[: len(by)] for key in parts):
+        mine = [name for name in parts if name[: len(by)] == key]
+        sides_here = np.array([parts[name].mean(axis=(0, 1)) for name in mine])  # [strata, sides]
+        sides_drawn = np.stack([means[name] for name in mine])  # [strata, n_boot, sides]
+        estimate, effect_drawn = (KINDS[effect](x[..., 0], x[..., -1]).mean(axis=0) for x in (sides_here, sides_drawn))
+        row = dict(zip(by, key, strict=True)) | dict(zip(names, sides_here.mean(axis=0), strict=True))
+        row |= {effect: float(estimate)} | dict(zip(("low", "high"), interval(effect_drawn, level), strict=True))
+        if on:
+            row["p_value"] = np.nan if strata else _paired_t(parts[key].mean(axis=1))
+        row["n_queries"] = sum(len(parts[name]) for name in mine)
+        rows.append(row | {"n_trainings": min(parts[name].shape[1] for name in mine)})
+        drawn.append([sides_drawn[..., 0].mean(axis=0), sides_drawn[..., -1].mean(axis=0), effect_drawn])
+    table = pd.DataFrame(rows)
+    if on:
+        alike = table.groupby(list(family), dropna=False)["p_value"] if family else None
+        corrected = alike.transform(lambda p: holm(p)) if family else holm(table["p_value"])
+        table.insert(table.columns.get_loc("p_value") + 1, "p_holm", corrected)
+    stacked = [np.stack(column) for column in zip(*drawn, strict=True)]
+    table.attrs["draws"] = Draws(*stacked, by, {"first": names[0], "second": names[-1], "effect": effect})
+    return table
+
+
+def draws(table: pd.DataFrame, what: str = "effect") -> np.ndarray:
+    """The draws float[len(table), n_boot] of rows of a table of `effects`: of the effect, the first or second side."""
+    if "draws" not in table.attrs:
+        raise InputError("this table has no draws: take a table of `effects`, or some of its rows")
+    return getattr(table.attrs["draws"], what)[table.index]
+
+
+def contrast(table: pd.DataFrame, column: str, pairs: Sequence[tuple], what: str = "effect") -> pd.DataFrame:
+    """Effect of one system less that of another, on the same draws.
+
+    Parameters
+    ----------
+    table : of `effects`, or rows of it; `column` is one of its `by`, e.g. model.
+    pairs : (first, second) values of that column; a group that lacks one of them has no row.
+    what : effect, or first or second for the mean of that side.
+
+    Returns
+    -------
+    DataFrame[the other labels of `by`, first, second, difference, low, high]
+
+    >>> values = pd.DataFrame({"model": list("aabb"), "query_id": list("pqpq"), "value": [0.8, 0.6, 0.4, 0.2]})
+    >>> contrast(effects(values, ["model"]), "model", [("a", "b")]).round(9).values.tolist()
+    [['a', 'b', 0.4, 0.4, 0.4]]
+    """
+    every, others = draws(table, what), [name for name in table.attrs["draws"].by if name != column]
+    estimates, rows = table[table.attrs["draws"].names[what]].to_numpy(float), []
+    places = table.assign(_row=range(len(table)))
+    for key, part in _grouped(places, others):
+        of = dict(zip(part[column], part["_row"], strict=True))
+        for first, second in [pair for pair in pairs if set(pair) <= of.keys()]:
+            difference = estimates[of[first]] - estimates[of[second]]
+            low, high = interval(every[of[first]] - every[of[second]])
+            row = dict(zip(others, key, strict=True)) | {"first": first, "second": second}
+            rows.append(row | {"difference": difference, "low": low, "high": high})
+    return pd.DataFrame(rows, columns=[*others, "first", "second", "difference", "low", "high"])
+
+
+def tests(
+    values: pd.DataFrame, by: Sequence[str], on: str, sides: tuple, margin: float = 0.05, seed: int = 0
+) -> pd.DataFrame:
+    """Is the difference real, how large is it, and is a loss beyond the margin excluded? One row a group.
+
+    Returns
+    -------
+    DataFrame[*by, p_value, p_permutation, p_equivalent, cohen_d, worse, better, n_queries] : paired t-test, permutation
+        test (sign flips), two one-sided t-tests against plus and minus `margin` times the mean of the first side, mean
+        difference in standard deviations, queries with a lower and with a higher value on the second side.
+    """
+    rows = []
+    for key, part in _grouped(values[values[on].isin(sides)], list(by)):
+        pair = _matrix(part, on, sides).mean(axis=1)  # [n_queries, 2]
+        difference, bound = pair[:, 1] - pair[:, 0], margin * pair[:, 0].mean()
+        spread, row = difference.std(ddof=1), dict(zip(by, key, strict=True))
+        row |= {"p_value": _paired_t(pair), "p_permutation": 1.0, "p_equivalent": 0.0, "cohen_d": 0.0}
+        if spread > 0:
+            flips = {
+                "permutation_type": "samples",
+                "n_resamples": 9999,
+                "batch": max(1, BLOCK // len(pair)),
+                "rng": seed,
+            }
+            row["p_permutation"] = stats.permutation_test((difference,), np.mean, vectorized=True, **flips).pvalue
+            sided = ((-bound, "greater"), (bound, "less"))
+            row["p_equivalent"] = max(stats.ttest_1samp(difference, at, alternative=side).pvalue for at, side in sided)
+            row["cohen_d"] = difference.mean() / spread
+        counts = {"worse": int((difference < 0).sum()), "better": int((difference > 0).sum())}
+        rows.append(row | counts | {"n_queries": len(pair)})
+    return pd.DataFrame(rows)
+
+
+def _grouped(frame: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple, pd.DataFrame]]:
+    return iter(frame.groupby(columns, sort=False, dropna=False) if columns else [((), frame)])
+
+
+def _matrix(part: pd.DataFrame, on: str | None, sides: tuple) -> np.ndarray:
+    """Values float[n_queries, n_trainings, n_sides] of a group, queries in order of appearance, repeats averaged."""
+    if part["value"].isna().any():
+        raise InputError(f"effects: no value for query {offenders(part['query_id'][part['value'].isna()].unique())}")
+    query, query_ids = pd.factorize(part["query_id"])
+    side = pd.Index(sides).get_indexer(part[on]) if on else np.zeros(len(part), np.int64)
+    trained = part.groupby(side)[TRAINING].transform(lambda labels: pd.factorize(labels)[0]) if TRAINING in part else 0
+    training = np.zeros(len(part), np.int64) + trained
+    shape = (len(query_ids), int(training.max()) + 1, max(1, len(sides)))
+    at = np.ravel_multi_index((query, training, side), shape)
+    counts = np.bincount(at, minlength=np.prod(shape)).reshape(shape)
+    if not counts.all():
+        alone = [query_ids[row] for row in np.flatnonzero((counts == 0).any(axis=(1, 2)))]
+        raise InputError(f"effects: query {offenders(alone)} lacks a side or a training; measure all alike")
+    return np.bincount(at, part["value"].to_numpy(float), minlength=np.prod(shape)).reshape(shape) / counts
+
+
+def _resampled(parts: dict[tuple, np.ndarray], n_by: int | None, seed: int, n_boot: int) -> dict[tuple, np.ndarray]:
+    """Resampled means float[n_boot, n_sides] of each group; groups of equally many queries share their draws.
+
+    `n_by`: so many labels make a group, the last one its stratum, whose place in the group is part of the seed.
+    """
+    alike: dict[tuple, list[tuple]] = {}
+    place: dict[tuple, int] = {}
+    for key, values in parts.items():
+        place[key[:n_by]] = place.get(key[:n_by], -1) + 1
+        own = (seed,) if n_by is None else (seed, place[key[:n_by]])
+        alike.setdefault((len(values), own), []).append(key)
+    found = {}
+    for (n, own), keys in alike.items():
+        means = resampled_means(np.concatenate([parts[key].reshape(n, -1) for key in keys], axis=1), own, n_boot)
+        ends = np.cumsum([parts[key][0].size for key in keys])[:-1]
+        for key, columns in zip(keys, np.split(means, ends, axis=1), strict=True):
+            found[key] = _over_trainings(columns.reshape(n_boot, *parts[key].shape[1:]), seed)
+    return found
+
+
+def _over_trainings(means: np.ndarray, seed: int) -> np.ndarray:
+    """Mean over trainings drawn with replacement, each side by itself: float[n_boot, sides] of [n_boot, t, sides]."""
+    n_boot, n, n_sides = means.shape
+    drawn = (
+        np.random.default_rng((seed, n)).integers(n, size=(n_boot, n, n_sides)) if n > 1 else np.zeros_like(means, int)
+    )
+    return np.take_along_axis(means, drawn, axis=1).mean(axis=1)
+
+
+def _paired_t(pair: np.ndarray) -> float:
+    """Two-sided p-value of the paired t-test of columns float[n, 2]; 1 where all pairs are equal, NaN for one query."""
+    difference = pair[:, 1] - pair[:, 0]
+    if len(difference) < 2:
+        return float("nan")
+    return 1.0 if not difference.any() else float(stats.ttest_1samp(difference, 0).pvalue)

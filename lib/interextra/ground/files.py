@@ -1,0 +1,80 @@
+"""Files: written aside and renamed, named by their content, sealed with checksums."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+SEAL = "seal.json"
+
+
+def cache_folder() -> Path:
+    """Where converted collections and indexes are kept: INTEREXTRA_CACHE, or ~/.cache/interextra."""
+    return Path(os.environ.get("INTEREXTRA_CACHE") or Path.home() / ".cache" / "interextra")
+
+
+@contextmanager
+def write_aside(path: str | Path) -> Iterator[Path]:
+    """Give a path to write to; rename it to `path` when the block ends well, remove it when it does not."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.tmp{os.getpid()}")
+    try:
+        yield aside
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """JSON with sorted keys, written aside, then renamed."""
+    with write_aside(path) as aside:
+        aside.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def sha256(path: str | Path) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest(value: Any) -> str:
+    """First 20 hex digits of the SHA-256 of a JSON value, whatever the order of its keys.
+
+    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file below a folder but its seal, by relative name."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
+    return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
+
+
+def seal(folder: Path) -> None:
+    """Write the checksums of all files in the folder, last of all."""
+    write_json(folder / SEAL, checksums(folder))
+
+
+def seal_problem(folder: Path) -> str | None:
+    """Why the folder is not a valid sealed folder, or None when it is.
+
+    Files that the seal does not name are ignored; a named file that is gone or whose bytes changed is a problem.
+    """
+    try:
+        for name, expected in json.loads((folder / SEAL).read_text(encoding="utf-8")).items():
+            if not (folder / name).is_file():
+                return f"{name} is missing"
+            if sha256(folder / name) != expected:
+                return f"{name} was changed"
+    except FileNotFoundError:
+        return "no seal"
+    except (ValueError, AttributeError):  # also UnicodeDecodeError: a flipped byte may break the encoding
+        return f"{SEAL} is not readable"
+    return None
