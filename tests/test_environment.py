@@ -1,13 +1,12 @@
-"""Two ways to install, one set of versions."""
+"""Two ways to install, one set of versions; what the package says of itself agrees."""
 
 import re
 import tomllib
 
 import yaml
 
-# name in environment.yml → name in the lock files
-OTHER_NAMES = {"faiss-gpu": "faiss-cpu"}
-FROM_CONDA_ONLY = {"python", "pip", "make", "openjdk"}
+# Only from conda, hence in no lock; faiss-gpu stands for the lock's faiss-cpu, in a range (see environment.yml).
+FROM_CONDA_ONLY = {"python", "pip", "make", "openjdk", "faiss-gpu"}
 
 
 def normal(name):
@@ -31,29 +30,30 @@ def environment(root):
     for entry in document["dependencies"]:
         for line in entry["pip"] if isinstance(entry, dict) else [entry]:
             if not line.startswith("-"):
-                name, _, version = line.replace("==", "=").partition("=")
+                name, version = re.fullmatch(r"([\w.-]+)(?:={0,2})(.*)", line).groups()
                 pins[normal(name)] = version
     return pins
 
 
 def test_environment_holds_the_versions_of_the_lock(root):
-    lock, checked = locked(root), 0
-    for name, version in environment(root).items():
-        if name not in FROM_CONDA_ONLY:
-            assert {version} == lock[OTHER_NAMES.get(name, name)], name
-            checked += 1
-    assert checked > 25
-    assert environment(root)["openjdk"] == "21"
+    lock, pins = locked(root), environment(root)
+    same = pins.keys() - FROM_CONDA_ONLY
+    assert len(same) > 25
+    assert {name: {pins[name]} for name in same} == {name: lock[name] for name in same}
+    assert pins["openjdk"] == "21"
 
 
-def test_environment_names_what_a_gpu_user_needs(root):
-    wanted = {"jupyterlab", "papermill", "torch", "transformers", "faiss-gpu", "pyserini", "matplotlib", "seaborn"}
-    assert wanted | {"scipy", "ranx"} <= environment(root).keys()
+def test_faiss_for_a_gpu_comes_from_the_channels_that_have_it(root):
+    """Pinned to 1.15.1 from pytorch and conda-forge, it could not be found."""
+    document = yaml.safe_load((root / "environment.yml").read_text())
+    assert document["channels"] == ["pytorch", "nvidia", "conda-forge"]
+    assert environment(root)["faiss-gpu"] == ">=1.12,<1.15"
 
 
-def test_every_dependency_of_the_package_is_locked(root):
+def test_every_dependency_of_the_package_is_in_both_ways_to_install(root):
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    assert {normal(name) for name in project["dependencies"]} <= locked(root).keys()
+    needed = {normal(name) for name in project["dependencies"]}
+    assert needed <= locked(root).keys() and needed <= environment(root).keys()
 
 
 def test_torch_and_what_it_needs_stay_out_of_the_second_step(root):
@@ -63,3 +63,23 @@ def test_torch_and_what_it_needs_stay_out_of_the_second_step(root):
     assert "torch" in names
     assert not [name for name in names if re.search(rf"(?m)^{name}==", second)]
     assert not re.search(r"(?m)^(nvidia|triton|cuda)", second)
+
+
+def test_package_citation_and_licence_say_the_same(root):
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    citation = yaml.safe_load((root / "CITATION.cff").read_text())
+    assert (citation["cff-version"], citation["version"]) == ("1.2.0", project["version"])
+    assert citation["authors"] == project["authors"] and len(citation["references"]) == 3
+    assert project["license"] == citation["license"] == "MIT"
+    assert project["authors"][0]["name"] in (root / "LICENSE").read_text()
+
+
+def test_workflow_tests_every_change_and_verifies_every_night(root):
+    workflow = yaml.load((root / ".github/workflows/tests.yml").read_text(), yaml.BaseLoader)  # "on" stays a string
+    assert {"push", "pull_request", "schedule"} == workflow["on"].keys()
+    steps = workflow["jobs"]["make"]["steps"]
+    assert {step["run"]: step["if"] for step in steps if "run" in step} == {
+        "make test": "github.event_name != 'schedule'",
+        "make verify": "github.event_name == 'schedule'",
+    }
+    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
