@@ -1,262 +1,172 @@
-"""The tables of the three papers as data, and the one comparison of a measured with a published number.
+"""The tables of the three papers as data, and the one comparison of our effects with the published ones.
 
-The numbers stand as printed in `published/*.yaml`; `published_yaml` reads them.
+The numbers stand as printed in `published_tables/*.yaml`. A file has, per table, the row keys, the columns and the
+rows; a cell's attributes (unit, measure, regime, collection) come from, in rising precedence: the table's `cells`, the
+file's `labels` for each part of the column's name ("R@100 | Inter." has two), the column's own, the row's keys, and the
+`where` rules that the cell meets. Tests check that no cell is impossible.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import yaml
 
 from interextra.ground.errors import InputError, offenders
-from interextra.study import published_yaml
-from interextra.papers.published_yaml import CORE, SEPARATOR, UNITS
 
-FOLDER = Path(__file__).with_name("published")
-CHANGES = ("percent change", "percent loss")
-
-
-def papers() -> list[str]:
-    """Names that `load` knows.
-
-    >>> papers()
-    ['hofstaetter', 'lupart', 'zhan']
-    """
-    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
-
-
-def tables(paper: str) -> pd.DataFrame:
-    """What a paper has: DataFrame[paper, table, caption, source, n_cells, notes (list of str)], a row a table."""
-    document = _document(paper)
-    found = [
-        {
-            "paper": paper,
-            "table": number,
-            "caption": table["caption"],
-            "source": published_yaml.source(document, number),
-            "n_cells": len(table["rows"]) * len(table["columns"]),
-            "notes": list(table.get("notes", [])),
-        }
-        for number, table in document["tables"].items()
-    ]
-    return pd.DataFrame(found)
+FOLDER = Path(__file__).with_name("published_tables")
+CORE = ["table", "row", "column", "value", "unit", "scaled", "rounding", "text", "source", "note"]
+SEPARATOR = " | "
+#: Factor from a printed value to the scale that we measure on: scores and changes are fractions.
+UNITS = {
+    "score": 1.0,
+    "score x100": 0.01,
+    "percent": 0.01,
+    "percent change": 0.01,  # Extra. / Inter. - 1: negative is worse (Zhan)
+    "percent loss": 0.01,  # (Avg In - Out) / Avg In: positive is worse (Lupart)
+    "correlation": 1.0,
+    "count": 1.0,
+    "factor": 1.0,
+    "flag": 1.0,
+    "text": math.nan,
+}
 
 
-def load(paper: str, table: str | int | None = None) -> pd.DataFrame:
-    """Every cell of a paper, or of one of its tables, in long form and in printed order.
+def load(paper: str, table: str | int) -> pd.DataFrame:
+    """Every cell of a published table, a row a cell, in printed order.
+
+    Parameters
+    ----------
+    paper : zhan, lupart or hofstaetter.
+    table : its number; halves of a table have a letter (3a).
 
     Returns
     -------
-    DataFrame[paper, table, row, column, value, unit, source, scaled, decimals, text, note, ...]
-        `value` as printed, `scaled` on our scale (a fraction), `decimals` as printed, `text` where it is no number;
-        missing where the paper gives nothing or the text is unreadable (`note` says which). Then the row keys and
-        attributes, such as model, n_train, measure, regime, collection, protocol.
+    DataFrame[table, row, column, value, unit, scaled, rounding, text, source, note, ...]
+        `value` as printed, `scaled` on our scale (a fraction), `rounding` half a unit of the last printed decimal on
+        that scale, `text` where it is no number; missing where the paper gives nothing or the text is unreadable
+        (`note` says which). Then the row keys and attributes, such as model, n_train, measure, regime, collection.
 
     Raises
     ------
     InputError
         Unknown paper or table, or a table without numbers.
 
-    >>> load("zhan", 7)["scaled"].head(3).round(3).tolist()
-    [0.189, 0.188, -0.01]
+    >>> load("zhan", 7)[["column", "value", "scaled", "rounding"]].head(3)
+                column  value  scaled  rounding
+    0  MRR@10 | Inter.  0.189   0.189    0.0005
+    1  MRR@10 | Extra.  0.188   0.188    0.0005
+    2       MRR@10 | Δ -1.000  -0.010    0.0050
     """
-    frame = _frame(paper)
-    if table is None:
-        return frame.copy()
-    table = str(table)
-    known = _document(paper)["tables"]
-    if table not in known:
-        raise InputError(f"{paper} has no table {table!r}: {_near(table, known)}")
-    part = frame[frame["table"] == table].reset_index(drop=True)
-    if part.empty:
-        raise InputError(f"{paper}, table {table}: no numbers. {' '.join(known[table].get('notes', []))}".rstrip())
-    return part[[c for c in part if c in CORE or part[c].notna().any()]]
-
-
-def wide(paper: str, table: str | int, scaled: bool = False) -> pd.DataFrame:
-    """One table as it is printed: rows by columns, values as printed or `scaled`; text cells as text."""
-    cells = load(paper, table)
-    shown = cells["scaled" if scaled else "value"].astype(object).where(cells["text"].isna(), cells["text"])
-    grid = cells.assign(shown=shown).pivot(index="row", columns="column", values="shown")
-    return grid.reindex(index=cells["row"].unique(), columns=cells["column"].unique()).infer_objects()
-
-
-def lookup(paper: str, table: str | int, row: str | Sequence[str], column: str | Sequence[str]) -> dict[str, Any]:
-    """One cell as a record of plain Python values; `row` and `column` may be given as their parts.
-
-    Raises
-    ------
-    InputError
-        Names that the table does not have; the message lists near ones.
-
-    >>> cell = lookup("zhan", 6, ("14k", "SPLADE"), "nDCG@10 | Δ")
-    >>> cell["value"], cell["unit"], cell["source"]
-    (-18.0, 'percent change', 'Zhan et al., CIKM 2022, section 5.1.2, Table 6')
-    """
-    cells = load(paper, table)
-    for name, asked in (("row", row), ("column", column)):
-        asked = asked if isinstance(asked, str) else SEPARATOR.join(map(str, asked))
-        found = cells[cells[name] == asked]
-        if found.empty:
-            # Against the whole table: a wrong row must not depend on which column was asked for.
-            raise InputError(f"{paper}, table {table}: no {name} {asked!r}: {_near(asked, cells[name].unique())}")
-        cells = found
-    record = cells.iloc[0].to_dict()
-    return {
-        key: None if pd.isna(value) else getattr(value, "item", lambda v=value: v)() for key, value in record.items()
-    }
-
-
-def compare(
-    measured: float | None, published: float | None, tolerance: float, kind: str = "absolute"
-) -> dict[str, float | bool | str | None]:
-    """Compare two numbers on the same scale, two-sided: a higher value is as much a mismatch as a lower one.
-
-    Parameters
-    ----------
-    tolerance : largest accepted |measured - published| (absolute), or that divided by |published| (relative); inclusive
-    kind : "absolute" or "relative"
-
-    Returns
-    -------
-    dict with measured, published, difference, relative_difference, tolerance, kind, within, verdict
-        verdict is match, higher, lower, not measured or not published; a missing number gives `within` None. JSON-able.
-
-    >>> [compare(m, 0.488, 0.01)["verdict"] for m in (0.470, 0.495, 0.520, None)]
-    ['lower', 'match', 'higher', 'not measured']
-    """
-    if kind not in ("absolute", "relative"):
-        raise InputError(f'kind of comparison {kind!r}: use "absolute" or "relative"')
-    if not (math.isfinite(tolerance) and tolerance >= 0):
-        raise InputError(f"tolerance {tolerance!r}: use a finite number that is not negative")
-    m, p = _number(measured), _number(published)
-    result = {"measured": m, "published": p, "difference": None, "relative_difference": None}
-    result |= {"tolerance": float(tolerance), "kind": kind, "within": None, "verdict": "not measured"}
-    if m is None or p is None:
-        return result | ({"verdict": "not published"} if p is None else {})
-    difference = m - p
-    bound = tolerance * (abs(p) if kind == "relative" else 1.0)
-    # The margin is for binary fractions only: 0.31 - 0.30 must be within 0.01.
-    within = abs(difference) <= bound + 1e-12
-    result |= {"difference": difference, "relative_difference": difference / abs(p) if p else None, "within": within}
-    return result | {"verdict": "match" if within else "higher" if difference > 0 else "lower"}
+    document, number = _document(paper), str(table)
+    found = _entry(document["tables"], number, f"table of {paper}")
+    cells = pd.DataFrame(_cells(document, number))
+    if cells.empty:
+        raise InputError(f"{paper}, table {number}: no numbers. {' '.join(found['notes'])}")
+    return cells[[*CORE, *(name for name in cells if name not in CORE and cells[name].notna().any())]]
 
 
 def beside(
-    measured: pd.DataFrame,
-    published: pd.DataFrame,
-    on: Sequence[str],
-    tolerance: float | Mapping[str, float] | None = None,
-    kind: str = "absolute",
-    value: str = "value",
-    how: str = "outer",
+    table: pd.DataFrame, published: pd.DataFrame, on: Sequence[str], effect: str = "delta", gate: str | None = None
 ) -> pd.DataFrame:
-    """Put measured values beside published ones and compare each pair with `compare`.
+    """Our effects with the published ones beside them: the rows of `table`, with `published` and one `verdict` a row.
+
+    | verdict | when |
+    |---|---|
+    | (empty) | nothing was published |
+    | not comparable | `gate` is false: the system is not better than the one that it must beat, say BM25 in domain |
+    | undecided | our effect is undefined; or our interval holds 0 and the published effect too; or one of both is 0 |
+    | agrees | the published effect, within its rounding, lies inside our interval, which does not hold 0 |
+    | same direction | it lies outside, on our side of 0 |
+    | opposite | it lies on the other side of 0 |
+
+    A wide interval is no agreement: it is undecided. An effect of exactly 0 has no direction.
 
     Parameters
     ----------
-    measured : DataFrame[*on, `value`, ...], on our scale: scores and changes as fractions; other columns are kept
-    published : rows of `load` (text cells are left out), in the order wanted
-    on : columns that name a cell on both sides, compared as text; each combination at most once a side
-    tolerance : one number, or one per unit ({"score": 0.02, "percent change": 0.05}); None is half a unit of the last
-        printed decimal, that is equality after rounding
-    how : "outer" also shows what only one side has; "inner", "left" (measured) or "right" (published) as in pandas
-
-    Returns
-    -------
-    DataFrame[*on, measured, published, difference, relative_difference, tolerance, within, verdict, direction_agrees,
-    unit, source, note, ...]
-        `direction_agrees` holds for changes only: same sign on both sides; None where the published change is 0 %.
+    table : of `ground.effects`: the columns of `on`, `effect`, low, high; fractions.
+    published : rows of `load`, or others with the columns of `on`, scaled and rounding; each combination of `on` once.
+    on : the columns that name an effect on both sides. Several of our rows may stand beside the same published one.
+    gate : a boolean column of `table`.
 
     Raises
     ------
     InputError
-        Missing columns, a cell named twice, or a unit without tolerance.
+        Missing columns, or a published effect that is named twice.
     """
     on = list(on)
-    _check_side("measured", measured, [*on, value], on)
-    _check_side("published", published, [*on, "value"], on)
-    right = published[published["unit"] != "text"] if "unit" in published else published.assign(unit="score")
-    right = right.reindex(columns=[*on, "value", "scaled", "unit", "decimals", "source", "note"])
-    right["published"] = right.pop("value") if right["scaled"].isna().all() else right["scaled"]
-    right = right.drop(columns=["value", "scaled"], errors="ignore").assign(_order=range(len(right)))
-    extra = [c for c in measured if c not in {*on, value, *right.columns, *compare(0, 0, 0), "direction_agrees"}]
-    left = measured[[*on, value, *extra]].rename(columns={value: "measured"})
-    left[on], right[on] = _as_text(left[on]), _as_text(right[on])
-    both = left.merge(right, on=on, how=how).sort_values("_order", kind="stable", na_position="last", ignore_index=True)
-    bounds = [_tolerance(tolerance, kind, *cell) for cell in zip(both["unit"], both["decimals"], strict=True)]
-    pairs = zip(both["measured"], both["published"], bounds, strict=True)
-    verdicts = pd.DataFrame([compare(m, p, t, kind) for m, p, t in pairs], columns=list(compare(0, 0, 0)))
-    verdicts["within"] = verdicts["within"].astype(object)
-    both["direction_agrees"] = pd.Series(
-        [_direction(*cell) for cell in zip(both["unit"], both["measured"], both["published"], strict=True)],
-        dtype=object,
-    )
-    for name in ("difference", "relative_difference", "tolerance", "within", "verdict"):
-        both[name] = verdicts[name]
-    numbers = ["measured", "published", "difference", "relative_difference", "tolerance"]
-    both[numbers] = both[numbers].astype(float)
-    return both[[*on, *numbers, "within", "verdict", "direction_agrees", "unit", "source", "note", *extra]]
+    for side, frame, needed in (
+        ("our effects", table, [*on, effect, "low", "high"]),
+        ("published effects", published, [*on, "scaled", "rounding"]),
+    ):
+        if absent := [name for name in needed if name not in frame]:
+            raise InputError(f"{side}: no column {offenders(absent)}; there are {', '.join(map(str, frame))}")
+    if (twice := published.duplicated(on)).any():
+        shown = offenders(published.loc[twice, on].itertuples(index=False, name=None))
+        raise InputError(f"published effects: named twice: {shown}; add to `on` the columns that tell them apart")
+    theirs = published[[*on, "scaled", "rounding"]].rename(columns={"scaled": "published"})
+    found = table.merge(theirs, how="left", on=on)
+    comparable = table[gate].to_numpy(bool) if gate else np.True_
+    verdict = _verdicts(*(found[name] for name in (effect, "low", "high", "published", "rounding")), comparable)
+    return found.drop(columns="rounding").assign(verdict=verdict)
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None or pd.isna(value) else float(value)
-
-
-def _direction(unit: str, measured: float, published: float) -> bool | None:
-    if unit not in CHANGES or pd.isna(measured) or pd.isna(published) or published == 0:
-        return None
-    return bool(measured * published > 0)
-
-
-def _tolerance(tolerance: float | Mapping[str, float] | None, kind: str, unit: Any, decimals: Any) -> float:
-    if pd.isna(unit):  # measured only: nothing to compare with
-        return 0.0
-    if isinstance(tolerance, Mapping):
-        if unit not in tolerance:
-            raise InputError(f"no tolerance for the unit {unit!r}: give one, there are {offenders(tolerance)}")
-        return tolerance[unit]
-    if tolerance is not None:
-        return tolerance
-    if kind == "relative" or pd.isna(decimals):
-        raise InputError(
-            "the rounding of the printed number is an absolute tolerance of a table from load: give a tolerance"
-        )
-    return 0.5 * 10 ** -float(decimals) * UNITS[unit]
-
-
-def _check_side(side: str, frame: pd.DataFrame, needed: Sequence[str], on: Sequence[str]) -> None:
-    if absent := [c for c in needed if c not in frame]:
-        raise InputError(
-            f"{side} values have no column {offenders(absent)}: there are {', '.join(map(str, frame.columns))}"
-        )
-    twice = frame.loc[_as_text(frame[on]).duplicated(), on]
-    if len(twice):
-        shown = offenders(SEPARATOR.join(map(str, cell)) for cell in twice.itertuples(index=False))
-        raise InputError(f"{side} values name a cell twice: {shown}; add the columns to `on` that tell them apart")
-
-
-def _as_text(keys: pd.DataFrame) -> pd.DataFrame:
-    return keys.astype(object).where(keys.notna(), "").astype(str)
-
-
-def _near(asked: str, known: Sequence[str]) -> str:
-    known = [str(name) for name in known]
-    near = get_close_matches(asked, known, n=5, cutoff=0.4)
-    return f"near names are {offenders(near, 5)}" if near else f"there are {offenders(known, 12)}"
+def _verdicts(ours, low, high, published, rounding, comparable) -> np.ndarray:
+    reach = rounding + 1e-12  # binary fractions: -0.13 must be within half a percent of -0.125
+    inside = (low <= published + reach) & (published - reach <= high)
+    is_zero = published.abs() <= reach
+    undefined = ours.isna() | low.isna() | high.isna()
+    rules = [
+        ("", published.isna()),
+        ("not comparable", ~comparable),
+        ("undecided", undefined | (ours == 0) | ((low <= 0) & (high >= 0) & (inside | is_zero))),
+        ("agrees", inside),
+        ("undecided", is_zero),
+        ("same direction", ours * published > 0),
+    ]
+    return np.select([rule for _, rule in rules], [name for name, _ in rules], "opposite")
 
 
 @lru_cache
 def _document(paper: str) -> dict[str, Any]:
-    if paper not in papers():
-        raise InputError(f"no published tables of {paper!r}: {_near(paper, papers())}")
-    return published_yaml.read(FOLDER / f"{paper}.yaml")
+    files = {path.stem: path for path in FOLDER.glob("*.yaml")}
+    return yaml.safe_load(_entry(files, paper, "paper").read_text(encoding="utf-8"))
 
 
-@lru_cache
-def _frame(paper: str) -> pd.DataFrame:
-    return published_yaml.long(_document(paper), FOLDER / f"{paper}.yaml")
+def _entry(known: dict[str, Any], name: str, what: str) -> Any:
+    if name not in known:
+        near = get_close_matches(name, known, n=3, cutoff=0.4) or sorted(known)
+        raise InputError(f"no published {what}: {name!r}; there are {offenders(near, 12)}")
+    return known[name]
+
+
+def _cells(document: dict[str, Any], number: str) -> Iterator[dict[str, Any]]:
+    """The record of each cell of a table, in printed order."""
+    table, labels = document["tables"][number], document.get("labels", {})
+    source = f"{document['reference']}, section {table['section']}, Table {number.rstrip('ab')}"
+    columns = table["columns"] if isinstance(table["columns"], dict) else dict.fromkeys(table["columns"], {})
+    for row in table["rows"]:
+        keys = dict(zip(table["keys"], row, strict=False))
+        title = SEPARATOR.join(str(name) for name in keys.values() if name is not None)
+        for (column, own), value in zip(columns.items(), row[len(keys) :], strict=True):
+            cell = {"table": number, "row": title, "column": column, "source": source, "note": "", "decimals": None}
+            cell |= table.get("cells", {})
+            for part in column.split(SEPARATOR):
+                cell |= labels.get(part, {})
+            cell |= own | keys
+            for rule in table.get("where", []):
+                if all(cell.get(name) == wanted for name, wanted in rule["when"].items()):
+                    cell |= rule["set"]
+            is_text, decimals, factor = isinstance(value, str), cell.pop("decimals"), UNITS[cell["unit"]]
+            cell["value"] = math.nan if is_text or value is None else float(value)
+            cell["scaled"] = cell["value"] * factor
+            cell["rounding"] = math.nan if decimals is None else 0.5 * 10**-decimals * factor
+            cell["text"] = value if is_text else None
+            if value is None:
+                cell["note"] = cell["note"] or table.get("null_means", "")
+            yield cell
