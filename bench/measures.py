@@ -22,8 +22,8 @@ import pandas as pd
 import pyarrow as pa
 import pytrec_eval
 
+from interextra.data.runs import RunFile
 from interextra.evaluation.measures import evaluate
-from interextra.data.runs import Run
 
 MEASURES = ["nDCG@10", "RR@10", "R@100"]
 DEPTH, N_PASSAGES, SEED = 1000, 1_000_000, 0
@@ -75,14 +75,14 @@ def with_ir_measures(qrels: dict, run: dict) -> dict:
 def main(n_queries: int) -> int:
     query_ids, doc_ids, rows, scores, table = made_up(n_queries)
     arrays = (query_ids, pa.array(doc_ids), rows, scores)
-    run = Run.from_arrays(*arrays)
+    run = RunFile.from_arrays(*arrays)
     evaluate(run, table, MEASURES)
     with tempfile.TemporaryDirectory() as folder:
         run.write_parquet(file := Path(folder) / "run.parquet")
         results = {
             "ours, from a Run": timed(lambda: evaluate(run, table, MEASURES)),
-            "ours, from search arrays": timed(lambda: evaluate(Run.from_arrays(*arrays), table, MEASURES)),
-            "ours, from Parquet": timed(lambda: evaluate(Run.read(file), table, MEASURES)),
+            "ours, from search arrays": timed(lambda: evaluate(RunFile.from_arrays(*arrays), table, MEASURES)),
+            "ours, from Parquet": timed(lambda: evaluate(RunFile.read(file), table, MEASURES)),
         }
     qrels = {query: {doc: 1} for query, doc in zip(table.query_id, table.doc_id, strict=True)}
     nested = {

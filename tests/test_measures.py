@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from typing import NamedTuple
 
 import ir_measures
 import numpy as np
@@ -12,15 +13,21 @@ import pandas as pd
 import pytest
 import pytrec_eval
 
+from interextra.data.runs import RunFile
+from interextra.evaluation.measures import check, evaluate, per_query, report, values
 from interextra.ground.errors import InputError
-from interextra.evaluation.files import evaluate_files
-from interextra.evaluation.measures import asl, evaluate, mean, per_query
-from interextra.data.runs import Run
 
 TREC = {
-    "nDCG@10": "ndcg_cut_10", "nDCG": "ndcg", "RR": "recip_rank", "R@5": "recall_5", "P@5": "P_5", "AP": "map",
-    "AP@5": "map_cut_5", "Bpref": "bpref", "Success@3": "success_3",
-}  # fmt: skip
+    "nDCG@10": "ndcg_cut_10",
+    "nDCG": "ndcg",
+    "RR": "recip_rank",
+    "R@5": "recall_5",
+    "P@5": "P_5",
+    "AP": "map",
+    "AP@5": "map_cut_5",
+    "Bpref": "bpref",
+    "Success@3": "success_3",
+}
 BY_LEVEL = ["RR", "R@5", "P@5", "AP", "AP@5", "Bpref", "Success@3"]
 ANY_TIES = [*TREC, *(re.sub(r"^(\w+)", rf"\1(rel={rel})", name) for name in BY_LEVEL for rel in (2, 3))]
 NO_TIES = ["RR@5", "RR(rel=2)@5", "Judged@5", "Judged"]  # ir_measures breaks ties of these by doc_id ascending
@@ -65,14 +72,14 @@ def nested(frame: pd.DataFrame, value: str, kind: type) -> dict[str, dict]:
 def test_values_per_query_are_those_of_ir_measures(seed, tied, lowest):
     run, qrels = world(seed, tied, lowest)
     measures = ANY_TIES + ([] if tied else NO_TIES)
-    ours, theirs = per_query(Run.from_frame(run), qrels, measures), with_ir_measures(run, qrels, measures)
+    ours, theirs = per_query(RunFile.from_frame(run), qrels, measures), with_ir_measures(run, qrels, measures)
     assert ours.index.tolist() == qrels.query_id.unique().tolist() and ours.index.name == "query_id"
     assert ours.columns.tolist() == measures
     np.testing.assert_allclose(ours, theirs[measures], rtol=0, atol=1e-9)
     assert (ours.to_numpy().std(axis=0) > 0).all()  # no measure is compared by constants only
     means = ir_measures.calc_aggregate([ir_measures.parse_measure(name) for name in measures], qrels, run)
     for name, value in means.items():
-        assert evaluate(Run.from_frame(run), qrels, measures)[str(name)] == pytest.approx(value, abs=1e-9)
+        assert evaluate(RunFile.from_frame(run), qrels, measures)[str(name)] == pytest.approx(value, abs=1e-9)
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
@@ -82,7 +89,7 @@ def test_values_per_query_are_those_of_pytrec_eval(seed, level):
     theirs = pytrec_eval.RelevanceEvaluator(nested(qrels, "relevance", int), set(TREC.values()), relevance_level=level)
     theirs = pd.DataFrame(theirs.evaluate(nested(run, "score", float))).T
     names = {name: re.sub(r"^(\w+)", rf"\1(rel={level})", name) if name in BY_LEVEL else name for name in TREC}
-    ours = per_query(Run.from_frame(run), qrels, list(names.values()))
+    ours = per_query(RunFile.from_frame(run), qrels, list(names.values()))
     assert 0 < len(theirs) < len(ours)
     for name, trec in TREC.items():
         np.testing.assert_allclose(ours.loc[theirs.index, names[name]], theirs[trec], rtol=0, atol=1e-9)
@@ -91,8 +98,8 @@ def test_values_per_query_are_those_of_pytrec_eval(seed, level):
 def test_means_without_ties_are_those_of_ranx():
     """In a process of its own: compiling ranx takes half a minute, interpreting it nothing."""
     run, qrels = world(0, tied=False)
-    names = {"nDCG@10": "ndcg@10", "RR@10": "mrr@10", "R@10": "recall@10", "P@5": "precision@5", "AP": "map",
-             "R(rel=2)@10": "recall@10-l2"}  # fmt: skip
+    names = {"nDCG@10": "ndcg@10", "RR@10": "mrr@10", "R@10": "recall@10", "P@5": "precision@5", "AP": "map"}
+    names["R(rel=2)@10"] = "recall@10-l2"
     code = (
         "import json, sys, ranx; qrels, run, names = json.load(sys.stdin)\n"
         "print(json.dumps(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), names, make_comparable=True)))"
@@ -101,7 +108,7 @@ def test_means_without_ties_are_those_of_ranx():
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run([sys.executable, "-c", code], input=given, env=environment, capture_output=True, text=True)
     assert not done.returncode, done.stderr
-    theirs, ours = json.loads(done.stdout), evaluate(Run.from_frame(run), qrels, list(names))
+    theirs, ours = json.loads(done.stdout), evaluate(RunFile.from_frame(run), qrels, list(names))
     for own, name in names.items():
         assert ours[own] == pytest.approx(theirs[name], abs=1e-9)
 
@@ -111,35 +118,37 @@ def test_ties_of_rr_and_judged_with_cutoff_are_those_of_trec_eval_not_of_ir_meas
     run = pd.DataFrame({"query_id": "q", "doc_id": [f"d{i}" for i in range(10)], "score": 1.0})
     qrels = pd.DataFrame({"query_id": ["q"], "doc_id": ["d9"], "relevance": [1]})
     measures = ["RR", "RR@10", "Judged@1"]
-    ours, theirs = per_query(Run.from_frame(run), qrels, measures), with_ir_measures(run, qrels, measures)[measures]
+    ours, theirs = per_query(RunFile.from_frame(run), qrels, measures), with_ir_measures(run, qrels, measures)[measures]
     assert ours.loc["q"].tolist() == [1.0, 1.0, 1.0]
     assert theirs.loc["q"].tolist() == [1.0, 0.1, 0.0]
 
 
 def test_missing_query_counts_as_zero_and_asl_as_its_bound():
     qrels = pd.DataFrame({"query_id": ["q1", "q2"], "doc_id": ["d", "d"], "relevance": [1, 1]})
-    run = Run.from_arrays(["extra", "q2", "empty"], ["d"], np.array([[0], [0], [-1]]), np.ones((3, 1)))
+    run = RunFile.from_arrays(["extra", "q2", "empty"], ["d"], np.array([[0], [0], [-1]]), np.ones((3, 1)))
     values = per_query(run, qrels, ["nDCG@10", "RR", "Bpref", "Judged@10", "ASL@100", "ASL(missing=returned)@100"])
     assert values.loc["q1"].tolist() == [0, 0, 0, 0, 100, 100]
     assert values.loc["q2"].tolist() == [1, 1, 1, 1, 0, 0]
-    assert mean(values).tolist() == [0.5, 0.5, 0.5, 0.5, 50, 50]
+    assert values.mean().tolist() == [0.5, 0.5, 0.5, 0.5, 50, 50]
 
 
 def test_a_run_without_passages_counts_as_zero_everywhere():
     qrels = pd.DataFrame({"query_id": ["q1"], "doc_id": ["d"], "relevance": [1]})
     for query_ids in ([], ["q1"]):
-        run = Run.from_arrays(query_ids, ["d"], np.full((len(query_ids), 3), -1), np.zeros((len(query_ids), 3)))
+        run = RunFile.from_arrays(query_ids, ["d"], np.full((len(query_ids), 3), -1), np.zeros((len(query_ids), 3)))
         assert not evaluate(run, qrels, [*ANY_TIES, *NO_TIES]).any()
         assert evaluate(run, qrels, ["ASL@100"]).item() == 100
 
 
 def test_query_ids_and_doc_ids_may_be_numbers_in_the_qrels():
     qrels = pd.DataFrame({"query_id": [7], "doc_id": [3], "relevance": [1]})
-    assert evaluate(Run.from_arrays(["7"], ["3"], np.zeros((1, 1), int), np.ones((1, 1))), qrels, ["RR"]).item() == 1
+    assert (
+        evaluate(RunFile.from_arrays(["7"], ["3"], np.zeros((1, 1), int), np.ones((1, 1))), qrels, ["RR"]).item() == 1
+    )
 
 
-def ranked(n: int) -> Run:
-    return Run.from_arrays(["q"], [f"d{i}" for i in range(1, n + 1)], np.arange(n)[None], -np.arange(n)[None])
+def ranked(n: int) -> RunFile:
+    return RunFile.from_arrays(["q"], [f"d{i}" for i in range(1, n + 1)], np.arange(n)[None], -np.arange(n)[None])
 
 
 def judged(*docs: str) -> pd.DataFrame:
@@ -151,21 +160,20 @@ def judged(*docs: str) -> pd.DataFrame:
     [(["d1"], 0), (["d1", "d3"], 0.5), (["absent"], 100), (["d500"], 100), (["d101"], 100), (["d100"], 99)],
 )
 def test_asl_test_vectors(docs, value):
-    assert asl(ranked(1000), judged(*docs)).item() == value
-    assert asl(ranked(1000), judged(*docs), plus_one=True).item() == value + 1
-    assert evaluate(ranked(1000), judged(*docs), ["ASL@100"]).item() == value
+    names = ["ASL@100", "ASL(plus_one=True)@100"]
+    assert evaluate(ranked(1000), judged(*docs), names).tolist() == [value, value + 1]
 
 
 def test_asl_of_a_missing_passage_depends_on_the_switch():
-    values = {
-        how: asl(ranked(1000), judged("d2", "absent"), missing=how).item() for how in ("bound", "returned", "depth")
-    }
-    assert values == {"bound": 50.5, "returned": 50.5, "depth": 50}  # (1 + 100) / 2, and (1 + 99) / 2
-    assert asl(ranked(7), judged("d2", "absent"), missing="returned").item() == (1 + 7) / 2
-    assert asl(ranked(7), judged("d2", "absent"), missing="depth").item() == (1 + 99) / 2
+    names = [f"ASL(missing={how})@100" for how in ("bound", "returned", "depth")]
+    found = evaluate(ranked(1000), judged("d2", "absent"), names)
+    assert found.tolist() == [50.5, 50.5, 50]  # (1 + 100) / 2, and (1 + 99) / 2
+    assert evaluate(ranked(7), judged("d2", "absent"), names).tolist() == [50.5, (1 + 7) / 2, (1 + 99) / 2]
 
 
-def brute_force_asl(run: Run, qrels: pd.DataFrame, bound: int, plus_one: bool, missing: str, rel: int) -> list[float]:
+def brute_force_asl(
+    run: RunFile, qrels: pd.DataFrame, bound: int, plus_one: bool, missing: str, rel: int
+) -> list[float]:
     lists = {query: part.doc_id.tolist() for query, part in run.frame().groupby("query_id")}
     values = []
     for query in qrels.query_id.unique():
@@ -198,24 +206,23 @@ def brute_force_asl(run: Run, qrels: pd.DataFrame, bound: int, plus_one: bool, m
 @pytest.mark.parametrize("bound", [3, 10, 100])
 def test_asl_is_that_of_brute_force(missing, plus_one, rel, bound):
     frame, qrels = world(1, tied=True, lowest=-1)
-    run, switches = Run.from_frame(frame), dict(plus_one=plus_one, missing=missing, rel=rel)
-    expected = brute_force_asl(run, qrels, bound, **switches)
-    ours = asl(run, qrels, bound, **switches)
-    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-12)
-    assert ours.index.tolist() == qrels.query_id.unique().tolist()
-    name = f"ASL(plus_one={plus_one}, missing='{missing}',rel={rel})@{bound}"
-    np.testing.assert_array_equal(per_query(run, qrels, [name])[name], ours)
+    run = RunFile.from_frame(frame)
+    expected = brute_force_asl(run, qrels, bound, plus_one, missing, rel)
+    ours = per_query(run, qrels, [f"ASL(plus_one={plus_one}, missing='{missing}',rel={rel})@{bound}"])
+    np.testing.assert_allclose(ours.iloc[:, 0], expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["ndcg@10", "nDCG@0", "nDCG@ten", "nDCG(rel=2)@10", "R", "P", "ASL", "Bpref@10", "AP(rel=x)", "AP(rel=0)",
-     "ASL(missing=never)@100", "ASL(plus_one=1)@100", "AP(judged_only=True)", "", "AP@10 x"],
-)  # fmt: skip
-def test_unknown_measure_is_an_error_that_names_it(name):
-    with pytest.raises(InputError, match="measure|ASL") as error:
-        per_query(ranked(3), judged("d1"), [name])
-    assert repr(name) in str(error.value) or "never" in str(error.value)
+UNKNOWN = ["ndcg@10", "nDCG@0", "nDCG@ten", "nDCG(rel=2)@10", "R", "P", "ASL", "Bpref@10", "AP(rel=x)", "AP(rel=0)"]
+UNKNOWN += ["ASL(missing=never)@100", "ASL(plus_one=1)@100", "AP(judged_only=True)", "", "AP@10 x"]
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_unknown_measure_is_an_error_that_names_it_before_anything_is_measured(name):
+    with pytest.raises(InputError, match="measure") as error:
+        check(["AP", name])
+    assert repr(name) in str(error.value)
+    with pytest.raises(InputError, match="no measure given"):
+        check([])
 
 
 @pytest.mark.parametrize(
@@ -235,20 +242,114 @@ def test_bad_qrels_are_input_errors(qrels, part):
 
 def test_printed_lines_are_those_of_the_command_of_ir_measures(tmp_path):
     run, qrels = world(3, tied=False)
-    Run.from_frame(run).write_trec(tmp_path / "run.gz")
-    Run.from_frame(run).write_trec(tmp_path / "run.txt")
+    RunFile.from_frame(run).write_trec(tmp_path / "run.gz")
+    RunFile.from_frame(run).write_trec(tmp_path / "run.txt")
     lines = [f"{query} 0 {doc} {grade}\n" for query, doc, grade in qrels.itertuples(index=False)]
     (tmp_path / "qrels.txt").write_text("".join(lines))
     measures = ["nDCG@10", "AP(rel=2)", "RR@10"]
     files = [str(tmp_path / "qrels.txt"), str(tmp_path / "run.txt")]
     command = [sys.executable, "-m", "ir_measures", *files, *measures]
     theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert evaluate_files(tmp_path / "qrels.txt", tmp_path / "run.gz", measures) == theirs
-    ours = evaluate_files(*files, measures, per_query=True).splitlines()
+    assert report(tmp_path / "qrels.txt", tmp_path / "run.gz", measures, by_query=False) == theirs
+    ours = report(*files, measures, by_query=True).splitlines()
     assert ours[-3:] == ["all\t" + line for line in theirs.splitlines()]
     assert len(ours) == 3 * (qrels.query_id.nunique() + 1)
-    values = per_query(Run.from_frame(run), qrels, measures)
-    assert ours[0] == f"{values.index[0]}\tnDCG@10\t{values.iloc[0, 0]:.4f}"
+    found = per_query(RunFile.from_frame(run), qrels, measures)
+    assert ours[0] == f"{found.index[0]}\tnDCG@10\t{found.iloc[0, 0]:.4f}"
+
+
+class Judged(NamedTuple):
+    """Stands for `Queries`: what `values` asks of one."""
+
+    name: str
+    judged: pd.DataFrame
+
+    def qrels(self, store) -> pd.DataFrame:
+        return self.judged
+
+
+class Searched(NamedTuple):
+    """Stands for a Run cell."""
+
+    key: str
+    queries: tuple[Judged, ...]
+
+
+@pytest.fixture
+def design(tmp_path):
+    """Two runs over two test sets; the store is a dict of folders."""
+    sets = tuple(Judged(f"set{i}", world(i, tied=False)[1]) for i in range(2))
+    rows, store = [], {}
+    for seed in range(2):
+        run = Searched(f"{tmp_path} {seed}", sets)
+        store[run.key] = tmp_path / str(seed)
+        store[run.key].mkdir()
+        for i in range(2):
+            RunFile.from_frame(world(10 * seed + i, tied=False)[0]).write_parquet(
+                store[run.key] / f"run.set{i}.parquet"
+            )
+        rows.append({"model": "BM25", "seed": seed, "run": run})
+    return pd.DataFrame(rows), Shelf(store)
+
+
+class Shelf(dict):
+    def __getitem__(self, run: Searched):
+        return super().__getitem__(run.key)
+
+
+def test_values_are_those_of_each_run_file_with_its_labels(design):
+    frame, store = design
+    names = ["nDCG@10", "AP(rel=2)"]
+    table = values(frame, store, names)
+    assert table.columns.tolist() == ["model", "seed", "test_set", "query_id", "measure", "value"]
+    expected = {}
+    for row in frame.itertuples():
+        for part in row.run.queries:
+            run = RunFile.read(store[row.run] / f"run.{part.name}.parquet")
+            found = with_ir_measures(run.frame(), part.judged, names)
+            expected |= {
+                (row.seed, part.name, query, name): found.loc[query, name] for query in found.index for name in names
+            }
+    ours = table.set_index(["seed", "test_set", "query_id", "measure"])["value"]
+    assert len(ours) == len(expected) and (table["model"] == "BM25").all()
+    assert ours.to_dict() == pytest.approx(expected, abs=1e-9)
+    orders = [part["query_id"].tolist() for _, part in table.groupby(["test_set", "seed", "measure"])]
+    assert (
+        orders[0]
+        == orders[1]
+        == orders[2]
+        == orders[3]
+        == frame["run"][0].queries[0].judged["query_id"].unique().tolist()
+    )
+
+
+def test_a_run_is_measured_once_in_a_process(design):
+    frame, store = design
+    first = values(frame, store, ["AP"])
+    for folder in store.values():
+        for path in folder.iterdir():
+            path.unlink()
+    assert values(frame, store, ["AP"]).equals(first)
+    with pytest.raises(InputError, match="no such run file"):
+        values(frame, store, ["RR"])
+
+
+def test_strata_are_labels_of_queries_and_every_query_needs_one(design):
+    frame, store = design
+    label = pd.Series({f"q{i}": "even" if i % 2 == 0 else "odd" for i in range(30)})
+    table = values(frame, store, ["AP"], label)
+    assert table.columns.tolist() == ["model", "seed", "test_set", "query_id", "stratum", "measure", "value"]
+    assert (table["stratum"] == table["query_id"].map(label)).all() and table["stratum"].nunique() == 2
+    with pytest.raises(InputError, match="no label for 1 queries .'q8'"):
+        values(frame, store, ["AP"], label.drop("q8"))
+
+
+def test_values_of_no_run_and_of_an_unknown_measure_are_errors(design):
+    frame, store = design
+    with pytest.raises(InputError, match="nothing to measure"):
+        values(frame[:0], store, ["AP"])
+    with pytest.raises(InputError, match="unknown measure 'nope'"):
+        values(frame, store, ["nope"])
 
 
 def test_bench_finds_equal_means(root):

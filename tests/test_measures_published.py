@@ -7,9 +7,9 @@ import ir_measures
 import pandas as pd
 import pytest
 
+from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.evaluation.measures import evaluate, mean, per_query
-from interextra.data.runs import Run
+from interextra.evaluation.measures import evaluate, per_query
 
 PUBLISHED = ["nDCG@10", "R(rel=2)@100", "AP(rel=2)", "RR(rel=2)", "P@10", "Bpref", "Judged@10"]
 # Judged@10 of ir_measures breaks ties by doc_id ascending; the scores of this run are rounded to three decimals
@@ -25,10 +25,10 @@ def test_forty_published_runs_measure_as_with_ir_measures(real_data):
     for path in files:
         year = re.search(r"(?:dl-?|20|dl-20)(19|20)\b", path.name)[1]
         lines: dict[str, dict[str, float]] = {}
-        with gzip.open(path, "rt") as file:  # read independently of Run.read
+        with gzip.open(path, "rt") as file:  # read independently of RunFile.read
             for query, _, doc, _, score, _ in map(str.split, file):
                 lines.setdefault(query, {})[doc] = float(score)
-        ours = evaluate(Run.read(path), qrels[year], PUBLISHED)
+        ours = evaluate(RunFile.read(path), qrels[year], PUBLISHED)
         assert ours["nDCG@10"] > 0.3
         for name, value in theirs[year].calc_aggregate(lines).items():
             if OTHER_TIES.get(path.name) != str(name):
@@ -39,7 +39,7 @@ def test_zhan_conventions_on_the_pooled_queries_of_both_years(real_data):
     """BM25 over the 97 judged queries: linear gain and R@100 at relevance >= 2 give the figures of Zhan et al."""
     parts = [
         per_query(
-            Run.read(real_data / f"runs/dl-passage/colbert-prf-appendix/BM25.20{year}.res.gz"),
+            RunFile.read(real_data / f"runs/dl-passage/colbert-prf-appendix/BM25.20{year}.res.gz"),
             read_qrels(real_data / f"msmarco/qrels.dl{year}-passage.txt"),
             ["nDCG@10", "R(rel=2)@100", "R@100"],
         )
@@ -47,7 +47,7 @@ def test_zhan_conventions_on_the_pooled_queries_of_both_years(real_data):
     ]
     pooled = pd.concat(parts)
     assert len(pooled) == 97
-    assert mean(pooled).round(4).tolist() == [0.4874, 0.5414, 0.4770]
+    assert pooled.mean().round(4).tolist() == [0.4874, 0.5414, 0.4770]
 
 
 # runs whose official figure is not ours, each with its cause
@@ -72,7 +72,7 @@ def test_trec_covid_runs_measure_as_on_the_official_leaderboards(real_data, numb
     assert len(files) == 6
     for path in files:
         tag = path.name.removeprefix(f"round{number}-").removesuffix(".txt.gz")
-        run = Run.read(path)
+        run = RunFile.read(path)
         ours = evaluate(run, qrels, list(columns))
         for name, column in columns.items():
             agrees = abs(ours[name] - board.loc[tag, column]) < 5.1e-5

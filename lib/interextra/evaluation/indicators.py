@@ -1,22 +1,55 @@
-"""Indicators of how far test queries lie from training (Lupart §5.2); the loss at each distance: `loss_bins`.
+"""Indicators of how far test queries lie from training, and the loss at each distance (Lupart §5.2, Figures 3 to 6).
 
 By words: the weighted Jaccard similarity of two sets of queries, and of a query with a set. By a model: R(q, T), the
 mean score of a query with the training queries, which has a closed form; beside it the nearest training query and the
 k nearest, which have none. A query vector comes from the model trained on T, so R of two models is on two scales.
+Taught in notebooks/07_indicators.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from scipy.stats import rankdata
 
+from interextra.data.queries import Part, Queries
+from interextra.ground.cells import Cell, Store
+from interextra.ground.effects import ratio
 from interextra.ground.errors import InputError, offenders
-from interextra.splits.similarity import METRICS
+from interextra.models.model import Model
 
-CELLS = 2**24  # scores held at once: 64 MB of float32
+BINNINGS = ("width", "quantile")
+
+
+class Nearness(Cell):
+    """How near each test query is to the queries that its model was trained on, in the model's own query space.
+
+    Writes nearness.parquet: `nearness` by query_id, the test sets in their order. Only of models that encode a query by
+    itself (dense, SPLADE, ColBERT).
+    """
+
+    model: Model
+    queries: tuple[Queries | Part, ...]
+    k: int
+
+    def title(self) -> str:
+        return f"nearness of {', '.join(part.name for part in self.queries)} to the training of {self.model.title()}"
+
+    def seconds(self) -> float:
+        return 5 + (self.model.train.size() + sum(part.size() for part in self.queries)) / 500
+
+    def build(self, folder: Path, store: Store) -> None:
+        from interextra.models import load_model
+
+        test = pd.concat([part.frame(store) for part in self.queries], ignore_index=True)
+        train = self.model.train.frame(store)["text"].tolist()
+        scores = load_model(store[self.model] / "weights").query_similarities(test["text"].tolist(), train)
+        found = nearness(scores, self.k).set_index(pd.Index(test["query_id"], name="query_id"))
+        found.to_parquet(folder / "nearness.parquet")
 
 
 def jaccard(source: Sequence[str], target: Sequence[str]) -> float:
@@ -32,7 +65,7 @@ def jaccard(source: Sequence[str], target: Sequence[str]) -> float:
     n_s, n_t = s.total(), t.total()
     if not n_s or not n_t:
         raise InputError(f"Jaccard: no word in the {'target' if n_s else 'source'} texts; give texts with words")
-    shared = sum(min(count / n_s, t[word] / n_t) for word, count in s.items() if word in t)
+    shared = sum(min(count / n_s, t[word] / n_t) for word, count in s.items())
     return shared / (2 - shared)  # each set's shares add up to 1, so the sum of max is 2 - the sum of min
 
 
@@ -46,8 +79,7 @@ def query_jaccard(queries: Sequence[str], train: Sequence[str]) -> np.ndarray:
     """
     q, t = _counts(queries, train)
     total = t.sum(axis=0)
-    share = (total / total.sum())[q.indices]
-    q.data = np.minimum(q.data / np.repeat(q.sum(axis=1), np.diff(q.indptr)), share)
+    q.data = np.minimum(q.data / np.repeat(q.sum(axis=1), np.diff(q.indptr)), (total / total.sum())[q.indices])
     shared = q.sum(axis=1)
     return shared / (2 - shared)
 
@@ -69,155 +101,97 @@ def nearest_jaccard(queries: Sequence[str], train: Sequence[str]) -> np.ndarray:
     return np.array(found)
 
 
-def mean_similarity(test, train, metric: str = "dot") -> np.ndarray:
+def mean_similarity(test: np.ndarray, train: np.ndarray) -> np.ndarray:
     """R(q, T) of each test query: its mean score with the training queries (Lupart §5.2, equation 1).
 
     Scores are inner products, so the mean over T is the product with T's mean vector: O(n d) and not O(n_test n_train).
-
-    Parameters
-    ----------
-    test, train : float[n_test, d], float[n_train, d], or both scipy sparse.
-    metric : "dot" (the paper's) or "cosine" (vectors of length 1; zero vectors are an error).
-
-    Returns
-    -------
-    float64[n_test], accumulated in float64.
+    Of float[n_test, d] and float[n_train, d]; float64[n_test], accumulated in float64.
 
     >>> mean_similarity([[1, 0], [1, 1]], [[2, 0], [0, 4], [1, 5]]).tolist()
     [1.0, 4.0]
     """
-    test, train = _vectors(test, train, metric)
-    lengths = [None, None]
-    if metric == "cosine" or sparse.issparse(test):
-        lengths = [_lengths("test", test, metric), _lengths("train", train, metric)]
-    centre = _centre(train, lengths[1])
-    parts = [test[i : i + 2**15].astype(np.float64) @ centre for i in range(0, test.shape[0], 2**15)]
-    means = np.concatenate(parts) / (1 if lengths[0] is None else lengths[0])
-    if not np.isfinite(means).all():  # looked for last: reading the vectors for it takes longer than the mean
-        _lengths("test", test, metric), _lengths("train", train, metric)
+    means = np.asarray(test, np.float64) @ np.mean(train, axis=0, dtype=np.float64)
+    if not np.isfinite(means).all():
+        bad = np.flatnonzero(~np.isfinite(means)).tolist()
+        raise InputError(f"R: no finite score in rows {offenders(bad)}; encode test and training queries again")
     return means
 
 
-def mean_similarity_pairwise(test, train, metric: str = "dot") -> np.ndarray:
-    """R by its definition, every score made and averaged: what `mean_similarity` must equal; n_test x n_train scores.
-
-    >>> mean_similarity_pairwise([[1, 0], [1, 1]], [[2, 0], [0, 4], [1, 5]]).tolist()
-    [1.0, 4.0]
-    """
-    return np.concatenate([block.mean(axis=1, dtype=np.float64) for block in score_blocks(test, train, metric)])
-
-
-def score_blocks(test, train, metric: str = "dot") -> Iterator[np.ndarray]:
-    """Scores of the test queries with all training queries, in blocks float[b, n_train] of some 64 MB; see `nearness`.
-
-    Takes what `mean_similarity` takes. Blocks are float32 where both sides are.
-    """
-    test, train = _vectors(test, train, metric)
-    own, other = _lengths("test", test, metric), _lengths("train", train, metric)
-    step = max(1, CELLS // train.shape[0])
-    for start in range(0, test.shape[0], step):
-        scores = test[start : start + step] @ train.T
-        scores = scores.toarray() if sparse.issparse(scores) else scores
-        if metric == "cosine":
-            scores /= own[start : start + step, None]
-            scores /= other
-        yield scores
-
-
-def nearness(scores: Iterable[np.ndarray], k: int = 10) -> pd.DataFrame:
+def nearness(scores: Iterable[np.ndarray], k: int) -> pd.DataFrame:
     """Mean, maximum and k-nearest density of each test query's scores with the training queries.
 
     Parameters
     ----------
-    scores : blocks float[b, n_train] of query-query scores in the order of the test queries, e.g. of `score_blocks`, or
-        of a model whose scores have no closed form (ColBERT).
+    scores : blocks float[b, n_train] of query-query scores in the order of the test queries, as a model's
+        `query_similarities` gives them, ColBERT's too, whose mean has no closed form.
     k : clipped to n_train.
 
     Returns
     -------
-    Table of mean (R of equation 1), max, density (mean of the k largest); a row a test query.
+    Table of R (equation 1), max, density (mean of the k largest); a row a test query.
 
     >>> nearness([np.array([[1.0, 5, 3]]), np.array([[0.0, 0, 6]])], k=2).to_numpy().tolist()
     [[3.0, 5.0, 4.0], [2.0, 6.0, 3.0]]
     """
-    if k < 1:
-        raise InputError(f"nearness: k must be at least 1, not {k}")
-    parts, width, row = [], None, 0
+    parts = []
     for block in scores:
-        block = np.asarray(block)
-        if block.ndim != 2 or not block.shape[1] or block.shape[1] != (width or block.shape[1]):
-            raise InputError(f"nearness: block from row {row} has shape {block.shape}; needs [b, {width or 'n_train'}]")
-        mean = block.mean(axis=1, dtype=np.float64)
-        if not np.isfinite(mean).all():
-            bad = row + np.flatnonzero(~np.isfinite(mean))
-            raise InputError(f"nearness: NaN or infinite scores in rows {offenders(bad.tolist())}; score them again")
         top = np.partition(block, -min(k, block.shape[1]), axis=1)[:, -min(k, block.shape[1]) :]
-        parts.append(np.column_stack([mean, top.max(axis=1), top.mean(axis=1, dtype=np.float64)]))
-        width, row = block.shape[1], row + len(block)
-    if not row:
-        raise InputError("nearness: no scores given; an iterator can be read only once")
-    return pd.DataFrame(np.concatenate(parts), columns=["mean", "max", "density"])
+        columns = [block.mean(axis=1, dtype=np.float64), top.max(axis=1), top.mean(axis=1, dtype=np.float64)]
+        parts.append(np.column_stack(columns))
+    found = pd.DataFrame(np.concatenate(parts), columns=["R", "max", "density"])
+    if len(bad := np.flatnonzero(~np.isfinite(found["R"]))):
+        raise InputError(f"nearness: NaN or infinite scores in rows {offenders(bad.tolist())}; train the model again")
+    return found
+
+
+def bins(values: np.ndarray, n: int, how: str) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals of a column: edges float64[m + 1] and the interval of each value, int64[n_values] from 0.
+
+    how : "width": n intervals of one width, of which some may be empty; "quantile": as many values in each as ties
+        allow, so fewer where many are equal. An interval holds its low edge and not its high one, but for the last.
+        All values equal: one interval. The paper does not say how it cuts.
+
+    >>> bins([0, 1, 2, 10], 2, "width")[1].tolist(), bins([0, 1, 2, 10], 2, "quantile")[1].tolist()
+    ([0, 0, 0, 1], [0, 0, 1, 1])
+    >>> bins([3, 3, 3, 3, 7], 4, "quantile")
+    (array([3., 7., 7.]), array([0, 0, 0, 0, 1]))
+    """
+    values = np.asarray(values, np.float64)
+    if n < 1 or how not in BINNINGS or not len(values) or not np.isfinite(values).all():
+        raise InputError(f"bins: needs finite values, n of at least 1 (not {n}), how of {BINNINGS} (not {how!r})")
+    low, high = values.min(), values.max()
+    if low == high:
+        edges = np.array([low, high])
+    elif how == "width":
+        edges = np.linspace(low, high, n + 1)
+    else:  # by mean rank, which ties share
+        slot = ((rankdata(values) - 0.5) * n / len(values)).astype(np.int64)
+        edges = np.array([*(values[slot == used].min() for used in np.unique(slot)), high])
+    return edges, np.searchsorted(edges[1:-1], values, side="right")
+
+
+def per_query_loss(avg_in: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """(AvgIn - Out) / AvgIn of each query, float64[n]; NaN where AvgIn is 0, which RR@10 is for many queries.
+
+    Where lower is better (ASL) a loss is negative, as in the right part of Figure 6.
+
+    >>> per_query_loss([0.5, 0.0, 1.0], [0.25, 0.0, 1.0]).tolist()
+    [0.5, nan, 0.0]
+    """
+    return 1 - ratio(out, avg_in)
 
 
 def _words(texts: Sequence[str]) -> list[list[str]]:
-    if isinstance(texts, str):
-        raise InputError(f"Jaccard: one text {texts!r:.40} given; give a list of texts")
     return [text.lower().split() for text in texts]
 
 
-def _counts(queries: Sequence[str], train: Sequence[str]) -> list[sparse.csr_array]:
+def _counts(queries: Sequence[str], train: Sequence[str]) -> tuple[sparse.csr_array, sparse.csr_array]:
     """Word counts float64[n_queries, v] and [n_train, v] over one vocabulary."""
-    sides = [_words(queries), _words(train)]
-    if bad := [row for row, words in enumerate(sides[0]) if not words]:
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    words = _words(queries)
+    if bad := [row for row, found in enumerate(words) if not found]:
         raise InputError(f"queries: {len(bad)} without words (rows {offenders(bad)}); drop them")
-    if not sides[0] or not any(sides[1]):
-        raise InputError(f"Jaccard: no word in the {'train' if sides[0] else 'queries'} texts; give texts with words")
-    flat = np.array([word for side in sides for words in side for word in words], object)
-    columns, vocabulary = pd.factorize(flat)
-    made, start = [], 0
-    for side in sides:
-        rows = np.repeat(np.arange(len(side)), [len(words) for words in side])
-        cells = np.ones(len(rows)), (rows, columns[start : start + len(rows)])
-        made.append(sparse.csr_array(cells, shape=(len(side), len(vocabulary))))  # adds up repeated words
-        start += len(rows)
-    return made
-
-
-def _vectors(test, train, metric: str) -> list:
-    """Both sides as matrices of float32 or float64, dense or sparse."""
-    if metric not in METRICS:
-        raise InputError(f"unknown metric {metric!r}: one of {', '.join(METRICS)}")
-    made = [sparse.csr_array(side) if sparse.issparse(side) else np.asarray(side) for side in (test, train)]
-    for name, side in zip(("test", "train"), made, strict=True):
-        if side.ndim != 2 or 0 in side.shape or side.dtype.kind not in "fiu":
-            raise InputError(f"{name}: needs a matrix of numbers [queries, dimensions], got {side.dtype}{side.shape}")
-    if made[0].shape[1] != made[1].shape[1] or sparse.issparse(test) != sparse.issparse(train):
-        raise InputError(
-            f"test {made[0].shape} and train {made[1].shape}: need the same dimensions, and to be both dense or both "
-            "sparse; encode both with one model"
-        )
-    return [side.astype(np.promote_types(side.dtype, np.float32), copy=False) for side in made]
-
-
-def _lengths(name: str, x, metric: str) -> np.ndarray:
-    """Length of each row, float64[n] and all 1 under dot; refuses NaN and, under cosine, zero vectors."""
-    if sparse.issparse(x):
-        lengths = np.sqrt((x.astype(np.float64) ** 2).sum(axis=1))
-    else:
-        blocks = (x[i : i + 2**10].astype(np.float64) for i in range(0, len(x), 2**10))
-        lengths = np.sqrt(np.concatenate([np.einsum("ij,ij->i", block, block) for block in blocks]))
-    if len(bad := np.flatnonzero(~np.isfinite(lengths))):
-        raise InputError(f"{name}: NaN or infinite values in rows {offenders(bad.tolist())}; encode them again")
-    if metric == "cosine" and len(bad := np.flatnonzero(lengths == 0)):
-        raise InputError(f"{name}: {len(bad)} zero vectors (rows {offenders(bad.tolist())}) have no cosine; drop them")
-    return lengths if metric == "cosine" else np.ones(len(lengths))
-
-
-def _centre(train, lengths: np.ndarray | None) -> np.ndarray:
-    """Mean of the rows, divided by their lengths where given; float64[d], in blocks that fit a processor's cache."""
-    if sparse.issparse(train):
-        return train.T @ (1 / lengths) / train.shape[0]
-    blocks = [slice(i, i + 2**10) for i in range(0, len(train), 2**10)]
-    if lengths is None:
-        return sum(train[rows].sum(axis=0, dtype=np.float64) for rows in blocks) / len(train)
-    return sum((1 / lengths[rows]) @ train[rows].astype(np.float64) for rows in blocks) / len(train)
+    words += _words(train)
+    made = sparse.csr_array(CountVectorizer(analyzer=list, dtype=np.float64).fit_transform(words))
+    return made[: len(queries)], made[len(queries) :]

@@ -10,61 +10,113 @@ ir_measures takes doc_id ascending for RR@k and Judged@k, so these two differ fr
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
+from interextra.data.runs import RunFile, strings
+from interextra.data.trec import read_qrels
+from interextra.ground.cells import Store
 from interextra.ground.errors import InputError, offenders
-from interextra.data.runs import Run, strings
 
 KNOWN = "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, Judged, Judged@k, ASL@k"
+_MEASURED: dict[tuple, pd.DataFrame] = {}  # (key of a run, test set, names) → `per_query`: read once a process
 
 
-def per_query(run: Run, qrels: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+def per_query(run: RunFile, qrels: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Value of each measure for each query of the qrels.
 
-    Parameters: `qrels` with columns query_id, doc_id, relevance; `measures` by ir_measures' names, e.g. `nDCG@10`,
+    Parameters: `qrels` with columns query_id, doc_id, relevance; `names` by ir_measures, e.g. `nDCG@10`,
     `R(rel=2)@100`, `AP(rel=2)`, and `ASL@100`, `ASL(plus_one=True,missing=depth,rel=2)@100`.
     Returns a table indexed by query_id in the order of the qrels, a column a measure. Raises InputError for an unknown
     measure, empty qrels, a relevance that is not whole, a pair judged twice.
 
     >>> qrels = pd.DataFrame({"query_id": ["q"], "doc_id": ["d2"], "relevance": [1]})
-    >>> run = Run.from_arrays(["q"], ["d1", "d2"], np.array([[0, 1]]), np.array([[2.0, 1.0]]))
+    >>> run = RunFile.from_arrays(["q"], ["d1", "d2"], np.array([[0, 1]]), np.array([[2.0, 1.0]]))
     >>> per_query(run, qrels, ["RR@10", "ASL@100"]).loc["q"].tolist()
     [0.5, 1.0]
     """
-    functions = {name: _parse(name) for name in measures}
+    functions = {name: _parse(name) for name in names}
     hits = _hits(run, qrels)
     return pd.DataFrame({name: function(hits) for name, function in functions.items()}, index=hits.query_ids)
 
 
-def evaluate(run: Run, qrels: pd.DataFrame, measures: Sequence[str]) -> pd.Series:
+def evaluate(run: RunFile, qrels: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     """Mean of each measure over the queries of the qrels."""
-    return mean(per_query(run, qrels, measures))
+    return per_query(run, qrels, names).mean()
 
 
-def mean(values: pd.DataFrame) -> pd.Series:
-    """Mean over queries of a table of `per_query`."""
-    return values.mean(axis=0)
+def check(names: Sequence[str]) -> None:
+    """Raise InputError for a measure that is unknown, or for none at all."""
+    if not names:
+        raise InputError(f"no measure given; known are {KNOWN}")
+    for name in names:
+        _parse(name)
 
 
-def asl(
-    run: Run, qrels: pd.DataFrame, bound: int = 100, plus_one: bool = False, missing: str = "bound", rel: int = 1
-) -> pd.Series:
-    """Atomised search length per query: irrelevant passages ranked above a relevant one, averaged over the relevant.
+def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.Series | None = None) -> pd.DataFrame:
+    """Tidy values of the runs of a design: a row a run, query and measure; what `ground.effects` takes.
 
-    No single passage counts more than `bound`. A relevant passage that was not returned counts, by `missing`:
-    `bound`: the bound; `returned`: the number of passages returned, at most the bound (rewards short lists);
-    `depth`: the list is cut at rank `bound` and filled with irrelevant passages, hence bound minus the relevant in it.
-    `plus_one` adds 1 to every value, so that a perfect ranking has 1 and a relative loss is defined (Alex et al.);
-    without it a perfect ranking has 0 (Lupart et al.). A query missing from the run, or without any relevant passage,
-    counts the bound. Unjudged passages are irrelevant; other relevant passages above are not counted. Lower is better.
-    Source: Alex, Hall, Metzler, arXiv:2201.01745; Lupart et al. (ECIR 2023) say "100 bounded ASL" and no more: the
-    bound, `missing` and `plus_one` are readings of it.
+    Parameters
+    ----------
+    design : a row a run: its labels, and the Run cell itself in the column `run`.
+    store : where the runs are.
+    names : of measures, as `per_query` takes them.
+    strata : label of each query, by query_id: what a bootstrap draws within.
+
+    Returns
+    -------
+    DataFrame[the labels of the design, test_set, query_id, stratum (with `strata`), measure, value], by run, test set
+    and measure; queries in the order of the qrels of their test set.
     """
-    hits = _hits(run, qrels)
-    return pd.Series(_asl(hits, bound, plus_one, missing, rel), hits.query_ids, name=f"ASL@{bound}")
+    check(names)
+    labels, pieces, rows = design.drop(columns="run"), [], []
+    for row, run in enumerate(design["run"]):
+        for queries in run.queries:
+            found = _measured(run, queries, store, names)
+            columns = {
+                "test_set": np.repeat(np.array([queries.name], object), found.size),
+                "query_id": np.tile(found.index.to_numpy(object), len(names)),
+                "measure": np.repeat(np.array(names, object), len(found)),
+                "value": found.to_numpy().ravel(order="F"),
+            }
+            pieces.append(columns)
+            rows.append(np.repeat(row, found.size))
+    if not rows:
+        raise InputError("nothing to measure: the design has no run with test queries")
+    table = labels.iloc[np.concatenate(rows)].reset_index(drop=True)
+    table = table.assign(**{name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]})
+    if strata is None:
+        return table
+    table.insert(table.columns.get_loc("measure"), "stratum", table["query_id"].map(strata))
+    if len(without := table.loc[table["stratum"].isna(), "query_id"].unique()):
+        raise InputError(f"strata: no label for {len(without)} queries ({offenders(without)}); give one for each")
+    return table
+
+
+def report(qrels_path: str | Path, run_path: str | Path, names: Sequence[str], by_query: bool) -> str:
+    """The lines that ir_measures' command prints: `measure<TAB>value`, four decimals.
+
+    With `by_query`: `query_id<TAB>measure<TAB>value` for each query of the qrels, then the means as query `all`.
+    Raises InputError for a file or a measure that cannot be read.
+    """
+    found = per_query(RunFile.read(run_path), read_qrels(qrels_path), names)
+    means = [f"{name}\t{value:.4f}\n" for name, value in found.mean().items()]
+    if not by_query:
+        return "".join(means)
+    lines = (f"{query}\t{name}\t{value:.4f}\n" for (query, name), value in found.stack().items())
+    return "".join(lines) + "".join(f"all\t{line}" for line in means)
+
+
+def _measured(run, queries, store: Store, names: Sequence[str]) -> pd.DataFrame:
+    """`per_query` of one run of a Run cell."""
+    place = (run.key, queries.name, *names)
+    if place not in _MEASURED:
+        file = RunFile.read(store[run] / f"run.{queries.name}.parquet")
+        _MEASURED[place] = per_query(file, queries.qrels(store), names)
+    return _MEASURED[place]
 
 
 @dataclass(frozen=True)
@@ -97,7 +149,7 @@ class _Hits:
         return np.bincount(self.judged_query[where], minlength=len(self.query_ids))
 
 
-def _hits(run: Run, qrels: pd.DataFrame) -> _Hits:
+def _hits(run: RunFile, qrels: pd.DataFrame) -> _Hits:
     if not len(qrels):
         raise InputError("qrels: empty, there is nothing to measure against")
     if qrels[["query_id", "doc_id"]].isna().any(axis=None):
@@ -189,10 +241,17 @@ def _judged(hits: _Hits, k: float) -> np.ndarray:
 
 
 def _asl(hits: _Hits, bound: float, plus_one: bool, missing: str, rel: int) -> np.ndarray:
-    if missing not in ("bound", "returned", "depth"):
-        raise InputError(f"ASL: missing={missing!r} is unknown; it is bound, returned or depth")
-    if not 1 <= bound < np.inf:
-        raise InputError("ASL: give a bound of 1 or more, e.g. ASL@100")
+    """Atomised search length: irrelevant passages ranked above a relevant one, averaged over the relevant.
+
+    No single passage counts more than `bound`. A relevant passage that was not returned counts, by `missing`:
+    `bound`: the bound; `returned`: the number of passages returned, at most the bound (rewards short lists);
+    `depth`: the list is cut at rank `bound` and filled with irrelevant passages, hence bound minus the relevant in it.
+    `plus_one` adds 1 to every value, so that a perfect ranking has 1 and a relative loss is defined (Alex et al.);
+    without it a perfect ranking has 0 (Lupart et al.). A query missing from the run, or without any relevant passage,
+    counts the bound. Unjudged passages are irrelevant; other relevant passages above are not counted. Lower is better.
+    Source: Alex, Hall, Metzler, arXiv:2201.01745; Lupart et al. (ECIR 2023) say "100 bounded ASL" and no more: the
+    bound, `missing` and `plus_one` are readings of it.
+    """
     relevant = (hits.relevance >= rel) & ((hits.rank <= bound) | (missing != "depth"))
     irrelevant_above = np.minimum(hits.rank - hits.above(relevant), bound)
     n_found, n_relevant = hits.count(relevant), hits.judged(hits.judged_relevance >= rel)
@@ -222,6 +281,12 @@ _MEASURES: dict[str, tuple[Callable, str, dict]] = {
     "Judged": (_judged, "may", {}),
     "ASL": (_asl, "must", {"plus_one": False, "missing": "bound", "rel": 1}),
 }
+# parameter: (pattern of its value, in words, what reads it)
+_PARAMETERS: dict[str, tuple[str, str, Callable]] = {
+    "rel": (r"[1-9]\d*", "a relevance from 1", int),
+    "plus_one": ("True|False", "True or False", "True".__eq__),
+    "missing": ("bound|returned|depth", "bound, returned or depth", str),
+}
 
 
 def _parse(name: str) -> Callable[[_Hits], np.ndarray]:
@@ -239,17 +304,8 @@ def _parse(name: str) -> Callable[[_Hits], np.ndarray]:
         key, _, text = part.partition("=")
         if key not in defaults:
             raise InputError(f"measure {name!r}: unknown parameter {key!r}; it takes {', '.join(defaults) or 'none'}")
-        values[key] = _value(name, key, text.strip("'\""), type(defaults[key]))
+        pattern, meaning, kind = _PARAMETERS[key]
+        if not re.fullmatch(pattern, text := text.strip("'\"")):
+            raise InputError(f"measure {name!r}: {key}={text!r} is not {meaning}")
+        values[key] = kind(text)
     return lambda hits: function(hits, int(shape[3]) if shape[3] else np.inf, **values)
-
-
-def _value(name: str, key: str, text: str, kind: type) -> object:
-    if kind is bool and text in ("True", "False"):
-        return text == "True"
-    if kind is int and re.fullmatch(r"[1-9]\d*", text):
-        return int(text)
-    if kind is str and text:
-        return text
-    raise InputError(
-        f"measure {name!r}: {key}={text!r} is not {dict(bool='True or False').get(kind.__name__, kind.__name__)}"
-    )

@@ -3,16 +3,18 @@
 Kendall's tau-b (1: the same order; 0: none) and sMARE, the mean error of a query's rank as a share of the number of
 queries (Faggioli et al., ECIR 2021; 0: the same order, 1/3 expected by chance, 1/2 reversed). Intervals are of the
 bootstrap over queries: every predictor and target sees the same resamples, so that differences are paired.
+Taught in notebooks/07_indicators.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from interextra.ground.effects import interval, ratio, resamples
 from interextra.ground.errors import InputError, offenders
-from interextra.ground.statistics import percentiles, same_queries
 
 BLOCK = 2**22  # values of a sign matrix, or of the ranks of resamples, held at once
 
@@ -27,28 +29,18 @@ def kendall(predictor: np.ndarray, target: np.ndarray) -> float:
     return float(stats.kendalltau(x, y).statistic)
 
 
-def smare(predictor: np.ndarray, target: np.ndarray, sign: int = 1) -> float:
+def smare(predictor: np.ndarray, target: np.ndarray) -> float:
     """Mean of |rank by the predictor - rank by the target| / n; ties share their average rank.
 
-    sign : -1 where a low predictor means a high target.
-
-    >>> smare([1, 2, 3, 4], [1, 3, 2, 4]), smare([4, 3, 2, 1], [1, 2, 3, 4], sign=-1)
-    (0.125, 0.0)
+    >>> smare([1, 2, 3, 4], [1, 3, 2, 4]), smare([4, 3, 2, 1], [1, 2, 3, 4])
+    (0.125, 0.5)
     """
-    if sign not in (-1, 1):
-        raise InputError(f"sign {sign!r}: 1 where a higher predictor means a higher target, else -1")
-    (x,), (y,) = _ranked(sign * np.asarray(predictor, float), target)
+    (x,), (y,) = _ranked(predictor, target)
     return float(np.abs(stats.rankdata(x) - stats.rankdata(y)).mean() / len(x))
 
 
-def resamples(n: int, seed: int = 0, n_boot: int = 1000) -> np.ndarray:
-    """How often each of n queries is in each resample of n queries with replacement: float32[n_boot, n]."""
-    rng = np.random.default_rng(seed)
-    return np.stack([np.bincount(rng.integers(n, size=n), minlength=n) for _ in range(n_boot)]).astype(np.float32)
-
-
-def kendall_draws(predictors: np.ndarray, targets: np.ndarray, seed: int = 0, n_boot: int = 1000) -> np.ndarray:
-    """tau-b of each predictor with each target on each resample of `resamples`: float64[n_boot, p, t].
+def kendall_draws(predictors: np.ndarray, targets: np.ndarray, seed: Any, n_boot: int) -> np.ndarray:
+    """tau-b of each predictor with each target on each resample of `ground.effects`: float64[n_boot, p, t].
 
     With counts w of a resample tau-b is a ratio of quadratic forms: over all pairs i, j of queries, w_i w_j times the
     product of the signs of the predictor's and of the target's difference, over the root of what is not tied on
@@ -59,12 +51,13 @@ def kendall_draws(predictors: np.ndarray, targets: np.ndarray, seed: int = 0, n_
     Parameters: predictors float[n, p] and targets float[n, t], or single columns float[n]. NaN where a resample has
     one value alone on a side.
 
-    >>> kendall_draws([1, 2, 3, 4], [1, 2, 3, 4], n_boot=2).tolist()
+    >>> kendall_draws([1, 2, 3, 4], [1, 2, 3, 4], seed=0, n_boot=2).tolist()
     [[[1.0]], [[1.0]]]
     """
     predictors, targets = _ranked(predictors, targets)
-    n, w = predictors.shape[1], np.ascontiguousarray(resamples(predictors.shape[1], seed, n_boot).T)  # [n, n_boot]
-    agree = np.zeros((w.shape[1], len(predictors), len(targets)))
+    n = predictors.shape[1]
+    w = np.ascontiguousarray(np.concatenate(list(resamples(n, seed, n_boot))).T)  # [n, n_boot]
+    agree = np.zeros((n_boot, len(predictors), len(targets)))
     step = min(256, max(1, BLOCK // n))
     for start in range(0, n, step):
         own, size = w[start : start + step], min(step, n - start)
@@ -76,29 +69,23 @@ def kendall_draws(predictors: np.ndarray, targets: np.ndarray, seed: int = 0, n_
             for t, signs in enumerate(right):
                 agree[:, p, t] += ((left * signs @ w[start:]) * own).sum(axis=0, dtype=np.float64)
     untied = [np.stack([_untied(column, w) for column in side], axis=1) for side in (predictors, targets)]
-    both = np.sqrt(untied[0][:, :, None] * untied[1][:, None, :])
-    return np.divide(agree, both, out=np.full_like(agree, np.nan), where=both > 0)
+    return ratio(agree, np.sqrt(untied[0][:, :, None] * untied[1][:, None, :]))
 
 
-def smare_draws(predictors: np.ndarray, targets: np.ndarray, seed: int = 0, n_boot: int = 1000) -> np.ndarray:
+def smare_draws(predictors: np.ndarray, targets: np.ndarray, seed: Any, n_boot: int) -> np.ndarray:
     """sMARE of each predictor with each target on the resamples of `kendall_draws`: float64[n_boot, p, t]."""
     predictors, targets = _ranked(predictors, targets)
-    n, w = predictors.shape[1], resamples(predictors.shape[1], seed, n_boot)
-    draws = np.empty((n_boot, len(predictors), len(targets)))
-    step = max(1, BLOCK // n)
-    for start in range(0, n_boot, step):
-        block = w[start : start + step]
-        right = [_weighted_ranks(column, block) for column in targets]
-        for p, column in enumerate(predictors):
-            left = _weighted_ranks(column, block)
-            for t, ranks in enumerate(right):
-                errors = np.einsum("bn,bn->b", np.abs(left - ranks), block, dtype=np.float64)
-                draws[start : start + step, p, t] = errors / n**2
-    return draws
+    n, draws = predictors.shape[1], []
+    for block in resamples(n, seed, n_boot):
+        for w in np.array_split(block, max(1, block.size // BLOCK)):
+            left, right = ([_weighted_ranks(column, w) for column in side] for side in (predictors, targets))
+            errors = [[(np.abs(x - y) * w).sum(axis=1, dtype=np.float64) for y in right] for x in left]
+            draws.append(np.moveaxis(np.array(errors), 2, 0) / n**2)
+    return np.concatenate(draws)
 
 
 def within_draws(
-    predictors: np.ndarray, targets: np.ndarray, groups: Sequence, seed: int = 0, n_boot: int = 1000
+    predictors: np.ndarray, targets: np.ndarray, groups: Sequence, seed: int, n_boot: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """tau-b within each group of queries, averaged over groups by their number of queries.
 
@@ -108,7 +95,7 @@ def within_draws(
 
     Returns: tau float64[p, t] and its draws float64[n_boot, p, t]. `groups`: a label a query.
 
-    >>> tau, _ = within_draws([1, 2, 11, 12], [2, 1, 12, 11], ["a", "a", "b", "b"], n_boot=5)
+    >>> tau, _ = within_draws([1, 2, 11, 12], [2, 1, 12, 11], ["a", "a", "b", "b"], seed=0, n_boot=5)
     >>> tau.tolist(), round(kendall([1, 2, 11, 12], [2, 1, 12, 11]), 3)
     ([[-1.0]], 0.333)
     """
@@ -116,124 +103,93 @@ def within_draws(
     codes, labels = pd.factorize(np.asarray(groups, object))
     if len(codes) != predictors.shape[1] or (codes < 0).any():
         raise InputError(f"groups: {(codes >= 0).sum()} labels for {predictors.shape[1]} queries; give each query one")
-    taus, draws, weights = [], [], []
+    taus, draws, sizes = [], [], []
     for number in range(len(labels)):
-        x, y = predictors[:, codes == number].T, targets[:, codes == number].T
-        if len(x) > 1:
-            taus.append([[kendall(one, other) for other in y.T] for one in x.T])
-            draws.append(kendall_draws(x, y, [seed, number], n_boot))
-            weights.append(len(x))
+        x, y = predictors[:, codes == number], targets[:, codes == number]
+        if x.shape[1] > 1:
+            taus.append([[kendall(one, other) for other in y] for one in x])
+            draws.append(kendall_draws(x.T, y.T, [seed, number], n_boot))
+            sizes.append(x.shape[1])
     if not taus:
         raise InputError(f"groups: no group has two of {len(codes)} queries; use larger groups")
-    return _weighted_mean(np.array(taus), weights), _weighted_mean(np.array(draws), weights)
+    return _weighted_mean(np.array(taus), sizes), _weighted_mean(np.array(draws), sizes)
 
 
 def prediction_table(
-    predictors: pd.DataFrame, targets: pd.DataFrame, signs: Mapping[str, int] | None = None, seed: int = 0,
-    n_boot: int = 1000, level: float = 0.95, groups: pd.Series | None = None,
-) -> pd.DataFrame:  # fmt: skip
+    predictors: pd.DataFrame,
+    targets: pd.DataFrame,
+    signs: Mapping[str, int],
+    seed: int,
+    n_boot: int,
+    groups: pd.Series,
+) -> pd.DataFrame:
     """Kendall's tau-b and sMARE of every predictor with every target, with percentile intervals.
 
     Parameters
     ----------
-    predictors, targets : a column each, indexed by the same query_ids in any order. A query with a missing value on
-        either side of a pair is dropped for this pair; infinite values are an error.
+    predictors, targets : a column each, indexed by the same query_ids in one order. A query that has no value of a
+        predictor is dropped for this predictor; targets have one for all.
     signs : -1 for columns where lower is better (ASL) or where a high predictor means a hard query (query length, R
         against the loss); they are negated first, so that a positive tau is a prediction in the expected direction.
-    groups : a label a query, e.g. its cluster: adds tau within groups, see `within_draws`.
-    seed, n_boot, level : of the bootstrap over queries.
+    seed, n_boot : of the bootstrap over queries.
+    groups : a label a query, e.g. its cluster, for tau within groups, see `within_draws`.
 
     Returns
     -------
-    Table of predictor, target, kendall, kendall_low, kendall_high, smare, smare_low, smare_high, n_queries (used); with
-    groups also kendall_within, kendall_within_low, kendall_within_high. NaN where tau is not defined.
+    Table of predictor, target, n_queries (used) and kendall, kendall_within, smare, each with _low and _high. NaN where
+    tau is not defined.
 
-    >>> table = prediction_table(pd.DataFrame({"R": [1.0, 2, 3]}), pd.DataFrame({"RR@10": [0.1, 0.2, 0.5]}), n_boot=9)
+    >>> R, wanted = pd.DataFrame({"R": [1.0, 2, 3]}), pd.DataFrame({"RR@10": [0.1, 0.2, 0.5]})
+    >>> table = prediction_table(R, wanted, {}, seed=0, n_boot=9, groups=pd.Series(["a", "a", "a"]))
     >>> table[["predictor", "target", "kendall", "smare", "n_queries"]].values.tolist()
     [['R', 'RR@10', 1.0, 0.0, 3]]
     """
-    same_queries(predictors, targets, "prediction table")
-    signs = dict(signs or {})
-    if unknown := [name for name in signs if name not in predictors and name not in targets]:
-        raise InputError(f"signs: {offenders(unknown)} is neither a predictor nor a target")
-    if wrong := [name for name, sign in signs.items() if sign not in (-1, 1)]:
-        raise InputError(f"signs: {offenders(wrong)} must be 1 or -1")
-    if groups is not None:
-        same_queries(groups, targets, "groups")
-        groups = groups.reindex(targets.index).to_numpy(object)
-    x, y = (_signed(side.reindex(targets.index), signs) for side in (predictors, targets))
+    if not (predictors.index.equals(targets.index) and groups.index.equals(targets.index)):
+        raise InputError("prediction: predictors, targets and groups need the same queries in the same order")
+    if unknown := signs.keys() - set(predictors) - set(targets):
+        raise InputError(f"signs: {offenders(sorted(unknown))} is neither a predictor nor a target")
+    signed = [side.astype(float) * [signs.get(name, 1) for name in side] for side in (predictors, targets)]
     rows = {}
-    for p_names in _alike(x):  # columns that miss the same queries are drawn at once
-        for t_names in _alike(y):
-            used = (x[p_names].notna().all(axis=1) & y[t_names].notna().all(axis=1)).to_numpy()
-            if used.sum() < 2:
-                raise InputError(f"{offenders(p_names)} and {offenders(t_names)}: {used.sum()} queries have both")
-            sides = x.loc[used, p_names].to_numpy(), y.loc[used, t_names].to_numpy()
-            made = _rows(*sides, None if groups is None else groups[used], seed, n_boot, level)
-            for p, first in enumerate(p_names):
-                rows |= {(first, second): made[p][t] for t, second in enumerate(t_names)}
-    order = [(first, second) for first in predictors for second in targets]
-    return pd.DataFrame([{"predictor": pair[0], "target": pair[1], **rows[pair]} for pair in order])
+    lacking = signed[0].isna().T.apply(tuple, axis=1)
+    for missing, names in lacking.groupby(lacking).groups.items():  # columns that miss the same queries at once
+        used = ~np.array(missing)
+        x, y = signed[0].loc[used, names].to_numpy(), signed[1][used].to_numpy()
+        found = {
+            "kendall": ([[kendall(a, b) for b in y.T] for a in x.T], kendall_draws(x, y, seed, n_boot)),
+            "kendall_within": within_draws(x, y, groups[used], seed, n_boot),
+            "smare": ([[smare(a, b) for b in y.T] for a in x.T], smare_draws(x, y, seed, n_boot)),
+        }
+        for p, predictor in enumerate(names):
+            for t, target in enumerate(targets):
+                row = {"predictor": predictor, "target": target, "n_queries": len(x)}
+                for name, (value, draws) in found.items():
+                    low, high = defined_interval(draws[:, p, t])
+                    row |= {name: float(value[p][t]), f"{name}_low": low, f"{name}_high": high}
+                rows[predictor, target] = row
+    return pd.DataFrame([rows[predictor, target] for predictor in predictors for target in targets])
 
 
 def tau_difference(
-    first: np.ndarray, second: np.ndarray, target: np.ndarray, groups: Sequence | None = None, seed: int = 0,
-    n_boot: int = 1000, level: float = 0.95,
-) -> dict[str, float]:  # fmt: skip
-    """tau-b of the second predictor with a target less that of the first, on the same queries and resamples.
+    first: np.ndarray, second: np.ndarray, target: np.ndarray, groups: Sequence, seed: int, n_boot: int
+) -> dict[str, float]:
+    """tau-b within groups of the second predictor with a target less that of the first, on the same resamples.
 
-    Returns first, second (the taus; within groups where given), difference, low, high.
+    Returns first, second (the taus), difference, low, high.
 
-    >>> row = tau_difference([1, 3, 2, 4], [1, 2, 3, 4], [1, 2, 3, 4])
+    >>> row = tau_difference([1, 3, 2, 4], [1, 2, 3, 4], [1, 2, 3, 4], ["a"] * 4, seed=0, n_boot=100)
     >>> round(row["difference"], 3), row["low"]
     (0.333, 0.0)
     """
-    if len(first) != len(second):
-        raise InputError(f"{len(first)} and {len(second)} values of the two predictors; give the same queries")
-    both = np.column_stack([np.asarray(first, float), np.asarray(second, float)])
-    if groups is None:
-        tau, draws = [kendall(column, target) for column in both.T], kendall_draws(both, target, seed, n_boot)
-    else:
-        tau, draws = within_draws(both, target, groups, seed, n_boot)
-    a, b = np.ravel(tau).tolist()
-    low, high = _interval(draws[:, 1, 0] - draws[:, 0, 0], level)
+    tau, draws = within_draws(np.column_stack([first, second]), target, groups, seed, n_boot)
+    low, high = defined_interval(draws[:, 1, 0] - draws[:, 0, 0])
+    a, b = tau[:, 0].tolist()
     return {"first": a, "second": b, "difference": b - a, "low": low, "high": high}
 
 
-def _rows(x: np.ndarray, y: np.ndarray, groups, seed: int, n_boot: int, level: float) -> list[list[dict]]:
-    """A row of the table for each column of x [n, p] with each of y [n, t]."""
-    taus, errors = kendall_draws(x, y, seed, n_boot), smare_draws(x, y, seed, n_boot)
-    within, within_taus = (None, None) if groups is None else within_draws(x, y, groups, seed, n_boot)
-
-    def cells(name: str, value: float, draws: np.ndarray) -> dict:
-        low, high = _interval(draws, level)
-        return {name: float(value), f"{name}_low": low, f"{name}_high": high}
-
-    def row(p: int, t: int) -> dict:
-        pair = x[:, p], y[:, t]
-        made = cells("kendall", kendall(*pair), taus[:, p, t]) | cells("smare", smare(*pair), errors[:, p, t])
-        made["n_queries"] = len(x)
-        return made if groups is None else made | cells("kendall_within", within[p, t], within_taus[:, p, t])
-
-    return [[row(p, t) for t in range(y.shape[1])] for p in range(x.shape[1])]
-
-
-def _interval(draws: np.ndarray, level: float) -> tuple[float, float]:
-    """Percentiles of the draws that are defined."""
-    draws = draws[~np.isnan(draws)]
-    return percentiles(draws, level) if len(draws) else (np.nan, np.nan)
-
-
-def _signed(frame: pd.DataFrame, signs: Mapping[str, int]) -> pd.DataFrame:
-    return frame.astype(float) * pd.Series({name: signs.get(name, 1) for name in frame})
-
-
-def _alike(frame: pd.DataFrame) -> list[list[str]]:
-    """Names of columns, those with the same missing rows together."""
-    kinds = {}
-    for name in frame:
-        kinds.setdefault(frame[name].isna().to_numpy().tobytes(), []).append(name)
-    return list(kinds.values())
+def defined_interval(draws: np.ndarray) -> tuple[float, float]:
+    """95 % percentile interval of the draws float[n_boot] that have a tau; a resample of equal values has none."""
+    known = draws[~np.isnan(draws)]
+    return interval(known) if len(known) else (np.nan, np.nan)
 
 
 def _ranked(predictors, targets) -> list[np.ndarray]:
@@ -242,14 +198,13 @@ def _ranked(predictors, targets) -> list[np.ndarray]:
     for name, values in (("predictor", predictors), ("target", targets)):
         values = np.asarray(values, np.float64)
         values = values[:, None] if values.ndim == 1 else values
-        if values.ndim != 2 or 0 in values.shape or not np.isfinite(values).all():
-            bad = np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist() if values.ndim == 2 else []
-            fault = f"NaN or infinite in rows {offenders(bad)}; drop these queries" if bad else f"shape {values.shape}"
-            raise InputError(f"{name}: {fault}; needs [n_queries] or [n_queries, columns]")
-        sides.append(np.stack([stats.rankdata(column, "dense") for column in values.T]).astype(np.float32))
-    if sides[0].shape[1] != sides[1].shape[1] or sides[0].shape[1] < 2:
-        counts = f"{sides[0].shape[1]} values of the predictor and {sides[1].shape[1]} of the target"
-        raise InputError(f"{counts}; give the same queries on both sides, two at least")
+        if not np.isfinite(values).all():
+            bad = np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist()
+            raise InputError(f"{name}: NaN or infinite in rows {offenders(bad)}; drop these queries")
+        sides.append(stats.rankdata(values, "dense", axis=0).T.astype(np.float32))
+    n, m = (side.shape[1] for side in sides)
+    if n != m or n < 2:
+        raise InputError(f"{n} values of the predictor and {m} of the target; give two at least of the same queries")
     return sides
 
 
@@ -273,7 +228,6 @@ def _weighted_ranks(column: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def _weighted_mean(values: np.ndarray, weights: Sequence[int]) -> np.ndarray:
-    """Mean over the first axis by weights, of what is not NaN."""
+    """Mean over the first axis by weights, of what is not NaN; NaN where nothing is."""
     shares = np.where(np.isnan(values), 0, np.reshape(weights, (-1,) + (1,) * (values.ndim - 1)))
-    total, summed = shares.sum(axis=0), (np.nan_to_num(values) * shares).sum(axis=0)
-    return np.divide(summed, total, out=np.full(total.shape, np.nan), where=total > 0)
+    return ratio((np.nan_to_num(values) * shares).sum(axis=0), shares.sum(axis=0))
