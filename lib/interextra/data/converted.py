@@ -1,167 +1,143 @@
-"""Converted collections on disk: checked once, written aside, renamed, opened again without reading the source."""
+"""Converted collections on disk: checked once, sealed with checksums, opened again without reading the source."""
 
 import hashlib
 import json
 import os
 import shutil
+import sys
 import uuid
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from interextra.data.collection import Collection, ContentHash, Passages, write_passages
-from interextra.data.trec import Origin
+from interextra.data.collection import Collection, Passages, content_hash, write_passages
+from interextra.data.trec import QRELS_COLUMNS, blank_rows, refuse_repeated
 from interextra.ground.errors import InputError, offenders
+from interextra.ground.files import cache_folder, digest, seal, seal_problem, write_json
 
-FORMAT = 1  # goes into every key: a change of the stored form never meets an old folder
-
-
-def cache_folder(cache_dir: str | Path | None = None) -> Path:
-    """The folder of converted collections: the one given, else INTEREXTRA_CACHE, else ~/.cache/interextra."""
-    return (
-        Path(cache_dir or os.environ.get("INTEREXTRA_CACHE") or Path.home() / ".cache" / "interextra") / "collections"
-    )
+FORMAT = 2  # goes into every key: a change of the stored form never meets an old folder
 
 
-def content_key(*parts: object) -> str:
-    """Short key of what a conversion depends on."""
-    return hashlib.sha256(json.dumps([FORMAT, *parts], sort_keys=True, default=str).encode()).hexdigest()[:20]
+class Parts(NamedTuple):
+    """What a source delivers. `at(part, row)` names the place of a row of "passages", "queries" or a split."""
+
+    passages: Iterable[tuple[str, str]]
+    queries: pd.DataFrame
+    qrels: Mapping[str, pd.DataFrame]
+    at: Callable[[str, int], str]
 
 
-def open_stored(folder: Path, name: str, spec: str) -> Collection | None:
-    """The collection stored in `folder`, or None when there is none.
+def folder_of(name: str, *depends: object) -> Path:
+    """Folder of a converted collection, by all that its content depends on."""
+    return cache_folder() / "collections" / f"{name.replace('/', '-')}-{digest([FORMAT, *depends])}"
 
-    Raises InputError when files there are missing or cut short.
+
+def stored(folder: Path, name: str, spec: str, read: Callable[[], Parts], switches: Set[str]) -> Collection:
+    """The collection in `folder`, converted from what `read` delivers where it is not there.
+
+    A folder that does not hold its checksums is put aside and made anew. Reads every byte: open a collection once per
+    process. `switches` as for `convert`, which says what is refused.
     """
-    if not (folder / "meta.json").is_file():
-        return None
+    if folder.exists() and (problem := seal_problem(folder)):
+        aside = folder.with_name(f"{folder.name}.damaged-{uuid.uuid4().hex[:8]}")
+        os.replace(folder, aside)
+        print(f"{folder}: {problem}; put aside as {aside.name}, {spec} is converted again", file=sys.stderr)
+    if not folder.exists():
+        convert(folder, read(), switches)
     meta = json.loads((folder / "meta.json").read_text())
-    for file, size in meta["files"].items():
-        if not (folder / file).is_file() or (folder / file).stat().st_size != size:
-            raise InputError(f"{folder / file} is damaged; delete the folder {folder} and open {spec!r} again")
-    return Collection(
-        name,
-        spec,
-        Passages(folder / "passages.arrow"),
-        partial(_read_queries, folder / "queries.parquet"),
-        {split: partial(pd.read_parquet, folder / f"qrels-{i}.parquet") for i, split in enumerate(meta["splits"])},
-        meta["fingerprint"],
-        meta["dropped"],
-    )
+    queries = pq.read_table(folder / "queries.parquet").to_pydict()  # lists stay lists
+    qrels = {split: pd.read_parquet(folder / f"qrels-{i}.parquet") for i, split in enumerate(meta["splits"])}
+    passages = Passages(folder / "passages.arrow")
+    return Collection(name, spec, passages, pd.DataFrame(queries), qrels, meta["fingerprint"])
 
 
-def build(
-    folder: Path,
-    passages: Iterable,
-    queries: pd.DataFrame,
-    qrels: Mapping[str, pd.DataFrame],
-    origins: Mapping[str, Origin] | None = None,
-    dangling: str = "error",
-    empty: str = "error",
-) -> None:
+def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
     """Check a collection and store it in `folder`, in one step: another process sees all of it or nothing.
 
     Parameters
     ----------
-    passages : (doc_id, text) pairs or pairs of Arrow arrays, as `write_passages` takes them.
-    queries : DataFrame with query_id, text, attributes.
-    qrels : split -> DataFrame with query_id, doc_id, relevance.
-    origins : "passages", "queries" and each split -> where its rows came from, for errors.
-    dangling : "error" or "drop" qrels that name an unknown query or passage (subsets of MS MARCO need "drop").
-    empty : "error" or "keep" passages and queries without text.
+    switches : "dangling" leaves out qrels that name an unknown query or passage (subsets of MS MARCO need it), "empty"
+        allows passages and queries without text.
 
     Raises
     ------
     InputError
         Empty corpus, queries or split; an id twice; empty text; dangling qrels. Each with file, line, first three.
     """
-    origins = origins or {}
-    at = {part: origins.get(part, Origin(part)) for part in ("passages", "queries", *qrels)}
-    _check_queries(queries, at["queries"], empty)
-    if not qrels:
-        raise InputError(f"{at['queries'].name}: no qrels beside the queries; a collection needs at least one split")
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    passages, queries, qrels, at = parts
     aside = folder.with_name(f"{folder.name}.tmp{os.getpid()}-{uuid.uuid4().hex[:8]}")
-    aside.mkdir()
+    aside.mkdir(parents=True)
     try:
-        digests = [write_passages(aside / "passages.arrow", passages, at["passages"].at, empty)]
-        stored, dropped = Passages(aside / "passages.arrow"), {}
         table = _queries_table(queries)
+        _check("queries", table, at, "empty" in switches)
         pq.write_table(table, aside / "queries.parquet")
-        attributes = sorted(table.column_names)
-        digests += [*attributes, _digest([_as_text(table.column(name)) for name in attributes])]
+        content = [write_passages(aside / "passages.arrow", passages)]
+        written = Passages(aside / "passages.arrow")
+        _check("passages", written.table, at, "empty" in switches)
+        names = sorted(table.column_names)
+        content += [*names, content_hash([[_as_text(table[name]) for name in names]])]
         for i, (split, frame) in enumerate(qrels.items()):
-            kept = _without_dangling(split, frame, at[split], queries, stored, dangling)
-            if len(kept) < len(frame):
-                dropped[split] = len(frame) - len(kept)
+            kept = _without_dangling(split, frame, at, queries, written, "dangling" in switches)
             kept.to_parquet(aside / f"qrels-{i}.parquet", index=False)
-            digests += [split, _digest([pa.array(kept[name]) for name in ("query_id", "doc_id", "relevance")])]
-        meta = {
-            "splits": list(qrels),
-            "fingerprint": hashlib.sha256(json.dumps(digests).encode()).hexdigest(),
-            "dropped": dropped,
-            "files": {file.name: file.stat().st_size for file in sorted(aside.iterdir())},
-        }
-        (aside / "meta.json").write_text(json.dumps(meta, indent=1))
+            content += [split, content_hash([[pa.array(kept[name].tolist()) for name in QRELS_COLUMNS]])]
+        fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        write_json(aside / "meta.json", {"splits": list(qrels), "fingerprint": fingerprint})
+        seal(aside)
         try:
             os.replace(aside, folder)
         except OSError:  # another process was first; its folder has the same key, so the same content
-            if not (folder / "meta.json").is_file():
+            if seal_problem(folder):
                 raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _check_queries(queries: pd.DataFrame, origin: Origin, empty: str) -> None:
-    if queries.empty:
-        raise InputError(f"{origin.name}: no queries; check the file")
-    again = queries["query_id"].duplicated().to_numpy()
-    if again.any():
-        raise InputError(
-            f"{origin.at(int(np.flatnonzero(again)[0]))}: {int(again.sum())} queries repeat a query_id: "
-            f"{offenders(queries['query_id'][again].unique())}; give each query its own id"
-        )
-    blank = (queries["text"].str.strip() == "").to_numpy()
-    if blank.any() and empty == "error":
-        raise InputError(
-            f"{origin.at(int(np.flatnonzero(blank)[0]))}: {int(blank.sum())} queries without text: query_id "
-            f"{offenders(queries['query_id'][blank])}; remove them or open the collection with empty=keep"
-        )
+def _check(part: str, table: pa.Table, at: Callable[[str, int], str], allow_empty: bool) -> None:
+    """Ids are there and unique, texts are there. `table` has the id first, and a column `text`."""
+    key = table.column_names[0]
+    if not table.num_rows:
+        raise InputError(f"{at(part, 0)}: no {part} in it; check the file")
+    for name in (key,) if allow_empty else (key, "text"):
+        if len(blank := blank_rows(table[name])):
+            shown = offenders(table[key].take(pa.array(blank[:4])).to_pylist())
+            mend = "give each one" if name == key else "remove them or open the collection with empty=keep"
+            raise InputError(f"{at(part, int(blank[0]))}: {len(blank)} {part} without {name}: {key} {shown}; {mend}")
+    if pc.count_distinct(table[key]).as_py() < table.num_rows:
+        refuse_repeated(table.select([key]).to_pandas(), partial(at, part))
 
 
 def _without_dangling(
-    split: str, frame: pd.DataFrame, origin: Origin, queries: pd.DataFrame, passages: Passages, dangling: str
+    split: str,
+    frame: pd.DataFrame,
+    at: Callable[[str, int], str],
+    queries: pd.DataFrame,
+    passages: Passages,
+    drop: bool,
 ) -> pd.DataFrame:
-    if frame.empty:
-        raise InputError(f"{origin.name}: split {split!r} has no qrels; remove it or fill it")
-    kept = np.ones(len(frame), bool)
-    for column, what, present in (
-        ("query_id", "query", frame["query_id"].isin(queries["query_id"]).to_numpy()),
-        ("doc_id", "passage", passages.rows(frame["doc_id"].unique())[pd.factorize(frame["doc_id"])[0]] >= 0),
-    ):
-        lost = ~present
-        if lost.any() and dangling == "error":
+    codes, doc_ids = pd.factorize(frame["doc_id"])
+    known_query = frame["query_id"].isin(queries["query_id"]).to_numpy()
+    known_passage = passages.rows(doc_ids)[codes] >= 0
+    for column, what, known in (("query_id", "query", known_query), ("doc_id", "passage", known_passage)):
+        if not drop and not known.all():
             raise InputError(
-                f"{origin.at(int(np.flatnonzero(lost)[0]))}: {int(lost.sum())} qrels of split {split!r} name a {what} "
-                f"that is not there: {column} {offenders(frame[column][lost].unique())}; complete the {what} file or "
-                "open the collection with dangling=drop"
+                f"{at(split, int(known.argmin()))}: {(~known).sum()} qrels of split {split!r} name a {what} that is "
+                f"not there: {column} {offenders(frame[column][~known].unique())}; complete the {what} file or open "
+                "the collection with dangling=drop"
             )
-        kept &= present
+    kept = known_query & known_passage
     if not kept.any():
-        raise InputError(f"{origin.name}: no qrels of split {split!r} name a query and a passage that are there")
+        raise InputError(f"{at(split, 0)}: no qrels of split {split!r} name a query and a passage that are there")
     if not kept.all():
-        gone = int((~kept).sum())
         lost = frame["query_id"].nunique() - frame["query_id"][kept].nunique()
         warnings.warn(
-            f"{origin.name}: {gone} of {len(frame)} qrels of split {split!r} dropped, {lost} queries with them",
-            stacklevel=2,
+            f"{(~kept).sum()} of {len(frame)} qrels of split {split!r} dropped, {lost} queries with them", stacklevel=2
         )
     return frame[kept].reset_index(drop=True)
 
@@ -170,36 +146,20 @@ def _queries_table(queries: pd.DataFrame) -> pa.Table:
     """Arrow form of the queries; an attribute of mixed types is stored as JSON text."""
     columns = {}
     for name in queries.columns:
-        values = [None if _is_missing(value) else value for value in queries[name]]
+        values = [None if value != value else value for value in queries[name]]  # NaN: missing
         try:
             columns[name] = pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            columns[name] = pa.array([json.dumps(value, ensure_ascii=False, sort_keys=True) for value in values])
+            columns[name] = pa.array([_json(value) for value in values])
     return pa.table(columns)
 
 
-def _is_missing(value: object) -> bool:
-    return value is None or (isinstance(value, float) and value != value) or value is pd.NA
-
-
-def _read_queries(path: Path) -> pd.DataFrame:
-    """Queries as a frame; list attributes as Python lists."""
-    table = pq.read_table(path)
-    frame = table.to_pandas()
-    for field in table.schema:
-        if pa.types.is_nested(field.type):
-            frame[field.name] = pd.Series(table.column(field.name).to_pylist(), dtype=object)
-    return frame
-
-
 def _as_text(column: pa.ChunkedArray) -> pa.Array:
-    """One string a value: the text itself, JSON for anything else, so that the hash needs no type."""
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return pc.fill_null(column.combine_chunks(), "\0")
-    return pa.array([json.dumps(value, ensure_ascii=False, sort_keys=True) for value in column.to_pylist()])
+    """One string per value: the text itself, JSON for anything else, so that the hash needs no type."""
+    if pa.types.is_string(column.type):
+        return pc.fill_null(column, "\0").combine_chunks()
+    return pa.array(map(_json, column.to_pylist()))
 
 
-def _digest(columns: list) -> str:
-    content = ContentHash(len(columns))
-    content.update(*(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns))
-    return content.hexdigest()
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -9,15 +9,16 @@ MS MARCO's encoding and all parsing are the real code; only the download and its
 import difflib
 import importlib.metadata
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
-from interextra.data import converted as store
+from interextra.data import converted
 from interextra.data.beir import FIRST_SPLITS, queries_frame
 from interextra.data.collection import Collection
-from interextra.data.trec import QRELS_COLUMNS, Origin
+from interextra.data.trec import QRELS_COLUMNS
 from interextra.ground.errors import InputError, offenders
 
 STANDARD_SPLITS = {
@@ -30,14 +31,7 @@ STANDARD_SPLITS = {
 }
 
 
-def open_irds(
-    dataset_id: str,
-    splits: dict[str, str] | None = None,
-    cache_dir: str | Path | None = None,
-    dangling: str = "error",
-    empty: str = "error",
-    spec: str | None = None,
-) -> Collection:
+def open_irds(dataset_id: str, splits: dict[str, str], switches: Set[str], spec: str) -> Collection:
     """Open a data set of ir_datasets; its first opening downloads what is missing and converts it.
 
     Parameters
@@ -46,30 +40,75 @@ def open_irds(
         (judged queries). Any other id with qrels is one split, named by its part below the documents' id
         (`dev/small` -> `dev-small`; `test` where the id holds documents and qrels); one without takes its parts train,
         dev, test.
-    splits : split name -> ir_datasets id, instead of the above; all must share the documents of `dataset_id`.
-    cache_dir, dangling, empty : as for `open_beir`.
+    splits : where not empty, split name -> ir_datasets id instead of the above; all must share the documents of
+        `dataset_id`.
 
     Notes
     -----
-    The converted copy is found by id, splits, options, the version of ir_datasets and its home folder
+    The converted copy is found by id, splits, switches, the version of ir_datasets and its home folder
     (IR_DATASETS_HOME): a published data set does not change. After changing files there by hand, delete the copy.
 
     Raises
     ------
     InputError
-        An unknown id, an id without documents or qrels, a failed download, and what `store.build` refuses.
+        An unknown id, an id without documents or qrels, a failed download, and what `converted.convert` refuses.
     """
-    home = Path(os.environ.get("IR_DATASETS_HOME") or Path.home() / ".ir_datasets").expanduser().absolute()
-    options = {"dangling": dangling, "empty": empty}
+    folder = _folder(dataset_id, splits, switches)
+    try:
+        return converted.stored(folder, dataset_id, spec, partial(_read, dataset_id, splits), switches)
+    except InputError:
+        raise
+    except Exception as error:  # ir_datasets raises whatever its download library or parser does
+        raise InputError(
+            f"irds:{dataset_id}: ir_datasets could not deliver it ({type(error).__name__}: {str(error)[:200]}); "
+            f"connect to the network once, or copy its downloaded files into {_home()} (IR_DATASETS_HOME)"
+        ) from error
+
+
+def peek_irds(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> dict | None:
+    """Passages, queries per split and megabytes of what opening would download, by the catalogue's own counts.
+
+    Nothing is downloaded; a number is None where the catalogue does not know it. None where the converted copy is here.
+    """
+    if _folder(dataset_id, splits, switches).is_dir():
+        return None
+    splits = splits or _splits_of(dataset_id)
+    parts = {split: _load(part) for split, part in splits.items()}
+    files = {}
+    for dataset in (_load(dataset_id), *parts.values()):
+        for part in ("docs", "queries", "qrels"):
+            if getattr(dataset, f"has_{part}")():
+                files |= _downloads(getattr(dataset, f"{part}_handler")())
+    return {
+        "passages": _count(_load(dataset_id), "docs"),
+        "queries": {split: _count(part, "queries") for split, part in parts.items()},
+        "megabytes": None if None in files.values() else round(sum(files.values()) / 1e6, 1),
+    }
+
+
+def _count(dataset, part: str) -> int | None:
+    return dataset.metadata().get(part, {}).get("count")
+
+
+def _downloads(reader: object) -> dict[str, int | None]:
+    """Bytes of each file behind a reader of ir_datasets that is not here yet."""
+    from ir_datasets.util import Download
+
+    if isinstance(reader, Download):
+        path = reader._cache_path
+        return {} if path and Path(path).exists() else {reader.expected_md5: reader._size_hint}
+    inside = [part for part in vars(reader).values() if type(part).__module__.startswith("ir_datasets.")]
+    return {name: size for part in inside for name, size in _downloads(part).items()}
+
+
+def _folder(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> Path:
     version = importlib.metadata.version("ir_datasets")
-    key = store.content_key("irds", dataset_id, list((splits or {}).items()), options, version, str(home))
-    target = store.cache_folder(cache_dir) / f"irds-{dataset_id.replace('/', '-')}-{key}"
-    spec = spec or ",".join([f"irds:{dataset_id}", *(f"{split}={part}" for split, part in (splits or {}).items())])
-    found = store.open_stored(target, dataset_id, spec)
-    if found is None:
-        _convert(dataset_id, splits, target, options, home)
-        found = store.open_stored(target, dataset_id, spec)
-    return found
+    depends = [dataset_id, list(splits.items()), sorted(switches), version, str(_home())]
+    return converted.folder_of(dataset_id, "irds", *depends)
+
+
+def _home() -> Path:
+    return Path(os.environ.get("IR_DATASETS_HOME") or Path.home() / ".ir_datasets").expanduser().absolute()
 
 
 def _load(dataset_id: str):
@@ -107,11 +146,10 @@ def _splits_of(dataset_id: str) -> dict[str, str]:
     return below
 
 
-def _convert(dataset_id: str, splits: dict[str, str] | None, target: Path, options: dict[str, str], home: Path) -> None:
+def _read(dataset_id: str, splits: dict[str, str]) -> converted.Parts:
     import ir_datasets
 
     splits = splits or _splits_of(dataset_id)
-    base = _load(dataset_id)
     for part in splits.values():
         if not (_load(part).has_qrels() and _load(part).has_queries()):
             raise InputError(
@@ -119,20 +157,15 @@ def _convert(dataset_id: str, splits: dict[str, str] | None, target: Path, optio
             )
         if ir_datasets.docs_parent_id(part) != ir_datasets.docs_parent_id(dataset_id):
             raise InputError(f"irds:{dataset_id}: {part!r} has other documents; a collection has one set of documents")
-    try:
-        qrels = {split: _qrels(_load(part)) for split, part in splits.items()}
-        queries = _queries(dataset_id, splits)
-        origins = {split: Origin(f"{part} qrels of ir_datasets") for split, part in splits.items()}
-        origins |= {"passages": Origin(f"{dataset_id} documents of ir_datasets")}
-        origins |= {"queries": Origin(f"{dataset_id} queries of ir_datasets")}
-        store.build(target, _passages(base), queries, qrels, origins, **options)
-    except InputError:
-        raise
-    except Exception as error:  # ir_datasets raises whatever its download library or parser does
-        raise InputError(
-            f"irds:{dataset_id}: ir_datasets could not deliver it ({type(error).__name__}: {str(error)[:200]}); "
-            f"connect to the network once, or copy its downloaded files into {home} (IR_DATASETS_HOME)"
-        ) from error
+    names = {"passages": f"{dataset_id} documents", "queries": f"{dataset_id} queries"}
+    names |= {split: f"{part} qrels" for split, part in splits.items()}
+    qrels = {split: _qrels(_load(part)) for split, part in splits.items()}
+    return converted.Parts(
+        _passages(_load(dataset_id)),
+        _queries(dataset_id, splits),
+        qrels,
+        lambda part, row: f"{names[part]} of ir_datasets, row {row + 1}",
+    )
 
 
 def _passages(dataset) -> Iterator[tuple[str, str]]:
@@ -142,7 +175,7 @@ def _passages(dataset) -> Iterator[tuple[str, str]]:
         if isinstance(text, str) and (not title or isinstance(title, str)):
             yield doc.doc_id, f"{title} {text}" if title else text
         else:
-            yield doc.doc_id, doc.default_text()
+            yield doc.doc_id, doc.default_text() or ""
 
 
 def _queries(dataset_id: str, splits: dict[str, str]) -> pd.DataFrame:
@@ -166,5 +199,4 @@ def _queries(dataset_id: str, splits: dict[str, str]) -> pd.DataFrame:
 
 def _qrels(dataset) -> pd.DataFrame:
     rows = [(row.query_id, row.doc_id, row.relevance) for row in dataset.qrels_iter()]
-    frame = pd.DataFrame(rows, columns=QRELS_COLUMNS).astype({"query_id": "str", "doc_id": "str", "relevance": "int64"})
-    return frame
+    return pd.DataFrame(rows, columns=QRELS_COLUMNS)

@@ -1,50 +1,82 @@
 """One string opens any collection: `mini`, `beir:PATH`, `irds:ID`, each with options after commas."""
 
-import hashlib
 import inspect
+import os
+from collections.abc import Set
+from functools import lru_cache, partial
 from pathlib import Path
 
 import pandas as pd
 
-from interextra.data import converted as store
+from interextra.data import converted
 from interextra.data.beir import open_beir
 from interextra.data.collection import Collection
-from interextra.data.trec import Origin
-from interextra.data.irds import open_irds
+from interextra.data.irds import open_irds, peek_irds
+from interextra.data.msmarco import QuerySets
 from interextra.ground.errors import InputError, offenders
+from interextra.ground.files import cache_folder, sha256
 
 SWITCHES = {"dangling": ("error", "drop"), "empty": ("error", "keep")}
-FORMS = "mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID"
+FORMS = "mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID, msmarco-queries"
 
 
-def open_collection(spec: str, cache_dir: str | Path | None = None) -> Collection:
-    """Open the collection that `spec` names.
+def open_collection(spec: str) -> Collection | QuerySets:
+    """Open the collection that `spec` names, once per process.
 
     Parameters
     ----------
     spec : the generated world `mini`, `mini:seed=7,n_train=1000`, `mini:shares.dl19.intent=0.5/0.3/0.2` or
         `mini:ood-NAME`; a folder `beir:PATH`; a data set of ir_datasets `irds:ID` or `irds:ID,SPLIT=ID,SPLIT=ID`. The
         last two take `,dangling=drop` (leave out qrels of unknown queries or passages) and `,empty=keep` (allow empty
-        texts).
-    cache_dir : where converted collections are kept; else INTEREXTRA_CACHE, else ~/.cache/interextra.
+        texts). `$INTEREXTRA_DATA` in it stands for the folder of real data, and `msmarco-queries` opens the queries of
+        MS MARCO and TREC DL in that folder, without passages.
 
     Raises
     ------
     InputError
         An unknown scheme or option, a missing folder, a broken file.
     """
-    scheme, colon, rest = spec.partition(":")
+    return _opened(spec, _located(spec), cache_folder())
+
+
+def peek(spec: str) -> dict | None:
+    """What opening `spec` would download: passages, queries per split, megabytes (None where not known).
+
+    None where nothing is to be downloaded, since the collection is here or is no data set of ir_datasets.
+    """
+    scheme, _, rest = _located(spec).partition(":")
+    return peek_irds(*_irds_options(spec, rest)) if scheme == "irds" and rest else None
+
+
+def data_folder() -> Path:
+    """Folder of the real data: the environment variable INTEREXTRA_DATA."""
+    given = os.environ.get("INTEREXTRA_DATA", "")
+    if not given:
+        raise InputError("real data needed: set the environment variable INTEREXTRA_DATA to their folder")
+    folder = Path(given).expanduser().resolve()
+    if not folder.is_dir():
+        raise InputError(f"real data: INTEREXTRA_DATA={given} is not a folder")
+    return folder
+
+
+def _located(spec: str) -> str:
+    if spec == "msmarco-queries":
+        return f"{spec}:{data_folder()}"
+    return spec.replace("$INTEREXTRA_DATA", str(data_folder())) if "$INTEREXTRA_DATA" in spec else spec
+
+
+@lru_cache(maxsize=32)
+def _opened(spec: str, located: str, cache: Path) -> Collection | QuerySets:
+    scheme, colon, rest = located.partition(":")
+    if scheme == "msmarco-queries" and rest:
+        return QuerySets(rest, spec)
     if scheme == "mini" and bool(colon) == bool(rest):
-        return _open_mini(spec, rest, cache_dir)
+        return _open_mini(spec, rest)
     if scheme == "beir" and rest:
-        if Path(rest).expanduser().is_dir():
-            return open_beir(rest, cache_dir)
-        path, options = split_options(spec, rest)
-        return open_beir(path, cache_dir, **_switches(spec, options))
+        path, options = (rest, []) if Path(rest).expanduser().is_dir() else split_options(spec, rest)
+        return open_beir(path, spec, _switches(spec, options))
     if scheme == "irds" and rest:
-        dataset_id, options = split_options(spec, rest)
-        switches = _switches(spec, [option for option in options if option[0] in SWITCHES])
-        return open_irds(dataset_id, _named_splits(spec, options), cache_dir, spec=spec, **switches)
+        return open_irds(*_irds_options(spec, rest), spec)
     raise InputError(f"{spec!r} is no collection spec; use one of {FORMS}")
 
 
@@ -55,8 +87,7 @@ def split_options(spec: str, rest: str) -> tuple[str, list[tuple[str, str]]]:
     ('a', [('dev', 'a/dev/small')])
     """
     name, *parts = rest.split(",")
-    bad = [part for part in parts if not all(part.partition("="))]
-    if bad:
+    if bad := [part for part in parts if not all(part.partition("="))]:
         raise InputError(f"{spec!r}: {offenders(bad)} is no option; write key=value")
     options = [tuple(part.split("=", 1)) for part in parts]
     keys = [key for key, _ in options if key != "split"]
@@ -65,16 +96,18 @@ def split_options(spec: str, rest: str) -> tuple[str, list[tuple[str, str]]]:
     return name, options
 
 
-def _switches(spec: str, options: list[tuple[str, str]]) -> dict[str, str]:
+def _switches(spec: str, options: list[tuple[str, str]]) -> Set[str]:
+    """The switches that are not at their default, error."""
     for key, value in options:
         if value not in SWITCHES.get(key, ()):
             allowed = ", ".join(f"{name}={'|'.join(values)}" for name, values in SWITCHES.items())
             raise InputError(f"{spec!r}: unknown option {key}={value}; allowed are {allowed}")
-    return dict(options)
+    return {key for key, value in options if value != "error"}
 
 
-def _named_splits(spec: str, options: list[tuple[str, str]]) -> dict[str, str]:
-    """Splits spelt out in an irds spec: `dev=msmarco-passage/dev/small`, or `split=ID`, named by the id's last part."""
+def _irds_options(spec: str, rest: str) -> tuple[str, dict[str, str], Set[str]]:
+    """Data set, splits spelt out (`dev=msmarco-passage/dev/small`, or `split=ID`, named by its last part), switches."""
+    dataset_id, options = split_options(spec, rest)
     splits = {}
     for key, part in options:
         if key not in SWITCHES:
@@ -82,7 +115,7 @@ def _named_splits(spec: str, options: list[tuple[str, str]]) -> dict[str, str]:
             if name in splits:
                 raise InputError(f"{spec!r}: split {name!r} stands twice; name one of them, e.g. other={part}")
             splits[name] = part
-    return splits
+    return dataset_id, splits, _switches(spec, [option for option in options if option[0] in SWITCHES])
 
 
 def open_world(spec: str):
@@ -96,20 +129,20 @@ def open_world(spec: str):
     return world.generate(name, **parameters)
 
 
-def _open_mini(spec: str, rest: str, cache_dir: str | Path | None) -> Collection:
-    """A generated world, kept by its name, parameters and the hash of the generator's own files."""
+def _open_mini(spec: str, rest: str) -> Collection:
+    """A generated world, kept by its name, parameters and the content of the generator's own files."""
     from interextra import world
 
+    files = sorted(path for path in Path(world.__file__).parent.iterdir() if path.is_file())
     name, parameters = _world_of(spec, rest)
-    key = store.content_key("mini", name, parameters, _content_version(Path(world.__file__).parent))
-    target = store.cache_folder(cache_dir) / f"{name}-{key}"
-    found = store.open_stored(target, name, spec)
-    if found is None:
-        made = open_world(spec)
-        origins = {part: Origin(f"{spec} {part}") for part in ("passages", "queries", *made.qrels)}
-        store.build(target, made.passages, pd.concat(made.queries.values(), ignore_index=True), made.qrels, origins)
-        found = store.open_stored(target, name, spec)
-    return found
+    folder = converted.folder_of(name, "mini", name, parameters, [[path.name, sha256(path)] for path in files])
+    return converted.stored(folder, name, spec, partial(_read_world, spec), set())
+
+
+def _read_world(spec: str) -> converted.Parts:
+    made = open_world(spec)
+    queries = pd.concat(made.queries.values(), ignore_index=True)
+    return converted.Parts(made.passages, queries, made.qrels, lambda part, row: f"{spec} {part}, row {row + 1}")
 
 
 def _world_of(spec: str, rest: str) -> tuple[str, dict]:
@@ -136,16 +169,8 @@ def _world_parameters(spec: str, options: list[tuple[str, str]], known: list[str
                 raise ValueError
             shares = [float(share) for share in value.split("/")]
         except ValueError:
-            allowed = ", ".join(
-                [f"{name}=INTEGER" for name in numbers] + ["shares.SET.entity|intent=A/B/C"] * ("shares" in known)
-            )
+            form = ["shares.SET.entity|intent=A/B/C"] if "shares" in known else []
+            allowed = ", ".join([*(f"{name}=INTEGER" for name in numbers), *form])
             raise InputError(f"{spec!r}: unknown option {key}={value}; allowed are {allowed}") from None
         parameters.setdefault("shares", {}).setdefault(test_set, {})[kind] = shares
     return parameters
-
-
-def _content_version(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
-    return digest.hexdigest()

@@ -2,7 +2,7 @@
 
 A run is ordered as trec_eval orders it, whatever order or rank a file declares: score (as float32) descending, then
 doc_id descending by its UTF-8 bytes; rank counts from 1. Other tools break ties otherwise (ranx by memory order, the
-MS MARCO script by doc_id ascending), see `Run.write_trec(strict_scores=True)`.
+MS MARCO script by doc_id ascending), see `RunFile.write_trec(strict_scores=True)`.
 """
 
 import gzip
@@ -18,21 +18,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from interextra.data.trec import write_aside
+from interextra.data.trec import RUN, line_of, read_table, refuse_repeated
 from interextra.ground.errors import InputError, offenders
-from interextra.data.run_lines import read_trec, refuse_duplicates
+from interextra.ground.files import write_aside
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class RunFile:
     """A ranked list of passages per query; build it with `from_arrays`, `from_frame` or `read`.
 
     `query_ids` (n_queries) and `doc_ids` (Arrow strings, sorted, unique) are the dictionaries; `query_codes` int32[n],
     `doc_codes` int32[n] and `scores` float32[n] are the rows, by query and then by rank; the rows of query `i` are
     `offsets[i]:offsets[i + 1]`. A query without rows has retrieved nothing.
 
-    >>> run = Run.from_frame(pd.DataFrame({"query_id": "q", "doc_id": ["d1", "d2", "d3"], "score": [1.0, 1.0, 2.0]}))
-    >>> run.frame().doc_id.tolist()  # a tie goes to the larger doc_id
+    >>> found = pd.DataFrame({"query_id": "q", "doc_id": ["d1", "d2", "d3"], "score": [1.0, 1.0, 2.0]})
+    >>> RunFile.from_frame(found).frame().doc_id.tolist()  # a tie goes to the larger doc_id
     ['d3', 'd2', 'd1']
     """
 
@@ -47,7 +47,7 @@ class Run:
         return len(self.scores)
 
     def __repr__(self) -> str:
-        return f"Run({len(self.query_ids):,} queries, {len(self):,} passages)"
+        return f"RunFile({len(self.query_ids):,} queries, {len(self):,} passages)"
 
     @property
     def ranks(self) -> np.ndarray:
@@ -55,7 +55,7 @@ class Run:
         return (np.arange(len(self), dtype=np.int64) - self.offsets[self.query_codes] + 1).astype(np.int32)
 
     @classmethod
-    def from_arrays(cls, query_ids: Sequence[str], doc_ids, rows: np.ndarray, scores: np.ndarray) -> "Run":
+    def from_arrays(cls, query_ids: Sequence[str], doc_ids, rows: np.ndarray, scores: np.ndarray) -> "RunFile":
         """Run of a search: `rows` int[n_queries, k] into `doc_ids` (-1 = padding), `scores` float[n_queries, k].
 
         `doc_ids` is any sequence of str or an Arrow string array, e.g. `passages.doc_ids`; only those used are kept.
@@ -68,21 +68,15 @@ class Run:
             )
         if rows.size and (rows.min() < -1 or rows.max() >= len(doc_ids)):
             raise InputError(f"run: a row lies outside the {len(doc_ids)} doc_ids; only -1 (padding) may")
-        kept = rows.ravel() >= 0
-        query_codes = np.repeat(np.arange(len(rows), dtype=np.int32), rows.shape[1])[kept]
-        used = np.zeros(len(doc_ids), bool)
-        used[rows.ravel()[kept]] = True
-        used_rows = np.flatnonzero(used)
-        new_code = np.zeros(len(doc_ids), np.int32)
-        new_code[used_rows] = np.arange(len(used_rows), dtype=np.int32)
+        kept = rows >= 0
+        query_codes = np.repeat(np.arange(len(rows), dtype=np.int32), kept.sum(axis=1))
+        doc_codes, used = pd.factorize(rows[kept])
         is_arrow = isinstance(doc_ids, pa.Array | pa.ChunkedArray)
-        taken = (
-            doc_ids.take(pa.array(used_rows)) if is_arrow else pa.array([doc_ids[i] for i in used_rows], pa.string())
-        )
-        return cls._build(list(query_ids), query_codes, taken, new_code[rows.ravel()[kept]], scores.ravel()[kept])
+        taken = doc_ids.take(pa.array(used)) if is_arrow else pa.array([doc_ids[i] for i in used], pa.string())
+        return cls._build(list(query_ids), query_codes, taken, doc_codes.astype(np.int32), scores[kept])
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame) -> "Run":
+    def from_frame(cls, frame: pd.DataFrame) -> "RunFile":
         """Run of a table with columns query_id, doc_id, score; queries in order of first appearance."""
         if missing := [name for name in ("query_id", "doc_id", "score") if name not in frame]:
             raise InputError(f"run: no column {offenders(missing)}; needed are query_id, doc_id and score")
@@ -90,29 +84,24 @@ class Run:
             raise InputError(f"run: an empty query_id, doc_id or score in rows {offenders(empty)}; fill or drop them")
         try:
             scores = frame["score"].to_numpy(np.float64)
-            return cls._from_columns(strings(frame["query_id"]), strings(frame["doc_id"]), scores)
         except (TypeError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
             raise InputError(f"run: the column score is not numeric: {error}") from error
+        return cls._from_columns(strings(frame["query_id"]), strings(frame["doc_id"]), scores)
 
     @classmethod
-    def read(cls, path: str | Path) -> "Run":
+    def read(cls, path: str | Path) -> "RunFile":
         """Run of a TREC file (six columns, text or .gz) or a `.parquet` file written by `write_parquet`.
 
         Raises InputError with file, line and the first three offenders: a wrong number of columns, a score that is not
         a number, a passage twice in one query, no rows at all. Rank and tag are ignored, as trec_eval does.
         """
-        path = Path(path)
-        if not path.is_file():
-            raise InputError(f"{path}: no such run file")
-        if path.suffix == ".parquet":
-            return cls._read_parquet(path)
-        table = read_trec(path)
+        if Path(path).suffix == ".parquet":
+            return cls._read_parquet(Path(path))
+        table = read_table(path, RUN)
         try:
-            return cls._from_columns(*(table[name].combine_chunks() for name in table.column_names))
-        except InputError:
-            refuse_duplicates(path)
+            return cls._from_columns(*(column.combine_chunks() for column in table.columns))
+        except InputError:  # the lines are looked for only now: seven million pairs take a while
+            refuse_repeated(table.select(["query_id", "doc_id"]).to_pandas(), lambda row: line_of(path, row))
             raise
 
     def frame(self) -> pd.DataFrame:
@@ -151,7 +140,7 @@ class Run:
                 raise InputError(
                     f"run: {what} {offenders(bad.to_pylist())} has white space; a TREC file cannot hold it"
                 )
-        queries, docs = pa.array(self.query_ids, pa.string()), self.doc_ids
+        queries, docs = pa.array(self.query_ids, pa.string()), self.doc_ids.cast(pa.string())
         depth, end = np.diff(self.offsets)[self.query_codes], pa.scalar(f"{tag}\n")
         scores, ranks = (depth - self.ranks + 1 if strict_scores else self.scores), self.ranks
         with write_aside(path) as aside, open(aside, "wb") as raw:
@@ -167,32 +156,27 @@ class Run:
                 out.close()
 
     @classmethod
-    def _from_columns(cls, query_ids: pa.Array, doc_ids: pa.Array, scores: np.ndarray) -> "Run":
+    def _from_columns(cls, query_ids: pa.Array, doc_ids: pa.Array, scores: np.ndarray) -> "RunFile":
         queries, docs = query_ids.dictionary_encode(), doc_ids.dictionary_encode()
         codes = [np.asarray(column.indices, np.int32) for column in (queries, docs)]
         return cls._build(queries.dictionary.to_pylist(), codes[0], docs.dictionary, codes[1], np.asarray(scores))
 
     @classmethod
-    def _read_parquet(cls, path: Path) -> "Run":
+    def _read_parquet(cls, path: Path) -> "RunFile":
         try:
-            file = pq.ParquetFile(path)
-            table = file.read_row_group(0) if file.num_row_groups == 1 else file.read()
-            table = table.unify_dictionaries().combine_chunks()
+            file = pq.ParquetFile(path)  # a row group read alone keeps its dictionaries whole
+            table = file.read_row_group(0) if file.num_row_groups == 1 else file.read().unify_dictionaries()
             query_ids = json.loads(table.schema.metadata[b"query_ids"])
-            queries, docs = (table[name].chunk(0) if len(table) else None for name in ("query_id", "doc_id"))
-            scores = table["score"].to_numpy()
+            queries, docs, scores = (table[name].combine_chunks() for name in ("query_id", "doc_id", "score"))
         except (pa.ArrowInvalid, KeyError, TypeError, OSError) as error:
-            raise InputError(f"{path}: not a run written by Run.write_parquet ({error})") from error
-        if not len(table):
-            return cls._build(
-                query_ids, np.zeros(0, np.int32), pa.array([], pa.string()), np.zeros(0, np.int32), scores
-            )
+            raise InputError(f"{path}: not a run written by RunFile.write_parquet ({error})") from error
         place = {query_id: i for i, query_id in enumerate(query_ids)}
         recode = np.array([place[query_id] for query_id in queries.dictionary.to_pylist()], np.int32)
-        return cls._build(query_ids, recode[queries.indices], docs.dictionary, np.asarray(docs.indices), scores)
+        codes = recode[queries.indices.to_numpy()]
+        return cls._build(query_ids, codes, docs.dictionary, docs.indices.to_numpy(), scores.to_numpy())
 
     @classmethod
-    def _build(cls, query_ids: list[str], query_codes, doc_ids: pa.Array, doc_codes, scores) -> "Run":
+    def _build(cls, query_ids: list[str], query_codes, doc_ids: pa.Array, doc_codes, scores) -> "RunFile":
         """Sort the doc_ids once, then the rows by query, score and doc_id; refuse repeated ids and NaN."""
         if len(set(query_ids)) < len(query_ids):
             twice = pd.Series(query_ids)[pd.Series(query_ids).duplicated()]
@@ -220,10 +204,8 @@ class Run:
         pairs *= len(doc_ids)
         pairs += doc_codes
         pairs.sort()
-        if (again := pairs[1:] == pairs[:-1]).any():
-            first = [
-                (query_ids[p // len(doc_ids)], doc_ids[int(p % len(doc_ids))].as_py()) for p in pairs[1:][again][:4]
-            ]
+        if len(again := pairs[1:][pairs[1:] == pairs[:-1]]):
+            first = [(query_ids[pair // len(doc_ids)], doc_ids[int(pair % len(doc_ids))].as_py()) for pair in again[:4]]
             raise InputError(
                 f"run: a passage twice in one query: {offenders(first)} (query_id, doc_id); keep one of each"
             )

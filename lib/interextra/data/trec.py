@@ -1,70 +1,178 @@
-"""Qrels and query files: TREC and BEIR layouts, plain or gzipped, with errors that name file and line."""
+"""Line files of retrieval, plain or gzipped: qrels, queries and runs, read at once, every fault named with its line."""
 
 import gzip
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import re
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from interextra.ground.errors import InputError, offenders
 
 QRELS_COLUMNS = ["query_id", "doc_id", "relevance"]
 BEIR_HEADER = ["query-id", "corpus-id", "score"]
+NUMBERS = {"relevance": (int, pa.int64(), "an integer"), "score": (float, pa.float64(), "a number")}
+NOT_READ = ("iteration", "rank", "tag")
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Where rows came from, so that an error can name the line; rows count the non-blank lines after the header."""
+class Layout(NamedTuple):
+    """The columns of a line. Where only tabs separate them, ids and texts may hold spaces."""
 
-    name: str
-    path: Path | None = None
-    header: int = 0
+    columns: tuple[str, ...]
+    only_tabs: bool
+    header: bool
 
-    def at(self, row: int) -> str:
-        """`file:line` of a row (reads the file again: only errors ask)."""
-        if self.path is None:
-            return f"{self.name}, row {row + 1}"
-        seen = -1 - self.header
-        with open_bytes(self.path) as lines:
-            for number, line in enumerate(lines, 1):
-                seen += bool(line.strip())
-                if seen == row:
-                    return f"{self.path}:{number}"
-        return str(self.path)
+    @property
+    def kept(self) -> list[str]:
+        return [name for name in self.columns if name not in NOT_READ]
+
+    @property
+    def expected(self) -> str:
+        form = f"write lines of {', '.join(self.columns)}, separated by {'tabs' if self.only_tabs else 'white space'}"
+        header = f"; BEIR files have the header line {' '.join(BEIR_HEADER)!r}, separated by tabs"
+        return form + header if "iteration" in self.columns else form
 
 
-def open_bytes(path: str | Path):
-    """Open a plain or gzipped file for reading bytes; a missing one is an InputError."""
+TREC_QRELS = Layout(("query_id", "iteration", "doc_id", "relevance"), False, False)
+BEIR_QRELS = Layout(("query_id", "doc_id", "relevance"), True, True)
+QUERIES = Layout(("query_id", "text"), True, False)
+RUN = Layout(("query_id", "iteration", "doc_id", "rank", "score", "tag"), False, False)
+
+
+def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """(number, text) of each line that is not blank; InputError for a file or a line that can't be read."""
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: no such file; check the path")
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
-
-
-@contextmanager
-def write_aside(path: str | Path) -> Iterator[Path]:
-    """Give a path to write to; rename it to `path` when the block ends well, remove it when it does not."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.tmp{os.getpid()}")
     try:
-        yield aside
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+        with path.open("rb") as file:
+            lines = gzip.open(file) if file.peek(2)[:2] == b"\x1f\x8b" else file
+            for number, raw in enumerate(lines, 1):
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                if line.strip():
+                    yield number, line
+    except UnicodeDecodeError:
+        raise InputError(f"{path}:{number}: not UTF-8; save the file as UTF-8") from None
+    except (EOFError, OSError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({error}); is it a complete gzip file?") from None
+
+
+def line_of(path: str | Path, row: int) -> str:
+    """`file:line` of a row; rows count the lines that are neither blank nor BEIR's header (only errors ask)."""
+    for number, line in numbered_lines(path):
+        row -= not _is_header(line)
+        if row < 0:
+            return f"{path}:{number}"
+    return str(path)
+
+
+def refuse_repeated(keys: pd.DataFrame, at: Callable[[int], str]) -> None:
+    """InputError with the place of the first row whose keys (columns of strings) stand in a row before it."""
+    again = keys.duplicated().to_numpy()
+    if again.any():
+        shown = offenders(" ".join(row) for row in keys[again].drop_duplicates().itertuples(index=False))
+        raise InputError(
+            f"{at(int(again.argmax()))}: {again.sum()} rows repeat a {' and '.join(keys)}: {shown}; keep one of each"
+        )
+
+
+def read_table(path: str | Path, layout: Layout) -> pa.Table:
+    """The kept columns of a line file, rows in file order.
+
+    All rows at once; where that fails, a second look line by line reads them or names the first wrong line.
+    """
+    try:
+        table = _read_fast(_file_bytes(path), layout)
+    except pa.ArrowInvalid:
+        table = _read_lines(path, layout)
+    if not table.num_rows:
+        raise InputError(f"{path}: no rows in it; {layout.expected}")
+    return table
+
+
+def _file_bytes(path: str | Path) -> bytes:
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such file; check the path")
+    data = Path(path).read_bytes()
+    try:
+        return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).removeprefix(b"\xef\xbb\xbf")
+    except (EOFError, OSError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({error}); is it a complete gzip file?") from None
+
+
+def _read_fast(data: bytes, layout: Layout) -> pa.Table:
+    if not layout.only_tabs:  # white space of any kind and length becomes one space
+        data = data.replace(b"\t", b" ").replace(b"\r\n", b"\n")
+        data = re.sub(rb" +", b" ", data) if b"  " in data else data
+        data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip()
+    types = {name: NUMBERS[name][1] if name in NUMBERS else pa.string() for name in layout.columns}
+    if not data.strip():
+        return pa.schema([(name, types[name]) for name in layout.kept]).empty_table()
+    table = pa.csv.read_csv(
+        pa.BufferReader(data),
+        pa.csv.ReadOptions(column_names=layout.columns, skip_rows=int(layout.header), use_threads=False),
+        pa.csv.ParseOptions(delimiter="\t" if layout.only_tabs else " ", quote_char=False),
+        pa.csv.ConvertOptions(column_types=types, include_columns=layout.kept, null_values=[]),
+    )
+    for column in table.columns:
+        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+            raise pa.ArrowInvalid("not a number")
+        if layout.only_tabs and pa.types.is_string(column.type) and len(blank_rows(column)):
+            raise pa.ArrowInvalid("an empty column")
+    return table
+
+
+def blank_rows(strings: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Rows of strings that hold nothing but white space."""
+    return np.flatnonzero(pc.or_(pc.utf8_is_space(strings), pc.equal(pc.binary_length(strings), 0)).to_numpy())
+
+
+def _read_lines(path: str | Path, layout: Layout) -> pa.Table:
+    rows, wrong = [], []
+    for number, line in numbered_lines(path):
+        if layout.header and _is_header(line):
+            continue
+        fields = line.split("\t") if layout.only_tabs else re.split(r"[ \t]+", line.strip(" \t"))
+        row = dict(zip(layout.columns, fields, strict=False))
+        if problem := _problem(fields, row, layout):
+            wrong.append((f"{path}:{number}: {problem}", line[:80]))
+        else:
+            rows.append([NUMBERS[name][0](row[name]) if name in NUMBERS else row[name] for name in layout.kept])
+    if wrong:
+        raise InputError(f"{wrong[0][0]}: {offenders(line for _, line in wrong)}; {layout.expected}")
+    return pa.table(list(map(pa.array, zip(*rows, strict=True))), names=layout.kept)
+
+
+def _problem(fields: list[str], row: dict[str, str], layout: Layout) -> str | None:
+    if len(fields) != len(layout.columns):
+        return f"{len(fields)} columns instead of {len(layout.columns)}"
+    if not all(map(str.strip, fields)):
+        return "an empty column"
+    for name in NUMBERS.keys() & row:
+        parse, _, what = NUMBERS[name]
+        try:
+            if "_" in row[name] or (value := parse(row[name])) != value:
+                raise ValueError
+        except ValueError:
+            return f"{name} {row[name]!r} is not {what}"
+    return None
+
+
+def _is_header(line: str) -> bool:
+    return [name.strip().lower() for name in line.split("\t")] == BEIR_HEADER
 
 
 def read_qrels(path: str | Path, duplicates: str = "error") -> pd.DataFrame:
     """Qrels as a table, rows in file order.
 
-    Reads the TREC layout (`query_id 0 doc_id relevance`, tabs or spaces) and the BEIR layout (tab-separated under the
-    header `query-id corpus-id score`), plain or `.gz`.
+    Reads the TREC layout (`query_id 0 doc_id relevance`, any white space) and the BEIR layout (tab-separated under the
+    header `query-id corpus-id score`), plain or gzipped.
 
     Parameters
     ----------
@@ -79,116 +187,15 @@ def read_qrels(path: str | Path, duplicates: str = "error") -> pd.DataFrame:
     InputError
         With file and line: wrong number of columns, relevance that is no integer, a pair twice, no rows.
     """
-    if duplicates not in ("error", "keep"):
-        raise InputError(f"duplicates={duplicates!r}: use 'error' or 'keep'")
-    path = Path(path)
-    beir, separator = _layout(path)
-    try:
-        frame = _read_fast(path, beir, separator)
-    except (pa.ArrowInvalid, OSError):
-        frame = _read_lines(path, beir)
-    if (frame["query_id"] == "").any() or (frame["doc_id"] == "").any():
-        frame = _read_lines(path, beir)
-    if frame.empty:
-        raise InputError(f"{path}: no qrels in it; a split needs at least one judged passage")
-    if duplicates == "error":
-        twice = frame.duplicated(["query_id", "doc_id"]).to_numpy()
-        if twice.any():
-            rows = frame[twice]
-            pairs = (f"{q} {d}" for q, d in zip(rows["query_id"], rows["doc_id"], strict=True))
-            where = Origin(str(path), path, header=int(beir)).at(int(np.flatnonzero(twice)[0]))
-            raise InputError(
-                f"{where}: {len(rows)} query-document pairs are judged twice: {offenders(pairs)}; "
-                "keep one line a pair (or read with duplicates='keep')"
-            )
+    first = next(numbered_lines(path), (0, ""))[1]
+    frame = read_table(path, BEIR_QRELS if _is_header(first) else TREC_QRELS).to_pandas()
+    if duplicates != "keep":
+        refuse_repeated(frame[["query_id", "doc_id"]], lambda row: line_of(path, row))
     return frame
 
 
-def _layout(path: Path) -> tuple[bool, str]:
-    """Whether the first line is BEIR's header, and the separator of the lines."""
-    try:
-        with open_bytes(path) as lines:
-            first = next((line for line in lines if line.strip()), b"").decode("utf-8-sig", "replace")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error}); is it a complete gzip file?") from None
-    beir = [name.strip().lower() for name in first.split("\t")] == BEIR_HEADER
-    return beir, "\t" if "\t" in first else " "
-
-
-def _read_fast(path: Path, beir: bool, separator: str) -> pd.DataFrame:
-    names = QRELS_COLUMNS if beir else ["query_id", "iteration", "doc_id", "relevance"]
-    types = {name: pa.string() for name in names} | {"relevance": pa.int64()}
-    table = pa.csv.read_csv(
-        path,
-        pa.csv.ReadOptions(column_names=names, skip_rows=int(beir)),
-        pa.csv.ParseOptions(delimiter=separator, quote_char=False),
-        pa.csv.ConvertOptions(column_types=types, include_columns=QRELS_COLUMNS, null_values=[]),
-    )
-    return table.to_pandas()
-
-
-def _read_lines(path: Path, beir: bool) -> pd.DataFrame:
-    """Line by line: mixed separators, and the place of whatever the fast reader stumbled over."""
-    rows, header_due = [], beir
-    expected = 3 if beir else 4
-    try:
-        with open_bytes(path) as lines:
-            for number, raw in enumerate(lines, 1):
-                try:
-                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError:
-                    raise InputError(f"{path}:{number}: not UTF-8; save the file as UTF-8") from None
-                if not line.strip():
-                    continue
-                if header_due:
-                    header_due = False
-                    continue
-                fields = [f.strip() for f in line.split("\t")] if "\t" in line else line.split()
-                if len(fields) != expected or not all(fields):
-                    hint = f"BEIR files have the header line {' '.join(BEIR_HEADER)!r}, separated by tabs"
-                    raise InputError(
-                        f"{path}:{number}: {len(fields)} columns instead of {expected}: {line.strip()[:80]!r}; write "
-                        + ("query_id, doc_id, relevance" if beir else f"'query_id 0 doc_id relevance' ({hint})")
-                    )
-                try:
-                    rows.append((fields[0], fields[-2], int(fields[-1])))
-                except ValueError:
-                    raise InputError(
-                        f"{path}:{number}: relevance {fields[-1]!r} is not an integer; use grades 0, 1, 2, …"
-                    ) from None
-    except (EOFError, OSError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); is it a complete gzip file?") from None
-    return pd.DataFrame(rows, columns=QRELS_COLUMNS).astype({"query_id": "str", "doc_id": "str", "relevance": "int64"})
-
-
-def write_qrels(path: str | Path, qrels: pd.DataFrame, style: str = "trec", separator: str = " ") -> None:
-    """Write qrels, rows in the order given; `.gz` compresses.
-
-    Parameters
-    ----------
-    qrels : DataFrame with query_id, doc_id, relevance.
-    style : "trec" (`query_id 0 doc_id relevance`) or "beir" (three columns, tabs, header).
-    separator : between the columns of the TREC style; Zhan's released files use a tab.
-    """
-    missing = [name for name in QRELS_COLUMNS if name not in qrels]
-    if missing:
-        raise InputError(f"qrels without the columns {offenders(missing)}; give query_id, doc_id, relevance")
-    if style not in ("trec", "beir"):
-        raise InputError(f"style={style!r}: use 'trec' or 'beir'")
-    tab = "\t"
-    middle = f"{separator}0{separator}" if style == "trec" else tab
-    last = separator if style == "trec" else tab
-    columns = (qrels[name].tolist() for name in QRELS_COLUMNS)
-    lines = [f"{q}{middle}{d}{last}{int(r)}\n" for q, d, r in zip(*columns, strict=True)]
-    if style == "beir":
-        lines.insert(0, tab.join(BEIR_HEADER) + "\n")
-    data = "".join(lines).encode()
-    with write_aside(path) as aside:
-        aside.write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
-
-
 def read_queries_tsv(path: str | Path) -> pd.DataFrame:
-    """Queries from `query_id<TAB>text` lines (plain or `.gz`), text kept as it is, double spaces included.
+    """Queries from `query_id<TAB>text` lines, plain or gzipped, text kept as it is, double spaces included.
 
     Returns
     -------
@@ -199,29 +206,6 @@ def read_queries_tsv(path: str | Path) -> pd.DataFrame:
     InputError
         With file and line: no tab or more than one, empty text, a query_id twice, no rows.
     """
-    path, ids, texts, first_line = Path(path), [], [], {}
-    try:
-        with open_bytes(path) as lines:
-            for number, raw in enumerate(lines, 1):
-                try:
-                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                except UnicodeDecodeError:
-                    raise InputError(f"{path}:{number}: not UTF-8; save the file as UTF-8") from None
-                if not line.strip():
-                    continue
-                fields = line.split("\t")
-                if len(fields) != 2 or not fields[0].strip() or not fields[1].strip():
-                    raise InputError(f"{path}:{number}: not 'query_id<TAB>text': {line[:80]!r}; one tab, no empty text")
-                if fields[0] in first_line:
-                    raise InputError(
-                        f"{path}:{number}: query_id {fields[0]!r} stands a second time (first: line "
-                        f"{first_line[fields[0]]}); give each query its own id"
-                    )
-                first_line[fields[0]] = number
-                ids.append(fields[0])
-                texts.append(fields[1])
-    except (EOFError, OSError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); is it a complete gzip file?") from None
-    if not ids:
-        raise InputError(f"{path}: no queries in it; write lines 'query_id<TAB>text'")
-    return pd.DataFrame({"query_id": ids, "text": texts}, dtype="str")
+    frame = read_table(path, QUERIES).to_pandas()
+    refuse_repeated(frame[["query_id"]], lambda row: line_of(path, row))
+    return frame
