@@ -3,23 +3,24 @@
 An attribute maps a query to a label, or to "" where it belongs to no cluster. The two rules are those of the release:
 `length` gives every released query its cluster, and every query of a released cluster of question words holds the
 letters of one of its words. But those clusters overlap, so that no order of precedence gives each query its own (counts
-in `study.lupart`). The paper words the rules differently; `whole=True` is the paper's reading.
+in `papers.lupart`). The paper words the rules differently; `whole=True` is the paper's reading.
 """
 
 import importlib
 import inspect
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from interextra.data.medquad import with_truth
 from interextra.ground.errors import InputError, offenders
 
 # In order of precedence: a query with words of two clusters belongs to the first. Of the six orders this one agrees
-# best with the released files, and none explains them (study/lupart.py).
+# best with the released files, and none explains them (papers/lupart.py).
 WH_WORDS = {"how": ("how",), "who": ("who", "when", "where", "which"), "wha": ("what", "definition")}
 MEDIAN_LENGTH = 6  # words; long queries have at least so many
 SPECS = "wh-words, length, both with :whole=true, length:limit=N, column:NAME, random:parts=N, python:MODULE:FUNCTION"
@@ -30,7 +31,7 @@ def wh_words(text: str, whole: bool = False) -> list[str]:
 
     The released rule looks for the letters anywhere in the query, so that "show" holds "how" and "whole" holds "who";
     `whole` looks for words. Here the query is lower-cased first; the release seems not to have done so, see
-    `study.lupart.capitals`, which matters for one query in some hundreds of MS MARCO and for all where texts are cased.
+    `papers.lupart.capitals`: one query in some hundreds of MS MARCO, all where texts are cased.
 
     >>> wh_words("Who sings the TV show theme"), wh_words("Who sings the TV show theme", whole=True)
     (['how', 'who'], ['who'])
@@ -66,6 +67,9 @@ def part(query_id: str, parts: int = 2) -> str:
     return f"part {zlib.crc32(query_id.encode()) % parts + 1}"
 
 
+RULES = {"wh-words": (wh_word, "text"), "length": (length, "text"), "random": (part, "query_id")}
+
+
 def attribute(spec: str) -> Callable[[dict], str | None]:
     """The function from a query (a dict of its columns) to its label that a spec names.
 
@@ -80,43 +84,29 @@ def attribute(spec: str) -> Callable[[dict], str | None]:
     """
     name, _, rest = spec.partition(":")
     if name == "column" and rest:
-        return _column(rest)
+        return lambda query: query[rest]
     if name == "python":
         return _function(spec, rest)
-    rules = {"wh-words": (wh_word, "text"), "length": (length, "text"), "random": (part, "query_id")}
-    if name not in rules:
+    if name not in RULES:
         raise InputError(f"{spec!r} is no attribute; use {SPECS}")
-    rule, column = rules[name]
-    options = _options(spec, rest, set(inspect.signature(rule).parameters))
+    (rule, column), options = RULES[name], {}
+    known = inspect.signature(rule).parameters
+    for option in filter(None, rest.split(",")):
+        key, _, value = option.partition("=")
+        kind = type(known[key].default) if key in known else None
+        if kind is bool and value in ("true", "false"):
+            options[key] = value == "true"
+        elif kind is int and value.isdecimal() and int(value):
+            options[key] = int(value)
+        else:
+            raise InputError(f"attribute {spec!r}: unknown option {option!r}; use {SPECS}")
     return lambda query: rule(query[column], **options)
 
 
-def _options(spec: str, rest: str, known: set[str]) -> dict:
-    options = {}
-    for part in filter(None, rest.split(",")):
-        key, _, value = part.partition("=")
-        if key in known and key == "whole" and value in ("true", "false"):
-            options[key] = value == "true"
-        elif key in known and key in ("limit", "parts") and value.isdecimal() and int(value):
-            options[key] = int(value)
-        else:
-            raise InputError(f"attribute {spec!r}: unknown option {part!r}; use {SPECS}")
-    return options
-
-
-def _column(name: str) -> Callable[[dict], str | None]:
-    def value(query: dict) -> str | None:
-        if name not in query:
-            raise InputError(f"attribute column:{name}: the queries have no such column; they have {', '.join(query)}")
-        return query[name]
-
-    return value
-
-
-def _function(spec: str, rest: str) -> Callable[[dict], str | None]:
-    module, _, name = rest.partition(":")
+def _function(spec: str, name: str) -> Callable[[dict], str | None]:
+    module, _, function = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError, TypeError) as error:  # TypeError: a relative name
         raise InputError(f"attribute {spec!r} cannot be imported ({error}); write python:MODULE:FUNCTION") from None
     if not callable(found):
@@ -126,10 +116,8 @@ def _function(spec: str, rest: str) -> Callable[[dict], str | None]:
 
 def source(spec: str) -> Path | None:
     """File of a function of your own, whose content decides the labels too; None for the other attributes."""
-    if not spec.startswith("python:"):
-        return None
     try:
-        return Path(inspect.getfile(attribute(spec)))
+        return Path(inspect.getfile(attribute(spec))) if spec.startswith("python:") else None
     except TypeError:  # built in, or an object that can be called
         raise InputError(f"attribute {spec!r}: no file holds it; write a function in a module of your own") from None
 
@@ -139,30 +127,27 @@ def labels(queries: pd.DataFrame, of: str | Callable[[dict], str | None]) -> np.
 
     Parameters
     ----------
-    queries : query_id, text and any columns.
+    queries : query_id, text and any columns; `column:NAME` may also be one that `data.medquad.with_truth` works out.
     of : a spec, or a function from a query (a dict of its columns) to a label or None.
 
     Raises
     ------
     InputError
-        A label that is no string, no query with a label.
+        No such column, a label that is no string, no query with a label.
 
-    >>> labels(pd.DataFrame({"text": ["who is it", "no question"]}), "wh-words").tolist()
+    >>> labels(pd.DataFrame({"query_id": ["q1", "q2"], "text": ["who is it", "no question"]}), "wh-words").tolist()
     ['who', '']
     """
-    function = attribute(of) if isinstance(of, str) else of
-    found = [function(query) for query in _rows(queries)]
-    found = np.array(["" if _missing(label) else label for label in found], dtype=object)
+    function, known = attribute(of) if isinstance(of, str) else of, queries
+    column = of.removeprefix("column:") if isinstance(of, str) and of.startswith("column:") else ""
+    if column and column not in known and {"focus", "qtype"} <= set(queries):
+        known = with_truth(queries)
+    if column and column not in known:
+        raise InputError(f"attribute {of}: the queries have no such column; they have {', '.join(known)}")
+    found = pd.Series([function(query) for query in known.to_dict("records")], known["query_id"], dtype=object)
+    found = found.where(found.notna(), "").reindex(queries["query_id"], fill_value="").to_numpy(object)
     if bad := [label for label in found if not isinstance(label, str)]:
         raise InputError(f"attribute {of}: a label is a string, not {offenders(bad)}")
     if not any(found):
         raise InputError(f"attribute {of}: none of {len(queries)} queries has a label")
     return found
-
-
-def _missing(label) -> bool:
-    return label is None or label is pd.NA or (isinstance(label, float) and np.isnan(label))
-
-
-def _rows(queries: pd.DataFrame) -> Iterable[dict]:
-    return (dict(zip(queries.columns, row, strict=True)) for row in queries.itertuples(index=False, name=None))

@@ -2,20 +2,69 @@
 
 For test sets too large for ReSTrain. A test query is extrapolation for the model trained without its bucket, and
 interpolation for the other k - 1 models: both regimes are measured on the same queries. The paper doesn't say how
-k-means was started nor how the k folds are averaged; here both are arguments. Taught in notebooks/03.
+k-means was started nor how the k folds are averaged; here both are choices. Taught in notebooks/03_resttest.
+
+`sides`, `macro` and `constant` are for the values of any leave-one-out design, those of `splits.shift` too.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from interextra.data.queries import Queries
+from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
+from interextra.splits.clusters import kmeans, squared_distances
 from interextra.splits.restrain import size_matched_control
-from interextra.splits.similarity import _pair, _scale
+from interextra.splits.similarity import checked, same_space
+from interextra.splits.split import Split
 
-AVERAGES = ("micro", "macro")
+APART = ("left_out", "test_set", "query_id", "stratum", "value", "side")  # columns of values that label no system
+
+
+class ReSTTest(Split):
+    """Training sets without one of k buckets each, and the bucket of every query.
+
+    Sets: without-1 to without-k. Files: sets.json, sizes.csv (bucket, n_train, n_test; from 1), train.npy and test.npy
+    (bucket of each query, from 0).
+    """
+
+    vectors: Cell  # of training and test queries
+    k: int
+    fold_size: int = 0  # see `folds`
+    normalise: bool = True
+    seed: int = 0
+
+    @property
+    def pool(self) -> Queries:
+        return self.vectors.train
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is left out: 1 to k."""
+        return tuple(str(bucket) for bucket in range(1, self.k + 1))
+
+    def title(self) -> str:
+        return f"ReSTTest · {self.pool.source.spec} · {self.k} buckets · seed {self.seed}"
+
+    def size_of(self, part: str) -> int:
+        return self.fold_size or self.pool.size() * (self.k - 1) // self.k
+
+    def build(self, folder: Path, store: Store) -> None:
+        found = buckets(*self.vectors.read(store), self.k, self.seed, self.normalise)
+        np.save(folder / "train.npy", found.train)
+        np.save(folder / "test.npy", found.test)
+        found.sizes.assign(bucket=self.names).to_csv(folder / "sizes.csv", index=False)
+        made = folds(found, self.fold_size, self.seed)
+        self.write_sets(folder, store, {f"without-{b}": rows for b, rows in zip(self.names, made, strict=True)})
+
+    def strata(self, store: Store) -> pd.Series:
+        """Bucket of each test query, one of `names`; index query_id."""
+        ids = [query_id for queries in self.vectors.test for query_id in queries.ids(store)]
+        bucket = np.load(store[self] / "test.npy")
+        return pd.Series(np.array(self.names, dtype=object)[bucket], pd.Index(ids, name="query_id"), name="stratum")
 
 
 @dataclass(frozen=True)
@@ -36,14 +85,10 @@ class Buckets:
 
     def distances(self, vectors: np.ndarray) -> np.ndarray:
         """Squared distance of each of `vectors` [n, d] to each centroid: float64[n, k]."""
-        scale = _scale(vectors, "cosine" if self.normalise else "dot")
-        return squared_distances(vectors, scale, self.centroids)
+        return squared_distances(checked(vectors, self.normalise), self.centroids)
 
 
-def buckets(
-    train: np.ndarray, test: np.ndarray, k: int = 5, seed: int = 0, normalise: bool = True, iterations: int = 25,
-    redo: int = 1,
-) -> Buckets:  # fmt: skip
+def buckets(train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalise: bool = True) -> Buckets:
     """Cluster training and test queries together.
 
     Parameters
@@ -53,7 +98,6 @@ def buckets(
     seed : of the first centroids. The same seed gives the same buckets.
     normalise : bring vectors and centroids to length 1 (spherical k-means: nearest by cosine, as the release says of
         its similarity). False: plain k-means on the vectors as they are.
-    iterations, redo : of k-means; of `redo` starts the one with the smallest inertia is kept. All queries take part.
 
     Raises
     ------
@@ -65,13 +109,12 @@ def buckets(
     >>> found.train.tolist(), found.test.tolist(), found.centroids.ravel().tolist()
     ([0, 0, 1], [0, 1, 1], [1.0, 9.0])
     """
-    test, train = _pair(test, train, "cosine" if normalise else "dot")
-    vectors = np.concatenate([train, test]).astype(np.float32)
+    train, test = same_space(train, test, normalise)
+    vectors = np.concatenate([train, test])
     if not 2 <= k <= len(vectors):
         raise InputError(f"k={k}: {len(vectors)} queries can make 2 to {len(vectors)} buckets")
-    scale = _scale(vectors, "cosine" if normalise else "dot")
-    centroids = kmeans(vectors, scale, k, seed, normalise, iterations, redo)
-    distances = squared_distances(vectors, scale, centroids)
+    centroids = kmeans(vectors, k, seed, normalise)
+    distances = squared_distances(vectors, centroids)
     nearest = distances.argmin(axis=1)  # ties: the lower number
     order = np.argsort(-np.bincount(nearest[: len(train)], minlength=k), kind="stable")
     at = np.argsort(order)[nearest]
@@ -98,122 +141,63 @@ def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]
     return [size_matched_control(rows, fold_size, seed) for rows in made] if fold_size else made
 
 
-def regime_values(values: np.ndarray, bucket: np.ndarray, average: str) -> tuple[np.ndarray, np.ndarray]:
-    """What each test query adds to the interpolation mean and to the extrapolation mean.
+def sides(values: pd.DataFrame) -> pd.DataFrame:
+    """Values of a leave-one-out design with the column `side`: "out" for the model that was trained without the query's
+    stratum, "in" for the others.
 
     Parameters
     ----------
-    values : float[k, n_test], values[b, q] = measure of query q under the model trained without bucket b.
-    bucket : int[n_test], bucket of each query, from 0.
-    average : "micro": every query counts the same, interpolation is its mean over the other k - 1 models. "macro": the
-        mean of each fold first, then the mean over the k folds, so a query of a small bucket counts more.
+    values : tidy values with left_out (label of the run) and stratum (of the query), the same names in both.
 
-    Returns
-    -------
-    inter, extra float64[n_test]: their plain means are the regimes' means, so that `regime_row(..., paired=True)`
-    takes both. Under macro they are weighted values (n / (k n_b) and so on); the bootstrap holds the weights fixed.
+    Plain means over queries are then micro averages: every query counts the same.
 
-    >>> values = np.array([[0.2, 0.6, 0.8], [0.8, 0.3, 0.5]])
-    >>> [[round(float(x.mean()), 3) for x in regime_values(values, np.array([0, 1, 1]), how)] for how in AVERAGES]
-    [[0.733, 0.333], [0.75, 0.3]]
+    Raises
+    ------
+    InputError
+        A column is missing, or a system was not trained without each of the strata.
+
+    >>> values = pd.DataFrame({"model": "a", "left_out": [1, 2, 1, 2], "query_id": list("ppqq"), "value": 0.5})
+    >>> sides(values.assign(stratum=list("1122")))["side"].tolist()
+    ['out', 'in', 'in', 'out']
     """
-    values, bucket = np.asarray(values, float), np.asarray(bucket)
-    k, n = values.shape
-    if average not in AVERAGES:
-        raise InputError(f"unknown average {average!r}: one of {', '.join(AVERAGES)}")
-    if bucket.shape != (n,) or not np.array_equal(np.unique(bucket), np.arange(k)):
-        raise InputError(f"bucket: needs a number from 0 to {k - 1} for each of {n} test queries, each number used")
-    held_out = bucket == np.arange(k)[:, None]  # [k, n]: is the query's bucket out of this model's training?
-    inside = held_out.sum(axis=1, keepdims=True)  # [k, 1]
-    macro = average == "macro"
-    extra = values * (n / (k * inside) if macro else 1.0)
-    inter = values * (n / (k * (n - inside)) if macro else 1 / (k - 1))
-    return np.where(held_out, 0, inter).sum(axis=0), np.where(held_out, extra, 0).sum(axis=0)
+    if missing := [name for name in ("left_out", "stratum") if name not in values]:
+        raise InputError(f"leave-one-out: the values have no column {offenders(missing)}; measure with strata")
+    named = values.assign(left_out=values["left_out"].astype(str), stratum=values["stratum"].astype(str))
+    labels = _labels(named)
+    for label, runs in named[[*labels, "left_out", "stratum"]].drop_duplicates().groupby(labels, dropna=False):
+        if odd := sorted(set(runs["left_out"]) ^ set(runs["stratum"])):
+            raise InputError(f"leave-one-out, {label}: {offenders(odd)} is not both left out and a stratum of queries")
+    return values.assign(side=np.where(named["left_out"] == named["stratum"], "out", "in"))
 
 
-def agreement(ours: np.ndarray, released: np.ndarray) -> dict:
-    """How alike two partitions of the same queries are; buckets are matched to share most queries (Hungarian method).
+def macro(values: pd.DataFrame) -> pd.DataFrame:
+    """Values of `sides`, weighted so that their plain means are macro averages: of each fold first, then of the folds.
 
-    Returns ari (expected 0 by chance; 1: the same), nmi (above 0 by chance), share_matched (queries in matched
-    buckets), sizes and released_sizes (of matched buckets, in the order of the released ones), match (released → ours).
-
-    >>> agreement([5, 5, 7, 7], [1, 1, 1, 2])["match"]
-    {1: 5, 2: 7}
+    A query of a small stratum counts more than one of a large stratum. Both sides have such weights, and not the same,
+    so a macro effect moves even where no training makes a difference: see `constant`. The bootstrap holds them fixed.
     """
-    from scipy.optimize import linear_sum_assignment
-    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+    values = sides(values)
+    labels = _labels(values)
 
-    shared = pd.crosstab(np.asarray(released), np.asarray(ours))
-    rows, columns = linear_sum_assignment(-shared.to_numpy())
-    return {
-        "ari": float(adjusted_rand_score(released, ours)),
-        "nmi": float(normalized_mutual_info_score(released, ours)),
-        "share_matched": float(shared.to_numpy()[rows, columns].sum() / len(np.asarray(ours))),
-        "sizes": shared.sum(axis=0).to_numpy()[columns].tolist(),
-        "released_sizes": shared.sum(axis=1).to_numpy()[rows].tolist(),
-        "match": dict(zip(shared.index[rows].tolist(), shared.columns[columns].tolist(), strict=True)),
-    }
+    def over(columns: list[str], how: str) -> pd.Series:
+        return values.groupby([*labels, *columns], dropna=False)["left_out"].transform(how)
+
+    k, n_queries, n_side = over([], "nunique"), over(["left_out"], "size"), over(["left_out", "side"], "size")
+    models = np.where(values["side"] == "in", k - 1, 1)  # whose values of a query are averaged later
+    return values.assign(value=values["value"] * models * n_queries / (k * n_side))
 
 
-def distinctive_words(texts: Sequence[str], labels: Sequence, n: int = 6, prior: float = 500.0) -> dict:
-    """Label → its over-represented words: log-odds against the other texts, in standard deviations, with all texts as
-    a prior worth `prior` words, so that a rare word needs evidence (Monroe et al., Political Analysis 2008, §3.5).
+def constant(values: pd.DataFrame) -> pd.DataFrame:
+    """Values of `sides` as if no training made a difference: every query has its mean in-value under all models.
 
-    >>> distinctive_words(["red fox", "red hat", "sea", "sea air"], [0, 0, 1, 1], n=1)
-    {0: ['red'], 1: ['sea']}
+    A macro effect of these is the part that comes from the weights alone.
     """
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    counter, labels, found = CountVectorizer(token_pattern=r"\w+", binary=True), np.asarray(labels), {}
-    counts = counter.fit_transform(texts)  # [n_texts, n_words]
-    words, total = counter.get_feature_names_out(), np.asarray(counts.sum(axis=0), float).ravel()
-    for label in np.unique(labels).tolist():
-        inside = np.asarray(counts[labels == label].sum(axis=0), float).ravel()
-        a, b = (part + prior * total / total.sum() for part in (inside, total - inside))
-        odds = np.log(a / (a.sum() - a)) - np.log(b / (b.sum() - b))
-        found[label] = words[np.argsort(-odds / np.sqrt(1 / a + 1 / b), kind="stable")[:n]].tolist()
-    return found
+    values = sides(values)
+    query = [values[name] for name in (*_labels(values), "query_id")]
+    return values.assign(
+        value=values["value"].where(values["side"] == "in").groupby(query, dropna=False).transform("mean")
+    )
 
 
-def portrait(found: Buckets, vectors: np.ndarray, texts: Sequence[str], n: int = 3) -> pd.DataFrame:
-    """Queries by which to know each bucket: bucket, kind, text, margin; `vectors` [n_queries, d] belong to `texts`.
-
-    `typical`: the `n` nearest to the centroid. `boundary`: the `n` with the smallest margin, the difference between the
-    squared distances to the second nearest centroid and to their own.
-    """
-    distances = found.distances(vectors)
-    two = np.partition(distances, 1, axis=1)
-    frame = pd.DataFrame({"bucket": distances.argmin(axis=1), "distance": two[:, 0], "margin": two[:, 1] - two[:, 0]})
-    parts = []
-    for kind, key in (("typical", "distance"), ("boundary", "margin")):
-        first = frame.sort_values(key, kind="stable").groupby("bucket").head(n)
-        parts.append(first.assign(kind=kind, text=[texts[at] for at in first.index]))
-    return pd.concat(parts).sort_values("bucket", kind="stable")[["bucket", "kind", "text", "margin"]]
-
-
-def kmeans(
-    vectors: np.ndarray, scale: np.ndarray, k: int, seed: int, normalise: bool, iterations: int = 25, redo: int = 1
-) -> np.ndarray:
-    """Centroids float32[k, d] of `vectors` float32[n, d], all of which take part.
-
-    `scale` float64[n] (from `similarity._scale`) brings the rows to length 1 where normalised: spherical k-means.
-    """
-    import faiss
-
-    scaled = vectors * scale[:, None].astype(np.float32) if normalise else vectors
-    # faiss draws a sample of 256 points a centroid by default, and warns below 39
-    trained = faiss.Kmeans(
-        vectors.shape[1], k, niter=iterations, nredo=redo, seed=seed, spherical=normalise, verbose=False,
-        min_points_per_centroid=1, max_points_per_centroid=len(vectors),
-    )  # fmt: skip
-    trained.train(np.ascontiguousarray(scaled))
-    return trained.centroids.copy()
-
-
-def squared_distances(vectors: np.ndarray, scale: np.ndarray, centroids: np.ndarray) -> np.ndarray:
-    """Squared distances in float64, so that no rounding of faiss decides: [n, k]; in blocks, to copy no big matrix."""
-    parts = []
-    for start in range(0, len(vectors), 2**14):
-        block = vectors[start : start + 2**14].astype(np.float64) * scale[start : start + 2**14, None]
-        parts.append(np.stack([((block - centroid) ** 2).sum(axis=1) for centroid in centroids], axis=1))
-    return np.concatenate(parts)
+def _labels(values: pd.DataFrame) -> list[str]:
+    return [name for name in values if name not in APART]

@@ -1,21 +1,85 @@
 """A leave-one-out shift: clusters of queries, each divided for training and test, one left out at a time (Lupart §3.1).
 
 The model of a cluster is trained on the training queries of all other clusters; queries of no cluster take no part.
-Its test queries come from the cluster itself, as in the paper for topics and question words.
+Its test queries come from the cluster itself, as in the paper for topics and question words. Taught in
+notebooks/04_ms_shift_clusters.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from interextra.data.queries import Queries
+from interextra.ground.cells import Store
 from interextra.ground.errors import InputError, offenders
+from interextra.ground.files import sha256
+from interextra.splits import attributes
 from interextra.splits.restrain import size_matched_control
+from interextra.splits.split import Split
+from interextra.splits.topics import Topics
+
+
+class Shift(Split):
+    """Training sets without one cluster each, and the test queries of all clusters.
+
+    Sets: without-CLUSTER, and held-out. Files: sets.json, sizes.csv (cluster, n_queries, n_train, n_test),
+    labels.parquet (query_id, cluster or "", test).
+    """
+
+    pool: Queries
+    by: Topics | str  # topics of the same pool, or an attribute: see `splits.attributes.attribute`
+    clusters: tuple[str, ...] = ()  # those that take part, in the order of the tables; default: all, the largest first
+    n_test: int  # queries per cluster
+    train_size: int = 0  # queries of a training set, drawn; 0: all
+    seed: int = 0
+    by_sha256: str = ""  # of the file of a function of your own, set here
+
+    def __init__(self, **fields):
+        file = attributes.source(fields["by"]) if isinstance(fields.get("by"), str) else None
+        super().__init__(**fields | {"by_sha256": sha256(file) if file else ""})
+        if isinstance(self.by, Topics) and self.by.pool != self.pool:
+            raise InputError(f"a shift of {self.pool} by topics of other queries, {self.by.pool}: take the same")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What is left out: the clusters that take part."""
+        if not isinstance(self.by, Topics):
+            return shift(attributes.labels(self.pool.frame(), self.by), self.n_test, self.clusters, self.seed).clusters
+        if unknown := [name for name in self.clusters if name not in self.by.names]:
+            raise InputError(f"no topic {offenders(unknown)}; there are {', '.join(self.by.names)}")
+        return self.clusters or self.by.names
+
+    def title(self) -> str:
+        by = "topics" if isinstance(self.by, Topics) else self.by
+        return f"shift · {self.pool.source.spec} · {by} · seed {self.seed}"
+
+    def size_of(self, part: str) -> int:
+        n = len(self.names)
+        each = self.by.target if isinstance(self.by, Topics) else self.pool.size() // n
+        return n * self.n_test if part == "held-out" else self.train_size or (n - 1) * max(1, each - self.n_test)
+
+    def build(self, folder: Path, store: Store) -> None:
+        queries = self.pool.frame(store)
+        labels = self.by.labels(store) if isinstance(self.by, Topics) else attributes.labels(queries, self.by)
+        made = shift(labels, self.n_test, self.names, self.seed)
+        without = {f"without-{name}": made.complement(name, self.train_size, self.seed) for name in made.clusters}
+        self.write_sets(folder, store, without | {"held-out": made.test})
+        made.sizes.to_csv(folder / "sizes.csv", index=False)
+        kept = queries[["query_id"]].assign(cluster=np.where(np.isin(labels, made.clusters), labels, ""))
+        kept.assign(test=made.test).to_parquet(folder / "labels.parquet")
+
+    def strata(self, store: Store) -> pd.Series:
+        """Cluster of each test query, one of `names`; index query_id."""
+        kept = pd.read_parquet(store[self] / "labels.parquet").query("test").set_index("query_id")
+        return kept["cluster"].rename("stratum")
 
 
 @dataclass(frozen=True)
-class Shift:
+class Division:
     """Clusters of queries, divided for training and test."""
 
     labels: np.ndarray  # object[n], cluster of each query; "" = in none
@@ -25,20 +89,17 @@ class Shift:
     @property
     def sizes(self) -> pd.DataFrame:
         """cluster, n_queries, n_train, n_test: a row a cluster."""
-        inside = [self.labels == cluster for cluster in self.clusters]
-        return pd.DataFrame(
-            {
-                "cluster": self.clusters,
-                "n_queries": [int(rows.sum()) for rows in inside],
-                "n_train": [int((rows & ~self.test).sum()) for rows in inside],
-                "n_test": [int((rows & self.test).sum()) for rows in inside],
-            }
+        n_queries, n_test = (
+            [int((rows == name).sum()) for name in self.clusters] for rows in (self.labels, self.labels[self.test])
         )
+        sizes = pd.DataFrame({"cluster": self.clusters, "n_queries": n_queries, "n_test": n_test})
+        sizes.insert(2, "n_train", sizes["n_queries"] - sizes["n_test"])
+        return sizes
 
     def complement(self, cluster: str, size: int = 0, seed: int = 0) -> np.ndarray:
         """Training queries of all clusters but `cluster`, sorted rows; with `size` a random part of that size.
 
-        >>> made = Shift(np.array(["a", "b", "c", "", "a"]), ("a", "b", "c"), np.array([0, 0, 0, 0, 1], bool))
+        >>> made = Division(np.array(["a", "b", "c", "", "a"]), ("a", "b", "c"), np.array([0, 0, 0, 0, 1], bool))
         >>> made.complement("b").tolist()
         [0, 2]
         """
@@ -51,14 +112,14 @@ class Shift:
         return size_matched_control(rows, size, seed) if size else rows
 
 
-def shift(labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed: int = 0) -> Shift:
+def shift(labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed: int = 0) -> Division:
     """Divide each cluster at random into training and test queries.
 
     Parameters
     ----------
     labels : of each query; "" for none.
-    n_test : test queries a cluster; in the paper about 6,200 of 25,000.
-    clusters : which labels take part, in the order of the tables; default: all, the largest first.
+    n_test : test queries per cluster; in the paper about 6,200 of 25,000.
+    clusters : which labels take part, in the order of the tables; default: all, the largest first, ties by name.
 
     Raises
     ------
@@ -69,11 +130,11 @@ def shift(labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed
     >>> made.clusters, made.sizes.n_train.tolist()
     (('b', 'a'), [2, 1])
     """
-    labels, found = np.asarray(labels, dtype=object), cluster_names(labels)
-    counts = {name: int((labels == name).sum()) for name in found}
+    labels = np.asarray(labels, dtype=object)
+    counts = pd.Series(labels[labels != ""]).value_counts().sort_index().sort_values(ascending=False, kind="stable")
     if unknown := [name for name in clusters if name not in counts]:
-        raise InputError(f"no query of cluster {offenders(unknown)}; there are {offenders(found, 12)}")
-    names = tuple(clusters) or found
+        raise InputError(f"no query of cluster {offenders(unknown)}; there are {offenders(counts.index, 12)}")
+    names = tuple(clusters) or tuple(counts.index)
     if len(set(names)) < max(2, len(names)):
         raise InputError(f"a shift needs at least two different clusters, not {', '.join(names) or 'none'}")
     if small := [f"{name} ({counts[name]})" for name in names if counts[name] <= n_test]:
@@ -84,10 +145,4 @@ def shift(labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed
     for at, name in enumerate(names):
         rows = np.flatnonzero(labels == name)
         test[np.random.default_rng([seed, at]).choice(rows, n_test, replace=False)] = True
-    return Shift(labels, names, test)
-
-
-def cluster_names(labels: Sequence[str]) -> tuple[str, ...]:
-    """The labels that occur, the most frequent first, ties by name; "" is none."""
-    counts = pd.Series(labels, dtype=object).value_counts()
-    return tuple(sorted(counts.index.drop("", errors="ignore"), key=lambda label: (-counts[label], label)))
+    return Division(labels, names, test)

@@ -8,24 +8,74 @@ normalised, from what a cluster must be nearest, who joins first, nor when exact
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist
 
+from interextra.data.queries import Queries
+from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
-from interextra.splits.resttest import kmeans, squared_distances
-from interextra.splits.similarity import _pair, _scale
+from interextra.ground.files import write_json
+from interextra.splits.clusters import kmeans, squared_distances
+from interextra.splits.similarity import checked
 
-CHOICES = ("exact", "greedy")
-MERGES = ("native", "merged")
-ORDERS = ("nearest", "turns")
-STOPS = ("reach", "closest")
+SWITCHES = {
+    "choose": ("exact", "greedy"),
+    "merge": ("native", "merged"),
+    "order": ("nearest", "turns"),
+    "stop": ("reach", "closest"),
+}
 LIMIT = 2 * 10**8  # subsets that the exact choice is made among at most; 100 centroids make 75 million of five
 
 
+class Topics(Cell):
+    """Topics of the training queries of the vectors; its fields are the arguments of `topics`.
+
+    Files: topic.npy, native.npy, centroids.npy, topics.json (chosen, joined, spread): see `TopicClusters`.
+    """
+
+    vectors: Cell
+    n_topics: int
+    k: int
+    target: int
+    seed: int = 0
+    choose: str = "exact"
+    merge: str = "native"
+    order: str = "nearest"
+    stop: str = "reach"
+    normalise: bool = False
+
+    @property
+    def pool(self) -> Queries:
+        return self.vectors.train
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"C{topic}" for topic in range(self.n_topics))
+
+    def title(self) -> str:
+        return f"topics · {self.pool.source.spec} · {self.n_topics} of {self.k} clusters · seed {self.seed}"
+
+    def seconds(self) -> float:
+        return 1 + self.pool.size() / 20_000
+
+    def build(self, folder: Path, store: Store) -> None:
+        options = {name: getattr(self, name) for name in type(self).model_fields if name != "vectors"}
+        made = topics(self.vectors.read(store)[0], **options)
+        for name in ("topic", "native", "centroids"):
+            np.save(folder / f"{name}.npy", getattr(made, name))
+        note = {"chosen": made.chosen.tolist(), "joined": made.joined, "spread": made.spread}
+        write_json(folder / "topics.json", note)
+
+    def labels(self, store: Store) -> np.ndarray:
+        """Name of the topic of each query of the pool, object[n]; "" for none."""
+        return np.array([*self.names, ""], dtype=object)[np.load(store[self] / "topic.npy")]
+
+
 @dataclass(frozen=True)
-class Topics:
+class TopicClusters:
     """Native clusters, numbered from 0, most queries first, and the topics that start from some of them."""
 
     native: np.ndarray  # int64[n], native cluster of each query, 0 to k - 1
@@ -34,43 +84,39 @@ class Topics:
     joined: list[list[int]]  # per topic its native clusters in the order of joining, `chosen` first
     topic: np.ndarray  # int64[n], topic of each query, 0 to n_topics - 1; -1: in no topic
     spread: float  # sum of the pairwise l2 distances of the chosen centroids
-    best: float  # the largest such sum; NaN where it was too much to search
-
-    @property
-    def gap(self) -> float:
-        """What the choice lacks to the best one: 1 - spread / best, 0 for the exact choice."""
-        return 0.0 if self.spread == self.best else 1 - self.spread / self.best
 
     @property
     def sizes(self) -> pd.DataFrame:
         """topic, n_clusters, n_native (queries of the cluster that starts it), n_queries: a row a topic."""
         native = np.bincount(self.native, minlength=len(self.centroids))
-        return pd.DataFrame(
-            {
-                "topic": range(len(self.chosen)),
-                "n_clusters": [len(clusters) for clusters in self.joined],
-                "n_native": native[self.chosen],
-                "n_queries": np.bincount(self.topic[self.topic >= 0], minlength=len(self.chosen)),
-            }
-        )
+        sizes = pd.DataFrame({"topic": range(len(self.chosen)), "n_clusters": [len(found) for found in self.joined]})
+        n_queries = np.bincount(self.topic[self.topic >= 0], minlength=len(self.chosen))
+        return sizes.assign(n_native=native[self.chosen], n_queries=n_queries)
 
 
 def topics(
-    vectors: np.ndarray, n_topics: int = 5, k: int = 100, target: int = 25_000, seed: int = 0, choose: str = "exact",
-    merge: str = "native", stop: str = "reach", normalise: bool = False, iterations: int = 25, order: str = "nearest",
-) -> Topics:  # fmt: skip
+    vectors: np.ndarray,
+    n_topics: int,
+    k: int,
+    target: int,
+    seed: int,
+    choose: str = "exact",
+    merge: str = "native",
+    order: str = "nearest",
+    stop: str = "reach",
+    normalise: bool = False,
+) -> TopicClusters:
     """Cluster queries into topics and a rest that is in none.
 
     Parameters
     ----------
     vectors : float[n, d]; the paper's are [CLS] of a DistilBERT.
-    n_topics, k, target : number of topics, of native clusters, and queries a topic should have; the defaults are the
-        paper's, for its 500,000 queries: for others keep the share, target = n / 20.
+    n_topics, k, target : number of topics, of native clusters, and queries a topic should have; the paper's are 5, 100
+        and 25,000 for its 500,000 queries: for others keep the share, target = n / 20.
     seed : of the first centroids. The same seed gives the same topics.
     choose : "exact" or "greedy", see `farthest`.
-    merge, stop, order : see `expand`.
+    merge, order, stop : see `expand`.
     normalise : False: plain k-means on the vectors as they are. True: vectors and centroids of length 1 (spherical).
-    iterations : of k-means; all queries take part.
 
     Native clusters that k-means leaves without a query come last, and neither start nor join a topic.
 
@@ -80,39 +126,38 @@ def topics(
         k above the number of queries or below n_topics, n_topics · target queries that are not there, NaN, zero vectors
         where normalised, and all that `farthest` and `expand` refuse.
 
-    >>> found = topics([[0.0], [1], [10], [11], [30], [31], [32]], n_topics=2, k=3, target=2)
+    >>> found = topics([[0.0], [1], [10], [11], [30], [31], [32]], n_topics=2, k=3, target=2, seed=0)
     >>> found.native.tolist(), found.centroids.ravel().tolist(), found.spread
     ([1, 1, 2, 2, 0, 0, 0], [31.0, 0.5, 10.5], 30.5)
     >>> found.topic.tolist(), found.joined
     ([1, 1, -1, -1, 0, 0, 0], [[0], [1]])
     """
-    _one_of("choose", choose, CHOICES)
-    metric = "cosine" if normalise else "dot"
-    vectors = _pair(vectors, vectors, metric)[0].astype(np.float32, copy=False)
-    if not 1 <= k <= len(vectors):
-        raise InputError(f"k={k}: {len(vectors)} queries can make 1 to {len(vectors)} native clusters")
-    if not 1 <= n_topics <= k:
-        raise InputError(f"n_topics={n_topics}: {k} native clusters can start 1 to {k} topics; raise k")
-    _enough(len(vectors), n_topics, target, merge, stop, order)
-    scale = _scale(vectors, metric)
-    centroids = kmeans(vectors, scale, k, seed, normalise, iterations)
-    native = _nearest(vectors, scale, centroids)
+    for name, value in {"choose": choose, "merge": merge, "order": order, "stop": stop}.items():
+        _known(name, value)
+    vectors = checked(vectors, normalise)
+    if not 1 <= n_topics <= k <= len(vectors):
+        raise InputError(
+            f"{n_topics} topics of k={k} clusters of {len(vectors)} queries: each must be at most the next"
+        )
+    if not 1 <= target <= len(vectors) // n_topics:
+        raise InputError(
+            f"{n_topics} topics of {target} queries: {len(vectors)} can make topics of 1 to {len(vectors) // n_topics}"
+        )
+    centroids = kmeans(vectors, k, seed, normalise)
+    native = squared_distances(vectors, centroids).argmin(axis=1)  # ties: the lower number
     sizes = np.bincount(native, minlength=k)
     by_size = np.argsort(-sizes, kind="stable")
     native, centroids, sizes = np.argsort(by_size)[native], centroids[by_size], sizes[by_size]
     used = int((sizes > 0).sum())
     chosen, spread = farthest(centroids[:used], n_topics, choose)
-    best = spread
-    if choose != "exact":
-        best = farthest(centroids[:used], n_topics)[1] if math.comb(used, n_topics) <= LIMIT else math.nan
-    joined = expand(centroids[:used], sizes[:used], chosen, target, merge, stop, order)
+    joined = expand(centroids[:used], sizes[:used], chosen, target, merge, order, stop)
     of_cluster = np.full(k, -1)
     for topic, clusters in enumerate(joined):
         of_cluster[clusters] = topic
-    return Topics(native, centroids, chosen, joined, of_cluster[native], spread, best)
+    return TopicClusters(native, centroids, chosen, joined, of_cluster[native], spread)
 
 
-def farthest(centroids: np.ndarray, n: int = 5, method: str = "exact") -> tuple[np.ndarray, float]:
+def farthest(centroids: np.ndarray, n: int, method: str = "exact") -> tuple[np.ndarray, float]:
     """The `n` centroids with the largest sum of pairwise l2 distances (Lupart §3.1, step ii).
 
     Parameters
@@ -129,24 +174,25 @@ def farthest(centroids: np.ndarray, n: int = 5, method: str = "exact") -> tuple[
     >>> farthest([[0.0], [1], [5], [6]], n=3)  # 0, 1, 6 and 0, 5, 6 are as far apart: the first
     (array([0, 1, 3]), 12.0)
     """
-    _one_of("method", method, CHOICES)
-    centroids = _matrix(centroids)
+    _known("choose", method)
+    centroids = np.asarray(centroids, np.float64)
     k = len(centroids)
     if not 1 <= n <= k:
         raise InputError(f"n={n}: of {k} centroids 1 to {k} can be chosen")
     if method == "exact" and math.comb(k, n) > LIMIT:
         raise InputError(f"{math.comb(k, n):,} subsets of {n} among {k} centroids are too many to try; use 'greedy'")
+    if n == 1:
+        return np.zeros(1, np.int64), 0.0
     distances = cdist(centroids, centroids)
     rows = _greedy(distances, n)
-    if method == "exact" and n > 1:
-        rows = _exact(distances, n, _spread(distances, rows))
-    return rows, _spread(distances, rows)
+    if method == "exact":
+        rows = _exact(distances, n, pdist(centroids[rows]).sum())
+    return rows, float(pdist(centroids[rows]).sum())
 
 
 def expand(
-    centroids: np.ndarray, sizes: np.ndarray, chosen: np.ndarray, target: int, merge: str = "native",
-    stop: str = "reach", order: str = "nearest",
-) -> list[list[int]]:  # fmt: skip
+    centroids: np.ndarray, sizes: np.ndarray, chosen: np.ndarray, target: int, merge: str, order: str, stop: str
+) -> list[list[int]]:
     """Grow each chosen cluster into a topic by joining free clusters, none twice (Lupart §3.1, step iii).
 
     Parameters
@@ -156,26 +202,19 @@ def expand(
     target : queries a topic should have.
     merge : a cluster is near to a topic by its distance to the centroid of the topic's first cluster ("native"), or of
         all that it has joined so far, weighted by size ("merged").
-    stop : "reach": a topic joins until it has `target` queries or more. "closest": the cluster that would take it
-        past `target` joins only if the size gets nearer to `target`; else it stays free, and the topic is done.
     order : "nearest": of all topics still growing and all free clusters the nearest pair joins first. "turns": the
         topics join their nearest free cluster in turn. Ties: the first topic, then the lower cluster.
+    stop : "reach": a topic joins until it has `target` queries or more. "closest": the cluster that would take it
+        past `target` joins only if the size gets nearer to `target`; else it stays free, and the topic is done.
 
     Returns
     -------
     Per topic its clusters in the order of joining, first the chosen one.
 
-    >>> expand([[0.0], [1], [3], [4], [9]], [2, 2, 2, 2, 2], [0, 4], target=4)
+    >>> line, sizes, chosen = np.array([[0.0], [1], [3], [4], [9]]), np.full(5, 2), np.array([0, 4])
+    >>> expand(line, sizes, chosen, 4, merge="native", order="nearest", stop="reach")
     [[0, 1], [4, 3]]
     """
-    centroids, sizes, chosen = _matrix(centroids), np.asarray(sizes), np.asarray(chosen)
-    if sizes.shape != (len(centroids),) or sizes.min() < 1:
-        raise InputError(f"sizes: needs a number of queries, 1 or more, for each of {len(centroids)} clusters")
-    if chosen.ndim != 1 or not len(chosen) or not np.isin(chosen, np.arange(len(centroids))).all():
-        raise InputError(f"chosen: needs one or more numbers from 0 to {len(centroids) - 1}, got {chosen.tolist()}")
-    if len(np.unique(chosen)) < len(chosen):
-        raise InputError(f"chosen: a cluster starts two topics in {chosen.tolist()}; give each once")
-    _enough(int(sizes.sum()), len(chosen), target, merge, stop, order)
     joined = [[int(cluster)] for cluster in chosen]
     distances = cdist(centroids[chosen], centroids)  # [n_topics, k]
     distances[:, chosen] = np.inf  # inf: not free
@@ -199,26 +238,6 @@ def expand(
     return joined
 
 
-def _nearest(vectors: np.ndarray, scale: np.ndarray, centroids: np.ndarray) -> np.ndarray:
-    """Number of the nearest centroid of each row, int64[n]; ties: the lower number.
-
-    A matrix product finds it; where it leaves two a rounding apart, `squared_distances`, many times slower, decides.
-    """
-    parts, wide = [], centroids.astype(np.float64)
-    lengths = (wide**2).sum(axis=1)
-    for start in range(0, len(vectors), 2**14):
-        rows = slice(start, start + 2**14)
-        block = vectors[rows].astype(np.float64) * scale[rows, None]
-        score = lengths - 2 * block @ wide.T  # the squared distance less that of the row from 0
-        nearest, best = score.argmin(axis=1), score.min(axis=1, keepdims=True)
-        slack = 1e-9 * (lengths.max() + (block**2).sum(axis=1, keepdims=True))
-        close = np.flatnonzero((score <= best + slack).sum(axis=1) > 1)
-        if len(close):
-            nearest[close] = squared_distances(vectors[rows][close], scale[rows][close], centroids).argmin(axis=1)
-        parts.append(nearest)
-    return np.concatenate(parts)
-
-
 def _next(distances: np.ndarray, growing: np.ndarray, last: int, order: str) -> tuple[int, int]:
     """The topic that joins next, and the cluster; `last` is the topic that was at it before."""
     open_topics = np.flatnonzero(growing)
@@ -228,14 +247,8 @@ def _next(distances: np.ndarray, growing: np.ndarray, last: int, order: str) -> 
     return int(open_topics[at]), int(cluster)
 
 
-def _spread(distances: np.ndarray, rows: np.ndarray) -> float:
-    return float(distances[np.ix_(rows, rows)][np.triu_indices(len(rows), 1)].sum())
-
-
 def _greedy(distances: np.ndarray, n: int) -> np.ndarray:
-    rows = list(np.unravel_index(distances.argmax(), distances.shape)) if n > 1 else [0]
-    if n > 1 and rows[0] == rows[1]:
-        rows = [0, 1]  # all distances are 0
+    rows = list(np.unravel_index((distances - np.eye(len(distances))).argmax(), distances.shape))
     while len(rows) < n:
         gain = distances[rows].sum(axis=0)
         gain[rows] = -np.inf
@@ -276,24 +289,6 @@ def _exact(distances: np.ndarray, n: int, reached: float) -> np.ndarray:
     return np.array(rows, np.int64)
 
 
-def _one_of(name: str, value: str, allowed: tuple) -> None:
-    if value not in allowed:
-        raise InputError(f"unknown {name} {value!r}: one of {', '.join(allowed)}")
-
-
-def _enough(n_queries: int, n_topics: int, target: int, merge: str, stop: str, order: str) -> None:
-    for name, value, allowed in (("merge", merge, MERGES), ("stop", stop, STOPS), ("order", order, ORDERS)):
-        _one_of(name, value, allowed)
-    if target < 1:
-        raise InputError(f"target={target}: a topic needs 1 query or more")
-    if n_topics * target > n_queries:
-        raise InputError(
-            f"{n_topics} topics of {target} queries need {n_topics * target}, and there are {n_queries}; lower target"
-        )
-
-
-def _matrix(centroids: np.ndarray) -> np.ndarray:
-    centroids = np.asarray(centroids, np.float64)
-    if centroids.ndim != 2 or 0 in centroids.shape or not np.isfinite(centroids).all():
-        raise InputError(f"centroids: needs a matrix of finite numbers [k, dimensions], got shape {centroids.shape}")
-    return centroids
+def _known(name: str, value: str) -> None:
+    if value not in SWITCHES[name]:
+        raise InputError(f"unknown {name} {value!r}: one of {', '.join(SWITCHES[name])}")

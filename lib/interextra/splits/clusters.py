@@ -1,0 +1,89 @@
+"""Clusters of queries: k-means, how alike two clusterings are, and by what to know a cluster."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.spatial.distance import cdist
+
+PRIOR = 500.0  # words that all texts together are worth as a prior on the words of each cluster
+
+
+def kmeans(vectors: np.ndarray, k: int, seed: int, normalise: bool) -> np.ndarray:
+    """Centroids float32[k, d] of `vectors` float32[n, d], all of which take part (faiss, 25 iterations).
+
+    `normalise`: spherical k-means, centroids of length 1; the vectors are of length 1 already.
+    """
+    import faiss
+
+    # faiss draws a sample of 256 points a centroid by default, and warns below 39
+    every = {"min_points_per_centroid": 1, "max_points_per_centroid": len(vectors)}
+    trained = faiss.Kmeans(vectors.shape[1], k, niter=25, seed=seed, spherical=normalise, verbose=False, **every)
+    trained.train(vectors)
+    return trained.centroids.copy()
+
+
+def squared_distances(vectors: np.ndarray, centroids: np.ndarray) -> np.ndarray:
+    """Squared distance of each vector to each centroid, float64[n, k]; in blocks, to copy no big matrix."""
+    blocks = (vectors[start : start + 2**14] for start in range(0, len(vectors), 2**14))
+    return np.concatenate([cdist(block, centroids, "sqeuclidean") for block in blocks])
+
+
+def agreement(ours: np.ndarray, released: np.ndarray) -> dict:
+    """How alike two partitions of the same queries are; clusters are matched to share most queries (Hungarian method).
+
+    Returns ari (expected 0 by chance; 1: the same), nmi (above 0 by chance), share_matched (queries in matched
+    clusters), sizes and released_sizes (of matched clusters, in the released order), match (released → ours).
+
+    >>> agreement([5, 5, 7, 7], [1, 1, 1, 2])["match"]
+    {1: 5, 2: 7}
+    """
+    from scipy.optimize import linear_sum_assignment
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    shared = pd.crosstab(np.asarray(released), np.asarray(ours))
+    counts = shared.to_numpy()
+    rows, columns = linear_sum_assignment(-counts)
+    return {
+        "ari": float(adjusted_rand_score(released, ours)),
+        "nmi": float(normalized_mutual_info_score(released, ours)),
+        "share_matched": float(counts[rows, columns].sum() / counts.sum()),
+        "sizes": counts.sum(axis=0)[columns].tolist(),
+        "released_sizes": counts.sum(axis=1)[rows].tolist(),
+        "match": dict(zip(shared.index[rows].tolist(), shared.columns[columns].tolist(), strict=True)),
+    }
+
+
+def distinctive_words(texts: Sequence[str], labels: Sequence, n: int = 6) -> dict:
+    """Label → its over-represented words: log-odds against the other texts, in standard deviations, with all texts as
+    a prior, so that a rare word needs evidence (Monroe et al., Political Analysis 2008, §3.5).
+
+    >>> distinctive_words(["red fox", "red hat", "sea", "sea air"], [0, 0, 1, 1], n=1)
+    {0: ['red'], 1: ['sea']}
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    counter, labels, found = CountVectorizer(token_pattern=r"\w+", binary=True), np.asarray(labels), {}
+    counts = counter.fit_transform(texts)  # [n_texts, n_words]
+    words, total = counter.get_feature_names_out(), np.asarray(counts.sum(axis=0), float).ravel()
+    for label in np.unique(labels).tolist():
+        inside = np.asarray(counts[labels == label].sum(axis=0), float).ravel()
+        a, b = (part + PRIOR * total / total.sum() for part in (inside, total - inside))
+        odds = np.log(a / (a.sum() - a)) - np.log(b / (b.sum() - b))
+        found[label] = words[np.argsort(-odds / np.sqrt(1 / a + 1 / b), kind="stable")[:n]].tolist()
+    return found
+
+
+def portrait(distances: np.ndarray, texts: Sequence[str], n: int) -> pd.DataFrame:
+    """Queries by which to know each cluster: cluster, kind, text, margin; `distances` float[n_queries, k], squared.
+
+    `typical`: the `n` nearest to the centroid. `boundary`: the `n` with the smallest margin, the difference between the
+    squared distances to the second nearest centroid and to their own.
+    """
+    two = np.partition(distances, 1, axis=1)
+    frame = pd.DataFrame({"cluster": distances.argmin(axis=1), "distance": two[:, 0], "margin": two[:, 1] - two[:, 0]})
+    parts = []
+    for kind, key in (("typical", "distance"), ("boundary", "margin")):
+        first = frame.sort_values(key, kind="stable").groupby("cluster").head(n)
+        parts.append(first.assign(kind=kind, text=[texts[at] for at in first.index]))
+    return pd.concat(parts).sort_values("cluster", kind="stable")[["cluster", "kind", "text", "margin"]]

@@ -1,0 +1,30 @@
+"""A split: named sets of the queries of a pool, kept as query_ids in a cell."""
+
+import json
+from abc import abstractmethod
+from pathlib import Path
+
+import numpy as np
+
+from interextra.ground.cells import Cell, Store
+from interextra.ground.files import write_json
+
+
+class Split(Cell):
+    """What all kinds of split have in common; each has the queries that it divides as `pool`, a field or a property."""
+
+    @abstractmethod
+    def size_of(self, part: str) -> int:
+        """Number of queries in a set, estimated where the split is not there yet."""
+
+    def sets(self, store: Store) -> dict[str, list[str]]:
+        """query_ids of each set, by its name."""
+        return json.loads((store[self] / "sets.json").read_text(encoding="utf-8"))
+
+    def seconds(self) -> float:
+        return 1 + self.pool.size() / 20_000
+
+    def write_sets(self, folder: Path, store: Store, sets: dict[str, np.ndarray]) -> None:
+        """Write sets.json from the rows of the pool's queries that are in each set."""
+        ids = np.array(self.pool.ids(store), dtype=object)
+        write_json(folder / "sets.json", {name: ids[rows].tolist() for name, rows in sets.items()})
