@@ -20,7 +20,7 @@ from interextra.data.queries import Part, Queries
 from interextra.ground.cells import Cell, Store
 from interextra.ground.effects import ratio
 from interextra.ground.errors import InputError, offenders
-from interextra.models.model import Model
+from interextra.models.model import Model, load_model
 
 BINNINGS = ("width", "quantile")
 
@@ -43,8 +43,6 @@ class Nearness(Cell):
         return 5 + (self.model.train.size() + sum(part.size() for part in self.queries)) / 500
 
     def build(self, folder: Path, store: Store) -> None:
-        from interextra.models import load_model
-
         test = pd.concat([part.frame(store) for part in self.queries], ignore_index=True)
         train = self.model.train.frame(store)["text"].tolist()
         scores = load_model(store[self.model] / "weights").query_similarities(test["text"].tolist(), train)
