@@ -55,12 +55,10 @@ def with_truth(queries: pd.DataFrame) -> pd.DataFrame:
     known = queries[queries["focus"].notna() & queries["qtype"].notna()].reset_index(drop=True)
     concepts = known["cui"] if "cui" in known else [None] * len(known)
     entities = [
-        sorted(filter(None, cui)) if cui is not None and len(cui) else [focus.lower()]
+        sorted(filter(None, cui if cui is not None else ())) or [focus.lower()]
         for cui, focus in zip(concepts, known["focus"], strict=True)
     ]
-    names = ["+".join(names) for names in entities]
-    return known.assign(
-        entities=entities, intent=[f"{n}|{t}" for n, t in zip(names, known["qtype"], strict=True)],
-        intent_group=known["qtype"].map(GROUP_OF),
-        entity_type=known["semtype"].map(entity_type) if "semtype" in known else "",
-    )  # fmt: skip
+    intents = ["+".join(names) + f"|{kind}" for names, kind in zip(entities, known["qtype"], strict=True)]
+    types = known["semtype"].map(entity_type) if "semtype" in known else ""
+    groups = known["qtype"].map(GROUP_OF)
+    return known.assign(entities=entities, intent=intents, intent_group=groups, entity_type=types)

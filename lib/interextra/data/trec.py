@@ -52,7 +52,7 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
         raise InputError(f"{path}: no such file; check the path")
     try:
         with path.open("rb") as file:
-            lines = gzip.open(file) if file.peek(2)[:2] == b"\x1f\x8b" else file
+            lines = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
             for number, raw in enumerate(lines, 1):
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 if line.strip():
