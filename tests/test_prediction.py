@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interextra.ground.errors import InputError
 from interextra.evaluation import prediction as pn
+from interextra.ground.effects import resamples
+from interextra.ground.errors import InputError
 
 
 def columns(n=120, seed=0):
@@ -22,13 +23,18 @@ def columns(n=120, seed=0):
 
 def explicit(n, seed, n_boot):
     """Rows of the queries of each resample."""
-    return [np.repeat(np.arange(n), counts) for counts in pn.resamples(n, seed, n_boot).astype(int)]
+    return [np.repeat(np.arange(n), counts) for counts in np.concatenate(list(resamples(n, seed, n_boot))).astype(int)]
 
 
 def frames(n=60, seed=0):
     ids = [f"q{i}" for i in range(n)]
     x, y = columns(n, seed)
     return pd.DataFrame(x, ids, ["R", "length", "noise"]), pd.DataFrame(y, ids, ["loss", "RR@10"])
+
+
+def table_of(x, y, signs=None, seed=4, n_boot=50, groups=None):
+    groups = pd.Series("one", y.index) if groups is None else groups
+    return pn.prediction_table(x, y, signs or {}, seed, n_boot, groups)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -45,18 +51,10 @@ def test_smare_by_hand():
     assert pn.smare([4, 3, 2, 1], [1, 2, 3, 4]) == (3 + 1 + 1 + 3) / 4 / 4 == 0.5
     # ranks 1, 2.5, 2.5, 4, 5 beside 2, 2, 2, 5, 4
     assert pn.smare([0, 5, 5, 7, 9], [1, 1, 1, 8, 3]) == pytest.approx((1 + 0.5 + 0.5 + 1 + 1) / 25)
-    assert pn.smare([4, 3, 2, 1], [1, 2, 3, 4], sign=-1) == 0
     n = 1001
     assert pn.smare(np.arange(n), -np.arange(n)) == pytest.approx(0.5, abs=1e-6)
     rng = np.random.default_rng(0)
     assert np.mean([pn.smare(rng.random(n), rng.random(n)) for _ in range(50)]) == pytest.approx(1 / 3, abs=0.01)
-
-
-def test_resamples_hold_n_queries_and_repeat_with_their_seed():
-    w = pn.resamples(50, 3, 400)
-    assert w.shape == (400, 50) and (w.sum(axis=1) == 50).all() and w.mean(axis=0).std() < 0.1
-    assert np.array_equal(w, pn.resamples(50, 3, 400)) and not np.array_equal(w, pn.resamples(50, 4, 400))
-    assert w.var() == pytest.approx(1 - 1 / 50, abs=0.03)  # binomial, not a shuffle
 
 
 @pytest.mark.parametrize("block", [2**22, 120 * 7, 1])
@@ -82,12 +80,11 @@ def test_draws_of_more_rows_than_a_block_of_signs():
 
 
 def test_a_resample_of_one_value_has_no_tau():
-    taus = pn.kendall_draws([1, 2, 3], [0, 0, 1], n_boot=200)[:, 0, 0]
+    taus = pn.kendall_draws([1, 2, 3], [0, 0, 1], 0, 200)[:, 0, 0]
     lacking = [len(set(np.array([0, 0, 1])[rows])) == 1 for rows in explicit(3, 0, 200)]
     assert np.isnan(taus).tolist() == lacking and 0 < sum(lacking) < 200
 
 
-@pytest.mark.parametrize("function", [pn.kendall, pn.smare, pn.kendall_draws, pn.smare_draws])
 @pytest.mark.parametrize(
     ("predictor", "target", "message"),
     [
@@ -95,12 +92,12 @@ def test_a_resample_of_one_value_has_no_tau():
         ([1, 2, 3], [np.inf, 2, 3], "target: NaN or infinite in rows 0;"),
         ([1, 2, 3], [1, 2], "3 values of the predictor and 2 of the target"),
         ([1], [1], "two at least"),
-        ([], [], "shape"),
     ],
 )
-def test_columns_that_have_no_order_are_errors(function, predictor, target, message):
-    with pytest.raises(InputError, match=message):
-        function(predictor, target)
+def test_columns_that_have_no_order_are_errors(predictor, target, message):
+    for function in (pn.kendall, pn.smare):
+        with pytest.raises(InputError, match=message):
+            function(predictor, target)
 
 
 def test_within_groups_is_the_mean_of_the_groups():
@@ -125,9 +122,9 @@ def test_within_groups_is_the_mean_of_the_groups():
 
 def test_a_group_without_order_is_left_out():
     x, y, groups = np.array([1, 2, 3, 1, 2, 3.0]), np.array([1, 3, 2, 7, 7, 7.0]), list("aaabbb")
-    tau, draws = pn.within_draws(x, y, groups, n_boot=10)
+    tau, draws = pn.within_draws(x, y, groups, 0, 10)
     assert tau[0, 0] == pytest.approx(1 / 3) and np.nanmax(draws) <= 1
-    assert np.isnan(pn.within_draws(x[3:], y[3:], groups[3:], n_boot=2)[0]).all()
+    assert np.isnan(pn.within_draws(x[3:], y[3:], groups[3:], 0, 2)[0]).all()
 
 
 @pytest.mark.parametrize(
@@ -136,14 +133,14 @@ def test_a_group_without_order_is_left_out():
 )
 def test_bad_groups_are_errors(groups, message):
     with pytest.raises(InputError, match=message):
-        pn.within_draws([1, 2, 3], [1, 2, 3], groups, n_boot=2)
+        pn.within_draws([1, 2, 3], [1, 2, 3], groups, 0, 2)
 
 
-def test_table_matches_queries_by_id():
+def test_table_has_a_row_for_each_predictor_and_target():
     x, y = frames()
-    table = pn.prediction_table(x, y.sample(frac=1, random_state=1), n_boot=200, seed=4)
+    table = table_of(x, y, n_boot=200)
     assert list(zip(table["predictor"], table["target"], strict=True)) == [(p, t) for p in x for t in y]
-    assert (table["n_queries"] == 60).all() and "kendall_within" not in table
+    assert (table["n_queries"] == 60).all()
     for row in table.itertuples():
         assert row.kendall == pytest.approx(stats.kendalltau(x[row.predictor], y[row.target]).statistic)
         assert row.smare == pytest.approx(pn.smare(x[row.predictor], y[row.target]))
@@ -153,42 +150,39 @@ def test_table_matches_queries_by_id():
 
 def test_interval_is_that_of_the_draws():
     x, y = frames()
-    row = pn.prediction_table(x, y, n_boot=300, seed=4, level=0.8).iloc[0]
+    row = table_of(x, y, n_boot=300).iloc[0]
     draws = pn.kendall_draws(x.to_numpy(), y.to_numpy(), 4, 300)[:, 0, 0]
-    assert [row["kendall_low"], row["kendall_high"]] == pytest.approx(np.quantile(draws, [0.1, 0.9]), abs=0.01)
+    assert [row["kendall_low"], row["kendall_high"]] == pytest.approx(np.quantile(draws, [0.025, 0.975]), abs=0.01)
 
 
-def test_missing_values_are_dropped_for_their_pair_alone():
+def test_missing_values_are_dropped_for_their_predictor_alone():
     x, y = frames()
     x.loc[["q0", "q1"], "R"] = np.nan
-    y.loc[["q1", "q2", "q3"], "loss"] = np.nan
-    table = pn.prediction_table(x, y, n_boot=50).set_index(["predictor", "target"])
-    counts = {("R", "loss"): 56, ("R", "RR@10"): 58, ("length", "loss"): 57, ("noise", "RR@10"): 60}
-    for (predictor, target), n in counts.items():
-        kept = x[predictor].notna() & y[target].notna()
-        expected = stats.kendalltau(x.loc[kept, predictor], y.loc[kept, target]).statistic
-        assert table.loc[(predictor, target), "n_queries"] == n == kept.sum()
-        assert table.loc[(predictor, target), "kendall"] == pytest.approx(expected)
+    x.loc["q1", "length"] = np.nan
+    table = table_of(x, y).set_index(["predictor", "target"])
+    for (predictor, target), row in table.iterrows():
+        kept = x[predictor].notna()
+        assert row["n_queries"] == kept.sum() == {"R": 58, "length": 59, "noise": 60}[predictor]
+        assert row["kendall"] == pytest.approx(stats.kendalltau(x.loc[kept, predictor], y.loc[kept, target]).statistic)
 
 
 def test_signs_turn_tau_and_smare_round():
     x, y = frames()
-    plain = pn.prediction_table(x, y, n_boot=100).set_index(["predictor", "target"])
-    turned = pn.prediction_table(x, y, signs={"R": -1, "loss": -1}, n_boot=100).set_index(["predictor", "target"])
+    plain = table_of(x, y).set_index(["predictor", "target"])
+    turned = table_of(x, y, {"R": -1, "loss": -1}).set_index(["predictor", "target"])
     assert turned.loc[("R", "RR@10"), "kendall"] == pytest.approx(-plain.loc[("R", "RR@10"), "kendall"])
     assert turned.loc[("R", "RR@10"), "kendall_low"] == pytest.approx(-plain.loc[("R", "RR@10"), "kendall_high"])
-    assert turned.loc[("R", "RR@10"), "smare"] == pytest.approx(pn.smare(x["R"], y["RR@10"], sign=-1))
+    assert turned.loc[("R", "RR@10"), "smare"] == pytest.approx(pn.smare(-x["R"], y["RR@10"]))
     for pair in (("R", "loss"), ("noise", "RR@10")):  # both sides turned, or none
         assert turned.loc[pair].tolist() == pytest.approx(plain.loc[pair].tolist())
 
 
-def test_groups_add_tau_within_them():
+def test_tau_within_groups_leaves_out_what_is_between_them():
     x, y = frames()
     groups = pd.Series(np.repeat(["near", "far"], 30), x.index)
     x["R"] += np.where(groups == "near", 100, 0)
     y["loss"] += np.where(groups == "near", 100, 0)
-    table = pn.prediction_table(x, y, groups=groups.sample(frac=1, random_state=1), n_boot=100, seed=2)
-    row = table.iloc[0]
+    row = table_of(x, y, groups=groups, n_boot=100, seed=2).iloc[0]
     tau, draws = pn.within_draws(x[["R"]], y[["loss"]], groups, seed=2, n_boot=100)
     assert row["kendall_within"] == pytest.approx(tau[0, 0]) and row["kendall_within"] < row["kendall"] - 0.2
     assert row["kendall_within_low"] in draws and row["kendall_within_low"] < tau[0, 0] < row["kendall_within_high"]
@@ -196,45 +190,31 @@ def test_groups_add_tau_within_them():
 
 def test_a_constant_predictor_has_no_tau_but_an_error_of_ranks():
     x, y = frames()
-    row = pn.prediction_table(x.assign(same=1.0)[["same"]], y[["loss"]], n_boot=20).iloc[0]
-    assert row[["kendall", "kendall_low", "kendall_high"]].isna().all() and 0.2 < row["smare"] < 0.3
+    row = table_of(x.assign(same=1.0)[["same"]], y[["loss"]], n_boot=20).iloc[0]
+    assert row[["kendall", "kendall_low", "kendall_high", "kendall_within"]].isna().all() and 0.2 < row["smare"] < 0.3
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"targets": frames()[1].drop("q7")}, "not the same queries.*'q7'"),
-        ({"groups": pd.Series("a", [f"q{i}" for i in range(59)])}, "groups: not the same queries.*'q59'"),
+        ({"y": frames()[1].drop("q7")}, "same queries in the same order"),
+        ({"groups": pd.Series("a", [f"q{i}" for i in range(59)])}, "same queries in the same order"),
         ({"signs": {"S": -1}}, "'S' is neither"),
-        ({"signs": {"R": -1, "loss": 2}}, "'loss' must be 1 or -1"),
-        ({"targets": frames()[1].assign(loss=np.nan)}, "'loss': 0 queries have both"),
-        ({"level": 95}, "confidence level"),
+        ({"y": frames()[1].assign(loss=np.nan)}, "target: NaN or infinite in rows 0"),
     ],
 )
 def test_a_table_of_bad_input_is_an_error(change, message):
-    x, y = frames()
     with pytest.raises(InputError, match=message):
-        pn.prediction_table(**{"predictors": x, "targets": y, "n_boot": 5, **change})
+        table_of(**{"x": frames()[0], "y": frames()[1], "n_boot": 5, **change})
 
 
-def test_difference_is_of_the_same_resamples():
-    x, y = columns()
-    row = pn.tau_difference(x[:, 2], x[:, 0], y[:, 0], seed=5, n_boot=300)
-    assert row["difference"] == pytest.approx(pn.kendall(x[:, 0], y[:, 0]) - pn.kendall(x[:, 2], y[:, 0]))
-    assert row["first"] == pn.kendall(x[:, 2], y[:, 0]) and 0 < row["low"] < row["difference"] < row["high"]
-    draws = pn.kendall_draws(x, y, 5, 300)
-    gaps = draws[:, 0, 0] - draws[:, 2, 0]
-    assert [row["low"], row["high"]] == pytest.approx(np.quantile(gaps, [0.025, 0.975]), abs=0.02)
-    same = pn.tau_difference(x[:, 0], x[:, 0], y[:, 0], n_boot=20)
-    assert (same["difference"], same["low"], same["high"]) == (0, 0, 0)
-
-
-def test_difference_within_groups():
+def test_difference_is_of_the_same_resamples_within_groups():
     x, y = columns()
     groups = np.repeat([0, 1], 60)
-    row = pn.tau_difference(x[:, 2], x[:, 0], y[:, 0], groups, seed=5, n_boot=50)
-    tau, draws = pn.within_draws(x[:, [2, 0]], y[:, 0], groups, seed=5, n_boot=50)
-    assert row["difference"] == pytest.approx(tau[1, 0] - tau[0, 0])
-    assert row["low"] == pytest.approx((draws[:, 1, 0] - draws[:, 0, 0]).min(), abs=0.1)
-    with pytest.raises(InputError, match="119 and 120"):
-        pn.tau_difference(x[1:, 0], x[:, 0], y[:, 0])
+    row = pn.tau_difference(x[:, 2], x[:, 0], y[:, 0], groups, seed=5, n_boot=300)
+    tau, draws = pn.within_draws(x[:, [2, 0]], y[:, 0], groups, seed=5, n_boot=300)
+    gaps = draws[:, 1, 0] - draws[:, 0, 0]
+    assert row["difference"] == pytest.approx(tau[1, 0] - tau[0, 0]) and row["first"] == pytest.approx(tau[0, 0])
+    assert [row["low"], row["high"]] == pytest.approx(np.quantile(gaps, [0.025, 0.975]), abs=0.02) and row["low"] > 0
+    same = pn.tau_difference(x[:, 0], x[:, 0], y[:, 0], groups, seed=0, n_boot=20)
+    assert (same["difference"], same["low"], same["high"]) == (0, 0, 0)
