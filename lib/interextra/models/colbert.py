@@ -8,42 +8,39 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.ground.errors import InputError
-from interextra.models.recipe import Recipe
-from interextra.models.retriever import Retriever, reopen, transformer
+from interextra.models.recipe import PositiveInt, Trained
+from interextra.models.retriever import Encoder, reopen, transformer
 from interextra.models.topk import Block, device
 
+LABEL = "ColBERT"
+COLOUR = "#E69F00"
 # Tokens of queries and of passages that are scored at once: the scores of a tile stay in the processor's cache
 TILE = (256, 4096)
 GPU_TILE = (4096, 32768)  # half a GB of scores, so that starting the kernels costs little
 
 
-class ColBERT(Retriever):
+class Options(Trained):
+    """The recipe of ColBERT."""
+
+    dimension: PositiveInt = 128  # of a token's vector
+    query_expansion: bool = False  # pad queries with [MASK] to query_length and let the masks score, too
+
+
+class ColBERT(Encoder):
     """A multi-vector encoder; wraps a `MultiVectorEncoder`.
 
     A block, of passages or of queries: `tokens` float32[tokens of all texts, d], vectors of length 1, and `lengths`
     int64[texts], the tokens of each text.
     """
 
+    indexes = ("exact", "ivf")
     block_size = 1024
-    query_block = 2048
 
-    def search(self, collection, queries: Sequence[str], k: int, index: str = "exact", **options):
-        """See `interextra.models.topk` and `Retriever.search`.
+    def ivf(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Only passages that an inverted file finds are scored, see `colbert_index`."""
+        from interextra.models.colbert_index import ivf_search
 
-        Parameters
-        ----------
-        index
-            exact: all passages are scored; ivf: only those that `colbert_index.ivf_search` finds, whose options
-            (index_dir, nlist, nprobe, candidates, codec) are added.
-        """
-        if index == "ivf":
-            from interextra.models.colbert_index import ivf_search
-
-            return ivf_search(self, collection, queries, k, **options)
-        if index != "exact":
-            raise InputError(f"index is exact or ivf, not {index!r}")
-        return super().search(collection, queries, k, **options)
+        return ivf_search(self, collection.passages, texts, k)
 
     def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
         """The block of some texts; `task` is query or document."""
@@ -114,7 +111,7 @@ def _tiles(block: Block, size: int, where: str, repeat: bool):
         start = stop
 
 
-def build(recipe: Recipe, seed: int):
+def build(recipe: Options, seed: int):
     """The untrained `MultiVectorEncoder` of a recipe, on the device: a projection without bias to `dimension`."""
     import torch
     from sentence_transformers import MultiVectorEncoder
@@ -154,20 +151,22 @@ def _matrix(queries, passages):
     return (best * counts[:, :, None]).sum(dim=1)
 
 
-def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
-    """Train a multi-vector encoder and save it; see `interextra.models.fit`."""
-    from sentence_transformers import MultiVectorEncoderTrainer, MultiVectorEncoderTrainingArguments
+def multi_vector_loss(model, recipe: Options):
+    """The ranking loss of all encoders, scored by MaxSim."""
+    from interextra.models.training import SharedNegatives
 
-    from interextra.models.training import EncoderBatches, Setting, encoder_loss, train
-
-    loss = encoder_loss(_represent, _pairwise, _matrix)
-    setting = Setting(MultiVectorEncoderTrainer, MultiVectorEncoderTrainingArguments, loss, EncoderBatches)
-    return train(setting, build(recipe, seed), recipe, collection, query_ids, split, seed, out_dir)
+    return SharedNegatives(model, recipe, _represent, _pairwise, _matrix)
 
 
-def load(out_dir: Path, recipe: Recipe) -> ColBERT:
+def fit(recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
+    """Train a multi-vector encoder and save it; see `interextra.models.model.fit`."""
+    from interextra.models.training import EncoderBatches, train
+
+    model = build(recipe, seed)
+    loss = multi_vector_loss(model, recipe)
+    return train(model, loss, EncoderBatches, recipe, collection, query_ids, split, seed, out_dir)
+
+
+def load(out_dir: Path, recipe: Options) -> ColBERT:
     """The model that `fit` wrote."""
-    from sentence_transformers import MultiVectorEncoder
-
-    model, key = reopen(MultiVectorEncoder, out_dir, recipe)
-    return ColBERT(model, recipe, key)
+    return ColBERT(reopen("MultiVectorEncoder", out_dir, recipe), recipe)

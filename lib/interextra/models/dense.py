@@ -2,15 +2,26 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from interextra.models.recipe import Recipe
-from interextra.models.retriever import Retriever, reopen, transformer
+from interextra.models.recipe import Trained
+from interextra.models.retriever import Encoder, reopen, transformer
 from interextra.models.topk import Block, device
 
+LABEL = "DR (base)"
+COLOUR = "#0072B2"
 
-class Dense(Retriever):
+
+class Options(Trained):
+    """The recipe of a dense retriever."""
+
+    pooling: Literal["cls", "mean"] = "cls"
+    similarity: Literal["dot", "cosine"] = "dot"
+
+
+class Dense(Encoder):
     """A bi-encoder; wraps a `SentenceTransformer`.
 
     `encode_queries(texts)` and `encode_passages(texts)` give float32[n, d].
@@ -50,7 +61,7 @@ def inner_products(queries: np.ndarray):
     return open_block
 
 
-def build(recipe: Recipe, seed: int):
+def build(recipe: Options, seed: int):
     """The untrained `SentenceTransformer` of a recipe, on the device."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
@@ -62,20 +73,15 @@ def build(recipe: Recipe, seed: int):
     return SentenceTransformer(modules=modules, device=device(), similarity_fn_name=recipe.similarity)
 
 
-def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
-    """Train a bi-encoder and save it; see `interextra.models.fit`."""
-    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+def fit(recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
+    """Train a bi-encoder and save it; see `interextra.models.model.fit`."""
+    from interextra.models.training import EncoderBatches, inner_product_loss, train
 
-    from interextra.models.training import EncoderBatches, Setting, encoder_loss, train
-
-    loss = encoder_loss(lambda out: out["sentence_embedding"], lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T)
-    setting = Setting(SentenceTransformerTrainer, SentenceTransformerTrainingArguments, loss, EncoderBatches)
-    return train(setting, build(recipe, seed), recipe, collection, query_ids, split, seed, out_dir)
+    model = build(recipe, seed)
+    loss = inner_product_loss(model, recipe)
+    return train(model, loss, EncoderBatches, recipe, collection, query_ids, split, seed, out_dir)
 
 
-def load(out_dir: Path, recipe: Recipe) -> Dense:
+def load(out_dir: Path, recipe: Options) -> Dense:
     """The model that `fit` wrote."""
-    from sentence_transformers import SentenceTransformer
-
-    model, key = reopen(SentenceTransformer, out_dir, recipe)
-    return Dense(model, recipe, key)
+    return Dense(reopen("SentenceTransformer", out_dir, recipe), recipe)

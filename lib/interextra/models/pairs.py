@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.ground.errors import InputError, offenders
+from interextra.models.lucene import bm25_search
 
 
 class Pairs(NamedTuple):
@@ -18,7 +19,7 @@ class Pairs(NamedTuple):
     rows: np.ndarray  # int64[pairs] into the passages
 
 
-def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: int = 1) -> Pairs:
+def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: int) -> Pairs:
     """Judgements of at least `relevance` for `query_ids`; queries without one are left out.
 
     Raises
@@ -53,16 +54,12 @@ def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: 
     return Pairs(used["query_id"].tolist(), used["text"].tolist(), query[order], rows[order])
 
 
-def bm25_negatives(collection, pairs: Pairs, depth: int, k1: float = 0.9, b: float = 0.4) -> np.ndarray:
+def bm25_negatives(collection, pairs: Pairs, depth: int) -> np.ndarray:
     """BM25's first `depth` passages of each training query without the relevant ones: int32[queries, depth], -1 last.
 
     Unjudged passages count as not relevant, as in the training of the papers' models.
     """
-    if not depth:
-        return np.full((len(pairs.texts), 1), -1, dtype=np.int32)
-    from interextra.models.bm25 import lucene_search
-
-    rows, _ = lucene_search(collection, pairs.texts, depth, k1, b)
+    rows, _ = bm25_search(collection, pairs.texts, depth, k1=0.9, b=0.4)
     codes = np.arange(len(rows), dtype=np.int64)[:, None] * len(collection.passages) + rows
     rows[np.isin(codes, pairs.query * len(collection.passages) + pairs.rows)] = -1
     return np.take_along_axis(rows, np.argsort(rows < 0, axis=1, kind="stable"), axis=1)

