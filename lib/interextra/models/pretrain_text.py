@@ -32,7 +32,8 @@ def renamed_passages(seed: int, n_worlds: int) -> Iterator[str]:
         other = {name: " ".join(_invented(draw) for _ in name.split()[:2]) for name in names}
         pattern = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
         for _, text in made.passages:
-            yield pattern.sub(lambda match: other[match[0]], QUESTION.sub("", text.lower()))  # noqa: B023
+            parts = pattern.split(QUESTION.sub("", text.lower()))  # text, name, text, name, …
+            yield "".join(other[part] if i % 2 else part for i, part in enumerate(parts))
 
 
 def _invented(draw: Random) -> str:
@@ -72,21 +73,21 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int):
     return PreTrainedTokenizerFast(tokenizer_object=pieces, model_max_length=128, **roles)
 
 
-def token_ids(tokenizer, texts: Sequence[str], length: int = LENGTH) -> np.ndarray:
-    """int16[n, length], padded with 0."""
-    out = np.zeros((len(texts), length), dtype=np.int16)
+def token_ids(tokenizer, texts: Sequence[str]) -> np.ndarray:
+    """int16[n, LENGTH], padded with 0."""
+    out = np.zeros((len(texts), LENGTH), dtype=np.int16)
     for start in range(0, len(texts), 10_000):
-        batch = tokenizer(list(texts[start : start + 10_000]), truncation=True, max_length=length)["input_ids"]
+        batch = tokenizer(list(texts[start : start + 10_000]), truncation=True, max_length=LENGTH)["input_ids"]
         for row, ids in enumerate(batch, start):
             out[row, : len(ids)] = ids
     return out
 
 
-def repeated_names(tokenizer, texts: Sequence[str], names: set[str], length: int = LENGTH) -> list[tuple[int, int]]:
+def repeated_names(tokenizer, texts: Sequence[str], names: set[str]) -> list[tuple[int, int]]:
     """(text, position) of one token a text that belongs to a word of `names` and occurs at least twice in the text."""
     found = []
     for row, text in enumerate(texts):
-        coded = tokenizer(text, truncation=True, max_length=length, return_offsets_mapping=True)
+        coded = tokenizer(text, truncation=True, max_length=LENGTH, return_offsets_mapping=True)
         ids = coded["input_ids"]
         spans = [word.span() for word in WORD.finditer(text) if word[0].lower() in names]
         for position, (start, end) in enumerate(coded["offset_mapping"]):
