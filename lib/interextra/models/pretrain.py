@@ -67,6 +67,8 @@ def new_model(vocabulary: int, seed: int):
 
 def matching_accuracy(model, ids: np.ndarray, places: Sequence[tuple[int, int]], mask_id: int) -> float:
     """Share of masked name tokens that the model copies from their other occurrence."""
+    if not places:
+        return 0.0
     rows, positions = (torch.as_tensor(column) for column in zip(*places, strict=True))
     tokens = torch.as_tensor(ids[rows.numpy()].astype(np.int64))
     span = torch.arange(len(tokens))
