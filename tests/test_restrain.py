@@ -3,16 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
+from toy_splits import drawn
 
+from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 from interextra.splits.restrain import (
     Neighbourhood,
+    ReSTrain,
     agreement,
     distance_matched_ladder,
     extrapolation_rows,
     interpolation_rows,
     neighbourhood,
-    random_regime,
     restrain,
     size_matched_control,
 )
@@ -54,17 +56,13 @@ def test_rows_equal_the_union_of_the_rankings(rankings, space, k):
     assert np.flatnonzero(space.best_rank <= k).tolist() == sorted(near)
 
 
-def test_nothing_excluded_leaves_all_training_queries(rankings):
-    assert extrapolation_rows(rankings, 0, N_TRAIN).tolist() == list(range(N_TRAIN))
-
-
 @pytest.mark.parametrize("size", [20, 101, 250])
-def test_I_is_the_largest_and_E_the_smallest_that_fit(rankings, space, size):
-    split = restrain(space, size)
-    assert set(split.interpolation.tolist()) == union_of_top(rankings, split.I)
-    assert set(split.extrapolation.tolist()) == set(range(N_TRAIN)) - union_of_top(rankings, split.E)
-    assert len(union_of_top(rankings, split.I)) <= size < len(union_of_top(rankings, split.I + 1))
-    left = [N_TRAIN - len(union_of_top(rankings, e)) for e in (split.E - 1, split.E)]
+def test_i_is_the_largest_and_e_the_smallest_that_fit(rankings, space, size):
+    split = restrain(space, size, "as-released")
+    assert set(split.interpolation.tolist()) == union_of_top(rankings, split.top_i)
+    assert set(split.extrapolation.tolist()) == set(range(N_TRAIN)) - union_of_top(rankings, split.top_e)
+    assert len(union_of_top(rankings, split.top_i)) <= size < len(union_of_top(rankings, split.top_i + 1))
+    left = [N_TRAIN - len(union_of_top(rankings, e)) for e in (split.top_e - 1, split.top_e)]
     assert left[1] <= size < left[0]
 
 
@@ -76,13 +74,13 @@ def test_exact_gives_precisely_the_size_in_both_regimes(space, size):
 
 
 def test_exact_fills_the_border_rank_by_similarity(space):
-    loose, exact = restrain(space, 101), restrain(space, 101, match="exact")
+    loose, exact = restrain(space, 101, "as-released"), restrain(space, 101, match="exact")
     assert set(loose.interpolation) < set(exact.interpolation) and set(loose.extrapolation) <= set(exact.extrapolation)
-    border = np.flatnonzero(space.best_rank == exact.I)
+    border = np.flatnonzero(space.best_rank == exact.top_i)
     inside = np.isin(border, exact.interpolation)
     assert 0 < inside.sum() < len(border)  # the case is a real one
     assert space.similarity[border[inside]].min() >= space.similarity[border[~inside]].max()
-    border = np.flatnonzero(space.best_rank == exact.E)
+    border = np.flatnonzero(space.best_rank == exact.top_e)
     inside = np.isin(border, exact.extrapolation)
     if inside.any():
         assert space.similarity[border[inside]].max() <= space.similarity[border[~inside]].min()
@@ -97,19 +95,10 @@ def test_sets_of_growing_size_are_nested_and_disjoint(space, match):
 
 
 def test_smaller_extrapolation_sets_lie_farther_away(space):
-    small, large = restrain(space, 40), restrain(space, 280)
+    small, large = restrain(space, 40, "as-released"), restrain(space, 280, "as-released")
     assert small.extrapolation_similarity < large.extrapolation_similarity
     assert small.interpolation_similarity > large.interpolation_similarity
     assert small.interpolation_similarity == pytest.approx(space.similarity[small.interpolation].mean(), rel=1e-5)
-
-
-def test_size_in_judgements_is_never_exceeded(space):
-    labels = np.random.default_rng(2).integers(1, 4, N_TRAIN)
-    for match in ("as-released", "exact"):
-        split = restrain(space, 200, match, labels=labels)
-        assert max(labels[split.interpolation].sum(), labels[split.extrapolation].sum()) <= 200
-        assert labels[split.interpolation].sum() > 150
-    assert restrain(space, 100, labels=np.ones(N_TRAIN)).I == restrain(space, 100).I
 
 
 @pytest.mark.parametrize(
@@ -128,58 +117,95 @@ def test_impossible_sizes_and_unknown_switches_are_refused(space, size, match, w
 
 def test_extrapolation_set_that_would_be_empty_is_refused():
     with pytest.raises(InputError, match="extrapolation set would be empty"):
-        restrain(Neighbourhood(np.array([1, 2, 2, 2, 2]), np.linspace(1, 0, 5), 4), 2)
+        restrain(Neighbourhood(np.array([1, 2, 2, 2, 2]), np.linspace(1, 0, 5)), 2, "as-released")
 
 
-def test_I_beyond_the_known_neighbours_is_refused(rankings):
-    with pytest.raises(InputError, match="I=11"):
+def test_i_beyond_the_known_neighbours_is_refused(rankings):
+    with pytest.raises(InputError, match="top 11"):
         interpolation_rows(rankings[:, :10], 11)
 
 
 def test_size_matched_control_is_a_seeded_subset(space):
-    rows = restrain(space, 280).extrapolation
+    rows = restrain(space, 280, "as-released").extrapolation
     a, b, c = (size_matched_control(rows, 60, seed) for seed in (1, 1, 2))
     assert (a == b).all() and (a != c).any() and len(set(a)) == 60 and set(a) <= set(rows)
-    assert space.mean_similarity(a) > restrain(space, 60).extrapolation_similarity  # small, but not farther
+    far = restrain(space, 60, "as-released").extrapolation_similarity
+    assert space.mean_similarity(a) > far  # small, but not farther
     with pytest.raises(InputError, match="use a size"):
         size_matched_control(rows, len(rows) + 1, seed=1)
 
 
-def test_random_regime_draws_from_all_training_queries():
-    drawn = random_regime(N_TRAIN, 200, seed=3)
-    assert len(set(drawn)) == 200 and drawn.min() >= 0 and drawn.max() < N_TRAIN and (np.diff(drawn) > 0).all()
-
-
 def test_ladder_is_nested_at_one_distance(space):
-    rows = restrain(space, 280).extrapolation
+    rows = restrain(space, 280, "as-released").extrapolation
     ladder = distance_matched_ladder(space, rows, (200, 20, 60), seed=5)
     assert list(ladder) == [20, 60, 200] and [len(v) for v in ladder.values()] == [20, 60, 200]
     assert set(ladder[20]) < set(ladder[60]) < set(ladder[200]) <= set(rows)
     means = [space.mean_similarity(v) for v in ladder.values()]
-    spread = restrain(space, 280).extrapolation_similarity - restrain(space, 20).extrapolation_similarity
+    far, near = (restrain(space, size, "as-released").extrapolation_similarity for size in (20, 280))
+    spread = near - far
     assert max(means) - min(means) < 0.1 * spread
     assert means[-1] == pytest.approx(space.mean_similarity(rows), abs=0.1 * spread)
     again = distance_matched_ladder(space, rows, (20,), seed=5)
     assert (again[20] == ladder[20]).all()
 
 
+@pytest.fixture(scope="module")
+def cell():
+    return ReSTrain(vectors=drawn(), sizes=(40, 100, 250), controls=2, seed=1)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory, cell):
+    store = Store(tmp_path_factory.mktemp("outputs") / "cells")
+    store.build(cell)
+    return store
+
+
+def test_cell_holds_the_sets_of_the_library(cell, store):
+    train, test = cell.vectors.read(store)
+    space, ids, sets = neighbourhood(test, train), np.array(cell.pool.ids()), cell.sets(store)
+    tuned = pd.read_csv(store[cell] / "tuned.csv").set_index("size")
+    similarity = pd.read_csv(store[cell] / "sets.csv").set_index("set")["mean_max_similarity"]
+    for size in cell.sizes:
+        found = restrain(space, size, "exact")
+        assert sets[f"interpolation-{size}"] == ids[found.interpolation].tolist()
+        assert sets[f"extrapolation-{size}"] == ids[found.extrapolation].tolist()
+        assert tuned.loc[size].tolist() == [found.top_i, found.top_e]
+        assert similarity[f"extrapolation-{size}"] == pytest.approx(found.extrapolation_similarity)
+    assert all(len(found) == cell.size_of(name) for name, found in sets.items())
+    numbers = [f"{regime}-{size}" for size in cell.sizes for regime in ("interpolation", "extrapolation", "random")]
+    matched = [f"{regime}-matched-{size}" for size in (40, 100) for regime in ("interpolation", "extrapolation")]
+    controls = [name for name in numbers + matched if "-matched-" in name or name.startswith("random")]
+    assert set(sets) == {*numbers} - {*controls} | {f"{name}-{number}" for name in controls for number in (0, 1)}
+    assert all(set(sets[f"{name}-0"]) <= set(sets[f"{name.split('-')[0]}-250"]) for name in matched)
+
+
+def test_each_control_has_a_draw_of_its_own(cell, store):
+    """One draw for all would take the same places of both largest sets, and follow the seed of another study."""
+    sets = cell.sets(store)
+
+    def places(name, of):
+        return np.flatnonzero(np.isin(sets[of], sets[name])).tolist()
+
+    for size in (40, 100):
+        near, far = (places(f"{of}-matched-{size}-0", f"{of}-250") for of in ("interpolation", "extrapolation"))
+        assert near != far
+    next_seed = ReSTrain(vectors=cell.vectors, sizes=cell.sizes, controls=1, seed=2)
+    store.build(next_seed)
+    for name in ("random-40", "extrapolation-matched-100"):
+        assert next_seed.sets(store)[f"{name}-0"] not in (sets[f"{name}-0"], sets[f"{name}-1"])
+    assert not set(sets["random-40-0"]) <= set(sets["random-100-0"]) and sets["random-40-0"] != sets["random-40-1"]
+
+
 def test_agreement_counts_shares_per_test_query():
-    table = agreement([[0, 1, 2, 3], [2, 3, -1, -1]], list("abcd"), ["a", "b", "x"], ["c"])
+    table = agreement([[0, 1, 2, 3], [2, 3, 2, 3]], list("abcd"), ["a", "b", "x"], ["c"])
     assert table.to_numpy().tolist() == [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]
 
 
-@pytest.mark.parametrize(
-    ("rows", "train", "extrap", "words"),
-    [
-        ([[4]], "abcd", "c", "outside"),
-        ([[0]], "abca", "c", "twice"),
-        ([[0]], "abcd", "a", "both"),
-        ([[-1]], "abcd", "c", "without"),
-    ],
-)
-def test_agreement_refuses_what_cannot_be_counted(rows, train, extrap, words):
+@pytest.mark.parametrize(("train", "extrapolation", "words"), [("abca", "c", "twice"), ("abcd", "a", "both")])
+def test_agreement_refuses_what_cannot_be_counted(train, extrapolation, words):
     with pytest.raises(InputError, match=words):
-        agreement(rows, list(train), ["a"], list(extrap))
+        agreement([[0]], list(train), ["a"], list(extrapolation))
 
 
 def test_nearest_training_queries_of_judged_queries_lie_in_the_released_interpolation_set(real_data):
