@@ -1,159 +1,196 @@
-"""Cells: named by content, sealed last, damaged ones noticed, one computation for two processes."""
+"""Cells: named by content and code, sealed last, damaged ones noticed, one computation for two processes."""
 
 import json
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
+from toy_cells import Failing, Slow, Stuck, Toy
 
+from interextra.ground import cells as module
+from interextra.ground.cells import Store, config_of, from_config
 from interextra.ground.errors import InputError
-from interextra.study.cells import Store, cell_key, seal_problem
+from interextra.ground.files import seal_problem
+from interextra.study.adopt import adopt, clean
+from interextra.study.schedule import build_all
 
-CONFIG = {"kind": "toy", "n": 3}
-
-
-def write_answer(config, folder):
-    (folder / "answer.txt").write_text("3 rows\n")
-    (folder / "part").mkdir()
-    (folder / "part" / "more.txt").write_text("more\n")
+TOY = Toy()
 
 
-def build_slowly(root, counter):
-    def builder(config, folder):
-        with open(counter, "a") as file:
-            file.write("x")
-        time.sleep(0.5)
-        write_answer(config, folder)
-
-    Store(root).build(CONFIG, builder)
+def fresh(root, say=print):
+    """A store of a process that has read no checksum yet."""
+    Store._valid.clear()
+    return Store(root, say)
 
 
-def test_key_depends_on_content_not_on_order():
-    assert cell_key({"a": 1, "b": [2]}) == cell_key({"b": [2], "a": 1})
-    assert cell_key({"a": 1}) != cell_key({"a": 2})
+def test_key_depends_on_fields_needed_cells_and_code(monkeypatch):
+    before = TOY.key
+    assert Toy().key == Toy(n=3).key == before != Toy(n=4).key
+    assert Toy(needed=(Toy(),)).key != Toy(needed=(Toy(n=4),)).key
+    monkeypatch.setattr(module.code, "behind", lambda modules: {"other": "code"})
+    assert Toy().key != before
+
+
+def test_field_at_its_default_is_no_part_of_the_name():
+    assert config_of(Toy(n=3, note="")) == {"kind": "toy_cells.Toy"}
+
+
+def test_configuration_gives_the_cell_back():
+    cell = Toy(n=5, needed=(Toy(), Toy(needed=(Toy(n=1),))))
+    again = from_config(json.loads(json.dumps(config_of(cell))))
+    assert again == cell and again.key == cell.key
 
 
 def test_finished_cell_is_not_built_again(tmp_path):
-    folder = Store(tmp_path).build(CONFIG, write_answer)
-    assert json.loads((folder / "config.json").read_text()) == CONFIG
-
-    def never(config, folder):
-        raise AssertionError("built again")
-
-    assert Store(tmp_path).build(CONFIG, never) == folder
+    cell = Slow(counter=str(tmp_path / "counter"))
+    folder = Store(tmp_path / "cells").build(cell)
+    assert fresh(tmp_path / "cells").build(cell) == folder
+    assert (tmp_path / "counter").read_text() == "x"
 
 
 @pytest.mark.parametrize("name", ["answer.txt", "part/more.txt", "config.json", "seal.json"])
 def test_one_flipped_byte_is_noticed_said_and_mended(tmp_path, name):
-    folder = Store(tmp_path).build(CONFIG, write_answer)
-    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-    for position in (0, len((folder / name).read_bytes()) // 2):
-        data = bytearray(before[folder / name])
-        data[position] ^= 0x80
-        (folder / name).write_bytes(data)
-        said = []
-        assert Store(tmp_path, say=said.append).build(CONFIG, write_answer) == folder
-        assert len(said) == 1 and "damaged" in said[0]
-        assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
+    folder = Store(tmp_path).build(TOY)
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name in ("answer.txt", "more.txt")}
+    data = bytearray((folder / name).read_bytes())
+    data[len(data) // 2] ^= 0x80
+    (folder / name).write_bytes(data)
+    said = []
+    assert fresh(tmp_path, said.append).build(TOY) == folder
+    assert len(said) == 1 and "damaged" in said[0]
+    assert {p: p.read_bytes() for p in before} == before and seal_problem(folder) is None
 
 
-def test_missing_file_is_noticed(tmp_path):
-    folder = Store(tmp_path).build(CONFIG, write_answer)
+def test_missing_file_and_missing_seal_are_noticed(tmp_path):
+    folder = Store(tmp_path).build(TOY)
     (folder / "answer.txt").unlink()
-    assert seal_problem(folder) == "answer.txt is missing"
-    assert not Store(tmp_path).valid(folder.name)
-
-
-def test_folder_without_seal_does_not_exist(tmp_path):
-    folder = Store(tmp_path).build(CONFIG, write_answer)
+    assert seal_problem(folder) == "answer.txt is missing" and not fresh(tmp_path).valid(TOY)
     (folder / "seal.json").unlink()
-    assert not Store(tmp_path, say=lambda line: None).valid(folder.name)
+    assert seal_problem(folder) == "no seal"
 
 
-def test_failed_builder_leaves_nothing(tmp_path):
-    def fails(config, folder):
-        write_answer(config, folder)
-        raise RuntimeError("disk full")
+def test_cell_that_is_not_there_is_a_clear_error(tmp_path):
+    with pytest.raises(InputError, match="is not computed"):
+        Store(tmp_path)[TOY]
 
+
+def test_failed_build_leaves_nothing(tmp_path):
     store = Store(tmp_path)
-    with pytest.raises(RuntimeError):
-        store.build(CONFIG, fails)
-    assert not store.path(cell_key(CONFIG)).exists()
-    assert not list((tmp_path / "building").iterdir())
+    with pytest.raises(RuntimeError, match="disk full"):
+        store.build(Failing())
+    assert not store.path(Failing()).exists() and not list((tmp_path / "building").iterdir())
 
 
 def test_two_processes_build_one_cell_once(tmp_path):
-    context = multiprocessing.get_context("fork")
-    counter = tmp_path / "counter"
-    pair = [context.Process(target=build_slowly, args=(tmp_path / "cells", counter)) for _ in range(2)]
+    cell, context = Slow(counter=str(tmp_path / "counter")), multiprocessing.get_context("fork")
+    pair = [context.Process(target=Store(tmp_path / "cells").build, args=(cell,)) for _ in range(2)]
     for process in pair:
         process.start()
     for process in pair:
         process.join(20)
     assert [process.exitcode for process in pair] == [0, 0]
-    assert counter.read_text() == "x"
-    assert seal_problem(tmp_path / "cells" / cell_key(CONFIG)) is None
+    assert (tmp_path / "counter").read_text() == "x" and fresh(tmp_path / "cells").valid(cell)
 
 
-def test_killed_builder_leaves_no_result_and_the_next_one_finishes(tmp_path):
-    script = (
-        "import time\nfrom interextra.study.cells import Store\n"
-        "def builder(config, folder):\n    (folder / 'answer.txt').write_text('half')\n"
-        "    print('begun', flush=True)\n    time.sleep(60)\n"
-        f"Store({str(tmp_path)!r}).build({CONFIG!r}, builder)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "begun\n"
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    store = Store(tmp_path)
-    assert not store.valid(cell_key(CONFIG))
+def test_killed_build_leaves_no_result_and_the_next_one_finishes(tmp_path):
+    begun, context = tmp_path / "begun", multiprocessing.get_context("fork")
+    cell = Stuck(note=str(begun))
+    process = context.Process(target=Store(tmp_path / "cells").build, args=(cell,))
+    process.start()
+    while not begun.exists():
+        time.sleep(0.01)
+    store = Store(tmp_path / "cells")
     store.sweep()
-    assert not list((tmp_path / "building").iterdir())
-    assert (store.build(CONFIG, write_answer) / "answer.txt").read_text() == "3 rows\n"
+    assert list((tmp_path / "cells" / "building").iterdir())  # a cell that is being built stays
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert not store.valid(cell)
+    store.sweep()
+    assert not list((tmp_path / "cells" / "building").iterdir())
 
 
-def test_unplanned_key_is_a_clear_error(tmp_path):
-    with pytest.raises(InputError, match="no cell 'abc' is planned"):
-        Store(tmp_path).config("abc")
-
-
-def test_configuration_that_does_not_give_the_key_is_not_trusted(tmp_path):
+def test_damaged_note_of_a_planned_cell_is_written_again(tmp_path):
     store = Store(tmp_path)
-    folder = store.build(CONFIG, write_answer)
-    (folder / "config.json").write_text(json.dumps({**CONFIG, "n": 4}))
-    assert store.config(folder.name) == CONFIG  # as planned
-    (tmp_path / "planned" / f"{folder.name}.json").write_text("{")
-    with pytest.raises(InputError, match="no cell"):
-        store.config(folder.name)
-
-
-def test_asking_never_moves_a_damaged_cell_only_building_does(tmp_path):
-    folder = Store(tmp_path).build(CONFIG, write_answer)
-    (folder / "answer.txt").write_text("4 rows\n")
-    assert not Store(tmp_path).valid(folder.name) and folder.exists()
-    Store(tmp_path, say=lambda line: None).build(CONFIG, write_answer)
-    assert [path.name.split(".")[0] for path in (tmp_path / "damaged").iterdir()] == [folder.name]
+    with pytest.raises(InputError, match="run `interextra plan`"):
+        store.cell(TOY.key)
+    store.plan(TOY)
+    path = tmp_path / "planned" / f"{TOY.key}.json"
+    path.write_text("{")
+    with pytest.raises(InputError, match="run `interextra plan`"):
+        store.cell(TOY.key)
+    store.plan(TOY)
+    assert store.cell(TOY.key) == TOY
 
 
 def test_empty_folder_in_the_place_of_a_cell_is_no_damage(tmp_path):
     said = []
     store = Store(tmp_path, say=said.append)
-    store.path(cell_key(CONFIG)).mkdir(parents=True)
-    store.build(CONFIG, write_answer)
-    assert not said and store.valid(cell_key(CONFIG))
+    store.path(TOY).mkdir(parents=True)
+    store.build(TOY)
+    assert not said and store.valid(TOY)
 
 
-def test_sweep_leaves_what_another_process_is_building(tmp_path):
-    context = multiprocessing.get_context("fork")
-    process = context.Process(target=build_slowly, args=(tmp_path, tmp_path / "counter"))
-    process.start()
-    while not (tmp_path / "counter").exists():
-        time.sleep(0.01)
-    Store(tmp_path).sweep()
-    process.join(20)
-    assert process.exitcode == 0 and Store(tmp_path).valid(cell_key(CONFIG))
+def test_what_a_finished_cell_was_made_from_may_be_gone(tmp_path):
+    store, cell = Store(tmp_path), Toy(n=1, needed=(TOY,))
+    store.build(cell)
+    (store.path(TOY) / "answer.txt").unlink()
+    store = fresh(tmp_path)
+    assert store.missing([cell]) == [] and store.missing([TOY]) == [TOY]
+
+
+def test_schedule_computes_each_needed_cell_once_and_in_order(tmp_path):
+    middle = [Toy(n=n, needed=(TOY,)) for n in (1, 2)]
+    last, done = Toy(n=9, needed=tuple(middle)), []
+    store = Store(tmp_path)
+    assert len(build_all(store, [last, *middle], done.append)) == 4
+    assert [cell.key for cell in (done[0], done[-1])] == [TOY.key, last.key] and len(done) == 4
+    assert build_all(store, [last]) == []
+
+
+def test_schedule_ends_with_the_first_failure(tmp_path):
+    with pytest.raises(RuntimeError, match="disk full"):
+        build_all(Store(tmp_path), [Toy(n=4, needed=(Failing(),))])
+
+
+@pytest.fixture
+def changed_code(monkeypatch):
+    """A function after whose call the kinds of cell have other code behind them."""
+
+    def change():
+        monkeypatch.setattr(module.code, "behind", lambda modules: {"other": "code"})
+        Store._valid.clear()
+
+    return change
+
+
+def test_results_of_older_code_are_taken_over_only_where_a_sample_is_equal(tmp_path, changed_code):
+    configs = [{"n": n} for n in range(5)]
+    for config in configs:
+        Store(tmp_path).build(Toy(**config))
+    changed_code()
+    counts = adopt(Store(tmp_path), [Toy(**config) for config in configs])
+    assert counts == {("Toy", "recomputed"): 2, ("Toy", "adopted"): 3}
+    taken = Toy(n=4)
+    note = json.loads((Store(tmp_path)[taken] / "provenance.json").read_text())
+    assert note["adopted"]["equal sample"] == 2 and Store(tmp_path).missing([taken]) == []
+
+
+def test_results_of_older_code_that_differ_are_not_taken_over(tmp_path, changed_code):
+    for n in range(4):
+        folder = Store(tmp_path).build(Toy(n=n))
+        (folder / "answer.txt").write_text("as an older method had it")
+        module.seal(folder)
+    changed_code()
+    counts = adopt(Store(tmp_path), [Toy(n=n) for n in range(4)])
+    assert counts == {("Toy", "differs"): 1}
+    assert len(Store(tmp_path).missing([Toy(n=n) for n in range(4)])) == 3
+
+
+def test_clean_frees_cells_of_older_code_and_keeps_today_s(tmp_path, changed_code):
+    old = Store(tmp_path).build(Toy(n=1))
+    changed_code()
+    new = Store(tmp_path).build(Toy(n=2))
+    removed, freed = clean(Store(tmp_path))
+    assert removed == 1 and freed > 0 and not old.exists() and new.exists()

@@ -1,6 +1,50 @@
 """interextra: do neural retrievers interpolate or extrapolate?
 
-A thin library under numbered notebooks. Imports go downwards only: data, splits, models, evaluation, study.
+The front door: `import interextra as ix`, and five verbs. A *design* is a frame of runs, `nb.measure` gives their
+values per query, `ix.effects` a table of effects with intervals, `ix.beside` puts the published figures beside it, and
+`ix.figures` draws it. Imports go downwards only: ground, data and world, splits, models, overlap and evaluation,
+papers, study.
 """
 
-__version__ = "0.1.0"
+import importlib
+
+__version__ = "0.2.0"
+
+# Name → where it lives; loaded when it is used, so that nothing heavy is imported for nothing.
+_FRONT = {
+    "start": "study.session",
+    "shown": "study.session",
+    "open_collection": "data.load",
+    "Queries": "data.queries",
+    "RunFile": "data.runs",
+    "load_recipe": "models.recipe",
+    "fit": "models.model",
+    "load_model": "models.model",
+    "Model": "models.model",
+    "Run": "models.run",
+    "Fused": "models.fusion",
+    "Vectors": "models.vectors",
+    "ReSTrain": "splits.restrain",
+    "ReSTTest": "splits.resttest",
+    "Shift": "splits.shift",
+    "effects": "ground.effects",
+    "contrast": "ground.effects",
+    "tests": "ground.effects",
+    "published": "papers.published",
+    "beside": "papers.published",
+    "figures": "figures",
+    "zhan": "papers.zhan",
+    "lupart": "papers.lupart",
+}
+__all__ = list(_FRONT)
+
+
+def __getattr__(name: str):
+    if name not in _FRONT:
+        raise AttributeError(f"interextra has no {name!r}; it has {', '.join(_FRONT)}")
+    place = importlib.import_module(f"interextra.{_FRONT[name]}")
+    return getattr(place, name, place)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,4 +1,4 @@
-"""The split files that the two groups released, read and written byte for byte.
+"""The split files that the two groups released, read and written byte for byte; our own splits in the same formats.
 
 Zhan et al. (CIKM 2022), repository jingtaozhan/extrapolate-eval: TREC qrels separated by tabs in
 `restrain_files/msmarco-passage/SIZE/REGIME.train-qrel.txt` and
@@ -8,13 +8,24 @@ Lupart et al. (ECIR 2023), repository naver/ms-marco-shift: `EVAL/queries/querie
 """
 
 import json
-from itertools import pairwise
+import re
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
+import yaml
 
-from interextra.data.trec import QRELS_COLUMNS, open_bytes, read_qrels, read_queries_tsv, write_aside, write_qrels
+from interextra.data.trec import (
+    QRELS_COLUMNS,
+    numbered_lines,
+    read_qrels,
+    read_queries_tsv,
+    refuse_repeated,
+    refuse_white_space,
+)
 from interextra.ground.errors import InputError, offenders
+from interextra.ground.files import write_aside
 
 SIZES = ("14k", "45k", "200k")
 REGIMES = ("interpolate", "extrapolate")
@@ -22,50 +33,8 @@ BUCKETS = (1, 2, 3, 4, 5)
 TEST_SETS = ("dev", "trec19", "trec20")
 CLUSTERS = ("0", "1", "2", "3", "4", "wha", "how", "who", "short", "long")
 
-# Measured on the released files: (queries, rows, repeated rows) of each ReSTrain set; queries of each ReSTTest bucket;
-# (queries with qrels, ids of those without a text) of each MS-Shift cluster.
-RESTRAIN = {
-    ("interpolate", "14k"): (13_175, 14_295, 0),
-    ("interpolate", "45k"): (42_725, 46_291, 0),
-    ("interpolate", "200k"): (194_113, 208_017, 5),
-    ("extrapolate", "14k"): (13_763, 14_363, 0),
-    ("extrapolate", "45k"): (44_747, 46_691, 0),
-    ("extrapolate", "200k"): (200_137, 209_681, 3),
-}
-RESTTEST = {"dev": (981, 2206, 1824, 1491, 478), "trec19": (5, 17, 7, 13, 1), "trec20": (2, 18, 14, 13, 7)}
-RESTTEST_TOTALS = {"dev": (6980, 7437), "trec19": (43, 9260), "trec20": (54, 11_386)}
-SHIFT = {
-    "0": (6597, "54 749567"),
-    "1": (5962, "55 540270"),
-    "2": (6257, "675535 794137"),
-    "3": (5868, ""),
-    "4": (6568, "878557 1070274"),
-    "wha": (6496, ""),
-    "how": (6497, ""),
-    "who": (6494, ""),
-    "short": (3434, ""),
-    "long": (3546, ""),
-}
-
-
-def _one_of(name: str, value: object, allowed: tuple) -> None:
-    if value not in allowed:
-        raise InputError(f"{name} {value!r} is not in the release; use one of {', '.join(map(str, allowed))}")
-
-
-def restrain_path(folder: str | Path, size: str, regime: str) -> Path:
-    """File of a ReSTrain training set below the release's folder."""
-    _one_of("size", size, SIZES)
-    _one_of("regime", regime, REGIMES)
-    return Path(folder) / "restrain_files" / "msmarco-passage" / size / f"{regime}.train-qrel.txt"
-
-
-def resttest_path(folder: str | Path, bucket: int, regime: str, test_set: str) -> Path:
-    """File of a ReSTTest test set below the release's folder."""
-    _one_of("bucket", bucket, BUCKETS)
-    _one_of("regime", regime, REGIMES)
-    _one_of("test set", test_set, TEST_SETS)
-    return Path(folder) / "resttest_files" / "msmarco-passage" / f"bucket-{bucket}" / f"{regime}.{test_set}-qrel.txt"
+# release -> row -> property -> value
+KNOWN = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
 def read_restrain(folder: str | Path, size: str, regime: str) -> pd.DataFrame:
@@ -77,14 +46,8 @@ def read_restrain(folder: str | Path, size: str, regime: str) -> pd.DataFrame:
     size : "14k", "45k" or "200k".
     regime : "interpolate" or "extrapolate".
     """
-    return read_qrels(restrain_path(folder, size, regime), duplicates="keep")
-
-
-def write_restrain(folder: str | Path, size: str, regime: str, qrels: pd.DataFrame) -> Path:
-    """Write a ReSTrain set as released: rows in the order given, tabs."""
-    path = restrain_path(folder, size, regime)
-    write_qrels(path, qrels, separator="\t")
-    return path
+    path = Path(folder) / "restrain_files" / "msmarco-passage" / size / f"{regime}.train-qrel.txt"
+    return read_qrels(path, duplicates="keep")
 
 
 def read_resttest(folder: str | Path, bucket: int, regime: str, test_set: str) -> pd.DataFrame:
@@ -92,21 +55,8 @@ def read_resttest(folder: str | Path, bucket: int, regime: str, test_set: str) -
 
     `test_set` is "dev", "trec19" or "trec20".
     """
-    return read_qrels(resttest_path(folder, bucket, regime, test_set))
-
-
-def write_resttest(folder: str | Path, bucket: int, regime: str, test_set: str, qrels: pd.DataFrame) -> Path:
-    """Write a ReSTTest set as released: rows in the order given, tabs."""
-    path = resttest_path(folder, bucket, regime, test_set)
-    write_qrels(path, qrels, separator="\t")
-    return path
-
-
-def shift_paths(folder: str | Path, cluster: str) -> tuple[Path, Path]:
-    """Queries and qrels files of an MS-Shift evaluation cluster below the release's folder."""
-    _one_of("cluster", cluster, CLUSTERS)
-    folder = Path(folder) / "EVAL"
-    return folder / "queries" / f"queries_{cluster}.tsv", folder / "qrel" / f"qrel_{cluster}.json"
+    below = Path(folder) / "resttest_files" / "msmarco-passage" / f"bucket-{bucket}"
+    return read_qrels(below / f"{regime}.{test_set}-qrel.txt")
 
 
 def read_shift(folder: str | Path, cluster: str) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
@@ -119,37 +69,47 @@ def read_shift(folder: str | Path, cluster: str) -> tuple[pd.DataFrame, pd.DataF
     folder : the release's folder, the one that holds `EVAL`.
     cluster : topics "0" to "4", question words "wha", "how", "who", lengths "short", "long".
     """
-    queries_path, qrels_path = shift_paths(folder, cluster)
+    queries_path, qrels_path = _shift_paths(folder, cluster)
     queries, qrels = read_queries_tsv(queries_path), _read_qrels_json(qrels_path)
     with_qrels = qrels["query_id"].drop_duplicates()
     return queries, qrels, with_qrels[~with_qrels.isin(queries["query_id"])].tolist()
 
 
+def _shift_paths(folder: str | Path, cluster: str) -> tuple[Path, Path]:
+    below = Path(folder) / "EVAL"
+    return below / "queries" / f"queries_{cluster}.tsv", below / "qrel" / f"qrel_{cluster}.json"
+
+
 def _read_qrels_json(path: Path) -> pd.DataFrame:
-    with open_bytes(path) as file:
-        try:
-            judged = json.load(file)
-        except ValueError as error:
-            raise InputError(f"{path}: not JSON ({error}); copy the released file again") from None
     shape = 'write {"query_id": {"doc_id": relevance, …}, …}'
-    if not isinstance(judged, dict) or not all(isinstance(docs, dict) for docs in judged.values()):
-        raise InputError(f"{path}: not qrels; {shape}")
-    rows = [(query_id, doc_id, relevance) for query_id, docs in judged.items() for doc_id, relevance in docs.items()]
-    bad = [f"{q} {d}" for q, d, relevance in rows if type(relevance) is not int]
+    text = "".join(line for _, line in numbered_lines(path))
+    try:
+        rows = [(query_id, *pair) for query_id, docs in json.loads(text).items() for pair in docs.items()]
+    except (ValueError, AttributeError) as error:
+        raise InputError(f"{path}: not qrels as JSON ({error}); {shape}") from None
+    bad = [f"{query_id} {doc_id}" for query_id, doc_id, relevance in rows if type(relevance) is not int]
     if bad or not rows:
         raise InputError(f"{path}: {f'relevance of {offenders(bad)} is no integer' if bad else 'no qrels'}; {shape}")
-    return pd.DataFrame(rows, columns=QRELS_COLUMNS).astype({"query_id": "str", "doc_id": "str", "relevance": "int64"})
+    return pd.DataFrame(rows, columns=QRELS_COLUMNS)
 
 
-def write_shift(folder: str | Path, cluster: str, queries: pd.DataFrame, qrels: pd.DataFrame) -> tuple[Path, Path]:
-    """Write an MS-Shift evaluation set as released: tab-separated texts, and one JSON object on one line."""
-    queries_path, qrels_path = shift_paths(folder, cluster)
+def write_qrels(path: str | Path, qrels: pd.DataFrame) -> None:
+    """Write `query_id 0 doc_id relevance`, separated by tabs, rows in the order given: the format of Zhan et al."""
+    for name in ("query_id", "doc_id"):
+        refuse_white_space(name, qrels[name])
+    columns = (qrels[name].tolist() for name in QRELS_COLUMNS)
+    lines = (f"{query}\t0\t{doc}\t{relevance}\n" for query, doc, relevance in zip(*columns, strict=True))
+    with write_aside(path) as aside:
+        aside.write_bytes("".join(lines).encode())
+
+
+def write_shift(folder: str | Path, cluster: str, queries: pd.DataFrame, qrels: pd.DataFrame) -> None:
+    """Write a set of MS-Shift: tab-separated texts, and the qrels as one JSON object on one line."""
+    queries_path, qrels_path = _shift_paths(folder, cluster)
     bad = queries["query_id"][queries["text"].str.contains(r"[\t\r\n]")]
     if len(bad):
         raise InputError(f"query_id {offenders(bad)}: a tab or line break in the text; this format cannot hold it")
-    twice = qrels[qrels.duplicated(["query_id", "doc_id"])]
-    if len(twice):
-        raise InputError(f"pairs judged twice, first query_id {offenders(twice['query_id'])}; keep one row a pair")
+    refuse_repeated(qrels[["query_id", "doc_id"]], lambda row: f"qrels, row {row + 1}")
     judged: dict[str, dict[str, int]] = {}
     for query_id, doc_id, relevance in zip(*(qrels[name].tolist() for name in QRELS_COLUMNS), strict=True):
         judged.setdefault(query_id, {})[doc_id] = relevance
@@ -157,7 +117,43 @@ def write_shift(folder: str | Path, cluster: str, queries: pd.DataFrame, qrels: 
     for path, text in ((queries_path, "".join(lines)), (qrels_path, json.dumps(judged))):
         with write_aside(path) as aside:
             aside.write_bytes(text.encode())
-    return queries_path, qrels_path
+
+
+def export_split(
+    kind: str, sets: Mapping[str, Sequence[str]], queries: pd.DataFrame, qrels: pd.DataFrame, folder: str | Path
+) -> None:
+    """Write a split of ours as the releases write theirs.
+
+    Parameters
+    ----------
+    kind : "restrain" writes SIZE/REGIME.train-qrel.txt for each set, or NAME.train-qrel.txt where it is a control;
+        "resttest" writes bucket-NAME/extrapolate.test-qrel.txt (the set) and interpolate.test-qrel.txt (all others);
+        "shift" writes EVAL/queries/queries_NAME.tsv and EVAL/qrel/qrel_NAME.json.
+    sets : name -> query_ids: training sets of ReSTrain, named REGIME-SIZE, else the test queries of each bucket or
+        cluster.
+    queries, qrels : query_id, text and judgements of at least these queries.
+
+    Raises
+    ------
+    InputError
+        Another kind; a query of a set without judgements; ids or texts that the format can't hold.
+    """
+    if kind not in ("restrain", "resttest", "shift"):
+        raise InputError(f"kind {kind!r} is none of restrain, resttest, shift; give the kind of the split")
+    everything = {query_id for ids in sets.values() for query_id in ids}
+    if unjudged := sorted(everything - set(qrels["query_id"])):
+        raise InputError(f"{len(unjudged)} queries without judgements: {offenders(unjudged)}; give their qrels too")
+    qrels = qrels[qrels["query_id"].isin(everything)]
+    for name, ids in sets.items():
+        inside = qrels["query_id"].isin(ids)
+        if kind == "restrain":
+            released_name = re.sub(r"^(in|ex)(ter|tra)polation-(\d+)$", r"\3/\1\2polate", name)
+            write_qrels(Path(folder) / f"{released_name}.train-qrel.txt", qrels[inside])
+        elif kind == "resttest":
+            write_qrels(Path(folder) / f"bucket-{name}" / "extrapolate.test-qrel.txt", qrels[inside])
+            write_qrels(Path(folder) / f"bucket-{name}" / "interpolate.test-qrel.txt", qrels[~inside])
+        else:
+            write_shift(folder, name, queries[queries["query_id"].isin(ids)], qrels[inside])
 
 
 def check_release(folder: str | Path) -> pd.DataFrame:
@@ -172,69 +168,68 @@ def check_release(folder: str | Path) -> pd.DataFrame:
     DataFrame with release, property, value, expected, ok: sizes, nestedness and disjointness of the ReSTrain sets,
     partition and sizes of the ReSTTest buckets, sizes of the MS-Shift sets and their queries without text.
     """
-    folder, rows = Path(folder), []
-    parts = {"restrain_files": _check_restrain, "resttest_files": _check_resttest, "EVAL": _check_shift}
-    for name, check in parts.items():
-        if (folder / name).is_dir():
-            rows += check(folder)
+    rows = []
+    for name, (release, measure) in FOLDERS.items():
+        if (Path(folder) / name).is_dir():
+            facts = measure(Path(folder))
+            for row, known in KNOWN[release].items():
+                rows += [(release, f"{row}: {what}", facts[row][what], value) for what, value in known.items()]
     if not rows:
-        raise InputError(f"{folder}: none of {', '.join(parts)} in it; give the folder of a release")
+        raise InputError(f"{folder}: none of {', '.join(FOLDERS)} in it; give the folder of a release")
     table = pd.DataFrame(rows, columns=["release", "property", "value", "expected"])
-    return table.assign(
-        ok=[value == expected for value, expected in zip(table["value"], table["expected"], strict=True)]
-    )
+    return table.assign(ok=table["value"] == table["expected"])
 
 
-def _check_restrain(folder: Path) -> list[tuple]:
-    rows, ids = [], {}
-    for (regime, size), expected in RESTRAIN.items():
+def _restrain_facts(folder: Path) -> dict[str, dict]:
+    facts, ids = {}, {}
+    for regime, size in product(REGIMES, reversed(SIZES)):
         qrels = read_restrain(folder, size, regime)
-        ids[regime, size] = set(qrels["query_id"])
-        measured = (len(ids[regime, size]), len(qrels), int(qrels.duplicated().sum()))
-        for what, value, known in zip(("queries", "rows", "repeated rows"), measured, expected, strict=True):
-            rows.append(("ReSTrain", f"{regime} {size}: {what}", value, known))
-    for regime in REGIMES:
-        for small, large in pairwise(SIZES):
-            outside = len(ids[regime, small] - ids[regime, large])
-            rows.append(("ReSTrain", f"{regime}: queries of {small} outside {large}", outside, 0))
-    for size in SIZES:
-        both = len(ids["interpolate", size] & ids["extrapolate", size])
-        rows.append(("ReSTrain", f"{size}: queries in both regimes", both, 0))
-    return rows
+        larger = ids.get(regime, set(qrels["query_id"]))
+        ids[regime] = ids[regime, size] = set(qrels["query_id"])
+        facts[f"{regime} {size}"] = {
+            "queries": len(ids[regime]),
+            "rows": len(qrels),
+            "repeated rows": int(qrels.duplicated().sum()),
+            "queries outside the next size": len(ids[regime] - larger),
+            "queries in both regimes": len(ids[regime] & ids["interpolate", size]) * (regime != "interpolate"),
+        }
+    return facts
 
 
-def _check_resttest(folder: Path) -> list[tuple]:
-    rows = []
-    for test_set, sizes in RESTTEST.items():
-        sets = {(b, r): read_resttest(folder, b, r, test_set) for b in BUCKETS for r in REGIMES}
-        held_out = {bucket: set(sets[bucket, "extrapolate"]["query_id"]) for bucket in BUCKETS}
-        everything = set().union(*held_out.values())
-        for bucket, size in zip(BUCKETS, sizes, strict=True):
-            rows.append(("ReSTTest", f"{test_set} bucket {bucket}: queries held out", len(held_out[bucket]), size))
-            others = everything - held_out[bucket]
-            differ = len(others ^ set(sets[bucket, "interpolate"]["query_id"]))
-            rows.append(("ReSTTest", f"{test_set} bucket {bucket}: interpolate is not the complement by", differ, 0))
-        queries, qrels_rows = RESTTEST_TOTALS[test_set]
-        shared = sum(len(ids) for ids in held_out.values()) - len(everything)
-        total = sum(len(sets[bucket, "extrapolate"]) for bucket in BUCKETS)
-        rows.append(("ReSTTest", f"{test_set}: queries in more than one bucket", shared, 0))
-        rows.append(("ReSTTest", f"{test_set}: queries", len(everything), queries))
-        rows.append(("ReSTTest", f"{test_set}: qrels rows", total, qrels_rows))
-    return rows
+def _resttest_facts(folder: Path) -> dict[str, dict]:
+    facts = {}
+    for test_set in TEST_SETS:
+        sets = {bucket: read_resttest(folder, bucket, "extrapolate", test_set) for bucket in BUCKETS}
+        everything = pd.concat(sets.values())["query_id"]
+        for bucket, qrels in sets.items():
+            others = set(everything) - set(qrels["query_id"])
+            differ = others ^ set(read_resttest(folder, bucket, "interpolate", test_set)["query_id"])
+            facts[f"{test_set} bucket {bucket}"] = {
+                "queries held out": qrels["query_id"].nunique(),
+                "interpolate is not the complement by": len(differ),
+            }
+        facts[test_set] = {
+            "queries": everything.nunique(),
+            "queries in more than one bucket": sum(q["query_id"].nunique() for q in sets.values()) - everything.nunique(),
+            "qrels rows": len(everything),
+        }
+    return facts
 
 
-def _check_shift(folder: Path) -> list[tuple]:
-    rows = []
-    for cluster, (n_queries, known) in SHIFT.items():
+def _shift_facts(folder: Path) -> dict[str, dict]:
+    facts = {}
+    for cluster in CLUSTERS:
         queries, qrels, without_text = read_shift(folder, cluster)
-        rows.append(("MS-Shift", f"{cluster}: queries with qrels", qrels["query_id"].nunique(), n_queries))
-        rows.append(("MS-Shift", f"{cluster}: queries with text", len(queries), n_queries - len(known.split())))
-        rows.append(
-            (
-                "MS-Shift",
-                f"{cluster}: qrels without query text",
-                " ".join(sorted(without_text, key=lambda i: (len(i), i))),
-                known,
-            )
-        )
-    return rows
+        facts[cluster] = {
+            "queries with qrels": qrels["query_id"].nunique(),
+            "queries with text": len(queries),
+            "qrels without query text": " ".join(sorted(without_text, key=int)),
+        }
+    return facts
+
+
+FOLDERS = {
+    "restrain_files": ("ReSTrain", _restrain_facts),
+    "resttest_files": ("ReSTTest", _resttest_facts),
+    "EVAL": ("MS-Shift", _shift_facts),
+}

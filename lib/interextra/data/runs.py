@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from interextra.data.trec import RUN, line_of, read_table, refuse_repeated
+from interextra.data.trec import RUN, line_of, read_table, refuse_repeated, refuse_white_space
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_aside
 
@@ -135,12 +135,9 @@ class RunFile:
         """
         if not tag or re.search(r"\s", tag):
             raise InputError(f"run tag {tag!r}: it must be one word")
-        for what, ids in (("query_id", pa.array(self.query_ids, pa.string())), ("doc_id", self.doc_ids)):
-            if len(bad := ids.filter(pc.match_substring_regex(ids, r"^$|\s"))):
-                raise InputError(
-                    f"run: {what} {offenders(bad.to_pylist())} has white space; a TREC file cannot hold it"
-                )
         queries, docs = pa.array(self.query_ids, pa.string()), self.doc_ids.cast(pa.string())
+        refuse_white_space("query_id", queries)
+        refuse_white_space("doc_id", docs)
         depth, end = np.diff(self.offsets)[self.query_codes], pa.scalar(f"{tag}\n")
         scores, ranks = (depth - self.ranks + 1 if strict_scores else self.scores), self.ranks
         with write_aside(path) as aside, open(aside, "wb") as raw:

@@ -82,6 +82,13 @@ def refuse_repeated(keys: pd.DataFrame, at: Callable[[int], str]) -> None:
         )
 
 
+def refuse_white_space(name: str, ids: pd.Series | pa.Array) -> None:
+    """InputError for ids that a TREC file can't hold."""
+    ids = pa.array(ids)
+    if len(bad := ids.filter(pc.match_substring_regex(ids, r"^$|\s"))):
+        raise InputError(f"{name} {offenders(bad.to_pylist())} has white space or is empty; a TREC file can't hold it")
+
+
 def read_table(path: str | Path, layout: Layout) -> pa.Table:
     """The kept columns of a line file, rows in file order.
 

@@ -1,9 +1,9 @@
 """Cells: results in content-addressed folders, the unit of compute. Without a valid seal a cell does not exist.
 
 A cell is named by its configuration, by the cells that it needs and by the code behind it. It is built in a folder
-aside and renamed when its seal (a checksum of every file) is written, so that a killed process leaves nothing that could
-be taken for a result. A lock per key makes a second process wait instead of computing the same cell; the lock vanishes
-with its process.
+aside and renamed when its seal (a checksum of every file) is written, so that a killed process leaves nothing that
+could be taken for a result. A lock per key makes a second process wait instead of computing the same cell; the lock
+vanishes with its process.
 """
 
 import fcntl
@@ -99,7 +99,7 @@ def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:
             return inner(item)
         if isinstance(item, BaseModel):
             fields = type(item).model_fields
-            kind = f"{type(item).__module__.removeprefix(code.PACKAGE + '.')}.{type(item).__qualname__}"
+            kind = f"{type(item).__module__}.{type(item).__qualname__}"
             given = {name: getattr(item, name) for name in fields if getattr(item, name) != fields[name].default}
             return {"kind": kind} | {name: plain(part) for name, part in given.items()}
         if isinstance(item, tuple | list):
@@ -119,7 +119,7 @@ def from_config(config: Any) -> Any:
     if "kind" not in config:
         return values
     module, _, name = config["kind"].rpartition(".")
-    return getattr(importlib.import_module(f"{code.PACKAGE}.{module}"), name)(**values)
+    return getattr(importlib.import_module(module), name)(**values)
 
 
 class Store:

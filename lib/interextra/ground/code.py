@@ -6,19 +6,23 @@ function, without docstrings and comments; and of the minor versions of the mode
 
 import ast
 import hashlib
+import sys
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 PACKAGE = "interextra"
 ROOT = Path(__file__).parents[1]
-# How results are kept and errors worded changes no result.
+# How results are kept and errors worded changes no result, and a collection is named by its content.
 APART = {f"{PACKAGE}.ground.{name}" for name in ("cells", "code", "errors", "files", "provenance")}
+APART |= {f"{PACKAGE}.data.load"}
 VERSIONS = {"torch": "torch", "transformers": "transformers", "sentence_transformers": "sentence-transformers"}
 
 
 def source_of(module: str) -> Path | None:
-    """The file of a module of this package; None for a name inside a module."""
+    """The file of a module of this package, or of an imported one outside it; None for a name inside a module."""
+    if not module.startswith(PACKAGE):
+        return Path(sys.modules[module].__file__)
     path = ROOT.joinpath(*module.split(".")[1:])
     return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
 

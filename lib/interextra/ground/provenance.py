@@ -47,6 +47,15 @@ def device() -> str:
     return "cpu"
 
 
+def processor() -> str:
+    """Kind of the processor: trained numbers repeat to the last bits on one kind only."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 def record(root: Path, **sections: Any) -> dict:
     """One provenance record in ir_metadata's terms.
 
@@ -58,7 +67,7 @@ def record(root: Path, **sections: Any) -> dict:
     return {
         "ir_metadata_schema": "0.1",
         "platform": {
-            "hardware": {"cpu": platform.machine(), "cores": os.cpu_count(), "device": device()},
+            "hardware": {"processor": processor(), "cores": os.cpu_count(), "device": device()},
             "operating system": platform.platform(),
             "software": {"python": platform.python_version(), "libraries": versions()},
         },

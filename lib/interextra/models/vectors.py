@@ -1,54 +1,82 @@
-"""Encoders for query similarity: texts to vectors, without training of ours or from a trained model."""
+"""Vectors of queries, by an encoder without training of ours or by a trained model, and the cell that keeps them."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from interextra.data.queries import Queries
+from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
 from interextra.models.base import quiet, verified_minilm
+from interextra.models.model import Model, load_model
+from interextra.models.recipe import THROUGHPUT, make_recipe
 from interextra.models.topk import device
 
+QUERY_TOKENS = 12  # a usual query with its special tokens
 
-def encoder(spec: str | Path, texts: Sequence[str] | None = None, seed: int = 0):
+
+class Vectors(Cell):
+    """Vectors float32[n, d] of training queries (`train.npy`) and of sets of test queries (`NAME.npy` each)."""
+
+    encoder: str | Model  # lsa, lsa:dimensions=N, minilm, cls:INITIALISATION, or a trained dense model
+    train: Queries
+    test: tuple[Queries, ...] = ()
+
+    def build(self, folder: Path, store: Store) -> None:
+        trained = isinstance(self.encoder, Model)
+        texts = self.train.frame()["text"].tolist()
+        encode = (
+            load_model(store[self.encoder] / "weights") if trained else encoder(self.encoder, texts)
+        ).encode_queries
+        np.save(folder / "train.npy", encode(texts))
+        for queries in self.test:
+            np.save(folder / f"{queries.name}.npy", encode(queries.frame()["text"].tolist()))
+
+    def read(self, store: Store) -> tuple[np.ndarray, np.ndarray]:
+        """(vectors of the training queries float32[n_train, d], of the test queries one set after another)."""
+        train = np.load(store[self] / "train.npy")
+        return train, np.concatenate([train[:0], *(np.load(store[self] / f"{part.name}.npy") for part in self.test)])
+
+    def modules(self) -> tuple[str, ...]:
+        return (*super().modules(), "interextra.models.dense")
+
+    def title(self) -> str:
+        named = f"trained {self.encoder.key[:8]}" if isinstance(self.encoder, Model) else self.encoder
+        return f"vectors · {self.train.source.spec} · {named}"
+
+    def seconds(self) -> float:
+        kind = "minilm" if self.encoder == "minilm" else "tiny"
+        return (
+            (self.train.size() + sum(part.size() for part in self.test))
+            * QUERY_TOKENS
+            / THROUGHPUT[kind]["encode_tokens"]
+        )
+
+
+def encoder(spec: str, texts: Sequence[str]):
     """An object with `encode_queries(texts) -> float32[n, d]`.
 
     Parameters
     ----------
     spec
         `lsa` (TF-IDF and truncated SVD, fitted on `texts`), `lsa:dimensions=N` (default 64), `minilm`,
-        `cls:INITIALISATION` (the [CLS] vector of a model as it comes, see `Recipe.initialisation`),
-        or the folder of a trained dense model.
-    texts
-        What lsa is fitted on.
-    seed
-        Of the SVD.
+        `cls:INITIALISATION` (the [CLS] vector of a model as it comes, see `Recipe.initialisation`).
     """
-    name, _, option = str(spec).partition(":")
+    name, _, option = spec.partition(":")
     if name == "lsa":
         dimensions = option.removeprefix("dimensions=") or "64"
         if (option and not option.startswith("dimensions=")) or not dimensions.isdecimal() or not int(dimensions):
             raise InputError(f"encoder {spec!r}: write lsa or lsa:dimensions=N")
-        if texts is None or not len(texts):
-            raise InputError("encoder lsa is fitted on texts; give texts=…")
-        return LSA(texts, int(dimensions), seed)
-    if str(spec) == "minilm":
+        return LSA(texts, int(dimensions))
+    if spec == "minilm":
         return MiniLM()
     if name == "cls" and option:
         from interextra.models import dense
-        from interextra.models.recipe import Recipe
 
-        untuned = Recipe(architecture="dense", initialisation=option, pooling="cls", steps=0, query_length=64)
-        return dense.Dense(dense.build(untuned, seed), untuned)
-    if not Path(spec).is_dir():
-        known = "lsa, minilm, cls:INITIALISATION, or the folder of a trained dense model"
-        raise InputError(f"no encoder {str(spec)!r}: write {known}")
-    from interextra.models import load_model
-
-    model = load_model(spec)
-    if not hasattr(model, "encode_queries"):
-        raise InputError(f"{spec} holds a model without query vectors; give a dense one")
-    return model
+        untuned = make_recipe({"architecture": "dense", "initialisation": option, "steps": 0, "query_length": 64}, spec)
+        return dense.Dense(dense.build(untuned, 0), untuned)
+    raise InputError(f"no encoder {spec!r}: write lsa, minilm, cls:INITIALISATION, or trained for a dense model")
 
 
 class LSA:
@@ -58,14 +86,14 @@ class LSA:
     (1, 2)
     """
 
-    def __init__(self, texts: Sequence[str], dimensions: int = 64, seed: int = 0):
+    def __init__(self, texts: Sequence[str], dimensions: int):
         from sklearn.decomposition import TruncatedSVD
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         self._weights = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+")
         counts = self._weights.fit_transform(texts)
         dimensions = max(1, min(dimensions, min(counts.shape) - 1))
-        self._svd = TruncatedSVD(dimensions, random_state=seed).fit(counts)
+        self._svd = TruncatedSVD(dimensions, random_state=0).fit(counts)
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
         vectors = self._svd.transform(self._weights.transform(texts))

@@ -1,7 +1,6 @@
-"""Lupart et al.: their released MS-Shift queries, checked against the rules, our topics and the published Jaccard.
+"""Lupart et al. (ECIR 2023): what notebooks 04 and 07 compute, their released MS-Shift queries, and the published losses.
 
-Clusters bear the paper's names: topics C0 to C4, question words wha, how, who, lengths short and long. Their published
-losses are in `lupart_losses`.
+Clusters bear the paper's names: topics C0 to C4, question words wha, how, who, lengths short and long.
 """
 
 import itertools
@@ -15,10 +14,103 @@ import pandas as pd
 from scipy import stats
 
 from interextra.data import released
-from interextra.ground.errors import InputError, offenders
+from interextra.data.queries import Part
 from interextra.evaluation import indicators
-from interextra.splits import attributes, resttest
-from interextra.study import published
+from interextra.evaluation.indicators import Nearness
+from interextra.ground.errors import InputError, offenders
+from interextra.models.model import Model
+from interextra.models.run import Run
+from interextra.models.vectors import Vectors
+from interextra.papers import published, zhan
+from interextra.papers.plans import Plan, design, plans, pool, recipe, systems
+from interextra.splits import attributes, clusters
+from interextra.splits.shift import Shift
+from interextra.splits.topics import Topics
+
+ENCODERS = ("dense", "splade", "colbert")  # architectures that encode a query by itself
+
+
+@plans("04_ms_shift_clusters")
+def ms_shift(p: dict) -> Plan:
+    """Each system without each cluster of each shift, the control for the dense one only, and the variants.
+
+    `design`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control `chance` last. `topics`, `real`.
+    """
+    shifts, made, rows = shifts_of(p), systems(p), []
+    asked = [(name, *system) for name in shifts for system in made.items()]
+    chance = read_shift(p["control"])[0]
+    asked = [(name, model, one) for name, model, one in asked if name != chance or one.architecture == "dense"]
+    asked += [(name, model, recipe(p, text)) for name, model, text in (read_variant(v, shifts) for v in p["variants"])]
+    for shift, model, one in asked:
+        for left_out, seed in itertools.product(shifts[shift].names, p["seeds"]):
+            train = Part(of=shifts[shift], part=f"without-{left_out}")
+            test = (Part(of=shifts[shift], part="held-out"),)
+            run = Run(model=Model.of(one, train, seed), queries=test, depth=p["depth"])
+            rows.append({"shift": shift, "model": model, "left_out": left_out, "seed": seed, "run": run})
+    plan = Plan(shifts=shifts, topics=topics_of(p), design=design(rows), chance=chance)
+    plan.real = zhan.real_vectors(p["real_encoder"]) if p["real_encoder"] else None
+    return plan
+
+
+@plans("07_indicators")
+def indication(p: dict) -> Plan:
+    """The runs of notebook 04 without its variants, and where each test query lies in the models' own query spaces.
+
+    `design` has the column `near` besides: a Nearness cell, None for a system that encodes no query by itself.
+    """
+    plan = ms_shift(p | {"variants": []})
+    near = [
+        Nearness(model=run.model, queries=run.queries, k=p["neighbours"])
+        if run.model.recipe.architecture in ENCODERS
+        else None
+        for run in plan.design["run"]
+    ]
+    plan.design = plan.design.assign(near=near)
+    return plan
+
+
+def shifts_of(p: dict) -> dict[str, Shift]:
+    """Name of each shift → its cell; `shifts` holds an attribute, `NAME=ATTRIBUTE`, or `topics`.
+
+    `/A/B/C` behind the attribute keeps these clusters only. The control comes last.
+    """
+    found = {}
+    for text in [*p["shifts"], *filter(None, [p["control"]])]:
+        name, spec, kept = read_shift(text)
+        by = topics_of(p) if spec == "topics" else spec
+        options = {"n_test": p["n_test"], "train_size": p["train_size"], "seed": p["seed"]}
+        found[name] = Shift(pool=pool(p), by=by, clusters=tuple(kept), **options)
+    return found
+
+
+def read_shift(text: str) -> tuple[str, str, list[str]]:
+    """(name, attribute, clusters) of a shift as it is written in the parameters.
+
+    >>> read_shift("kind=column:qtype/causes/stages"), read_shift("length:limit=9")
+    (('kind', 'column:qtype', ['causes', 'stages']), ('length', 'length:limit=9', []))
+    """
+    spec, *kept = text.split("/")
+    name, _, rest = spec.partition("=")
+    return (name, rest, kept) if rest and ":" not in name else (spec.partition(":")[0], spec, kept)
+
+
+def topics_of(p: dict) -> Topics:
+    """Topic clusters by the vectors of the encoder `topic_encoder`, with the switches of the notebook."""
+    names = ("choose", "merge", "order", "stop")
+    if len(p["topic_switches"]) != len(names):
+        raise InputError(f"parameter 'topic_switches': give {len(names)}, one each of {', '.join(names)}")
+    switches = dict(zip(names, p["topic_switches"], strict=True)) | {"normalise": p["normalise"], "seed": p["seed"]}
+    sizes = {"n_topics": p["n_topics"], "k": p["native_clusters"], "target": p["topic_size"]}
+    return Topics(vectors=Vectors(encoder=p["topic_encoder"], train=pool(p)), **sizes, **switches)
+
+
+def read_variant(text: str, shifts: dict[str, Shift]) -> tuple[str, str, str]:
+    """(shift, model, recipe) of a variant, written SHIFT | MODEL | RECIPE."""
+    shift, model, name = ([part.strip() for part in text.split("|")] + ["", ""])[:3]
+    if shift not in shifts or not name:
+        raise InputError(f"variant {text!r}: write SHIFT | MODEL | RECIPE; shifts are {', '.join(shifts)}")
+    return shift, model, name
+
 
 # Shift → cluster → name of its released file.
 CLUSTERS = {

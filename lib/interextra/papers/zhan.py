@@ -1,4 +1,4 @@
-"""Zhan et al. beside our numbers, and their released sets seen from the real queries."""
+"""Zhan et al. (CIKM 2022): what notebooks 00 to 03 and 05 compute, and our numbers beside the paper and its release."""
 
 import itertools
 from pathlib import Path
@@ -7,11 +7,137 @@ import numpy as np
 import pandas as pd
 
 from interextra.data import released
-from interextra.splits import restrain as method
-from interextra.splits import resttest
+from interextra.data.queries import Part, Queries, Source
+from interextra.ground.cells import Store
+from interextra.models.model import Model
+from interextra.models.recipe import Recipe
+from interextra.models.run import Run
+from interextra.models.vectors import Vectors
+from interextra.overlap.annotation import Candidates
+from interextra.papers import published
+from interextra.papers.plans import Plan, design, plans, pool, query_vectors, systems, tests, untrained
+from interextra.splits import clusters, restrain as nearness, resttest as buckets
+from interextra.splits.restrain import ReSTrain
+from interextra.splits.resttest import ReSTTest
 from interextra.splits.similarity import nearest
-from interextra.study import jobs, published
-from interextra.study.cells import Store
+
+REGIMES = ("interpolation", "extrapolation")
+REAL = "msmarco-queries"
+DENSE = "DR (base)"
+
+
+@plans("00_start_here")
+def start_here(p: dict) -> Plan:
+    """One query's way needs one dense model and BM25. `design`: model, run."""
+    test = tests(p, p["test_splits"])
+    models = {label: Model.of(one, pool(p), p["seed"]) for label, one in systems(p).items()}
+    rows = [
+        {"model": label, "run": Run(model=model, queries=test, depth=p["depth"])} for label, model in models.items()
+    ]
+    return Plan(design=design(rows))
+
+
+@plans("01_overlap_annotation_analysis")
+def overlap(p: dict) -> Plan:
+    """Candidates by BM25 and by embedding; with `real_msmarco` also for the real queries."""
+    plan = Plan(vectors=query_vectors(p, tests(p, p["test_splits"])))
+    plan.candidates = Candidates(vectors=plan.vectors, k=p["candidates"])
+    if p["real_msmarco"]:
+        plan.real = Candidates(vectors=real_vectors(p["real_encoder"]), k=p["candidates"])
+    return plan
+
+
+def real_queries(split: str) -> Queries:
+    return Queries(source=Source.of(REAL), split=split)
+
+
+def real_vectors(encoder: str) -> Vectors:
+    """Vectors of the real MS MARCO training queries and of the 97 judged DL queries."""
+    return Vectors(encoder=encoder, train=real_queries("train"), test=(real_queries("dl19"), real_queries("dl20")))
+
+
+def real_dev_vectors(encoder: str) -> Vectors:
+    """Vectors of the dev queries in the space of `real_vectors`; LSA is fitted on the training queries, so they are in it."""
+    if encoder.startswith("lsa"):
+        return Vectors(encoder=encoder, train=real_queries("train"), test=(real_queries("dev"),))
+    return Vectors(encoder=encoder, train=real_queries("dev"))
+
+
+@plans("02_restrain")
+def restrain(p: dict) -> Plan:
+    """Each system in both regimes at each size, and for the trained ones the controls, with the first seed.
+
+    `design`: n_train, model, regime (interpolation, extrapolation, random), sample (nearest; matched N: a random part
+    of the largest set of the regime; random N), seed, run.
+    """
+    split, rows = sets_of(p), []
+    sets = [(size, regime, "nearest", f"{regime}-{size}") for size in p["sizes"] for regime in REGIMES]
+    for size, control in itertools.product(p["sizes"], range(p["controls"])):
+        sets.append((size, "random", f"random {control}", f"random-{size}-{control}"))
+        matched = REGIMES if size < max(p["sizes"]) else ()
+        sets += [(size, regime, f"matched {control}", f"{regime}-matched-{size}-{control}") for regime in matched]
+    for (model, made), (size, regime, sample, part) in itertools.product(systems(p).items(), sets):
+        fixed = made.architecture == "bm25"  # it is not drawn: one seed, no control
+        for seed in [] if fixed and sample != "nearest" else p["seeds"][: 1 if fixed or sample != "nearest" else None]:
+            run = run_of(p, made, Part(of=split, part=part), seed, "test_splits")
+            rows.append({"n_train": size, "model": model, "regime": regime, "sample": sample, "seed": seed, "run": run})
+    real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
+    return Plan(vectors=split.vectors, split=split, design=design(rows), real=real)
+
+
+def sets_of(p: dict) -> ReSTrain:
+    vectors, sizes = query_vectors(p, tests(p, p["test_splits"])), tuple(p["sizes"])
+    return ReSTrain(vectors=vectors, sizes=sizes, match=p["match"], controls=p["controls"], seed=p["seed"])
+
+
+def buckets_of(p: dict, splits: str) -> ReSTTest:
+    vectors, options = (
+        query_vectors(p, tests(p, p[splits])),
+        {name: p[name] for name in ("k", "fold_size", "normalise")},
+    )
+    return ReSTTest(vectors=vectors, seed=p["seed"], **options)
+
+
+def run_of(p: dict, made: Recipe, train: Queries | Part, seed: int, splits: str) -> Run:
+    return Run(model=Model.of(made, train, seed), queries=tests(p, p[splits]), depth=p["depth"])
+
+
+@plans("03_resttest")
+def resttest(p: dict) -> Plan:
+    """Each system without each bucket, each seed. `design`: model, left_out, seed, run."""
+    split, rows = buckets_of(p, "test_splits"), []
+    for (model, made), bucket in itertools.product(systems(p).items(), split.names):
+        for seed in p["seeds"][: 1 if made.architecture == "bm25" else None]:
+            run = run_of(p, made, Part(of=split, part=f"without-{bucket}"), seed, "test_splits")
+            rows.append({"model": model, "left_out": bucket, "seed": seed, "run": run})
+    real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
+    dev = {encoder: real_dev_vectors(encoder) for encoder in real}
+    return Plan(vectors=split.vectors, split=split, design=design(rows), real=real, real_dev=dev)
+
+
+@plans("05_architecture_comparison")
+def architectures(p: dict) -> Plan:
+    """Five systems in both protocols: frames `restrain` and `resttest` as in notebooks 02 and 03.
+
+    `learning`: model, trained, run, on all training queries and untrained.
+    """
+    sets, buckets, restrained, tested, learning = sets_of(p), buckets_of(p, "resttest_splits"), [], [], []
+    for model, made in systems(p).items():
+        for seed in p["seeds"] if made.architecture == "dense" else p["other_seeds"]:
+            for size, regime in itertools.product(p["trained_sizes"], REGIMES):
+                run = run_of(p, made, Part(of=sets, part=f"{regime}-{size}"), seed, "test_splits")
+                restrained.append({"n_train": size, "model": model, "regime": regime, "seed": seed, "run": run})
+            for bucket in buckets.names:
+                run = run_of(p, made, Part(of=buckets, part=f"without-{bucket}"), seed, "resttest_splits")
+                tested.append({"model": model, "left_out": bucket, "seed": seed, "run": run})
+        for trained in (True, False) if p["learning"] else ():
+            start = made if trained else untrained(made)
+            if trained or start != made:
+                run = run_of(p, start, pool(p), p["seed"], "learning_splits")
+                learning.append({"model": model, "trained": trained, "run": run})
+    frames = {"restrain": design(restrained), "resttest": design(tested), "learning": pd.DataFrame(learning)}
+    return Plan(sets=sets, buckets=buckets, **frames)
+
 
 TEST_SETS = {"TREC DL 2019": "dl19", "TREC DL 2020": "dl20", "MS MARCO dev": "dev"}
 SIZES = ("14k", "45k", "200k")

@@ -1,145 +1,179 @@
-"""The command line: `interextra run | plan | cell | report | check | evaluate`."""
+"""The command line: `interextra run | plan | cell | adopt | clean | reference | verify | check | evaluate | export`."""
 
 import argparse
 import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
 
+from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
+from interextra.study.parameters import notebooks, output_name, profile_parameters, repository_root
 
 
-def _overrides(pairs: list[str]) -> dict:
-    values = {}
-    for pair in pairs:
+def _store(root: Path) -> Store:
+    return Store(root / "outputs" / "cells", say=lambda line: print(line, file=sys.stderr))
+
+
+def _selected(args: argparse.Namespace) -> list:
+    """The chosen notebooks as cells, parameters checked: all are checked before the first one runs."""
+    from interextra.study.notebook import Notebook
+
+    root, overrides = repository_root(), {}
+    for pair in args.parameter:
         name, sign, text = pair.partition("=")
         if not sign:
             raise InputError(f"-p {pair}: write name=value")
-        values[name] = yaml.safe_load(text)
-    return values
-
-
-def _selected(args) -> list[tuple[Path, dict]]:
-    """The chosen notebooks with their checked parameters: all are checked before the first one runs."""
-    from interextra.study.params import notebooks, profile_parameters, repository_root
-
-    root = repository_root()
+        overrides[name] = yaml.safe_load(text)
     chosen = notebooks(root, args.only)
-    overrides = _overrides(args.parameter)
     if overrides and len(chosen) > 1:
         raise InputError("-p changes one notebook: name it with --only")
-    return [(path, profile_parameters(root, args.profile, path, overrides)) for path in chosen]
+    given = [(path, profile_parameters(root, args.profile, path, overrides)) for path in chosen]
+    args.name = output_name(args.profile, overrides, args.name)
+    if overrides and (root / "params" / args.name).is_dir():
+        raise InputError(
+            f"--name {args.name}: outputs/{args.name} holds the profile's own parameters; use another name"
+        )
+    return [Notebook.of(path, parameters) for path, parameters in given]
 
 
-def _store():
-    from interextra.study.cells import Store
-    from interextra.study.params import repository_root
+def command_run(args: argparse.Namespace) -> int:
+    from interextra.study.notebook import Notebook, NotebookError, published
+    from interextra.study.schedule import build_all
+    from interextra.study.site import write_index
 
-    return Store(repository_root() / "outputs" / "cells", say=lambda line: print(line, file=sys.stderr))
+    root, begin, new = repository_root(), time.perf_counter(), 0
+    store, selected = _store(root), _selected(args)
+    folder = root / "outputs" / args.name
 
+    def done(cell) -> None:
+        nonlocal new
+        new += 1
+        if isinstance(cell, Notebook):
+            published(cell, store, folder)
+            print(f"{cell.name:<34} done after {time.perf_counter() - begin:6.1f} s", flush=True)
 
-def command_run(args) -> int:
-    from interextra.study.designs import configs
-    from interextra.study.execute import NotebookError, execute
-    from interextra.study.params import repository_root
-    from interextra.study.pool import build_all
-    from interextra.study.report import write_index
-
-    folder = repository_root() / "outputs" / args.profile
-    selected = _selected(args)
-    begin = time.perf_counter()
-    for number, (path, parameters) in enumerate(selected, 1):
-        print(f"[{number}/{len(selected)}] {path.stem:<34}", end="", flush=True)
-        start = time.perf_counter()
-        new = build_all(_store(), configs(path.stem, parameters), args.workers).new
-        print(f"cells {new:>3} new {time.perf_counter() - start:6.1f} s", end="", flush=True)
-        try:
-            done = execute(path, parameters, folder / path.stem, args.timeout)
-        except NotebookError as error:
-            print(f"\ninterextra: {error}", file=sys.stderr)
-            return 1
-        print(f"   notebook {done.state:<5} {done.seconds:6.1f} s", flush=True)
-    index = write_index(folder)
-    print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(index)}")
+    try:
+        computed = {cell.key for cell in build_all(store, selected, done)}
+    except NotebookError as error:
+        print(f"interextra: {error}", file=sys.stderr)
+        return 1
+    for notebook in selected:
+        published(notebook, store, folder)
+    taken = sum(notebook.key not in computed for notebook in selected)
+    print(f"{len(selected)} notebooks, {taken} of them taken as they were; {new - len(selected) + taken} new results")
+    print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(write_index(folder))}")
     return 0
 
 
-def command_plan(args) -> int:
-    from interextra.study.designs import configs
-    from interextra.study.plan import describe
+def command_plan(args: argparse.Namespace) -> int:
+    from interextra.study.schedule import described
 
-    store, total = _store(), 0.0
-    planned = [(path, describe(store, configs(path.stem, parameters))) for path, parameters in _selected(args)]
+    store, total, counted = _store(repository_root()), 0.0, set()
+    planned = [(notebook.name, described(store, [notebook])) for notebook in _selected(args)]
     if args.json:
-        print(json.dumps([{"notebook": path.stem, "cells": rows} for path, rows in planned]))
+        print(json.dumps([{"notebook": name, "cells": rows} for name, rows in planned]))
         return 0
-    counted: set[str] = set()  # notebooks share cells
-    for path, rows in planned:
-        todo = sum(row["seconds"] for row in rows if row["state"] != "done" and row["key"] not in counted)
-        counted |= {row["key"] for row in rows}
+    for name, rows in planned:
+        todo = sum(row["seconds"] for row in rows if row["state"] == "todo" and row["key"] not in counted)
+        counted |= {row["key"] for row in rows}  # notebooks share results
         total += todo
-        print(f"{path.stem}: {len(rows)} cells, {sum(row['state'] == 'done' for row in rows)} done, about {todo:.0f} s")
+        print(f"{name}: {len(rows)} results to compute, about {todo:.0f} s")
         for row in rows:
             print(f"  {row['key']}  {row['state']:<4}  {row['seconds']:8.0f} s  {row['what']}")
-    print(f"about {total:.0f} s of one core in all; build one cell with `interextra cell KEY`")
+    print(f"about {total:.0f} s of one core in all; build one result with `interextra cell KEY`")
     return 0
 
 
-def command_cell(args) -> int:
-    from interextra.study.jobs import build
-
-    store = _store()
+def command_cell(args: argparse.Namespace) -> int:
+    store = _store(repository_root())
     for key in args.key:
-        folder = build(store, store.config(key))
-        print(os.path.relpath(folder))
+        print(os.path.relpath(store.build(store.cell(key))))
     return 0
 
 
-def command_report(args) -> int:
-    from interextra.study.params import repository_root
-    from interextra.study.report import write_index
+def command_adopt(args: argparse.Namespace) -> int:
+    from interextra.study.adopt import adopt
 
-    folder = repository_root() / "outputs" / args.profile
-    if not folder.is_dir():
-        raise InputError(f"nothing was run for profile {args.profile!r}: start with `interextra run`")
-    print(os.path.relpath(write_index(folder)))
+    store = _store(repository_root())
+    cells = [cell for notebook in _selected(args) for cell in notebook.plan]
+    for (kind, what), count in sorted(adopt(store, cells).items()):
+        print(f"{kind:<12} {what:<10} {count}")
     return 0
 
 
-def command_check(args) -> int:
-    """Stored notebooks keep their rules, every YAML key is declared, every finished cell has its bytes."""
-    from interextra.study.cells import seal_problem
-    from interextra.study.params import notebooks, profile_parameters, repository_root
-    from interextra.study.structure import problems
+def command_clean(args: argparse.Namespace) -> int:
+    from interextra.study.adopt import clean
+
+    removed, freed = clean(_store(repository_root()))
+    print(f"{removed} results of older code and weights that no planned run needs: {freed / 2**20:.0f} MB freed")
+    return 0
+
+
+def command_reference(args: argparse.Namespace) -> int:
+    from interextra.study.reference import make
+
+    print(os.path.relpath(make(repository_root(), args.profile)))
+    return 0
+
+
+def command_verify(args: argparse.Namespace) -> int:
+    from interextra.study.reference import verify
+
+    found = verify(repository_root(), args.profile, args.only)
+    print(found.to_string(index=False, float_format=lambda value: f"{value:.1e}"))
+    wrong = found[found["problem"] != ""]
+    print(f"{len(found)} tables, {len(wrong)} differ from outputs/reference/{args.profile}")
+    return 1 if len(wrong) else 0
+
+
+def command_readme(args: argparse.Namespace) -> int:
+    from interextra.study.readme import with_results
 
     root = repository_root()
-    found = [line for path in notebooks(root) for line in problems(path)]
-    for profile in sorted(path.name for path in (root / "params").iterdir() if path.is_dir()):
-        known = {path.stem: path for path in notebooks(root)}
-        for path in sorted((root / "params" / profile).glob("*.yaml")):
-            if path.stem not in known:
-                found.append(f"{path.relative_to(root)}: there is no such notebook")
-                continue
-            try:
-                profile_parameters(root, profile, known[path.stem])
-            except InputError as error:
-                found.append(str(error))
-    cells = sorted(path for path in (root / "outputs" / "cells").glob("*/seal.json"))
-    for path in cells:
-        problem = seal_problem(path.parent)
-        if problem:
-            found.append(f"cell {path.parent.name}: {problem}")
-    print("\n".join(found) if found else f"{len(known)} notebooks and {len(cells)} cells: nothing wrong")
+    text = (root / "README.md").read_text(encoding="utf-8")
+    (root / "README.md").write_text(with_results(text, root / "outputs" / "reference"), encoding="utf-8")
+    return 0
+
+
+def command_check(args: argparse.Namespace) -> int:
+    """Stored notebooks keep their rules, every YAML key is declared, every planned result has its bytes."""
+    from interextra.study.structure import problems
+
+    root, store = repository_root(), _store(repository_root())
+    known = {path.stem: path for path in notebooks(root)}
+    found = [line for path in known.values() for line in problems(path)]
+    for path in sorted((root / "params").glob("*/*.yaml")):
+        try:
+            profile_parameters(root, path.parent.name, known[path.stem], {})
+        except KeyError:
+            found.append(f"{path.relative_to(root)}: there is no such notebook")
+        except InputError as error:
+            found.append(str(error))
+    there = [cell for cell in store.planned() if store.path(cell).is_dir()]
+    found += [f"{cell.key}: {problem}" for cell in there if (problem := store.problem(cell))]
+    print("\n".join(found) if found else f"{len(known)} notebooks and {len(there)} results: nothing wrong")
     return 1 if found else 0
 
 
-def command_evaluate(args) -> int:
-    from interextra.evaluation.files import evaluate_files
+def command_evaluate(args: argparse.Namespace) -> int:
+    from interextra.evaluation.measures import report
 
-    print(evaluate_files(args.qrels, args.run, args.measures, per_query=args.per_query), end="")
+    print(report(args.qrels, args.run, args.measures, per_query=args.per_query), end="")
+    return 0
+
+
+def command_export(args: argparse.Namespace) -> int:
+    """A run as TREC files, or a split in the format of the papers' releases."""
+    from interextra.study.export import export
+
+    store = _store(repository_root())
+    for path in export(store, store.cell(args.key), Path(args.folder)):
+        print(os.path.relpath(path))
     return 0
 
 
@@ -147,28 +181,39 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="interextra", description="Do neural retrievers interpolate or extrapolate?")
     commands = top.add_subparsers(dest="command", required=True)
 
-    def add(name: str, function, text: str) -> argparse.ArgumentParser:
+    def add(name: str, function: Callable, text: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
         sub.set_defaults(function=function)
         return sub
 
-    run = add("run", command_run, "execute notebooks with papermill, missing cells first")
-    plan = add("plan", command_plan, "print what would run and what it costs")
-    for sub in (run, plan):
+    selecting = [
+        add("run", command_run, "execute notebooks with papermill, missing results first"),
+        add("plan", command_plan, "print what would run and what it costs"),
+        add("adopt", command_adopt, "take over results of older code where a recomputed sample is byte-equal"),
+    ]
+    for sub in selecting:
         sub.add_argument("--profile", default="mini")
         sub.add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
         sub.add_argument("-p", dest="parameter", action="append", default=[], metavar="NAME=VALUE")
-    plan.add_argument("--json", action="store_true", help="for a workflow engine")
-    run.add_argument("--workers", type=int, help="processes (default: cores)")
-    run.add_argument("--timeout", type=int, default=7200, metavar="S", help="seconds that one notebook cell may take")
-    add("cell", command_cell, "build planned cells").add_argument("key", nargs="+")
-    add("report", command_report, "write the index page of a profile").add_argument("--profile", default="mini")
-    add("check", command_check, "check stored notebooks, parameter files and finished cells")
+        sub.add_argument("--name", default="", help="folder under outputs/ (default: the profile, or what was changed)")
+    selecting[1].add_argument("--json", action="store_true", help="for a workflow engine")
+    add("cell", command_cell, "compute planned results").add_argument("key", nargs="+")
+    add("clean", command_clean, "free weights that no planned run needs, and results of older code")
+    add("reference", command_reference, "copy a finished profile's tables and figures to outputs/reference")
+    verify = add("verify", command_verify, "run a profile from nothing and compare every table with the reference")
+    verify.add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
+    for name in ("reference", "verify"):
+        commands.choices[name].add_argument("--profile", default="mini")
+    add("readme", command_readme, "write the README's results from outputs/reference")
+    add("check", command_check, "check stored notebooks, parameter files and finished results")
     evaluate = add("evaluate", command_evaluate, "measure any run file")
     evaluate.add_argument("--qrels", required=True)
     evaluate.add_argument("--run", required=True)
     evaluate.add_argument("-m", dest="measures", nargs="+", required=True, metavar="MEASURE")
     evaluate.add_argument("--per-query", action="store_true")
+    exported = add("export", command_export, "write a planned run as TREC files, a split as the papers released theirs")
+    exported.add_argument("key")
+    exported.add_argument("folder")
     return top
 
 

@@ -1,32 +1,58 @@
-"""What a notebook holds in its hand: parameters, cells, tables, figures, numbers, provenance.
+"""What a notebook holds in its hand: parameters, cells, values, tables, figures, provenance.
 
-nb = Session.start("02_restrain", globals())
-nb.table(frame, "restrain"); nb.figure(fig, "gap"); nb.metric("delta", -.1); nb.finish()
+nb = ix.start("02_restrain", globals(), goal="…")
+plan = zhan.restrain(nb.parameters); nb.cost(plan); values = nb.measure(plan.design, ["nDCG@10"])
+nb.table(frame, "restrain"); nb.figure(figure, "gap"); nb.metric("delta", -0.1); nb.finish()
 """
 
 import os
 import shutil
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from interextra import figures
+from interextra.data.load import open_collection
+from interextra.evaluation import measures
+from interextra.ground import provenance
+from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
-from interextra.study import provenance
-from interextra.study.cells import Store, file_sha256, write_json
-from interextra.study.params import checked, declared_parameters, repository_root
+from interextra.ground.files import sha256, write_aside, write_json
+from interextra.models.model import Model
+from interextra.papers.plans import cells_of
+from interextra.study.parameters import checked, declared_parameters, repository_root
+from interextra.study.schedule import build_all, described
+
+
+def start(name: str, variables: Mapping[str, Any], goal: str) -> "Session":
+    """Take the declared parameters from the notebook's variables, check them, open the output folder.
+
+    Parameters
+    ----------
+    name : the notebook's file name without `.ipynb`; its parameters cell says which parameters there are.
+    variables : `globals()` of the notebook.
+    goal : the question that the notebook answers, for the provenance record.
+    """
+    root = repository_root()
+    os.chdir(root)  # relative paths in parameters mean the same as on the command line
+    declared = declared_parameters(root / "notebooks" / f"{name}.ipynb")
+    if missing := [parameter for parameter in declared if parameter not in variables]:
+        raise InputError(f"{name}: run the parameters cell first ({missing[0]!r} is not set)")
+    figures.style()
+    return Session(name, checked(declared, {key: variables[key] for key in declared}, name), root, goal)
 
 
 class Session:
-    """One run of one notebook: under `outputs/<profile>/` by `interextra run`, in JupyterLab under `outputs/lab/`."""
+    """One run of one notebook: in a cell by `interextra run`, in JupyterLab under `outputs/lab/`."""
 
-    def __init__(self, name: str, parameters: dict[str, Any], root: Path, goal: str = ""):
+    def __init__(self, name: str, parameters: dict[str, Any], root: Path, goal: str):
         self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
-        # `interextra run` names a folder aside, which it renames when the notebook is through.
-        aside = os.environ.get("INTEREXTRA_OUTPUT")
-        self.folder = Path(aside) if aside else root / "outputs" / "lab" / name  # never into what a run has sealed
+        aside = os.environ.get("INTEREXTRA_OUTPUT")  # `interextra run` names the folder of the cell that it builds
+        self.folder = Path(aside) if aside else root / "outputs" / "lab" / name
         for part in ("tables", "figures"):
             shutil.rmtree(self.folder / part, ignore_errors=True)
             (self.folder / part).mkdir(parents=True, exist_ok=True)
@@ -34,66 +60,48 @@ class Session:
         self.metrics: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
         self.data: dict[str, str] = {}
-        self.cells: list[str] = []
+        self.cells: set[str] = set()
+        self.trained, self.untrained = False, []  # has a trained model been used; tables written before
         self._begin = time.perf_counter()
-
-    @classmethod
-    def start(cls, name: str, variables: dict[str, Any], goal: str = "") -> "Session":
-        """Take the declared parameters from the notebook's variables, check them, open the output folder.
-
-        Parameters
-        ----------
-        name : the notebook's file name without `.ipynb`; its parameters cell says which parameters there are.
-        variables : `globals()` of the notebook.
-        goal : the question that the notebook answers, for the provenance record.
-        """
-        root = repository_root()
-        os.chdir(root)  # relative paths in parameters mean the same as on the command line
-        declared = declared_parameters(root / "notebooks" / f"{name}.ipynb")
-        missing = [parameter for parameter in declared if parameter not in variables]
-        if missing:
-            raise InputError(f"{name}: run the parameters cell first ({missing[0]!r} is not set)")
-        values = checked(declared, {parameter: variables[parameter] for parameter in declared}, name)
-        return cls(name, values, root, goal)
 
     def collection(self, spec: str):
         """Open a collection and note its fingerprint in the provenance."""
-        from interextra.study.jobs import open_spec
-
-        collection = open_spec(spec)
+        collection = open_collection(spec)
         self.data[spec] = collection.fingerprint
         return collection
 
-    def run(self, configs: list[dict]) -> list[Path]:
-        """Folders of the cells, computed first where there are none; several at once on several cores."""
-        from interextra.study.pool import build_all
-
+    def run(self, plan: Any) -> None:
+        """Compute what is missing of the cells of a plan, a frame, a list; several at once on several cores."""
+        cells = cells_of(plan)
         with self.stage("cells"):
-            folders = build_all(self.store, configs).folders
-        self.cells += [folder.name for folder in folders]
-        return folders
+            build_all(self.store, cells)
+        self.cells |= {cell.key for cell in cells}
+        self.trained = self.trained or any(needs_training(cell) for cell in cells)
 
-    def cost(self, configs: list[dict]) -> pd.DataFrame:
-        """What the notebook will compute, before it does: cells, those that are done, estimated seconds of one core.
+    def folder_of(self, cell: Cell) -> Path:
+        """The folder of a cell, computed first when it is missing."""
+        self.run([cell])
+        return self.store[cell]
 
-        A row a cell; where there are more than 20, a row for each kind of cell (`interextra plan` lists them all).
+    def cost(self, plan: Any) -> Any:
+        """What the notebook will compute, before it does: a row a kind of result, and estimated seconds of one core."""
+        rows = pd.DataFrame(described(self.store, cells_of(plan)))
+        todo = rows[rows["state"] == "todo"]
+        print(f"{len(rows)} results, {len(rows) - len(todo)} done; the others need about {todo['seconds'].sum():.0f} s")
+        kind = rows["what"].str.split(" · ").str[0].rename("what")
+        counted = rows.assign(results=1, done=rows["state"] == "done").groupby(kind, sort=False)
+        return shown(counted[["results", "done", "seconds"]].sum().round(0).astype(int).reset_index())
+
+    def measure(self, design: pd.DataFrame, names: Iterable[str], strata: pd.Series | None = None) -> pd.DataFrame:
+        """Values: the labels of each run of a design, query_id, measure and value; runs are computed where missing.
+
+        `strata`: query_id → label, becomes the column stratum.
         """
-        from interextra.study.plan import describe
-
-        rows = pd.DataFrame(describe(self.store, configs), columns=["what", "state", "seconds"])
-        todo = rows.loc[rows["state"] != "done", "seconds"].sum()
-        print(
-            f"{len(rows)} cells, {(rows['state'] == 'done').sum()} done, the others need about {todo:.0f} s of one core"
-        )
-        if len(rows) > 20:
-            kinds = rows["what"].str.split(" · ").str[:2].str.join(" · ").rename("what")
-            done = rows["state"] == "done"
-            rows = rows.assign(cells=1, done=done).groupby(kinds, sort=False)[["cells", "done", "seconds"]].sum()
-            rows = rows.reset_index()
-        return rows.round({"seconds": 0}).style.hide(axis="index").format(precision=0)
+        self.run(design)
+        return measures.values(design, self.store, list(names), strata)
 
     @contextmanager
-    def stage(self, name: str):
+    def stage(self, name: str) -> Iterator[None]:
         """Add the seconds of a `with` block to the stage `name` of the provenance."""
         begin = time.perf_counter()
         try:
@@ -102,27 +110,32 @@ class Session:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - begin, 3)
 
     def table(self, frame: pd.DataFrame, name: str) -> pd.DataFrame:
-        """Write `tables/<name>.csv` (full precision to 10 digits, no index) and return the frame for display."""
+        """Write `tables/<name>.csv` (10 digits, no index) and return the frame."""
         if not len(frame.columns):
             raise InputError(f"table {name!r} has no columns: nothing was measured")
-        path = self.folder / "tables" / f"{name}.csv"
-        aside = path.with_suffix(".csv.tmp")
-        frame.to_csv(aside, index=False, float_format="%.10g", lineterminator="\n")
-        aside.replace(path)
+        with write_aside(self.folder / "tables" / f"{name}.csv") as aside:
+            frame.to_csv(aside, index=False, float_format="%.10g", lineterminator="\n")
+        if not self.trained:
+            self.untrained.append(name)
         return frame
 
-    def figure(self, figure, name: str) -> None:
-        """Write `figures/<name>.png` and `.svg`; the picture itself is shown by the notebook."""
+    def figure(self, figure: Any, name: str) -> Any:
+        """Write `figures/<name>.png` and `.svg` with the figure's alt text; the picture is shown by the notebook."""
         # Without a date and with a fixed salt, the same picture gives the same bytes.
-        figure.savefig(self.folder / "figures" / f"{name}.png", metadata={"Software": None})
-        figure.savefig(self.folder / "figures" / f"{name}.svg", metadata={"Date": None})
+        figure.savefig(self.folder / "figures" / f"{name}.png", metadata={"Software": None, "Description": figure.alt})
+        figure.savefig(self.folder / "figures" / f"{name}.svg", metadata={"Date": None, "Description": figure.alt})
+        return figure
 
-    def metric(self, name: str, value: Any) -> Any:
-        """Note a single number for metrics.json and return it."""
+    def metric(self, name: str, value: Any) -> None:
+        """Note a single number for metrics.json."""
         self.metrics[name] = value.item() if hasattr(value, "item") else value
-        return value
 
-    def finish(self) -> dict:
+    def reference(self, profile: str, table: str) -> pd.DataFrame:
+        """A committed table of this notebook, from outputs/reference; without columns where there is none."""
+        path = self.root / "outputs" / "reference" / profile / self.name / "tables" / f"{table}.csv"
+        return pd.read_csv(path) if path.is_file() else pd.DataFrame()
+
+    def finish(self) -> None:
         """Write metrics.json and provenance.json (all declared parameters, versions, checksums, seconds a stage)."""
         self.seconds["whole notebook"] = round(time.perf_counter() - self._begin, 3)
         write_json(self.folder / "metrics.json", self.metrics)
@@ -130,10 +143,35 @@ class Session:
         record = provenance.record(
             self.root,
             research_goal={"notebook": self.name, "question": self.goal},
-            method={"parameters": self.parameters, "cells": sorted(set(self.cells))},
+            method={
+                "parameters": self.parameters,
+                "cells": sorted(self.cells),
+                "untrained tables": sorted(self.untrained),
+            },
             data={"collections": self.data},
-            results={path.relative_to(self.folder).as_posix(): file_sha256(path) for path in written},
+            results={path.relative_to(self.folder).as_posix(): sha256(path) for path in written},
             seconds=self.seconds,
         )
         write_json(self.folder / "provenance.json", record)
-        return record
+        print(f"{self.seconds['whole notebook']:.1f} s, commit {record['implementation']['source']['commit'][:12]}")
+
+
+def needs_training(cell: Cell) -> bool:
+    """Whether a cell follows from trained weights."""
+    if isinstance(cell, Model):
+        return cell.recipe.training_steps(cell.train.size()) > 0
+    return any(needs_training(needed) for needed in cell.needs())
+
+
+def shown(frame: pd.DataFrame) -> Any:
+    """A table for the page: text escaped, at most three digits, p < .001, a dash for nothing, no index."""
+
+    def text(value: Any) -> str:
+        if value is None or value is pd.NA or (isinstance(value, float) and value != value):
+            return "–"
+        return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+    styled = frame.style.hide(axis="index").format(text, escape="html")
+    return styled.format(
+        lambda p: "< .001" if p < 0.001 else text(p), subset=[c for c in frame if str(c).startswith("p_")]
+    )

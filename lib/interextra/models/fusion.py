@@ -1,0 +1,55 @@
+"""Fusion: several runs on the same queries become one, with ranx (reciprocal rank fusion, weighted sums, …)."""
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+
+from interextra.data.queries import Part, Queries
+from interextra.data.runs import RunFile
+from interextra.ground.cells import Cell, Store
+from interextra.ground.errors import InputError
+from interextra.models.run import Run
+
+
+class Fused(Cell):
+    """Runs on the same queries in one ranking, `run.NAME.parquet` a set of queries.
+
+    `method` is one of ranx: rrf (reciprocal rank fusion, k = 60), or wsum with `weights`, one a run, of scores that
+    were brought to 0…1 by query (the weighted interpolation of Hofstätter et al., TREC 2021).
+    """
+
+    runs: tuple[Run, ...]
+    method: str = "rrf"
+    weights: tuple[float, ...] = ()
+    depth: int = 100
+
+    @property
+    def queries(self) -> tuple[Queries | Part, ...]:
+        return self.runs[0].queries
+
+    def build(self, folder: Path, store: Store) -> None:
+        if any(run.queries != self.queries for run in self.runs) or (
+            self.weights and len(self.weights) != len(self.runs)
+        ):
+            raise InputError("fusion: give runs on the same queries, and a weight for each run or none")
+        import ranx
+
+        for queries in self.queries:
+            files = [RunFile.read(store[run] / f"run.{queries.name}.parquet") for run in self.runs]
+            frames = [file.frame().astype({"score": float}) for file in files]
+            runs = [
+                ranx.Run.from_df(frame, q_id_col="query_id", doc_id_col="doc_id", score_col="score") for frame in frames
+            ]
+            options = {"params": {"weights": self.weights}} if self.weights else {}
+            fused = ranx.fuse(runs, norm="min-max", method=self.method, **options).to_dataframe()
+            fused.columns = ["query_id", "doc_id", "score"]
+            kept = fused.sort_values("score", ascending=False, kind="stable").groupby("query_id").head(self.depth)
+            order = pd.Index(files[0].query_ids).get_indexer(kept["query_id"])
+            RunFile.from_frame(kept.iloc[order.argsort(kind="stable")]).write_parquet(
+                folder / f"run.{queries.name}.parquet"
+            )
+        shutil.copy(store[self.runs[0]] / "training.json", folder)
+
+    def title(self) -> str:
+        return f"fusion by {self.method} of {len(self.runs)} runs"

@@ -1,0 +1,108 @@
+"""A trained model as a cell, and the two calls behind it: `fit` trains, `load_model` opens what it wrote.
+
+log = fit(recipe, collection, query_ids, "train", seed=1, out_dir=folder)
+rows, scores = load_model(folder).search(collection, texts, k=100)
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from interextra.data.queries import Part, Queries
+from interextra.ground.cells import Cell, Store
+from interextra.ground.errors import InputError
+from interextra.ground.files import digest, sha256, write_json
+from interextra.models import architectures
+from interextra.models.base import BASE, MINILM_SHA256
+from interextra.models.recipe import Recipe, make_recipe
+
+
+class Model(Cell):
+    """A recipe fitted to training queries: `weights/` and `training.json` (steps, loss, n_train, and what it adds)."""
+
+    recipe: Recipe
+    train: Queries | Part
+    seed: int
+    start: str  # what the weights start from, by content
+
+    @classmethod
+    def of(cls, recipe: Recipe, train: Queries | Part, seed: int) -> "Model":
+        return cls(recipe=recipe, train=train, seed=seed, start=start_of(recipe))
+
+    def build(self, folder: Path, store: Store) -> None:
+        ids, collection = self.train.ids(store), self.train.source.open()
+        log = fit(self.recipe, collection, ids, self.train.split, self.seed, folder / "weights")
+        write_json(folder / "training.json", log | {"n_train": len(ids)})
+
+    def modules(self) -> tuple[str, ...]:
+        return (*super().modules(), architectures()[self.recipe.architecture].__name__)
+
+    def title(self) -> str:
+        trained = self.train.part if isinstance(self.train, Part) else f"all of {self.train.split}"
+        return f"model {self.recipe.architecture} · {self.train.source.spec} · {trained} · seed {self.seed}"
+
+    def seconds(self) -> float:
+        return self.recipe.cost(self.train.size(), len(self.train.source.open().passages), 0)["train_seconds"]
+
+
+def start_of(recipe: Recipe) -> str:
+    """What a model starts from, by content: other weights under the same name are another model."""
+    name = recipe.initialisation
+    if name in ("tiny-base", "random"):  # random weights, but the tokenizer of the tiny base
+        return sha256(BASE / "recipe.json")
+    if name.partition(":")[0] == "minilm":
+        return MINILM_SHA256
+    if Path(name).is_dir():
+        files = sorted(path for path in Path(name).rglob("*") if path.is_file())
+        return digest({path.relative_to(name).as_posix(): sha256(path) for path in files})
+    return name  # a hub id
+
+
+def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: str | Path) -> dict:
+    """Train (or tune) on the judged passages of `query_ids` and write the model to `out_dir`.
+
+    The same recipe, queries, seed and machine give the same bytes. The order of `query_ids` does not matter.
+
+    Returns
+    -------
+    dict
+        The training log: steps, loss (list of [step, loss]), and what the architecture adds.
+
+    Raises
+    ------
+    InputError
+        An initialisation that is not there, unknown query_ids, an `out_dir` that holds other files.
+    """
+    out_dir = Path(out_dir)
+    if out_dir.exists() and any(out_dir.iterdir()) and not (out_dir / "model.json").is_file():
+        raise InputError(f"{out_dir} holds other files than a model; give a new or empty folder")
+    aside = out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    try:
+        log = architectures()[recipe.architecture].fit(recipe, collection, query_ids, split, seed, aside)
+        if int(os.environ.get("RANK", 0)):  # under torchrun every process trains, the first one writes
+            return log
+        write_json(aside / "model.json", {"recipe": recipe.model_dump(mode="json"), "seed": seed})
+        shutil.rmtree(out_dir, ignore_errors=True)
+        os.replace(aside, out_dir)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return log
+
+
+def load_model(out_dir: str | Path):
+    """The model that `fit` wrote to `out_dir`; it has search(collection, texts, k, index).
+
+    `search` gives rows int32[n, k] of `collection.passages` and scores float32[n, k], by score descending, ties by
+    doc_id descending as trec_eval; padding is row -1 with score -inf. It runs on the CPU, one GPU or several.
+    """
+    out_dir = Path(out_dir)
+    try:
+        note = json.loads((out_dir / "model.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise InputError(f"{out_dir} is not a folder that fit wrote (no readable model.json)") from None
+    recipe = make_recipe(note["recipe"], source=str(out_dir / "model.json"))
+    return architectures()[recipe.architecture].load(out_dir, recipe)

@@ -1,0 +1,113 @@
+"""Which cells a notebook needs, from its parameters alone: notebook, plan and workflow ask the same place.
+
+A plan is a namespace of cells, of frames of runs (a *design*: labels and, in the column `run`, the cell), or of lists.
+The function that makes a notebook's plan stands in the module of its paper, under `@plans("NN_name")`.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+
+from interextra.data.queries import Queries, Source
+from interextra.ground.cells import Cell
+from interextra.ground.errors import InputError
+from interextra.models import architectures
+from interextra.models.model import Model
+from interextra.models.recipe import Recipe, load_recipe, make_recipe
+from interextra.models.vectors import Vectors
+
+Plan = SimpleNamespace
+_PLANS: dict[str, Callable[[dict], Plan]] = {}
+
+
+def plans(*notebooks: str) -> Callable:
+    """Register the function that makes the plan of these notebooks."""
+
+    def register(function: Callable[[dict], Plan]) -> Callable[[dict], Plan]:
+        _PLANS.update(dict.fromkeys(notebooks, function))
+        return function
+
+    return register
+
+
+def plan_of(notebook: str, parameters: dict) -> Plan:
+    """The plan of a notebook; empty for one that computes nothing that is kept."""
+    import interextra.papers as papers
+
+    for module in pkgutil.iter_modules(papers.__path__):
+        importlib.import_module(f"{papers.__name__}.{module.name}")
+    return _PLANS[notebook](parameters) if notebook in _PLANS else Plan()
+
+
+def cells_of(plan: Any) -> list[Cell]:
+    """All cells of a plan, each once, in its order."""
+    found: dict[str, Cell] = {}
+
+    def visit(part: Any) -> None:
+        if isinstance(part, Cell):
+            found.setdefault(part.key, part)
+        elif isinstance(part, pd.DataFrame):
+            visit([item for column in part.select_dtypes(object) for item in part[column]])
+        elif isinstance(part, Plan):
+            visit(vars(part))
+        elif isinstance(part, dict):
+            visit(list(part.values()))
+        elif isinstance(part, list | tuple):
+            for item in part:
+                visit(item)
+
+    visit(plan)
+    return list(found.values())
+
+
+def pool(p: dict) -> Queries:
+    """The training queries that a notebook's parameters name."""
+    return Queries(source=Source.of(p["collection"]), split=p["train_split"], limit=p["train_limit"], seed=p["seed"])
+
+
+def tests(p: dict, splits: list[str]) -> tuple[Queries, ...]:
+    return tuple(Queries(source=Source.of(p["collection"]), split=split) for split in splits)
+
+
+def recipe(p: dict, name: str) -> Recipe:
+    """The recipe of this name; the parameter `steps` (not 0) replaces its training steps."""
+    made = load_recipe(name)
+    return load_recipe(name, steps=p["steps"]) if p["steps"] and "steps" in type(made).model_fields else made
+
+
+def systems(p: dict) -> dict[str, Recipe]:
+    """Label in tables → recipe, of the parameter `recipes` in its order; the label is that of the architecture."""
+    made = [recipe(p, name) for name in p["recipes"]]
+    labels = [architectures()[one.architecture].LABEL for one in made]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise InputError(f"parameter 'recipes': two recipes of one architecture, {twice[0]}; keep one of them")
+    return dict(zip(labels, made, strict=True))
+
+
+def untrained(made: Recipe) -> Recipe:
+    """The recipe without any training step; of BM25 itself."""
+    given = made.model_dump()
+    return make_recipe(given | {"steps": 0, "epochs": None}, "untrained") if "steps" in given else made
+
+
+def query_vectors(p: dict, test: tuple[Queries, ...]) -> Vectors:
+    """Vectors of training and test queries. `encoder`: trained (the dense model on all training queries), minilm, lsa."""
+    if p["encoder"] != "trained":
+        return Vectors(encoder=p["encoder"], train=pool(p), test=test)
+    dense = next((made for made in systems(p).values() if made.architecture == "dense"), None)
+    if dense is None:
+        raise InputError(
+            "parameter 'encoder': trained needs a dense recipe among `recipes`; give one, or minilm or lsa"
+        )
+    return Vectors(encoder=Model.of(dense, pool(p), p["seed"]), train=pool(p), test=test)
+
+
+def design(rows: list[dict]) -> pd.DataFrame:
+    """A row a run, its labels and the cell; InputError where nothing would be measured."""
+    if not rows:
+        raise InputError("the parameters ask for no run: give a recipe, a training size, a seed")
+    return pd.DataFrame(rows)

@@ -1,0 +1,125 @@
+"""An executed notebook as a cell like the others: made from the notebook, its parameters and the cells of its plan."""
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from interextra.data.load import data_folder
+from interextra.ground.cells import Cell, Store
+from interextra.ground.code import PACKAGE, ROOT
+from interextra.ground.errors import InputError
+from interextra.ground.files import digest, sha256
+from interextra.papers.plans import cells_of, plan_of
+
+TIMEOUT = 7200  # seconds that one notebook cell may take
+
+
+class NotebookError(RuntimeError):
+    """A notebook stopped on an error that is not the user's; names the executed copy with the traceback."""
+
+
+class Notebook(Cell):
+    """`NAME.ipynb` and `NAME.html` executed, `tables/`, `figures/`, metrics.json."""
+
+    name: str
+    source: str  # SHA-256 of the stored notebook
+    parameters: str  # JSON
+    plan: tuple[Cell, ...]
+    files: str  # digest of what it reads beside its cells: published tables, annotation sheets, real data
+
+    @classmethod
+    def of(cls, path: Path, parameters: dict[str, Any]) -> "Notebook":
+        plan = cells_of(plan_of(path.stem, parameters))
+        given, files = json.dumps(parameters, sort_keys=True), _listing(parameters)
+        return cls(name=path.stem, source=sha256(path), parameters=given, plan=tuple(plan), files=files)
+
+    def modules(self) -> tuple[str, ...]:
+        """The whole package: a notebook may use any of it."""
+        files = sorted(path.relative_to(ROOT).with_suffix("") for path in ROOT.rglob("*.py"))
+        return tuple(re.sub(r"\.__init__$", "", ".".join((PACKAGE, *path.parts))) for path in files)
+
+    def title(self) -> str:
+        return f"notebook {self.name}"
+
+    def seconds(self) -> float:
+        return 15.0
+
+    def build(self, folder: Path, store: Store) -> None:
+        root = store.root.parent.parent
+        notebook = root / "notebooks" / f"{self.name}.ipynb"
+        if sha256(notebook) != self.source:
+            raise InputError(f"{notebook.name} has changed since it was planned; plan again")
+        try:
+            _papermill(notebook, json.loads(self.parameters), folder)
+        except NotebookError as error:
+            kept = root / "outputs" / f"{self.name}.failed.ipynb"
+            os.replace(folder / notebook.name, kept)
+            raise NotebookError(f"{error} (the executed copy with its traceback is {os.path.relpath(kept)})") from None
+        (root / "outputs" / f"{self.name}.failed.ipynb").unlink(missing_ok=True)
+        _html(folder / notebook.name)
+
+
+def _listing(parameters: dict[str, Any]) -> str:
+    """Digest of published tables, annotation sheets, and names, sizes and times of the real data that are read."""
+    sheets = [sha256(path) for path in [*sorted(ROOT.rglob("*.yaml")), *parameters.get("sheets", [])]]
+    files: list[list] = []
+    if parameters.get("real_msmarco") or (parameters.get("real_encoder") and "real_msmarco" not in parameters):
+        folder = data_folder()
+        found = [(path.relative_to(folder).as_posix(), path.stat()) for path in folder.rglob("*") if path.is_file()]
+        files = sorted([name, stat.st_size, stat.st_mtime_ns] for name, stat in found)
+    return digest([sheets, files])
+
+
+def _papermill(notebook: Path, parameters: dict[str, Any], folder: Path) -> None:
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+    from traitlets.config import Config
+
+    sockets = tempfile.mkdtemp()  # a short path: a socket's name has at most 107 bytes
+    os.environ["INTEREXTRA_OUTPUT"] = str(folder.resolve())
+    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one from the user's home
+    try:
+        papermill.execute_notebook(
+            str(notebook),
+            str(folder / notebook.name),
+            parameters=parameters,
+            cwd=str(notebook.parent.parent),  # relative paths in parameters mean the same here and on the command line
+            kernel_name="python3",
+            progress_bar=False,
+            execution_timeout=TIMEOUT,
+            # sockets of this user instead of open ports; no log lines of the kernel itself
+            config=Config(
+                KernelManager={"transport": "ipc", "ip": f"{sockets}/k"},
+                NotebookClient={"extra_arguments": ["--IPKernelApp.log_level=50"]},
+            ),
+        )
+    except PapermillExecutionError as error:
+        if error.ename == "InputError":
+            raise InputError(f"{notebook.stem}: {error.evalue}") from None
+        raise NotebookError(f"{notebook.stem}, cell {error.exec_count}: {error.ename}: {error.evalue}") from None
+    finally:
+        del os.environ["INTEREXTRA_OUTPUT"]
+        shutil.rmtree(sockets, ignore_errors=True)
+
+
+def _html(executed: Path) -> None:
+    from nbconvert import HTMLExporter
+
+    html, _ = HTMLExporter(embed_images=True).from_filename(str(executed))
+    executed.with_suffix(".html").write_text(html, encoding="utf-8")
+
+
+def published(notebook: Notebook, store: Store, folder: Path) -> Path:
+    """The executed notebook under outputs/<name>/, as a copy of its cell put there in one step."""
+    target, aside = folder / notebook.name, folder / f".{notebook.name}.{os.getpid()}"
+    if (target / "seal.json").is_file() and sha256(target / "seal.json") == sha256(store[notebook] / "seal.json"):
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(store[notebook], aside)
+    shutil.rmtree(target, ignore_errors=True)
+    os.replace(aside, target)
+    return target

@@ -1,0 +1,125 @@
+"""The committed reference: made from one clean commit, verified from nothing, and the README's results from it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from interextra.ground import provenance
+from interextra.ground.cells import Store
+from interextra.ground.errors import InputError, offenders
+from interextra.study.notebook import Notebook
+from interextra.study.parameters import notebooks, profile_parameters
+
+TEXTS = ("duplicates", "bucket_portraits", "cluster_portraits")  # of real queries, which are not ours to pass on
+TRAINED = 1e-6  # relative difference allowed to a number that follows from a training, on the same kind of processor
+
+
+def make(root: Path, profile: str) -> Path:
+    """Copy tables, figures and provenance of a finished profile to outputs/reference/<profile>.
+
+    Raises InputError for a tree with changes, or a notebook that is not executed with today's code, parameters and
+    collections (their content is part of its key).
+    """
+    if "+changes" in provenance.commit(root) or provenance.commit(root) == "unknown":
+        raise InputError("the tree has changes that are not committed: a reference is made from one clean commit")
+    store, target = Store(root / "outputs" / "cells"), root / "outputs" / "reference" / profile
+    found = {path.stem: Notebook.of(path, profile_parameters(root, profile, path, {})) for path in notebooks(root)}
+    if stale := [name for name, notebook in found.items() if not store.valid(notebook)]:
+        raise InputError(
+            f"{offenders(stale)}: not executed with today's code and collections; interextra run --profile {profile}"
+        )
+    for name, notebook in found.items():
+        folder, into = store[notebook], target / name
+        record = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+        if "+changes" in record["implementation"]["source"]["commit"]:
+            raise InputError(f"{name} was executed from a tree with changes: remove its cell {notebook.key}, run again")
+        shutil.rmtree(into, ignore_errors=True)
+        shutil.copytree(folder / "tables", into / "tables")
+        shutil.copytree(folder / "figures", into / "figures", ignore=shutil.ignore_patterns("*.svg"))
+        for note in ("metrics.json", "provenance.json"):
+            shutil.copy(folder / note, into)
+        for table in TEXTS if profile == "small" else ():
+            (into / "tables" / f"{table}.csv").unlink(missing_ok=True)
+    return target
+
+
+def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
+    """Run a profile from an empty store in a folder of its own and compare every table with the reference.
+
+    Returns
+    -------
+    DataFrame[notebook, table, rows, largest_difference, problem] : a row a table; `problem` is empty where it agrees.
+    """
+    house = root / "outputs" / f"verify-{profile}"
+    shutil.rmtree(house, ignore_errors=True)
+    for part in ("notebooks", "params", f"outputs/reference/{profile}", "outputs/reference/small"):
+        if (root / part).is_dir() and not (house / part).is_dir():
+            shutil.copytree(root / part, house / part)
+    command = [sys.executable, "-m", "interextra.study.cli", "run", "--profile", profile, "--only", only]
+    environment = os.environ | {"INTEREXTRA_CACHE": str(house / "cache")}
+    if subprocess.run(command, cwd=house, env=environment).returncode:
+        raise InputError(f"the run in {os.path.relpath(house)} failed: see above")
+    return pd.concat(
+        compared(path.stem, root / "outputs" / "reference" / profile, house / "outputs" / profile)
+        for path in notebooks(root, only)
+    )
+
+
+def compared(name: str, reference: Path, measured: Path) -> pd.DataFrame:
+    """The tables of one notebook beside those of the reference, a row a table; see `verify`."""
+    records = [json.loads((folder / name / "provenance.json").read_text()) for folder in (reference, measured)]
+    same_processor = len({record["platform"]["hardware"]["processor"] for record in records}) == 1
+    untrained = set(records[0]["method"]["untrained tables"])
+    names = sorted({path.stem for folder in (reference, measured) for path in folder.glob(f"{name}/tables/*.csv")})
+    rows = []
+    for table in names:
+        pair = [_read(folder / name / "tables" / f"{table}.csv") for folder in (reference, measured)]
+        allowed = 0.0 if table in untrained else TRAINED if same_processor else None
+        difference, problem = difference_of(*pair, allowed)
+        row = {"notebook": name, "table": table, "rows": len(pair[1]), "largest_difference": difference}
+        rows.append(row | {"problem": problem})
+    return pd.DataFrame(rows)
+
+
+def _read(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path) if path.is_file() else pd.DataFrame()
+
+
+def difference_of(reference: pd.DataFrame, measured: pd.DataFrame, allowed: float | None) -> tuple[float, str]:
+    """Largest relative difference of two tables' numbers, and what is wrong ("" for nothing).
+
+    `allowed` is the relative difference that a number may have; None, on another kind of processor: a number beside an
+    interval (columns low and high) must lie inside the reference's, and the others are not judged.
+    """
+    if list(reference) != list(measured) or len(reference) != len(measured):
+        return float("nan"), f"columns or rows differ: {reference.shape} and {measured.shape}"
+    numbers = reference.select_dtypes("number").columns.intersection(measured.select_dtypes("number").columns)
+    for column in reference.columns.difference(numbers, sort=False):
+        unequal = reference[column].astype(str) != measured[column].astype(str)
+        if unequal.any() and (allowed is not None or column in ("verdict", "finding", "model", "measure")):
+            first = unequal.idxmax()
+            return float("nan"), f"{column}, row {first + 1}: {reference[column][first]} ≠ {measured[column][first]}"
+    old, new = (frame[numbers].to_numpy(float) for frame in (reference, measured))
+    apart = np.abs(new - old)
+    relative = np.where(
+        np.isnan(old) & np.isnan(new), 0.0, np.divide(apart, np.abs(old), out=apart.copy(), where=old != 0)
+    )
+    largest = float(relative.max(initial=0.0))
+    if allowed is None:
+        if {"low", "high"} <= set(numbers):
+            effect = numbers[numbers.get_loc("low") - 1]
+            outside = ~measured[effect].between(reference["low"], reference["high"]) & reference["low"].notna()
+            if outside.any():
+                return largest, f"{effect}, row {outside.idxmax() + 1}: outside the reference's interval"
+        return largest, ""
+    # a table holds 10 digits
+    if largest > max(allowed, 1e-9) or np.isnan(largest):
+        row, column = np.unravel_index(np.nanargmax(np.nan_to_num(relative, nan=np.inf)), relative.shape)
+        return largest, f"{numbers[column]}, row {row + 1}: {old[row, column]:.10g} ≠ {new[row, column]:.10g}"
+    return largest, ""

@@ -1,0 +1,113 @@
+"""Cells in as many single-threaded worker processes as there are cores, or as there are GPUs, dependencies first."""
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+from interextra.ground.cells import Cell, Store, config_of, from_config
+
+# One thread a process: two torch processes with two threads each run eight times slower. And glibc keeps large arrays
+# of a training step instead of giving them back after each: about a third less time with a large vocabulary.
+WORKER = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+WORKER |= {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
+GPUS = Path("/proc/driver/nvidia/gpus")
+
+
+def build_all(store: Store, cells: Sequence[Cell], done: Callable[[Cell], None] = lambda cell: None) -> list[Cell]:
+    """Compute the cells that are missing or damaged, and what they need; returns what had to be computed.
+
+    Whatever can start does, in the order of `cells`: results of a later notebook while an earlier one is executed.
+    `done(cell)` is called after each. The first failure ends all.
+    """
+    missing = store.missing(cells)
+    for cell in missing:
+        store.plan(cell)
+    if missing:
+        store.sweep()
+        with _workers(len(missing)) as pool:
+            _compute(store, pool, {cell.key: cell for cell in missing}, done)
+    return missing
+
+
+def _compute(store: Store, pool: ProcessPoolExecutor, missing: dict[str, Cell], done: Callable[[Cell], None]) -> None:
+    graph = TopologicalSorter(
+        {key: {need.key for need in cell.needs()} & missing.keys() for key, cell in missing.items()}
+    )
+    graph.prepare()
+    order, ready, running = {key: place for place, key in enumerate(missing)}, [], {}
+    while graph.is_active():
+        ready = sorted([*ready, *graph.get_ready()], key=order.__getitem__)
+        while ready and len(running) < pool._max_workers:
+            key = ready.pop(0)
+            running[pool.submit(_build, str(store.root), config_of(missing[key]))] = key
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            key = running.pop(future)
+            try:
+                said = future.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+            for line in said:
+                store.say(line)
+            graph.done(key)
+            done(missing[key])
+
+
+@contextmanager
+def _workers(n_cells: int):
+    n_gpus = len(list(GPUS.iterdir())) if GPUS.is_dir() else 0
+    n = min(int(os.environ.get("INTEREXTRA_WORKERS", 0)) or n_gpus or os.cpu_count() or 1, n_cells)
+    context = multiprocessing.get_context("spawn")
+    places = context.Queue()
+    for place in range(n):
+        places.put(place % n_gpus if n_gpus else None)
+    before = {name: os.environ.get(name) for name in WORKER}
+    os.environ.update(WORKER)
+    try:
+        with ProcessPoolExecutor(n, context, _start_worker, (places,)) as pool:
+            yield pool
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _start_worker(places) -> None:
+    """Take a GPU, if there is one, and end with the parent: a worker whose parent was killed must not go on."""
+    gpu, parent = places.get(), os.getppid()
+    if gpu is not None and "CUDA_VISIBLE_DEVICES" not in os.environ:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(gpu)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _build(root: str, config: dict) -> list[str]:
+    said: list[str] = []
+    Store(root, say=said.append).build(from_config(config))
+    return said
+
+
+def described(store: Store, cells: Sequence[Cell]) -> list[dict]:
+    """A row a cell with all it needs, those first: key, state (`done`, `todo`), seconds (estimate), what, needs."""
+    missing = {cell.key: cell for cell in store.missing(cells)}
+    rows = []
+    for key, cell in {**missing, **{cell.key: cell for cell in cells}}.items():
+        store.plan(cell)
+        row = {
+            "key": key,
+            "state": "todo" if key in missing else "done",
+            "seconds": cell.seconds(),
+            "what": cell.title(),
+        }
+        rows.append(row | {"needs": [need.key for need in cell.needs() if need.key in missing]})
+    return rows
