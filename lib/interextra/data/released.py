@@ -191,7 +191,7 @@ def _restrain_facts(folder: Path) -> dict[str, dict]:
             "rows": len(qrels),
             "repeated rows": int(qrels.duplicated().sum()),
             "queries outside the next size": len(ids[regime] - larger),
-            "queries in both regimes": len(ids[regime] & ids["interpolate", size]) * (regime != "interpolate"),
+            "queries also in interpolate": len(ids[regime] & ids["interpolate", size]),
         }
     return facts
 
@@ -201,6 +201,7 @@ def _resttest_facts(folder: Path) -> dict[str, dict]:
     for test_set in TEST_SETS:
         sets = {bucket: read_resttest(folder, bucket, "extrapolate", test_set) for bucket in BUCKETS}
         everything = pd.concat(sets.values())["query_id"]
+        n_queries = everything.nunique()
         for bucket, qrels in sets.items():
             others = set(everything) - set(qrels["query_id"])
             differ = others ^ set(read_resttest(folder, bucket, "interpolate", test_set)["query_id"])
@@ -209,8 +210,8 @@ def _resttest_facts(folder: Path) -> dict[str, dict]:
                 "interpolate is not the complement by": len(differ),
             }
         facts[test_set] = {
-            "queries": everything.nunique(),
-            "queries in more than one bucket": sum(q["query_id"].nunique() for q in sets.values()) - everything.nunique(),
+            "queries": n_queries,
+            "queries in more than one bucket": sum(q["query_id"].nunique() for q in sets.values()) - n_queries,
             "qrels rows": len(everything),
         }
     return facts
