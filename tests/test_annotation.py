@@ -1,13 +1,18 @@
 """Candidates, sheets, agreement between annotators, proxies, and the widget without a browser."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import ttest_rel
+from sklearn.metrics import accuracy_score, cohen_kappa_score
 
 from interextra.ground.errors import InputError
 from interextra.overlap.annotating import Annotation, widget
 from interextra.overlap.annotation import (
     SHEET,
+    Candidates,
     candidates,
     codes,
     kappa,
@@ -20,17 +25,17 @@ from interextra.overlap.annotation import (
     with_codes,
     write_sheet,
 )
-from interextra.overlap.labels import ENTITY_LABELS, INTENT_LABELS
+from interextra.overlap.labels import LABELS
 from interextra.overlap.proxies import (
+    agreement,
     choose_thresholds,
     containment,
     cosine,
     cut,
     evaluate_proxy,
-    held_out,
     jaccard,
-    measure,
 )
+from interextra.world.truth import entity_overlap, intent_overlap
 
 TEST = pd.DataFrame({"query_id": ["t1", "t2"], "text": ["what is a shebang", 'rock, "n" roll\nbegin <b>']})
 TRAIN = pd.DataFrame({"query_id": [f"q{i}" for i in range(30)], "text": [f"training query {i}" for i in range(30)]})
@@ -54,34 +59,59 @@ def many_pairs():
 
 def test_candidates_are_merged_once_each_with_their_source(pairs):
     got = {tuple(r) for r in pairs[["test_query_id", "train_query_id", "source"]].itertuples(index=False)}
-    assert got == {
-        ("t1", "q3", "both"), ("t1", "q1", "both"), ("t1", "q2", "bm25"), ("t1", "q4", "embedding"),
-        ("t2", "q5", "both"), ("t2", "q6", "embedding"), ("t2", "q7", "embedding"),
-    }  # fmt: skip
+    first = {("t1", "q3", "both"), ("t1", "q1", "both"), ("t1", "q2", "bm25"), ("t1", "q4", "embedding")}
+    assert got == first | {("t2", "q5", "both"), ("t2", "q6", "embedding"), ("t2", "q7", "embedding")}
     assert pairs["train_query_id"].head(4).tolist() == ["q3", "q1", "q4", "q2"]  # by best rank, then row
     assert pairs.loc[0, ["bm25_rank", "embedding_rank"]].tolist() == [1, 1]
 
 
-def test_no_test_query_has_more_than_twenty_candidates():
-    rng = np.random.default_rng(1)  # seed of the drawn rows
-    bm25, embedding = (np.stack([rng.permutation(30)[:15] for _ in range(2)]) for _ in range(2))
-    pairs = candidates(TEST, TRAIN, bm25, embedding)
-    for at, group in pairs.groupby("test_query_id"):
-        want = set(bm25[int(at[1]) - 1, :10]) | set(embedding[int(at[1]) - 1, :10])
-        assert {int(q[1:]) for q in group["train_query_id"]} == want and len(group) <= 20
+def test_candidates_refuse_a_test_query_that_was_trained_on():
+    with pytest.raises(InputError, match="also training queries .'t1'"):
+        candidates(TEST, TRAIN.assign(query_id=["t1", *TRAIN["query_id"][1:]]), BM25, EMBEDDING)
 
 
-@pytest.mark.parametrize(
-    ("train", "bm25", "words"),
-    [
-        (TRAIN.assign(query_id=["t1", *TRAIN["query_id"][1:]]), BM25, "also training"),
-        (TRAIN, BM25 + 30, "below 30"),
-        (TRAIN, BM25[:1], "below 30"),
-    ],
-)
-def test_candidates_refuse_rows_that_do_not_fit(train, bm25, words):
-    with pytest.raises(InputError, match=words):
-        candidates(TEST, train, bm25, EMBEDDING)
+class Named(NamedTuple):
+    """Stands for `Queries`."""
+
+    queries: pd.DataFrame
+
+    def frame(self, store) -> pd.DataFrame:
+        return self.queries
+
+
+class Stored(NamedTuple):
+    """Stands for a Vectors cell of words shared with three topics."""
+
+    train: Named
+    test: tuple[Named, ...]
+
+    def read(self, store):
+        topics = ["cat", "dog", "sun"]
+        texts = [part.queries["text"] for part in (self.train, *self.test)]
+        made = [np.array([[0.1 + text.count(topic) for topic in topics] for text in part]) for part in texts]
+        return made[0], np.concatenate(made[1:])
+
+
+class Asked(NamedTuple):
+    """Stands for the cell."""
+
+    vectors: Stored
+    k: int
+
+
+def test_candidates_cell_has_what_bm25_and_the_vectors_find(tmp_path, monkeypatch):
+    """BM25 finds rare words, the vectors topics; k each, over the test sets in their order."""
+    monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path / "cache"))
+    texts = ["cat food", "dog food", "sun", "cat cat dog", "why the moon", "dog cat cat"]
+    train = pd.DataFrame({"query_id": [f"q{i}" for i in range(6)], "text": texts})
+    tests = [pd.DataFrame({"query_id": [name], "text": [text]}) for name, text in (("a", "cat moon"), ("b", "sun"))]
+    vectors = Stored(Named(train), tuple(map(Named, tests)))
+    Candidates.build(Asked(vectors, 2), tmp_path, {})
+    found = pd.read_parquet(tmp_path / "candidates.parquet")
+    ranks = found.set_index(["test_query_id", "train_query_id"])[["bm25_rank", "embedding_rank"]]
+    assert ranks.loc[("a", "q4"), "bm25_rank"] == 1 and ranks.loc[("a", "q0"), "embedding_rank"] == 1
+    assert ranks.loc[("b", "q2")].tolist() == [1, 1] and found["test_query_id"].drop_duplicates().tolist() == ["a", "b"]
+    assert (ranks <= 2).all(axis=None) and len(ranks.loc["a"]) <= 4
 
 
 def test_sheet_survives_the_round_trip(pairs, tmp_path):
@@ -132,6 +162,13 @@ def test_sheet_with_other_columns_is_refused(tmp_path, text, words):
         read_sheet(tmp_path / "s.csv")
 
 
+def test_sheet_in_another_encoding_is_refused(pairs, tmp_path):
+    write_sheet(tmp_path / "s.csv", pairs.assign(test_query="café"))
+    (tmp_path / "s.csv").write_bytes((tmp_path / "s.csv").read_text("utf-8").encode("latin-1"))
+    with pytest.raises(InputError, match="s.csv: not UTF-8"):
+        read_sheet(tmp_path / "s.csv", complete=False)
+
+
 def test_median_of_three_and_lower_median_of_two(pairs):
     given = [np.array(v) for v in ([0, 0, 0, 1, 2, 2, 0], [0, 1, 2, 1, 2, 0, 0], [2, 2, 2, 2, 2, 2, 1])]
     sheets = [with_codes(pairs, g, g) for g in given]
@@ -155,10 +192,8 @@ def test_unlabelled_sheet_has_no_median(pairs):
 
 @pytest.mark.parametrize("weights", [None, "linear", "quadratic"])
 def test_kappa_is_that_of_scikit_learn_and_averaged(many_pairs, weights):
-    from sklearn.metrics import cohen_kappa_score
-
     rng = np.random.default_rng(6)
-    given = simulate_annotators(rng.integers(0, 3, 400), 0.3, seed=2)
+    given = simulate_annotators(rng.integers(0, 3, 400), 0.3, 3, seed=2)
     table = kappa([with_codes(many_pairs, g, np.zeros(400, int)) for g in given], weights)
     entity = table[table["label"] == "entity"].set_index("annotators")["kappa"]
     want = [cohen_kappa_score(given[a], given[b], weights=weights) for a, b in ((0, 1), (0, 2), (1, 2))]
@@ -167,67 +202,74 @@ def test_kappa_is_that_of_scikit_learn_and_averaged(many_pairs, weights):
     assert table.loc[table["label"] == "intent", "kappa"].isna().all()  # one label only: not defined
 
 
-@pytest.mark.parametrize("kind", ["uniform", "adjacent"])
-def test_simulated_annotators_err_as_often_as_asked(kind):
+def test_simulated_annotators_err_as_often_as_asked_and_by_one():
     truth = np.random.default_rng(8).integers(0, 3, 20_000)
-    given = simulate_annotators(truth, 0.2, seed=3, kind=kind)
-    assert given.shape == (3, 20_000) and set(np.unique(given)) == {0, 1, 2}
+    given = simulate_annotators(truth, 0.2, 3, seed=3)
+    assert given.shape == (3, 20_000) and set(np.unique(given)) == {0, 1, 2} and np.abs(given - truth).max() == 1
     np.testing.assert_allclose((given != truth).mean(axis=1), 0.2, atol=0.01)
-    jumps = np.abs(given - truth).max()
-    assert jumps == (2 if kind == "uniform" else 1)
-    assert (given == simulate_annotators(truth, 0.2, seed=3, kind=kind)).all()
-    with pytest.raises(InputError, match="error_rate"):
-        simulate_annotators(truth, 1.2, seed=3)
+    assert (given == simulate_annotators(truth, 0.2, 3, seed=3)).all()
+    with pytest.raises(InputError, match="error_rate 1.2"):
+        simulate_annotators(truth, 1.2, 3, seed=3)
 
 
 def test_median_of_simulated_annotators_beats_each_of_them(many_pairs):
     truth = np.random.default_rng(8).integers(0, 3, 400)
-    given = simulate_annotators(truth, 0.25, seed=4)
+    given = simulate_annotators(truth, 0.25, 3, seed=4)
     median = codes(median_labels([with_codes(many_pairs, g, g) for g in given]), "entity")
     assert (median == truth).mean() > (given == truth).mean(axis=1).max()
 
 
+def test_full_overlap_needs_exactly_the_same_entities():
+    """Zhan §3.2: {Boston, New York} shares an entity with {New York}, and is not the same set."""
+    columns = {"query_id": ["q1", "q2", "q3"], "entities": [["b"], ["a", "b"], ["b", "a"]], "text": "x"}
+    train = pd.DataFrame(columns).assign(intent=["i", "j", "k"], intent_group="g")
+    test = train[1:2].assign(query_id="t", intent="l")
+    every = np.arange(3)[None]
+    labelled = pair_truth(candidates(test, train, every, every), test, train)
+    assert labelled.set_index("train_query_id")["entity"].to_dict() == {"q1": "partial", "q2": "full", "q3": "full"}
+    assert entity_overlap(test, train[:1]).tolist() == ["partial"] and entity_overlap(test, train[2:]).tolist() == [
+        "full"
+    ]
+
+
 def test_pair_truth_agrees_with_the_truth_per_query():
-    truth = pytest.importorskip("interextra.world.truth")
     rng = np.random.default_rng(9)
 
     def queries(prefix, n):
         entities = [rng.choice(list("abcdefghijkl"), rng.integers(1, 3), replace=False).tolist() for _ in range(n)]
         groups = rng.integers(0, 2, n)
         intents = [f"{'+'.join(sorted(e))}:{g}{rng.integers(0, 2)}" for e, g in zip(entities, groups, strict=True)]
-        ids = [f"{prefix}{i}" for i in range(n)]
-        return pd.DataFrame(
-            {"query_id": ids, "text": "x", "entities": entities, "intent": intents, "intent_group": groups}
-        )
+        columns = {"query_id": [f"{prefix}{i}" for i in range(n)], "text": "x", "entities": entities, "intent": intents}
+        return pd.DataFrame(columns).assign(intent_group=groups)
 
     test, train = queries("t", 60), queries("q", 12)
     all_rows = np.tile(np.arange(12), (60, 1))
-    pairs = pair_truth(candidates(test, train, all_rows, all_rows, depth=12), test, train)
-    labels = query_labels(pairs)
-    assert labels["entity"].to_dict() == truth.entity_overlap(test, train).to_dict()
-    assert labels["intent"].to_dict() == truth.intent_overlap(test, train).to_dict()
-    assert set(labels["entity"]) == set(ENTITY_LABELS) and set(labels["intent"]) == set(INTENT_LABELS)
+    labels = query_labels(pair_truth(candidates(test, train, all_rows, all_rows), test, train))
+    assert labels["entity"].to_dict() == entity_overlap(test, train).to_dict()
+    assert labels["intent"].to_dict() == intent_overlap(test, train).to_dict()
+    assert all(set(labels[column]) == set(known) for column, known in LABELS.items())
 
 
 def test_recall_comparison_pairs_by_query(many_pairs):
-    from scipy.stats import ttest_rel
-
     rng = np.random.default_rng(10)
     given = rng.integers(0, 2, 400) + (many_pairs["source"] == "embedding")
-    filled = with_codes(many_pairs, given, given)
-    row = recall_comparison(filled, seed=1).iloc[0]
+    table = recall_comparison(with_codes(many_pairs, given, np.zeros(400, int)), seed=1).set_index("label")
     means = pd.DataFrame({"q": many_pairs["test_query_id"], "s": many_pairs["source"], "v": given})
     means = means.groupby(["q", "s"])["v"].mean().unstack()
+    row = table.loc["entity"]
     assert row["difference"] == pytest.approx((means["embedding"] - means["bm25"]).mean())
     assert row["p_value"] == pytest.approx(ttest_rel(means["embedding"], means["bm25"]).pvalue)
     assert 0 < row["low"] < row["difference"] < row["high"] and row["n_queries"] == 40
+    assert table.loc["intent", ["difference", "low", "high", "p_value"]].tolist() == [0, 0, 0, 1]
 
 
-def test_pair_found_by_both_methods_counts_for_both(pairs):
+def test_pair_found_by_both_methods_counts_for_both_and_a_query_of_one_method_not_at_all(pairs):
     assert pairs["source"].tolist() == ["both", "both", "embedding", "bm25", "both", "embedding", "embedding"]
     given = np.array([2, 1, 0, 0, 2, 0, 1])
     row = recall_comparison(with_codes(pairs, given, given), seed=1).iloc[0]
     assert row["bm25"] == pytest.approx((3 / 3 + 2) / 2) and row["embedding"] == pytest.approx((3 / 3 + 3 / 3) / 2)
+    alone = pairs.assign(source=[*pairs["source"][:4], *["bm25"] * 3])
+    assert recall_comparison(with_codes(alone, given, given), seed=1)["n_queries"].tolist() == [1, 1]
 
 
 def test_lexical_scores_by_hand():
@@ -238,52 +280,48 @@ def test_lexical_scores_by_hand():
     np.testing.assert_allclose(cosine([[1, 0], [1, 1]], [[2, 0], [1, 0]]), [1, 2**-0.5])
 
 
-@pytest.mark.parametrize("objective", ["kappa", "accuracy"])
-def test_chosen_thresholds_equal_the_best_of_all_pairs(objective):
-    from sklearn.metrics import accuracy_score, cohen_kappa_score
-
+def test_chosen_thresholds_equal_the_best_of_all_pairs():
     rng = np.random.default_rng(12)
-    truth = rng.integers(0, 3, 60)
-    scores = np.round(truth / 2 + rng.normal(0, 0.4, 60), 2)
-    judge = cohen_kappa_score if objective == "kappa" else accuracy_score
+    truth = rng.integers(0, 3, 40)  # fewer than the thresholds tried
+    scores = np.round(truth / 2 + rng.normal(0, 0.4, 40), 2)
     values = [*np.unique(scores), np.inf]
-    best = max(judge(truth, cut(scores, (lo, hi))) for lo in values for hi in values if lo <= hi)
-    chosen = choose_thresholds(scores, truth, objective, steps=500)
-    assert judge(truth, cut(scores, chosen)) == pytest.approx(best)
+    pairs = [(low, high) for low in values for high in values if low <= high]
+    best = max(cohen_kappa_score(truth, cut(scores, pair)) for pair in pairs)
+    assert cohen_kappa_score(truth, cut(scores, choose_thresholds(scores, truth))) == pytest.approx(best)
 
 
-def test_proxy_quality_is_that_of_scikit_learn(many_pairs):
-    from sklearn.metrics import accuracy_score, cohen_kappa_score, confusion_matrix
-
+def test_proxy_agreement_is_that_of_scikit_learn(many_pairs):
     truth = np.random.default_rng(13).integers(0, 3, 400)
-    predicted = simulate_annotators(truth, 0.3, n=1, seed=5)[0]
-    quality = measure(predicted, truth, many_pairs["test_query_id"], seed=1)
-    assert (quality.confusion.to_numpy() == confusion_matrix(truth, predicted)).all()
-    assert quality.accuracy == pytest.approx(accuracy_score(truth, predicted))
-    assert quality.kappa == pytest.approx(cohen_kappa_score(truth, predicted))
-    assert quality.kappa_interval[0] < quality.kappa < quality.kappa_interval[1]
+    predicted = simulate_annotators(truth, 0.3, 1, seed=5)[0]
+    found = agreement(predicted, truth, many_pairs["test_query_id"], seed=1)
+    assert found["accuracy"] == pytest.approx(accuracy_score(truth, predicted)) and found["n_pairs"] == 400
+    assert found["kappa"] == pytest.approx(cohen_kappa_score(truth, predicted))
+    assert found["kappa_low"] < found["kappa"] < found["kappa_high"]
 
 
 def test_bootstrap_draws_whole_test_queries():
     truth = np.repeat([0, 2], 200)
     predicted = np.where(np.arange(400) // 50 % 4 == 0, 1, truth)  # errors fill whole groups
-    narrow = measure(predicted, truth, np.arange(400), seed=1).accuracy_interval
-    wide = measure(predicted, truth, np.arange(400) // 50, seed=1).accuracy_interval
-    assert wide[1] - wide[0] > 3 * (narrow[1] - narrow[0])
+    narrow, wide = (agreement(predicted, truth, groups, seed=1) for groups in (np.arange(400), np.arange(400) // 20))
+    assert wide["kappa_high"] - wide["kappa_low"] > 3 * (narrow["kappa_high"] - narrow["kappa_low"])
 
 
-def test_thresholds_are_not_chosen_on_what_is_tested(many_pairs):
+def test_thresholds_are_not_chosen_on_what_is_tested(many_pairs, monkeypatch):
     rng = np.random.default_rng(14)
     truth, groups = rng.integers(0, 3, 400), many_pairs["test_query_id"].to_numpy()
-    scores = truth + rng.normal(0, 0.3, 400)
-    tune = held_out(groups, 0.5, seed=3)
-    assert not set(groups[tune]) & set(groups[~tune]) and len(set(groups[tune])) == 20
-    quality = evaluate_proxy(scores, truth, groups, seed=3)
-    changed = np.where(tune, truth, 2 - truth)  # other labels in the tested part leave the thresholds alone
-    assert evaluate_proxy(scores, changed, groups, seed=3).thresholds == quality.thresholds
-    assert quality.n_pairs == 200 and quality.kappa > 0.7
-    with pytest.raises(InputError, match="empty"):
-        held_out(["t"], seed=1)
+    scores = np.arange(400) + 500 * truth  # a score says which pair it is of
+    seen = []
+
+    def spy(scores, truth):
+        seen.append(scores % 500)
+        return choose_thresholds(scores, truth)
+
+    monkeypatch.setattr("interextra.overlap.proxies.choose_thresholds", spy)
+    found = evaluate_proxy(scores, truth, groups, seed=3)
+    tuned = set(groups[seen[0]])
+    assert len(seen[0]) == found["n_pairs"] == 200 and len(tuned) == 20 and found["kappa"] > 0.9
+    with pytest.raises(InputError, match="two at least"):
+        evaluate_proxy(scores[:10], truth[:10], groups[:10], seed=1)
 
 
 @pytest.fixture
@@ -326,10 +364,9 @@ def test_session_resumes_at_the_first_open_pair_and_ends(sheet):
 
 
 def test_widget_builds_and_a_click_writes_the_sheet(sheet):
-    pytest.importorskip("ipywidgets")
     box = widget(sheet)
     buttons = {b.description: b for row in box.children[1:] for b in row.children if hasattr(b, "click")}
-    assert set(buttons) == {*ENTITY_LABELS, *INTENT_LABELS, "undo", "next open pair"}
+    assert set(buttons) == {*LABELS["entity"], *LABELS["intent"], "undo", "next open pair"}
     buttons["full"].click()
     buttons["duplicate"].click()
     assert read_sheet(sheet, complete=False).loc[0, ["entity", "intent"]].tolist() == ["full", "duplicate"]

@@ -9,62 +9,44 @@ import pytest
 
 from interextra.data.trec import read_qrels
 from interextra.ground.errors import InputError
-from interextra.overlap.labels import (
-    ENTITY_LABELS,
-    INTENT_LABELS,
-    best_label,
-    gather_training_qrels,
-    label_overlap,
-    overlap_table,
-)
+from interextra.overlap.labels import LABELS, gather_training_qrels, label_overlap, overlap_table
 
 
 def frame(rows, columns=("query_id", "doc_id", "relevance")):
     return pd.DataFrame(rows, columns=list(columns))
 
 
-def by_sets(test, train, threshold, at_least, per):
-    count = 0
+def by_sets(test, train, threshold, at_least):
+    trained, count = set(train["doc_id"]), 0
     for _, group in test.groupby("query_id"):
-        relevant = set(group.loc[group["relevance"] >= threshold, "doc_id"])
-        if per == "training set":
-            shared = len(relevant & set(train["doc_id"]))
-        else:
-            shared = max(len(relevant & set(g["doc_id"])) for _, g in train.groupby("query_id"))
-        count += shared >= at_least
+        count += len(set(group.loc[group["relevance"] >= threshold, "doc_id"]) & trained) >= at_least
     return count
 
 
-@pytest.mark.parametrize("per", ["training set", "training query"])
-def test_counts_equal_plain_sets(per):
+def test_counts_equal_plain_sets():
     rng = np.random.default_rng(4)  # seed of the drawn qrels
     test = frame([(f"t{q}", f"d{d}", int(rng.integers(0, 4))) for q in range(30) for d in rng.choice(200, 6, False)])
     train = frame([(f"q{q}", f"d{d}") for q in range(60) for d in rng.choice(200, 2, False)], ["query_id", "doc_id"])
-    table = label_overlap(test, pd.concat([train, train.head(9)]), per=per)  # repeated rows change nothing
-    want = [by_sets(test, train, t, m, per) for t in (1, 2, 3) for m in (1, 2)]
+    table = label_overlap(test, pd.concat([train, train.head(9)]))  # repeated rows change nothing
+    want = [by_sets(test, train, threshold, at_least) for threshold in (1, 2, 3) for at_least in (1, 2)]
     assert table["n_overlapping"].tolist() == want and len(set(want)) > 3
     assert (table["percent"] == 100 * table["n_overlapping"] / 30).all()
 
 
 def test_judged_query_without_relevant_passage_stays_in_the_denominator():
     test = frame([("t", "a", 3), ("u", "b", 0)])
-    table = label_overlap(test, frame([("q", "a"), ("q", "b")], ["query_id", "doc_id"]), [1], [1])
-    assert table.iloc[0].to_dict() == {
-        "relevance_threshold": 1, "min_shared": 1, "n_queries": 2, "n_overlapping": 1, "percent": 50.0
-    }  # fmt: skip
+    table = label_overlap(test, frame([("q", "a"), ("q", "b")], ["query_id", "doc_id"]), [1])
+    assert table.to_numpy().tolist() == [[1, 1, 2, 1, 50], [1, 2, 2, 0, 0]]
 
 
-def test_two_passages_from_two_training_queries_overlap_with_the_set_only():
-    test = frame([("t", "a", 1), ("t", "b", 1)])
-    train = frame([("q", "a"), ("r", "b")], ["query_id", "doc_id"])
-    counts = [
-        label_overlap(test, train, [1], [2], per=p)["n_overlapping"][0] for p in ("training set", "training query")
-    ]
-    assert counts == [1, 0]
+def test_passages_are_shared_with_the_whole_training_set():
+    """As the released script collects them: two training queries with one passage each make two."""
+    test, train = frame([("t", "a", 1), ("t", "b", 1)]), frame([("q", "a"), ("r", "b")], ["query_id", "doc_id"])
+    assert label_overlap(test, train, [1])["n_overlapping"].tolist() == [1, 1]
 
 
 def test_irrelevant_training_judgement_does_not_count():
-    assert label_overlap(frame([("t", "a", 1)]), frame([("q", "a", 0)]), [1], [1])["n_overlapping"][0] == 0
+    assert label_overlap(frame([("t", "a", 1)]), frame([("q", "a", 0)]), [1])["n_overlapping"][0] == 0
 
 
 def test_test_query_within_the_training_qrels_is_refused():
@@ -72,17 +54,9 @@ def test_test_query_within_the_training_qrels_is_refused():
         label_overlap(frame([("t", "a", 1)]), frame([("t", "a", 1)]))
 
 
-@pytest.mark.parametrize(
-    ("test", "options", "words"),
-    [
-        (frame([("t", "a")], ["query_id", "doc_id"]), {}, "relevance"),
-        (frame([("t", "a", 1)]), {"per": "query"}, "unknown per"),
-        (frame([]), {}, "empty"),
-    ],
-)
-def test_bad_input_is_refused(test, options, words):
-    with pytest.raises(InputError, match=words):
-        label_overlap(test, frame([("q", "a", 1)]), **options)
+def test_no_judged_query_is_refused():
+    with pytest.raises(InputError, match="empty"):
+        label_overlap(frame([]), frame([("q", "a", 1)]))
 
 
 @pytest.fixture
@@ -99,9 +73,8 @@ def small_folder(tmp_path):
 
 def test_gathering_keeps_each_pair_once_and_no_test_query(small_folder):
     found = gather_training_qrels(small_folder)
-    assert found.to_numpy().tolist() == [
-        ["1", "a", "qrels.train.partial.tsv"], ["2", "b", "qrels.train.partial.tsv"], ["3", "d", "MS-Shift"]
-    ]  # fmt: skip
+    partial = "qrels.train.partial.tsv"
+    assert found.to_numpy().tolist() == [["1", "a", partial], ["2", "b", partial], ["3", "d", "MS-Shift"]]
 
 
 def test_gathering_names_file_and_line_of_a_short_row(small_folder):
@@ -115,19 +88,12 @@ def test_folder_without_training_qrels_is_refused(tmp_path):
         gather_training_qrels(tmp_path)
 
 
-def test_query_takes_the_highest_label_of_its_pairs():
-    pairs = frame(
-        [("a", "similar"), ("b", "dissimilar"), ("a", "duplicate"), ("b", "similar")], ["test_query_id", "intent"]
-    )
-    assert best_label(pairs, "intent").to_dict() == {"a": "duplicate", "b": "similar"}
-
-
 def test_table_has_every_label_in_order():
-    table = overlap_table(["similar", "dissimilar", "similar"], INTENT_LABELS)
-    assert table["label"].tolist() == list(INTENT_LABELS) and table["n"].tolist() == [0, 2, 1]
+    table = overlap_table(["similar", "dissimilar", "similar"], LABELS["intent"])
+    assert table["label"].tolist() == list(LABELS["intent"]) and table["n"].tolist() == [0, 2, 1]
     assert table["percent"].sum() == pytest.approx(100)
     with pytest.raises(InputError, match="'none'"):
-        overlap_table(["none"], ENTITY_LABELS)
+        overlap_table(["none"], LABELS["entity"])
 
 
 @pytest.fixture(scope="module")
@@ -139,17 +105,14 @@ def test_published_table_3_needs_two_shared_passages(real_data, training):
     """As published: 11/26/34 of 43 and 17/25/41 of 54. Counts are lower bounds, with 443,119 of 502,939 queries."""
     assert (training["query_id"].nunique(), training["doc_id"].nunique(), len(training)) == (443_119, 455_609, 467_772)
     published = {"19": (43, 11, 26, 34), "20": (54, 17, 25, 41)}
-    measured = {  # relevance >= 3, 2, 1
-        ("19", "training set", 2): (10, 26, 34), ("19", "training set", 1): (24, 33, 39),
-        ("20", "training set", 2): (17, 25, 40), ("20", "training set", 1): (25, 35, 47),
-        ("19", "training query", 2): (2, 5, 7), ("20", "training query", 2): (1, 3, 5),
-    }  # fmt: skip
-    for (year, per, at_least), want in measured.items():
-        qrels = read_qrels(real_data / "msmarco" / f"qrels.dl{year}-passage.txt")
-        table = label_overlap(qrels, training, (3, 2, 1), (at_least,), per)
-        assert tuple(table["n_overlapping"]) == want and set(table["n_queries"]) == {published[year][0]}
-        if at_least == 1:  # more training qrels only raise it, and it is beyond the published share already
-            assert all(n > p for n, p in zip(want, published[year][1:], strict=True))
+    measured = {"19": {2: (10, 26, 34), 1: (24, 33, 39)}, "20": {2: (17, 25, 40), 1: (25, 35, 47)}}
+    for year, (n, *shares) in published.items():
+        table = label_overlap(read_qrels(real_data / "msmarco" / f"qrels.dl{year}-passage.txt"), training, (3, 2, 1))
+        assert set(table["n_queries"]) == {n}
+        for at_least, want in measured[year].items():
+            assert tuple(table.loc[table["min_shared"] == at_least, "n_overlapping"]) == want
+        # more training qrels only raise it, and with one shared passage it is beyond the published share already
+        assert all(found > share for found, share in zip(measured[year][1], shares, strict=True))
 
 
 def test_few_dev_queries_share_passages(real_data, training):

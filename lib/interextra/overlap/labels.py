@@ -1,9 +1,10 @@
 """Overlap of test queries with training: shared relevant passages (Zhan Table 3), entities and intents (Tables 1, 2).
 
 Table 3's caption says "share at least one relevant result". The released script keeps a query only if it shares more
-than one (`len(overlap) > 1`), and it collects the shared passages over the whole training set. So `min_shared=2` is the
-statistic that was published and `min_shared=1` the one that was defined. With the official training qrels the published
-percentages are 11, 26, 34 of 43 and 17, 25, 41 of 54 queries (relevance >= 3, 2, 1).
+than one (`len(overlap) > 1`), and it collects the shared passages over the whole training set. So `min_shared` 2 is the
+statistic that was published and 1 the one that was defined. With the official training qrels the published percentages
+are 11, 26, 34 of 43 and 17, 25, 41 of 54 queries (relevance >= 3, 2, 1).
+Taught in notebooks/01_overlap_annotation_analysis.
 """
 
 import json
@@ -15,18 +16,14 @@ import pandas as pd
 from interextra.data.trec import read_qrels
 from interextra.ground.errors import InputError, offenders
 
-ENTITY_LABELS = ("full", "partial", "zero")  # from the most to the least overlap: Table 1
-INTENT_LABELS = ("duplicate", "similar", "dissimilar")  # Table 2
-LABELS = {"entity": ENTITY_LABELS, "intent": INTENT_LABELS}
-PER = ("training set", "training query")
+LABELS = {  # from the most to the least overlap
+    "entity": ("full", "partial", "zero"),  # Table 1
+    "intent": ("duplicate", "similar", "dissimilar"),  # Table 2
+}
 
 
 def label_overlap(
-    test_qrels: pd.DataFrame,
-    train_qrels: pd.DataFrame,
-    thresholds: Sequence[int] = (1, 2, 3),
-    min_shared: Sequence[int] = (1, 2),
-    per: str = "training set",
+    test_qrels: pd.DataFrame, train_qrels: pd.DataFrame, thresholds: Sequence[int] = (1, 2, 3)
 ) -> pd.DataFrame:
     """Share of test queries whose relevant passages are also labelled relevant in training.
 
@@ -37,23 +34,17 @@ def label_overlap(
     train_qrels : DataFrame[query_id, doc_id]
         all rows are taken as relevant, unless there is a column relevance: then those with relevance >= 1.
     thresholds : relevance from which a passage of the test query counts as relevant
-    min_shared : distinct shared passages from which a test query counts as overlapping
-    per : "training set" (shared passages collected over all training queries: Table 3) or "training query" (all of
-        them with one training query)
 
     Returns
     -------
-    DataFrame[relevance_threshold, min_shared, n_queries, n_overlapping, percent]
+    DataFrame[relevance_threshold, min_shared, n_queries, n_overlapping, percent] : min_shared 1 or 2 distinct shared
+    passages, collected over all training queries, from which a test query counts as overlapping.
 
     >>> test = pd.DataFrame({"query_id": ["t", "t", "u"], "doc_id": ["a", "b", "c"], "relevance": [3, 1, 2]})
     >>> train = pd.DataFrame({"query_id": ["q", "r"], "doc_id": ["a", "b"]})
-    >>> label_overlap(test, train, thresholds=[1, 3], min_shared=[1, 2])["n_overlapping"].tolist()
+    >>> label_overlap(test, train, thresholds=[1, 3])["n_overlapping"].tolist()
     [1, 1, 1, 0]
     """
-    if per not in PER:
-        raise InputError(f"unknown per {per!r}: one of {', '.join(PER)}")
-    _columns("test_qrels", test_qrels, ["query_id", "doc_id", "relevance"])
-    _columns("train_qrels", train_qrels, ["query_id", "doc_id"])
     test_ids = pd.Index(test_qrels["query_id"]).unique()
     # the large side is probed with the small one: the other way round hashes every training query
     both = train_qrels.loc[train_qrels["query_id"].isin(test_ids), "query_id"].unique()
@@ -66,21 +57,27 @@ def label_overlap(
         raise InputError("test_qrels is empty: no judged query to count")
     if "relevance" in train_qrels:
         train_qrels = train_qrels[train_qrels["relevance"] >= 1]
-    train = (
-        train_qrels.loc[train_qrels["doc_id"].isin(test_qrels["doc_id"]), ["query_id", "doc_id"]]
-        .drop_duplicates()
-        .rename(columns={"query_id": "train_query_id"})
-    )
-    shared = test_qrels.merge(train, on="doc_id")
-    keys = ["query_id"] if per == "training set" else ["query_id", "train_query_id"]
-    table = []
+    known = train_qrels.loc[train_qrels["doc_id"].isin(test_qrels["doc_id"]), "doc_id"].unique()
+    shared, rows = test_qrels[test_qrels["doc_id"].isin(known)], []
     for threshold in thresholds:
-        counts = shared[shared["relevance"] >= threshold].groupby(keys)["doc_id"].nunique()
-        most = counts.groupby(level="query_id").max()
-        for at_least in min_shared:
-            table.append((threshold, at_least, len(test_ids), int((most >= at_least).sum())))
-    frame = pd.DataFrame(table, columns=["relevance_threshold", "min_shared", "n_queries", "n_overlapping"])
+        counts = shared[shared["relevance"] >= threshold].groupby("query_id")["doc_id"].nunique()
+        rows += [(threshold, at_least, len(test_ids), int((counts >= at_least).sum())) for at_least in (1, 2)]
+    frame = pd.DataFrame(rows, columns=["relevance_threshold", "min_shared", "n_queries", "n_overlapping"])
     return frame.assign(percent=100 * frame["n_overlapping"] / frame["n_queries"])
+
+
+def overlap_table(labels: Sequence[str] | pd.Series, order: Sequence[str]) -> pd.DataFrame:
+    """Tables 1 and 2 from one label a test query: DataFrame[label, n, percent] in `order`, zeros included.
+
+    >>> overlap_table(["full", "zero", "full", "full"], LABELS["entity"])["percent"].tolist()
+    [75.0, 0.0, 25.0]
+    """
+    labels = pd.Series(labels, dtype=object)
+    if labels.empty or not labels.isin(order).all():
+        unknown = labels[~labels.isin(order)].unique()
+        raise InputError(f"overlap_table: {len(labels)} labels, unknown {offenders(unknown)}; use {', '.join(order)}")
+    n = labels.value_counts().reindex(list(order), fill_value=0)
+    return pd.DataFrame({"label": list(order), "n": n.to_numpy(), "percent": (100 * n / len(labels)).to_numpy()})
 
 
 def gather_training_qrels(data_folder: Path | str) -> pd.DataFrame:
@@ -99,45 +96,10 @@ def gather_training_qrels(data_folder: Path | str) -> pd.DataFrame:
     if not parts:
         raise InputError(f"{folder}: no training qrels; put the official qrels.train.tsv into {folder / 'msmarco'}")
     found = pd.concat(parts, ignore_index=True)
-    test = [
-        read_qrels(p, duplicates="keep")["query_id"]
-        for p in sorted((folder / "msmarco").glob("qrels.*.txt"))
-        if "train" not in p.name
-    ]
-    if test:
-        found = found[~found["query_id"].isin(pd.concat(test))]
+    for path in sorted((folder / "msmarco").glob("qrels.*.txt")):
+        if "train" not in path.name:
+            found = found[~found["query_id"].isin(read_qrels(path, duplicates="keep")["query_id"])]
     return found.drop_duplicates(["query_id", "doc_id"], ignore_index=True)
-
-
-def best_label(pairs: pd.DataFrame, column: str, order: Sequence[str] | None = None) -> pd.Series:
-    """The label of each test query: the highest overlap that any of its candidate pairs has (Zhan §3.2).
-
-    `pairs` DataFrame[test_query_id, …, column]; `order` from the most to the least overlap, default that of `column`.
-
-    >>> pairs = pd.DataFrame({"test_query_id": ["a", "a", "b"], "entity": ["zero", "partial", "zero"]})
-    >>> best_label(pairs, "entity").to_dict()
-    {'a': 'partial', 'b': 'zero'}
-    """
-    order = tuple(order or LABELS[column])
-    _columns("pairs", pairs, ["test_query_id", column])
-    _known(pairs[column], order, column)
-    position = pairs[column].map({label: i for i, label in enumerate(order)})
-    best = position.groupby(pairs["test_query_id"], sort=False).min()
-    return best.map(dict(enumerate(order))).rename(column)
-
-
-def overlap_table(labels: Sequence[str] | pd.Series, order: Sequence[str]) -> pd.DataFrame:
-    """Tables 1 and 2 from one label a test query: DataFrame[label, n, percent] in `order`, zeros included.
-
-    >>> overlap_table(["full", "zero", "full", "full"], ENTITY_LABELS)["percent"].tolist()
-    [75.0, 0.0, 25.0]
-    """
-    labels = pd.Series(labels, dtype=object)
-    if labels.empty:
-        raise InputError("overlap_table: no labels; label at least one test query")
-    _known(labels, order, "label")
-    n = labels.value_counts().reindex(list(order), fill_value=0)
-    return pd.DataFrame({"label": list(order), "n": n.to_numpy(), "percent": (100 * n / len(labels)).to_numpy()})
 
 
 def _training_files(folder: Path) -> Iterator[tuple[str, Path, Callable[[Path], pd.DataFrame]]]:
@@ -161,15 +123,3 @@ def _nested(path: Path) -> pd.DataFrame:
     content = json.loads(path.read_text(encoding="utf-8"))
     rows = [(query, doc) for query, docs in content.items() for doc, relevance in docs.items() if relevance > 0]
     return pd.DataFrame(rows, columns=["query_id", "doc_id"], dtype=str)
-
-
-def _columns(name: str, frame: pd.DataFrame, needed: list[str]) -> None:
-    missing = [c for c in needed if c not in frame.columns]
-    if missing:
-        raise InputError(f"{name} lacks the columns {offenders(missing)}; it has {offenders(frame.columns, 8)}")
-
-
-def _known(labels: pd.Series, order: Sequence[str], what: str) -> None:
-    unknown = labels[~labels.isin(list(order))].unique()
-    if len(unknown):
-        raise InputError(f"unknown {what} labels {offenders(unknown)}: use {', '.join(order)}")
