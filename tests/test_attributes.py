@@ -65,23 +65,18 @@ def test_parts_are_about_equal_and_the_same_every_time():
 
 def test_spec_names_rule_and_options():
     show = {"query_id": "q1", "text": "a tv  show", "kind": "film"}
-    specs = {
-        "wh-words": "how", "wh-words:whole=true": "", "wh-words:whole=false": "how", "length": "short",
-        "length:limit=4": "long", "length:limit=4,whole=true": "short", "column:kind": "film",
-        "random:parts=1": "part 1",
-    }  # fmt: skip
+    specs = {"wh-words": "how", "wh-words:whole=true": "", "wh-words:whole=false": "how", "length": "short"}
+    specs |= {"length:limit=4": "long", "length:limit=4,whole=true": "short", "column:kind": "film"}
+    specs |= {"random:parts=1": "part 1"}
     assert {spec: attribute(spec)(show) for spec in specs} == specs
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        "", "lenght", "column", "column:", "length:5", "length:limit=0", "length:limit=-1", "length:limit=x",
-        "length:whole=yes", "length:parts=2", "wh-words:limit=3", "random:whole=true", "random:parts=0", "python:",
-        "python:no_such_module:f", "python:json:no_such_function", "python:.relative:f", "python:json:__name__",
-        "python:json",
-    ],
-)  # fmt: skip
+UNCLEAR = """lenght column column: length:5 length:limit=0 length:limit=-1 length:limit=x length:whole=yes
+length:parts=2 wh-words:limit=3 random:whole=true random:parts=0 python: python:no_such_module:f
+python:json:no_such_function python:.relative:f python:json:__name__ python:json"""
+
+
+@pytest.mark.parametrize("spec", ["", *UNCLEAR.split()])
 def test_spec_without_a_meaning_is_refused_and_quoted(spec):
     with pytest.raises(InputError, match=re.escape(repr(spec))):
         attribute(spec)
@@ -120,6 +115,19 @@ def test_missing_label_is_no_cluster(missing):
 def test_labels_that_make_no_cluster_are_an_error(of, message):
     with pytest.raises(InputError, match=re.escape(message)):
         labels(QUERIES, of)
+
+
+def test_columns_that_are_worked_out_serve_as_attributes():
+    """MedQuAD's: of questions without a focus nothing is known."""
+    frame = pd.DataFrame({"query_id": list("abcd"), "text": "x", "focus": ["f", "g", None, "f"]})
+    frame = frame.assign(
+        qtype=["causes", "symptoms", "causes", "x"], semtype=[["T019", "T047"], ["T047"], ["T047"], None]
+    )
+    assert labels(frame, "column:entity_type").tolist() == ["congenital", "disease", "", ""]
+    assert labels(frame, "column:intent_group").tolist() == ["origin", "course", "", ""]
+    assert labels(frame, "column:qtype").tolist() == ["causes", "symptoms", "causes", "x"]
+    with pytest.raises(InputError, match="no such column"):
+        labels(frame, "column:nothing")
 
 
 def test_function_of_your_own_is_found_by_name_and_its_file_is_known(tmp_path, monkeypatch):

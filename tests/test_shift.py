@@ -1,10 +1,15 @@
 """A shift: no test query is ever trained on, and the model of a cluster never sees it."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from toy_splits import drawn, queries
 
+from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
-from interextra.splits.shift import cluster_names, shift
+from interextra.splits import attributes
+from interextra.splits.shift import Shift, shift
+from interextra.splits.topics import Topics
 
 LABELS = np.array(list("aaaaaaabbbbbccccc") + ["", "", "d"], dtype=object)
 
@@ -35,7 +40,6 @@ def test_the_division_depends_on_the_seed_only():
 
 
 def test_clusters_are_the_labels_largest_first_without_those_of_none():
-    assert cluster_names(LABELS) == ("a", "b", "c", "d")
     assert shift(LABELS[:-1], 1).clusters == ("a", "b", "c")
     sizes = shift(LABELS, 2, ("c", "a")).sizes
     assert sizes.to_numpy().tolist() == [["c", 5, 3, 2], ["a", 7, 5, 2]]
@@ -60,3 +64,68 @@ def test_impossible_shifts_are_refused(arguments, message):
 def test_unknown_cluster_has_no_complement():
     with pytest.raises(InputError, match="no cluster 'x'"):
         shift(LABELS, 2, ("a", "b")).complement("x")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return Store(tmp_path_factory.mktemp("outputs") / "cells")
+
+
+def by_words(**change) -> Shift:
+    return Shift(**{"pool": queries(), "by": "wh-words", "clusters": ("how", "who"), "n_test": 15, "seed": 1} | change)
+
+
+def test_cell_divides_by_the_attribute(store):
+    cell = by_words()
+    kept = pd.read_parquet(store.build(cell) / "labels.parquet")
+    expected = attributes.labels(cell.pool.frame(), "wh-words")
+    assert kept["cluster"].tolist() == [label if label in ("how", "who") else "" for label in expected]
+    sets, cluster = cell.sets(store), kept.set_index("query_id")["cluster"]
+    assert sets.keys() == {"without-how", "without-who", "held-out"}
+    assert set(cluster[sets["without-how"]]) == {"who"} and set(cluster[sets["without-who"]]) == {"how"}
+    assert not set(sets["held-out"]) & {*sets["without-how"], *sets["without-who"]}
+    strata = cell.strata(store)
+    assert strata.index.tolist() == sets["held-out"] and strata.value_counts().to_dict() == {"how": 15, "who": 15}
+    assert (strata == cluster[sets["held-out"]]).all()
+    assert cell.size_of("held-out") == 30 and by_words(train_size=40).size_of("without-how") == 40
+
+
+def test_cell_divides_by_topics_that_are_a_cell(store):
+    grown = Topics(vectors=drawn(), n_topics=2, k=10, target=100, seed=1)
+    cell = Shift(pool=queries(), by=grown, n_test=15, train_size=40, seed=1)
+    assert cell.needs() == (grown,) and cell.names == ("C0", "C1") and cell.size_of("without-C0") == 40
+    made = shift(grown.labels(store) if store.build(cell) else (), 15, ("C0", "C1"), 1)
+    ids, sets = np.array(cell.pool.ids()), cell.sets(store)
+    assert sets["held-out"] == ids[made.test].tolist()
+    assert sets["without-C0"] == ids[made.complement("C0", 40, 1)].tolist()
+    other = Topics(vectors=drawn(), n_topics=2, k=10, target=100, seed=1, merge="merged")
+    assert Shift(pool=queries(), by=other, n_test=15, train_size=40, seed=1).key != cell.key
+
+
+def test_clusters_are_known_and_checked_before_anything_is_built():
+    assert Shift(pool=queries(), by="length", n_test=9).names == ("long", "short")
+    grown = Topics(vectors=drawn(), n_topics=2, k=10, target=100)
+    for change, words in (
+        ({"clusters": ("how", "why")}, "no query of cluster 'why'"),
+        ({"n_test": 600}, "leave no training query"),
+        ({"by": grown, "clusters": ("C0", "C2")}, "no topic 'C2'; there are C0, C1"),
+    ):
+        with pytest.raises(InputError, match=words):
+            by_words(**change).size_of("held-out")
+    with pytest.raises(InputError, match="by topics of other queries"):
+        Shift(pool=queries("dev"), by=grown, n_test=9)
+
+
+def test_each_choice_names_another_cell():
+    changes = ({}, {"seed": 2}, {"n_test": 16}, {"train_size": 40}, {"by": "wh-words:whole=true"}, {"clusters": ()})
+    assert len({by_words(**change).key for change in changes}) == len(changes)
+
+
+def test_a_function_of_your_own_is_named_by_its_content(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "my_attribute.py"
+    module.write_text("def label(query):\n    return 'even' if len(query['text']) % 2 == 0 else 'odd'\n")
+    key = by_words(by="python:my_attribute:label", clusters=("odd", "even")).key
+    assert key == by_words(by="python:my_attribute:label", clusters=("odd", "even")).key
+    module.write_text(module.read_text() + "# changed\n")
+    assert by_words(by="python:my_attribute:label", clusters=("odd", "even")).key != key

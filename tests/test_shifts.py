@@ -64,60 +64,6 @@ def test_control_and_variants_add_only_their_own_cells():
         designs.ms_shift({**P, "variants": ["topics | x"]})
 
 
-def test_attributes_rules_and_seeds_name_other_cells():
-    base = {cell_key(config) for config in designs.shift_splits(P).values()}
-    for change in (
-        {"seed": 2},
-        {"n_test": 16},
-        {"train_size": 40},
-        {"shifts": ["wh-words:whole=true/how/who", "topics=length"]},
-    ):
-        other = {cell_key(config) for config in designs.shift_splits({**P, **change}).values()}
-        assert not base & other, change
-    moved = designs.shift_splits({**P, "topic_switches": ["exact", "merged", "nearest", "reach"]})
-    assert cell_key(moved["topics"]) not in base and cell_key(moved["wh-words"]) in base
-
-
-def test_a_function_of_your_own_is_named_by_its_content(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    module = tmp_path / "my_attribute.py"
-    module.write_text("def label(query):\n    return 'even' if len(query['text']) % 2 == 0 else 'odd'\n")
-    queries = jobs.pool("mini:n_train=600")
-    config = jobs.shift_config(queries, "python:my_attribute:label", [], 5, 0, 1)
-    lengths = jobs.pool_queries(queries)["text"].str.len()
-    labels = jobs.attribute_labels(config)
-    assert set(config["clusters"]) == {"even", "odd"}
-    assert labels.tolist() == ["even" if n % 2 == 0 else "odd" for n in lengths]
-    module.write_text(module.read_text() + "# changed\n")
-    assert cell_key(jobs.shift_config(queries, "python:my_attribute:label", [], 5, 0, 1)) != cell_key(config)
-
-
-def test_shift_cell_divides_by_the_rule(store):
-    split = designs.shift_splits(P)["wh-words"]
-    folder, queries = jobs.build(store, split), jobs.pool_queries(split["pool"])
-    kept = pd.read_parquet(folder / "labels.parquet")
-    expected = attributes.labels(queries, "wh-words")
-    assert kept["cluster"].tolist() == [label if label in ("how", "who") else "" for label in expected]
-    sets = json.loads((folder / "sets.json").read_text())
-    cluster = kept.set_index("query_id")["cluster"]
-    assert sets.keys() == {"without-how", "without-who", "held-out"}
-    assert set(cluster[sets["without-how"]]) == {"who"} and set(cluster[sets["without-who"]]) == {"how"}
-    assert not set(sets["held-out"]) & {*sets["without-how"], *sets["without-who"]}
-    assert cluster[sets["held-out"]].value_counts().to_dict() == {"how": 15, "who": 15}
-
-
-def test_topic_cell_holds_the_topics_of_the_library(store):
-    split = designs.shift_splits(P)["topics"]
-    folder = jobs.build(store, split)
-    vectors = jobs.read_vectors(store, split["topics"]["vectors"])[0]
-    found = topics(vectors, 2, 10, 100, 1)
-    names = np.array([f"C{t}" if t >= 0 else "" for t in found.topic])
-    assert pd.read_parquet(folder / "labels.parquet")["cluster"].tolist() == names.tolist()
-    note = json.loads((folder / "topics.json").read_text())
-    assert note["chosen"] == found.chosen.tolist() and note["spread"] == pytest.approx(found.spread)
-    assert np.array_equal(np.load(folder / "native.npy"), found.native)
-
-
 def test_runs_are_measured_on_the_held_out_queries_of_all_clusters(store, made):
     design, folders, splits, _ = made
     collection = jobs.open_spec(P["collection"])
@@ -184,14 +130,6 @@ def test_unchanged_switches_give_the_same_topics():
     table = shifts.switch_table(vectors, options, {"none": {}, "seed": {"seed": 5}}).set_index("change")
     assert table.loc["none", ["share_kept", "ari", "share_matched"]].tolist() == [1, 1, 1]
     assert table.loc["seed", "ari"] < 1
-
-
-def test_columns_that_are_worked_out_serve_as_attributes():
-    frame = pd.DataFrame({"query_id": ["a", "b", "c"], "text": "x", "focus": "f", "qtype": ["causes", "symptoms", "x"],
-                          "semtype": [["T019", "T047"], ["T047"], None]})  # fmt: skip
-    known = with_truth(frame)
-    assert known["entity_type"].tolist() == ["congenital", "disease", ""]
-    assert attributes.labels(known, "column:intent_group").tolist() == ["origin", "course", ""]
 
 
 def test_plan_names_shift_cells():
