@@ -1,4 +1,4 @@
-# The same work as a graph of cells and notebooks:  snakemake --cores 2 --config profile=mini
+# The same work as a graph of results and notebooks:  snakemake --cores 2 --config profile=mini
 # On a cluster:  snakemake --executor slurm --jobs 50 --config profile=msmarco   (needs snakemake-executor-plugin-slurm)
 import json
 import subprocess
@@ -8,7 +8,7 @@ PROFILE = config.get("profile", "mini")
 ONLY = config.get("only", "")
 ONLY = f"{ONLY:02}" if isinstance(ONLY, int) else ONLY  # only=01 is read as a number
 PLAN = json.loads(subprocess.check_output(["interextra", "plan", "--json", "--profile", PROFILE, "--only", ONLY]))
-CELLS = {cell["key"]: cell for notebook in PLAN for cell in notebook["cells"]}
+CELLS = {cell["key"]: cell for notebook in PLAN for cell in notebook["cells"] if not cell["what"].startswith("notebook")}
 
 
 wildcard_constraints:

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from interextra.ground.cells import Store
 from interextra.study.cli import main
 
 
@@ -120,30 +121,64 @@ def test_unknown_profile_and_notebook(house, capsys):
     assert "'99'" in refused(capsys, "run", "--only", "99")
 
 
-def test_plan_prints_cells_and_a_cell_can_be_built_by_its_key(house, tiny, capsys):
-    plan = ["plan", "--json", *run_00(tiny, "-p", "bm25_recipe=bm25")[1:]]
-    assert main(plan) == 0
+def planned(capsys, tiny, *more):
+    assert main(["plan", "--json", *run_00(tiny, *more)[1:]]) == 0
     [notebook] = json.loads(capsys.readouterr().out)
-    keys = {cell["what"].split(" · ")[0]: cell["key"] for cell in notebook["cells"]}
-    assert keys.keys() == {"run bm25", "run dense"} and {cell["state"] for cell in notebook["cells"]} == {"todo"}
-    assert main(["cell", keys["run bm25"]]) == 0
+    return {cell["what"].split(" · ")[0]: cell for cell in notebook["cells"]}
+
+
+def test_plan_prints_results_and_one_can_be_built_by_its_key(house, tiny, capsys):
+    before = planned(capsys, tiny)
+    assert before.keys() == {f"{kind} {name}" for kind in ("model", "run") for name in ("bm25", "dense")} | {
+        "notebook 00_start_here"
+    }
+    assert {cell["state"] for cell in before.values()} == {"todo"}
+    assert before["run bm25"]["needs"] == [before["model bm25"]["key"]]
+    assert main(["cell", before["run bm25"]["key"]]) == 0
     capsys.readouterr()
-    assert main(plan) == 0
-    states = {cell["key"]: cell["state"] for cell in json.loads(capsys.readouterr().out)[0]["cells"]}
-    assert states[keys["run bm25"]] == "done" and states[keys["run dense"]] == "todo"
+    after = planned(capsys, tiny)
+    assert "run bm25" not in after or after["run bm25"]["state"] == "done"
+    assert after["run dense"]["state"] == "todo"
     assert main(["check"]) == 0
 
 
-def test_check_finds_a_damaged_cell(house, tiny, capsys):
-    main(["plan", "--json", *run_00(tiny)[1:]])
-    cells = json.loads(capsys.readouterr().out)[0]["cells"]
-    key = next(cell["key"] for cell in cells if "bm25" in cell["what"])
+def test_recipes_are_known_by_their_architecture_not_by_their_place(house, tiny, capsys):
+    ways = [planned(capsys, tiny, "-p", f"recipes={names}") for names in ("[bm25, mini-dense]", "[mini-dense, bm25]")]
+    assert ways[0]["run dense"]["key"] == ways[1]["run dense"]["key"]
+    line = refused(capsys, *run_00(tiny, "-p", "recipes=[mini-dense, small-dense]"))
+    assert "two recipes of one architecture" in line
+
+
+def test_check_finds_a_damaged_result(house, tiny, capsys):
+    key = planned(capsys, tiny)["run bm25"]["key"]
     assert main(["cell", key]) == 0
     path = house / "outputs" / "cells" / key / "run.test.parquet"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
+    Store._valid.clear()
     capsys.readouterr()
     assert main(["check"]) == 1
-    assert f"cell {key}: run.test.parquet was changed" in capsys.readouterr().out
+    assert f"{key}: run.test.parquet was changed" in capsys.readouterr().out
+
+
+def test_changed_parameters_never_replace_the_profile_s_results(house, tiny, capsys):
+    line = refused(capsys, *run_00(tiny, "--name", "smoke"))
+    assert "--name smoke" in line and not results(house)
+
+
+def test_profile_cannot_be_a_path(house, capsys, tmp_path):
+    precious = tmp_path / "elsewhere" / "00_start_here"
+    precious.mkdir(parents=True)
+    (precious / "mine.txt").write_text("mine")
+    assert "no profile" in refused(capsys, "run", "--profile", str(tmp_path / "elsewhere"), "--only", "00")
+    assert (precious / "mine.txt").read_text() == "mine"
+
+
+def test_run_and_split_are_exported(house, tiny, capsys):
+    key = planned(capsys, tiny)["run bm25"]["key"]
+    assert main(["cell", key]) == 0 and main(["export", key, "out"]) == 0
+    lines = (house / "out" / "test.trec").read_text().splitlines()
+    assert lines[0].split()[0] == "3" and len(lines[0].split()) == 6
+    assert main(["export", "0" * 20, "out"]) == 2
 
 
 def test_evaluate_prints_measures_of_any_run_file(house, capsys):

@@ -12,9 +12,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from interextra.data import converted as store
-from interextra.data.collection import Collection, ContentHash, Passages, batches_of, write_passages
-from interextra.data.trec import Origin
+from interextra.data import converted
+from interextra.data.collection import Collection, Passages, content_hash, write_passages
+from interextra.data.trec import line_of
 from interextra.ground.errors import InputError
 
 WORDS = ["rain", "käse", "", "日本語", "a\tb\n", "  two  spaces ", "💧", "x" * 300]
@@ -27,7 +27,7 @@ def corpus(n: int, seed: int = 3) -> list[tuple[str, str]]:
 
 def stored(tmp_path, pairs, size: int = 100) -> Passages:
     with mock.patch("interextra.data.collection.BATCH_ROWS", size):
-        write_passages(tmp_path / "p.arrow", batches_of(iter(pairs), size))
+        write_passages(tmp_path / "p.arrow", pairs)
     passages = Passages(tmp_path / "p.arrow")
     assert max(map(len, passages.doc_ids.chunks)) <= size
     return passages
@@ -42,9 +42,13 @@ PASSAGES = [("d1", "one"), ("d2", "two"), ("d3", "three")]
 QRELS = {"dev": qrels([("c", "d3", 1), ("a", "d1", 0), ("c", "d1", 2)])}
 
 
-def build(tmp_path, passages=PASSAGES, queries=QUERIES, judged=QRELS, **switches) -> Collection:
-    store.build(tmp_path / "c", passages, queries, judged, **switches)
-    return store.open_stored(tmp_path / "c", "c", "test:c")
+def rows_at(part: str, row: int) -> str:
+    return f"{part}, row {row + 1}"
+
+
+def build(tmp_path, passages=PASSAGES, queries=QUERIES, judged=QRELS, at=rows_at, switches=()) -> Collection:
+    parts = converted.Parts(passages, queries, judged, at)
+    return converted.stored(tmp_path / "c", "c", "test:c", lambda: parts, switches)
 
 
 def fails(function, *parts, **switches) -> str:
@@ -76,8 +80,6 @@ def test_rows_and_texts_agree_with_a_dictionary_and_a_list(tmp_path):
         assert rows.dtype == np.int64 and rows.tolist() == [row_of.get(doc_id, -1) for doc_id in wanted]
         there = rows[rows >= 0]
         assert passages.texts(there) == [pairs[row][1] for row in there]
-        assert passages.doc_ids_at(there.tolist()) == [pairs[row][0] for row in there]
-    assert passages.texts(slice(300, 5, -40)) == [text for _, text in pairs[300:5:-40]]
     assert passages.texts(slice(340, 999)) == [text for _, text in pairs[340:]]
     assert passages.rows(pd.Series(["nobody"])).tolist() == [-1]
 
@@ -86,15 +88,12 @@ def test_rows_outside_the_corpus_are_refused(tmp_path):
     passages = stored(tmp_path, corpus(10))
     assert "passage rows -1, 10 outside 0 … 9; drop the padding (-1)" in fails(passages.texts, [3, -1, 10])
     assert "passage rows -1 outside" in fails(passages.texts, [-1])
-    assert "passage rows 10 outside" in fails(passages.doc_ids_at, [10])
 
 
 def test_hash_ignores_batches_and_sees_every_border():
     def digest(pairs, size):
-        content = ContentHash(2)
-        for columns in batches_of(iter(pairs), size):
-            content.update(*columns)
-        return content.hexdigest()
+        columns = [pa.array(column, pa.large_string()) for column in zip(*pairs, strict=True)]
+        return content_hash([c.slice(start, size) for c in columns] for start in range(0, len(pairs), size))
 
     pairs = corpus(120)
     assert len({digest(pairs, size) for size in (1, 7, 120)}) == 1
@@ -104,10 +103,6 @@ def test_hash_ignores_batches_and_sees_every_border():
     values = ["".join(pair[i] for pair in pairs).encode() for i in (0, 1)]
     by_hand = b"".join(hashlib.sha256(part).digest() for i in (0, 1) for part in (lengths[i], values[i]))
     assert digest(pairs, 50) == hashlib.sha256(by_hand).hexdigest()
-    sliced, whole = ContentHash(1), ContentHash(1)
-    sliced.update(pa.array(["zz", "a", "bé", "yy"], pa.large_string()).slice(1, 2))
-    whole.update(pa.array(["a", "bé"], pa.large_string()))
-    assert sliced.hexdigest() == whole.hexdigest()
 
 
 def test_a_file_is_mapped_not_loaded(tmp_path):
@@ -132,41 +127,32 @@ def test_writing_holds_one_batch_not_the_corpus(tmp_path):
     assert peak - before < 25_000_000 < (tmp_path / "p").stat().st_size
 
 
-def test_small_batches_are_stored_as_one(tmp_path):
-    write_passages(tmp_path / "p", batches_of(iter(corpus(100)), 7))
-    assert Passages(tmp_path / "p").doc_ids.num_chunks == 1
-    with mock.patch("interextra.data.collection.BATCH_BYTES", 10_000):
-        write_passages(tmp_path / "p", batches_of(((str(i), "t" * 1000) for i in range(100)), 7))
-    assert Passages(tmp_path / "p").doc_ids.num_chunks > 5
-
-
 def test_repeated_doc_ids_are_named_at_their_second_place(tmp_path):
     pairs = [(f"d{i}", "text") for i in range(250)]
     for row, of in ((120, 3), (121, 3), (240, 230)):
         pairs[row] = (f"d{of}", "again")
-    message = fails(stored, tmp_path, pairs)
-    assert "row 121: 3 passages repeat a doc_id: 'd3', 'd230'; give each" in message
+    message = fails(build, tmp_path, passages=pairs)
+    assert "passages, row 121: 3 rows repeat a doc_id: 'd3', 'd230'; keep one of each" in message
     assert list(tmp_path.iterdir()) == []
 
 
 def test_passages_without_text_are_named_or_kept(tmp_path):
-    pairs = [(f"d{i}", " \n" if i in (4, 5, 101, 102) else "text") for i in range(110)]
-    message = fails(stored, tmp_path, pairs)
-    assert "row 5: 4 passages without text: doc_id 'd4', 'd5', 'd101', …; remove them or open" in message
-    write_passages(tmp_path / "p", pairs, empty="keep")
-    assert Passages(tmp_path / "p").texts([101]) == [" \n"]
+    pairs = [(f"d{i}", " \n" if i in (0, 5, 101, 102) else "text") for i in range(1, 110)]
+    pairs = [*PASSAGES, *((f"x{i}", text) for i, (_, text) in enumerate(pairs))]
+    message = fails(build, tmp_path, passages=pairs)
+    assert "passages, row 8: 3 passages without text: doc_id 'x4', 'x100', 'x101'; remove them or open" in message
+    assert build(tmp_path, passages=pairs, switches={"empty"}).passages.texts([103]) == [" \n"]
 
 
 def test_an_empty_corpus_and_a_nameless_passage_are_refused(tmp_path):
-    assert "no passages in the corpus" in fails(write_passages, tmp_path / "p", [])
-    assert "row 2: a passage without doc_id" in fails(write_passages, tmp_path / "p", [("a", "x"), ("", "y")])
+    assert "no passages in it" in fails(build, tmp_path, passages=[])
+    assert "row 2: 1 passages without doc_id" in fails(build, tmp_path, passages=[("a", "x"), ("", "y")])
 
 
 def test_a_collection_comes_back_as_it_was_built(tmp_path):
     queries = QUERIES.assign(tags=[["t", "u"], None, []], mixed=[1, "two", None], n=[1, 2, 3])
     collection = build(tmp_path, queries=queries)
     assert collection.splits == ("dev",) and len(collection.passages) == 3
-    assert collection.queries()["query_id"].tolist() == ["b", "a", "c"]
     assert collection.query_ids("dev") == ["c", "a"]
     back = collection.queries("dev")
     assert back["text"].tolist() == ["cat", "ant"] and back["n"].tolist() == [3, 2]
@@ -178,10 +164,10 @@ def test_a_collection_comes_back_as_it_was_built(tmp_path):
 
 def test_callers_cannot_change_a_collection(tmp_path):
     collection = build(tmp_path)
-    judged, queries = collection.qrels("dev"), collection.queries()
+    judged, queries = collection.qrels("dev"), collection.queries("dev")
     judged["relevance"], queries["text"] = 9, "changed"
     assert collection.qrels("dev")["relevance"].tolist() == [1, 0, 2]
-    assert collection.queries()["text"].tolist() == ["bee", "ant", "cat"]
+    assert collection.queries("dev")["text"].tolist() == ["cat", "ant"]
 
 
 def test_fingerprint_follows_the_content_only(tmp_path):
@@ -198,27 +184,26 @@ def test_fingerprint_follows_the_content_only(tmp_path):
     prints = [build(tmp_path / f"c{i}", **change).fingerprint for i, change in enumerate(changes)]
     assert len({base, *prints}) == len(changes) + 1
     assert base.startswith("bee41cef24d2"), (
-        "another fingerprint makes every stored cell stale: raise store.FORMAT with it"
+        "another fingerprint makes every stored cell stale: raise converted.FORMAT with it"
     )
 
 
 def test_repeated_and_empty_queries_are_named(tmp_path):
     twice = pd.concat([QUERIES, QUERIES[:2]], ignore_index=True)
-    assert "queries, row 4: 2 queries repeat a query_id: 'b', 'a'" in fails(build, tmp_path, queries=twice)
+    assert "queries, row 4: 2 rows repeat a query_id: 'b', 'a'" in fails(build, tmp_path, queries=twice)
     blank = QUERIES.assign(text=["bee", " ", ""])
     assert "row 2: 2 queries without text: query_id 'a', 'c'" in fails(build, tmp_path, queries=blank)
-    assert build(tmp_path, queries=blank, empty="keep").queries()["text"].tolist() == ["bee", " ", ""]
-    assert "queries: no queries" in fails(build, tmp_path, queries=QUERIES[:0])
+    assert build(tmp_path, queries=blank, switches={"empty"}).queries("dev")["text"].tolist() == ["", " "]
+    assert "no queries in it" in fails(build, tmp_path / "none", queries=QUERIES[:0])
 
 
 def test_dangling_qrels_are_named_with_file_and_line(tmp_path):
     path = tmp_path / "dev.tsv"
     path.write_text("query-id\tcorpus-id\tscore\nc\td3\t1\n\nz\td1\t1\na\td9\t1\na\td8\t1\n")
-    origins = {"dev": Origin(str(path), path, header=1)}
     judged = qrels([("c", "d3", 1), ("z", "d1", 1), ("a", "d9", 1), ("a", "d8", 1)])
-    message = fails(build, tmp_path, judged={"dev": judged}, origins=origins)
+    message = fails(build, tmp_path, judged={"dev": judged}, at=lambda _, row: line_of(path, row))
     assert f"{path}:4: 1 qrels of split 'dev' name a query that is not there: query_id 'z'; complete" in message
-    message = fails(build, tmp_path, judged={"dev": judged[judged["query_id"] != "z"]}, origins={})
+    message = fails(build, tmp_path, judged={"dev": judged[judged["query_id"] != "z"]})
     assert "dev, row 2: 2 qrels of split 'dev' name a passage that is not there: doc_id 'd9', 'd8'" in message
     assert "open the collection with dangling=drop" in message
 
@@ -226,16 +211,10 @@ def test_dangling_qrels_are_named_with_file_and_line(tmp_path):
 def test_dropped_qrels_are_counted(tmp_path):
     judged = qrels([("c", "d3", 1), ("z", "d1", 1), ("a", "d9", 1)])
     with pytest.warns(UserWarning, match="2 of 3 qrels of split 'dev' dropped, 2 queries with them"):
-        collection = build(tmp_path, judged={"dev": judged, "test": QRELS["dev"]}, dangling="drop")
-    assert collection.dropped == {"dev": 2}
+        collection = build(tmp_path, judged={"dev": judged, "test": QRELS["dev"]}, switches={"dangling"})
     assert collection.qrels("dev").to_numpy().tolist() == [["c", "d3", 1]]
-    message = fails(build, tmp_path / "none", judged={"dev": judged[1:]}, dangling="drop")
+    message = fails(build, tmp_path / "none", judged={"dev": judged[1:]}, switches={"dangling"})
     assert "no qrels of split 'dev' name a query and a passage that are there" in message
-
-
-def test_a_collection_without_qrels_is_refused(tmp_path):
-    assert "no qrels beside the queries" in fails(build, tmp_path, judged={})
-    assert "split 'dev' has no qrels" in fails(build, tmp_path, judged={"dev": QRELS["dev"][:0]})
 
 
 def test_a_failed_build_leaves_nothing(tmp_path):
@@ -249,16 +228,37 @@ def test_two_builders_leave_one_whole_folder(tmp_path):
         build(tmp_path)
         yield from PASSAGES[1:]
 
-    store.build(tmp_path / "c", slow(), QUERIES, QRELS)
+    assert len(build(tmp_path, slow()).passages) == 3
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
-    assert len(store.open_stored(tmp_path / "c", "c", "test:c").passages) == 3
 
 
-def test_a_damaged_copy_is_refused(tmp_path):
-    build(tmp_path)
-    os.truncate(tmp_path / "c" / "passages.arrow", 50)
-    assert "passages.arrow is damaged; delete the folder" in fails(store.open_stored, tmp_path / "c", "c", "test:c")
-    assert store.open_stored(tmp_path / "other", "c", "test:c") is None
+def flip(path, letter: bytes):
+    data = bytearray(path.read_bytes())
+    place = data.index(letter)
+    data[place : place + 1] = b"#"
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda folder: flip(folder / "passages.arrow", b"two"), "passages.arrow was changed"),
+        (lambda folder: flip(folder / "meta.json", b"dev"), "meta.json was changed"),
+        (lambda folder: os.truncate(folder / "queries.parquet", 50), "queries.parquet was changed"),
+        (lambda folder: (folder / "meta.json").unlink(), "meta.json is missing"),
+        (lambda folder: (folder / "seal.json").unlink(), "no seal"),
+    ],
+)
+def test_a_damaged_copy_is_put_aside_and_made_anew(tmp_path, capsys, damage, told):
+    sound = build(tmp_path).fingerprint
+    assert capsys.readouterr().err == ""
+    damage(tmp_path / "c")
+    again = build(tmp_path)
+    line = capsys.readouterr().err
+    assert told in line and "put aside" in line and line.count("\n") == 1
+    assert again.fingerprint == sound and again.passages.texts([1]) == ["two"]
+    assert len(list(tmp_path.glob("c.damaged-*"))) == 1
+    assert build(tmp_path).fingerprint == sound and capsys.readouterr().err == ""
 
 
 def test_module_imports_nothing_heavy():

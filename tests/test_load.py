@@ -8,8 +8,10 @@ import shutil
 import pandas as pd
 import pytest
 
-from interextra.data import beir, load, store, world
+from interextra import world
+from interextra.data import beir, load
 from interextra.data.load import open_collection
+from interextra.data.medquad import with_truth
 from interextra.ground.errors import InputError
 
 CORPUS = [
@@ -32,18 +34,26 @@ def put(folder, corpus=CORPUS, queries=QUERIES, qrels=QRELS, packed=False):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path / "cache"))
+    load._opened.cache_clear()
+
+
 def opened(tmp_path, folder="c", options=""):
-    return open_collection(f"beir:{tmp_path / folder}{options}", tmp_path / "cache")
+    """Opened as by another process."""
+    load._opened.cache_clear()
+    return open_collection(f"beir:{tmp_path / folder}{options}")
 
 
-def fails(spec, cache=None) -> str:
+def fails(spec) -> str:
     with pytest.raises(InputError) as caught:
-        open_collection(spec, cache)
+        open_collection(spec)
     return str(caught.value)
 
 
 def broken(tmp_path, **parts) -> str:
-    return fails(f"beir:{put(tmp_path / 'c', **parts)}", tmp_path / "cache")
+    return fails(f"beir:{put(tmp_path / 'c', **parts)}")
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -51,7 +61,6 @@ def test_a_beir_folder_opens_plain_or_packed(tmp_path, packed):
     put(tmp_path / "c", packed=packed)
     collection = opened(tmp_path)
     assert collection.passages.texts(slice(None)) == ["Head body", "käse\u2028x"]
-    assert collection.queries()["query_id"].tolist() == ["q2", "q1"]
     queries = collection.queries("test")
     assert queries["text"].tolist() == ["one", "two"]
     assert queries["tags"].tolist() == [None, ["t"]] and queries["metadata_text"].tolist()[1] == "own"
@@ -76,34 +85,38 @@ def test_the_usual_splits_come_first(tmp_path):
 def test_a_second_opening_reads_no_source_file(tmp_path, monkeypatch):
     put(tmp_path / "c")
     first = opened(tmp_path)
-    for name in ("_sha256", "_convert"):
-        monkeypatch.setattr(beir, name, lambda *_: pytest.fail("read again"))
+    assert open_collection(first.spec) is first
+    monkeypatch.setattr(beir, "_read", lambda *_: pytest.fail("read again"))
     assert opened(tmp_path).fingerprint == first.fingerprint
 
 
-def test_a_touched_file_is_hashed_and_a_changed_one_converted(tmp_path, monkeypatch):
+def test_a_changed_file_is_converted_again(tmp_path):
     corpus = put(tmp_path / "c") / "corpus.jsonl"
-    first, calls, convert = opened(tmp_path), [], beir._convert
-    monkeypatch.setattr(beir, "_convert", lambda *parts: calls.append(1) or convert(*parts))
-    os.utime(corpus, ns=(1, 1))
-    assert opened(tmp_path).fingerprint == first.fingerprint and not calls
-    corpus.write_text(corpus.read_text().replace("body", "ydob"))
-    assert opened(tmp_path).passages.texts([0]) == ["Head ydob"] and calls == [1]
-    assert first.passages.texts([0]) == ["Head body"]
-
-
-def test_a_copied_folder_uses_the_same_conversion(tmp_path, monkeypatch):
-    put(tmp_path / "c")
     first = opened(tmp_path)
-    shutil.copytree(tmp_path / "c", tmp_path / "copy" / "c")
-    monkeypatch.setattr(beir, "_convert", lambda *_: pytest.fail("converted again"))
-    assert opened(tmp_path, "copy/c").passages.path == first.passages.path
+    os.utime(corpus, ns=(1, 1))
+    assert opened(tmp_path).fingerprint == first.fingerprint
+    corpus.write_text(corpus.read_text().replace("body", "ydob"))
+    assert opened(tmp_path).passages.texts([0]) == ["Head ydob"] != first.passages.texts([0])
 
 
-def test_the_cache_folder_is_the_one_given_else_the_environment(tmp_path, monkeypatch):
-    monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path / "env"))
-    assert store.cache_folder() == tmp_path / "env" / "collections"
-    assert store.cache_folder(tmp_path) == tmp_path / "collections"
+def test_a_damaged_conversion_heals(tmp_path, capsys):
+    put(tmp_path / "c")
+    sound = opened(tmp_path)
+    data = sound.passages.path.read_bytes()
+    sound.passages.path.write_bytes(data.replace(b"Head body", b"Head bode"))
+    assert opened(tmp_path).passages.texts([0]) == ["Head body"]
+    assert "passages.arrow was changed; put aside" in capsys.readouterr().err
+
+
+def test_the_folder_of_real_data_is_named_in_a_spec(tmp_path, monkeypatch):
+    put(tmp_path / "c")
+    monkeypatch.setenv("INTEREXTRA_DATA", str(tmp_path))
+    collection = open_collection("beir:$INTEREXTRA_DATA/c")
+    assert collection.spec == "beir:$INTEREXTRA_DATA/c" and collection.fingerprint == opened(tmp_path).fingerprint
+    assert "no training queries" in fails("msmarco-queries")
+    monkeypatch.delenv("INTEREXTRA_DATA")
+    assert "set the environment variable INTEREXTRA_DATA" in fails("beir:$INTEREXTRA_DATA/c")
+    assert "set the environment variable INTEREXTRA_DATA" in fails("msmarco-queries")
 
 
 @pytest.mark.parametrize(
@@ -117,15 +130,15 @@ def test_the_cache_folder_is_the_one_given_else_the_environment(tmp_path, monkey
         ('{"_id": "d3", "text": null}', "'text' is None"),
         ("[1]", "no '_id'"),
         ('{"_id": "d3", "title": 7, "text": "a"}', "'title' is 7"),
-        ('{"_id": "", "text": "a"}', "a passage without doc_id"),
+        ('{"_id": "", "text": "a"}', "1 passages without doc_id"),
         ('{"_id": "d3", "title": "", "text": " "}', "1 passages without text: doc_id 'd3'"),
-        ('{"_id": "d1", "text": "a"}', "1 passages repeat a doc_id: 'd1'"),
+        ('{"_id": "d1", "text": "a"}', "1 rows repeat a doc_id: 'd1'"),
     ],
 )
 def test_a_bad_corpus_line_is_named(tmp_path, line, told):
     message = broken(tmp_path, corpus=[*CORPUS[:1], "", line, *CORPUS[1:]])
     assert f"{tmp_path / 'c' / 'corpus.jsonl'}:3: {told}" in message
-    assert not list((tmp_path / "cache" / "collections").glob("beir-*"))
+    assert not list((tmp_path / "cache" / "collections").glob("*"))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +147,7 @@ def test_a_bad_corpus_line_is_named(tmp_path, line, told):
         ("{", "not JSON"),
         ('{"_id": "q3"}', "no 'text'"),
         ('{"_id": "q3", "text": "a", "metadata": [1]}', "metadata is [1]; it must be an object"),
-        ('{"_id": "q1", "text": "a"}', "1 queries repeat a query_id: 'q1'"),
+        ('{"_id": "q1", "text": "a"}', "1 rows repeat a query_id: 'q1'"),
         ('{"_id": "q3", "text": " "}', "1 queries without text: query_id 'q3'"),
     ],
 )
@@ -149,7 +162,7 @@ def test_a_bad_query_line_is_named(tmp_path, line, told):
         ("q1\td9\t1", "1 qrels of split 'test' name a passage that is not there: doc_id 'd9'"),
         ("q9\td1\t1", "1 qrels of split 'test' name a query that is not there: query_id 'q9'"),
         ("q1\td1\tx", "relevance 'x' is not an integer"),
-        ("q1\td2\t0", "1 query-document pairs are judged twice: 'q1 d2'"),
+        ("q1\td2\t0", "1 rows repeat a query_id and doc_id: 'q1 d2'"),
     ],
 )
 def test_a_bad_qrels_line_is_named(tmp_path, line, told):
@@ -157,49 +170,36 @@ def test_a_bad_qrels_line_is_named(tmp_path, line, told):
     assert f"{tmp_path / 'c' / 'qrels' / 'test.tsv'}:5: {told}" in message
 
 
-def test_a_line_too_long_for_the_fast_reader_is_read_all_the_same(tmp_path):
-    pairs = [(str(i), "word " * (1_200_000 if i == 30_000 else 30)) for i in range(40_000)]
-    lines = [
-        json.dumps({"_id": doc_id, "title": None if i % 2 else "T", "text": text})
-        for i, (doc_id, text) in enumerate(pairs)
-    ]
-    put(tmp_path / "c", corpus=lines, qrels="q1 0 7 1\n")
-    passages = opened(tmp_path).passages
-    assert passages.doc_ids.to_pylist() == [doc_id for doc_id, _ in pairs]
-    rows = [0, 1, 29_999, 30_000, 30_001, 39_999]
-    assert passages.texts(rows) == ["T " * (1 - row % 2) + pairs[row][1] for row in rows]
-
-
 @pytest.mark.parametrize("part", ["corpus", "queries"])
 def test_empty_files_are_named(tmp_path, part):
     for text in ([], ["", ""]):
         assert f"{part}.jsonl" in (message := broken(tmp_path, **{part: text}))
-        assert "no passages in the corpus" in message or "no queries" in message
+        assert f"no {'passages' if part == 'corpus' else part} in it" in message
 
 
 def test_an_empty_split_is_named(tmp_path):
-    assert "test.tsv: no qrels in it" in broken(tmp_path, qrels="query-id\tcorpus-id\tscore\n")
+    assert "test.tsv: no rows in it" in broken(tmp_path, qrels="query-id\tcorpus-id\tscore\n")
 
 
 def test_a_cut_corpus_is_an_input_error(tmp_path):
     put(tmp_path / "c", corpus=[json.dumps({"_id": str(i), "text": "t" * i}) for i in range(500)], packed=True)
     path = tmp_path / "c" / "corpus.jsonl.gz"
     path.write_bytes(path.read_bytes()[:-20])
-    assert "is it a complete gzip file" in fails(f"beir:{tmp_path / 'c'}", tmp_path / "cache")
+    assert "is it a complete gzip file" in fails(f"beir:{tmp_path / 'c'}")
 
 
 def test_missing_and_doubled_files_are_named(tmp_path):
     assert "no such folder; give one that holds corpus.jsonl" in fails(f"beir:{tmp_path / 'none'}")
     put(tmp_path / "c")
     (tmp_path / "c" / "corpus.jsonl.gz").write_bytes(b"")
-    assert "both corpus.jsonl and corpus.jsonl.gz; keep one" in fails(f"beir:{tmp_path / 'c'}", tmp_path)
+    assert "both corpus.jsonl and corpus.jsonl.gz; keep one" in fails(f"beir:{tmp_path / 'c'}")
     (tmp_path / "c" / "corpus.jsonl.gz").unlink()
     (tmp_path / "c" / "qrels" / "test.tsv.gz").write_bytes(b"")
-    assert "split 'test' stands twice" in fails(f"beir:{tmp_path / 'c'}", tmp_path)
+    assert "both test.tsv and test.tsv.gz; keep one" in fails(f"beir:{tmp_path / 'c'}")
     shutil.rmtree(tmp_path / "c" / "qrels")
-    assert "no *.tsv files" in fails(f"beir:{tmp_path / 'c'}", tmp_path)
+    assert "no *.tsv files" in fails(f"beir:{tmp_path / 'c'}")
     (tmp_path / "c" / "queries.jsonl").unlink()
-    assert "queries.jsonl: no such file, plain or .gz" in fails(f"beir:{tmp_path / 'c'}", tmp_path)
+    assert "queries.jsonl: no such file, plain or .gz" in fails(f"beir:{tmp_path / 'c'}")
 
 
 def test_switches_drop_and_keep(tmp_path):
@@ -207,10 +207,9 @@ def test_switches_drop_and_keep(tmp_path):
     with pytest.warns(UserWarning, match="1 of 3 qrels of split 'test' dropped, 0 queries with them"):
         collection = opened(tmp_path, options=",dangling=drop,empty=keep")
     assert len(collection.passages) == 3 and len(collection.qrels("test")) == 2
-    assert collection.dropped == {"test": 1} == opened(tmp_path, options=",empty=keep,dangling=drop").dropped
-    assert collection.spec.endswith(",dangling=drop,empty=keep")
-    assert "passages without text" in fails(f"beir:{tmp_path / 'c'}", tmp_path / "cache")
-    assert "not there: doc_id 'd9'" in fails(f"beir:{tmp_path / 'c'},empty=keep", tmp_path / "cache")
+    assert opened(tmp_path, options=",empty=keep,dangling=drop").fingerprint == collection.fingerprint
+    assert "passages without text" in fails(f"beir:{tmp_path / 'c'}")
+    assert "not there: doc_id 'd9'" in fails(f"beir:{tmp_path / 'c'},empty=keep")
 
 
 def test_a_folder_with_a_comma_is_a_folder(tmp_path):
@@ -221,7 +220,7 @@ def test_a_folder_with_a_comma_is_a_folder(tmp_path):
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        ("hub:x", "is no collection spec; use one of mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID"),
+        ("hub:x", "is no collection spec; use one of mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID, msmarco-queries"),
         ("", "is no collection spec"),
         ("beir", "is no collection spec"),
         ("irds:", "is no collection spec"),
@@ -240,15 +239,14 @@ def test_a_folder_with_a_comma_is_a_folder(tmp_path):
     ],
 )
 def test_a_wrong_spec_is_told_what_is_allowed(tmp_path, spec, told):
-    assert told in fails(spec, tmp_path)
+    assert told in fails(spec)
 
 
 def test_the_generated_world_is_what_its_generator_made(tmp_path):
     made = world.generate("mini", seed=7, n_train=300, n_dev=40)
-    collection = open_collection("mini:seed=7,n_train=300,n_dev=40", tmp_path)
-    assert list(zip(collection.passages.doc_ids.to_pylist(), collection.passages.texts(slice(None)), strict=True)) == (
-        made.passages
-    )
+    collection = open_collection("mini:seed=7,n_train=300,n_dev=40")
+    passages = zip(collection.passages.doc_ids.to_pylist(), collection.passages.texts(slice(None)), strict=True)
+    assert list(passages) == made.passages
     assert collection.splits == tuple(made.qrels) and collection.name == "mini"
     for split, queries in made.queries.items():
         pd.testing.assert_frame_equal(collection.qrels(split), made.qrels[split], check_dtype=False)
@@ -262,11 +260,27 @@ def test_a_world_is_generated_once_and_again_when_its_files_change(tmp_path, mon
     monkeypatch.setattr(
         world, "generate", lambda name, seed=1, n_train=1, n_dev=1, shares=None: calls.append(1) or made
     )
-    first = open_collection(spec, tmp_path)
-    assert open_collection(spec, tmp_path).fingerprint == first.fingerprint and calls == [1]
-    open_collection("mini:n_train=300", tmp_path)
-    monkeypatch.setattr(load, "_content_version", lambda _: "another generator")
-    assert open_collection(spec, tmp_path).fingerprint == first.fingerprint and calls == [1, 1, 1]
+    prints = set()
+    for file, expected in ((None, 1), (None, 1), ("a.yaml", 2), ("b.yaml", 3)):
+        if file:  # the generator's folder has other files now
+            (tmp_path / "world").mkdir(exist_ok=True)
+            (tmp_path / "world" / file).write_text("x")
+            monkeypatch.setattr(world, "__file__", str(tmp_path / "world" / "__init__.py"))
+        load._opened.cache_clear()
+        prints.add(open_collection(spec).fingerprint)
+        assert len(calls) == expected
+    assert len(prints) == 1
+
+
+def test_a_damaged_world_heals(tmp_path, capsys):
+    sound = open_collection("mini:n_train=300,n_dev=40")
+    first = sound.passages.texts([0])
+    data = bytearray(sound.passages.path.read_bytes())
+    data[data.index(first[0].encode())] ^= 1
+    sound.passages.path.write_bytes(data)
+    load._opened.cache_clear()
+    assert open_collection("mini:n_train=300,n_dev=40").passages.texts([0]) == first
+    assert "passages.arrow was changed; put aside" in capsys.readouterr().err
 
 
 def test_world_options_reach_the_generator(tmp_path, monkeypatch):
@@ -277,9 +291,9 @@ def test_world_options_reach_the_generator(tmp_path, monkeypatch):
         return made
 
     monkeypatch.setattr(world, "generate", generate)
-    open_collection("mini", tmp_path)
-    open_collection("mini:seed=3,shares.dl19.intent=0.5/0.3/0.2,shares.dl19.entity=1/0/0", tmp_path)
-    open_collection("mini:ood-letters,seed=4", tmp_path)
+    open_collection("mini")
+    open_collection("mini:seed=3,shares.dl19.intent=0.5/0.3/0.2,shares.dl19.entity=1/0/0")
+    open_collection("mini:ood-letters,seed=4")
     shares = {"dl19": {"intent": [0.5, 0.3, 0.2], "entity": [1.0, 0.0, 0.0]}}
     assert calls == [("mini", 1, 1, None), ("mini", 3, 1, shares), ("ood-letters", 4, 1, None)]
 
@@ -292,17 +306,19 @@ def test_the_world_behind_a_spec_can_be_had_with_its_facts():
         load.open_world("beir:x")
 
 
-def test_the_content_version_sees_names_and_bytes(tmp_path):
-    (tmp_path / "a.yaml").write_text("x")
-    versions = [load._content_version(tmp_path)]
-    (tmp_path / "a.yaml").write_text("y")
-    versions.append(load._content_version(tmp_path))
-    (tmp_path / "a.yaml").rename(tmp_path / "b.yaml")
-    versions.append(load._content_version(tmp_path))
-    assert len(set(versions)) == 3
-    (tmp_path / "__pycache__").mkdir()
-    (tmp_path / "__pycache__" / "b.pyc").write_text("z")
-    assert load._content_version(tmp_path) == versions[-1]
+def test_a_focus_without_concepts_is_named_by_itself():
+    queries = pd.DataFrame(
+        {
+            "query_id": list("abcd"),
+            "text": "how is it treated",
+            "focus": ["Gout", "Mumps", "Gout", None],
+            "qtype": "treatment",
+            "cui": [[None], [None], ["C2", "C1"], ["C3"]],
+        }
+    )
+    known = with_truth(queries)
+    assert known["entities"].tolist() == [["gout"], ["mumps"], ["C1", "C2"]]
+    assert known["intent"].tolist() == ["gout|treatment", "mumps|treatment", "C1+C2|treatment"]
 
 
 COUNTS = {  # name: (passages, split -> (rows, queries))
@@ -324,7 +340,7 @@ COUNTS = {  # name: (passages, split -> (rows, queries))
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_real_collections_have_their_known_counts(real_data, tmp_path, name):
-    collection = open_collection(f"beir:{real_data / 'collections' / name}", tmp_path)
+    collection = open_collection(f"beir:{real_data / 'collections' / name}")
     measured = {split: (len(collection.qrels(split)), len(collection.query_ids(split))) for split in collection.splits}
     assert (len(collection.passages), measured) == COUNTS[name]
     assert list(measured) == list(COUNTS[name][1])
@@ -338,12 +354,20 @@ def test_real_collections_have_their_known_counts(real_data, tmp_path, name):
                 assert collection.passages.texts([row]) == [text]
 
 
-def test_real_query_attributes_are_columns(real_data, tmp_path):
-    queries = open_collection(f"beir:{real_data / 'collections' / 'medquad'}", tmp_path).queries("test")
+def test_real_query_attributes_are_columns(real_data):
+    queries = open_collection(f"beir:{real_data / 'collections' / 'medquad'}").queries("test")
     assert queries.loc[0, ["qtype", "cui"]].tolist() == ["symptoms", ["C0751606"]]
     assert len(queries) == 1435 and queries["focus"].notna().all()
 
 
-def test_real_empty_passages_are_named(real_data, tmp_path):
-    message = fails(f"beir:{real_data / 'collections' / 'cranfield'}", tmp_path)
+def test_real_empty_passages_are_named(real_data):
+    message = fails(f"beir:{real_data / 'collections' / 'cranfield'}")
     assert "corpus.jsonl:471: 2 passages without text: doc_id '471', '995'" in message
+
+
+def test_medquad_has_no_query_without_an_entity(real_data):
+    collection = open_collection(f"beir:{real_data / 'collections' / 'medquad'}")
+    train, test = (with_truth(collection.queries(split)) for split in ("train", "test"))
+    assert train["entities"].str.len().min() == 1
+    overlap = world.intent_overlap(test, train).value_counts()
+    assert overlap.to_dict() == {"similar": 702, "dissimilar": 594, "duplicate": 139}

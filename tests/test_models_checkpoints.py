@@ -14,8 +14,10 @@ import pytest
 from toy_models import animals
 
 from interextra.ground.errors import InputError
-from interextra.models import fit, load_model, load_recipe, search
-from interextra.models.base import BASE, WEIGHTS, file_digest, verified_minilm
+from interextra.ground.files import sha256
+from interextra.models.base import BASE, WEIGHTS, verified_minilm
+from interextra.models.model import fit, load_model
+from interextra.models.recipe import load_recipe
 
 ARCHITECTURES = ("dense", "splade", "colbert", "reranker")
 QUICK = {"steps": 2, "batch_size": 4, "warmup_steps": 0, "n_negatives": 2}
@@ -42,8 +44,8 @@ def tiny(folder: Path, name: str, **config) -> Path:
 
     kind = getattr(transformers, name)
     shape = {"vocab_size": 4000, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    kind(kind.config_class(**(shape | {"intermediate_size": 16, "max_position_embeddings": 130} | config))
-         ).save_pretrained(folder)  # fmt: skip
+    shape |= {"intermediate_size": 16, "max_position_embeddings": 130} | config
+    kind(kind.config_class(**shape)).save_pretrained(folder)
     for file in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(BASE / file, folder)
     return folder
@@ -64,7 +66,7 @@ def test_minilm_given_as_a_folder_trains_is_saved_and_searches(toy, tmp_path, ar
     folder = tmp_path / "model"
     log = fit(recipe_of(architecture, verified_minilm()), toy, toy.query_ids("train"), "train", 1, folder)
     assert log["steps"] == 2 and log["parameters"] > 20e6
-    rows, scores = search(load_model(folder), toy, toy.queries("train")["text"].tolist()[:3], 5)
+    rows, scores = load_model(folder).search(toy, toy.queries("train")["text"].tolist()[:3], 5)
     assert rows.shape == (3, 5) and (rows[:, 0] >= 0).all()
     assert (np.diff(scores[np.isfinite(scores).all(axis=1)], axis=1) <= 0).all()
 
@@ -188,7 +190,8 @@ import json, os, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from toy_models import animals
-from interextra.models import fit, load_recipe
+from interextra.models.model import fit
+from interextra.models.recipe import load_recipe
 rank, out = os.environ["RANK"], Path({out!r})
 toy = animals(out / f"toy{{rank}}", n=8)
 for name in ("dense", "reranker"):
@@ -211,28 +214,29 @@ def test_two_processes_under_torchrun_write_one_model(toy, tmp_path):
     for name in ("dense", "reranker"):
         log = json.loads((tmp_path / f"{name}-0.json").read_text())
         assert log["steps"] == 3 and [step for step, _ in log["loss"]] == [1, 2, 3]
-        rows, _ = search(load_model(tmp_path / name), toy, toy.queries("train")["text"].tolist()[:2], 3)
+        rows, _ = load_model(tmp_path / name).search(toy, toy.queries("train")["text"].tolist()[:2], 3)
         assert (rows[:, 0] >= 0).all()
     left = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
     assert [name for name in left if not re.match("toy[01]$", name)] == ["dense", "reranker"]
 
 
-def test_two_devices_encode_as_one(toy, tmp_path, monkeypatch):
+def test_two_devices_encode_as_one_and_their_workers_are_stopped(toy, tmp_path, monkeypatch):
     fit(recipe_of("dense", "tiny-base"), toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
     texts = toy.queries("train")["text"].tolist()
     one = load_model(tmp_path / "a").encode_passages(texts)
     monkeypatch.setenv("INTEREXTRA_DEVICES", "cpu,cpu")
-    several = load_model(tmp_path / "a")
-    try:
-        np.testing.assert_allclose(several.encode_passages(texts), one, atol=1e-5)
-        assert several._pool is not None
-    finally:
-        if several._pool:
-            several.model.stop_multi_process_pool(several._pool)
+    several, stopped = load_model(tmp_path / "a"), []
+    stop = several.model.stop_multi_process_pool
+    monkeypatch.setattr(several.model, "stop_multi_process_pool", lambda pool: stopped.append(pool) or stop(pool))
+    np.testing.assert_allclose(several.encode_passages(texts), one, atol=1e-5)
+    several.block_size = 5  # one pool for all blocks
+    several.search(toy, texts[:3], 4)
+    assert len(stopped) == 2
+    assert not any(process.is_alive() for pool in stopped for process in pool["processes"])
 
 
 def test_start_from_a_folder_does_not_change_it(toy, tmp_path):
     copy = base_with(tmp_path / "base")
-    before = {path.name: file_digest(path) for path in copy.iterdir()}
+    before = {path.name: sha256(path) for path in copy.iterdir()}
     fit(recipe_of("dense", copy), toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
-    assert {path.name: file_digest(path) for path in copy.iterdir()} == before
+    assert {path.name: sha256(path) for path in copy.iterdir()} == before

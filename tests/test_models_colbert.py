@@ -6,9 +6,12 @@ import torch
 from toy_models import animals
 
 from interextra.ground.errors import InputError
-from interextra.models import colbert, fit, load_model, load_recipe, search
-from interextra.models.base import WEIGHTS, file_digest
+from interextra.ground.files import sha256
+from interextra.models import colbert, colbert_index
+from interextra.models.base import WEIGHTS
 from interextra.models.bm25 import reciprocal_rank
+from interextra.models.model import fit, load_model
+from interextra.models.recipe import load_recipe
 
 QUICK = {"steps": 12, "batch_size": 8, "warmup_steps": 2, "negatives": "in-batch"}
 
@@ -86,12 +89,12 @@ def test_training_scores_are_maxsim_and_ignore_masked_tokens():
 def test_training_repeated_gives_the_same_bytes_and_another_seed_does_not(toy, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         fit(load_recipe("mini-colbert", **QUICK), toy, toy.query_ids("train"), "train", seed, tmp_path / name)
-    first, again, other = ([file_digest(path) for path in sorted((tmp_path / name).rglob(WEIGHTS))] for name in "abc")
+    first, again, other = ([sha256(path) for path in sorted((tmp_path / name).rglob(WEIGHTS))] for name in "abc")
     assert first == again != other and len(first) == 2  # transformer and projection
 
 
 def test_training_finds_what_it_was_trained_on(toy, model, texts):
-    rows, _ = search(model, toy, texts, 10)
+    rows, _ = model.search(toy, texts, 10)
     relevant = [toy.passages.rows([doc_id]) for doc_id in toy.qrels("train")["doc_id"]]
     assert reciprocal_rank(rows, relevant).mean() > 0.9
 
@@ -130,17 +133,20 @@ def test_damaged_projection_is_a_clear_error(trained, tmp_path):
         load_model(copy)
 
 
-def test_approximate_search_of_everything_is_exact_search(toy, model, texts):
-    exact = search(model, toy, texts, 15)
-    found = search(model, toy, texts, 15, index="ivf", nlist=9, nprobe=9, candidates=10**6, block_size=32)
+def test_approximate_search_of_everything_is_exact_search(toy, model, texts, monkeypatch):
+    monkeypatch.setattr(colbert_index, "NPROBE", 10**6)
+    monkeypatch.setattr(colbert_index, "CANDIDATES", 10**6)
+    monkeypatch.setattr(model, "block_size", 32)
+    exact, found = model.search(toy, texts, 15), model.search(toy, texts, 15, index="ivf")
     np.testing.assert_array_equal(found[0], exact[0])
     np.testing.assert_allclose(found[1], exact[1], atol=1e-5)
 
 
-@pytest.mark.parametrize("codec", ["Flat", "SQ8"])
-def test_approximate_search_finds_most_and_its_scores_are_exact(toy, model, texts, codec):
-    rows, scores = search(model, toy, texts, len(toy.passages))
-    found, approximate = search(model, toy, texts, 10, index="ivf", nprobe=8, candidates=64, codec=codec)
+def test_approximate_search_finds_most_and_its_scores_are_exact(toy, model, texts, monkeypatch):
+    monkeypatch.setattr(colbert_index, "NPROBE", 8)
+    monkeypatch.setattr(colbert_index, "CANDIDATES", 64)
+    rows, scores = model.search(toy, texts, len(toy.passages))
+    found, approximate = model.search(toy, texts, 10, index="ivf")
     recall = [len(set(a[:10]) & set(b)) / 10 for a, b in zip(rows.tolist(), found.tolist(), strict=True)]
     assert np.mean(recall) > 0.9
     place = np.argsort(rows, axis=1)
@@ -148,25 +154,8 @@ def test_approximate_search_finds_most_and_its_scores_are_exact(toy, model, text
     np.testing.assert_allclose(approximate[found >= 0], expected[found >= 0], atol=1e-5)
 
 
-def test_few_candidates_are_padded(toy, model, texts):
-    rows, scores = search(model, toy, texts[:3], 100, index="ivf", nprobe=1, candidates=2)
+def test_few_candidates_are_padded(toy, model, texts, monkeypatch):
+    monkeypatch.setattr(colbert_index, "NPROBE", 1)
+    monkeypatch.setattr(colbert_index, "CANDIDATES", 2)
+    rows, scores = model.search(toy, texts[:3], 100, index="ivf")
     assert ((rows == -1) == np.isneginf(scores)).all() and (rows[:, -1] == -1).all() and (rows[:, 0] >= 0).all()
-
-
-def test_index_and_vectors_are_kept_and_used_again(toy, model, texts, tmp_path, monkeypatch):
-    options = {"index": "ivf", "index_dir": tmp_path / "index", "embeddings_dir": tmp_path / "vectors"}
-    first = search(model, toy, texts, 10, **options)
-    encode = type(model).encode_block
-
-    def queries_only(self, some, task="document"):
-        assert task == "query", "passages are encoded again"
-        return encode(self, some, task)
-
-    monkeypatch.setattr(type(model), "encode_block", queries_only)
-    monkeypatch.setattr("faiss.index_factory", None)
-    np.testing.assert_array_equal(search(model, toy, texts, 10, **options)[0], first[0])
-
-
-def test_unknown_index_is_a_clear_error(toy, model, texts):
-    with pytest.raises(InputError, match="exact or ivf, not 'hnsw'"):
-        search(model, toy, texts, 10, index="hnsw")

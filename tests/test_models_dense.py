@@ -8,10 +8,14 @@ import pytest
 from toy_models import animals
 
 from interextra.ground.errors import InputError
-from interextra.models import base, encoder, fit, load_model, load_recipe, search
-from interextra.models.base import BASE, WEIGHTS, file_digest, initialisation, verified_base
+from interextra.ground.files import sha256
+from interextra.models import base
+from interextra.models.base import BASE, WEIGHTS, initialisation, verified_base
 from interextra.models.bm25 import reciprocal_rank
 from interextra.models.dense import Dense, build
+from interextra.models.model import fit, load_model
+from interextra.models.recipe import load_recipe
+from interextra.models.vectors import encoder
 
 QUICK = {"steps": 12, "batch_size": 8, "n_negatives": 8, "warmup_steps": 2}
 
@@ -41,7 +45,7 @@ def test_training_repeated_gives_the_same_bytes_and_another_seed_does_not(toy, t
         fit(recipe, toy, query_ids[::-1], "train", 1, tmp_path / "b"),
     ]
     fit(recipe, toy, query_ids, "train", 2, tmp_path / "c")
-    first, again, other = (file_digest(tmp_path / name / WEIGHTS) for name in "abc")
+    first, again, other = (sha256(tmp_path / name / WEIGHTS) for name in "abc")
     assert first == again != other
     assert logs[0]["loss"] == logs[1]["loss"]
 
@@ -55,8 +59,8 @@ def test_training_finds_what_it_was_trained_on(toy, trained):
     folder, log = trained
     texts = toy.queries("train")["text"].tolist()
     recipe = load_recipe("mini-dense")
-    before, _ = search(Dense(build(recipe, 1), recipe), toy, texts, 10)
-    after, _ = search(load_model(folder), toy, texts, 10)
+    before, _ = Dense(build(recipe, 1), recipe).search(toy, texts, 10)
+    after, _ = load_model(folder).search(toy, texts, 10)
     assert mean_rr(toy, after) > max(0.95, mean_rr(toy, before))
     assert log["steps"] == 60 and log["pairs"] == 120 and log["loss"][-1][1] < log["loss"][0][1] / 2
 
@@ -66,17 +70,11 @@ def test_search_is_the_inner_product_of_the_encoded_texts(toy, trained):
     texts = toy.queries("train")["text"].tolist()[:7]
     queries, passages = model.encode_queries(texts), model.encode_passages(toy.passages.texts(slice(None)))
     assert queries.shape == (7, 64) and queries.dtype == np.float32
-    rows, scores = model.search(toy, texts, 20, block_size=33)
+    model.block_size = 33
+    rows, scores = model.search(toy, texts, 20)
     exact = queries @ passages.T
     np.testing.assert_allclose(scores, -np.sort(-exact, axis=1)[:, :20], atol=1e-4)
     np.testing.assert_allclose(scores, np.take_along_axis(exact, rows, axis=1), atol=1e-4)
-
-
-def test_model_without_a_name_keeps_no_blocks(toy, tmp_path):
-    recipe = load_recipe("mini-dense")
-    for option in ("embeddings_dir", "resume_dir"):
-        with pytest.raises(InputError, match="name of a saved model"):
-            search(Dense(build(recipe, 1), recipe), toy, ["where"], 3, **{option: tmp_path})
 
 
 def test_cosine_and_mean_pooling_survive_saving(toy, tmp_path):
@@ -180,19 +178,15 @@ def test_trained_model_can_start_another_training(toy, trained, tmp_path):
     assert fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "a")["steps"] == 12
 
 
-def test_lsa_puts_paraphrases_nearer_than_other_queries():
+def test_lsa_puts_paraphrases_nearer_than_other_queries_and_unknown_encoders_are_clear_errors():
     texts = ["dose of aspirin", "aspirin dose for adults", "capital of france", "what is the capital of france", "sea"]
-    vectors = encoder("lsa:dimensions=3", texts, seed=1).encode_queries(texts)
+    vectors = encoder("lsa:dimensions=3", texts).encode_queries(texts)
     near = vectors @ vectors.T
     assert vectors.dtype == np.float32 and near[0, 1] > near[0, 2] and near[2, 3] > near[0, 3]
-    np.testing.assert_array_equal(vectors, encoder("lsa:dimensions=3", texts, seed=1).encode_queries(texts))
-
-
-def test_encoder_from_a_trained_folder_and_unknown_encoders(trained, tmp_path):
-    assert encoder(trained[0]).encode_queries(["where does it live"]).shape == (1, 64)
-    for spec, message in (("word2vec", "no encoder 'word2vec'"), ("lsa:dim=3", "lsa:dimensions=N"), ("lsa", "texts=")):
+    np.testing.assert_array_equal(vectors, encoder("lsa:dimensions=3", texts).encode_queries(texts))
+    for spec, message in (("word2vec", "no encoder 'word2vec'"), ("lsa:dim=3", "lsa:dimensions=N")):
         with pytest.raises(InputError, match=message):
-            encoder(spec)
+            encoder(spec, texts)
 
 
 @pytest.mark.mini
@@ -207,6 +201,6 @@ def test_dense_of_the_default_recipe_beats_bm25_on_mini(tmp_path, monkeypatch):
     found = {}
     for name in ("bm25", "mini-dense"):
         fit(load_recipe(name), mini, mini.query_ids("train"), "train", 1, tmp_path / name)
-        rows, _ = search(load_model(tmp_path / name), mini, queries["text"].tolist(), 100)
+        rows, _ = load_model(tmp_path / name).search(mini, queries["text"].tolist(), 100)
         found[name] = reciprocal_rank(rows, relevant).mean()
     assert found["mini-dense"] > found["bm25"] + 0.05

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from interextra.models import Recipe
-from interextra.models.training import encoder_loss, ranking_loss
+from interextra.models.recipe import load_recipe
+from interextra.models.training import SharedNegatives, ranking_loss
 
 QUERIES = np.array([[1.0, 0.0], [0.5, 2.0], [-1.0, 1.0]])
 POSITIVES = np.array([[2.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
@@ -51,7 +51,9 @@ def test_relevant_passage_among_the_negatives_is_left_out(kind):
 def test_listwise_and_pairwise_differ_with_many_negatives_and_agree_with_one():
     assert by_library("listwise") > 1.5 * by_library("pairwise")
     one = torch.tensor(GOOD), torch.tensor(BAD[:, :1])
-    assert ranking_loss(*one, "listwise", 1.0).item() == pytest.approx(ranking_loss(*one, "pairwise", 1.0).item())
+    assert ranking_loss(*one, "listwise", 1.0, None).item() == pytest.approx(
+        ranking_loss(*one, "pairwise", 1.0, None).item()
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -86,15 +88,15 @@ class Asis(torch.nn.Module):
     ],
 )
 def test_each_kind_of_negatives_scores_its_own_columns(negatives, columns):
-    recipe = Recipe(architecture="dense", steps=1, negatives=negatives)
-    make = encoder_loss(lambda out: out, lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T)
+    recipe = load_recipe("mini-dense", temperature=1, negatives=negatives)
+    functions = lambda out: out, lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T
     model = Asis()
     given = [QUERIES, POSITIVES] + ([NEGATIVES] if negatives != "in-batch" else [])
     bad = np.concatenate([QUERIES @ column.T for column in columns], axis=1)
     barred = np.zeros(bad.shape, dtype=bool)
     if columns[-1] is POSITIVES:  # its own positive is no negative of a query
         barred[:, -3:] = np.eye(3, dtype=bool)
-    loss = make(model, recipe)([torch.tensor(column) for column in given], torch.tensor(barred))
+    loss = SharedNegatives(model, recipe, *functions)([torch.tensor(column) for column in given], torch.tensor(barred))
     expected = [
         -np.log(np.exp(g) / (np.exp(g) + np.exp(b[~x]).sum())) for g, b, x in zip(GOOD[:, 0], bad, barred, strict=True)
     ]
@@ -104,7 +106,7 @@ def test_each_kind_of_negatives_scores_its_own_columns(negatives, columns):
 
 def test_lower_temperature_makes_a_lost_pair_dearer():
     losses = [
-        ranking_loss(torch.tensor([[0.0]]), torch.tensor([[1.0]]), "pairwise", temperature).item()
+        ranking_loss(torch.tensor([[0.0]]), torch.tensor([[1.0]]), "pairwise", temperature, None).item()
         for temperature in (4.0, 1.0, 0.1)
     ]
     assert all(before < after for before, after in pairwise(losses))

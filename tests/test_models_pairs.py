@@ -5,9 +5,9 @@ import pytest
 from toy_models import collection_of
 
 from interextra.ground.errors import InputError
-from interextra.models import Recipe
-from interextra.models.bm25 import lucene_search
+from interextra.models.lucene import bm25_search
 from interextra.models.pairs import bm25_negatives, training_pairs
+from interextra.models.recipe import load_recipe
 from interextra.models.training import EncoderBatches, draw_mined
 
 PASSAGES = [
@@ -30,7 +30,7 @@ def toy(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pairs(toy):
-    return training_pairs(toy, toy.query_ids("train"), "train")
+    return training_pairs(toy, toy.query_ids("train"), "train", 1)
 
 
 class Words:
@@ -40,19 +40,19 @@ class Words:
         return {"texts": list(texts), "task": task}
 
 
-def batch(toy, pairs, negatives, at=(0, 1, 4), seed=1, **more):
-    recipe = Recipe(architecture="dense", steps=1, negatives=negatives, n_negatives=2, negative_depth=3, **more)
+def batch(toy, pairs, negatives, at=(0, 1, 4), seed=1):
+    recipe = load_recipe("mini-dense", negatives=negatives, n_negatives=2, negative_depth=3)
     made = EncoderBatches(Words(), pairs, toy, recipe, seed)([{"pair": i} for i in at])
     texts = [text for _, text in PASSAGES]
-    rows = {name: [texts.index(text) for text in made[f"{name}_texts"]] for name in ("positive", "negative")
-            if f"{name}_texts" in made}  # fmt: skip
+    columns = [name for name in ("positive", "negative") if f"{name}_texts" in made]
+    rows = {name: [texts.index(text) for text in made[f"{name}_texts"]] for name in columns}
     return made, rows
 
 
 def test_pairs_are_sorted_and_independent_of_the_order_of_the_queries(toy, pairs):
     assert pairs.query_ids == ["q0", "q1", "q2", "q3"]
     assert list(zip(pairs.query.tolist(), pairs.rows.tolist(), strict=True)) == [(0, 1), (1, 3), (1, 4), (2, 5), (3, 4)]
-    again = training_pairs(toy, ["q3", "q1", "q0", "q2", "q1"], "train")
+    again = training_pairs(toy, ["q3", "q1", "q0", "q2", "q1"], "train", 1)
     assert again.query_ids == pairs.query_ids and np.array_equal(again.rows, pairs.rows)
 
 
@@ -63,14 +63,14 @@ def test_pairs_of_a_higher_grade_only(toy):
 
 def test_unknown_query_and_query_without_relevant_passage_are_clear_errors(toy):
     with pytest.raises(InputError, match=r"1 query_ids are not in split 'train'.*nobody"):
-        training_pairs(toy, ["q0", "nobody"], "train")
+        training_pairs(toy, ["q0", "nobody"], "train", 1)
     with pytest.raises(InputError, match="none of 1 queries"):
         training_pairs(toy, ["q0"], "train", relevance=2)
 
 
 def test_bm25_negatives_are_its_ranking_without_the_relevant_passages(toy, pairs):
     mined = bm25_negatives(toy, pairs, 5)
-    ranked, _ = lucene_search(toy, pairs.texts, 5, 0.9, 0.4)
+    ranked, _ = bm25_search(toy, pairs.texts, 5, 0.9, 0.4)
     assert ranked[0].tolist() == [0, 1, 2, -1, -1]  # what the next lines take away from
     assert mined.tolist() == [[0, 2, -1, -1, -1], [-1] * 5, [-1] * 5, [-1] * 5]
     for query, kept, all_rows in zip(range(4), mined, ranked, strict=True):

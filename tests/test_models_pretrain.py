@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from interextra.models.base import file_digest, verified_base
+from interextra.ground.files import sha256
+from interextra.models.base import verified_base
 from interextra.models.pretrain import masked, matching_accuracy, new_model, pretrain
 from interextra.models.pretrain_text import rare_words, renamed_passages, repeated_names, token_ids, train_tokenizer
 
@@ -21,7 +22,7 @@ def tokenizer():
 
 def test_masking_takes_the_share_asked_for_and_never_a_special_token():
     tokens = torch.randint(0, 50, (400, 70), generator=torch.Generator().manual_seed(1))
-    inputs, chosen = masked(tokens, 0.2, 4, 50, torch.Generator().manual_seed(2))
+    inputs, chosen = masked(tokens, 4, 50, torch.Generator().manual_seed(2))
     ordinary = tokens >= 5
     assert not (chosen & ~ordinary).any() and (inputs[~chosen] == tokens[~chosen]).all()
     assert chosen.sum() / ordinary.sum() == pytest.approx(0.2, abs=0.01)
@@ -41,7 +42,7 @@ def test_repeated_names_are_rare_words_that_occur_twice(tokenizer):
 def test_model_that_copies_is_told_from_one_that_does_not(tokenizer):
     ids = token_ids(tokenizer, TEXTS[:20])
     places = repeated_names(tokenizer, TEXTS[:20], {name.lower() for name in NAMES})
-    model = new_model(len(tokenizer), 64, 2, 2, seed=1)
+    model = new_model(len(tokenizer), seed=1)
     assert matching_accuracy(model, ids, places, tokenizer.mask_token_id) < 0.5
 
     class Oracle:
@@ -64,12 +65,14 @@ def test_model_that_copies_is_told_from_one_that_does_not(tokenizer):
     assert matching_accuracy(Oracle(), ids, places, tokenizer.mask_token_id) == 1
 
 
-def test_pretraining_repeats_bit_for_bit_and_seals_its_files(tmp_path):
-    recipes = [pretrain(TEXTS, TEXTS, 6, 1, tmp_path / name, every=3, vocabulary=120) for name in "ab"]
+def test_pretraining_repeats_bit_for_bit_and_seals_its_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("interextra.models.pretrain.EVERY", 3)
+    monkeypatch.setattr("interextra.models.pretrain.VOCABULARY", 120)
+    recipes = [pretrain(TEXTS, TEXTS, 6, 1, tmp_path / name) for name in "ab"]
     assert recipes[0]["sha256"] == recipes[1]["sha256"] and recipes[0]["curve"] == recipes[1]["curve"]
     assert verified_base(tmp_path / "a") == tmp_path / "a"
     noted = json.loads((tmp_path / "a" / "recipe.json").read_text())
-    assert noted["sha256"]["model.safetensors"] == file_digest(tmp_path / "a" / "model.safetensors")
+    assert noted["sha256"]["model.safetensors"] == sha256(tmp_path / "a" / "model.safetensors")
     assert noted["steps"] == 6 and len(noted["curve"]) == 2
 
 

@@ -2,13 +2,17 @@
 
 import numpy as np
 import pytest
+import torch
 from toy_models import animals, collection_of
 
-from interextra.models import fit, load_model, load_recipe, search
-from interextra.models.base import WEIGHTS, file_digest
+from interextra.ground.files import sha256
+from interextra.models.base import WEIGHTS
 from interextra.models.bm25 import BM25, reciprocal_rank
+from interextra.models.model import fit, load_model
 from interextra.models.pairs import training_pairs
-from interextra.models.reranker import PairBatches, Reranker, below, build
+from interextra.models.recipe import load_recipe
+from interextra.models.reranker import Reranker, below, build
+from interextra.models.training import PairBatches, PairLoss
 
 QUICK = {"steps": 6, "batch_size": 4, "warmup_steps": 1, "n_negatives": 2}
 LEARNS = {"steps": 60, "batch_size": 16, "warmup_steps": 10, "n_negatives": 3, "loss": "listwise", "negative_depth": 10}
@@ -35,8 +39,8 @@ def test_training_repeated_gives_the_same_bytes_and_another_seed_does_not(toy, t
     recipe = load_recipe("mini-reranker", **QUICK)
     for name, seed, query_ids in (("a", 1, 1), ("b", 1, -1), ("c", 2, 1)):
         fit(recipe, toy, toy.query_ids("train")[::query_ids], "train", seed, tmp_path / name)
-    first, again, other = (file_digest(tmp_path / name / WEIGHTS) for name in "abc")
-    heads = [file_digest(next((tmp_path / name).glob("*Dense/*.safetensors"))) for name in "abc"]
+    first, again, other = (sha256(tmp_path / name / WEIGHTS) for name in "abc")
+    heads = [sha256(next((tmp_path / name).glob("*Dense/*.safetensors"))) for name in "abc"]
     assert first == again != other
     assert heads[0] == heads[1] != heads[2]
 
@@ -45,8 +49,8 @@ def test_trained_reranker_beats_the_untrained_one(toy, trained):
     folder, log = trained
     texts = toy.queries("train")["text"].tolist()
     recipe = load_recipe("mini-reranker", **LEARNS)
-    before, _ = search(Reranker(build(recipe, 1), recipe, BM25(0.9, 0.4)), toy, texts, 10)
-    after, _ = search(load_model(folder), toy, texts, 10)
+    before, _ = Reranker(build(recipe, 1), recipe, BM25(0.9, 0.4)).search(toy, texts, 10)
+    after, _ = load_model(folder).search(toy, texts, 10)
     assert mean_rr(toy, after) > mean_rr(toy, before) + 0.2
     assert log["loss"][-1][1] < 0.7 * log["loss"][0][1]
     assert log["first_stage"] == {"k1": 0.9, "b": 0.4, "tuning_queries": 0} and log["pairs"] == 40
@@ -59,7 +63,7 @@ def test_every_loss_trains(toy, tmp_path, loss):
 
 
 def test_random_negatives_need_no_search(toy, tmp_path, monkeypatch):
-    monkeypatch.setattr("interextra.models.bm25.lucene_search", None)
+    monkeypatch.setattr("interextra.models.pairs.bm25_search", None)
     recipe = load_recipe("mini-reranker", **QUICK, negatives="random")
     assert fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "a")["steps"] == 6
 
@@ -68,7 +72,7 @@ def test_random_negatives_need_no_search(toy, tmp_path, monkeypatch):
 def test_first_passages_stand_by_the_model_and_the_rest_below_by_bm25(toy, trained, k):
     model = load_model(trained[0])  # reads 10 passages a query
     texts = toy.queries("train")["text"].tolist()[:4]
-    rows, scores = search(model, toy, texts, k)
+    rows, scores = model.search(toy, texts, k)
     first, _ = model.first_stage.search(toy, texts, 40)
     assert rows.shape == scores.shape == (4, k)
     for i, text in enumerate(texts):
@@ -83,30 +87,8 @@ def test_first_passages_stand_by_the_model_and_the_rest_below_by_bm25(toy, train
     assert ((rows < 0) == np.isneginf(scores)).all()
 
 
-def test_blocks_and_an_interrupted_search_change_nothing(toy, trained, tmp_path, monkeypatch):
-    model = load_model(trained[0])
-    texts = toy.queries("train")["text"].tolist()[:9]
-    whole = search(model, toy, texts, 12)
-    score, calls = model._score, []
-
-    def break_in_the_third_block(*args):
-        calls.append(len(args[1]))
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return score(*args)
-
-    monkeypatch.setattr(model, "_score", break_in_the_third_block)
-    with pytest.raises(KeyboardInterrupt):
-        search(model, toy, texts, 12, block_size=2, resume_dir=tmp_path)
-    resumed = search(model, toy, texts, 12, block_size=2, resume_dir=tmp_path)
-    assert calls == [2, 2, 2, 2, 2, 1]  # two blocks were kept, three are left
-    assert not list(tmp_path.rglob("*.npz"))
-    for one, other in zip(whole, resumed, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-4)
-
-
 def test_query_without_a_known_word_gets_padding_only(toy, trained):
-    rows, scores = search(load_model(trained[0]), toy, ["xyzzy", "where does the badodo live"], 5)
+    rows, scores = load_model(trained[0]).search(toy, ["xyzzy", "where does the badodo live"], 5)
     assert (rows[0] == -1).all() and np.isneginf(scores[0]).all() and rows[1, 0] >= 0
 
 
@@ -148,9 +130,9 @@ def test_batch_stands_positives_first_then_one_row_a_negative_each_with_its_own_
     passages = [("d0", "fox eats"), ("d1", "fox fox"), ("d2", "fox sleeps"), ("d3", "owl"), ("d4", "owl owl eats")]
     toy = collection_of(tmp_path, passages, [("a", "fox"), ("b", "owl")], [("a", "d1", 1), ("b", "d3", 1)])
     recipe = load_recipe("mini-reranker", n_negatives=3)
-    pairs = training_pairs(toy, ["a", "b"], "train")
+    pairs = training_pairs(toy, ["a", "b"], "train", 1)
     made = PairBatches(Echo(), pairs, toy, recipe, 1)([{"pair": 1}, {"pair": 0}])
-    assert made["label"].tolist() == [4, 2]  # 1 + n_negatives, batch
+    assert made["label"].tolist() == [[False] * 3] * 2
     asked, texts = zip(*made["pair_texts"], strict=True)
     assert asked == ("owl", "fox") * 4
     assert texts[:2] == ("owl", "fox fox")
@@ -166,3 +148,19 @@ def test_query_and_passage_have_different_segments_and_keep_them_when_saved(trai
     last = coded["attention_mask"][0].sum().item()
     assert not any(segments[: end + 1]) and all(segments[end + 1 : last])
     assert coded["input_ids"].shape[1] == 76  # query and passage together
+
+
+@pytest.mark.parametrize("negatives", ["random", "bm25"])
+def test_drawn_negative_that_is_relevant_is_left_out_of_the_loss(tmp_path, negatives):
+    passages = [("d0", "fox"), ("d1", "fox fox"), ("d2", "sea")]
+    toy = collection_of(tmp_path, passages, [("a", "fox")], [("a", "d0", 1), ("a", "d1", 1)])  # BM25 has no others
+    recipe = load_recipe("mini-reranker", n_negatives=8, negatives=negatives, loss="pairwise")
+    made = PairBatches(Echo(), training_pairs(toy, ["a"], "train", 1), toy, recipe, 1)([{"pair": 0}])
+    texts = [text for _, text in made["pair_texts"]]
+    assert made["label"].tolist() == [[text != "sea" for text in texts[1:]]] and 0 < made["label"].sum() < 8
+    scores = torch.arange(9.0)
+    model = torch.nn.Identity()
+    model.forward = lambda features: {"scores": features}
+    kept = scores[1:][~made["label"][0]]
+    expected = torch.nn.functional.softplus(kept - scores[0]).mean()
+    torch.testing.assert_close(PairLoss(model, recipe)([scores], made["label"]), expected)

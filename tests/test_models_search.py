@@ -1,4 +1,4 @@
-"""Exact search equals brute force, ties included; it resumes; all four neural architectures go through it."""
+"""Exact search equals brute force, ties included; all four neural architectures go through it."""
 
 import hashlib
 
@@ -8,10 +8,11 @@ import torch
 from toy_models import collection_of
 
 from interextra.ground.errors import InputError
-from interextra.models import colbert, dense, load_recipe, reranker, search, splade
+from interextra.models import colbert, dense, reranker, splade
 from interextra.models.bm25 import BM25
 from interextra.models.dense import inner_products
-from interextra.models.topk import Kept, exact_search, tie_order
+from interextra.models.recipe import load_recipe
+from interextra.models.topk import exact_search, tie_order
 
 
 def brute_force(scores, doc_ids, k):
@@ -20,22 +21,15 @@ def brute_force(scores, doc_ids, k):
     return np.array(rows), np.take_along_axis(scores, np.array(rows), axis=1)
 
 
-def find(passages, queries, vectors, k, size, **options):
+def find(passages, queries, vectors, k, size, query_block=9):
     """`exact_search` over vectors: the text of passage i is the number i."""
-    return exact_search(passages, rows_of(vectors), inner_products(queries), len(queries), k, size, **options)
+    scores = inner_products(queries)
+    return exact_search(passages, rows_of(vectors), scores, len(queries), k, size, query_block)
 
 
-def rows_of(vectors, calls=None, fail_at=None):
-    """An encode function that takes rows of `vectors`, notes the texts and fails at the call `fail_at` (from 1)."""
-    calls = [] if calls is None else calls
-
-    def encode(texts):
-        calls.append(len(texts))
-        if len(calls) == fail_at:
-            raise KeyboardInterrupt
-        return {"vectors": vectors[[int(text) for text in texts]]}
-
-    return encode
+def rows_of(vectors):
+    """An encode function that takes rows of `vectors`."""
+    return lambda texts: {"vectors": vectors[[int(text) for text in texts]]}
 
 
 def same(found, expected):
@@ -64,7 +58,7 @@ def queries():
 @pytest.mark.parametrize("size", [1, 7, 50, 157, 1000])
 @pytest.mark.parametrize("k", [1, 10, 157])
 def test_search_equals_brute_force_for_any_block_size(passages, queries, vectors, size, k):
-    rows, scores = find(passages, queries, vectors, k, size, query_block=9)
+    rows, scores = find(passages, queries, vectors, k, size)
     expected_rows, expected_scores = brute_force(queries @ vectors.T, passages.doc_ids_at(slice(None)), k)
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_allclose(scores, expected_scores, atol=1e-5)
@@ -104,7 +98,7 @@ def test_passages_scored_minus_infinity_are_left_out(passages):
         return lambda here: torch.where(torch.as_tensor(block["vectors"][:, 0]) > 0, 1.0, -torch.inf)[None]
 
     vectors = np.arange(157, dtype=np.float32)[:, None] % 2
-    rows, scores = exact_search(passages, rows_of(vectors), open_block, 1, 157, 50)
+    rows, scores = exact_search(passages, rows_of(vectors), open_block, 1, 157, 50, 9)
     assert sorted(rows[0, :78]) == list(range(1, 157, 2)) and (scores[0, :78] == 1).all()
     assert (rows[0, 78:] == -1).all() and np.isneginf(scores[0, 78:]).all()
 
@@ -112,64 +106,6 @@ def test_passages_scored_minus_infinity_are_left_out(passages):
 def test_tie_order_is_doc_id_descending_in_bytes(passages):
     ids = passages.doc_ids_at(tie_order(passages)[0])
     assert ids == sorted(ids, key=lambda doc_id: doc_id.encode(), reverse=True)
-
-
-def test_kept_embeddings_are_reused_and_damaged_ones_encoded_again(passages, queries, vectors, tmp_path):
-    calls = []
-
-    def run(key):
-        encode = rows_of(vectors, calls)
-        return exact_search(passages, encode, inner_products(queries), 23, 5, 100, embeddings=Kept(tmp_path, key))
-
-    first = run("a")
-    assert calls == [100, 57]
-    same(run("a"), first)
-    assert calls == [100, 57]
-    damaged = sorted(tmp_path.glob("*/*.npz"))[1]
-    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
-    same(run("a"), first)
-    assert calls == [100, 57, 57]
-    sorted(tmp_path.glob("*/*.json"))[0].unlink()  # without its seal a block does not exist
-    run("a")
-    assert calls == [100, 57, 57, 100]
-    run("b")  # another model
-    assert calls == [100, 57, 57, 100, 100, 57]
-
-
-def interrupted(passages, queries, vectors, folder, k=12):
-    """A search in blocks of 30 passages that ends at the third."""
-    with pytest.raises(KeyboardInterrupt):
-        find_kept(passages, queries, rows_of(vectors, fail_at=3), folder, k)
-
-
-def find_kept(passages, queries, encode, folder, k=12, key="model"):
-    return exact_search(passages, encode, inner_products(queries), len(queries), k, 30, state=Kept(folder, key))
-
-
-def test_interrupted_search_goes_on_at_the_block(passages, queries, vectors, tmp_path):
-    interrupted(passages, queries, vectors, tmp_path)
-    calls = []
-    found = find_kept(passages, queries, rows_of(vectors, calls), tmp_path)
-    assert calls == [30, 30, 30, 7]  # blocks three to six
-    same(found, find(passages, queries, vectors, 12, 30))
-    assert not list(tmp_path.rglob("*.*"))  # a finished search leaves nothing
-
-
-@pytest.mark.parametrize("suffix", ["npz", "json"])
-def test_damaged_state_starts_over(passages, queries, vectors, tmp_path, suffix):
-    interrupted(passages, queries, vectors, tmp_path)
-    (state,) = tmp_path.glob(f"*/*.{suffix}")
-    state.write_bytes(state.read_bytes()[:-9])
-    calls = []
-    same(find_kept(passages, queries, rows_of(vectors, calls), tmp_path), find(passages, queries, vectors, 12, 30))
-    assert sum(calls) == 157
-
-
-def test_state_of_another_key_is_not_picked_up(passages, queries, vectors, tmp_path):
-    interrupted(passages, queries, vectors, tmp_path)
-    calls = []
-    find_kept(passages, queries, rows_of(vectors, calls), tmp_path, key="other")
-    assert sum(calls) == 157
 
 
 # --- the four architectures -------------------------------------------------------------------------------------------
@@ -203,7 +139,7 @@ def encoder(request, generated, asked):
     """(the untrained model, its brute-force scores float32[queries, passages] in plain numpy)."""
     recipe = load_recipe(f"mini-{request.param}")
     module = {"dense": dense, "splade": splade, "colbert": colbert}[request.param]
-    model = ENCODERS[request.param](module.build(recipe, 1), recipe, key=request.param)
+    model = ENCODERS[request.param](module.build(recipe, 1), recipe)
     texts = generated.passages.texts(slice(None))
     if request.param == "dense":
         return model, model.encode_queries(asked) @ model.encode_passages(texts).T
@@ -226,68 +162,27 @@ def agrees(found, scores, doc_ids):
     assert (gap[moved] <= 2e-5 * np.abs(expected[moved]).clip(1)).all() and moved.mean() < 0.1
 
 
-def test_search_of_each_encoder_equals_brute_force_for_any_block_size(generated, asked, encoder, tmp_path):
+def test_search_of_each_encoder_equals_brute_force_for_any_block_size(generated, asked, encoder, monkeypatch):
     model, scores = encoder
     doc_ids = generated.passages.doc_ids_at(slice(None))
     for size in (64, 1000, 5000):
-        agrees(search(model, generated, asked, K, block_size=size), scores, doc_ids)
-
-
-def blocks_of_passages(monkeypatch, model, fail_at=None):
-    """Note the sizes of the blocks of passages that are encoded; block `fail_at` (from 1) raises KeyboardInterrupt."""
-    method, calls = type(model).encode_block, []
-
-    def counted(self, texts, *task):
-        if not task:  # ColBERT encodes its queries with the same method
-            calls.append(len(texts))
-            if len(calls) == fail_at:
-                raise KeyboardInterrupt
-        return method(self, texts, *task)
-
-    monkeypatch.setattr(type(model), "encode_block", counted)
-    return calls
-
-
-def test_each_encoder_resumes_at_the_block(generated, asked, encoder, tmp_path, monkeypatch):
-    model, _ = encoder
-    options = {"block_size": 400, "resume_dir": tmp_path}
-    expected = search(model, generated, asked, K, block_size=400)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        blocks_of_passages(patch, model, fail_at=3)
-        search(model, generated, asked, K, **options)
-    for others in ({"k": K + 1}, {"queries": asked[1:]}):  # a search of another k, of other queries
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            calls = blocks_of_passages(patch, model, fail_at=2)
-            search(model, generated, **{"queries": asked, "k": K} | others, block_size=2000 // 2, resume_dir=tmp_path)
-        assert calls == [1000, 1000]  # from the beginning
-    calls = blocks_of_passages(monkeypatch, model)
-    same(search(model, generated, asked, K, **options), expected)
-    assert calls == [400, 400, 400]
-
-
-def test_state_of_another_model_is_not_picked_up(generated, asked, tmp_path, monkeypatch):
-    recipe = load_recipe("mini-dense")
-    models = [dense.Dense(dense.build(recipe, 1), recipe, key=name) for name in "ab"]
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        blocks_of_passages(patch, models[0], fail_at=3)
-        search(models[0], generated, asked, K, block_size=400, resume_dir=tmp_path)
-    calls = blocks_of_passages(monkeypatch, models[1])
-    search(models[1], generated, asked, K, block_size=400, resume_dir=tmp_path)
-    assert sum(calls) == 2000
+        monkeypatch.setattr(model, "block_size", size)
+        agrees(model.search(generated, asked, K), scores, doc_ids)
 
 
 @pytest.fixture(scope="module")
 def reranked():
     recipe = load_recipe("mini-reranker", rerank_depth=15)
-    return reranker.Reranker(reranker.build(recipe, 1), recipe, BM25(0.9, 0.4), key="reranker")
+    return reranker.Reranker(reranker.build(recipe, 1), recipe, BM25(0.9, 0.4))
 
 
-def test_reranking_equals_scoring_pair_by_pair(generated, asked, reranked):
+def test_reranking_equals_scoring_pair_by_pair(generated, asked, reranked, monkeypatch):
     asked = asked[:12]
     first, _ = reranked.first_stage.search(generated, asked, 15)
     doc_ids, texts = generated.passages.doc_ids_at(slice(None)), generated.passages.texts(slice(None))
     for size in (1, 5, 64):
-        rows, scores = search(reranked, generated, asked, 15, block_size=size)
+        monkeypatch.setattr(reranker, "BLOCK", size)
+        rows, scores = reranked.search(generated, asked, 15)
         for query, pool, found, got in zip(asked, first.tolist(), rows.tolist(), scores, strict=True):
             pool = [row for row in pool if row >= 0]
             own = {
@@ -302,24 +197,9 @@ def test_reranking_equals_scoring_pair_by_pair(generated, asked, reranked):
             assert sorted(found[: len(pool)]) == sorted(pool) and set(found[len(pool) :]) <= {-1}
 
 
-def test_reranker_resumes_at_the_block(generated, asked, reranked, tmp_path, monkeypatch):
-    predict, calls = reranked.model.predict, []
-
-    def counted(pairs, **options):
-        calls.append(len(pairs))
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return predict(pairs, **options)
-
-    options = {"block_size": 10, "resume_dir": tmp_path}
-    expected = search(reranked, generated, asked, 15, block_size=10)
-    monkeypatch.setattr(reranked.model, "predict", counted)
-    with pytest.raises(KeyboardInterrupt):
-        search(reranked, generated, asked, 15, **options)
-    same(search(reranked, generated, asked, 15, **options), expected)
-    assert len(calls) == 5  # blocks one to three, then three and four
-
-
-def test_unknown_option_of_search_is_an_error(generated, asked, reranked):
-    with pytest.raises((TypeError, InputError)):
-        search(reranked, generated, asked, 5, block=3)
+def test_unknown_index_lists_those_that_are_there_and_no_queries_find_nothing(generated, encoder, reranked):
+    for model in (encoder[0], reranked):
+        with pytest.raises(InputError, match="has no index 'hnsw'; it is one of exact"):
+            model.search(generated, ["a"], 5, index="hnsw")
+        rows, scores = model.search(generated, [], 5)
+        assert rows.shape == scores.shape == (0, 5)

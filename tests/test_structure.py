@@ -6,17 +6,25 @@ import json
 import nbformat
 import pytest
 
-from interextra.study.params import notebooks
+from interextra.study.parameters import notebooks
 from interextra.study.structure import problems
 
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
 
 
 def good():
-    headings = ["## By hand", "## Where it can go wrong", "## Exercises", "## In short"]
-    cells = [text("# Does it hold?"), code("n: int = 3  # queries", metadata={"tags": ["parameters"]})]
+    headings = [
+        "## By hand",
+        "## Where it can go wrong",
+        "## Exercises\n\n1. *Predict:* n\n2. *Write:* n",
+        "## In short",
+    ]
+    parameters = "\n".join(f"n{at}: int = 3  # queries" for at in range(30))
+    cells = [text("# Does it hold?"), code(parameters, metadata={"tags": ["parameters"]})]
     cells += [cell for heading in headings for cell in (text(heading), code("n + 1"))]
-    cells += [text(f"Then step {number}.") for number in range(6)] + [code("nb.finish()")]
+    folded = {"tags": ["solution"], "jupyter": {"source_hidden": True}}
+    cells += [code("n", metadata=copy.deepcopy(folded)) for _ in range(2)]
+    cells += [text("**Next:** [`other`](other.ipynb)"), code("nb.finish()")]
     return json.loads(nbformat.writes(nbformat.v4.new_notebook(cells=cells)))
 
 
@@ -37,28 +45,43 @@ BAD = {
     "write `name: type = literal`": lambda cells: cells[1].update(source="n = 3  # queries"),
     "more than one `=`": lambda cells: cells[1].update(source="n: int = 3  # k=3"),
     "has 30 lines": lambda cells: cells[3].update(source="\n".join(["n"] * 30)),
-    "more than 12 lines": lambda cells: [c.update(source="\n".join(["n"] * 14)) for c in cells[3:8:2]],
-    "cells, allowed are": lambda cells: cells.__delitem__(slice(3, 12)),
+    "more than 9 lines": lambda cells: cells[3].update(source="\n".join(["n"] * 10)),
+    "a median of 5 lines": lambda cells: [cell.update(source="\n".join(["n"] * 5)) for cell in cells[3:10:2]],
+    "`noqa` switches a check off": lambda cells: cells[3].update(source="import os  # noqa: F401"),
+    "`fmt: skip` switches a check off": lambda cells: cells[3].update(source="n  # fmt: skip"),
     "not unique": lambda cells: cells[3].update(id=cells[5]["id"]),
     "asks a question": lambda cells: cells[0].update(source="# It holds"),
     "no heading with 'Exercises'": lambda cells: cells[6].update(source="## Homework"),
     "must record the provenance": lambda cells: cells[-1].update(source="n"),
-    "stands in the text without a source": lambda cells: cells[11].update(source="The loss is 0.123 here."),
+    "stands in the text without a source": lambda cells: cells[8].update(source="## In short\nThe loss is 0.123."),
+    "2 exercises, but 1 code cells": lambda cells: cells[10]["metadata"].clear(),
+    "stands in the open": lambda cells: cells[10]["metadata"].pop("jupyter"),
+    "no link to the next notebook": lambda cells: cells[12].update(source="**Next:** [`gone`](gone.ipynb)"),
 }
 
 
+@pytest.fixture
+def bad(tmp_path):
+    (tmp_path / "other.ipynb").touch()
+    return tmp_path / "bad.ipynb"
+
+
 @pytest.mark.parametrize("rule", BAD)
-def test_each_rule_finds_its_bad_notebook(tmp_path, rule):
-    path = tmp_path / "bad.ipynb"
-    path.write_text(json.dumps(spoiled(BAD[rule])))
-    found = problems(path)
+def test_each_rule_finds_its_bad_notebook(bad, rule):
+    bad.write_text(json.dumps(spoiled(BAD[rule])))
+    found = problems(bad)
     assert any(rule in line for line in found), found
 
 
-def test_good_notebook_has_no_problems(tmp_path):
-    path = tmp_path / "good.ipynb"
-    path.write_text(json.dumps(good()))
-    assert problems(path) == []
+def test_good_notebook_has_no_problems(bad):
+    bad.write_text(json.dumps(good()))
+    assert problems(bad) == []
+
+
+def test_last_notebook_needs_no_next_one(bad):
+    (bad.parent / "other.ipynb").unlink()
+    bad.write_text(json.dumps(spoiled(lambda cells: cells[12].update(source="The end."))))
+    assert problems(bad) == []
 
 
 def test_stored_notebooks_keep_the_rules(root):

@@ -14,4 +14,4 @@ def test_snakemake_plans_every_cell_and_the_notebooks(root, tmp_path):
     environment = {"PATH": f"{path}:/usr/bin:/bin", "HOME": str(tmp_path), "INTEREXTRA_CACHE": str(tmp_path / "cache")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("rule cell:") == 2 and done.stdout.count("rule notebooks:") == 1
+    assert done.stdout.count("rule cell:") == 4 and done.stdout.count("rule notebooks:") == 1

@@ -95,7 +95,7 @@ def untrained(made: Recipe) -> Recipe:
 
 
 def query_vectors(p: dict, test: tuple[Queries, ...]) -> Vectors:
-    """Vectors of training and test queries. `encoder`: trained (the dense model on all training queries), minilm, lsa."""
+    """Vectors of training and test queries by `encoder`: trained (dense, on all training queries), minilm, lsa."""
     if p["encoder"] != "trained":
         return Vectors(encoder=p["encoder"], train=pool(p), test=test)
     dense = next((made for made in systems(p).values() if made.architecture == "dense"), None)

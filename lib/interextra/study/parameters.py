@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import ConfigDict, ValidationError, create_model
 
-from interextra.evaluation import measures
 from interextra.ground.errors import InputError, offenders
 
 TYPES = {"str": str, "int": int, "float": float, "bool": bool}
@@ -89,7 +88,9 @@ def checked(declared: dict[str, Parameter], values: dict[str, Any], where: str) 
         if problem := next((text for refused, text in REFUSED if refused(name, value, declared[name].default)), ""):
             raise InputError(f"{where}: parameter {name!r} {problem}, is {value!r}")
         if name.endswith("measures"):
-            measures.check(value, f"{where}: parameter {name!r}")
+            from interextra.evaluation import measures
+
+            measures.check(value)
     return found
 
 

@@ -2,21 +2,27 @@
 
 import json
 import re
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
 from interextra.ground.errors import InputError
-from interextra.study.params import declared_parameters
+from interextra.study.parameters import declared_parameters
 
-MAX_LINES, USUAL_LINES, USUAL_SHARE = 25, 12, 0.9
-CELLS = range(15, 46)
+MEDIAN_LINES, USUAL_LINES, USUAL_SHARE, MAX_LINES = 4, 9, 0.9, 25
 HEADINGS = ("By hand", "Where it can go wrong", "Exercises", "In short")
 RESULT_NUMBER = re.compile(r"(?<![\w.])[01]?\.\d{2,}(?!\w)")
 SOURCE_NAMED = re.compile(r"Zhan|Lupart|Hofstätter|[Pp]aper|[Pp]ublished|Table|e\.g\.")
+NEXT = re.compile(r"\*\*Next:\*\* \[`\w+`\]\((\w+\.ipynb)\)")
+SUPPRESSED = re.compile(r"#\s*(fmt:\s*(?:skip|off)|noqa)")
 
 
 def _sources(cells: list[dict], kind: str) -> list[str]:
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == kind]
+
+
+def _tagged(cells: list[dict], tag: str) -> list[dict]:
+    return [cell for cell in cells if tag in cell["metadata"].get("tags", [])]
 
 
 def stored_outputs(cells: list[dict], path: Path) -> Iterator[str]:
@@ -32,23 +38,27 @@ def parameters_cell(cells: list[dict], path: Path) -> Iterator[str]:
         yield str(error)
     else:
         yield from (f"parameter {name!r} has no comment that says what it means" for name in silent)
-        tagged = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
-        for line in "".join(tagged[0]["source"]).split("\n"):
+        for line in "".join(_tagged(cells, "parameters")[0]["source"]).split("\n"):
             if line.count("=") > 1:  # papermill gives up on it with a warning
                 yield f"more than one `=` in the parameter line {line.split(':')[0]!r}"
 
 
 def length_of_cells(cells: list[dict], path: Path) -> Iterator[str]:
-    lines = [sum(bool(line.strip()) for line in source.split("\n")) for source in _sources(cells, "code")]
-    if lines and max(lines) > MAX_LINES:
+    """Lines that are not blank; the parameters cell is as long as there are parameters."""
+    sources = _sources([cell for cell in cells if cell not in _tagged(cells, "parameters")], "code")
+    lines = [sum(bool(line.strip()) for line in source.split("\n")) for source in sources] or [0]
+    if max(lines) > MAX_LINES:
         yield f"a code cell has {max(lines)} lines, at most {MAX_LINES}"
-    if lines and sum(n <= USUAL_LINES for n in lines) < USUAL_SHARE * len(lines):
+    if sum(n <= USUAL_LINES for n in lines) < USUAL_SHARE * len(lines):
         yield f"over {1 - USUAL_SHARE:.0%} of the code cells have more than {USUAL_LINES} lines"
+    if (median := statistics.median(lines)) > MEDIAN_LINES:
+        yield f"code cells have a median of {median:g} lines, at most {MEDIAN_LINES}"
 
 
-def number_of_cells(cells: list[dict], path: Path) -> Iterator[str]:
-    if len(cells) not in CELLS:
-        yield f"{len(cells)} cells, allowed are {CELLS.start} to {CELLS.stop - 1}"
+def checks_kept(cells: list[dict], path: Path) -> Iterator[str]:
+    for found in map(SUPPRESSED.search, _sources(cells, "code")):
+        if found:
+            yield f"`{found[1]}` switches a check off: rewrite the line"
 
 
 def ids_of_cells(cells: list[dict], path: Path) -> Iterator[str]:
@@ -81,10 +91,36 @@ def numbers_in_prose(cells: list[dict], path: Path) -> Iterator[str]:
                 yield f"the number {found[0]} stands in the text without a source: print it from a code cell"
 
 
+def solutions(cells: list[dict], path: Path) -> Iterator[str]:
+    asked = [source for source in _sources(cells, "markdown") if re.search(r"^##+ .*Exercises", source, re.M)]
+    exercises, solved = len(re.findall(r"^\d+\. ", "\n".join(asked), re.M)), _tagged(cells, "solution")
+    if len(solved) < exercises:
+        yield f"{exercises} exercises, but {len(solved)} code cells tagged `solution`"
+    if not all(cell["metadata"].get("jupyter", {}).get("source_hidden") for cell in solved):
+        yield "a solution stands in the open: set jupyter.source_hidden in the metadata of its cell"
+
+
+def next_notebook(cells: list[dict], path: Path) -> Iterator[str]:
+    """The last notebook has none."""
+    there = {other.name for other in path.parent.glob("*.ipynb")}
+    linked = NEXT.findall("\n".join(_sources(cells, "markdown")))
+    if path.name != max(there) and not (linked and set(linked) <= there):
+        yield "no link to the next notebook: **Next:** [`NAME`](NAME.ipynb), to a notebook that exists"
+
+
 RULES = (
-    stored_outputs, parameters_cell, length_of_cells, number_of_cells, ids_of_cells, title, headings, provenance_last,
+    stored_outputs,
+    parameters_cell,
+    length_of_cells,
+    checks_kept,
+    ids_of_cells,
+    title,
+    headings,
+    provenance_last,
     numbers_in_prose,
-)  # fmt: skip
+    solutions,
+    next_notebook,
+)
 
 
 def problems(path: Path) -> list[str]:

@@ -4,9 +4,10 @@ import nbformat
 import pytest
 
 from interextra.ground.errors import InputError
-from interextra.study.params import (
+from interextra.study.parameters import (
     declared_parameters,
     notebooks,
+    output_name,
     profile_parameters,
     repository_root,
 )
@@ -14,7 +15,9 @@ from interextra.study.params import (
 SOURCE = """profile: str = "mini"  # which profile
 sizes: list[int] = [2, 4]  # training queries
 rate: float = 0.5  # share
-full: bool = False  # all"""
+full: bool = False  # all
+measures: list[str] = ["RR@10"]  # of the table
+n_boot: int = 100  # resamples"""
 
 
 @pytest.fixture
@@ -56,9 +59,19 @@ def test_ill_typed_value_is_named(house, bad):
         given(house, bad)
 
 
-@pytest.mark.parametrize("bad", ["sizes: []", "sizes: [4, -2]"])
-def test_empty_list_and_negative_number_are_refused(house, bad):
-    with pytest.raises(InputError, match="parameter 'sizes' (is an empty list|must not be negative)"):
+IMPOSSIBLE = {
+    "sizes: []": "parameter 'sizes' must not be empty",
+    "sizes: [4, -2]": "parameter 'sizes' must not be negative",
+    "sizes: [4, 4]": "parameter 'sizes' repeats a value",
+    "n_boot: 0": "parameter 'n_boot' must be at least 1",
+    "measures: [nope]": "nope",
+    "measures: [R]": "R",
+}
+
+
+@pytest.mark.parametrize("bad", IMPOSSIBLE)
+def test_value_that_cannot_be_meant_is_refused_before_anything_is_computed(house, bad):
+    with pytest.raises(InputError, match=IMPOSSIBLE[bad]):
         given(house, bad)
 
 
@@ -67,9 +80,17 @@ def test_profile_is_chosen_by_its_option_only(house):
         given(house, profile="small")
 
 
-def test_unknown_profile_lists_those_there_are(house):
-    with pytest.raises(InputError, match="no profile 'big'.*mini"):
-        profile_parameters(house, "big", house / "notebooks" / "00_toy.ipynb")
+@pytest.mark.parametrize("profile", ["big", "../notebooks", "/tmp", ""])
+def test_profile_must_be_a_name_under_params(house, profile):
+    with pytest.raises(InputError, match="no profile .*mini"):
+        profile_parameters(house, profile, house / "notebooks" / "00_toy.ipynb", {})
+
+
+def test_changed_parameters_go_to_a_folder_of_their_own():
+    assert output_name("mini", {"seed": 2}, "") == "mini-seed-2" and output_name("mini", {}, "mine") == "mine"
+    for name in ("../mini", "a b", "cells", "reference"):
+        with pytest.raises(InputError, match="--name"):
+            output_name("mini", {}, name)
 
 
 def test_unknown_notebook_lists_those_there_are(house):
@@ -77,9 +98,10 @@ def test_unknown_notebook_lists_those_there_are(house):
         notebooks(house, "77")
 
 
-def test_outside_the_repository_is_a_clear_error(tmp_path):
+def test_outside_the_repository_is_a_clear_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="not inside the repository"):
-        repository_root(tmp_path)
+        repository_root()
 
 
 def test_every_yaml_key_of_every_profile_is_declared(root):
@@ -87,6 +109,6 @@ def test_every_yaml_key_of_every_profile_is_declared(root):
     checked = 0
     for path in (root / "params").glob("*/*.yaml"):
         assert path.stem in known, f"{path}: no such notebook"
-        profile_parameters(root, path.parent.name, known[path.stem])
+        profile_parameters(root, path.parent.name, known[path.stem], {})
         checked += 1
     assert checked >= 2 * len(known)

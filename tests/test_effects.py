@@ -1,0 +1,165 @@
+"""One kernel for all effects: against brute force, scipy and statsmodels, and by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import ttost_paired
+
+from interextra.ground import effects as kernel
+from interextra.ground.effects import contrast, draws, effects, interval, resampled_means, resamples
+from interextra.ground.errors import InputError
+
+RANDOM = np.random.default_rng(7)
+REGIMES = ("interpolation", "extrapolation")
+
+
+def tidy(model, first, second, measure="RR@10", **labels):
+    """Values of one system in both regimes, float[n_queries] each."""
+    parts = zip(REGIMES, (first, second), strict=True)
+    ids = [f"q{row}" for row in range(len(first))]
+    labels = {"model": model, "measure": measure, **labels}
+    return pd.concat([pd.DataFrame({**labels, "regime": r, "query_id": ids, "value": side}) for r, side in parts])
+
+
+@pytest.fixture(scope="module")
+def two():
+    return pd.concat([tidy(name, RANDOM.random(60), RANDOM.random(60)) for name in ("dense", "BM25")])
+
+
+def of(values, **options):
+    return effects(values, ["model", "measure"], "regime", REGIMES, **{"effect": "delta", "n_boot": 500, **options})
+
+
+def test_counts_and_means_are_those_of_queries_drawn_one_by_one():
+    values, random = RANDOM.random((30, 2)), np.random.default_rng(3)
+    drawn = random.integers(30, size=(200, 30), dtype=np.int32)
+    assert np.allclose(resampled_means(values, 3, 200), values[drawn].mean(axis=1), atol=1e-12)
+    counts = np.concatenate(list(resamples(30, 3, 200)))
+    assert (counts.sum(axis=1) == 30).all() and counts[5, drawn[5, 0]] >= 1
+
+
+def test_draws_do_not_depend_on_the_size_of_a_block(monkeypatch):
+    values = RANDOM.random((30, 2))
+    whole = resampled_means(values, 3, 64)
+    monkeypatch.setattr(kernel, "BLOCK", 30 * 8)
+    assert np.allclose(resampled_means(values, 3, 64), whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["delta", "loss", "difference"])
+def test_effect_and_interval_equal_brute_force(two, kind):
+    row = of(two, effect=kind).set_index("model").loc["dense"]
+    first, second = (two.query("model == 'dense' and regime == @r")["value"].to_numpy() for r in REGIMES)
+    by_hand = {"delta": lambda a, b: b / a - 1, "loss": lambda a, b: (a - b) / a, "difference": lambda a, b: b - a}[
+        kind
+    ]
+    drawn = np.random.default_rng(0).integers(60, size=(500, 60), dtype=np.int32)
+    sample = np.sort([by_hand(first[rows].mean(), second[rows].mean()) for rows in drawn])
+    assert row[kind] == pytest.approx(by_hand(first.mean(), second.mean()), abs=1e-12)
+    assert (row["low"], row["high"]) == pytest.approx((sample[12], sample[487]), abs=1e-12)
+
+
+def test_interval_agrees_with_scipy_s_bootstrap(two):
+    first, second = (two.query("model == 'dense' and regime == @r")["value"].to_numpy() for r in REGIMES)
+    row = of(two, effect="difference", n_boot=10_000).set_index("model").loc["dense"]
+    theirs = stats.bootstrap((second - first,), np.mean, n_resamples=10_000, method="percentile", rng=1)
+    assert (row["low"], row["high"]) == pytest.approx(tuple(theirs.confidence_interval), abs=0.01)
+
+
+def test_p_values_are_those_of_scipy_and_holm_s_those_of_statsmodels(two):
+    table, expected = of(two), []
+    for _, part in two.groupby("model", sort=False):
+        expected.append(stats.ttest_rel(*(part.loc[part["regime"] == regime, "value"] for regime in REGIMES)).pvalue)
+    assert table["p_value"].tolist() == pytest.approx(expected)
+    assert table["p_holm"].tolist() == pytest.approx(multipletests(expected, method="holm")[1])
+
+
+def test_systems_on_the_same_queries_are_drawn_together(two):
+    table = of(two)
+    gap = contrast(table, "model", [("dense", "BM25"), ("dense", "absent")])
+    joint = draws(table)[0] - draws(table)[1]
+    assert len(gap) == 1 and (gap["low"][0], gap["high"][0]) == interval(joint)
+    same = pd.concat([two, two.query("model == 'dense'").assign(model="twin")])
+    twins = contrast(of(same), "model", [("dense", "twin")]).iloc[0]
+    assert (twins["difference"], twins["low"], twins["high"]) == (0, 0, 0)
+
+
+def test_draws_follow_the_rows_of_a_filtered_table(two):
+    table = of(two)
+    assert np.array_equal(draws(table[table["model"] == "BM25"])[0], draws(table)[1])
+    with pytest.raises(InputError, match="no draws"):
+        draws(pd.DataFrame({"model": ["dense"]}))
+
+
+def test_undefined_effect_leaves_the_rest_of_the_table():
+    zero = tidy("zero", np.zeros(20), RANDOM.random(20))
+    rare = tidy("rare", np.eye(20)[0], RANDOM.random(20))  # some draws miss its one query
+    table = of(pd.concat([zero, rare, tidy("fine", RANDOM.random(20), RANDOM.random(20))])).set_index("model")
+    assert table.loc["zero", ["delta", "low", "high"]].isna().all()
+    assert np.isfinite(table.loc["rare", "delta"]) and table.loc["rare", ["low", "high"]].isna().all()
+    assert table.loc["fine", ["delta", "low", "high"]].notna().all()
+
+
+def test_several_values_of_a_query_on_one_side_are_averaged():
+    values = tidy("dense", np.array([0.2, 0.4]), np.array([0.1, 0.1]))
+    more = values[values["regime"] == "interpolation"].assign(value=[0.4, 0.8])
+    assert of(pd.concat([values, more]))["interpolation"].tolist() == pytest.approx([0.45])
+
+
+def test_trainings_widen_the_interval_and_are_counted():
+    first = RANDOM.random(200)
+    trained = [tidy("dense", first, first * level, seed=seed) for seed, level in ((1, 0.9), (2, 0.5))]
+    one, both = of(trained[0]), of(pd.concat(trained))
+    assert one["n_trainings"].tolist() == [1] and both["n_trainings"].tolist() == [2]
+    assert (both["high"] - both["low"])[0] > 0.3 > (one["high"] - one["low"])[0]
+    alike = of(pd.concat([trained[0], trained[0].assign(seed=2)]))
+    assert alike[["low", "high"]].to_numpy() == pytest.approx(one[["low", "high"]].to_numpy())
+
+
+def test_strata_count_the_same_and_are_drawn_within():
+    sizes = {"small": 5, "large": 200}
+    parts = [tidy("dense", np.full(n, 1.0), np.full(n, 0.5 if name == "small" else 1.0)) for name, n in sizes.items()]
+    values = pd.concat(
+        [part.assign(stratum=name, query_id=name + part["query_id"]) for name, part in zip(sizes, parts, strict=True)]
+    )
+    row = of(values, strata="stratum").iloc[0]
+    assert (row["delta"], row["low"], row["high"]) == (-0.25, -0.25, -0.25) and row["n_queries"] == 205
+    assert np.isnan(row["p_value"])
+
+
+def test_means_without_sides():
+    table = effects(tidy("dense", np.array([0.2, 0.4]), np.array([0.1, 0.1])), ["regime", "measure"], n_boot=50)
+    assert list(table) == ["regime", "measure", "mean", "low", "high", "n_queries", "n_trainings"]
+    assert table["mean"].tolist() == pytest.approx([0.3, 0.1])
+
+
+def test_tests_agree_with_scipy_and_statsmodels(two):
+    row = kernel.tests(two, ["model", "measure"], "regime", REGIMES, margin=0.5).iloc[0]
+    first, second = (two.query("model == 'dense' and regime == @r")["value"].to_numpy() for r in REGIMES)
+    bound = 0.5 * first.mean()
+    assert row["p_equivalent"] == pytest.approx(ttost_paired(second, first, -bound, bound)[0])
+    assert row["cohen_d"] == pytest.approx((second - first).mean() / (second - first).std(ddof=1))
+    assert row["p_permutation"] == pytest.approx(row["p_value"], abs=0.03)
+    assert row["worse"] + row["better"] == 60
+    same = kernel.tests(tidy("dense", first, first), ["model"], "regime", REGIMES).iloc[0]
+    assert same["p_value"] == same["p_permutation"] == 1 and same["cohen_d"] == 0
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda frame: frame.drop(columns="regime"), "no column 'regime'"),
+        (lambda frame: frame[frame["regime"] == "other"], "nothing was measured"),
+        (lambda frame: frame.iloc[1:], "query 'q0' lacks a side"),
+        (lambda frame: frame.assign(value=np.nan), "no value for query 'q0'"),
+    ],
+)
+def test_bad_values_are_named(change, message):
+    with pytest.raises(InputError, match=message):
+        of(change(tidy("dense", np.ones(3), np.ones(3))))
+
+
+def test_unknown_effect_is_named(two):
+    with pytest.raises(InputError, match="no effect 'ratio'; there are delta"):
+        of(two, effect="ratio")

@@ -1,0 +1,188 @@
+"""Every kind of figure draws its marks at the data's values, and its words can be read."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+
+from interextra import figures
+from interextra.models import architectures
+
+
+def offsets(axis) -> list[list[float]]:
+    """The points of each scatter of an axis, in drawing order."""
+    return [found.get_offsets().data.round(9).tolist() for found in axis.collections if len(found.get_offsets())]
+
+
+def texts(figure) -> list:
+    figure.canvas.draw()
+    return [
+        text for text in figure.findobj(lambda a: hasattr(a, "get_fontsize")) if text.get_text() and text.get_visible()
+    ]
+
+
+EFFECTS = pd.DataFrame(
+    {
+        "model": ["BM25", "BM25", "DR (base)", "DR (base)"],
+        "n_train": [360, 1600, 360, 1600],
+        "delta": [0.01, 0.0, -0.3, -0.1],
+        "low": [-0.02, 0.0, -0.5, -0.2],
+        "high": [0.03, 0.0, -0.2, 0.02],
+        "published": [0.01, np.nan, -0.14, -0.11],
+    }
+)
+MATRIX = pd.DataFrame(
+    [(m, w, t, (0.4 if w == t else 0.8) / n) for n, m in ((1, "a"), (2, "b")) for w in "xyz" for t in "xyz"],
+    columns=["model", "without", "on", "RR@10"],
+)
+CURVES = pd.DataFrame({"n_train": [10, 100] * 2, "regime": ["interpolation"] * 2 + ["extrapolation"] * 2})
+CURVES = CURVES.assign(y=[0.5, 0.6, 0.3, 0.5], low=0.2, high=0.7, part=[False, False, True, True])
+SHARES = pd.DataFrame(
+    {"set": ["dl19", "dl19", "dl20", "dl20"], "label": ["full", "zero"] * 2, "percent": [60, 40, 70, 30]}
+)
+POINTS = pd.DataFrame(
+    {"shift": ["u"] * 3, "model": ["SPLADE"] * 3, "of": "ours", "j": [0.1, 0.2, 0.4], "loss": [0.3, 0.2, 0.0]}
+)
+LONG = pd.DataFrame({"set": np.repeat(["interpolation", "extrapolation"], 100), "s": np.tile(np.arange(100.0), 2)})
+KINDS = {
+    "forest": lambda: figures.forest(EFFECTS, "model", "delta", "Δ nDCG@10", hue="n_train", percent=True),
+    "heat": lambda: figures.heat(MATRIX, "without", "on", "RR@10", "RR@10", panel="model"),
+    "scatter_map": lambda: figures.scatter_map(
+        np.random.default_rng(1).normal(size=(60, 8)), ["random"] * 40 + ["test queries"] * 20, crosses=["test queries"]
+    ),
+    "bars": lambda: figures.bars(SHARES, "set", "percent", "label", "% of the test queries"),
+    "stacked": lambda: figures.bars(SHARES, "set", "percent", "label", "% of the test queries", stacked=True),
+    "curves": lambda: figures.curves(CURVES, "n_train", "y", "regime", "nDCG@10", dashed="part", log=True),
+    "histogram": lambda: figures.histogram(LONG, "s", "set", "similarity"),
+    "boxes": lambda: figures.boxes(LONG.assign(x=1), "x", "s", "loss", "set"),
+    "scatter": lambda: figures.scatter(POINTS, "j", "loss", "model", "shift", "RelLoss", "of"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_of_a_figure_can_be_read(kind):
+    figure = KINDS[kind]()
+    assert figure.get_size_inches()[0] == figures.WIDTH
+    assert min(text.get_fontsize() for text in texts(figure)) >= 8
+    assert figure.alt.endswith(".") and "nan" not in figure.alt
+    axes = [axis.get_window_extent() for axis in figure.axes]
+    for legend in figure.legends:
+        assert not any(legend.get_window_extent().overlaps(box) for box in axes)
+    for axis in figure.axes:
+        for labels in (axis.get_xticklabels(), axis.get_yticklabels()):
+            boxes = [label.get_window_extent() for label in labels if label.get_text() and label.get_visible()]
+            level = [box for box in boxes if not any(label.get_rotation() for label in labels)]
+            assert not any(one.overlaps(other) for one, other in zip(level, level[1:], strict=False))
+
+
+def test_forest_draws_effects_intervals_and_published_diamonds_at_their_values():
+    (axis,) = KINDS["forest"]().axes
+    lines, effects, diamonds = axis.collections
+    assert [segment[:, 0].tolist() for segment in lines.get_segments()] == EFFECTS[["low", "high"]].to_numpy().tolist()
+    places = effects.get_offsets()[:, 1]
+    assert effects.get_offsets()[:, 0].tolist() == EFFECTS["delta"].tolist()
+    assert np.allclose(places, [-0.175, 0.175, 0.825, 1.175])  # two sizes of each of two models, from the top
+    shown = diamonds.get_offsets().filled(np.nan)
+    assert np.array_equal(shown[:, 0], EFFECTS["published"], equal_nan=True) and np.allclose(
+        shown[[0, 2, 3], 1], places[[0, 2, 3]]
+    )
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["BM25", "DR (base)"]
+
+
+def test_forest_says_in_words_what_is_seen():
+    assert KINDS["forest"]().alt == (
+        "Δ nDCG@10: 4 effects with intervals, from -30.0% (DR (base), 360) to 1.0% (BM25, 360); "
+        "1 intervals lie below 0, 0 above; 3 published effects as diamonds."
+    )
+
+
+def test_panels_share_one_axis_of_effects():
+    both = pd.concat([EFFECTS.assign(measure="a"), EFFECTS.assign(measure="b", delta=-3, low=-4, high=-2)])
+    figure = figures.forest(both, "model", "delta", "Δ", panel=["measure"], hue="n_train")
+    assert len({axis.get_xlim() for axis in figure.axes}) == 1
+    assert [axis.get_title() for axis in figure.axes] == ["a", "b"]
+
+
+def test_systems_and_regimes_have_their_own_colour_everywhere():
+    for module in architectures().values():
+        assert figures.COLOURS[module.LABEL] == module.COLOUR
+    frame = EFFECTS.drop(columns="published").replace({"model": {"BM25": "my own"}})
+    (axis,) = figures.forest(frame, "n_train", "delta", "Δ", hue="model").axes
+    found = [to_hex(colour).upper() for colour in axis.collections[1].get_facecolors()]
+    assert found[2:] == [figures.COLOURS["DR (base)"]] * 2 and found[0] not in figures.COLOURS.values()
+
+
+def test_heat_frames_what_was_left_out_and_colours_it_against_the_others():
+    figure = KINDS["heat"]()
+    for axis, share in zip(figure.axes[:2], (1, 2), strict=True):
+        assert [text.get_text() for text in axis.texts][:2] == [f"{0.4 / share:.2f}"[1:], f"{0.8 / share:.2f}"[1:]]
+        assert np.allclose(axis.images[0].get_array(), -0.5 * np.eye(3))
+        assert [patch.get_xy() for patch in axis.patches] == [(i - 0.47, i - 0.47) for i in range(3)]
+    assert figure.axes[2].get_ylabel() == "against the others"
+    assert figure.alt.endswith("6 of 6 framed cells lie below the mean of the others.")
+
+
+def test_heat_of_other_numbers_is_bold_where_sure():
+    frame = pd.DataFrame(
+        {"p": ["R", "R", "idf"], "model": ["a", "b", "b"], "tau": [0.2, -0.004, -0.1], "sure": [True, False, True]}
+    )
+    axis, bar = figures.heat(frame, "p", "model", "tau", "τ", sure="sure", limit=0.5).axes
+    assert [(text.get_text(), text.get_weight()) for text in axis.texts] == [
+        (".20", "bold"),
+        (".00", "normal"),
+        ("-.10", "bold"),
+    ]
+    assert axis.images[0].get_clim() == (-0.5, 0.5) and bar.get_ylabel() == "τ" and not axis.patches
+
+
+def test_map_draws_each_vector_once_in_its_colour():
+    figure = KINDS["scatter_map"]()
+    dots, crosses = offsets(figure.axes[0])
+    assert (len(dots), len(crosses)) == (40, 20)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["random (40)", "test queries (20)"]
+    again = figures.scatter_map(np.random.default_rng(1).normal(size=(60, 8)), ["u"] * 30 + [""] * 30, method="t-SNE")
+    assert len(offsets(again.axes[0])[0]) == 30
+
+
+def test_bars_are_as_long_as_their_values():
+    (axis,) = KINDS["bars"]().axes
+    assert [bar.get_width() for bar in axis.patches] == [60, 70, 40, 30]
+    (axis,) = KINDS["stacked"]().axes
+    assert [(bar.get_x(), bar.get_width()) for bar in axis.patches] == [(0, 60), (0, 70), (60, 40), (70, 30)]
+    (axis,) = figures.bars(SHARES.assign(published=[55, 55, 71, 71]), "set", "percent", "label", "%").axes
+    assert offsets(axis) == [[[55, 0], [71, 1]]]
+
+
+def test_curves_pass_through_their_values():
+    figure = KINDS["curves"]()
+    solid, dashed = figure.axes[0].lines
+    assert [solid.get_ydata().tolist(), dashed.get_ydata().tolist()] == [[0.5, 0.6], [0.3, 0.5]]
+    assert (solid.get_linestyle(), dashed.get_linestyle()) == ("-", "--")
+    assert solid.get_color() == figures.COLOURS["interpolation"]
+    assert [label.get_text() for label in figure.legends[0].get_texts()] == ["interpolation", "extrapolation", "part"]
+    own = figures.curves(CURVES, "n_train", "y", "regime", "loss", panel="regime", own_scale=True)
+    assert own.axes[0].get_ylim() != own.axes[1].get_ylim()
+
+
+def test_every_dot_of_a_distribution_is_a_twentieth_of_it():
+    (axis,) = KINDS["histogram"]().axes
+    first, second = (np.array(dots) for dots in offsets(axis))
+    assert len(first) == len(second) == 20
+    assert np.allclose(first[:, 0], np.quantile(np.arange(100), (np.arange(20) + 0.5) / 20))
+    assert first[:, 1].max() < second[:, 1].min()
+
+
+def test_boxes_have_their_median_and_quartiles():
+    figure = figures.boxes(
+        pd.DataFrame({"x": [1] * 5 + [2] * 5, "y": [0, 1, 2, 3, 4, 10, 11, 12, 13, 14], "m": "a"}), "x", "y", "y", "m"
+    )
+    (axis,) = figure.axes
+    assert [sorted({*box.get_path().vertices[:, 1]}) for box in axis.patches] == [[1, 3], [11, 13]]
+    assert {2, 12} <= {line.get_ydata()[0] for line in axis.lines}
+
+
+def test_scatter_draws_points_and_their_least_squares_line():
+    (axis,) = KINDS["scatter"]().axes
+    assert offsets(axis) == [POINTS[["j", "loss"]].to_numpy().tolist()]
+    slope, at_0 = np.polyfit(POINTS["j"], POINTS["loss"], 1)
+    assert np.allclose(axis.lines[0].get_ydata(), [at_0 + slope * 0.1, at_0 + slope * 0.4])
