@@ -330,7 +330,7 @@ def test_a_run_is_measured_once_in_a_process(design):
         for path in folder.iterdir():
             path.unlink()
     assert values(frame, store, ["AP"]).equals(first)
-    with pytest.raises(InputError, match="no such run file"):
+    with pytest.raises(InputError, match="run.set0.parquet"):
         values(frame, store, ["RR"])
 
 

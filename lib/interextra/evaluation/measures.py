@@ -48,12 +48,15 @@ def evaluate(run: RunFile, qrels: pd.DataFrame, names: Sequence[str]) -> pd.Seri
     return per_query(run, qrels, names).mean()
 
 
-def check(names: Sequence[str]) -> None:
-    """Raise InputError for a measure that is unknown, or for none at all."""
+def check(names: Sequence[str], where: str = "measures") -> None:
+    """Raise InputError for a measure that is unknown, or for none at all; `where` begins the message."""
     if not names:
-        raise InputError(f"no measure given; known are {KNOWN}")
+        raise InputError(f"{where}: no measure given; known are {KNOWN}")
     for name in names:
-        _parse(name)
+        try:
+            _parse(name)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
 
 
 def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.Series | None = None) -> pd.DataFrame:
@@ -96,18 +99,22 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     return table
 
 
-def report(qrels_path: str | Path, run_path: str | Path, names: Sequence[str], by_query: bool) -> str:
+def report(qrels_path: str | Path, run_path: str | Path, names: Sequence[str], per_query: bool) -> str:
     """The lines that ir_measures' command prints: `measure<TAB>value`, four decimals.
 
-    With `by_query`: `query_id<TAB>measure<TAB>value` for each query of the qrels, then the means as query `all`.
+    With `per_query`: `query_id<TAB>measure<TAB>value` for each query of the qrels, then the means as query `all`.
     Raises InputError for a file or a measure that cannot be read.
     """
-    found = per_query(RunFile.read(run_path), read_qrels(qrels_path), names)
+    found = _of_files(qrels_path, run_path, names)
     means = [f"{name}\t{value:.4f}\n" for name, value in found.mean().items()]
-    if not by_query:
+    if not per_query:
         return "".join(means)
     lines = (f"{query}\t{name}\t{value:.4f}\n" for (query, name), value in found.stack().items())
     return "".join(lines) + "".join(f"all\t{line}" for line in means)
+
+
+def _of_files(qrels_path: str | Path, run_path: str | Path, names: Sequence[str]) -> pd.DataFrame:
+    return per_query(RunFile.read(run_path), read_qrels(qrels_path), names)
 
 
 def _measured(run, queries, store: Store, names: Sequence[str]) -> pd.DataFrame:
