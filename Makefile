@@ -1,4 +1,4 @@
-# make run [PROFILE=mini] [ONLY=01,02]   make test   make lab   make bench   make base   make clean
+# make run [PROFILE=mini] [ONLY=01,02]   make verify   make test   make lab   make bench   make base   make clean
 PROFILE ?= mini
 ONLY ?=
 PYTHON ?= python3
@@ -28,16 +28,16 @@ bench: .venv/ready
 base: .venv/ready
 	@$(PY) -m interextra.models.pretrain
 
-# Tables and figures of a finished profile for readers, and the README's results table from them.
+# Tables and figures of a finished profile for readers, from one clean commit, and the README's results from them.
 reference: .venv/ready
-	@for folder in outputs/$(PROFILE)/[0-9][0-9]_*/; do \
-	  target=outputs/reference/$(PROFILE)/$$(basename $$folder); rm -rf $$target; mkdir -p $$target/figures; \
-	  cp -r $$folder/tables $$folder/metrics.json $$folder/provenance.json $$target/; \
-	  cp $$folder/figures/*.png $$target/figures/; done
-	@rm -f $(foreach t,duplicates bucket_portraits cluster_portraits,outputs/reference/small/*/tables/$(t).csv)  # texts that are not ours
+	@.venv/bin/interextra reference --profile $(PROFILE)
+
+# The check of the kit: everything computed from nothing, every table compared with the reference.
+verify: .venv/ready
+	@.venv/bin/interextra verify --profile $(PROFILE) $(if $(ONLY),--only $(ONLY))
 
 readme: .venv/ready
-	@$(PY) -m interextra.study.readme
+	@.venv/bin/interextra readme
 
 clean:
 	rm -rf $(filter-out outputs/reference,$(wildcard outputs/*)) .venv build
@@ -52,4 +52,4 @@ clean:
 	@$(PY) -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-.PHONY: run test lab check bench base reference readme clean
+.PHONY: run test lab check bench base reference verify readme clean

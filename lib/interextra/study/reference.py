@@ -101,7 +101,7 @@ def difference_of(reference: pd.DataFrame, measured: pd.DataFrame, allowed: floa
         return float("nan"), f"columns or rows differ: {reference.shape} and {measured.shape}"
     numbers = reference.select_dtypes("number").columns.intersection(measured.select_dtypes("number").columns)
     for column in reference.columns.difference(numbers, sort=False):
-        unequal = reference[column].astype(str) != measured[column].astype(str)
+        unequal = reference[column].astype(str).fillna("") != measured[column].astype(str).fillna("")
         if unequal.any() and (allowed is not None or column in ("verdict", "finding", "model", "measure")):
             first = unequal.idxmax()
             return float("nan"), f"{column}, row {first + 1}: {reference[column][first]} ≠ {measured[column][first]}"

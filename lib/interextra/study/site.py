@@ -1,10 +1,13 @@
-"""The index page of a profile: every notebook, every table, every figure."""
+"""The index page of a run: every notebook, every table, every figure. All text that comes from data is escaped."""
 
-import html
-import os
+import json
+from html import escape
 from pathlib import Path
 
 import pandas as pd
+from PIL import Image
+
+from interextra.ground.files import write_aside
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
@@ -16,41 +19,38 @@ th { border-bottom: 1px solid #888 } td:first-child, th:first-child { text-align
 SHOWN_ROWS = 60
 
 
-def _title(notebook_html: Path) -> str:
-    import json
+def write_index(folder: Path) -> Path:
+    """Write `<folder>/index.html` over the notebooks executed under `folder`; returns its path."""
+    name = escape(f"interextra, {folder.name}")
+    parts = [f"<!doctype html><html lang=en><meta charset=utf-8><title>{name}</title><style>{STYLE}</style>"]
+    parts += [f"<h1>{name}</h1>", *(_notebook(page, folder) for page in sorted(folder.glob("[0-9][0-9]_*/*.html")))]
+    with write_aside(folder / "index.html") as aside:
+        aside.write_text("\n".join(parts) + "</html>\n", encoding="utf-8")
+    return folder / "index.html"
 
-    cells = json.loads(notebook_html.with_suffix(".ipynb").read_text(encoding="utf-8"))["cells"]
-    return "".join(cells[0]["source"]).splitlines()[0].lstrip("# ").strip()
+
+def _notebook(page: Path, base: Path) -> str:
+    cells = json.loads(page.with_suffix(".ipynb").read_text(encoding="utf-8"))["cells"]
+    title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
+    heading = f'<h2><a href="{_link(page, base)}">{escape(page.stem)}</a></h2><p>{escape(title)}</p>'
+    tables = [_table(path, base) for path in sorted(page.parent.glob("tables/*.csv"))]
+    figures = [_figure(path, base) for path in sorted(page.parent.glob("figures/*.png"))]
+    return "\n".join([heading, *tables, *figures])
 
 
 def _table(path: Path, base: Path) -> str:
-    frame = pd.read_csv(path)
-    link = html.escape(path.relative_to(base).as_posix())
-    rest = f" (first {SHOWN_ROWS} of {len(frame):,} rows)" if len(frame) > SHOWN_ROWS else f" ({len(frame)} rows)"
-    body = frame.head(SHOWN_ROWS).to_html(index=False, border=0, na_rep="", float_format=lambda v: f"{v:.4g}")
-    return (
-        f"<details><summary>{html.escape(path.stem)}{rest}</summary>"
-        f'<p><a href="{link}">{link}</a></p><div class="wide">{body}</div></details>'
-    )
+    frame, link = pd.read_csv(path), _link(path, base)
+    rest = f"first {SHOWN_ROWS} of {len(frame):,} rows" if len(frame) > SHOWN_ROWS else f"{len(frame)} rows"
+    body = frame.head(SHOWN_ROWS).to_html(index=False, border=0, na_rep="–", float_format="{:.4g}".format)  # escapes
+    summary = f"<summary>{escape(path.stem)} ({rest})</summary>"
+    return f'<details>{summary}<p><a href="{link}">{link}</a></p><div class="wide">{body}</div></details>'
 
 
-def write_index(folder: Path) -> Path:
-    """Write `<folder>/index.html` over the notebooks executed under `folder`; returns its path."""
-    parts = [
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>interextra: {html.escape(folder.name)}</title>",
-        f"<style>{STYLE}</style><h1>interextra, profile {html.escape(folder.name)}</h1>",
-    ]
-    for page in sorted(folder.glob("[0-9][0-9]_*/*.html")):
-        base = page.parent
-        link = page.relative_to(folder).as_posix()
-        parts.append(f'<h2><a href="{html.escape(link)}">{html.escape(base.name)}</a></h2>')
-        parts.append(f"<p>{html.escape(_title(page))}</p>")
-        parts += [_table(path, folder) for path in sorted(base.glob("tables/*.csv"))]
-        for path in sorted(base.glob("figures/*.png")):
-            name = html.escape(path.relative_to(folder).as_posix())
-            parts.append(f'<figure><img src="{name}" alt="{path.stem}"><figcaption>{path.stem}</figcaption></figure>')
-    index = folder / "index.html"
-    aside = index.with_suffix(f".tmp{os.getpid()}")
-    aside.write_text("\n".join(parts) + "</html>\n", encoding="utf-8")
-    os.replace(aside, index)
-    return index
+def _figure(path: Path, base: Path) -> str:
+    with Image.open(path) as picture:
+        alt = escape(picture.info["Description"])
+    return f'<figure><img src="{_link(path, base)}" alt="{alt}"><figcaption>{escape(path.stem)}</figcaption></figure>'
+
+
+def _link(path: Path, base: Path) -> str:
+    return escape(path.relative_to(base).as_posix())

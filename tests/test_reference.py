@@ -1,0 +1,96 @@
+"""The reference: made from a clean commit only, and one changed number of one table is found."""
+
+import json
+import subprocess
+
+import pandas as pd
+import pytest
+
+from interextra.ground.errors import InputError
+from interextra.study.reference import compared, difference_of, make
+
+EFFECTS = pd.DataFrame(
+    {
+        "model": ["BM25", "DR (base)"],
+        "delta": [0.0, -0.1],
+        "low": [0.0, -0.2],
+        "high": [0.0, -0.05],
+        "verdict": ["", "agrees"],
+    }
+)
+
+
+def write(folder, table, processor="a kind", untrained=()):
+    (folder / "02_toy" / "tables").mkdir(parents=True)
+    table.to_csv(folder / "02_toy" / "tables" / "restrain.csv", index=False)
+    note = {"platform": {"hardware": {"processor": processor}}, "method": {"untrained tables": list(untrained)}}
+    (folder / "02_toy" / "provenance.json").write_text(json.dumps(note))
+    return folder
+
+
+def problem(tmp_path, measured, processor="a kind", untrained=()):
+    write(tmp_path / "reference", EFFECTS, untrained=untrained)
+    write(tmp_path / "measured", measured, processor)
+    return compared("02_toy", tmp_path / "reference", tmp_path / "measured")["problem"].item()
+
+
+def test_equal_tables_agree(tmp_path):
+    assert problem(tmp_path, EFFECTS) == ""
+
+
+def test_one_number_changed_by_hand_is_found(tmp_path):
+    assert "delta, row 2: -0.1 ≠ -0.10001" in problem(tmp_path, EFFECTS.assign(delta=[0.0, -0.10001]))
+
+
+def test_rounding_of_a_trained_number_is_allowed_and_of_another_is_not(tmp_path):
+    nearly = EFFECTS.assign(delta=[0.0, -0.1 * (1 + 5e-7)])
+    assert problem(tmp_path / "trained", nearly) == ""
+    assert "delta, row 2" in problem(tmp_path / "untrained", nearly, untrained=["restrain"])
+
+
+def test_changed_verdict_missing_row_and_missing_table_are_found(tmp_path):
+    assert "verdict, row 2: agrees ≠ opposite" in problem(tmp_path / "a", EFFECTS.assign(verdict=["", "opposite"]))
+    assert "rows differ" in problem(tmp_path / "b", EFFECTS.iloc[:1])
+    write(tmp_path / "c", EFFECTS)
+    (write(tmp_path / "d", EFFECTS) / "02_toy" / "tables" / "restrain.csv").unlink()
+    assert "rows differ" in compared("02_toy", tmp_path / "c", tmp_path / "d")["problem"].item()
+
+
+def test_on_another_processor_a_number_must_lie_in_the_reference_s_interval(tmp_path):
+    inside = EFFECTS.assign(delta=[0.0, -0.15], low=[0.0, -0.3])
+    assert problem(tmp_path / "in", inside, "another kind") == ""
+    outside = EFFECTS.assign(delta=[0.0, -0.25])
+    assert "outside the reference's interval" in problem(tmp_path / "out", outside, "another kind")
+
+
+def test_undefined_on_both_sides_is_equal():
+    table = EFFECTS.assign(delta=[float("nan"), -0.1])
+    assert difference_of(table, table, 0.0) == (0.0, "")
+    assert difference_of(table, EFFECTS, 1e-6)[1]
+
+
+@pytest.fixture
+def house(tmp_path):
+    for part in ("notebooks", "params/mini"):
+        (tmp_path / part).mkdir(parents=True)
+    (tmp_path / "notebooks" / "README").write_text("notebooks")
+    commands = (["init", "-q"], ["add", "."], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "one"])
+    for command in commands:
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def test_reference_refuses_a_tree_with_changes(house):
+    (house / "notebooks" / "README").write_text("changed")
+    with pytest.raises(InputError, match="not committed"):
+        make(house, "mini")
+
+
+def test_reference_refuses_results_of_other_code(house, root):
+    for part in ("notebooks/00_start_here.ipynb", "params/smoke/00_start_here.yaml"):
+        (house / part).parent.mkdir(exist_ok=True)
+        (house / part).write_bytes((root / part).read_bytes())
+    subprocess.run(["git", "add", "."], cwd=house, check=True)
+    subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "two"], cwd=house, check=True)
+    with pytest.raises(InputError, match="00_start_here.*not executed with today's code"):
+        make(house, "smoke")
