@@ -82,6 +82,11 @@ def test_nothing_is_printed_or_sampled(capfd):
     buckets(train, test, 2, seed=1)  # faiss samples above 256 points a centroid and warns below 39
     buckets(train[:12], test, 2, seed=1)
     assert capfd.readouterr() == ("", "")
+    train, _ = drawn(2000, seed=5)
+    found = buckets(train, CENTRES, 4, seed=SEED, normalise=False)
+    everyone, bucket = np.concatenate([train, CENTRES]), np.concatenate([found.train, found.test])
+    means = [everyone[bucket == b].mean(axis=0) for b in range(4)]  # a sample would have other means
+    np.testing.assert_allclose(found.centroids, means, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -114,17 +114,11 @@ def topics(
     n_topics, k, target : number of topics, of native clusters, and queries a topic should have; the paper's are 5, 100
         and 25,000 for its 500,000 queries: for others keep the share, target = n / 20.
     seed : of the first centroids. The same seed gives the same topics.
-    choose : "exact" or "greedy", see `farthest`.
-    merge, order, stop : see `expand`.
-    normalise : False: plain k-means on the vectors as they are. True: vectors and centroids of length 1 (spherical).
+    choose : see `farthest`. merge, order, stop : see `expand`.
+    normalise : vectors and centroids of length 1 (spherical k-means), not as they are.
 
-    Native clusters that k-means leaves without a query come last, and neither start nor join a topic.
-
-    Raises
-    ------
-    InputError
-        k above the number of queries or below n_topics, n_topics · target queries that are not there, NaN, zero vectors
-        where normalised, and all that `farthest` and `expand` refuse.
+    Native clusters that k-means leaves without a query come last, and neither start nor join a topic. InputError: a
+    number that the queries do not allow, an unknown switch, NaN, zero vectors where normalised.
 
     >>> found = topics([[0.0], [1], [10], [11], [30], [31], [32]], n_topics=2, k=3, target=2, seed=0)
     >>> found.native.tolist(), found.centroids.ravel().tolist(), found.spread
