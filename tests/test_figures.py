@@ -15,7 +15,7 @@ def offsets(axis) -> list[list[float]]:
 
 
 def texts(figure) -> list:
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     return [
         text for text in figure.findobj(lambda a: hasattr(a, "get_fontsize")) if text.get_text() and text.get_visible()
     ]
