@@ -334,9 +334,11 @@ def test_each_choice_is_on_disk_at_once(sheet):
     session = Annotation(sheet)
     session.label("entity", "partial")
     assert read_sheet(sheet, complete=False)["entity"].tolist() == ["partial", *[""] * 6]
-    assert session.row == 0 and session.progress == (0, 7)
+    assert session.row == 0 and len(session.open) == 7
     session.label("intent", "similar")
-    assert session.row == 1 and session.progress == (1, 7) and session.current["train_query_id"] == "q1"
+    assert (
+        session.row == 1 and session.open.tolist() == [1, 2, 3, 4, 5, 6] and session.current["train_query_id"] == "q1"
+    )
     with pytest.raises(InputError, match="no entity label 'similar'"):
         session.label("entity", "similar")
 
@@ -355,12 +357,12 @@ def test_undo_takes_back_choice_by_choice_also_on_disk(sheet):
 def test_session_resumes_at_the_first_open_pair_and_ends(sheet):
     for _ in range(7):
         session = Annotation(sheet)
-        assert not session.done
+        assert len(session.open)
         session.next()  # skipping is allowed, the pair comes again
         session = Annotation(sheet)
         session.label("entity", "zero")
         session.label("intent", "dissimilar")
-    assert session.done and Annotation(sheet).done and len(read_sheet(sheet)) == 7
+    assert not len(session.open) and not len(Annotation(sheet).open) and len(read_sheet(sheet)) == 7
 
 
 def test_widget_builds_and_a_click_writes_the_sheet(sheet):

@@ -3,6 +3,8 @@
 from html import escape
 from pathlib import Path
 
+import numpy as np
+
 from interextra.ground.errors import InputError
 from interextra.overlap.annotation import read_sheet, write_sheet
 from interextra.overlap.labels import LABELS
@@ -29,34 +31,24 @@ class Annotation:
         return self.sheet.iloc[self.row].to_dict()
 
     @property
-    def progress(self) -> tuple[int, int]:
-        """(pairs with both labels, pairs)."""
-        return int((self.sheet[list(LABELS)] != "").all(axis=1).sum()), len(self.sheet)
+    def open(self) -> np.ndarray:
+        """Rows of the pairs that lack a label."""
+        return np.flatnonzero((self.sheet[list(LABELS)] == "").any(axis=1))
 
-    @property
-    def done(self) -> bool:
-        return self.progress[0] == len(self.sheet)
-
-    def next(self, step: int = 1) -> dict[str, str]:
+    def next(self, step: int = 1) -> None:
         """Go to the next pair with an open label, round the end; stay where nothing is open."""
-        n = len(self.sheet)
-        for i in range(n):
-            row = (self.row + step + i) % n
-            if not all(self.sheet.loc[row, list(LABELS)]):
-                self.row = row
-                break
-        return self.current
+        if len(self.open):
+            self.row = int(self.open[np.argmax(self.open >= self.row + step)])
 
     def label(self, column: str, label: str) -> None:
         """Give a label (column entity or intent), write the sheet, go on when the pair has both."""
         if label not in LABELS.get(column, ()):
-            raise InputError(
-                f"no {column} label {label!r}: " + "; ".join(f"{c}: {', '.join(v)}" for c, v in LABELS.items())
-            )
+            known = "; ".join(f"{name}: {', '.join(labels)}" for name, labels in LABELS.items())
+            raise InputError(f"no {column} label {label!r}: {known}")
         self._history.append((self.row, column, self.sheet.loc[self.row, column]))
         self.sheet.loc[self.row, column] = label
         write_sheet(self.path, self.sheet)
-        if all(self.sheet.loc[self.row, list(LABELS)]):
+        if self.row not in self.open:
             self.next()
 
     def undo(self) -> None:
@@ -79,9 +71,9 @@ def widget(sheet_path: Path | str):
     buttons = {}
 
     def show() -> None:
-        pair, (labelled, total) = session.current, session.progress
+        pair, total = session.current, len(session.sheet)
         view.value = (
-            f"<p>pair {session.row + 1} · labelled {labelled} of {total}{' · done' if session.done else ''}</p>"
+            f"<p>pair {session.row + 1} · labelled {total - len(session.open)} of {total}</p>"
             f"<p>test: <b>{escape(pair['test_query'])}</b><br>train: <b>{escape(pair['train_query'])}</b></p>"
         )
         for (column, label), button in buttons.items():
