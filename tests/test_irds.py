@@ -15,8 +15,7 @@ import zipfile
 
 import pytest
 
-from interextra.data import irds
-from interextra.data.irds import open_irds
+from interextra.data import irds, load
 from interextra.data.load import open_collection
 from interextra.ground.errors import InputError
 
@@ -69,16 +68,17 @@ def put_scifact(home):
 
 SCRIPT = """
 import json, sys
-from interextra.data.load import open_collection
+from interextra.data.load import open_collection, peek
 out = {}
-for spec in sys.argv[2:]:
+for spec in sys.argv[1:]:
     try:
-        c = open_collection(spec, sys.argv[1])
+        before = peek(spec)
+        c = open_collection(spec)
         out[spec] = {
             "passages": list(zip(c.passages.doc_ids.to_pylist(), c.passages.texts(slice(None)))),
             "qrels": {s: c.qrels(s).to_numpy().tolist() for s in c.splits},
             "queries": {s: c.queries(s)[["query_id", "text"]].to_numpy().tolist() for s in c.splits},
-            "all": c.queries()["query_id"].tolist(), "name": c.name, "spec": c.spec,
+            "name": c.name, "spec": c.spec, "peek": [before, peek(spec)],
         }
     except ValueError as error:
         out[spec] = f"{type(error).__name__}: {error}"
@@ -86,6 +86,7 @@ out["imported"] = "ir_datasets" in sys.modules
 print(json.dumps(out))
 """
 
+OFFLINE = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": ""}
 SPECS = (
     "irds:msmarco-passage",
     "irds:msmarco-passage/train",
@@ -107,11 +108,9 @@ def home(tmp_path_factory):
 
 
 def opened(home, cache, *specs) -> dict:
-    offline = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": ""}
-    env = os.environ | offline | {"IR_DATASETS_HOME": str(home), "IR_DATASETS_DL_TRIES": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(cache), *specs], env=env, capture_output=True, text=True, check=True
-    )
+    folders = {"IR_DATASETS_HOME": str(home), "INTEREXTRA_CACHE": str(cache)}
+    env = os.environ | OFFLINE | folders | {"IR_DATASETS_DL_TRIES": "1"}
+    done = subprocess.run([sys.executable, "-c", SCRIPT, *specs], env=env, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -130,7 +129,6 @@ def test_msmarco_passage_comes_with_the_standard_splits(read):
         "dl20": [["50", "2", 2]],
     }
     assert found["queries"]["dev"] == [["30", " dev question"]]
-    assert found["all"] == ["11", "10", "30", "40", "50"]
     assert (found["name"], found["spec"]) == ("msmarco-passage", "irds:msmarco-passage")
 
 
@@ -142,7 +140,6 @@ def test_an_id_with_qrels_is_one_split_named_after_it(read):
 
 def test_splits_can_be_spelt_out(read):
     assert read[SPECS[3]]["qrels"] == {"valid": [["30", "2", 1]], "judged": [["10", "0", 1]]}
-    assert read[SPECS[3]]["all"] == ["30", "10"]
 
 
 def test_a_beir_set_finds_its_splits_and_joins_title_and_text(read):
@@ -165,7 +162,21 @@ def test_the_second_opening_reads_nothing_of_ir_datasets(home, tmp_path):
     first = opened(home, tmp_path, "irds:msmarco-passage")
     again = opened(home, tmp_path, "irds:msmarco-passage")
     assert first.pop("imported") and not again.pop("imported")
+    assert first["irds:msmarco-passage"].pop("peek")[0] and again["irds:msmarco-passage"].pop("peek") == [None, None]
     assert first == again
+
+
+def test_the_cost_of_a_download_is_shown_without_downloading(read, tmp_path):
+    here, after = read["irds:msmarco-passage"]["peek"]
+    assert here["megabytes"] == 0 and after is None  # all archives lie where ir_datasets keeps them
+    code = f"from interextra.data.load import peek; print([peek(s) for s in {[SPECS[0], SPECS[4], 'mini']}])"
+    env = os.environ | OFFLINE | {"IR_DATASETS_HOME": str(tmp_path / "home"), "INTEREXTRA_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    msmarco, scifact, mini = eval(done.stdout)
+    queries = {"train": 808_731, "dev": 6980, "dl19": 43, "dl20": 54}
+    assert msmarco["passages"] == 8_841_823 and msmarco["queries"] == queries and 1000 < msmarco["megabytes"] < 1200
+    assert scifact["passages"] == 5183 and scifact["queries"] == {"train": 809, "test": 300}
+    assert mini is None
 
 
 @pytest.fixture(scope="module")
@@ -196,39 +207,49 @@ def local(tmp_path_factory):
     return base
 
 
-def fails(spec, cache) -> str:
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path / "cache"))
+    load._opened.cache_clear()
+
+
+def fails(spec) -> str:
     with pytest.raises(InputError) as caught:
-        open_collection(spec, cache)
+        open_collection(spec)
     return str(caught.value)
 
 
-def test_a_set_that_is_its_own_corpus_is_the_split_test(local, tmp_path):
-    assert open_irds(f"{local}-other", cache_dir=tmp_path).splits == ("test",)
+def test_a_set_that_is_its_own_corpus_is_the_split_test(local):
+    assert open_collection(f"irds:{local}-other").splits == ("test",)
 
 
 def test_another_home_or_version_is_read_anew(local, tmp_path, monkeypatch):
-    open_irds(f"{local}/a", cache_dir=tmp_path)
-    monkeypatch.setattr(irds, "_convert", lambda *_: pytest.fail("read anew"))
-    open_irds(f"{local}/a", cache_dir=tmp_path)
-    with monkeypatch.context() as patch, pytest.raises(pytest.fail.Exception):
-        patch.setenv("IR_DATASETS_HOME", str(tmp_path))
-        open_irds(f"{local}/a", cache_dir=tmp_path)
-    with monkeypatch.context() as patch, pytest.raises(pytest.fail.Exception):
-        patch.setattr("importlib.metadata.version", lambda _: "9.9")
-        open_irds(f"{local}/a", cache_dir=tmp_path)
+    spec = f"irds:{local}/a"
+    open_collection(spec)
+    monkeypatch.setattr(irds, "_read", lambda *_: pytest.fail("read anew"))
+    load._opened.cache_clear()
+    open_collection(spec)
+    for name, value in (("IR_DATASETS_HOME", str(tmp_path)), ("version", "9.9")):
+        load._opened.cache_clear()
+        with monkeypatch.context() as patch, pytest.raises(pytest.fail.Exception):
+            if name == "version":
+                patch.setattr("importlib.metadata.version", lambda _: value)
+            else:
+                patch.setenv(name, value)
+            open_collection(spec)
 
 
-def test_ids_that_make_no_collection_are_refused(local, tmp_path):
-    assert "no qrels, and no part train, dev or test; name the splits" in fails(f"irds:{local}", tmp_path)
-    assert f"parts with qrels: '{local}/a', '{local}/b'" in fails(f"irds:{local}", tmp_path)
-    assert "has no documents" in fails(f"irds:{local}-queries", tmp_path)
-    assert "has no qrels or no queries" in fails(f"irds:{local},x={local}", tmp_path)
-    assert "has other documents" in fails(f"irds:{local},x={local}-other", tmp_path)
-    assert "query_id 'q' has two texts" in fails(f"irds:{local},x={local}/a,y={local}/b", tmp_path)
-    assert "split 'a' stands twice" in fails(f"irds:{local},split={local}/a,a={local}/a", tmp_path)
+def test_ids_that_make_no_collection_are_refused(local):
+    assert "no qrels, and no part train, dev or test; name the splits" in fails(f"irds:{local}")
+    assert f"parts with qrels: '{local}/a', '{local}/b'" in fails(f"irds:{local}")
+    assert "has no documents" in fails(f"irds:{local}-queries")
+    assert "has no qrels or no queries" in fails(f"irds:{local},x={local}")
+    assert "has other documents" in fails(f"irds:{local},x={local}-other")
+    assert "query_id 'q' has two texts" in fails(f"irds:{local},x={local}/a,y={local}/b")
+    assert "split 'a' stands twice" in fails(f"irds:{local},split={local}/a,a={local}/a")
 
 
-def test_dangling_qrels_follow_the_switch(local, tmp_path):
-    message = fails(f"irds:{local}/b", tmp_path)
+def test_dangling_qrels_follow_the_switch(local):
+    message = fails(f"irds:{local}/b")
     assert f"{local}/b qrels of ir_datasets, row 1: 1 qrels of split 'b' name a passage that is not there" in message
-    assert "no qrels of split 'b' name a query and a passage" in fails(f"irds:{local}/b,dangling=drop", tmp_path)
+    assert "no qrels of split 'b' name a query and a passage" in fails(f"irds:{local}/b,dangling=drop")

@@ -61,7 +61,9 @@ def test_a_changed_release_is_noticed(real_data, tmp_path):
 
 
 def test_what_is_not_in_the_release_is_named(tmp_path):
-    assert "15k/interpolate.train-qrel.txt: no such file" in fails(released.read_restrain, tmp_path, "15k", "interpolate")
+    assert "15k/interpolate.train-qrel.txt: no such file" in fails(
+        released.read_restrain, tmp_path, "15k", "interpolate"
+    )
     assert "bucket-6/interpolate.dev-qrel.txt: no such file" in fails(
         released.read_resttest, tmp_path, 6, "interpolate", "dev"
     )
@@ -120,7 +122,9 @@ def test_our_splits_are_written_as_the_releases_are(tmp_path):
 
     released.export_split("resttest", {"1": ["1"], "2": ["3"]}, QUERIES, QRELS, tmp_path)
     folder = tmp_path / "bucket-1"
-    written = [read_qrels(folder / f"{name}.test-qrel.txt")["doc_id"].tolist() for name in ("extrapolate", "interpolate")]
+    written = [
+        read_qrels(folder / f"{name}.test-qrel.txt")["doc_id"].tolist() for name in ("extrapolate", "interpolate")
+    ]
     assert written == [["b", "d"], ["a"]]
 
     released.export_split("shift", {"who": ["3", "1"]}, QUERIES, QRELS, tmp_path)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 import pytrec_eval
 
-from interextra.ground.errors import InputError
 from interextra.data.runs import RunFile
+from interextra.ground.errors import InputError
 
 LINE = "q{q} Q0 d{d} 1 {s} t\n"
 
@@ -159,11 +159,17 @@ def test_any_white_space_separates_and_order_and_rank_of_the_file_do_not_matter(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (LINE.format(q=1, d=1, s=1) + "q1 Q0 d2 2 0.5\n", ":2: 5 columns instead of 6: 'q1 Q0 d2 2 0.5'; write lines of"),
+        (
+            LINE.format(q=1, d=1, s=1) + "q1 Q0 d2 2 0.5\n",
+            ":2: 5 columns instead of 6: 'q1 Q0 d2 2 0.5'; write lines of",
+        ),
         (LINE.format(q=1, d=1, s="high"), ":1: score 'high' is not a number"),
         (LINE.format(q=1, d=1, s="1_0"), ":1: score '1_0' is not a number"),
         (LINE.format(q=1, d=1, s=2) + "\n" + LINE.format(q=1, d=2, s="nan"), ":3: score 'nan' is not a number"),
-        ("".join(LINE.format(q=1, d=i, s="NaN") for i in range(5)), ":1: score 'NaN' is not a number: 'q1 Q0 d0 1 NaN t'"),
+        (
+            "".join(LINE.format(q=1, d=i, s="NaN") for i in range(5)),
+            ":1: score 'NaN' is not a number: 'q1 Q0 d0 1 NaN t'",
+        ),
         (LINE.format(q=1, d=1, s=2) * 2, ":2: 1 rows repeat a query_id and doc_id: 'q1 d1'"),
         ("", ": no rows in it"),
         ("\n \n", ": no rows in it"),

@@ -13,6 +13,7 @@ from itertools import islice, permutations
 import numpy as np
 import pytest
 
+from interextra.ground.errors import InputError
 from interextra.world import (
     entity_overlap,
     floor,
@@ -25,7 +26,6 @@ from interextra.world import (
 from interextra.world.plan import SHARES, whole
 from interextra.world.templates import count, domain, load
 from interextra.world.truth import expected_reciprocal_rank
-from interextra.ground.errors import InputError
 
 CHECKSUM = "ee2e95437d9b618afe8acb75b41fbece1c82f4c79a409ec2d02daf7d1393e318"
 WH = {"what", "who", "when", "where", "which", "why", "how", "how much", "how many", "yes-no", "keyword"}

@@ -1,5 +1,7 @@
 """Sets of queries as parts of a configuration: a split of a collection, or a named set of a split cell."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
@@ -11,19 +13,44 @@ from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
 
 
+_PRICING = [False]
+
+
+@contextmanager
+def pricing() -> Iterator[None]:
+    """Within it a collection that would have to be downloaded is only counted, so that a plan shows its cost before."""
+    _PRICING[0] = True
+    try:
+        yield
+    finally:
+        _PRICING[0] = False
+
+
 class Source(BaseModel):
     """A collection in a configuration: named by its spec, identified by its content."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     spec: str
-    fingerprint: str
+    fingerprint: str  # "" while it is only priced
 
     @classmethod
     def of(cls, spec: str) -> "Source":
-        from interextra.data.load import open_collection
+        from interextra.data.load import open_collection, peek
 
+        if _PRICING[0] and peek(spec):
+            return cls(spec=spec, fingerprint="")
         return cls(spec=spec, fingerprint=open_collection(spec).fingerprint)
+
+    def n_passages(self) -> int:
+        from interextra.data.load import peek
+
+        return len(self.open().passages) if self.fingerprint else peek(self.spec)["passages"]
+
+    def n_queries(self, split: str) -> int:
+        from interextra.data.load import peek
+
+        return len(self.open().query_ids(split)) if self.fingerprint else peek(self.spec)["queries"][split]
 
     def open(self) -> Collection:
         """The collection; InputError where its content has changed since it was planned."""
@@ -62,7 +89,7 @@ class Queries(BaseModel):
         return qrels[qrels["query_id"].isin(self.ids())].reset_index(drop=True) if self.limit else qrels
 
     def size(self) -> int:
-        return len(_queries(self))
+        return min(self.source.n_queries(self.split), self.limit or 2**62)
 
 
 @lru_cache(maxsize=16)

@@ -5,10 +5,10 @@ from random import Random
 
 import pandas as pd
 
+from interextra.ground.errors import InputError
 from interextra.world.compose import Composer, grade
 from interextra.world.plan import SHARES, plan
 from interextra.world.templates import load, pick, shuffled
-from interextra.ground.errors import InputError
 
 SEED = 20221
 TEST_SIZES = {"dl19": 43, "dl20": 57}

@@ -2,10 +2,10 @@
 
 from random import Random
 
+from interextra.ground.errors import InputError
 from interextra.world.compose import Composer
 from interextra.world.generate import Judge, Wordings, World, frames, number_passages
 from interextra.world.templates import pick, render, sentence, shuffled, tidy
-from interextra.ground.errors import InputError
 
 WORLDS = {
     "hobby": ["ood_gardening", "ood_astronomy", "ood_sports"],

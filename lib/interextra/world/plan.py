@@ -2,8 +2,8 @@
 
 from random import Random
 
-from interextra.world.templates import pick, shuffled
 from interextra.ground.errors import InputError
+from interextra.world.templates import pick, shuffled
 
 ENTITY = ("full", "partial", "zero")
 INTENT = ("duplicate", "similar", "dissimilar")
