@@ -1,0 +1,58 @@
+"""The index page and the tables of a notebook show text from data as text."""
+
+import json
+from html.parser import HTMLParser
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+
+from interextra.study.session import shown
+from interextra.study.site import write_index
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+class Tags(HTMLParser):
+    """The tags of a page, with their attributes."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+
+@pytest.fixture
+def page(tmp_path):
+    """The index over one notebook whose title, table and figure hold HTML."""
+    notebook = tmp_path / HOSTILE / "00_it"
+    (notebook / "tables").mkdir(parents=True)
+    (notebook / "figures").mkdir()
+    (notebook / "00_it.html").touch()
+    (notebook / "00_it.ipynb").write_text(json.dumps({"cells": [{"source": [f"# {HOSTILE}?\n", "more"]}]}))
+    pd.DataFrame({HOSTILE: [HOSTILE, None]}).to_csv(notebook / "tables" / f"{HOSTILE}.csv", index=False)
+    picture = notebook / "figures" / f"{HOSTILE}.png"
+    plt.figure().savefig(picture, metadata={"Description": f'"{HOSTILE}'})
+    return write_index(tmp_path / HOSTILE).read_text()
+
+
+def test_index_shows_text_from_data_as_text(page):
+    live = [attributes for _, attributes in Tags(page).found]
+    assert not any("onerror" in attributes for attributes in live)
+    assert page.count("&lt;img src=x") >= 6
+
+
+def test_index_links_tables_and_describes_figures(page):
+    [image] = [attributes for tag, attributes in Tags(page).found if tag == "img"]
+    assert image == {"src": f"00_it/figures/{HOSTILE}.png", "alt": f'"{HOSTILE}'}
+    links = [attributes["href"] for tag, attributes in Tags(page).found if tag == "a"]
+    assert links == ["00_it/00_it.html", f"00_it/tables/{HOSTILE}.csv"]
+
+
+def test_table_on_a_page_shows_text_from_data_as_text():
+    frame = pd.DataFrame({"name": [HOSTILE], HOSTILE: [0.5], "p_value": [0.1]})
+    live = [tag for tag, _ in Tags(shown(frame).to_html()).found]
+    assert "img" not in live
