@@ -37,7 +37,7 @@ class Nearness(Cell):
     k: int
 
     def title(self) -> str:
-        return f"nearness of {', '.join(part.name for part in self.queries)} to the training of {self.model.title()}"
+        return f"nearness · {', '.join(part.name for part in self.queries)} · {self.model.title()}"
 
     def seconds(self) -> float:
         return 5 + (self.model.train.size() + sum(part.size() for part in self.queries)) / 500
