@@ -9,14 +9,15 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 EXPECTED = Path(__file__).with_name("expected_smoke.json")
 TOLERANCE = 1e-4
 
-
-COMMAND = [sys.executable, "-m", "interextra.study.cli", "run", "--profile", "smoke"]
+COMMAND = [sys.executable, "-m", "interextra.study.cli", "run"]
 # Put before every Python process of a run: whoever reaches beyond this machine gets an error.
 OFFLINE = """
 import socket
@@ -38,19 +39,23 @@ def offline(house):
 
 
 def run(house, *arguments):
-    """`interextra run --profile smoke` without network; returns what it printed."""
+    """`interextra run` without network; returns what it printed."""
     command = [*COMMAND, *arguments]
     done = subprocess.run(command, cwd=house, env=offline(house), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
-@pytest.fixture(scope="module")
-def house(tmp_path_factory, root):
-    folder = tmp_path_factory.mktemp("house")
+def copied(folder, root):
     shutil.copytree(root / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".*"))
     shutil.copytree(root / "params", folder / "params")
-    run(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory, root):
+    folder = copied(tmp_path_factory.mktemp("house"), root)
+    run(folder, "--profile", "smoke")
     return folder
 
 
@@ -62,6 +67,11 @@ def tables(house):
     return {
         p.relative_to(house).as_posix(): p.read_bytes() for p in sorted((house / "outputs").glob("smoke/*/tables/*"))
     }
+
+
+def outputs(house, profile, name):
+    cells = json.loads((house / "outputs" / profile / name / f"{name}.ipynb").read_text())["cells"]
+    return [output for cell in cells for output in cell.get("outputs", [])]
 
 
 def test_every_notebook_leaves_html_metrics_provenance_and_figures(house):
@@ -79,11 +89,10 @@ def test_every_notebook_leaves_html_metrics_provenance_and_figures(house):
 
 def test_no_warning_no_error_stream_and_no_flood_in_any_notebook(house):
     for name in names(house):
-        cells = json.loads((house / "outputs" / "smoke" / name / f"{name}.ipynb").read_text())["cells"]
-        outputs = [output for cell in cells for output in cell.get("outputs", [])]
-        assert not [o["text"] for o in outputs if o.get("name") == "stderr"], name
-        streams = ["".join(o["text"]) for o in outputs if o["output_type"] == "stream"]
-        assert max(len(text.splitlines()) for text in streams) < 120, name
+        found = outputs(house, "smoke", name)
+        assert not [o["text"] for o in found if o.get("name") == "stderr"], name
+        streams = ["".join(o["text"]) for o in found if o["output_type"] == "stream"]
+        assert max(len(text.splitlines()) for text in streams) < 60, name
 
 
 def test_provenance_holds_all_declared_parameters(house):
@@ -101,91 +110,127 @@ def columns(house, name, notebook=""):
 
 def test_tables_have_their_fixed_columns(house):
     assert columns(house, "label_overlap") == [
-        "test_set", "relevance_threshold", "min_shared", "n_queries", "n_overlapping", "percent", "published_percent",
-    ]  # fmt: skip
+        *("test_set", "relevance_threshold", "min_shared", "n_queries", "n_overlapping", "percent"),
+        "published_percent",
+    ]
     for name in ("entity_overlap", "intent_overlap"):
         assert columns(house, name) == ["test_set", "label", "n", "percent"]
-    deltas = ["measure", "interpolation", "extrapolation", "delta", "delta_low", "delta_high", "p_value"]
-    assert columns(house, "restrain", "02") == ["n_train", "model", *deltas, "n_queries"]
-    assert columns(house, "restrain", "05") == ["n_train", "model", *deltas, "p_holm", "n_queries"]
-    for notebook in ("03", "05"):
-        assert columns(house, "resttest", notebook) == ["n_train", "model", "average", *deltas, "p_holm", "n_queries"]
-    assert columns(house, "clusters", "04")[:3] == ["shift", "cluster", "n_queries"]
-    assert columns(house, "rule_agreement") == ["shift", "rule", "cluster", "n_released", "n_agree", "n_differ"]
-    assert columns(house, "shift_matrix") == [
-        "shift", "model", "left_out", "test_cluster", "measure", "value", "n_queries",
-    ]  # fmt: skip
-    assert columns(house, "shift_loss") == [
-        "shift", "model", "cluster", "measure", "avg_in", "out", "rel_loss", "low", "high", "p_value", "p_holm",
-    ]  # fmt: skip
-    for name, first in (("jaccard", "shift"), ("loss_by_r", "shift"), ("prediction", "shift")):
-        assert columns(house, name, "07")[0] == first
-    assert columns(house, "buckets")[:4] == ["bucket", "n_train", "n_test", "released_n_test"]
-    assert columns(house, "agreement")
+    interval = ["low", "high", "p_value", "p_holm", "n_queries", "n_trainings"]
+    for name, notebook in (("restrain", "02"), ("restrain", "05"), ("resttest", "03"), ("resttest", "05")):
+        found = columns(house, name, notebook)
+        assert [c for c in found if c in interval] == interval and {"model", "measure", "delta"} <= set(found)
+    assert {"shift", "model", "measure", "rel_loss", "low", "high", "p_holm"} <= set(columns(house, "shift_loss"))
+    assert columns(house, "buckets")[:3] == ["bucket", "n_train", "n_test"]
 
 
 def summary(house):
-    """Mean and spread of each number column of each table: small, and any changed value moves one."""
+    """Mean and spread of each number column of each untrained table: small, and any changed value moves one."""
     found = {}
-    for path in sorted((house / "outputs").glob("smoke/*/tables/*.csv")):
-        frame = pd.read_csv(path).select_dtypes("number").replace([float("inf"), -float("inf")], float("nan"))
-        both = {"mean": frame.mean(), "std": frame.std(ddof=0)}
-        found[f"{path.parent.parent.name}/{path.stem}"] = {
-            f"{column}, {name}": float(value)
-            for name, row in both.items()
-            for column, value in row.items()
-            if value == value
-        }
+    for folder in sorted((house / "outputs" / "smoke").glob("*/tables")):
+        record = json.loads((folder.parent / "provenance.json").read_text())
+        for name in record["method"]["untrained tables"]:
+            frame = pd.read_csv(folder / f"{name}.csv").select_dtypes("number").replace([np.inf, -np.inf], np.nan)
+            both = {"mean": frame.mean(), "std": frame.std(ddof=0)}
+            found[f"{folder.parent.name}/{name}"] = {
+                f"{column}, {what}": float(value)
+                for what, row in both.items()
+                for column, value in row.items()
+                if value == value
+            }
     return found
 
 
-# A BERT trained on another processor differs in the last bits, and training widens that: what depends on a trained
-# model is compared with the same machine's second run below, the rest with the committed numbers.
-TRAINED = ("agreement", "beside", "duplicates", "proxies", "recall", "restrain", "size_and", "systems", "versions")
-TRAINED_NOTEBOOKS = ("03_", "04_", "05_", "07_")  # whose every table follows from a trained model
-
-
 def test_what_no_training_touches_equals_the_committed_expectations(house):
-    measured = {
-        k: v
-        for k, v in summary(house).items()
-        if not k.startswith(TRAINED_NOTEBOOKS) and not any(word in k.split("/")[1] for word in TRAINED)
-    }
-    expected = json.loads(EXPECTED.read_text())
-    assert measured.keys() == expected.keys()
+    measured, expected = summary(house), json.loads(EXPECTED.read_text())
+    assert measured.keys() == expected.keys() and len(expected) > 3
     for table, values in expected.items():
         assert measured[table] == pytest.approx(values, abs=TOLERANCE), table
 
 
 def test_second_run_takes_what_exists(house):
     before = tables(house)
-    said = run(house)
-    assert said.count("notebook taken") == len(names(house)) and "notebook ran" not in said
+    assert f"{len(names(house))} of them taken as they were; 0 new results" in run(house, "--profile", "smoke")
     assert tables(house) == before
 
 
-def finished_cells(house):
-    return sorted(path.parent for path in (house / "outputs" / "cells").glob("*/seal.json"))
+def test_run_with_changed_parameters_leaves_the_profile_s_results(house):
+    before = tables(house)
+    said = run(house, "--profile", "smoke", "--only", "00", "-p", "n_boot=60")
+    assert "outputs/smoke-n_boot-60/index.html" in said and tables(house) == before
+    assert (house / "outputs" / "smoke-n_boot-60" / "00_start_here" / "tables").is_dir()
 
 
 def test_killed_and_damaged_run_ends_with_the_same_tables_byte_for_byte(house):
-    before = tables(house)
+    before = {name: data for name, data in tables(house).items() if name.startswith("outputs/smoke/02")}
     shutil.rmtree(house / "outputs")
+    command = [*COMMAND, "--profile", "smoke", "--only", "02"]
     process = subprocess.Popen(
-        COMMAND, cwd=house, env=offline(house), stdout=subprocess.DEVNULL, start_new_session=True
+        command, cwd=house, env=offline(house), stdout=subprocess.DEVNULL, start_new_session=True
     )
     deadline = time.monotonic() + 300
-    while len(finished_cells(house)) < 5 and time.monotonic() < deadline:
+    while len(done := sorted((house / "outputs" / "cells").glob("*/seal.json"))) < 4 and time.monotonic() < deadline:
         time.sleep(0.2)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    done = finished_cells(house)
-    assert 5 <= len(done) < 15
-    path = next(iter(done[0].glob("*.npy")), next(iter(done[0].glob("*.parquet")), done[0] / "config.json"))
+    folder = next(path.parent for path in done if list(path.parent.glob("run.*.parquet")))
+    path = next(folder.glob("run.*.parquet"))
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    said = run(house)
-    assert f"cell {done[0].name} is damaged" in said
+    said = run(house, "--profile", "smoke", "--only", "02")
+    assert f"cell {folder.name} is damaged" in said
     assert tables(house) == before
     assert not list((house / "outputs" / "cells" / "building").iterdir())
+
+
+PLAIN = {
+    "00_start_here": {"test_splits": ["test"]},
+    "01_overlap_annotation_analysis": {"test_splits": ["test"], "graded_splits": ["test"], "truth": False},
+    "02_restrain": {"test_splits": ["test"], "sizes": [8, 16]},
+    "03_resttest": {"test_splits": ["test"], "k": 2},
+    "04_ms_shift_clusters": {
+        "shifts": ["wh-words/how/who", "topics"],
+        "n_topics": 2,
+        "native_clusters": 6,
+        "topic_size": 10,
+        "n_test": 4,
+        "train_size": 8,
+    },
+    "05_architecture_comparison": {
+        "test_splits": ["test"],
+        "resttest_splits": ["test"],
+        "learning_splits": ["test"],
+        "sizes": [8, 16],
+        "trained_sizes": [16],
+        "k": 2,
+    },
+}
+PLAIN["07_indicators"] = PLAIN["04_ms_shift_clusters"]
+
+
+def test_every_notebook_runs_on_a_plain_beir_folder_and_escapes_its_name(tmp_path, root):
+    house, draw = copied(tmp_path, root), np.random.default_rng(3)
+    folder = house / "<img src=x onerror=alert(1)>"
+    (folder / "qrels").mkdir(parents=True)
+    animals = ["".join(draw.choice(["ba", "do", "ki", "lu", "me", "no"], 3)) for _ in range(30)]
+    facts = [("lives in the forest", "who saw the {} in the forest"), ("eats grass", "how does the {} eat grass")]
+    passages, queries, judged = [], [], {"train": [], "test": []}
+    for place, (animal, (fact, question)) in enumerate((animal, pair) for animal in animals for pair in facts):
+        passages.append({"_id": f"d{place}", "text": f"The {animal} {fact}; many a {animal} was seen."})
+        for again, split in (("", "train"), (" today", "test" if place % 3 == 0 else "train")):
+            queries.append({"_id": f"q{len(queries)}", "text": question.format(animal) + again})
+            judged[split].append(f"{queries[-1]['_id']}\td{place}\t1\n")
+    for name, rows in (("corpus", passages), ("queries", queries)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for split, lines in judged.items():
+        (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+    (house / "params" / "plain").mkdir()
+    for name in names(house):
+        smoke = yaml.safe_load((house / "params" / "smoke" / f"{name}.yaml").read_text()) or {}
+        given = {**smoke, **PLAIN[name], "collection": f"beir:{folder}", "steps": 2}
+        (house / "params" / "plain" / f"{name}.yaml").write_text(yaml.safe_dump(given))
+    run(house, "--profile", "plain")
+    for name in names(house):
+        assert not [o["text"] for o in outputs(house, "plain", name) if o.get("name") == "stderr"], name
+        assert "<img src=x onerror" not in (house / "outputs" / "plain" / name / f"{name}.html").read_text(), name
+    assert "<img src=x onerror" not in (house / "outputs" / "plain" / "index.html").read_text()

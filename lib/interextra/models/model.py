@@ -44,7 +44,7 @@ class Model(Cell):
         return f"model {self.recipe.architecture} · {self.train.source.spec} · {trained} · seed {self.seed}"
 
     def seconds(self) -> float:
-        return self.recipe.cost(self.train.size(), len(self.train.source.open().passages), 0)["train_seconds"]
+        return self.recipe.cost(self.train.size(), self.train.source.n_passages(), 0)["train_seconds"]
 
 
 def start_of(recipe: Recipe) -> str:

@@ -119,6 +119,8 @@ def transformer(recipe: Trained, seed: int, **options):
     from safetensors import SafetensorError
     from sentence_transformers.base.modules import Transformer
 
+    from interextra.models.tokens import Remembered
+
     quiet()
     torch.manual_seed(seed)
     start = initialisation(recipe.initialisation)
@@ -135,6 +137,7 @@ def transformer(recipe: Trained, seed: int, **options):
             "a hub id needs the network)"
         ) from None
     _reshape(words, start, seed)
+    words.preprocess = Remembered(words)
     limit = getattr(words.config, "max_position_embeddings", None)
     longest = max(value for name, value in options.items() if name.endswith("_length"))
     if limit and longest > limit:
@@ -211,6 +214,8 @@ def reopen(kind: str, out_dir: Path, recipe: Trained):
     import torch
     from safetensors import SafetensorError
 
+    from interextra.models.tokens import Remembered
+
     quiet()
     try:
         model = getattr(sentence_transformers, kind)(str(out_dir), device=device(), trust_remote_code=False)
@@ -218,4 +223,5 @@ def reopen(kind: str, out_dir: Path, recipe: Trained):
         raise InputError(
             f"{out_dir} holds no readable {recipe.architecture} model: {' '.join(str(error).split())[:300]}"
         ) from None
+    model[0].preprocess = Remembered(model[0])
     return model.to(torch.bfloat16) if recipe.encode_precision == "bf16" else model

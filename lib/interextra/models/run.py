@@ -42,5 +42,5 @@ class Run(Cell):
         return f"run {self.model.title().removeprefix('model ')} → {found} of {self.queries[0].source.spec}"
 
     def seconds(self) -> float:
-        n_passages, n_queries = len(self.queries[0].source.open().passages), sum(part.size() for part in self.queries)
+        n_passages, n_queries = self.queries[0].source.n_passages(), sum(part.size() for part in self.queries)
         return self.model.recipe.cost(0, n_passages, n_queries)["encode_seconds"]

@@ -71,10 +71,19 @@ def command_run(args: argparse.Namespace) -> int:
 
 
 def command_plan(args: argparse.Namespace) -> int:
+    from interextra.data.load import peek
+    from interextra.data.queries import pricing
     from interextra.study.schedule import described
 
     store, total, counted = _store(repository_root()), 0.0, set()
-    planned = [(notebook.name, described(store, [notebook])) for notebook in _selected(args)]
+    with pricing():
+        selected = _selected(args)
+        planned = [(notebook.name, described(store, [notebook])) for notebook in selected]
+    specs = {json.loads(notebook.parameters)["collection"] for notebook in selected}
+    for spec, found in ((spec, peek(spec)) for spec in sorted(specs)):
+        if found:
+            size = f"about {found['megabytes']:,.0f} MB" if found["megabytes"] else "a size that is not known"
+            print(f"{spec} is not here: {found['passages']:,} passages, {size} to download", file=sys.stderr)
     if args.json:
         print(json.dumps([{"notebook": name, "cells": rows} for name, rows in planned]))
         return 0
