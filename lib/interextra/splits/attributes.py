@@ -103,6 +103,19 @@ def attribute(spec: str) -> Callable[[dict], str | None]:
     return lambda query: rule(query[column], **options)
 
 
+def known_labels(spec: str) -> tuple[str, ...]:
+    """Labels of an attribute that follow from its rule alone, where the queries are not here yet.
+
+    >>> known_labels("length:limit=9")
+    ('short', 'long')
+    """
+    rules = {"wh-words": tuple(WH_WORDS), "length": ("short", "long")}
+    name = spec.partition(":")[0]
+    if name not in rules:
+        raise InputError(f"the labels of attribute {spec!r} are known when the collection is here; name them: {spec}/A/B")
+    return rules[name]
+
+
 def _function(spec: str, name: str) -> Callable[[dict], str | None]:
     module, _, function = name.partition(":")
     try:

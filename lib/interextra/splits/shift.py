@@ -48,6 +48,8 @@ class Shift(Split):
     def names(self) -> tuple[str, ...]:
         """What is left out: the clusters that take part."""
         if not isinstance(self.by, Topics):
+            if not self.pool.source.fingerprint:  # priced before the collection is here
+                return self.clusters or attributes.known_labels(self.by)
             return shift(attributes.labels(self.pool.frame(), self.by), self.n_test, self.clusters, self.seed).clusters
         if unknown := [name for name in self.clusters if name not in self.by.names]:
             raise InputError(f"no topic {offenders(unknown)}; there are {', '.join(self.by.names)}")
