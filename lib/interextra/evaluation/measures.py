@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from interextra.data.runs import RunFile, strings
 from interextra.data.trec import read_qrels
-from interextra.ground.cells import Store
+from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 
 KNOWN = "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, Judged, Judged@k, ASL@k"
@@ -64,7 +64,7 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
 
     Parameters
     ----------
-    design : a row a run: its labels, and the Run cell itself in the column `run`.
+    design : a row a run: its labels, and the Run cell itself in the column `run`; other cells are left out.
     store : where the runs are.
     names : of measures, as `per_query` takes them.
     strata : label of each query, by query_id: what a bootstrap draws within.
@@ -75,7 +75,8 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     and measure; queries in the order of the qrels of their test set.
     """
     check(names)
-    labels, pieces, rows = design.drop(columns="run"), [], []
+    cells = [name for name in design if design[name].map(lambda label: isinstance(label, Cell)).any()]
+    labels, pieces, rows = design.drop(columns=["run", *cells]), [], []
     for row, run in enumerate(design["run"]):
         for queries in run.queries:
             found = _measured(run, queries, store, names)
