@@ -1,12 +1,21 @@
 """Every kind of figure draws its marks at the data's values, and its words can be read."""
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
 from interextra import figures
+from interextra.ground.errors import InputError
 from interextra.models import architectures
+
+
+@pytest.fixture(autouse=True, scope="module")
+def look():
+    with mpl.rc_context():
+        figures.style()
+        yield
 
 
 def offsets(axis) -> list[list[float]]:
@@ -186,3 +195,19 @@ def test_scatter_draws_points_and_their_least_squares_line():
     assert offsets(axis) == [POINTS[["j", "loss"]].to_numpy().tolist()]
     slope, at_0 = np.polyfit(POINTS["j"], POINTS["loss"], 1)
     assert np.allclose(axis.lines[0].get_ydata(), [at_0 + slope * 0.1, at_0 + slope * 0.4])
+
+
+def test_undefined_effects_leave_a_gap():
+    """A side whose mean is 0 has no relative effect; a figure of a tiny collection may have only such effects."""
+    undefined = EFFECTS.assign(delta=np.nan, low=np.nan, high=np.nan)
+    assert "none of them defined" in figures.forest(undefined, "model", "delta", "Δ", hue="n_train").alt
+    some = pd.concat([EFFECTS, undefined.assign(model="none")])
+    assert len(figures.forest(some, "model", "delta", "Δ", hue="n_train").axes[0].get_yticks()) == 3
+    zero = MATRIX.assign(**{"RR@10": 0.0})
+    assert "0 of 6 framed" in figures.heat(zero, "without", "on", "RR@10", "RR@10", panel="model").alt
+    gap = POINTS.assign(loss=[0.3, np.nan, 0.0])
+    assert len(offsets(figures.scatter(gap, "j", "loss", "model", "shift", "RelLoss", "of").axes[0])[0]) == 2
+    figures.scatter(gap.assign(loss=np.nan), "j", "loss", "model", "shift", "RelLoss", "of")
+    figures.curves(CURVES.assign(y=np.nan), "n_train", "y", "regime", "nDCG@10")
+    with pytest.raises(InputError, match="nothing to draw"):
+        figures.curves(CURVES[:0], "n_train", "y", "regime", "nDCG@10")

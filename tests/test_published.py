@@ -205,9 +205,10 @@ def test_an_interval_that_holds_0_never_counts_as_agreement():
 def test_beside_keeps_our_rows_and_their_order():
     printed = load("zhan", 7).query("regime == 'delta'")
     ours = pd.DataFrame({"model": ["SPLADE", "mine", "SPLADE"], "measure": "RR@10", "n_train": [900, 900, 100]})
-    ours = ours.assign(delta=-0.1, low=-0.2, high=-0.05)
+    ours = ours.assign(delta=-0.1, low=-0.2, high=-0.05).set_axis([7, 0, 3])  # by the index draws are found
+    ours.attrs["draws"] = "kept"
     table = beside(ours, printed, on=["model", "measure"])
-    assert table[list(ours)].equals(ours)
+    assert table[list(ours)].equals(ours) and table.attrs == ours.attrs
     assert table["published"].tolist()[::2] == [-0.13, -0.13] and table["verdict"].tolist() == ["agrees", "", "agrees"]
 
 

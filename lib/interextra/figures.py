@@ -21,6 +21,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import PercentFormatter
 from pandas import DataFrame
 
+from interextra.ground.errors import InputError
 from interextra.models import architectures
 
 Names = str | list[str]  # of columns; "" is none
@@ -43,23 +44,14 @@ WIDTH = 8  # inches
 MOST = 3000  # points of a map; more hide each other
 QUANTILES = 20  # dots of a distribution
 
-mpl.rcParams.update(
-    {
-        "figure.dpi": 130,
-        "savefig.bbox": "tight",
-        "figure.constrained_layout.use": True,
-        "font.size": 9,
-        "axes.titlesize": 10,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "grid.alpha": 0.25,
-        "legend.frameon": False,
-        "svg.hashsalt": "interextra",  # the same picture, the same bytes
-        "svg.fonttype": "none",
-    }
-)
+
+def style() -> None:
+    """Set the kit's look, as `ix.start` does."""
+    look = {"figure.dpi": 130, "savefig.bbox": "tight", "font.size": 9, "axes.titlesize": 10, "legend.frameon": False}
+    look |= {"axes.spines.top": False, "axes.spines.right": False}
+    look |= {"axes.grid": True, "axes.axisbelow": True, "grid.alpha": 0.25}
+    look |= {"svg.hashsalt": "interextra", "svg.fonttype": "none"}  # the same picture, the same bytes
+    mpl.rcParams.update(look)
 
 
 def forest(
@@ -115,7 +107,7 @@ def heat(
         grids[title] = grid.reindex(index=rows, columns=part[column].unique() if not framed else rows)
         apart = grids[title].mask(np.eye(len(rows), dtype=bool)) if framed else grid
         shades[title] = grids[title] / apart.mean() - 1 if framed else grids[title]
-    limit = limit or max(shade.abs().max(axis=None) for shade in shades.values())
+    limit = limit or np.nanmax([1e-9, *(shade.abs().max(axis=None) for shade in shades.values())])
     widest = max(grid.shape[1] for grid in grids.values())
     figure, axes = _figure(len(grids), 0.6 + 0.28 * len(rows), max(1, int(6 // (0.4 * widest))), sharey=True)
     for axis, (title, grid) in zip(axes, grids.items(), strict=True):
@@ -252,7 +244,7 @@ def curves(
         if percent:
             axis.axhline(0, color="black", lw=0.8)
             axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    if "low" in frame:  # wide intervals are cut, so that the lines can be told apart
+    if "low" in frame and frame[y].notna().any():  # wide intervals are cut, so that the lines can be told apart
         room = 0.6 * np.ptp(frame[y].dropna())
         axes[0].set_ylim(frame[y].min() - room, frame[y].max() + room)
     figure.supxlabel(_words(x))
@@ -309,7 +301,8 @@ def scatter(frame: DataFrame, x: str, y: str, hue: str, marker: str, label: str,
     panels, colours = _panels(frame, panel), _colours(frame, hue)
     shapes = dict(zip(frame[marker].unique(), itertools.cycle(MARKERS), strict=False))
     figure, axes = _figure(len(panels), 3.2, 3, sharex=True, sharey=True)
-    for axis, (title, part) in zip(axes, panels.items(), strict=True):
+    for axis, (title, every) in zip(axes, panels.items(), strict=True):
+        part = every.dropna(subset=[x, y])
         for (name, shape), found in part.groupby([hue, marker], sort=False):
             axis.scatter(found[x], found[y], marker=shapes[shape], s=36, color=colours[name], ec="white", lw=0.6)
         for name, found in part.groupby(hue, sort=False):
@@ -332,7 +325,8 @@ def _figure(n: int, height: float, most: int = 1, **shared: bool) -> tuple[Figur
     """A figure of page width with `n` axes of that height, at most so many side by side."""
     rows = -(-n // most)
     columns = -(-n // rows)
-    figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, rows * height + 0.5), squeeze=False, **shared)
+    options = {"figsize": (WIDTH, rows * height + 0.5), "layout": "constrained", "squeeze": False}
+    figure, axes = plt.subplots(rows, columns, **options, **shared)
     plt.close(figure)  # shown once, by the last expression of the notebook's cell
     for axis in axes.flat[n:]:
         axis.remove()
@@ -349,6 +343,8 @@ def _names(frame: DataFrame, columns: Names) -> pd.Series:
 
 
 def _panels(frame: DataFrame, columns: Names) -> dict[str, DataFrame]:
+    if frame.empty:
+        raise InputError("nothing to draw: the table has no rows; draw it only where there are some")
     return dict(list(frame.groupby(_names(frame, columns), sort=False)))
 
 
@@ -400,6 +396,8 @@ def _short(value: float) -> str:
 
 def _range(frame: DataFrame, value: str, columns: Sequence[Names], percent: bool = False) -> str:
     """The smallest and the largest value in words, each with the names of its row."""
+    if frame[value].isna().all():
+        return "none of them defined"
     ends = []
     for at in (np.nanargmin(frame[value]), np.nanargmax(frame[value])):
         row = frame.iloc[[at]]

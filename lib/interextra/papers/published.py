@@ -109,11 +109,10 @@ def beside(
     if (twice := published.duplicated(on)).any():
         shown = offenders(published.loc[twice, on].itertuples(index=False, name=None))
         raise InputError(f"published effects: named twice: {shown}; add to `on` the columns that tell them apart")
-    theirs = published[[*on, "scaled", "rounding"]].rename(columns={"scaled": "published"})
-    found = table.merge(theirs, how="left", on=on)
-    comparable = table[gate].to_numpy(bool) if gate else np.True_
-    verdict = _verdicts(*(found[name] for name in (effect, "low", "high", "published", "rounding")), comparable)
-    return found.drop(columns="rounding").assign(verdict=verdict)
+    printed = table[on].merge(published[[*on, "scaled", "rounding"]], how="left", on=on).set_index(table.index)
+    theirs, comparable = printed["scaled"], table[gate].to_numpy(bool) if gate else np.True_
+    verdict = _verdicts(table[effect], table["low"], table["high"], theirs, printed["rounding"], comparable)
+    return table.assign(published=theirs, verdict=verdict)  # with the index by which the table's draws are found
 
 
 def _verdicts(ours, low, high, published, rounding, comparable) -> np.ndarray:
