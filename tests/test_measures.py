@@ -276,6 +276,12 @@ class Searched(NamedTuple):
     queries: tuple[Judged, ...]
 
 
+class Other(Cell):
+    """A cell that a design may hold besides."""
+
+    def build(self, folder, store) -> None: ...
+
+
 @pytest.fixture
 def design(tmp_path):
     """Two runs over two test sets; the store is a dict of folders."""
@@ -301,7 +307,7 @@ class Shelf(dict):
 def test_values_are_those_of_each_run_file_with_its_labels(design):
     frame, store = design
     names = ["nDCG@10", "AP(rel=2)"]
-    table = values(frame.assign(near=Cell()), store, names)  # another cell is no label
+    table = values(frame.assign(near=Other()), store, names)  # another cell is no label
     assert table.columns.tolist() == ["model", "seed", "test_set", "query_id", "measure", "value"]
     expected = {}
     for row in frame.itertuples():
