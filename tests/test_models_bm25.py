@@ -66,7 +66,7 @@ def test_ties_go_to_the_larger_doc_id_also_at_the_cut(words):
     whole, scores = bm25_search(words, ["w1", "w2 w1"], 200, 0.0, 0.0)  # k1 = 0: a word counts once, so all tie
     for ranking, score in zip(whole, scores, strict=True):
         rows = ranking[ranking >= 0]
-        ids = words.passages.doc_ids_at(rows)
+        ids = words.passages.doc_ids.take(rows).to_pylist()
         assert sorted(zip(score[: len(rows)], ids, strict=True), reverse=True) == list(
             zip(score[: len(rows)], ids, strict=True)
         )

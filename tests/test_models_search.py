@@ -59,7 +59,7 @@ def queries():
 @pytest.mark.parametrize("k", [1, 10, 157])
 def test_search_equals_brute_force_for_any_block_size(passages, queries, vectors, size, k):
     rows, scores = find(passages, queries, vectors, k, size)
-    expected_rows, expected_scores = brute_force(queries @ vectors.T, passages.doc_ids_at(slice(None)), k)
+    expected_rows, expected_scores = brute_force(queries @ vectors.T, passages.doc_ids.to_pylist(), k)
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_allclose(scores, expected_scores, atol=1e-5)
 
@@ -69,7 +69,7 @@ def test_ties_go_to_the_larger_doc_id_for_any_block_size(passages, size):
     draw = np.random.default_rng(0)
     vectors = draw.integers(-1, 2, size=(157, 2)).astype(np.float32)  # scores between -4 and 4: nearly all are tied
     queries = draw.integers(-2, 3, size=(40, 2)).astype(np.float32)
-    expected = brute_force(queries @ vectors.T, passages.doc_ids_at(slice(None)), 20)
+    expected = brute_force(queries @ vectors.T, passages.doc_ids.to_pylist(), 20)
     same(find(passages, queries, vectors, 20, size), expected)
 
 
@@ -104,7 +104,7 @@ def test_passages_scored_minus_infinity_are_left_out(passages):
 
 
 def test_tie_order_is_doc_id_descending_in_bytes(passages):
-    ids = passages.doc_ids_at(tie_order(passages)[0])
+    ids = passages.doc_ids.take(tie_order(passages)[0]).to_pylist()
     assert ids == sorted(ids, key=lambda doc_id: doc_id.encode(), reverse=True)
 
 
@@ -164,7 +164,7 @@ def agrees(found, scores, doc_ids):
 
 def test_search_of_each_encoder_equals_brute_force_for_any_block_size(generated, asked, encoder, monkeypatch):
     model, scores = encoder
-    doc_ids = generated.passages.doc_ids_at(slice(None))
+    doc_ids = generated.passages.doc_ids.to_pylist()
     for size in (64, 1000, 5000):
         monkeypatch.setattr(model, "block_size", size)
         agrees(model.search(generated, asked, K), scores, doc_ids)
@@ -179,7 +179,7 @@ def reranked():
 def test_reranking_equals_scoring_pair_by_pair(generated, asked, reranked, monkeypatch):
     asked = asked[:12]
     first, _ = reranked.first_stage.search(generated, asked, 15)
-    doc_ids, texts = generated.passages.doc_ids_at(slice(None)), generated.passages.texts(slice(None))
+    doc_ids, texts = generated.passages.doc_ids.to_pylist(), generated.passages.texts(slice(None))
     for size in (1, 5, 64):
         monkeypatch.setattr(reranker, "BLOCK", size)
         rows, scores = reranked.search(generated, asked, 15)
