@@ -96,11 +96,6 @@ def test_arrays_of_a_search_give_the_run_and_padding_is_dropped(kind):
     assert (run.query_codes.dtype, run.doc_codes.dtype, run.scores.dtype) == (np.int32, np.int32, np.float32)
 
 
-def test_a_doc_id_in_two_rows_of_the_collection_is_one_passage():
-    run = RunFile.from_arrays(["q1", "q2"], ["a", "b", "a"], np.array([[0, 1], [2, 1]]), np.array([[2.0, 1], [2, 1]]))
-    assert run.doc_ids.to_pylist() == ["a", "b"] and run.doc_codes.tolist() == [0, 1, 0, 1]
-
-
 @pytest.mark.parametrize("name", ["run.txt", "run.txt.gz", "run.parquet"])
 def test_a_written_run_reads_back_the_same(tmp_path, name):
     run = RunFile.from_frame(random_frame(1))

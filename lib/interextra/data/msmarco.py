@@ -12,6 +12,7 @@ import pandas as pd
 
 from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.ground.errors import InputError
+from interextra.ground.files import sha256
 
 TRAIN_FILES = ("queries.train.tsv", "queries.train.tsv.gz", "queries.train.partial.tsv.gz")
 TEST_FILES = {
@@ -42,7 +43,7 @@ class QuerySets:
         found = [self.folder / name for name in TRAIN_FILES if (self.folder / name).is_file()]
         if not found:
             raise InputError(f"{self.folder}: no training queries; put the official queries.train.tsv there")
-        self._train = found[0]
+        self._train_file = found[0]
 
     def queries(self, split: str) -> pd.DataFrame:
         """query_id, text; of a test set the queries with judgements, as the papers use them (43, 54, 6,980)."""
@@ -63,7 +64,7 @@ class QuerySets:
     @cached_property
     def _training(self) -> pd.DataFrame:
         """All training queries with text, less those that are test queries."""
-        frame = read_queries_tsv(self._train)
+        frame = read_queries_tsv(self._train_file)
         test = pd.concat([self.queries(split)["query_id"] for split in TEST_FILES])
         return frame[~frame["query_id"].isin(test)].reset_index(drop=True)
 
@@ -71,7 +72,6 @@ class QuerySets:
     def fingerprint(self) -> str:
         """SHA-256 over the bytes of all files that are read."""
         total = hashlib.sha256()
-        for path in (self._train, *(self.folder / name for pair in TEST_FILES.values() for name in pair)):
-            with open(path, "rb") as file:
-                total.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+        for path in (self._train_file, *(self.folder / name for pair in TEST_FILES.values() for name in pair)):
+            total.update(path.name.encode() + bytes.fromhex(sha256(path)))
         return total.hexdigest()

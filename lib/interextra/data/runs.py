@@ -72,7 +72,8 @@ class RunFile:
         query_codes = np.repeat(np.arange(len(rows), dtype=np.int32), kept.sum(axis=1))
         doc_codes, used = pd.factorize(rows[kept])
         is_arrow = isinstance(doc_ids, pa.Array | pa.ChunkedArray)
-        taken = doc_ids.take(pa.array(used)) if is_arrow else pa.array([doc_ids[i] for i in used], pa.string())
+        taken = (doc_ids if is_arrow else pa.array(doc_ids, pa.string())).take(pa.array(used))
+        taken = taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
         return cls._build(list(query_ids), query_codes, taken, doc_codes.astype(np.int32), scores[kept])
 
     @classmethod
@@ -184,17 +185,12 @@ class RunFile:
             raise InputError(
                 f"run: the score of {offenders(pairs)} (query_id, doc_id) is NaN; every score must be a number"
             )
-        if isinstance(doc_ids, pa.ChunkedArray):
-            doc_ids = doc_ids.combine_chunks()
         if len(doc_ids) > 1 and not pc.all(pc.less(doc_ids[:-1], doc_ids[1:])).as_py():
             order = pc.sort_indices(doc_ids)  # by UTF-8 bytes, as trec_eval's strcmp
             doc_ids = doc_ids.take(order)
             rank_of = np.empty(len(order), np.int32)
             rank_of[np.asarray(order)] = np.arange(len(order), dtype=np.int32)
             doc_codes = rank_of[doc_codes]
-            if not (fresh := np.asarray(pc.not_equal(doc_ids[:-1], doc_ids[1:]))).all():  # the same id in two rows
-                doc_codes = np.concatenate([[0], np.cumsum(fresh)]).astype(np.int32)[doc_codes]
-                doc_ids = doc_ids.filter(pa.array(np.concatenate([[True], fresh])))
         order = _rank_order(query_codes, doc_codes, scores)
         query_codes, doc_codes, scores = query_codes[order], doc_codes[order], scores[order]
         pairs = query_codes.astype(np.int64)  # in place from here: 7 million rows are 56 MB

@@ -146,29 +146,31 @@ def _read_lines(path: str | Path, layout: Layout) -> pa.Table:
         if layout.header and _is_header(line):
             continue
         fields = line.split("\t") if layout.only_tabs else re.split(r"[ \t]+", line.strip(" \t"))
-        row = dict(zip(layout.columns, fields, strict=False))
-        if problem := _problem(fields, row, layout):
+        try:
+            rows.append(_row(fields, layout))
+        except ValueError as problem:
             wrong.append((f"{path}:{number}: {problem}", line[:80]))
-        else:
-            rows.append([NUMBERS[name][0](row[name]) if name in NUMBERS else row[name] for name in layout.kept])
     if wrong:
         raise InputError(f"{wrong[0][0]}: {offenders(line for _, line in wrong)}; {layout.expected}")
     return pa.table(list(map(pa.array, zip(*rows, strict=True))), names=layout.kept)
 
 
-def _problem(fields: list[str], row: dict[str, str], layout: Layout) -> str | None:
+def _row(fields: list[str], layout: Layout) -> list:
     if len(fields) != len(layout.columns):
-        return f"{len(fields)} columns instead of {len(layout.columns)}"
+        raise ValueError(f"{len(fields)} columns instead of {len(layout.columns)}")
     if not all(map(str.strip, fields)):
-        return "an empty column"
-    for name in NUMBERS.keys() & row:
-        parse, _, what = NUMBERS[name]
-        try:
-            if "_" in row[name] or (value := parse(row[name])) != value:
-                raise ValueError
-        except ValueError:
-            return f"{name} {row[name]!r} is not {what}"
-    return None
+        raise ValueError("an empty column")
+    return [_parsed(name, text) for name, text in zip(layout.columns, fields, strict=True) if name not in NOT_READ]
+
+
+def _parsed(name: str, text: str) -> str | float:
+    parse, _, what = NUMBERS.get(name, (str, None, ""))
+    try:
+        if name in NUMBERS and ("_" in text or parse(text) != parse(text)):  # Python reads 1_0, NaN is no number
+            raise ValueError
+        return parse(text)
+    except ValueError:
+        raise ValueError(f"{name} {text!r} is not {what}") from None
 
 
 def _is_header(line: str) -> bool:
