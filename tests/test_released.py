@@ -115,7 +115,8 @@ QRELS = pd.DataFrame({"query_id": ["3", "1", "2", "1"], "doc_id": ["a", "b", "c"
 
 def test_our_splits_are_written_as_the_releases_are(tmp_path):
     sets = {"interpolation-2": ["1", "2"], "extrapolation-2": ["3"], "random-2-0": ["2"]}
-    released.export_split("restrain", sets, QUERIES, QRELS, tmp_path)
+    paths = released.export_split("restrain", sets, QUERIES, QRELS, tmp_path)
+    assert all(path.is_file() for path in paths) and len(paths) == 3
     files = ("2/interpolate", "2/extrapolate", "random-2-0")
     written = [read_qrels(tmp_path / f"{name}.train-qrel.txt")["doc_id"].tolist() for name in files]
     assert written == [["b", "c", "d"], ["a"], ["c"]]

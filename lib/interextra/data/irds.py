@@ -72,22 +72,24 @@ def peek_irds(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> di
     """
     if _folder(dataset_id, splits, switches).is_dir():
         return None
-    splits = splits or _splits_of(dataset_id)
-    parts = {split: _load(part) for split, part in splits.items()}
-    files = {}
-    for dataset in (_load(dataset_id), *parts.values()):
+    import ir_datasets
+
+    splits, files = splits or _splits_of(dataset_id), {}
+    for dataset in map(_load, (dataset_id, *splits.values())):
         for part in ("docs", "queries", "qrels"):
             if getattr(dataset, f"has_{part}")():
                 files |= _downloads(getattr(dataset, f"{part}_handler")())
+    # a split's queries are those with qrels
+    judged = {split: f"{part}/judged" for split, part in splits.items() if f"{part}/judged" in ir_datasets.registry}
     return {
-        "passages": _count(_load(dataset_id), "docs"),
-        "queries": {split: _count(part, "queries") for split, part in parts.items()},
+        "passages": _count(dataset_id, "docs"),
+        "queries": {split: _count(part, "queries") for split, part in (splits | judged).items()},
         "megabytes": None if None in files.values() else round(sum(files.values()) / 1e6, 1),
     }
 
 
-def _count(dataset, part: str) -> int | None:
-    return dataset.metadata().get(part, {}).get("count")
+def _count(dataset_id: str, part: str) -> int | None:
+    return _load(dataset_id).metadata().get(part, {}).get("count")
 
 
 def _downloads(reader: object) -> dict[str, int | None]:

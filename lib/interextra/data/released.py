@@ -106,8 +106,7 @@ def write_qrels(path: str | Path, qrels: pd.DataFrame) -> None:
 def write_shift(folder: str | Path, cluster: str, queries: pd.DataFrame, qrels: pd.DataFrame) -> None:
     """Write a set of MS-Shift: tab-separated texts, and the qrels as one JSON object on one line."""
     queries_path, qrels_path = _shift_paths(folder, cluster)
-    bad = queries["query_id"][queries["text"].str.contains(r"[\t\r\n]")]
-    if len(bad):
+    if len(bad := queries["query_id"][queries["text"].str.contains(r"[\t\r\n]")]):
         raise InputError(f"query_id {offenders(bad)}: a tab or line break in the text; this format cannot hold it")
     refuse_repeated(qrels[["query_id", "doc_id"]], lambda row: f"qrels, row {row + 1}")
     judged: dict[str, dict[str, int]] = {}
@@ -120,17 +119,16 @@ def write_shift(folder: str | Path, cluster: str, queries: pd.DataFrame, qrels: 
 
 
 def export_split(
-    kind: str, sets: Mapping[str, Sequence[str]], queries: pd.DataFrame, qrels: pd.DataFrame, folder: str | Path
-) -> None:
-    """Write a split of ours as the releases write theirs.
+    kind: str, sets: Mapping[str, Sequence[str]], queries: pd.DataFrame, qrels: pd.DataFrame, folder: Path
+) -> list[Path]:
+    """Write a split of ours as the releases write theirs; returns the paths.
 
     Parameters
     ----------
-    kind : "restrain" writes SIZE/REGIME.train-qrel.txt for each set, or NAME.train-qrel.txt where it is a control;
+    kind : "restrain" writes SIZE/REGIME.train-qrel.txt for a set REGIME-SIZE, NAME.train-qrel.txt for any other;
         "resttest" writes bucket-NAME/extrapolate.test-qrel.txt (the set) and interpolate.test-qrel.txt (all others);
         "shift" writes EVAL/queries/queries_NAME.tsv and EVAL/qrel/qrel_NAME.json.
-    sets : name -> query_ids: training sets of ReSTrain, named REGIME-SIZE, else the test queries of each bucket or
-        cluster.
+    sets : name -> query_ids: the sets of a split, or for the last two kinds the test queries of each bucket or cluster.
     queries, qrels : query_id, text and judgements of at least these queries.
 
     Raises
@@ -143,17 +141,21 @@ def export_split(
     everything = {query_id for ids in sets.values() for query_id in ids}
     if unjudged := sorted(everything - set(qrels["query_id"])):
         raise InputError(f"{len(unjudged)} queries without judgements: {offenders(unjudged)}; give their qrels too")
-    qrels = qrels[qrels["query_id"].isin(everything)]
+    qrels, paths = qrels[qrels["query_id"].isin(everything)], []
     for name, ids in sets.items():
         inside = qrels["query_id"].isin(ids)
-        if kind == "restrain":
-            released_name = re.sub(r"^(in|ex)(ter|tra)polation-(\d+)$", r"\3/\1\2polate", name)
-            write_qrels(Path(folder) / f"{released_name}.train-qrel.txt", qrels[inside])
-        elif kind == "resttest":
-            write_qrels(Path(folder) / f"bucket-{name}" / "extrapolate.test-qrel.txt", qrels[inside])
-            write_qrels(Path(folder) / f"bucket-{name}" / "interpolate.test-qrel.txt", qrels[~inside])
-        else:
+        if kind == "shift":
             write_shift(folder, name, queries[queries["query_id"].isin(ids)], qrels[inside])
+            paths += _shift_paths(folder, name)
+            continue
+        released_name = re.sub(r"^(in|ex)(ter|tra)polation-(\d+)$", r"\3/\1\2polate", name)
+        parts = {f"{released_name}.train": inside}
+        if kind == "resttest":
+            parts = {f"bucket-{name}/extrapolate.test": inside, f"bucket-{name}/interpolate.test": ~inside}
+        for file, rows in parts.items():
+            paths.append(folder / f"{file}-qrel.txt")
+            write_qrels(paths[-1], qrels[rows])
+    return paths
 
 
 def check_release(folder: str | Path) -> pd.DataFrame:
