@@ -8,6 +8,7 @@ Run: python bench/search.py [--n 2000000] [--n-tokens 20000]
 """
 
 import argparse
+import importlib
 import json
 import resource
 import subprocess
@@ -71,11 +72,11 @@ def static_model():
 
 
 def dense_ours(folder: Path) -> np.ndarray:
-    from interextra.models import load_recipe, search
     from interextra.models.dense import Dense
+    from interextra.models.recipe import load_recipe
 
     model = Dense(static_model(), load_recipe("mini-dense"))
-    return search(model, open_collection(folder), some_queries(), K)[1]
+    return model.search(open_collection(folder), some_queries(), K)[1]
 
 
 def dense_library(folder: Path) -> np.ndarray:
@@ -91,11 +92,12 @@ def dense_library(folder: Path) -> np.ndarray:
 
 def tiny(architecture: str, folder: Path) -> np.ndarray:
     """The untrained model of the profile mini."""
-    from interextra.models import colbert, load_recipe, search, splade
+    from interextra.models import colbert, splade
+    from interextra.models.recipe import load_recipe
 
     module, kind = {"splade": (splade, splade.Splade), "colbert": (colbert, colbert.ColBERT)}[architecture]
     recipe = load_recipe(f"mini-{architecture}")
-    return search(kind(module.build(recipe, 1), recipe), open_collection(folder), some_queries(), K)[1]
+    return kind(module.build(recipe, 1), recipe).search(open_collection(folder), some_queries(), K)[1]
 
 
 STEPS = {
@@ -108,9 +110,9 @@ STEPS = {
 
 
 def child(step: str, folder: Path) -> None:
-    import sentence_transformers  # noqa: F401  (what every step pays)
+    importlib.import_module("sentence_transformers")  # what every step pays
 
-    import interextra.models.dense  # noqa: F401
+    importlib.import_module("interextra.models.dense")
 
     samples, done = [own_mb()], threading.Event()
 
