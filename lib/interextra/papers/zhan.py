@@ -1,29 +1,35 @@
 """Zhan et al. (CIKM 2022): what notebooks 00 to 03 and 05 compute, and our numbers beside the paper and its release."""
 
 import itertools
+import json
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from interextra import splits
 from interextra.data import released
 from interextra.data.queries import Part, Queries, Source
 from interextra.ground.cells import Store
+from interextra.ground.effects import draws, interval, ratio
 from interextra.models.model import Model
 from interextra.models.recipe import Recipe
 from interextra.models.run import Run
 from interextra.models.vectors import Vectors
 from interextra.overlap.annotation import Candidates
 from interextra.papers import published
+from interextra.papers.claims import judge
 from interextra.papers.plans import Plan, design, plans, pool, query_vectors, systems, tests, untrained
-from interextra.splits import clusters, restrain as nearness, resttest as buckets
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
 from interextra.splits.similarity import nearest
 
 REGIMES = ("interpolation", "extrapolation")
-REAL = "msmarco-queries"
-DENSE = "DR (base)"
+RELEASED = dict(zip(REGIMES, released.REGIMES, strict=True))  # ours → as the release names its files
+SIZES = released.SIZES
+TEST_SETS = {"TREC DL 2019": "dl19", "TREC DL 2020": "dl20", "MS MARCO dev": "dev"}
+INTERACTION, REPRESENTATION = ("Reranker", "ColBERT"), ("SPLADE", "DR (base)")  # as §5.1 groups the systems
 
 
 @plans("00_start_here")
@@ -48,7 +54,7 @@ def overlap(p: dict) -> Plan:
 
 
 def real_queries(split: str) -> Queries:
-    return Queries(source=Source.of(REAL), split=split)
+    return Queries(source=Source.of("msmarco-queries"), split=split)
 
 
 def real_vectors(encoder: str) -> Vectors:
@@ -57,7 +63,7 @@ def real_vectors(encoder: str) -> Vectors:
 
 
 def real_dev_vectors(encoder: str) -> Vectors:
-    """Vectors of the dev queries in the space of `real_vectors`; LSA is fitted on the training queries, so they are in it."""
+    """Vectors of the dev queries in the space of `real_vectors`; LSA is fitted on the training queries, hence both."""
     if encoder.startswith("lsa"):
         return Vectors(encoder=encoder, train=real_queries("train"), test=(real_queries("dev"),))
     return Vectors(encoder=encoder, train=real_queries("dev"))
@@ -79,7 +85,7 @@ def restrain(p: dict) -> Plan:
     for (model, made), (size, regime, sample, part) in itertools.product(systems(p).items(), sets):
         fixed = made.architecture == "bm25"  # it is not drawn: one seed, no control
         for seed in [] if fixed and sample != "nearest" else p["seeds"][: 1 if fixed or sample != "nearest" else None]:
-            run = run_of(p, made, Part(of=split, part=part), seed, "test_splits")
+            run = run_of(p, made, Part(of=split, part=part), seed, p["test_splits"])
             rows.append({"n_train": size, "model": model, "regime": regime, "sample": sample, "seed": seed, "run": run})
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
     return Plan(vectors=split.vectors, split=split, design=design(rows), real=real)
@@ -90,25 +96,22 @@ def sets_of(p: dict) -> ReSTrain:
     return ReSTrain(vectors=vectors, sizes=sizes, match=p["match"], controls=p["controls"], seed=p["seed"])
 
 
-def buckets_of(p: dict, splits: str) -> ReSTTest:
-    vectors, options = (
-        query_vectors(p, tests(p, p[splits])),
-        {name: p[name] for name in ("k", "fold_size", "normalise")},
-    )
-    return ReSTTest(vectors=vectors, seed=p["seed"], **options)
+def buckets_of(p: dict, test_splits: list[str]) -> ReSTTest:
+    vectors, options = query_vectors(p, tests(p, test_splits)), ("k", "fold_size", "normalise")
+    return ReSTTest(vectors=vectors, seed=p["seed"], **{name: p[name] for name in options})
 
 
-def run_of(p: dict, made: Recipe, train: Queries | Part, seed: int, splits: str) -> Run:
-    return Run(model=Model.of(made, train, seed), queries=tests(p, p[splits]), depth=p["depth"])
+def run_of(p: dict, made: Recipe, train: Queries | Part, seed: int, test_splits: list[str]) -> Run:
+    return Run(model=Model.of(made, train, seed), queries=tests(p, test_splits), depth=p["depth"])
 
 
 @plans("03_resttest")
 def resttest(p: dict) -> Plan:
     """Each system without each bucket, each seed. `design`: model, left_out, seed, run."""
-    split, rows = buckets_of(p, "test_splits"), []
+    split, rows = buckets_of(p, p["test_splits"]), []
     for (model, made), bucket in itertools.product(systems(p).items(), split.names):
         for seed in p["seeds"][: 1 if made.architecture == "bm25" else None]:
-            run = run_of(p, made, Part(of=split, part=f"without-{bucket}"), seed, "test_splits")
+            run = run_of(p, made, Part(of=split, part=f"without-{bucket}"), seed, p["test_splits"])
             rows.append({"model": model, "left_out": bucket, "seed": seed, "run": run})
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
     dev = {encoder: real_dev_vectors(encoder) for encoder in real}
@@ -119,57 +122,188 @@ def resttest(p: dict) -> Plan:
 def architectures(p: dict) -> Plan:
     """Five systems in both protocols: frames `restrain` and `resttest` as in notebooks 02 and 03.
 
-    `learning`: model, trained, run, on all training queries and untrained.
+    `learning`: trained, model, seed, run, on all training queries and untrained; empty where it is not asked for. BM25
+    is its own untrained start.
     """
-    sets, buckets, restrained, tested, learning = sets_of(p), buckets_of(p, "resttest_splits"), [], [], []
+    sets, buckets, restrained, tested, learning = sets_of(p), buckets_of(p, p["resttest_splits"]), [], [], []
     for model, made in systems(p).items():
         for seed in p["seeds"] if made.architecture == "dense" else p["other_seeds"]:
             for size, regime in itertools.product(p["trained_sizes"], REGIMES):
-                run = run_of(p, made, Part(of=sets, part=f"{regime}-{size}"), seed, "test_splits")
+                run = run_of(p, made, Part(of=sets, part=f"{regime}-{size}"), seed, p["test_splits"])
                 restrained.append({"n_train": size, "model": model, "regime": regime, "seed": seed, "run": run})
             for bucket in buckets.names:
-                run = run_of(p, made, Part(of=buckets, part=f"without-{bucket}"), seed, "resttest_splits")
+                run = run_of(p, made, Part(of=buckets, part=f"without-{bucket}"), seed, p["resttest_splits"])
                 tested.append({"model": model, "left_out": bucket, "seed": seed, "run": run})
         for trained in (True, False) if p["learning"] else ():
-            start = made if trained else untrained(made)
-            if trained or start != made:
-                run = run_of(p, start, pool(p), p["seed"], "learning_splits")
-                learning.append({"model": model, "trained": trained, "run": run})
+            run = run_of(p, made if trained else untrained(made), pool(p), p["seed"], p["learning_splits"])
+            learning.append({"trained": trained, "model": model, "seed": p["seed"], "run": run})
     frames = {"restrain": design(restrained), "resttest": design(tested), "learning": pd.DataFrame(learning)}
     return Plan(sets=sets, buckets=buckets, **frames)
 
 
-TEST_SETS = {"TREC DL 2019": "dl19", "TREC DL 2020": "dl20", "MS MARCO dev": "dev"}
-SIZES = ("14k", "45k", "200k")
-REGIMES = {"interpolation": "interpolate", "extrapolation": "extrapolate"}  # ours → as the release names its files
+def in_regimes(values: pd.DataFrame) -> pd.DataFrame:
+    """Values of a ReSTTest design with the column `regime`: extrapolation for the model without the query's bucket."""
+    values = splits.resttest.sides(values)
+    return values.assign(regime=values["side"].map({"in": REGIMES[0], "out": REGIMES[1]}))
+
+
+def averages(values: pd.DataFrame) -> pd.DataFrame:
+    """Values of a ReSTTest design in regimes, three times, told apart by `average`.
+
+    micro: every query counts the same. macro: every bucket does. constant: the macro average as if no training made a
+    difference, which is what comes from the weights alone. macro less constant is what comes from the models.
+    """
+    made = {"micro": values, "macro": splits.resttest.macro(values)}
+    made["constant"] = splits.resttest.macro(splits.resttest.constant(values))
+    return pd.concat([in_regimes(part).assign(average=name) for name, part in made.items()], ignore_index=True)
+
+
+def losses(values: pd.DataFrame) -> pd.DataFrame:
+    """Interpolation less extrapolation of each query, float[query_id × model]; of values of one size and measure."""
+    means = values.pivot_table(index="query_id", columns=["regime", "model"], values="value", sort=False)
+    return means[REGIMES[0]] - means[REGIMES[1]]
+
+
+def nearest_queries(split: ReSTrain, size: int, store: Store) -> pd.DataFrame:
+    """The nearest training query of each test query in both sets of a size.
+
+    Returns
+    -------
+    DataFrame[query_id, query, regime, similarity, nearest]
+    """
+    (train, test), pool, sets = split.vectors.read(store), split.pool.frame(store), split.sets(store)
+    queries = pd.concat([part.frame(store) for part in split.vectors.test], ignore_index=True)
+    found = []
+    for regime in REGIMES:
+        inside = np.flatnonzero(pool["query_id"].isin(sets[f"{regime}-{size}"]))
+        cosines, at = nearest(test, train[inside], k=1)
+        texts = pool["text"].to_numpy()[inside[at[:, 0]]]
+        part = queries[["query_id"]].assign(query=queries["text"], regime=regime, similarity=cosines[:, 0])
+        found.append(part.assign(nearest=texts))
+    return pd.concat(found, ignore_index=True)
+
+
+def with_interval(table: pd.DataFrame, effect: str = "delta") -> pd.DataFrame:
+    """For the page: a fraction and its interval as one text in the column `effect`.
+
+    >>> with_interval(pd.DataFrame({"delta": [-0.104], "low": [-0.18], "high": [-0.026]}))["delta"].item()
+    '-10.4 % [-18.0, -2.6]'
+    """
+    rows = zip(table[effect], table["low"], table["high"], strict=True)
+    return table.assign(
+        **{effect: [f"{100 * at:+.1f} % [{100 * low:+.1f}, {100 * high:+.1f}]" for at, low, high in rows]}
+    )
+
+
+def training_pairs(design: pd.DataFrame, store: Store) -> list[int]:
+    """How many scores of a query and a passage the loss of each run has seen; 0 for BM25."""
+    runs = design["run"]
+    steps = [_log(store, run)["steps"] for run in runs]
+    return [run.model.recipe.scored_pairs(n) if n else 0 for run, n in zip(runs, steps, strict=True)]
+
+
+def loss_curves(design: pd.DataFrame, store: Store) -> pd.DataFrame:
+    """Training loss of the trained runs of a design: its labels, step, loss (the mean since the step before)."""
+    parts = []
+    for labels, run in zip(design.drop(columns="run").to_dict("records"), design["run"], strict=True):
+        curve = pd.DataFrame(_log(store, run).get("loss", []), columns=["step", "loss"])
+        parts.append(curve.assign(**labels))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _log(store: Store, run: Run) -> dict:
+    return json.loads((store[run] / "training.json").read_text(encoding="utf-8"))
+
+
+def findings(table: pd.DataFrame, by: Sequence[str], comparable: Collection[str], margin: float) -> pd.DataFrame:
+    """What §5.1.3 says of each system, and of each pair of an interaction-based and a representation-based one.
+
+    Parameters
+    ----------
+    table : deltas of `effects`, by `by` and model.
+    comparable : systems that are better than BM25 in domain: nothing is said of the others, who have little to lose.
+    margin : a delta within plus or minus this is no loss; the paper says "almost".
+
+    Returns
+    -------
+    DataFrame[*by, finding, estimate, low, high, verdict], see `papers.claims.judge`.
+    """
+    rows = []
+    for key, part in table.groupby(list(by), sort=False):
+        delta, drawn = (
+            dict(zip(part["model"], part["delta"], strict=True)),
+            dict(zip(part["model"], draws(part), strict=True)),
+        )
+        said = [(f"{model}: no loss (±{margin:.0%})", "none", model) for model in ("BM25", *INTERACTION)]
+        said += [(f"{model}: a loss", "below", model) for model in REPRESENTATION]
+        pairs = itertools.product(INTERACTION, REPRESENTATION)
+        said += [(f"{first}: a smaller loss than {second}", "above", first, second) for first, second in pairs]
+        for finding, kind, first, *second in said:
+            if {first, *second} <= delta.keys():
+                gate = {first, *second} <= {"BM25", *comparable}
+                of = [found[first] - sum(found[name] for name in second) for found in (delta, drawn)]
+                rows.append(dict(zip(by, key, strict=True)) | judge(finding, *of, kind, margin, gate))
+    return pd.DataFrame(rows)
+
+
+def kendall(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Kendall's tau-a of scores float[..., systems]: 1 is the same order, tied systems count as neither.
+
+    >>> kendall(np.array([0.1, 0.2, 0.3]), np.array([0.1, 0.3, 0.2])).round(3).item()
+    0.333
+    """
+    signs = [np.sign(side[..., :, None] - side[..., None, :]) for side in (first, second)]
+    return ratio((signs[0] * signs[1]).sum(axis=(-1, -2)), first.shape[-1] * (first.shape[-1] - 1))
+
+
+def rank_correlation(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """The order of the systems in both regimes, a row a group: *by, tau, low, high, interpolation, extrapolation."""
+    rows = []
+    for key, part in table.groupby(list(by), sort=False):
+        tau = kendall(*(part[regime].to_numpy() for regime in REGIMES)).item()
+        low, high = interval(kendall(draws(part, "first").T, draws(part, "second").T))
+        orders = {r: " > ".join(part.sort_values(r, ascending=False, kind="stable")["model"]) for r in REGIMES}
+        rows.append(dict(zip(by, key, strict=True)) | {"tau": tau, "low": low, "high": high} | orders)
+    return pd.DataFrame(rows)
+
+
+def published_deltas() -> pd.DataFrame:
+    """Δ of Tables 6 and 7: protocol, published_n_train, model, measure, scaled, rounding.
+
+    BM25 was printed once, at 14k: it stands at every size.
+    """
+    six, seven = (published.load("zhan", number).query("regime == 'delta'") for number in (6, 7))
+    bm25 = [six[six["model"] == "BM25"].assign(n_train=size) for size in SIZES[1:]]
+    both = [pd.concat([six, *bm25]).assign(protocol="ReSTrain"), seven.assign(protocol="ReSTTest", n_train="all")]
+    return pd.concat(both, ignore_index=True).rename(columns={"n_train": "published_n_train"})
+
+
+def nearest_share(sizes: Sequence[int], n_train: int) -> dict[int, str]:
+    """Training size → the published size (14k, 45k, 200k of 503k) whose share of all training queries is nearest.
+
+    >>> nearest_share([112, 1600], n_train=4000)
+    {112: '14k', 1600: '200k'}
+    """
+    shares = {name: int(name[:-1]) / 503 for name in SIZES}
+    return {size: min(shares, key=lambda name: abs(np.log(size / n_train / shares[name]))) for size in sizes}
 
 
 def published_overlap(table: int) -> pd.DataFrame:
     """Table 1 or 2 in the form of our overlap tables: test_set, label, n, percent, source."""
     frame = published.load("zhan", table)
-    percent = frame["value"]
-    return pd.DataFrame(
-        {
-            "test_set": frame["collection"].map(TEST_SETS), "label": frame["row"].str.split().str[0].str.lower(),
-            "n": (percent / 100 * frame["n_queries"]).round().astype(int), "percent": percent, "source": "published",
-        }
-    )  # fmt: skip
+    n = (frame["value"] / 100 * frame["n_queries"]).round().astype(int)
+    columns = {"test_set": frame["collection"].map(TEST_SETS), "label": frame["row"].str.split().str[0].str.lower()}
+    return pd.DataFrame(columns | {"n": n, "percent": frame["value"], "source": "published"})
 
 
 def beside_table_3(measured: pd.DataFrame) -> pd.DataFrame:
     """Our label overlap with the published percentages of DL19 and DL20 beside it: the columns of label_overlap.csv."""
-    frame = published.load("zhan", 3)
+    frame, on = published.load("zhan", 3), ["test_set", "relevance_threshold"]
     level = frame["row"].str.extract(r"(\d)")[0].astype(int)
-    value = dict(zip(zip(frame["collection"].map(TEST_SETS), level, strict=True), frame["value"], strict=True))
-    pairs = zip(measured["test_set"], measured["relevance_threshold"], strict=True)
-    columns = ["test_set", "relevance_threshold", "min_shared", "n_queries", "n_overlapping", "percent"]
-    return measured[columns].assign(published_percent=[value.get(pair, np.nan) for pair in pairs])
-
-
-def nearest_share(sizes: list[int], n_train: int) -> dict[int, str]:
-    """Training size → the published size (14k, 45k, 200k of 503k) whose share of all training queries is nearest."""
-    shares = {"14k": 14 / 503, "45k": 45 / 503, "200k": 200 / 503}
-    return {size: min(shares, key=lambda name: abs(np.log(size / n_train / shares[name]))) for size in sizes}
+    theirs = pd.DataFrame(
+        {on[0]: frame["collection"].map(TEST_SETS), on[1]: level, "published_percent": frame["value"]}
+    )
+    return measured[[*on, "min_shared", "n_queries", "n_overlapping", "percent"]].merge(theirs, how="left", on=on)
 
 
 def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
@@ -180,108 +314,99 @@ def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
     pairs : candidates (test_query, train_query, bm25_rank, embedding_rank; rank 0: not found).
     train : the training queries at hand, with text.
     """
-    frame = published.load("zhan", 4)
-    twins = frame.pivot(index="pair", columns="column", values="text").reset_index(drop=True)
-    twins.columns = ["train_query", "test_query"]
-    texts = train["text"].str.strip().str.lower()
-    twins["in_our_training_queries"] = twins["train_query"].str.lower().isin(set(texts))
-    found = pairs.assign(**{c: pairs[c].str.strip().str.lower() for c in ("test_query", "train_query")})
-    found = found[["test_query", "train_query", "bm25_rank", "embedding_rank"]].drop_duplicates(
-        ["test_query", "train_query"]
-    )
-    return twins[["test_query", "train_query", "in_our_training_queries"]].merge(found, how="left")
+    texts = ["test_query", "train_query"]
+    twins = published.load("zhan", 4).pivot(index="pair", columns="column", values="text")
+    twins = twins.set_axis(texts[::-1], axis=1)[texts]
+    known = twins["train_query"].str.lower().isin(train["text"].str.strip().str.lower())
+    found = pairs[[*texts, "bm25_rank", "embedding_rank"]]
+    found = found.assign(**{name: found[name].str.strip().str.lower() for name in texts}).drop_duplicates(texts)
+    return twins.assign(in_our_training_queries=known).merge(found, how="left", on=texts)
 
 
-def released_agreement(store: Store, vectors: dict[str, dict], k: int, folder: Path) -> pd.DataFrame:
-    """Share of each judged DL query's k nearest training queries that lie in each released ReSTrain set.
+def released_agreement(store: Store, vectors: Mapping[str, Vectors], k: int, folder: Path) -> pd.DataFrame:
+    """How many of each judged DL query's k nearest training queries lie in each released ReSTrain set.
 
     Parameters
     ----------
-    vectors : encoder → configuration of its vectors of the real queries.
+    vectors : encoder → vectors of the real queries.
     folder : Zhan's release.
 
     Returns
     -------
-    DataFrame[encoder, size, query_id, interpolation, extrapolation, neither, chance_interpolation,
-    chance_extrapolation]; `chance` is the share of all training queries at hand that lie in the set.
+    DataFrame[encoder, size, query_id, set, percent, chance] : `set` is interpolation, extrapolation or neither,
+    `chance` the percentage of all training queries at hand that lie in it.
     """
     parts = []
-    for encoder, config in vectors.items():
-        train, test = jobs.read_vectors(store, config)
-        ids, collection = (
-            jobs.pool_queries(config["pool"])["query_id"],
-            jobs.open_spec(config["pool"]["collection"]["spec"]),
-        )
-        queries = [query_id for name in config["test"] for query_id in collection.query_ids(name)]
+    for encoder, cell in vectors.items():
+        train, test = cell.read(store)
+        ids, queries = cell.train.frame()["query_id"], [query_id for part in cell.test for query_id in part.ids()]
         near = nearest(test, train, k)[1]
         for size in SIZES:
-            sets = [released.read_restrain(folder, size, name)["query_id"].unique() for name in REGIMES.values()]
-            shares = method.agreement(near, ids, *sets)
-            shares.insert(0, "query_id", queries)
-            shares = shares.assign(**{f"chance_{r}": ids.isin(s).mean() for r, s in zip(REGIMES, sets, strict=True)})
-            parts.append(pd.DataFrame({"encoder": encoder, "size": size}, index=shares.index).join(shares))
+            sets = _released_sets(folder, size)
+            chance = {regime: 100 * ids.isin(found).mean() for regime, found in sets.items()}
+            shares = 100 * splits.restrain.agreement(near, ids, *sets.values())
+            long = shares.assign(query_id=queries).melt("query_id", var_name="set", value_name="percent")
+            long["chance"] = long["set"].map(chance | {"neither": 100 - sum(chance.values())})
+            parts.append(pd.DataFrame({"encoder": encoder, "size": size}, index=long.index).join(long))
     return pd.concat(parts, ignore_index=True)
 
 
-def selection_overlap(store: Store, vectors: dict[str, dict], folder: Path) -> pd.DataFrame:
+def _released_sets(folder: Path, size: str) -> dict[str, np.ndarray]:
+    """query_ids of the released ReSTrain sets of a size, by regime."""
+    return {r: released.read_restrain(folder, size, name)["query_id"].unique() for r, name in RELEASED.items()}
+
+
+def selection_overlap(store: Store, vectors: Mapping[str, Vectors], folder: Path) -> pd.DataFrame:
     """Our own ReSTrain sets on the real queries against the released sets, at the same number of queries.
 
-    Only training queries whose text is at hand take part. Ours hold as many queries as the released interpolation set
-    has among them. `interpolation_in_released`: share of our interpolation set that is in the released one; `chance` is
-    the share that a random set would have.
+    Only training queries whose text is at hand take part. Ours hold as many queries as the smaller of the two released
+    sets has among them. `interpolation_in_released`: share of our interpolation set that is in the released one;
+    `interpolation_chance`: the share that a random set would have.
     """
     rows = []
-    for encoder, config in vectors.items():
-        train, test = jobs.read_vectors(store, config)
-        ids = jobs.pool_queries(config["pool"])["query_id"]
-        space = method.neighbourhood(test, train)
+    for encoder, cell in vectors.items():
+        train, test = cell.read(store)
+        ids, space = cell.train.frame()["query_id"], splits.restrain.neighbourhood(test, train)
         for size in SIZES:
-            theirs = {
-                regime: ids.isin(released.read_restrain(folder, size, name)["query_id"]).to_numpy()
-                for regime, name in REGIMES.items()
-            }
-            n = min(int(mask.sum()) for mask in theirs.values())
-            ours = method.restrain(space, min(n, len(ids) // 2), match="exact")
-            row = {"encoder": encoder, "size": size, "n_queries": n, "I": ours.I, "E": ours.E}
-            for regime, mask in theirs.items():
-                row[f"{regime}_in_released"] = mask[getattr(ours, regime)].mean()
-                row[f"{regime}_chance"] = mask.mean()
-                row[f"released_{regime}_similarity"] = space.mean_similarity(np.flatnonzero(mask))
+            theirs = {regime: ids.isin(found).to_numpy() for regime, found in _released_sets(folder, size).items()}
+            n = min(int(inside.sum()) for inside in theirs.values())
+            ours = splits.restrain.restrain(space, min(n, len(ids) // 2), "exact")
+            row = {"encoder": encoder, "size": size, "n_queries": n, "I": ours.top_i, "E": ours.top_e}
+            for regime, inside in theirs.items():
+                row[f"{regime}_in_released"] = inside[getattr(ours, regime)].mean()
+                row[f"{regime}_chance"] = inside.mean()
+                row[f"released_{regime}_similarity"] = space.mean_similarity(np.flatnonzero(inside))
             rows.append(row)
     return pd.DataFrame(rows)
 
 
 def released_buckets(folder: Path, test_set: str = "dev") -> pd.Series:
     """Bucket (1 to 5) of each query of a released ReSTTest set: `dev`, `trec19` or `trec20`; index query_id."""
-    parts = {
-        bucket: released.read_resttest(folder, bucket, "extrapolate", test_set)["query_id"].unique()
-        for bucket in released.BUCKETS
-    }
-    return pd.Series({query_id: bucket for bucket, ids in parts.items() for query_id in ids}, name="bucket")
+    held_out = {bucket: released.read_resttest(folder, bucket, "extrapolate", test_set) for bucket in released.BUCKETS}
+    return pd.Series({query_id: bucket for bucket, qrels in held_out.items() for query_id in qrels["query_id"]})
 
 
-def released_words(folder: Path, spec: str = "msmarco-queries", n: int = 10) -> pd.DataFrame:
+def released_words(folder: Path) -> pd.DataFrame:
     """What the released buckets are about: bucket, n_test, first_words (three commonest), words (over-represented)."""
-    buckets, dev = released_buckets(folder), jobs.open_spec(spec).queries("dev").set_index("query_id")["text"]
-    texts = dev.loc[buckets.index]
-    rows = []
-    for bucket, words in resttest.distinctive_words(texts.tolist(), buckets, n).items():
+    buckets, rows = released_buckets(folder), []
+    texts = real_queries("dev").frame().set_index("query_id")["text"].loc[buckets.index]
+    for bucket, words in splits.clusters.distinctive_words(texts.tolist(), buckets, n=10).items():
         first = texts[buckets == bucket].str.split().str[0].value_counts(normalize=True)[:3]
-        shares = ", ".join(f"{word} {share:.0%}" for word, share in first.items())
-        n_test = int((buckets == bucket).sum())
-        rows.append({"bucket": bucket, "n_test": n_test, "first_words": shares, "words": " ".join(words)})
+        row = {"bucket": bucket, "n_test": int((buckets == bucket).sum())}
+        row["first_words"] = ", ".join(f"{word} {share:.0%}" for word, share in first.items())
+        rows.append(row | {"words": " ".join(words)})
     return pd.DataFrame(rows)
 
 
 def released_bucket_agreement(
-    store: Store, vectors: dict[str, dict], dev_vectors: dict[str, dict], k: int, seeds: list[int], folder: Path
+    store: Store, vectors: Mapping[str, Vectors], dev_vectors: Mapping[str, Vectors], seeds: Sequence[int], folder: Path
 ) -> pd.DataFrame:
     """k-means of the real queries against the released buckets, compared on the dev queries.
 
     Parameters
     ----------
-    vectors : encoder → configuration of the vectors of the training queries and of the judged DL queries.
-    dev_vectors : encoder → configuration that holds the dev queries (as its pool, or as its only test split).
+    vectors : encoder → vectors of the training queries and of the judged DL queries.
+    dev_vectors : encoder → vectors that hold the dev queries, as training or as test queries.
 
     Returns
     -------
@@ -292,26 +417,24 @@ def released_bucket_agreement(
     """
     on_dev, rows = released_buckets(folder), []
     on_dl = pd.concat([released_buckets(folder, name) for name in ("trec19", "trec20")])
-    for encoder, config in vectors.items():
-        train, dl = jobs.read_vectors(store, config)
-        collection = jobs.open_spec(config["pool"]["collection"]["spec"])
-        cell = jobs.build(store, dev_vectors[encoder])
-        dev = np.load(cell / ("dev.npy" if dev_vectors[encoder]["test"] else "train.npy"))
-        theirs = on_dev.loc[collection.query_ids("dev")].to_numpy()[dev.any(axis=1)]
-        theirs_dl = on_dl.loc[[query_id for name in config["test"] for query_id in collection.query_ids(name)]]
-        dev, n_dev = dev[dev.any(axis=1)], int(dev.any(axis=1).sum())
+    for encoder, cell in vectors.items():
+        train, dl = cell.read(store)
+        dev = next(part for part in reversed(dev_vectors[encoder].read(store)) if len(part))
+        known = dev.any(axis=1)
+        dev, theirs = dev[known], on_dev.loc[real_queries("dev").ids()].to_numpy()[known]
+        theirs_dl = on_dl.loc[[query_id for part in cell.test for query_id in part.ids()]]
         clustered = {"train+test": (train, np.concatenate([dev, dl])), "test": (dev, dl)}
         for (what, pair), normalise in itertools.product(clustered.items(), (True, False)):
-            found = {seed: resttest.buckets(*pair, k, seed, normalise) for seed in seeds}
-            both = {s: f.test if what != "test" else np.concatenate([f.train, f.test]) for s, f in found.items()}
-            for seed, (ours, ours_dl) in ((seed, np.split(numbers, [n_dev])) for seed, numbers in both.items()):
-                same = resttest.agreement(ours, theirs)
+            made = {seed: splits.resttest.buckets(*pair, len(released.BUCKETS), seed, normalise) for seed in seeds}
+            of_test = {seed: np.concatenate([b.train, b.test])[-len(dev) - len(dl) :] for seed, b in made.items()}
+            for seed, (ours, ours_dl) in ((seed, np.split(numbers, [len(dev)])) for seed, numbers in of_test.items()):
+                same, random = splits.clusters.agreement(ours, theirs), np.random.default_rng(seed)
                 match = theirs_dl.map(same.pop("match")).to_numpy()
-                rng = np.random.default_rng(seed)
-                chance = [resttest.agreement(rng.permutation(ours), theirs)["nmi"] for _ in range(20)]
-                others = [resttest.agreement(ours, both[s][:n_dev])["ari"] for s in seeds if s != seed]
-                lists = {name: " ".join(map(str, same.pop(name))) for name in ("sizes", "released_sizes")}
-                row = {"encoder": encoder, "clustered": what, "normalise": normalise, "seed": seed, "n_queries": n_dev}
-                row |= {**same, "nmi_chance": np.mean(chance), "share_matched_dl": np.mean(match == ours_dl)}
-                rows.append({**row, "ari_other_seeds": np.mean(others) if others else np.nan, **lists})
+                chance = [splits.clusters.agreement(random.permutation(ours), theirs)["nmi"] for _ in range(20)]
+                others = [splits.clusters.agreement(ours, of_test[s][: len(dev)])["ari"] for s in seeds if s != seed]
+                row = {"encoder": encoder, "clustered": what, "normalise": normalise, "seed": seed}
+                row |= {"n_queries": len(dev)} | same | {"nmi_chance": np.mean(chance)}
+                row |= {name: " ".join(map(str, same[name])) for name in ("sizes", "released_sizes")}
+                row |= {"share_matched_dl": np.mean(match == ours_dl)}
+                rows.append(row | {"ari_other_seeds": np.mean(others) if others else np.nan})
     return pd.DataFrame(rows)
