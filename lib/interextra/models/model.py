@@ -49,7 +49,7 @@ class Model(Cell):
 
 def start_of(recipe: Recipe) -> str:
     """What a model starts from, by content: other weights under the same name are another model."""
-    name = recipe.initialisation
+    name = getattr(recipe, "initialisation", "")  # BM25 starts from nothing
     if name in ("tiny-base", "random"):  # random weights, but the tokenizer of the tiny base
         return sha256(BASE / "recipe.json")
     if name.partition(":")[0] == "minilm":
