@@ -8,6 +8,7 @@ import sys
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +48,8 @@ def stored(folder: Path, name: str, spec: str, read: Callable[[], Parts], switch
     """
     if folder.exists() and (problem := seal_problem(folder)):
         aside = folder.with_name(f"{folder.name}.damaged-{uuid.uuid4().hex[:8]}")
-        os.replace(folder, aside)
+        with suppress(FileNotFoundError):  # another process was first
+            os.replace(folder, aside)
         print(f"{folder}: {problem}; put aside as {aside.name}, {spec} is converted again", file=sys.stderr)
     if not folder.exists():
         convert(folder, read(), switches)

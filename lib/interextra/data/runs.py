@@ -7,7 +7,6 @@ MS MARCO script by doc_id ascending), see `RunFile.write_trec(strict_scores=True
 
 import gzip
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,18 +127,16 @@ class RunFile:
         with write_aside(path) as aside:
             pq.write_table(table, aside, compression="lz4", use_dictionary=["query_id", "doc_id"], **layout)
 
-    def write_trec(self, path: str | Path, tag: str = "interextra", strict_scores: bool = False) -> None:
+    def write_trec(self, path: str | Path, strict_scores: bool = False) -> None:
         """TREC file of six columns, gzipped where the name ends in .gz; written aside and renamed.
 
         `strict_scores` replaces each score by the number of ranks left (depth, depth - 1, …, 1), so that every tool
         finds this ranking, however it breaks ties; by default scores stay as they are (float32).
         """
-        if not tag or re.search(r"\s", tag):
-            raise InputError(f"run tag {tag!r}: it must be one word")
         queries, docs = pa.array(self.query_ids, pa.string()), self.doc_ids.cast(pa.string())
         refuse_white_space("query_id", queries)
         refuse_white_space("doc_id", docs)
-        depth, end = np.diff(self.offsets)[self.query_codes], pa.scalar(f"{tag}\n")
+        depth, end = np.diff(self.offsets)[self.query_codes], pa.scalar("interextra\n")
         scores, ranks = (depth - self.ranks + 1 if strict_scores else self.scores), self.ranks
         with write_aside(path) as aside, open(aside, "wb") as raw:
             # neither name nor time in the gzip header: the same run gives the same bytes

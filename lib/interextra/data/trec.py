@@ -135,7 +135,7 @@ def _read_fast(data: bytes, layout: Layout) -> pa.Table:
     return table
 
 
-def blank_rows(strings: pa.Array | pa.ChunkedArray) -> np.ndarray:
+def blank_rows(strings: pa.ChunkedArray) -> np.ndarray:
     """Rows of strings that hold nothing but white space."""
     return np.flatnonzero(pc.or_(pc.utf8_is_space(strings), pc.equal(pc.binary_length(strings), 0)).to_numpy())
 
