@@ -1,6 +1,7 @@
 """Checkpoints by path start every architecture, what is none is one clear error; several processes and devices."""
 
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -220,19 +221,29 @@ def test_two_processes_under_torchrun_write_one_model(toy, tmp_path):
     assert [name for name in left if not re.match("toy[01]$", name)] == ["dense", "reranker"]
 
 
+class Noting:
+    """A function that notes what it is called with (and can be pickled)."""
+
+    def __init__(self, function, calls):
+        self.function, self.calls = function, calls
+
+    def __call__(self, argument):
+        self.calls.append(argument)
+        return self.function(argument)
+
+
 def test_two_devices_encode_as_one_and_their_workers_are_stopped(toy, tmp_path, monkeypatch):
     fit(recipe_of("dense", "tiny-base"), toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
     texts = toy.queries("train")["text"].tolist()
     one = load_model(tmp_path / "a").encode_passages(texts)
     monkeypatch.setenv("INTEREXTRA_DEVICES", "cpu,cpu")
-    several, stopped = load_model(tmp_path / "a"), []
-    stop = several.model.stop_multi_process_pool
-    monkeypatch.setattr(several.model, "stop_multi_process_pool", lambda pool: stopped.append(pool) or stop(pool))
+    several, started = load_model(tmp_path / "a"), []
+    start = several.model.start_multi_process_pool
+    monkeypatch.setattr(several.model, "start_multi_process_pool", Noting(start, started))
     np.testing.assert_allclose(several.encode_passages(texts), one, atol=1e-5)
     several.block_size = 5  # one pool for all blocks
     several.search(toy, texts[:3], 4)
-    assert len(stopped) == 2
-    assert not any(process.is_alive() for pool in stopped for process in pool["processes"])
+    assert started == [["cpu", "cpu"]] * 2 and not multiprocessing.active_children()
 
 
 def test_start_from_a_folder_does_not_change_it(toy, tmp_path):
