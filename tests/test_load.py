@@ -234,7 +234,7 @@ def test_a_folder_with_a_comma_is_a_folder(tmp_path):
         ("beir:x,drop", "'drop' is no option; write key=value"),
         ("beir:x,empty=keep,empty=error", "option 'empty', 'empty' stands twice"),
         ("irds:x,dangling=no", "unknown option dangling=no"),
-        ("mini:seed=x", "unknown option seed=x; allowed are seed=INTEGER, n_train=INTEGER, n_dev=INTEGER, shares.SET."),
+        ("mini:seed=x", "unknown option seed=x; allowed are n_dev=INTEGER, n_train=INTEGER, seed=INTEGER, shares.SET."),
         ("mini:size=3", "unknown option size=3"),
         ("mini:shares.dl19=1/0/0", "unknown option shares.dl19=1/0/0"),
         ("mini:small", "'small' is no option"),

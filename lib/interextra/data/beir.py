@@ -54,7 +54,7 @@ def _file(path: Path) -> Path:
 
 
 def _read(sources: dict[str, Path]) -> converted.Parts:
-    queries = read_queries_jsonl(sources["queries"])
+    queries = _queries(sources["queries"])
     qrels = {part: read_qrels(path) for part, path in sources.items() if part not in ("passages", "queries")}
     passages = (
         (row["_id"], f"{row['title']} {row['text']}" if row.get("title") else row["text"])
@@ -78,23 +78,17 @@ def _objects(path: Path) -> Iterator[tuple[int, dict]]:
         yield number, row
 
 
-def read_queries_jsonl(path: Path) -> pd.DataFrame:
-    """Queries of a BEIR queries.jsonl: query_id, text, and a column for each key of `metadata` (missing: None)."""
-    ids, texts, metadata = [], [], []
+def _queries(path: Path) -> pd.DataFrame:
+    rows = []
     for number, row in _objects(path):
-        extra = row.get("metadata") or {}
-        if not isinstance(extra, dict):
-            raise InputError(f"{path}:{number}: metadata is {str(extra)[:40]}; it must be an object")
-        ids.append(row["_id"])
-        texts.append(row["text"])
-        metadata.append(extra)
-    return queries_frame(ids, texts, metadata)
+        metadata = row.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise InputError(f"{path}:{number}: metadata is {str(metadata)[:40]}; it must be an object")
+        rows.append(query_row(row["_id"], row["text"], metadata))
+    return pd.DataFrame(rows, dtype=object)
 
 
-def queries_frame(ids: list[str], texts: list[str], attributes: list[dict]) -> pd.DataFrame:
-    """A table of queries: query_id, text, and a column for each attribute that any of them has."""
-    frame = pd.DataFrame({"query_id": ids, "text": texts})
-    for key in dict.fromkeys(key for row in attributes for key in row):
-        column = f"metadata_{key}" if key in ("query_id", "text") else key
-        frame[column] = pd.Series([row.get(key) for row in attributes], dtype=object)
-    return frame
+def query_row(query_id: str, text: str, attributes: dict) -> dict:
+    """A row of a table of queries: query_id, text, and a column for each attribute."""
+    renamed = {f"metadata_{key}" if key in ("query_id", "text") else key: value for key, value in attributes.items()}
+    return {"query_id": query_id, "text": text} | renamed

@@ -103,9 +103,9 @@ def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
 
 def _check(part: str, table: pa.Table, at: Callable[[str, int], str], allow_empty: bool) -> None:
     """Ids are there and unique, texts are there. `table` has the id first, and a column `text`."""
-    key = table.column_names[0]
     if not table.num_rows:
         raise InputError(f"{at(part, 0)}: no {part} in it; check the file")
+    key = table.column_names[0]
     for name in (key,) if allow_empty else (key, "text"):
         if len(blank := blank_rows(table[name])):
             shown = offenders(table[key].take(pa.array(blank[:4])).to_pylist())

@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from interextra.data import converted
-from interextra.data.beir import FIRST_SPLITS, queries_frame
+from interextra.data.beir import FIRST_SPLITS, query_row
 from interextra.data.collection import Collection
 from interextra.data.trec import QRELS_COLUMNS
 from interextra.ground.errors import InputError, offenders
@@ -182,21 +182,18 @@ def _passages(dataset) -> Iterator[tuple[str, str]]:
 
 def _queries(dataset_id: str, splits: dict[str, str]) -> pd.DataFrame:
     """Queries of all splits, each once, with the catalogue's further fields as columns."""
-    ids, texts, extras = {}, [], []
+    rows = {}
     for part in splits.values():
         for query in _load(part).queries_iter():
             fields = query._asdict()
             query_id, text = fields.pop("query_id"), fields.pop("text", None)
             text = query.default_text() if text is None else text
-            if query_id not in ids:
-                ids[query_id] = len(ids)
-                texts.append(text)
-                extras.append({**(fields.pop("metadata", None) or {}), **fields})
-            elif texts[ids[query_id]] != text:
+            row = query_row(query_id, text, {**(fields.pop("metadata", None) or {}), **fields})
+            if rows.setdefault(query_id, row)["text"] != text:
                 raise InputError(
                     f"irds:{dataset_id}: query_id {query_id!r} has two texts; open these splits one by one"
                 )
-    return queries_frame(list(ids), texts, extras)
+    return pd.DataFrame(list(rows.values()), dtype=object)
 
 
 def _qrels(dataset) -> pd.DataFrame:

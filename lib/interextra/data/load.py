@@ -146,31 +146,28 @@ def _read_world(spec: str) -> converted.Parts:
 
 
 def _world_of(spec: str, rest: str) -> tuple[str, dict]:
-    """Name and parameters of a world; the out-of-domain worlds know a seed only."""
+    """Name and arguments of a world; shares are written `shares.SET.entity=0.6/0.3/0.1`.
+
+    The out-of-domain worlds know a seed only.
+    """
     from interextra import world
 
     ood = rest.startswith("ood-")
     name, options = split_options(spec, rest if ood else f"mini,{rest}".rstrip(","))
-    known = ["seed"] if ood else [*inspect.signature(world.generate).parameters][1:]
-    return name, _world_parameters(spec, options, known)
-
-
-def _world_parameters(spec: str, options: list[tuple[str, str]], known: list[str]) -> dict:
-    """Options of a mini spec as arguments of `generate`; shares are written `shares.SET.entity=0.6/0.3/0.1`."""
-    numbers = [name for name in known if name != "shares"]
-    parameters: dict = {}
+    known = {"seed"} if ood else {*inspect.signature(world.generate).parameters} - {"name"}
+    arguments: dict = {}
     for key, value in options:
+        argument, *below = key.split(".")
         try:
-            if key in numbers:
-                parameters[key] = int(value)
-                continue
-            first, test_set, kind = key.split(".")
-            if first != "shares" or "shares" not in known:
+            if argument not in known or len(below) != 2 * (argument == "shares"):
                 raise ValueError
-            shares = [float(share) for share in value.split("/")]
+            if below:
+                shares = arguments.setdefault("shares", {}).setdefault(below[0], {})
+                shares[below[1]] = [float(share) for share in value.split("/")]
+            else:
+                arguments[key] = int(value)
         except ValueError:
-            form = ["shares.SET.entity|intent=A/B/C"] if "shares" in known else []
-            allowed = ", ".join([*(f"{name}=INTEGER" for name in numbers), *form])
+            forms = {"shares": "shares.SET.entity|intent=A/B/C"}
+            allowed = ", ".join(forms.get(option, f"{option}=INTEGER") for option in sorted(known))
             raise InputError(f"{spec!r}: unknown option {key}={value}; allowed are {allowed}") from None
-        parameters.setdefault("shares", {}).setdefault(test_set, {})[kind] = shares
-    return parameters
+    return name, arguments

@@ -4,8 +4,9 @@ import gzip
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -45,22 +46,27 @@ QUERIES = Layout(("query_id", "text"), True, False)
 RUN = Layout(("query_id", "iteration", "doc_id", "rank", "score", "tag"), False, False)
 
 
-def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
-    """(number, text) of each line that is not blank; InputError for a file or a line that can't be read."""
-    path = Path(path)
-    if not path.is_file():
+@contextmanager
+def _opened(path: str | Path) -> Iterator[BinaryIO]:
+    if not Path(path).is_file():
         raise InputError(f"{path}: no such file; check the path")
     try:
-        with path.open("rb") as file:
-            lines = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
-            for number, raw in enumerate(lines, 1):
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                if line.strip():
-                    yield number, line
-    except UnicodeDecodeError:
-        raise InputError(f"{path}:{number}: not UTF-8; save the file as UTF-8") from None
+        with Path(path).open("rb") as file:
+            yield gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
     except (EOFError, OSError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read ({error}); is it a complete gzip file?") from None
+
+
+def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
+    """(number, text) of each line that is not blank; InputError for a file or a line that can't be read."""
+    with _opened(path) as lines:
+        for number, raw in enumerate(lines, 1):
+            try:
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError:
+                raise InputError(f"{path}:{number}: not UTF-8; save the file as UTF-8") from None
+            if line.strip():
+                yield number, line
 
 
 def line_of(path: str | Path, row: int) -> str:
@@ -95,22 +101,13 @@ def read_table(path: str | Path, layout: Layout) -> pa.Table:
     All rows at once; where that fails, a second look line by line reads them or names the first wrong line.
     """
     try:
-        table = _read_fast(_file_bytes(path), layout)
+        with _opened(path) as file:
+            table = _read_fast(file.read().removeprefix(b"\xef\xbb\xbf"), layout)
     except pa.ArrowInvalid:
         table = _read_lines(path, layout)
     if not table.num_rows:
         raise InputError(f"{path}: no rows in it; {layout.expected}")
     return table
-
-
-def _file_bytes(path: str | Path) -> bytes:
-    if not Path(path).is_file():
-        raise InputError(f"{path}: no such file; check the path")
-    data = Path(path).read_bytes()
-    try:
-        return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).removeprefix(b"\xef\xbb\xbf")
-    except (EOFError, OSError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read ({error}); is it a complete gzip file?") from None
 
 
 def _read_fast(data: bytes, layout: Layout) -> pa.Table:
