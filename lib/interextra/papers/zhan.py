@@ -88,7 +88,13 @@ def restrain(p: dict) -> Plan:
             run = run_of(p, made, Part(of=split, part=part), seed, p["test_splits"])
             rows.append({"n_train": size, "model": model, "regime": regime, "sample": sample, "seed": seed, "run": run})
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
-    return Plan(vectors=split.vectors, split=split, design=design(rows), real=real)
+    return Plan(vectors=split.vectors, split=split, design=design(rows), measures=measures(p, "measures"), real=real)
+
+
+def measures(p: dict, name: str) -> list[str]:
+    """The measures that a parameter names; R@100 counts from the parameter `recall_relevance` on."""
+    rel = f"(rel={p['recall_relevance']})" if p["recall_relevance"] > 1 else ""
+    return [f"R{rel}@100" if measure == "R@100" else measure for measure in p[name]]
 
 
 def sets_of(p: dict) -> ReSTrain:
@@ -138,7 +144,7 @@ def architectures(p: dict) -> Plan:
             run = run_of(p, made if trained else untrained(made), pool(p), p["seed"], p["learning_splits"])
             learning.append({"trained": trained, "model": model, "seed": p["seed"], "run": run})
     frames = {"restrain": design(restrained), "resttest": design(tested), "learning": pd.DataFrame(learning)}
-    return Plan(sets=sets, buckets=buckets, **frames)
+    return Plan(sets=sets, buckets=buckets, measures=measures(p, "restrain_measures"), **frames)
 
 
 def in_regimes(values: pd.DataFrame) -> pd.DataFrame:
@@ -184,15 +190,17 @@ def nearest_queries(split: ReSTrain, size: int, store: Store) -> pd.DataFrame:
 
 
 def with_interval(table: pd.DataFrame, effect: str = "delta") -> pd.DataFrame:
-    """For the page: a fraction and its interval as one text in the column `effect`.
+    """For the page: a fraction and its interval as one text in the column `effect`, and `published` as a percentage.
 
     >>> with_interval(pd.DataFrame({"delta": [-0.104], "low": [-0.18], "high": [-0.026]}))["delta"].item()
     '-10.4 % [-18.0, -2.6]'
     """
     rows = zip(table[effect], table["low"], table["high"], strict=True)
-    return table.assign(
-        **{effect: [f"{100 * at:+.1f} % [{100 * low:+.1f}, {100 * high:+.1f}]" for at, low, high in rows]}
-    )
+    texts = [f"{100 * at:+.1f} % [{100 * low:+.1f}, {100 * high:+.1f}]" for at, low, high in rows]
+    table = table.assign(**{effect: np.where(table[effect].notna(), texts, "undefined")})
+    if "published" in table:
+        table["published"] = [f"{value:+.0%}" if np.isfinite(value) else "–" for value in table["published"]]
+    return table
 
 
 def training_pairs(design: pd.DataFrame, store: Store) -> list[int]:
@@ -324,7 +332,7 @@ def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
 
 
 def released_agreement(store: Store, vectors: Mapping[str, Vectors], k: int, folder: Path) -> pd.DataFrame:
-    """How many of each judged DL query's k nearest training queries lie in each released ReSTrain set.
+    """Share of each judged DL query's k nearest training queries that lie in each released ReSTrain set.
 
     Parameters
     ----------
@@ -333,8 +341,8 @@ def released_agreement(store: Store, vectors: Mapping[str, Vectors], k: int, fol
 
     Returns
     -------
-    DataFrame[encoder, size, query_id, set, percent, chance] : `set` is interpolation, extrapolation or neither,
-    `chance` the percentage of all training queries at hand that lie in it.
+    DataFrame[encoder, size, query_id, interpolation, extrapolation, neither, chance_interpolation,
+    chance_extrapolation] : `chance` is the share of all training queries at hand that lie in the set.
     """
     parts = []
     for encoder, cell in vectors.items():
@@ -343,11 +351,10 @@ def released_agreement(store: Store, vectors: Mapping[str, Vectors], k: int, fol
         near = nearest(test, train, k)[1]
         for size in SIZES:
             sets = _released_sets(folder, size)
-            chance = {regime: 100 * ids.isin(found).mean() for regime, found in sets.items()}
-            shares = 100 * splits.restrain.agreement(near, ids, *sets.values())
-            long = shares.assign(query_id=queries).melt("query_id", var_name="set", value_name="percent")
-            long["chance"] = long["set"].map(chance | {"neither": 100 - sum(chance.values())})
-            parts.append(pd.DataFrame({"encoder": encoder, "size": size}, index=long.index).join(long))
+            shares = splits.restrain.agreement(near, ids, *sets.values())
+            shares = shares.assign(**{f"chance_{regime}": ids.isin(found).mean() for regime, found in sets.items()})
+            labels = pd.DataFrame({"encoder": encoder, "size": size, "query_id": queries})
+            parts.append(labels.join(shares))
     return pd.concat(parts, ignore_index=True)
 
 
