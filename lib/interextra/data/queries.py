@@ -12,7 +12,6 @@ from interextra.data.collection import Collection
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
 
-
 _PRICING = [False]
 
 

@@ -82,7 +82,9 @@ def command_plan(args: argparse.Namespace) -> int:
     specs = {json.loads(notebook.parameters)["collection"] for notebook in selected}
     for spec, found in ((spec, peek(spec)) for spec in sorted(specs)):
         if found:
-            size = f"about {found['megabytes']:,.0f} MB" if found["megabytes"] else "a size that is not known"
+            size = (
+                f"about {found['megabytes']:,.0f} MB" if found["megabytes"] is not None else "a size that is not known"
+            )
             print(f"{spec} is not here: {found['passages']:,} passages, {size} to download", file=sys.stderr)
     if args.json:
         print(json.dumps([{"notebook": name, "cells": rows} for name, rows in planned]))

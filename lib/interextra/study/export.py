@@ -2,22 +2,36 @@
 
 from pathlib import Path
 
+import pandas as pd
+
 from interextra.data import released
 from interextra.data.runs import RunFile
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
+from interextra.splits.resttest import ReSTTest
+from interextra.splits.shift import Shift
+from interextra.splits.split import Split
 
 
 def export(store: Store, cell: Cell, folder: Path) -> list[Path]:
     """Write a finished run or split to files under `folder`; returns their paths.
 
-    A run: NAME.trec a set of queries. A split: the training qrels of each of its sets, as Zhan et al. released theirs.
+    A run: NAME.trec a set of queries. A split: the qrels of its training sets, and the test queries of its buckets or
+    clusters, as Zhan et al. and Lupart et al. released theirs.
     """
     runs = sorted(store[cell].glob("run.*.parquet"))
-    if not runs and not hasattr(cell, "sets"):
+    if not runs and not isinstance(cell, Split):
         raise InputError(f"{cell.title()} is neither a run nor a split; `interextra plan` lists those")
-    if not runs:
-        return released.export_split(cell.sets(store), cell.pool.qrels(store), folder)
-    for path in runs:
-        RunFile.read(path).write_trec(folder / f"{path.stem.removeprefix('run.')}.trec")
-    return [folder / f"{path.stem.removeprefix('run.')}.trec" for path in runs]
+    paths = [folder / f"{path.stem.removeprefix('run.')}.trec" for path in runs]
+    for run, path in zip(runs, paths, strict=True):
+        RunFile.read(run).write_trec(path)
+    if isinstance(cell, Split):
+        trained = {name: ids for name, ids in cell.sets(store).items() if name != "held-out"}
+        paths += released.export_split("restrain", trained, cell.pool.frame(store), cell.pool.qrels(store), folder)
+    if isinstance(cell, ReSTTest | Shift):
+        kind, tests = ("shift", [cell.pool]) if isinstance(cell, Shift) else ("resttest", cell.vectors.test)
+        strata = cell.strata(store)
+        sets = {str(name): part.index.tolist() for name, part in strata.groupby(strata)}
+        queries, qrels = (pd.concat(part) for part in zip(*((q.frame(), q.qrels()) for q in tests), strict=True))
+        paths += released.export_split(kind, sets, queries, qrels, folder)
+    return paths

@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from interextra.ground.errors import InputError
-from interextra.study import published
 from interextra.papers.lupart_losses import MODELS, published_losses
+from interextra.study import published
 
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
 END = "<!-- end of results -->"
