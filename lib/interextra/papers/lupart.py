@@ -1,12 +1,12 @@
-"""Lupart et al. (ECIR 2023): what notebooks 04 and 07 compute, their released MS-Shift queries, and the published losses.
+"""Lupart et al. (ECIR 2023): what notebooks 04 and 07 compute, the released MS-Shift queries, and the published losses.
 
-Clusters bear the paper's names: topics C0 to C4, question words wha, how, who, lengths short and long.
+Clusters bear the paper's names: topics C0 to C4, question words wha, how, who, lengths short and long. A loss is
+RelLoss, (Avg In - Out) / Avg In; for ASL, where lower is better, a negative value is a loss.
 """
 
 import itertools
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -14,41 +14,69 @@ import pandas as pd
 from scipy import stats
 
 from interextra.data import released
+from interextra.data.load import data_folder
 from interextra.data.queries import Part
-from interextra.evaluation import indicators
-from interextra.evaluation.indicators import Nearness
+from interextra.evaluation.indicators import Nearness, jaccard
+from interextra.ground.cells import Store
+from interextra.ground.effects import draws, interval, ratio
 from interextra.ground.errors import InputError, offenders
+from interextra.models.dense import LABEL as DENSE
 from interextra.models.model import Model
+from interextra.models.recipe import Recipe
 from interextra.models.run import Run
 from interextra.models.vectors import Vectors
 from interextra.papers import published, zhan
-from interextra.papers.plans import Plan, design, plans, pool, recipe, systems
-from interextra.splits import attributes, clusters
+from interextra.papers.claims import judge
+from interextra.papers.plans import Plan, plans, pool, recipe, systems
+from interextra.splits import attributes
+from interextra.splits.clusters import agreement, distinctive_words
 from interextra.splits.shift import Shift
-from interextra.splits.topics import Topics
+from interextra.splits.topics import Topics, topics
 
 ENCODERS = ("dense", "splade", "colbert")  # architectures that encode a query by itself
+
+CLUSTERS = {  # shift → cluster → name of its released file
+    "topics": {f"C{number}": str(number) for number in range(5)},
+    "wh-words": {name: name for name in ("wha", "how", "who")},
+    "length": {name: name for name in ("short", "long")},
+}
+MODELS = {  # the paper's → ours
+    "BM25": "BM25",
+    "monoBERT": "Reranker",
+    "ColBERT": "ColBERT",
+    "SPLADE": "SPLADE",
+    "bi-encoder": DENSE,
+}
+Rule = Callable[[str], list[str]]
 
 
 @plans("04_ms_shift_clusters")
 def ms_shift(p: dict) -> Plan:
-    """Each system without each cluster of each shift, the control for the dense one only, and the variants.
+    """Each system without each cluster of each shift (`design`), the dense one under the control, and the variants.
 
-    `design`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control `chance` last. `topics`, `real`.
+    `design`, `control`, `variants`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control's last.
+    Beside them `pool`, `topics`, and with `real_encoder` the vectors `real` and the folder of the files `released`.
     """
-    shifts, made, rows = shifts_of(p), systems(p), []
-    asked = [(name, *system) for name in shifts for system in made.items()]
+    shifts, made = shifts_of(p), systems(p)
     chance = read_shift(p["control"])[0]
-    asked = [(name, model, one) for name, model, one in asked if name != chance or one.architecture == "dense"]
-    asked += [(name, model, recipe(p, text)) for name, model, text in (read_variant(v, shifts) for v in p["variants"])]
-    for shift, model, one in asked:
-        for left_out, seed in itertools.product(shifts[shift].names, p["seeds"]):
-            train = Part(of=shifts[shift], part=f"without-{left_out}")
+
+    def runs(asked: list[tuple[str, str, Recipe]]) -> pd.DataFrame:
+        rows = []
+        for shift, model, one in asked:
             test = (Part(of=shifts[shift], part="held-out"),)
-            run = Run(model=Model.of(one, train, seed), queries=test, depth=p["depth"])
-            rows.append({"shift": shift, "model": model, "left_out": left_out, "seed": seed, "run": run})
-    plan = Plan(shifts=shifts, topics=topics_of(p), design=design(rows), chance=chance)
+            for left_out, seed in itertools.product(shifts[shift].names, p["seeds"]):
+                trained = Model.of(one, Part(of=shifts[shift], part=f"without-{left_out}"), seed)
+                run = Run(model=trained, queries=test, depth=p["depth"])
+                rows.append((shift, model, left_out, seed, run))
+        return pd.DataFrame(rows, columns=["shift", "model", "left_out", "seed", "run"])
+
+    main = runs([(shift, *system) for shift in shifts if shift != chance for system in made.items()])
+    control = runs([(chance, model, one) for model, one in made.items() if chance and one.architecture == "dense"])
+    variants = [read_variant(text, shifts) for text in p["variants"]]
+    variants = runs([(shift, model, recipe(p, text)) for shift, model, text in variants])
+    plan = Plan(pool=pool(p), shifts=shifts, topics=topics_of(p), design=main, control=control, variants=variants)
     plan.real = zhan.real_vectors(p["real_encoder"]) if p["real_encoder"] else None
+    plan.released = data_folder() / "ms-marco-shift" if p["real_encoder"] else None
     return plan
 
 
@@ -56,16 +84,14 @@ def ms_shift(p: dict) -> Plan:
 def indication(p: dict) -> Plan:
     """The runs of notebook 04 without its variants, and where each test query lies in the models' own query spaces.
 
-    `design` has the column `near` besides: a Nearness cell, None for a system that encodes no query by itself.
+    `near`: as `design` and `control` together, but for Nearness cells instead of runs, of the systems that encode a
+    query by itself.
     """
     plan = ms_shift(p | {"variants": []})
-    near = [
-        Nearness(model=run.model, queries=run.queries, k=p["neighbours"])
-        if run.model.recipe.architecture in ENCODERS
-        else None
-        for run in plan.design["run"]
-    ]
-    plan.design = plan.design.assign(near=near)
+    near = pd.concat([plan.design, plan.control], ignore_index=True)
+    near = near[[run.model.recipe.architecture in ENCODERS for run in near["run"]]]
+    cells = [Nearness(model=run.model, queries=run.queries, k=p["neighbours"]) for run in near["run"]]
+    plan.near = near.drop(columns="run").assign(near=cells)
     return plan
 
 
@@ -112,16 +138,156 @@ def read_variant(text: str, shifts: dict[str, Shift]) -> tuple[str, str, str]:
     return shift, model, name
 
 
-# Shift → cluster → name of its released file.
-CLUSTERS = {
-    "topics": {f"C{number}": str(number) for number in range(5)},
-    "wh-words": {name: name for name in ("wha", "how", "who")},
-    "length": {name: name for name in ("short", "long")},
-}
-Rule = Callable[[str], list[str]]
+def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.DataFrame:
+    """What is in the clusters of all shifts; `vectors` float[n, d] of the pool's queries say what is typical.
+
+    Returns
+    -------
+    DataFrame[shift, cluster, n_queries, n_train, n_test, median_words, words, typical]: `words` by which to tell it
+    from the others of its shift, `typical` the three queries nearest to its mean vector.
+    """
+    rows = []
+    for shift, cell in shifts.items():
+        texts, label = cell.pool.frame()["text"], pd.read_parquet(store[cell] / "labels.parquet")["cluster"]
+        inside = label != ""
+        words = distinctive_words(texts[inside].tolist(), label[inside].tolist())
+        for row in pd.read_csv(store[cell] / "sizes.csv", dtype={"cluster": str}).to_dict("records"):
+            here = np.flatnonzero(label == row["cluster"])
+            far = ((vectors[here] - vectors[here].mean(axis=0)) ** 2).sum(axis=1)
+            typical = " | ".join(texts.iloc[here[np.argsort(far, kind="stable")[:3]]])
+            made = {"median_words": texts.iloc[here].str.split().str.len().median(), "typical": typical}
+            rows.append({"shift": shift} | row | made | {"words": " ".join(words[row["cluster"]])})
+    return pd.DataFrame(rows)
 
 
-def released_queries(folder: str | Path, shift: str) -> pd.DataFrame:
+def switch_table(vectors: np.ndarray, options: dict, changes: dict[str, dict]) -> pd.DataFrame:
+    """Topics under one changed option after the other, compared with those under `options` of `splits.topics.topics`.
+
+    Returns change, share_kept (queries of a topic that are in any topic there), ari and share_matched over these, and
+    spread (of the chosen centroids; not comparable where vectors are normalised).
+    """
+    made, rows = topics(vectors, **options), []
+    for name, change in changes.items():
+        other = topics(vectors, **options | change)
+        both = (made.topic >= 0) & (other.topic >= 0)
+        same = agreement(other.topic[both], made.topic[both]) if both.any() else {}
+        share = both.sum() / (made.topic >= 0).sum()
+        rows.append((name, share, same.get("ari"), same.get("share_matched"), other.spread))
+    return pd.DataFrame(rows, columns=["change", "share_kept", "ari", "share_matched", "spread"])
+
+
+def lower_is_better(measures: pd.Series) -> pd.Series:
+    return measures.str.startswith("ASL")
+
+
+def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
+    """How many models that had a cluster in training are worse on it than the one that had not.
+
+    The paper says that the diagonal is lowest in general (§5.1).
+
+    Parameters
+    ----------
+    matrix : shift, model, measure, left_out, stratum (the cluster that is tested), value.
+
+    Returns
+    -------
+    DataFrame[shift, model, measure, n_comparisons, n_exceptions], k (k - 1) comparisons for k clusters.
+    """
+    system, is_out = ["shift", "model", "measure"], matrix["left_out"] == matrix["stratum"]
+    pairs = matrix[~is_out].merge(matrix[is_out], on=[*system, "stratum"], suffixes=("", "_out"))
+    below = np.where(lower_is_better(pairs["measure"]), -1, 1) * (pairs["value"] - pairs["value_out"]) < 0
+    counted = pairs.assign(below=below).groupby(system, sort=False)["below"].agg(["size", "sum"])
+    return counted.set_axis(["n_comparisons", "n_exceptions"], axis=1).reset_index()
+
+
+def published_losses() -> pd.DataFrame:
+    """Tables 2 and 3 as fractions, our model names: shift, cluster, model, loss, in, out (RR@10), rounding of the loss.
+
+    BM25 isn't trained: its one score is `out`, and it has no published loss.
+
+    >>> published_losses().query("cluster == 'C1' and model == 'ColBERT'")["loss"].item()
+    0.085
+    """
+    cells = pd.concat([published.load("lupart", number) for number in (2, 3)])
+    cells["shift"] = cells["collection"].str.removeprefix("MS-Shift ")
+    cells["model"] = cells["model"].map(MODELS)
+    cells["quantity"] = cells["quantity"].fillna("Out").map({"Rel Loss": "loss", "Avg In": "in", "Out": "out"})
+    wide = cells.pivot(index=["shift", "cluster", "model"], columns="quantity", values="scaled")
+    places = [(shift, name, model) for shift in CLUSTERS for name in CLUSTERS[shift] for model in MODELS.values()]
+    wide = wide.loc[places].round(6)
+    rounding = cells.loc[cells["quantity"] == "loss", "rounding"].max()
+    return wide[["loss", "in", "out"]].rename_axis(columns=None).reset_index().assign(rounding=rounding)
+
+
+def published_means() -> pd.DataFrame:
+    """Mean published loss over the clusters of a shift, as `published.beside` takes it: shift, model, measure, scaled,
+    rounding, and the smallest and the largest loss of a cluster."""
+    of = published_losses().dropna(subset="loss").groupby(["shift", "model"], sort=False)
+    named = {"scaled": ("loss", "mean"), "rounding": ("rounding", "max"), "smallest": ("loss", "min")}
+    return of.agg(**named, largest=("loss", "max")).reset_index().assign(measure="RR@10")
+
+
+def order_claims(means: pd.DataFrame) -> pd.DataFrame:
+    """The findings of §5.1 on the order of the architectures, as differences of mean losses over the clusters.
+
+    Parameters
+    ----------
+    means : rows of `ground.effects` with the effect `loss`, sides in and out, mean over clusters; one a shift and
+        model, of one measure. Findings about models that are not there are left out.
+
+    Returns
+    -------
+    DataFrame[shift, finding, estimate, low, high, verdict]: each finding says that its estimate is above 0. Where it
+    names several models the estimate is the smallest difference, on joint draws.
+    """
+    drawn, rows = {"loss": draws(means), "out": draws(means, "second")}, []
+    places = means.assign(place=range(len(means))).groupby("shift", sort=False)
+    for shift, part in places:
+        at = dict(zip(part["model"], part["place"], strict=True))
+        neural = [model for model in MODELS.values() if model in at and model != "BM25"]
+        stated = [(f"{DENSE} loses most", "loss", [(DENSE, model) for model in neural if model != DENSE])]
+        for more, less in ((DENSE, "SPLADE"), ("SPLADE", "ColBERT"), ("SPLADE", "Reranker")):
+            stated.append((f"{more} loses more than {less}", "loss", [(more, less)]))
+        stated.append(("no model below BM25 out of domain", "out", [(model, "BM25") for model in neural]))
+        for finding, what, pairs in stated:
+            if pairs and {model for pair in pairs for model in pair} <= at.keys():
+                value = np.column_stack([means[what], drawn[what]])  # [rows, 1 + n_boot]
+                least = np.min([value[at[first]] - value[at[second]] for first, second in pairs], axis=0)
+                rows.append({"shift": shift} | judge(finding, least[0], least[1:], "above"))
+    return pd.DataFrame(rows, columns=["shift", "finding", "estimate", "low", "high", "verdict"])
+
+
+def variance_shares(means: pd.DataFrame) -> pd.DataFrame:
+    """How much of the variance of the losses is between shifts and how much between systems (two-way, one value each).
+
+    Parameters
+    ----------
+    means : as for `order_claims`, the same models in every shift.
+
+    Returns
+    -------
+    DataFrame[source, share, low, high]: source kind (of query), system, both (what neither explains alone, noise
+    included), and kind - system.
+
+    >>> from interextra.ground.effects import effects
+    >>> values = pd.DataFrame({"shift": list("aabb"), "model": list("xyxy"), "query_id": "q"})
+    >>> values["value"] = [0.1, 0.2, 0.5, 0.6]
+    >>> table = effects(values, ["shift", "model"], n_boot=2).rename(columns={"mean": "loss"})
+    >>> variance_shares(table)["share"].abs().round(2).tolist()
+    [0.94, 0.06, 0.0, 0.88]
+    """
+    shape = means["shift"].nunique(), means["model"].nunique()
+    in_order = np.lexsort([pd.factorize(means[name])[0] for name in ("model", "shift")])
+    if len(means) != np.prod(shape) or means.duplicated(["shift", "model"]).any():
+        raise InputError(f"variance: {len(means)} losses are not one each of {shape[0]} shifts and {shape[1]} systems")
+    columns = np.column_stack([means["loss"], draws(means)])[in_order].reshape(*shape, -1)  # [shifts, systems, 1 + n]
+    kind, system = (ratio(columns.mean(axis=over).var(axis=0), columns.var(axis=(0, 1))) for over in (1, 0))
+    shares = {"kind": kind, "system": system, "both": 1 - kind - system, "kind - system": kind - system}
+    rows = [(name, share[0], *interval(share[1:])) for name, share in shares.items()]
+    return pd.DataFrame(rows, columns=["source", "share", "low", "high"])
+
+
+def released_queries(folder: Path, shift: str) -> pd.DataFrame:
     """cluster, query_id, text of a shift's released evaluation queries, as in the files; a query may be in two."""
     if shift not in CLUSTERS:
         raise InputError(f"the release has no shift {shift!r}; use one of {', '.join(CLUSTERS)}")
@@ -129,79 +295,91 @@ def released_queries(folder: str | Path, shift: str) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[["cluster", "query_id", "text"]]
 
 
-def rules(shift: str, whole_words: bool = False) -> dict[str, Rule]:
+def rules(shift: str) -> dict[str, Rule]:
     r"""Readings of a shift's rule: name → function from a query's text to the clusters that it falls into.
 
-    wh-words: `contains` gives every cluster of which the lower-cased query holds a word; `contains, case kept` doesn't
-    lower the case; `how > who > wha` and so on give the first of them only. With `whole_words` letters inside another
-    word don't count. length: `spaces` counts single spaces; with `whole_words`, `split` and `\w+` count words.
+    wh-words: `contains` gives every cluster of which the lower-cased query holds a word, letters inside another word
+    included; `case kept` doesn't lower the case; `whole words` takes words; `how > who > wha` and so on give the first
+    that is contained. length: `spaces` counts single spaces; `split` and `\w+` count words.
 
-    >>> [rules("wh-words")[name]("what a show") for name in ("contains", "wha > who > how")]
-    [['how', 'wha'], ['wha']]
+    >>> [rules("wh-words")[name]("what a show") for name in ("contains", "wha > who > how", "whole words")]
+    [['how', 'wha'], ['wha'], ['wha']]
     """
-    if shift == "length" and not whole_words:
-        return {"spaces": lambda text: [attributes.length(text)]}
     if shift == "length":
-        tokens = lambda text: " ".join(re.findall(r"\w+", text))  # noqa: E731
         return {
+            "spaces": lambda text: [attributes.length(text)],
             "split": lambda text: [attributes.length(text, whole=True)],
-            r"\w+": lambda text: [attributes.length(tokens(text), whole=True)],
+            r"\w+": lambda text: [attributes.length(" ".join(re.findall(r"\w+", text)), whole=True)],
         }
     if shift != "wh-words":
         raise InputError(f"the shift {shift!r} is not made by a rule; use wh-words or length")
-    contains = lru_cache(maxsize=2**16)(partial(attributes.wh_words, whole=whole_words))  # asked once for each rule
-    found = {"contains": lambda text: sorted(contains(text))}
-    if not whole_words:
-        found["contains, case kept"] = _case_kept
-    for order in itertools.permutations(sorted(attributes.WH_WORDS)):
-        found[" > ".join(order)] = partial(_first, contains, order)
-    return found
+    return {
+        "contains": attributes.wh_words,
+        "case kept": _case_kept,
+        "whole words": lambda text: attributes.wh_words(text, whole=True),
+    } | {" > ".join(order): _first(order) for order in itertools.permutations(sorted(attributes.WH_WORDS))}
 
 
-def rule_agreement(folder: str | Path, whole_words: bool = False) -> pd.DataFrame:
-    """How many released queries a rule puts into their released cluster (Lupart §3.1, wh-words and length).
+def _case_kept(text: str) -> list[str]:
+    return [name for name, signs in attributes.WH_WORDS.items() if any(sign in text for sign in signs)]
 
-    Of the six orders of precedence the one that agrees best is shown; `precedence_orders` has them all.
+
+def _first(order: tuple[str, ...]) -> Rule:
+    return lambda text: sorted(attributes.wh_words(text), key=order.index)[:1]
+
+
+def rule_agreement(folder: Path) -> pd.DataFrame:
+    """How many released queries are consistent with a rule: it puts them into their released cluster (Lupart §3.1).
+
+    The length rule classifies: a query has one length. The rule of the question words is containment: 708 of the 19,487
+    released queries hold words of two clusters or more, so that no order of precedence gives each query its own.
 
     Returns
     -------
-    DataFrame[shift, rule, cluster, n_released, n_agree, n_differ], see `rules`. It tells which released queries a
-    rule explains, not which queries of MS MARCO were passed over.
+    DataFrame[shift, rule, cluster, n_released, n_consistent, n_other], see `rules`. It says nothing of the queries of
+    MS MARCO that were passed over.
     """
-    counts = pd.concat([_counts(folder, shift, whole_words) for shift in ("length", "wh-words")], ignore_index=True)
-    best = precedence_orders(folder, whole_words)["order"].iloc[0]
-    return counts[~counts["rule"].str.contains(" > ") | (counts["rule"] == best)].reset_index(drop=True)
+    rows = []
+    for shift in ("length", "wh-words"):
+        queries = released_queries(folder, shift)
+        for name, rule in rules(shift).items():
+            for cluster, found in _consistent(queries, rule).groupby(queries["cluster"], sort=False):
+                rows.append((shift, name, cluster, len(found), found.sum(), (~found).sum()))
+    return pd.DataFrame(rows, columns=["shift", "rule", "cluster", "n_released", "n_consistent", "n_other"])
 
 
-def precedence_orders(folder: str | Path, whole_words: bool = False) -> pd.DataFrame:
-    """The six orders of precedence of question words: order, n_agree and n_differ over all three released files, and
-    n_agree in each (wha, how, who); the best first.
-
-    No order can explain the files: each holds queries with words of another cluster, whichever comes first.
-    """
-    counts = _counts(folder, "wh-words", whole_words)
-    counts = counts[counts["rule"].str.contains(" > ")].rename(columns={"rule": "order"})
-    table = counts.groupby("order", sort=False)[["n_agree", "n_differ"]].sum().reset_index()
-    each = counts.pivot(index="order", columns="cluster", values="n_agree")[list(CLUSTERS["wh-words"])]
-    table = table.join(each.rename_axis(columns=None), on="order")
-    return table.sort_values("n_agree", ascending=False, kind="stable", ignore_index=True)
-
-
-def differing(folder: str | Path, shift: str, rule: str, whole_words: bool = False, n: int = 3) -> pd.DataFrame:
-    """Released queries that a rule (see `rules`) doesn't put into their cluster, the first `n` of each file.
-
-    Returns DataFrame[cluster, query_id, text, label], `label` what the rule says, "" for no cluster.
-    """
-    known = rules(shift, whole_words)
+def inconsistent(folder: Path, shift: str, rule: str) -> pd.DataFrame:
+    """Released queries that a rule doesn't put into their cluster: cluster, query_id, text, label (what it says)."""
+    known = rules(shift)
     if rule not in known:
         raise InputError(f"{shift} has no rule {rule!r}; there are {offenders(known, 12)}")
     queries = released_queries(folder, shift)
-    first = queries[~_agree(queries, known[rule])].groupby("cluster", sort=False).head(n)
-    labels = [", ".join(known[rule](text)) for text in first["text"]]
-    return first.assign(label=labels).reset_index(drop=True)
+    found = queries[~_consistent(queries, known[rule])]
+    return found.assign(label=[", ".join(known[rule](text)) for text in found["text"]])
 
 
-def capitals(folder: str | Path, queries: pd.DataFrame) -> pd.DataFrame:
+def _consistent(queries: pd.DataFrame, rule: Rule) -> pd.Series:
+    pairs = zip(queries["cluster"], queries["text"], strict=True)
+    return pd.Series([cluster in rule(text) for cluster, text in pairs], queries.index, dtype=bool)
+
+
+def opening_agreement(queries: pd.DataFrame) -> pd.DataFrame:
+    """The rules for question words against the openings that a generated world knows (column `wh` of its queries).
+
+    Returns shift, rule (letters or whole words), cluster, n_known (queries that open so), n_consistent, n_other.
+    """
+    of = {"what": "wha", "how": "how", "how many": "how", "how much": "how"}
+    opens = queries["wh"].map(of | dict.fromkeys(attributes.WH_WORDS["who"], "who")).fillna("none")
+    rows = []
+    for rule, spec in (("letters", "wh-words"), ("whole words", "wh-words:whole=true")):
+        same = pd.Series(attributes.labels(queries, spec), queries.index).replace("", "none") == opens
+        for cluster in (*attributes.WH_WORDS, "none"):
+            found = same[opens == cluster]
+            rows.append(("wh-words", rule, cluster, len(found), found.sum(), (~found).sum()))
+    return pd.DataFrame(rows, columns=["shift", "rule", "cluster", "n_known", "n_consistent", "n_other"])
+
+
+def capitals(folder: Path, queries: pd.DataFrame) -> pd.DataFrame:
     """Did the release lower the case? A question word that only stands there with a capital would show it.
 
     Parameters
@@ -210,24 +388,27 @@ def capitals(folder: str | Path, queries: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame[cluster, n_released, n_capital, n_other, n_other_capital, expected, p_value]: released queries, those
-    that hold the cluster's words only once lower-cased, the same for the other queries that fall into the cluster, how
+    DataFrame[cluster, n_released, n_capital, n_other, n_other_capital, expected, p_value]: released queries that hold
+    a word of the cluster, those of them that don't before they are lower-cased, the same for the other queries, how
     many such the released file should have by their share, and the chance to find no more than it has (binomial).
     """
     there = released_queries(folder, "wh-words")
-    others, rows = queries[~queries["query_id"].isin(there["query_id"])], []
+    others, rows = queries.loc[~queries["query_id"].isin(there["query_id"]), "text"], []
     for cluster in CLUSTERS["wh-words"]:
-        n, k = _capital(there.loc[there["cluster"] == cluster, "text"], cluster)
-        n_other, k_other = _capital(others["text"], cluster)
+        counts = []
+        for texts in (there.loc[there["cluster"] == cluster, "text"], others):
+            held = [text for text in texts if cluster in attributes.wh_words(text)]
+            counts += [len(held), sum(cluster not in _case_kept(text) for text in held)]
+        n, k, n_other, k_other = counts
         if not n_other:
             raise InputError(f"none of {len(others)} queries outside the release falls into {cluster}; give more")
         share = k_other / n_other
-        rows.append((cluster, n, k, n_other, k_other, n * share, float(stats.binom.cdf(k, n, share))))
+        rows.append((cluster, *counts, n * share, float(stats.binom.cdf(k, n, share))))
     names = ["cluster", "n_released", "n_capital", "n_other", "n_other_capital", "expected", "p_value"]
     return pd.DataFrame(rows, columns=names)
 
 
-def topic_agreement(ours: pd.Series, folder: str | Path) -> tuple[dict, pd.DataFrame]:
+def topic_agreement(ours: pd.Series, folder: Path) -> tuple[dict, pd.DataFrame]:
     """Our topics against the released ones, on the released queries that we know (Lupart §3.1, topics).
 
     Parameters
@@ -237,39 +418,32 @@ def topic_agreement(ours: pd.Series, folder: str | Path) -> tuple[dict, pd.DataF
     Returns
     -------
     dict : n_released, n_known (in `ours`), n_in_ours (in a topic of ours), share (of the known), and over those in a
-        topic ari, ami (both 0 by chance), nmi and share_matched of `resttest.agreement`.
-    DataFrame[cluster, topic, n_released, n_known, n_in_ours, n_matched, recall, precision] : `topic` is ours that was
-        matched (one to one, Hungarian method; "" where we have fewer), recall its share of the cluster's known
-        queries, precision the cluster's share of the released queries in it. What it holds besides isn't counted.
+        topic ari, ami (both 0 by chance), nmi and share_matched of `clusters.agreement`.
+    DataFrame[cluster, topic, n_known, n_in_ours, n_matched, recall, precision] : `topic` is ours that was matched (one
+        to one, Hungarian method; "" where we have fewer), recall its share of the cluster's known queries, precision
+        the cluster's share of the released queries in it. What it holds besides isn't counted.
     """
     from sklearn.metrics import adjusted_mutual_info_score
 
-    if wrong := [label for label in ours if not isinstance(label, str)]:
-        raise InputError(f'topics: a label is a string, "" for none, not {offenders(wrong)}; -1 would be a topic')
-    topics, known = _known_topics(ours, folder)
+    n_released, known = _known_topics(ours, folder)
     inside = known[known["ours"] != ""]
     if inside.empty:
         raise InputError(f"topics: none of {len(known)} released queries is in a topic of ours; all are others")
-    same = resttest.agreement(inside["ours"], inside["cluster"])
-    found = {"n_released": len(topics), "n_known": len(known), "n_in_ours": len(inside)}
+    same = agreement(inside["ours"], inside["cluster"])
+    found = {"n_released": n_released, "n_known": len(known), "n_in_ours": len(inside)}
     found |= {"share": len(inside) / len(known), **{name: same[name] for name in ("ari", "nmi", "share_matched")}}
     found["ami"] = float(adjusted_mutual_info_score(inside["cluster"], inside["ours"]))
-    rows = []
-    for cluster in CLUSTERS["topics"]:
-        topic = same["match"].get(cluster, "")
-        of_cluster, of_topic = known[known["cluster"] == cluster], inside[inside["ours"] == topic]
-        hits = int((of_topic["cluster"] == cluster).sum())
-        rows.append(
-            {
-                "cluster": cluster, "topic": topic, "n_released": int((topics["cluster"] == cluster).sum()),
-                "n_known": len(of_cluster), "n_in_ours": int((of_cluster["ours"] != "").sum()), "n_matched": hits,
-                "recall": _ratio(hits, len(of_cluster)), "precision": _ratio(hits, len(of_topic)),
-            }
-        )  # fmt: skip
-    return found, pd.DataFrame(rows)
+    table = pd.DataFrame({"cluster": list(CLUSTERS["topics"])})
+    table["topic"] = table["cluster"].map(same["match"]).fillna("")
+    for name, some in (("n_known", known), ("n_in_ours", inside)):
+        table[name] = table["cluster"].map(some["cluster"].value_counts()).fillna(0).astype(int)
+    pairs, n_topic = inside.value_counts(["cluster", "ours"]), table["topic"].map(inside["ours"].value_counts())
+    table["n_matched"] = [pairs.get(pair, 0) for pair in zip(table["cluster"], table["topic"], strict=True)]
+    table["recall"] = ratio(table["n_matched"], table["n_known"])
+    return found, table.assign(precision=ratio(table["n_matched"], n_topic.fillna(0)))
 
 
-def partition_agreement(native: pd.Series, folder: str | Path, seed: int = 0, n_permutations: int = 20) -> dict:
+def partition_agreement(native: pd.Series, folder: Path, seed: int) -> dict:
     """Do the clusters of a finer partition (the k=100 native ones) lie inside the released topics?
 
     Parameters
@@ -279,30 +453,39 @@ def partition_agreement(native: pd.Series, folder: str | Path, seed: int = 0, n_
     Returns
     -------
     dict with n_known, n_clusters, homogeneity (1: each inside one topic), purity (queries in their cluster's most
-    frequent topic), ami, and homogeneity_chance, purity_chance: means over permutations of the clusters, as many small
-    clusters are purer than few large ones.
+    frequent topic), ami, and homogeneity_chance, purity_chance: means over 20 permutations of the clusters, as many
+    small clusters are purer than few large ones.
     """
     from sklearn.metrics import adjusted_mutual_info_score, homogeneity_score
 
     _, known = _known_topics(native, folder)
-    (topic, _), (cluster, names) = pd.factorize(known["cluster"]), pd.factorize(known["ours"])
-
-    def purity(clusters):
-        counts = np.zeros((len(names), topic.max() + 1), int)
-        np.add.at(counts, (clusters, topic), 1)
-        return float(counts.max(axis=1).sum() / len(topic))
-
-    rng = np.random.default_rng(seed)
-    drawn = [rng.permutation(cluster) for _ in range(n_permutations)]
-    return {
-        "n_known": len(known), "n_clusters": len(names), "homogeneity": float(homogeneity_score(topic, cluster)),
-        "purity": purity(cluster), "ami": float(adjusted_mutual_info_score(topic, cluster)),
-        "homogeneity_chance": float(np.mean([homogeneity_score(topic, one) for one in drawn])),
-        "purity_chance": float(np.mean([purity(one) for one in drawn])),
-    }  # fmt: skip
+    topic, cluster, random = known["cluster"], known["ours"].to_numpy(), np.random.default_rng(seed)
+    drawn = [random.permutation(cluster) for _ in range(20)]
+    found = {"n_known": len(known), "n_clusters": known["ours"].nunique()}
+    for name, measure in (("homogeneity", homogeneity_score), ("purity", _purity)):
+        found[name] = float(measure(topic, cluster))
+        found[f"{name}_chance"] = float(np.mean([measure(topic, one) for one in drawn]))
+    return found | {"ami": float(adjusted_mutual_info_score(topic, cluster))}
 
 
-def released_jaccard(folder: str | Path) -> pd.DataFrame:
+def _purity(topic: pd.Series, cluster: np.ndarray) -> float:
+    return pd.crosstab(topic.to_numpy(), cluster).max().sum() / len(topic)
+
+
+def _known_topics(ours: pd.Series, folder: Path) -> tuple[int, pd.DataFrame]:
+    """The number of released topic queries; cluster and ours of those that `ours` has."""
+    if ours.index.has_duplicates:
+        raise InputError(f"topics: query_id given twice: {offenders(ours.index[ours.index.duplicated()])}")
+    if wrong := [label for label in ours if not isinstance(label, str)]:
+        raise InputError(f'topics: a label is a string, "" for none, not {offenders(wrong)}; -1 would be a topic')
+    theirs = released_queries(folder, "topics")
+    known = theirs.assign(ours=theirs["query_id"].map(ours)).dropna(subset="ours")
+    if known.empty:
+        raise InputError(f"topics: none of {len(theirs)} released queries is among ours; index them by query_id")
+    return len(theirs), known
+
+
+def released_jaccard(folder: Path) -> pd.DataFrame:
     """Weighted Jaccard of each cluster and the other clusters of its shift, on the released evaluation queries.
 
     The fewer queries, the fewer words in common: compare values of samples of one size only, and their order with care.
@@ -312,8 +495,7 @@ def released_jaccard(folder: str | Path) -> pd.DataFrame:
     DataFrame[shift, cluster, jaccard, n_queries, n_words, authors]: `n_words` different words of the cluster;
     `authors` is the value of the release's notebook for whole clusters (topics only).
     """
-    table = published.load("lupart", "release-jaccard")
-    authors, rows = dict(zip(table["cluster"], table["scaled"], strict=True)), []
+    rows = []
     for shift, names in CLUSTERS.items():
         queries = released_queries(folder, shift)
         for name in names:
@@ -321,60 +503,7 @@ def released_jaccard(folder: str | Path) -> pd.DataFrame:
             texts = queries.loc[inside, "text"].tolist()
             others = queries[~inside].drop_duplicates("query_id")["text"].tolist()
             words = {word for text in texts for word in text.lower().split()}
-            rows.append((shift, name, indicators.jaccard(texts, others), len(texts), len(words), authors.get(name)))
-    frame = pd.DataFrame(rows, columns=["shift", "cluster", "jaccard", "n_queries", "n_words", "authors"])
-    return frame.astype({"authors": float})
-
-
-def jaccard_order(table: pd.DataFrame) -> dict:
-    """Do `jaccard` and `authors` of `released_jaccard` order the topics alike: n, kendall, same_order, ratio (mean of
-    jaccard / authors: the smaller sample has fewer words in common)."""
-    both = table.dropna(subset=["jaccard", "authors"])
-    orders = [both.sort_values(name)["cluster"].tolist() for name in ("jaccard", "authors")]
-    tau = float(stats.kendalltau(both["jaccard"], both["authors"]).statistic)
-    ratio = float((both["jaccard"] / both["authors"]).mean())
-    return {"n": len(both), "kendall": tau, "same_order": orders[0] == orders[1], "ratio": ratio}
-
-
-def _counts(folder: str | Path, shift: str, whole_words: bool) -> pd.DataFrame:
-    """rule_agreement of one shift, with all six orders of precedence."""
-    queries, rows = released_queries(folder, shift), []
-    for name, rule in rules(shift, whole_words).items():
-        agree = _agree(queries, rule).groupby(queries["cluster"], sort=False).agg(["size", "sum"])
-        rows += [(shift, name, cluster, n, k, n - k) for cluster, n, k in agree.itertuples(name=None)]
-    return pd.DataFrame(rows, columns=["shift", "rule", "cluster", "n_released", "n_agree", "n_differ"])
-
-
-def _case_kept(text: str) -> list[str]:
-    return sorted(name for name, signs in attributes.WH_WORDS.items() if any(sign in text for sign in signs))
-
-
-def _first(contains: Rule, order: tuple[str, ...], text: str) -> list[str]:
-    found = contains(text)
-    return [name for name in order if name in found][:1]
-
-
-def _agree(queries: pd.DataFrame, rule: Rule) -> pd.Series:
-    pairs = zip(queries["cluster"], queries["text"], strict=True)
-    return pd.Series([cluster in rule(text) for cluster, text in pairs], index=queries.index)
-
-
-def _capital(texts: pd.Series, cluster: str) -> tuple[int, int]:
-    """Texts that hold a word of the cluster once lower-cased, and those of them that don't as they are."""
-    held = [text for text in texts if cluster in attributes.wh_words(text)]
-    return len(held), sum(cluster not in _case_kept(text) for text in held)
-
-
-def _known_topics(ours: pd.Series, folder) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The released topic queries, and those that `ours` has, with our label as text in `ours`."""
-    if ours.index.has_duplicates:
-        raise InputError(f"topics: query_id given twice: {offenders(ours.index[ours.index.duplicated()])}")
-    topics = released_queries(folder, "topics")
-    known = topics[topics["query_id"].isin(ours.index)]
-    if known.empty:
-        raise InputError(f"topics: none of {len(topics)} released queries is among ours; index them by query_id")
-    return topics, known.assign(ours=ours.reindex(known["query_id"]).astype(str).to_numpy())
-
-
-def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else float("nan")
+            rows.append((shift, name, jaccard(texts, others), len(texts), len(words)))
+    frame = pd.DataFrame(rows, columns=["shift", "cluster", "jaccard", "n_queries", "n_words"])
+    authors = published.load("lupart", "release-jaccard").set_index("cluster")["scaled"]
+    return frame.assign(authors=frame["cluster"].map(authors))
