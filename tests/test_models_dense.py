@@ -2,9 +2,11 @@
 
 import json
 import shutil
+from collections import defaultdict
 
 import numpy as np
 import pytest
+import torch
 from toy_models import animals
 
 from interextra.ground.errors import InputError
@@ -75,6 +77,33 @@ def test_search_is_the_inner_product_of_the_encoded_texts(toy, trained):
     exact = queries @ passages.T
     np.testing.assert_allclose(scores, -np.sort(-exact, axis=1)[:, :20], atol=1e-4)
     np.testing.assert_allclose(scores, np.take_along_axis(exact, rows, axis=1), atol=1e-4)
+
+
+def test_last_layer_cut_to_the_first_token_changes_neither_vectors_nor_gradients():
+    quick, plain = (build(load_recipe("mini-dense"), 1) for _ in range(2))
+    plain[0].model.encoder.layer[-1].attention.output._forward_pre_hooks.clear()
+    found = []
+    for model in (quick, plain):
+        coded = model.preprocess(["the red fox", "a much longer text about the old sea"], task="document")
+        vectors = model(coded, task="document")["sentence_embedding"]
+        vectors.square().sum().backward()
+        found.append((vectors, model[0].model.get_input_embeddings().weight.grad))
+    torch.testing.assert_close(found[0], found[1])
+
+
+def test_text_is_tokenized_once_and_as_the_library_does(monkeypatch):
+    model = build(load_recipe("mini-dense"), 1)
+    texts = ["a red fox", "the sea " * 60, "a red fox", "foxes"]
+    plain = type(model[0]).preprocess
+    expected, calls = plain(model[0], texts, task="document"), []
+    monkeypatch.setattr(type(model[0]), "preprocess", lambda *a, **b: calls.append(a[1]) or plain(*a, **b))
+    monkeypatch.setattr("interextra.models.tokens._KEPT", defaultdict(dict))
+    for _ in range(2):
+        found = model.preprocess(texts, task="document")
+        assert found.keys() == expected.keys() and found["modality"] == "text"
+        assert all(torch.equal(found[name], expected[name]) for name in ("input_ids", "attention_mask"))
+    assert calls == [["a red fox", "the sea " * 60, "foxes"]]
+    assert model.preprocess(texts[1:2], task="query")["input_ids"].shape == (1, 20)  # other lengths, other tokens
 
 
 def test_cosine_and_mean_pooling_survive_saving(toy, tmp_path):

@@ -70,7 +70,22 @@ def build(recipe: Options, seed: int):
     modules = [words, Pooling(words.get_embedding_dimension(), pooling_mode=recipe.pooling)]
     if recipe.similarity == "cosine":
         modules.append(Normalize())
-    return SentenceTransformer(modules=modules, device=device(), similarity_fn_name=recipe.similarity)
+    model = SentenceTransformer(modules=modules, device=device(), similarity_fn_name=recipe.similarity)
+    return _first_token_only(model, recipe)
+
+
+def _first_token_only(model, recipe: Options):
+    """Let the last layer of a BERT go on with [CLS] alone where nothing else is read: the same vectors, faster.
+
+    A hook, so that a saved model is a plain one of the library.
+    """
+    if recipe.pooling == "cls" and model[0].config.model_type in ("bert", "roberta"):
+        model[0].model.base_model.encoder.layer[-1].attention.output.register_forward_pre_hook(_cut_to_first)
+    return model
+
+
+def _cut_to_first(module, inputs: tuple) -> tuple:
+    return tuple(states[:, :1] for states in inputs)
 
 
 def fit(recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
@@ -84,4 +99,4 @@ def fit(recipe: Options, collection, query_ids: Sequence[str], split: str, seed:
 
 def load(out_dir: Path, recipe: Options) -> Dense:
     """The model that `fit` wrote."""
-    return Dense(reopen("SentenceTransformer", out_dir, recipe), recipe)
+    return Dense(_first_token_only(reopen("SentenceTransformer", out_dir, recipe), recipe), recipe)
