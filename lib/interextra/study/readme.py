@@ -1,111 +1,95 @@
 """The results table of the README, written from the committed reference tables and never by hand."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 
 from interextra.ground.errors import InputError
-from interextra.papers.lupart_losses import MODELS, published_losses
-from interextra.study import published
+from interextra.papers import lupart, published
 
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
 END = "<!-- end of results -->"
-YEARS = {"dl19": "2019", "dl20": "2020"}
-WORLDS = {"mini": "embedded world", "small": "MedQuAD, two layers of MiniLM"}
-PROTOCOLS = {"restrain": "ReSTrain", "resttest": "ReSTTest"}
-
-
-def _label_overlap(reference: Path) -> list[tuple]:
-    """Table 3: the count that the release's script makes, and the one that the caption defines."""
-    frame = pd.read_csv(reference / "small" / "01_overlap_annotation_analysis" / "tables" / "label_overlap.csv")
-    kept = frame[frame["test_set"].isin(YEARS) & frame["relevance_threshold"].isin([1, 3])]
-    metrics = json.loads((reference / "small" / "01_overlap_annotation_analysis" / "metrics.json").read_text())
-    data = f"real, {metrics['share_of_training_queries_with_labels']:.0%} of the training queries' labels"
-    rows = []
-    for (test_set, level), pair in kept.groupby(["test_set", "relevance_threshold"]):
-        count = {
-            row.min_shared: f"{row.n_overlapping} of {row.n_queries} ({row.percent:.0f} %)" for row in pair.itertuples()
-        }
-        what = f"DL {YEARS[test_set]} queries sharing passages of relevance ≥ {level} with training (Zhan, Table 3)"
-        ours = f"≥ 2 shared: {count[2]}; ≥ 1, as the caption says: {count[1]}"
-        rows.append((what, f"{pair['published_percent'].iloc[0]:.0f} %", ours, data))
-    return rows
-
-
-def _architectures(reference: Path) -> list[tuple]:
-    """Tables 6 and 7: Δ of the five systems at the largest size, embedded world and MedQuAD."""
-    rows = []
-    for number, name, measure in ((6, "restrain", "nDCG@10"), (7, "resttest", "RR@10")):
-        printed = published.load("zhan", number).query("regime == 'delta' and measure == @measure")
-        tables = {}
-        for profile in ("mini", "small"):
-            path = reference / profile / "05_architecture_comparison" / "tables" / f"{name}.csv"
-            frame = pd.read_csv(path).query("measure == @measure")
-            frame = frame[frame["average"] == "micro"] if "average" in frame else frame
-            tables[profile] = frame.sort_values("n_train").groupby("model", sort=False).last()
-        for model, values in printed.groupby("model", sort=False)["value"]:
-            theirs = " … ".join(dict.fromkeys(f"{value:+.0f} %" for value in (values.iloc[0], values.iloc[-1])))
-            ours = "; ".join(
-                f"{WORLDS[profile]} {row.delta:+.1%} [{row.delta_low:+.1%}, {row.delta_high:+.1%}]"
-                for profile, row in ((profile, table.loc[model]) for profile, table in tables.items())
-            )
-            what = f"{model}: Δ {measure}, {PROTOCOLS[name]} (Zhan, Table {number})"
-            rows.append((what, theirs, ours, f"{tables['mini'].loc[model, 'n_train']:,.0f} and "
-                         f"{tables['small'].loc[model, 'n_train']:,.0f} training queries"))  # fmt: skip
-    return rows
-
-
-def _rules(reference: Path) -> list[tuple]:
-    """The released clusters of MS-Shift, explained by the rules to the query."""
-    frame = pd.read_csv(reference / "small" / "04_ms_shift_clusters" / "tables" / "rule_agreement.csv")
-    rules = (("length", "spaces", "a query with up to four single spaces is short"),
-             ("wh-words", "contains", "the letters of a cluster's words anywhere in the query"))  # fmt: skip
-    rows = []
-    for shift, rule, what in rules:
-        counts = frame[(frame["shift"] == shift) & (frame["rule"] == rule)][["n_agree", "n_released"]].sum()
-        ours = f"{what}: explains {counts['n_agree']:,} of {counts['n_released']:,}"
-        rows.append((f"{shift}: the rule behind the released queries (Lupart §3.1)", "in words", ours, "real"))
-    return rows
-
-
-def _shifts(reference: Path) -> list[tuple]:
-    """Tables 2 and 3: mean RelLoss over the clusters of a shift, embedded world and MedQuAD."""
-    theirs = published_losses(ours=True).groupby(["shift", "model"])["rel_loss"].agg(["min", "max"])
-    tables = {
-        profile: pd.read_csv(reference / profile / "04_ms_shift_clusters" / "tables" / "mean_loss.csv")
-        for profile in WORLDS
-    }
-    rows = []
-    for shift, table, alike in (("topics", 2, "topics"), ("wh-words", 3, "question type"), ("length", 3, "length")):
-        for model in list(MODELS)[1:]:
-            ours = []
-            for profile, name in (("mini", shift), ("small", alike)):
-                frame = tables[profile].query("shift == @name and model == @model and measure == 'RR@10'")
-                row, label = frame.iloc[0], WORLDS[profile] + (f", {name}" if name != shift else "")
-                ours.append(f"{label} {row['rel_loss']:.1%} [{row['low']:.1%}, {row['high']:.1%}]")
-            low, high = 100 * theirs.loc[(shift, model)]
-            what = f"{model}: RelLoss of RR@10, {shift} (Lupart, Table {table})"
-            rows.append((what, f"{low:.1f} % … {high:.1f} %", "; ".join(ours), "mean over the clusters"))
-    return rows
-
-
-def results(reference: Path) -> str:
-    """The table in Markdown: finding, published, ours with counts or 95 % intervals, data."""
-    parts = (_label_overlap, _architectures, _rules, _shifts)
-    rows = [row for part in parts for row in part(reference)]
-    lines = ["| finding | published | ours | data |", "|---|---|---|---|"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join(lines)
+HEAD = "| finding | published | embedded world (mini) | real data (small, with its commit) |\n|---|---|---|---|"
+OVERLAP, SHIFT, ARCHITECTURES = "01_overlap_annotation_analysis", "04_ms_shift_clusters", "05_architecture_comparison"
+SHIFTS = {"topics": "topics", "wh-words": "question type", "length": "length"}  # Lupart's → the one like it of small
+# columns of tables from before they were called as those of `ground.effects`
+COLUMNS = {"delta_low": "low", "delta_high": "high", "avg_in": "in", "interpolation": "in"}
+Row = tuple[str, str, str, str, str]  # notebook, finding, published, mini, small
 
 
 def with_results(text: str, reference: Path) -> str:
-    """The README's text with its results table made new."""
+    """The README's text with its results table made new from `reference`, the folder outputs/reference."""
     head, begin, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not begin or not end:
         raise InputError("README.md: the marks around the results table are gone; put them back")
-    return f"{head}{BEGIN}\n{results(reference)}\n{END}{tail}"
+    lines = [HEAD]
+    for notebook, *cells in [*_counts(reference), *_deltas(reference), *_losses(reference)]:
+        record = json.loads((reference / "small" / notebook / "provenance.json").read_text(encoding="utf-8"))
+        commit, plus, changes = record["implementation"]["source"]["commit"].partition("+")
+        lines.append(f"| {' | '.join(cells)} ({commit[:7]}{plus}{changes}) |")
+    return "\n".join([head + BEGIN, *lines, END + tail])
+
+
+def _counts(reference: Path) -> Iterator[Row]:
+    """Table 3 in both readings, and the released queries of MS-Shift that a rule explains."""
+    overlaps = _read(reference, "small", OVERLAP, "label_overlap", "relevance_threshold == 1")
+    for name, year in (("dl19", 2019), ("dl20", 2020)):
+        caption, script = overlaps[overlaps["test_set"] == name].sort_values("min_shared").to_dict("records")
+        ours = "≥ 2 shared (the released script): {n_overlapping} of {n_queries} ({percent:.0f} %)".format_map(script)
+        ours += "; ≥ 1 (the caption): {n_overlapping} ({percent:.0f} %)".format_map(caption)
+        finding = f"DL {year} queries that share relevant passages with training (Zhan, Table 3)"
+        yield OVERLAP, finding, f"{script['published_percent']:.0f} %", "–", ours
+    for shift, rule, meaning in (("length", "spaces", "single spaces"), ("wh-words", "contains", "letters anywhere")):
+        found = _read(reference, "small", SHIFT, "rule_agreement", f"shift == {shift!r} and rule == {rule!r}")
+        finding = f"Rule behind the released queries, {shift} (Lupart §3.1)"
+        ours = f"{meaning}: explains {found['n_agree'].sum():,} of {found['n_released'].sum():,}"
+        yield SHIFT, finding, "in words", "–", ours
+
+
+def _deltas(reference: Path) -> Iterator[Row]:
+    """Tables 6 and 7: Δ of each neural system at the largest size."""
+    for number, protocol, measure in ((6, "ReSTrain", "nDCG@10"), (7, "ReSTTest", "RR@10")):
+        printed = published.load("zhan", number).query("regime == 'delta' and measure == @measure")
+        query, table = f"measure == {measure!r}" + " and average == 'micro'" * (number == 7), protocol.lower()
+        for model in ("Reranker", "ColBERT", "SPLADE", "DR (base)"):
+            ours = [_effect(reference, side, ARCHITECTURES, (table, table), query, model) for side in ("mini", "small")]
+            theirs = _span(printed.loc[printed["model"] == model, "scaled"])
+            yield ARCHITECTURES, f"{model}: Δ {measure}, {protocol} (Zhan, Table {number})", theirs, *ours
+
+
+def _losses(reference: Path) -> Iterator[Row]:
+    """Tables 2 and 3: mean RelLoss of the dense system over the clusters of a shift."""
+    printed, model, tables = lupart.published_losses(), "DR (base)", ("mean_loss", "shift_loss")
+    for shift, alike in SHIFTS.items():
+        query = "shift == {!r} and measure == 'RR@10'".format
+        ours = [_effect(reference, "mini", SHIFT, tables, query(shift), model)]
+        ours.append(_effect(reference, "small", SHIFT, tables, query(alike), model) + f", {alike}" * (shift != alike))
+        theirs = _span(printed.loc[(printed["shift"] == shift) & (printed["model"] == model), "loss"])
+        yield SHIFT, f"{model}: mean RelLoss of RR@10, {shift} (Lupart, Tables 2 and 3)", theirs, *ours
+
+
+def _effect(reference: Path, profile: str, notebook: str, tables: tuple[str, str], query: str, model: str) -> str:
+    """The effect of a system, from the first table; none where, by the second one, BM25 is as good in domain."""
+    frame, sides = (_read(reference, profile, notebook, table, query) for table in tables)
+    inside = sides.groupby("model")["in"].mean()
+    if inside[model] <= inside["BM25"]:
+        return "not comparable: BM25 is as good in domain"
+    [row] = frame[frame["model"] == model].to_dict("records")
+    effect = row[frame.columns[frame.columns.get_loc("low") - 1]]
+    return f"{100 * effect:+.1f} % [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
+
+
+def _read(reference: Path, profile: str, notebook: str, table: str, query: str) -> pd.DataFrame:
+    """Rows of a committed table, of the largest training size where it has several."""
+    frame = pd.read_csv(reference / profile / notebook / "tables" / f"{table}.csv").rename(columns=COLUMNS).query(query)
+    return frame[frame["n_train"] == frame["n_train"].max()] if "n_train" in frame else frame
+
+
+def _span(values: pd.Series) -> str:
+    return " … ".join(dict.fromkeys(f"{100 * value:+.3g} %" for value in (values.min(), values.max())))
 
 
 def main() -> None:
