@@ -195,9 +195,11 @@ def with_interval(table: pd.DataFrame, effect: str = "delta") -> pd.DataFrame:
     >>> with_interval(pd.DataFrame({"delta": [-0.104], "low": [-0.18], "high": [-0.026]}))["delta"].item()
     '-10.4 % [-18.0, -2.6]'
     """
-    rows = zip(table[effect], table["low"], table["high"], strict=True)
-    texts = [f"{100 * at:+.1f} % [{100 * low:+.1f}, {100 * high:+.1f}]" for at, low, high in rows]
-    table = table.assign(**{effect: np.where(table[effect].notna(), texts, "undefined")})
+    interval = [f"[{100 * low:+.1f}, {100 * high:+.1f}]" for low, high in zip(table["low"], table["high"], strict=True)]
+    found = [f"{100 * value:+.1f} % " for value in table[effect]] + np.where(
+        table["low"].notna(), interval, "[undefined]"
+    )
+    table = table.assign(**{effect: np.where(table[effect].notna(), found, "undefined")})
     if "published" in table:
         table["published"] = [f"{value:+.0%}" if np.isfinite(value) else "–" for value in table["published"]]
     return table
