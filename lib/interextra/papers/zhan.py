@@ -35,12 +35,8 @@ INTERACTION, REPRESENTATION = ("Reranker", "ColBERT"), ("SPLADE", "DR (base)")  
 @plans("00_start_here")
 def start_here(p: dict) -> Plan:
     """One query's way needs one dense model and BM25. `design`: model, run."""
-    test = tests(p, p["test_splits"])
-    models = {label: Model.of(one, pool(p), p["seed"]) for label, one in systems(p).items()}
-    rows = [
-        {"model": label, "run": Run(model=model, queries=test, depth=p["depth"])} for label, model in models.items()
-    ]
-    return Plan(design=design(rows))
+    runs = {label: run_of(p, made, pool(p), p["seed"], p["test_splits"]) for label, made in systems(p).items()}
+    return Plan(design=design([{"model": label, "run": run} for label, run in runs.items()]))
 
 
 @plans("01_overlap_annotation_analysis")
@@ -171,22 +167,15 @@ def losses(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def nearest_queries(split: ReSTrain, size: int, store: Store) -> pd.DataFrame:
-    """The nearest training query of each test query in both sets of a size.
-
-    Returns
-    -------
-    DataFrame[query_id, query, regime, similarity, nearest]
-    """
-    (train, test), pool, sets = split.vectors.read(store), split.pool.frame(store), split.sets(store)
-    queries = pd.concat([part.frame(store) for part in split.vectors.test], ignore_index=True)
-    found = []
+    """The nearest training query of each test query in both sets: query_id, query, regime, similarity, nearest."""
+    (train, test), pool, found = split.vectors.read(store), split.pool.frame(store), []
+    queries = pd.concat([part.frame(store)[["query_id", "text"]] for part in split.vectors.test], ignore_index=True)
     for regime in REGIMES:
-        inside = np.flatnonzero(pool["query_id"].isin(sets[f"{regime}-{size}"]))
+        inside = np.flatnonzero(pool["query_id"].isin(split.sets(store)[f"{regime}-{size}"]))
         cosines, at = nearest(test, train[inside], k=1)
         texts = pool["text"].to_numpy()[inside[at[:, 0]]]
-        part = queries[["query_id"]].assign(query=queries["text"], regime=regime, similarity=cosines[:, 0])
-        found.append(part.assign(nearest=texts))
-    return pd.concat(found, ignore_index=True)
+        found.append(queries.assign(regime=regime, similarity=cosines[:, 0], nearest=texts))
+    return pd.concat(found, ignore_index=True).rename(columns={"text": "query"})
 
 
 def with_interval(table: pd.DataFrame, effect: str = "delta") -> pd.DataFrame:
@@ -195,11 +184,11 @@ def with_interval(table: pd.DataFrame, effect: str = "delta") -> pd.DataFrame:
     >>> with_interval(pd.DataFrame({"delta": [-0.104], "low": [-0.18], "high": [-0.026]}))["delta"].item()
     '-10.4 % [-18.0, -2.6]'
     """
-    interval = [f"[{100 * low:+.1f}, {100 * high:+.1f}]" for low, high in zip(table["low"], table["high"], strict=True)]
-    found = [f"{100 * value:+.1f} % " for value in table[effect]] + np.where(
-        table["low"].notna(), interval, "[undefined]"
-    )
-    table = table.assign(**{effect: np.where(table[effect].notna(), found, "undefined")})
+    texts = []
+    for value, low, high in zip(table[effect], table["low"], table["high"], strict=True):
+        between = "undefined" if np.isnan(low) else f"{100 * low:+.1f}, {100 * high:+.1f}"
+        texts.append("undefined" if np.isnan(value) else f"{100 * value:+.1f} % [{between}]")
+    table = table.assign(**{effect: texts})
     if "published" in table:
         table["published"] = [f"{value:+.0%}" if np.isfinite(value) else "–" for value in table["published"]]
     return table
@@ -207,9 +196,8 @@ def with_interval(table: pd.DataFrame, effect: str = "delta") -> pd.DataFrame:
 
 def training_pairs(design: pd.DataFrame, store: Store) -> list[int]:
     """How many scores of a query and a passage the loss of each run has seen; 0 for BM25."""
-    runs = design["run"]
-    steps = [_log(store, run)["steps"] for run in runs]
-    return [run.model.recipe.scored_pairs(n) if n else 0 for run, n in zip(runs, steps, strict=True)]
+    steps = [(run.model.recipe, _log(store, run)["steps"]) for run in design["run"]]
+    return [recipe.scored_pairs(n) if n else 0 for recipe, n in steps]
 
 
 def loss_curves(design: pd.DataFrame, store: Store) -> pd.DataFrame:
@@ -240,10 +228,7 @@ def findings(table: pd.DataFrame, by: Sequence[str], comparable: Collection[str]
     """
     rows = []
     for key, part in table.groupby(list(by), sort=False):
-        delta, drawn = (
-            dict(zip(part["model"], part["delta"], strict=True)),
-            dict(zip(part["model"], draws(part), strict=True)),
-        )
+        delta, drawn = (dict(zip(part["model"], of, strict=True)) for of in (part["delta"], draws(part)))
         said = [(f"{model}: no loss (±{margin:.0%})", "none", model) for model in ("BM25", *INTERACTION)]
         said += [(f"{model}: a loss", "below", model) for model in REPRESENTATION]
         pairs = itertools.product(INTERACTION, REPRESENTATION)
@@ -310,9 +295,8 @@ def beside_table_3(measured: pd.DataFrame) -> pd.DataFrame:
     """Our label overlap with the published percentages of DL19 and DL20 beside it: the columns of label_overlap.csv."""
     frame, on = published.load("zhan", 3), ["test_set", "relevance_threshold"]
     level = frame["row"].str.extract(r"(\d)")[0].astype(int)
-    theirs = pd.DataFrame(
-        {on[0]: frame["collection"].map(TEST_SETS), on[1]: level, "published_percent": frame["value"]}
-    )
+    columns = [frame["collection"].map(TEST_SETS), level, frame["value"]]
+    theirs = pd.DataFrame(dict(zip([*on, "published_percent"], columns, strict=True)))
     return measured[[*on, "min_shared", "n_queries", "n_overlapping", "percent"]].merge(theirs, how="left", on=on)
 
 
@@ -349,8 +333,8 @@ def released_agreement(store: Store, vectors: Mapping[str, Vectors], k: int, fol
     parts = []
     for encoder, cell in vectors.items():
         train, test = cell.read(store)
-        ids, queries = cell.train.frame()["query_id"], [query_id for part in cell.test for query_id in part.ids()]
-        near = nearest(test, train, k)[1]
+        ids, near = cell.train.frame()["query_id"], nearest(test, train, k)[1]
+        queries = [query_id for part in cell.test for query_id in part.ids()]
         for size in SIZES:
             sets = _released_sets(folder, size)
             shares = splits.restrain.agreement(near, ids, *sets.values())
