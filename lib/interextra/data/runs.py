@@ -1,11 +1,10 @@
 """Runs: what a retriever returned for each query, as integer-coded arrays in memory and on disk.
 
 A run is ordered as trec_eval orders it, whatever order or rank a file declares: score (as float32) descending, then
-doc_id descending by its UTF-8 bytes; rank counts from 1. Other tools break ties otherwise (ranx by memory order, the
-MS MARCO script by doc_id ascending), see `RunFile.write_trec(strict_scores=True)`.
+doc_id descending by its UTF-8 bytes; rank counts from 1. Other tools break ties otherwise: ranx by memory order, the
+MS MARCO script by doc_id ascending.
 """
 
-import gzip
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,13 +58,12 @@ class RunFile:
 
         `doc_ids` is any sequence of str or an Arrow string array, e.g. `passages.doc_ids`; only those used are kept.
         """
-        rows, scores = np.asarray(rows), np.asarray(scores)
-        if rows.ndim != 2 or rows.shape != scores.shape or len(rows) != len(query_ids):
+        if rows.shape != scores.shape or len(rows) != len(query_ids):
             raise InputError(
                 f"run: {len(query_ids)} query_ids, rows {rows.shape} and scores {scores.shape} do not belong together; "
                 "give rows and scores as [n_queries, k]"
             )
-        if rows.size and (rows.min() < -1 or rows.max() >= len(doc_ids)):
+        if rows.min(initial=-1) < -1 or rows.max(initial=-1) >= len(doc_ids):
             raise InputError(f"run: a row lies outside the {len(doc_ids)} doc_ids; only -1 (padding) may")
         kept = rows >= 0
         query_codes = np.repeat(np.arange(len(rows), dtype=np.int32), kept.sum(axis=1))
@@ -78,14 +76,13 @@ class RunFile:
     @classmethod
     def from_frame(cls, frame: pd.DataFrame) -> "RunFile":
         """Run of a table with columns query_id, doc_id, score; queries in order of first appearance."""
-        if missing := [name for name in ("query_id", "doc_id", "score") if name not in frame]:
-            raise InputError(f"run: no column {offenders(missing)}; needed are query_id, doc_id and score")
-        if len(empty := frame.index[frame[["query_id", "doc_id", "score"]].isna().any(axis=1)]):
-            raise InputError(f"run: an empty query_id, doc_id or score in rows {offenders(empty)}; fill or drop them")
         try:
+            empty = frame.index[frame[["query_id", "doc_id", "score"]].isna().any(axis=1)]
             scores = frame["score"].to_numpy(np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"run: the column score is not numeric: {error}") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"run: needed are the columns query_id, doc_id and a numeric score ({error})") from error
+        if len(empty):
+            raise InputError(f"run: an empty query_id, doc_id or score in rows {offenders(empty)}; fill or drop them")
         return cls._from_columns(strings(frame["query_id"]), strings(frame["doc_id"]), scores)
 
     @classmethod
@@ -127,28 +124,19 @@ class RunFile:
         with write_aside(path) as aside:
             pq.write_table(table, aside, compression="lz4", use_dictionary=["query_id", "doc_id"], **layout)
 
-    def write_trec(self, path: str | Path, strict_scores: bool = False) -> None:
-        """TREC file of six columns, gzipped where the name ends in .gz; written aside and renamed.
-
-        `strict_scores` replaces each score by the number of ranks left (depth, depth - 1, …, 1), so that every tool
-        finds this ranking, however it breaks ties; by default scores stay as they are (float32).
-        """
+    def write_trec(self, path: str | Path) -> None:
+        """TREC file of six columns; written aside and renamed."""
         queries, docs = pa.array(self.query_ids, pa.string()), self.doc_ids.cast(pa.string())
         refuse_white_space("query_id", queries)
         refuse_white_space("doc_id", docs)
-        depth, end = np.diff(self.offsets)[self.query_codes], pa.scalar("interextra\n")
-        scores, ranks = (depth - self.ranks + 1 if strict_scores else self.scores), self.ranks
-        with write_aside(path) as aside, open(aside, "wb") as raw:
-            # neither name nor time in the gzip header: the same run gives the same bytes
-            out = gzip.GzipFile("", "wb", 6, raw, 0) if Path(path).suffix == ".gz" else raw
+        ranks = self.ranks
+        with write_aside(path) as aside, open(aside, "wb") as out:
             for start in range(0, len(self), 1_000_000):
                 part = slice(start, start + 1_000_000)
                 ids = queries.take(pa.array(self.query_codes[part])), docs.take(pa.array(self.doc_codes[part]))
-                numbers = [pa.array(column[part]).cast(pa.string()) for column in (ranks, scores)]
-                lines = pc.binary_join_element_wise(ids[0], "Q0", ids[1], *numbers, end, " ")
+                numbers = [pa.array(column[part]).cast(pa.string()) for column in (ranks, self.scores)]
+                lines = pc.binary_join_element_wise(ids[0], "Q0", ids[1], *numbers, "interextra\n", " ")
                 out.write(lines.buffers()[2])  # the strings of an Arrow array lie end to end
-            if out is not raw:
-                out.close()
 
     @classmethod
     def _from_columns(cls, query_ids: pa.Array, doc_ids: pa.Array, scores: np.ndarray) -> "RunFile":
@@ -179,15 +167,10 @@ class RunFile:
         scores = np.asarray(scores).astype(np.float32, copy=False) + np.float32(0)  # -0.0 and 0.0 are the same score
         if (bad := np.isnan(scores)).any():
             pairs = [(query_ids[query_codes[i]], doc_ids[int(doc_codes[i])].as_py()) for i in np.flatnonzero(bad)[:4]]
-            raise InputError(
-                f"run: the score of {offenders(pairs)} (query_id, doc_id) is NaN; every score must be a number"
-            )
+            raise InputError(f"run: the score of {offenders(pairs)} (query_id, doc_id) is NaN; give a number")
         if len(doc_ids) > 1 and not pc.all(pc.less(doc_ids[:-1], doc_ids[1:])).as_py():
             order = pc.sort_indices(doc_ids)  # by UTF-8 bytes, as trec_eval's strcmp
-            doc_ids = doc_ids.take(order)
-            rank_of = np.empty(len(order), np.int32)
-            rank_of[np.asarray(order)] = np.arange(len(order), dtype=np.int32)
-            doc_codes = rank_of[doc_codes]
+            doc_ids, doc_codes = doc_ids.take(order), np.argsort(order).astype(np.int32)[doc_codes]
         order = _rank_order(query_codes, doc_codes, scores)
         query_codes, doc_codes, scores = query_codes[order], doc_codes[order], scores[order]
         pairs = query_codes.astype(np.int64)  # in place from here: 7 million rows are 56 MB
@@ -196,9 +179,7 @@ class RunFile:
         pairs.sort()
         if len(again := pairs[1:][pairs[1:] == pairs[:-1]]):
             first = [(query_ids[pair // len(doc_ids)], doc_ids[int(pair % len(doc_ids))].as_py()) for pair in again[:4]]
-            raise InputError(
-                f"run: a passage twice in one query: {offenders(first)} (query_id, doc_id); keep one of each"
-            )
+            raise InputError(f"run: a passage twice in one query: {offenders(first)} (query_id, doc_id)")
         offsets = np.searchsorted(query_codes, np.arange(len(query_ids) + 1, dtype=np.int32))
         return cls(query_ids, doc_ids, query_codes, doc_codes, scores, offsets)
 
@@ -215,12 +196,4 @@ def _rank_order(query_codes: np.ndarray, doc_codes: np.ndarray, scores: np.ndarr
     falling, level = scores[1:] < scores[:-1], scores[1:] == scores[:-1]
     if (next_query | same_query & (falling | level & (doc_codes[1:] < doc_codes[:-1]))).all():
         return slice(None)
-    bits = scores.view(np.uint32)
-    ascending = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))  # integers that order as the floats do
-    key = query_codes.astype(np.uint64) << 32 | ~ascending
-    order = np.argsort(key)
-    same = np.diff(key[order]) == 0
-    tied = np.flatnonzero(np.concatenate([[False], same]) | np.concatenate([same, [False]]))
-    rows = order[tied]
-    order[tied] = rows[np.lexsort((-doc_codes[rows], key[rows]))]
-    return order
+    return np.lexsort((-doc_codes, -scores, query_codes))

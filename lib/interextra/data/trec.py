@@ -4,7 +4,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -153,21 +153,19 @@ def _read_lines(path: str | Path, layout: Layout) -> pa.Table:
 
 
 def _row(fields: list[str], layout: Layout) -> list:
+    """The kept fields of a line, numbers parsed; ValueError where the line is not of this layout."""
     if len(fields) != len(layout.columns):
         raise ValueError(f"{len(fields)} columns instead of {len(layout.columns)}")
     if not all(map(str.strip, fields)):
         raise ValueError("an empty column")
-    return [_parsed(name, text) for name, text in zip(layout.columns, fields, strict=True) if name not in NOT_READ]
-
-
-def _parsed(name: str, text: str) -> str | float:
-    parse, _, what = NUMBERS.get(name, (str, None, ""))
-    try:
-        if name in NUMBERS and ("_" in text or parse(text) != parse(text)):  # Python reads 1_0, NaN is no number
-            raise ValueError
-        return parse(text)
-    except ValueError:
-        raise ValueError(f"{name} {text!r} is not {what}") from None
+    row = dict(zip(layout.columns, fields, strict=True))
+    for name in row.keys() & NUMBERS:
+        parse, _, what = NUMBERS[name]
+        with suppress(ValueError):
+            row[name] = parse(row[name].replace("_", "x"))  # Python reads 1_0
+        if isinstance(row[name], str) or row[name] != row[name]:  # NaN
+            raise ValueError(f"{name} {fields[layout.columns.index(name)]!r} is not {what}")
+    return [row[name] for name in layout.kept]
 
 
 def _is_header(line: str) -> bool:
@@ -175,23 +173,11 @@ def _is_header(line: str) -> bool:
 
 
 def read_qrels(path: str | Path, duplicates: str = "error") -> pd.DataFrame:
-    """Qrels as a table, rows in file order.
+    """Qrels as a table query_id (str), doc_id (str), relevance (int64), rows in file order.
 
     Reads the TREC layout (`query_id 0 doc_id relevance`, any white space) and the BEIR layout (tab-separated under the
-    header `query-id corpus-id score`), plain or gzipped.
-
-    Parameters
-    ----------
-    duplicates : "error" or "keep"; what to do when a query-document pair stands twice (two released ReSTrain files do).
-
-    Returns
-    -------
-    DataFrame with query_id (str), doc_id (str), relevance (int64).
-
-    Raises
-    ------
-    InputError
-        With file and line: wrong number of columns, relevance that is no integer, a pair twice, no rows.
+    header `query-id corpus-id score`), plain or gzipped. A pair that stands twice is refused but for
+    `duplicates="keep"` (two released ReSTrain files have some). An InputError has file and line.
     """
     first = next(numbered_lines(path), (0, ""))[1]
     frame = read_table(path, BEIR_QRELS if _is_header(first) else TREC_QRELS).to_pandas()
@@ -201,16 +187,9 @@ def read_qrels(path: str | Path, duplicates: str = "error") -> pd.DataFrame:
 
 
 def read_queries_tsv(path: str | Path) -> pd.DataFrame:
-    """Queries from `query_id<TAB>text` lines, plain or gzipped, text kept as it is, double spaces included.
+    """Queries from `query_id<TAB>text` lines, plain or gzipped: query_id, text as it is, double spaces included.
 
-    Returns
-    -------
-    DataFrame with query_id (str), text (str), rows in file order.
-
-    Raises
-    ------
-    InputError
-        With file and line: no tab or more than one, empty text, a query_id twice, no rows.
+    An InputError has file and line: no tab or more than one, empty text, a query_id twice, no rows.
     """
     frame = read_table(path, QUERIES).to_pandas()
     refuse_repeated(frame[["query_id"]], lambda row: line_of(path, row))
