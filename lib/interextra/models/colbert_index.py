@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from interextra.models.colbert import maxsim, texts_of
+from interextra.models.maxsim import maxsim, texts_of
 from interextra.models.topk import Best, device
 
 NPROBE = 16  # lists of the inverted file that are searched for each token of a query

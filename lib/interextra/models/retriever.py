@@ -3,7 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +41,12 @@ class Retriever(ABC):
             raise InputError(f"{type(self).__name__} has no index {index!r}; it is one of {', '.join(self.indexes)}")
         if not len(texts):
             return np.zeros((0, k), dtype=np.int32), np.zeros((0, k), dtype=np.float32)
-        return getattr(self, index)(collection, list(texts), k)
+        with self._workers():
+            return getattr(self, index)(collection, list(texts), k)
+
+    def _workers(self) -> AbstractContextManager:
+        """What runs while a search does."""
+        return nullcontext()
 
 
 class Neural(Retriever):
@@ -49,10 +54,6 @@ class Neural(Retriever):
 
     def __init__(self, model, recipe: Trained):
         self.model, self.recipe, self._pool = model, recipe, None
-
-    def search(self, collection, texts: Sequence[str], k: int, index: str = "exact") -> tuple[np.ndarray, np.ndarray]:
-        with self._workers():
-            return super().search(collection, texts, k, index)
 
     @contextmanager
     def _workers(self) -> Iterator[None]:

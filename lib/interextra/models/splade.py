@@ -160,8 +160,8 @@ def _identity_head(model, recipe: Options) -> None:
     torch.nn.init.zeros_(linear.bias)
 
 
-def _sparse_start(words, share: float = 0.001) -> None:
-    """Lower all logits by one constant, so that only `share` of them are above 0 for texts of random words.
+def _sparse_start(words) -> None:
+    """Lower all logits by one constant, so that only one in 1,000 is above 0 for texts of random words.
 
     A masked-LM head does not know where 0 is: its softmax takes any constant. After a short pretraining, or none, most
     words are above 0, every text says nearly every word, and all steps of a short training go into unsaying them.
@@ -174,7 +174,7 @@ def _sparse_start(words, share: float = 0.001) -> None:
     probe[:, 0], probe[:, -1] = ids.cls_token_id, ids.sep_token_id
     with torch.no_grad():
         logits = words.model(input_ids=probe, attention_mask=torch.ones_like(probe)).logits.flatten()
-        words.model.get_output_embeddings().bias -= logits.topk(max(1, int(share * len(logits)))).values[-1]
+        words.model.get_output_embeddings().bias -= logits.topk(len(logits) // 1000).values[-1]
 
 
 def splade_loss(model, recipe: Options):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from torch.nn.utils.rnn import pad_sequence
 
-LIMIT = 300_000  # texts whose tokens are kept, some 100 MB; beyond it texts are tokenized each time
+LIMIT = 100_000  # texts whose tokens are kept, some 150 MB; beyond it texts are tokenized each time
 _KEPT: dict = defaultdict(dict)  # (tokenizer, lengths, task) → text → its tensors without padding
 
 
