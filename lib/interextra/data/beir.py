@@ -20,11 +20,7 @@ def open_beir(folder: str | Path, spec: str, switches: Set[str]) -> Collection:
 
     A passage's text is `title + " " + text` where a title is there, as in BEIR and MS MARCO. Keys of a query's
     `metadata` become columns of `queries()`. Each file of `qrels/` is a split: train, dev, test first, others by name.
-
-    Raises
-    ------
-    InputError
-        A missing folder or file; a line that is not the JSON expected; and what `converted.convert` refuses.
+    An InputError names a missing file, a line that is not the JSON expected, and what `converted.convert` refuses.
     """
     folder = Path(folder).expanduser().resolve()
     sources = _sources(folder)
@@ -56,10 +52,8 @@ def _file(path: Path) -> Path:
 def _read(sources: dict[str, Path]) -> converted.Parts:
     queries = _queries(sources["queries"])
     qrels = {part: read_qrels(path) for part, path in sources.items() if part not in ("passages", "queries")}
-    passages = (
-        (row["_id"], f"{row['title']} {row['text']}" if row.get("title") else row["text"])
-        for _, row in _objects(sources["passages"])
-    )
+    rows = (row for _, row in _objects(sources["passages"]))
+    passages = ((row["_id"], f"{row['title']} {row['text']}" if row.get("title") else row["text"]) for row in rows)
     return converted.Parts(passages, queries, qrels, lambda part, row: line_of(sources[part], row))
 
 
@@ -79,6 +73,7 @@ def _objects(path: Path) -> Iterator[tuple[int, dict]]:
 
 
 def _queries(path: Path) -> pd.DataFrame:
+    """Queries with a column for each key of their metadata."""
     rows = []
     for number, row in _objects(path):
         metadata = row.get("metadata") or {}
@@ -89,6 +84,6 @@ def _queries(path: Path) -> pd.DataFrame:
 
 
 def query_row(query_id: str, text: str, attributes: dict) -> dict:
-    """A row of a table of queries: query_id, text, and a column for each attribute."""
+    """A row of a table of queries; an attribute of the name of a column is renamed."""
     renamed = {f"metadata_{key}" if key in ("query_id", "text") else key: value for key, value in attributes.items()}
     return {"query_id": query_id, "text": text} | renamed

@@ -20,7 +20,7 @@ BATCH_ROWS = 16_384
 def content_hash(batches: Iterable[Sequence[pa.Array]]) -> str:
     """Hex SHA-256 of columns of strings or integers, the same however the rows are cut into batches.
 
-    Each column feeds two streams, the values' lengths and their bytes, so that no choice of text can imitate a border.
+    Each column feeds two streams, the values' lengths and their bytes: no choice of text can imitate a border.
     """
     streams = {}
     for columns in batches:
@@ -38,10 +38,7 @@ def content_hash(batches: Iterable[Sequence[pa.Array]]) -> str:
 
 
 def write_passages(path: str | Path, passages: Iterable[tuple[str, str]]) -> str:
-    """Write (doc_id, text) pairs to an Arrow file, aside and then renamed, in memory bounded by a batch.
-
-    Returns the hex SHA-256 of the content.
-    """
+    """Write (doc_id, text) pairs to an Arrow file in memory bounded by a batch; returns the hash of the content."""
     passages = iter(passages)
     with write_aside(path) as aside:
         with pa.OSFile(str(aside), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as file:
@@ -72,10 +69,8 @@ class Passages:
             start, stop, _ = rows.indices(len(self))
             return self.table["text"].slice(start, max(0, stop - start)).to_pylist()
         rows = np.asarray(rows, np.int64)
-        if len(bad := rows[(rows < 0) | (rows >= len(self))]):
-            raise InputError(
-                f"passage rows {offenders(bad.tolist())} outside 0 … {len(self) - 1}; drop the padding (-1) first"
-            )
+        if len(bad := rows[(rows < 0) | (rows >= len(self))].tolist()):
+            raise InputError(f"passage rows {offenders(bad)} outside 0 … {len(self) - 1}; drop the padding (-1) first")
         order = np.argsort(rows, kind="stable")
         cuts = np.searchsorted(rows[order], self._starts)
         out = np.empty(len(rows), object)

@@ -41,10 +41,9 @@ def folder_of(name: str, *depends: object) -> Path:
 
 
 def stored(folder: Path, name: str, spec: str, read: Callable[[], Parts], switches: Set[str]) -> Collection:
-    """The collection in `folder`, converted from what `read` delivers where it is not there.
+    """The collection in `folder`, converted from what `read` delivers where it is not there (see `convert`).
 
-    A folder that does not hold its checksums is put aside and made anew. Reads every byte: open a collection once per
-    process. `switches` as for `convert`, which says what is refused.
+    A folder that does not hold its checksums is put aside and made anew. Reads every byte: open it once per process.
     """
     if folder.exists() and (problem := seal_problem(folder)):
         aside = folder.with_name(f"{folder.name}.damaged-{uuid.uuid4().hex[:8]}")
@@ -63,34 +62,27 @@ def stored(folder: Path, name: str, spec: str, read: Callable[[], Parts], switch
 def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
     """Check a collection and store it in `folder`, in one step: another process sees all of it or nothing.
 
-    Parameters
-    ----------
-    switches : "dangling" leaves out qrels that name an unknown query or passage (subsets of MS MARCO need it), "empty"
-        allows passages and queries without text.
-
-    Raises
-    ------
-    InputError
-        Empty corpus, queries or split; an id twice; empty text; dangling qrels. Each with file, line, first three.
+    Of `switches`, "dangling" leaves out qrels that name an unknown query or passage (subsets of MS MARCO need it),
+    "empty" allows passages and queries without text. Else an InputError with file, line and the first three: empty
+    corpus, queries or split; an id twice; empty text; dangling qrels.
     """
-    passages, queries, qrels, at = parts
     aside = folder.with_name(f"{folder.name}.tmp{os.getpid()}-{uuid.uuid4().hex[:8]}")
     aside.mkdir(parents=True)
     try:
-        table = _queries_table(queries)
-        _check("queries", table, at, "empty" in switches)
+        table = _queries_table(parts.queries)
+        _check("queries", table, parts.at, "empty" in switches)
         pq.write_table(table, aside / "queries.parquet")
-        content = [write_passages(aside / "passages.arrow", passages)]
+        content = [write_passages(aside / "passages.arrow", parts.passages)]
         written = Passages(aside / "passages.arrow")
-        _check("passages", written.table, at, "empty" in switches)
+        _check("passages", written.table, parts.at, "empty" in switches)
         names = sorted(table.column_names)
         content += [*names, content_hash([[_as_text(table[name]) for name in names]])]
-        for i, (split, frame) in enumerate(qrels.items()):
-            kept = _without_dangling(split, frame, at, queries, written, "dangling" in switches)
+        for i, split in enumerate(parts.qrels):
+            kept = _without_dangling(split, parts, written, "dangling" in switches)
             kept.to_parquet(aside / f"qrels-{i}.parquet", index=False)
             content += [split, content_hash([[pa.array(kept[name].tolist()) for name in QRELS_COLUMNS]])]
         fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-        write_json(aside / "meta.json", {"splits": list(qrels), "fingerprint": fingerprint})
+        write_json(aside / "meta.json", {"splits": list(parts.qrels), "fingerprint": fingerprint})
         seal(aside)
         try:
             os.replace(aside, folder)
@@ -115,17 +107,11 @@ def _check(part: str, table: pa.Table, at: Callable[[str, int], str], allow_empt
         refuse_repeated(table.select([key]).to_pandas(), partial(at, part))
 
 
-def _without_dangling(
-    split: str,
-    frame: pd.DataFrame,
-    at: Callable[[str, int], str],
-    queries: pd.DataFrame,
-    passages: Passages,
-    drop: bool,
-) -> pd.DataFrame:
-    codes, doc_ids = pd.factorize(frame["doc_id"])
-    known_query = frame["query_id"].isin(queries["query_id"]).to_numpy()
-    known_passage = passages.rows(doc_ids)[codes] >= 0
+def _without_dangling(split: str, parts: Parts, passages: Passages, drop: bool) -> pd.DataFrame:
+    """Qrels of a split whose query and passage are there; InputError for others unless they are to be dropped."""
+    frame, at = parts.qrels[split], parts.at
+    known_query = frame["query_id"].isin(parts.queries["query_id"]).to_numpy()
+    known_passage = passages.rows(frame["doc_id"]) >= 0
     for column, what, known in (("query_id", "query", known_query), ("doc_id", "passage", known_passage)):
         if not drop and not known.all():
             raise InputError(
@@ -138,14 +124,13 @@ def _without_dangling(
         raise InputError(f"{at(split, 0)}: no qrels of split {split!r} name a query and a passage that are there")
     if not kept.all():
         lost = frame["query_id"].nunique() - frame["query_id"][kept].nunique()
-        warnings.warn(
-            f"{(~kept).sum()} of {len(frame)} qrels of split {split!r} dropped, {lost} queries with them", stacklevel=2
-        )
+        told = f"{(~kept).sum()} of {len(frame)} qrels of split {split!r} dropped, {lost} queries with them"
+        warnings.warn(told, stacklevel=2)
     return frame[kept].reset_index(drop=True)
 
 
 def _queries_table(queries: pd.DataFrame) -> pa.Table:
-    """Arrow form of the queries; an attribute of mixed types is stored as JSON text."""
+    """Arrow form of the queries; an attribute of mixed types is stored as JSON."""
     columns = {}
     for name in queries.columns:
         values = [None if value != value else value for value in queries[name]]  # NaN: missing

@@ -16,34 +16,25 @@ GROUPS = {
 }
 GROUP_OF = {question_type: group for group, members in GROUPS.items() for question_type in members}
 
-CONGENITAL, NEOPLASM, DISEASE = {"T019", "T020"}, {"T191"}, {"T047"}  # UMLS semantic types
+# UMLS semantic types; a neoplasm or a congenital abnormality is usually typed as a disease as well, hence in this order.
+KINDS = {"neoplasm": {"T191"}, "congenital": {"T019", "T020"}, "disease": {"T047"}}
 
 
 def entity_type(semantic_types: Sequence[str] | None) -> str:
     """neoplasm, congenital or disease by the UMLS semantic types of the focus; "" for anything else.
 
-    A neoplasm or a congenital abnormality is usually typed as a disease as well, hence in this order.
-
     >>> entity_type(["T019", "T047"]), entity_type(["T033"])
     ('congenital', '')
     """
-    types = {name for name in semantic_types if name} if semantic_types is not None else set()
-    kinds = {"neoplasm": NEOPLASM, "congenital": CONGENITAL, "disease": DISEASE}
-    return next((name for name, signs in kinds.items() if types & signs), "")
+    types = set(semantic_types if semantic_types is not None else ())
+    return next((name for name, signs in KINDS.items() if types & signs), "")
 
 
 def with_truth(queries: pd.DataFrame) -> pd.DataFrame:
-    """Queries with the columns entities (list), intent and intent_group, as the generated worlds have them.
+    """Queries with the columns entities (list), intent and intent_group; those of generated worlds have them already.
 
-    MedQuAD's also get entity_type.
-
-    Queries that carry them already come back as they are. Of MedQuAD's, the entities are the UMLS concepts of the focus
-    (its name where there is none), the intent is entities and question type; questions without a focus are left out.
-
-    Raises
-    ------
-    InputError
-        The collection's queries carry neither.
+    Of MedQuAD's, the entities are the UMLS concepts of the focus (its name where there is none), the intent is entities
+    and question type; they also get entity_type, and questions without a focus are left out.
     """
     if {"entities", "intent", "intent_group"} <= set(queries.columns):
         return queries

@@ -23,27 +23,15 @@ TEST_FILES = {
 
 
 class QuerySets:
-    """Training, dev and judged DL queries of MS MARCO; looks like a Collection to whoever needs only queries.
-
-    Parameters
-    ----------
-    folder : holds `msmarco/`.
-    spec : the string that opens it again.
-
-    Raises
-    ------
-    InputError
-        No training query file, or a topics or qrels file is missing or malformed.
-    """
+    """Training, dev and judged DL queries of MS MARCO in `FOLDER/msmarco`, like a Collection without passages."""
 
     name, passages, splits = "MS MARCO queries", (), ("train", *TEST_FILES)
 
     def __init__(self, folder: str | Path, spec: str):
         self.folder, self.spec = Path(folder) / "msmarco", spec
-        found = [self.folder / name for name in TRAIN_FILES if (self.folder / name).is_file()]
-        if not found:
+        self._train_file = next(filter(Path.is_file, map(self.folder.joinpath, TRAIN_FILES)), None)
+        if not self._train_file:
             raise InputError(f"{self.folder}: no training queries; put the official queries.train.tsv there")
-        self._train_file = found[0]
 
     def queries(self, split: str) -> pd.DataFrame:
         """query_id, text; of a test set the queries with judgements, as the papers use them (43, 54, 6,980)."""

@@ -9,6 +9,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
 from interextra.data.collection import Collection
+from interextra.data.load import open_collection, peek
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
 
@@ -35,26 +36,18 @@ class Source(BaseModel):
 
     @classmethod
     def of(cls, spec: str) -> "Source":
-        from interextra.data.load import open_collection, peek
-
         if _PRICING[0] and peek(spec):
             return cls(spec=spec, fingerprint="")
         return cls(spec=spec, fingerprint=open_collection(spec).fingerprint)
 
     def n_passages(self) -> int:
-        from interextra.data.load import peek
-
         return len(self.open().passages) if self.fingerprint else peek(self.spec)["passages"]
 
     def n_queries(self, split: str) -> int:
-        from interextra.data.load import peek
-
         return len(self.open().query_ids(split)) if self.fingerprint else peek(self.spec)["queries"][split]
 
     def open(self) -> Collection:
         """The collection; InputError where its content has changed since it was planned."""
-        from interextra.data.load import open_collection
-
         collection = open_collection(self.spec)
         if collection.fingerprint != self.fingerprint:
             raise InputError(f"{self.spec} is not the collection that was planned: its content changed. Plan again")
