@@ -7,6 +7,10 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
+from interextra.ground.cells import Store
+from interextra.papers import zhan
+from interextra.papers.plans import cells_of
+from interextra.study.schedule import described
 from interextra.study.session import shown
 from interextra.study.site import write_index
 
@@ -50,6 +54,19 @@ def test_index_links_tables_and_describes_figures(page):
     assert image == {"src": f"00_it/figures/{HOSTILE}.png", "alt": f'"{HOSTILE}'}
     links = [attributes["href"] for tag, attributes in Tags(page).found if tag == "a"]
     assert links == ["00_it/00_it.html", f"00_it/tables/{HOSTILE}.csv"]
+
+
+def test_collection_folder_named_as_html_is_text_in_a_list_of_results(tmp_path):
+    folder = tmp_path / HOSTILE
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text('{"_id": "d", "text": "tea"}\n')
+    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "tea"}\n{"_id": "r", "text": "a tea"}\n')
+    for split, query in (("train", "q"), ("test", "r")):
+        (folder / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{query}\td\t1\n")
+    asked = {"collection": f"beir:{folder}", "train_split": "train", "train_limit": 0, "test_splits": ["test"]}
+    plan = zhan.start_here(asked | {"recipes": ["bm25"], "steps": 0, "depth": 10, "seed": 1})
+    page = shown(pd.DataFrame(described(Store(tmp_path / "cells"), cells_of(plan)))).to_html()
+    assert "&lt;img src=x" in page and "img" not in [tag for tag, _ in Tags(page).found]
 
 
 def test_table_on_a_page_shows_text_from_data_as_text():
