@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from IPython.display import Image
 
 from interextra import figures
 from interextra.data.load import open_collection
@@ -26,6 +27,8 @@ from interextra.models.model import Model
 from interextra.papers.plans import cells_of
 from interextra.study.parameters import checked, declared_parameters, repository_root
 from interextra.study.schedule import build_all, described
+
+PIXELS_PER_INCH = 96  # on a page; the file has more
 
 
 def start(name: str, variables: Mapping[str, Any], goal: str) -> "Session":
@@ -119,12 +122,13 @@ class Session:
             self.untrained.append(name)
         return frame
 
-    def figure(self, figure: Any, name: str) -> Any:
-        """Write `figures/<name>.png` and `.svg` with the figure's alt text; the picture is shown by the notebook."""
+    def figure(self, figure: Any, name: str) -> Image:
+        """Write `figures/<name>.png` and `.svg`; returns the picture, with what is seen on it as alt text."""
         # Without a date and with a fixed salt, the same picture gives the same bytes.
-        figure.savefig(self.folder / "figures" / f"{name}.png", metadata={"Software": None, "Description": figure.alt})
-        figure.savefig(self.folder / "figures" / f"{name}.svg", metadata={"Date": None, "Description": figure.alt})
-        return figure
+        path = self.folder / "figures" / f"{name}.png"
+        figure.savefig(path, metadata={"Software": None, "Description": figure.alt})
+        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None, "Description": figure.alt})
+        return Image(path, alt=figure.alt, width=int(PIXELS_PER_INCH * figure.get_figwidth()))
 
     def metric(self, name: str, value: Any) -> None:
         """Note a single number for metrics.json."""
