@@ -69,7 +69,7 @@ def test_i_is_the_largest_and_e_the_smallest_that_fit(rankings, space, size):
 @pytest.mark.parametrize("size", [1, 20, 101, 300])
 def test_exact_gives_precisely_the_size_in_both_regimes(space, size):
     split = restrain(space, size, match="exact")
-    assert split.sizes == (size, size)
+    assert len(split.interpolation) == len(split.extrapolation) == size
     assert not set(split.interpolation) & set(split.extrapolation)
 
 
@@ -104,8 +104,8 @@ def test_smaller_extrapolation_sets_lie_farther_away(space):
 @pytest.mark.parametrize(
     ("size", "match", "words"),
     [
-        (301, "exact", "overlap.*at most 300"),
-        (0, "exact", "empty"),
+        (301, "exact", "don't overlap have 1 to 300"),
+        (0, "exact", "1 to 300"),
         (50, "about", "unknown match"),
         (3, "as-released", "first rank"),
     ],
@@ -116,13 +116,8 @@ def test_impossible_sizes_and_unknown_switches_are_refused(space, size, match, w
 
 
 def test_extrapolation_set_that_would_be_empty_is_refused():
-    with pytest.raises(InputError, match="extrapolation set would be empty"):
+    with pytest.raises(InputError, match="its first rank alone has 4"):
         restrain(Neighbourhood(np.array([1, 2, 2, 2, 2]), np.linspace(1, 0, 5)), 2, "as-released")
-
-
-def test_i_beyond_the_known_neighbours_is_refused(rankings):
-    with pytest.raises(InputError, match="top 11"):
-        interpolation_rows(rankings[:, :10], 11)
 
 
 def test_size_matched_control_is_a_seeded_subset(space):
@@ -200,12 +195,6 @@ def test_each_control_has_a_draw_of_its_own(cell, store):
 def test_agreement_counts_shares_per_test_query():
     table = agreement([[0, 1, 2, 3], [2, 3, 2, 3]], list("abcd"), ["a", "b", "x"], ["c"])
     assert table.to_numpy().tolist() == [[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]]
-
-
-@pytest.mark.parametrize(("train", "extrapolation", "words"), [("abca", "c", "twice"), ("abcd", "a", "both")])
-def test_agreement_refuses_what_cannot_be_counted(train, extrapolation, words):
-    with pytest.raises(InputError, match=words):
-        agreement([[0]], list(train), ["a"], list(extrapolation))
 
 
 def test_nearest_training_queries_of_judged_queries_lie_in_the_released_interpolation_set(real_data):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from interextra.ground.errors import InputError
-from interextra.splits.similarity import best_ranks, max_similarity, nearest
+from interextra.splits.restrain import neighbourhood
+from interextra.splits.similarity import max_similarity, nearest
 
 
 def brute_force(q, c, k):
@@ -47,12 +48,12 @@ def test_max_similarity_is_the_first_neighbour(vectors):
 
 
 def test_best_rank_is_the_minimum_over_full_rankings(vectors):
-    best, highest = best_ranks(*vectors)
+    found = neighbourhood(*vectors)
     scores, order = brute_force(*vectors, 400)
     ranks = np.argsort(order, axis=1) + 1
-    assert (best == ranks.min(axis=0)).all()
+    assert (found.best_rank == ranks.min(axis=0)).all()
     by_row = np.take_along_axis(scores, np.argsort(order, axis=1), 1)
-    np.testing.assert_allclose(highest, by_row.max(axis=0), atol=1e-6)
+    np.testing.assert_allclose(found.similarity, by_row.max(axis=0), atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -319,7 +319,6 @@ def test_impossible_topics_are_refused(vectors, change, words):
     [
         ((np.zeros((3, 2)), 4), "of 3 centroids 1 to 3"),
         ((np.zeros((3, 2)), 0), "1 to 3"),
-        ((np.zeros((3, 2)), 2, "random"), "unknown choose 'random': one of exact, greedy"),
         ((np.zeros((200, 2)), 5), "2,535,650,040 subsets of 5 among 200.*use 'greedy'"),
     ],
 )

@@ -6,8 +6,8 @@ letters of one of its words. But those clusters overlap, so that no order of pre
 in `papers.lupart`). The paper words the rules differently; `whole=True` is the paper's reading.
 """
 
-import importlib
 import inspect
+import pkgutil
 import re
 import zlib
 from collections.abc import Callable
@@ -71,13 +71,10 @@ RULES = {"wh-words": (wh_word, "text"), "length": (length, "text"), "random": (p
 
 
 def attribute(spec: str) -> Callable[[dict], str | None]:
-    """The function from a query (a dict of its columns) to its label that a spec names.
+    """The function from a query (a dict of its columns) to its label, or None, that one of SPECS names.
 
-    Parameters
-    ----------
-    spec : `wh-words`, `length`, each with `:whole=true`, and `length:limit=N`; `column:NAME` for a column of the
-        queries; `random:parts=N` for a shift that is none, the control; `python:MODULE:FUNCTION` for a function of your
-        own that takes the query and returns a label, or None.
+    `column:NAME` is a column of the queries, `random` a shift that is none, the control, and `python` a function of
+    your own.
 
     >>> attribute("length:limit=3")({"text": "red fox"}), attribute("column:kind")({"kind": "animal"})
     ('short', 'animal')
@@ -86,7 +83,13 @@ def attribute(spec: str) -> Callable[[dict], str | None]:
     if name == "column" and rest:
         return lambda query: query[rest]
     if name == "python":
-        return _function(spec, rest)
+        try:
+            function = pkgutil.resolve_name(rest)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise InputError(f"attribute {spec!r} cannot be imported ({error}); write python:MODULE:FUNCTION") from None
+        if not callable(function):
+            raise InputError(f"attribute {spec!r} is no function")
+        return function
     if name not in RULES:
         raise InputError(f"{spec!r} is no attribute; use {SPECS}")
     (rule, column), options = RULES[name], {}
@@ -104,49 +107,26 @@ def attribute(spec: str) -> Callable[[dict], str | None]:
 
 
 def known_labels(spec: str) -> tuple[str, ...]:
-    """Labels of an attribute that follow from its rule alone, where the queries are not here yet.
-
-    >>> known_labels("length:limit=9")
-    ('short', 'long')
-    """
+    """Labels of an attribute that follow from its rule alone, where the queries are not here yet."""
     rules = {"wh-words": tuple(WH_WORDS), "length": ("short", "long")}
     name = spec.partition(":")[0]
     if name not in rules:
-        raise InputError(f"the labels of attribute {spec!r} are known when the collection is here; name them: {spec}/A/B")
+        raise InputError(
+            f"the labels of attribute {spec!r} are known when the collection is here; name them: {spec}/A/B"
+        )
     return rules[name]
-
-
-def _function(spec: str, name: str) -> Callable[[dict], str | None]:
-    module, _, function = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:  # TypeError: a relative name
-        raise InputError(f"attribute {spec!r} cannot be imported ({error}); write python:MODULE:FUNCTION") from None
-    if not callable(found):
-        raise InputError(f"attribute {spec!r} is no function")
-    return found
 
 
 def source(spec: str) -> Path | None:
     """File of a function of your own, whose content decides the labels too; None for the other attributes."""
-    try:
-        return Path(inspect.getfile(attribute(spec))) if spec.startswith("python:") else None
-    except TypeError:  # built in, or an object that can be called
-        raise InputError(f"attribute {spec!r}: no file holds it; write a function in a module of your own") from None
+    return Path(inspect.getfile(attribute(spec))) if spec.startswith("python:") else None
 
 
 def labels(queries: pd.DataFrame, of: str | Callable[[dict], str | None]) -> np.ndarray:
     """Label of each query, object[n]; "" where it has none.
 
-    Parameters
-    ----------
-    queries : query_id, text and any columns; `column:NAME` may also be one that `data.medquad.with_truth` works out.
-    of : a spec, or a function from a query (a dict of its columns) to a label or None.
-
-    Raises
-    ------
-    InputError
-        No such column, a label that is no string, no query with a label.
+    `of` is a spec or such a function (see `attribute`); `column:NAME` may also be one that `data.medquad.with_truth`
+    works out. InputError: no such column, a label that is no string, no query with a label.
 
     >>> labels(pd.DataFrame({"query_id": ["q1", "q2"], "text": ["who is it", "no question"]}), "wh-words").tolist()
     ['who', '']

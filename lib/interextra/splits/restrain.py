@@ -14,11 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.stats import rankdata
 
 from interextra.data.queries import Queries
 from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
-from interextra.splits.similarity import best_ranks
+from interextra.ground.errors import InputError
+from interextra.splits.similarity import same_space
 from interextra.splits.split import Split
 
 MATCHES = ("as-released", "exact")
@@ -94,15 +95,25 @@ class Regimes:
     interpolation_similarity: float  # mean over the set of the highest cosine to a test query
     extrapolation_similarity: float
 
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Training queries in (interpolation, extrapolation)."""
-        return len(self.interpolation), len(self.extrapolation)
-
 
 def neighbourhood(test: np.ndarray, train: np.ndarray) -> Neighbourhood:
-    """Best rank and highest cosine of each row of `train` [n_train, d] over the rows of `test` [n_test, d]."""
-    return Neighbourhood(*best_ranks(test, train))
+    """Best rank and highest cosine of each row of `train` [n_train, d] over the full rankings of `test` [n_test, d].
+
+    Some rankings are in memory at a time, so those of 0.5 million training queries are no problem.
+
+    >>> neighbourhood([[1, 0], [0, 1]], [[1, 0], [1, .5], [0, 1]]).best_rank.tolist()
+    [1, 2, 1]
+    """
+    test, train = same_space(test, train)
+    best, highest = np.full(len(train), len(train), np.int64), np.full(len(train), -np.inf, np.float32)
+    step = max(1, 2**22 // len(train))
+    for start in range(0, len(test), step):
+        some = test[start : start + step].astype(np.float64)
+        parts = [some @ train[i : i + 2**14].astype(np.float64).T for i in range(0, len(train), 2**14)]
+        cosines = np.concatenate(parts, axis=1).astype(np.float32)  # rounded, so that equal queries are equally near
+        best = np.minimum(best, rankdata(-cosines, method="ordinal", axis=1).min(axis=0))
+        highest = np.maximum(highest, cosines.max(axis=0))
+    return Neighbourhood(best, highest)
 
 
 def interpolation_rows(neighbours: np.ndarray, top_i: int) -> np.ndarray:
@@ -111,12 +122,7 @@ def interpolation_rows(neighbours: np.ndarray, top_i: int) -> np.ndarray:
     >>> interpolation_rows(np.array([[0, 2], [2, 1]]), top_i=1).tolist()
     [0, 2]
     """
-    neighbours = np.asarray(neighbours)
-    if neighbours.ndim != 2 or not 1 <= top_i <= neighbours.shape[1]:
-        raise InputError(
-            f"the top {top_i} need int[n_test, K] neighbours with K >= {top_i} >= 1, got {neighbours.shape}"
-        )
-    return np.unique(neighbours[:, :top_i]).astype(np.int64)
+    return np.unique(neighbours[:, :top_i])
 
 
 def extrapolation_rows(neighbours: np.ndarray, top_e: int, n_train: int) -> np.ndarray:
@@ -125,10 +131,7 @@ def extrapolation_rows(neighbours: np.ndarray, top_e: int, n_train: int) -> np.n
     >>> extrapolation_rows(np.array([[0, 2], [2, 1]]), top_e=1, n_train=4).tolist()
     [1, 3]
     """
-    near = interpolation_rows(neighbours, top_e)
-    if near[-1] >= n_train:
-        raise InputError(f"neighbours point at row {near[-1]} but there are only {n_train} training queries")
-    return np.setdiff1d(np.arange(n_train), near, assume_unique=True)
+    return np.setdiff1d(np.arange(n_train), neighbours[:, :top_e])
 
 
 def restrain(space: Neighbourhood, size: int, match: str) -> Regimes:
@@ -136,40 +139,27 @@ def restrain(space: Neighbourhood, size: int, match: str) -> Regimes:
 
     Parameters
     ----------
-    size : int
-        training queries per regime.
-    match : "as-released" or "exact"
-        as-released: whole ranks only, the largest I and the smallest E whose sets have at most `size` queries.
-        exact: precisely `size` queries in both; the border rank is filled by similarity (interpolation: the most
+    size : training queries per regime.
+    match : "as-released": whole ranks only, the largest I and the smallest E whose sets have at most `size` queries.
+        "exact": precisely `size` queries in both; the border rank is filled by similarity (interpolation: the most
         similar first; extrapolation: the least similar first; then by row). The released interpolation sets are
         3.0-4.5 % smaller than the extrapolation sets in queries, but only 0.5-0.9 % in qrels rows.
 
-    Raises
-    ------
-    InputError
-        Unknown switch, the two regimes would overlap, or a set would be empty.
+    InputError: the two regimes would overlap, or a set would be empty.
     """
     n = len(space.best_rank)
     if match not in MATCHES:
         raise InputError(f"unknown match {match!r}: one of {', '.join(MATCHES)}")
-    if size < 1:
-        raise InputError(f"size is {size}: an empty training set; ask for at least 1")
-    if 2 * size > n:
-        raise InputError(
-            f"size {size}: interpolation and extrapolation set would overlap, since together they need {2 * size} of "
-            f"{n} training queries; at most {n // 2}"
-        )
+    if not 1 <= size <= n // 2:
+        raise InputError(f"size {size}: two sets of {n} training queries that don't overlap have 1 to {n // 2}")
     order = np.lexsort((np.arange(n), -space.similarity, space.best_rank))  # from the nearest to the farthest
     ranks, near, far = space.best_rank[order], size, n - size
     if match == "as-released":  # back to the last, forward to the next border between two ranks
         near = int(np.searchsorted(ranks, ranks[near], side="left"))
         far = int(np.searchsorted(ranks, ranks[far - 1], side="right"))
-    for regime, empty, border in (("interpolation", near == 0, ranks[0]), ("extrapolation", far == n, ranks[-1])):
-        if empty:
-            raise InputError(
-                f"size {size}: the {regime} set would be empty, since its first rank alone holds "
-                f"{(ranks == border).sum()}; use at least that size, or match='exact'"
-            )
+    if not near or far == n:
+        least = (ranks == ranks[0 if not near else -1]).sum()
+        raise InputError(f"size {size}: an empty set, as its first rank alone has {least}; use that, or match='exact'")
     return Regimes(
         interpolation=np.sort(order[:near]),
         extrapolation=np.sort(order[far:]),
@@ -190,14 +180,11 @@ def size_matched_control(rows: np.ndarray, size: int, seed: int | tuple[int, ...
 def distance_matched_ladder(
     space: Neighbourhood, rows: np.ndarray, sizes: Sequence[int], seed: int
 ) -> dict[int, np.ndarray]:
-    """Nested sets of several sizes, all at the same distance from the test queries.
+    """Nested sets of several sizes, all at the same distance from the test queries: size → sorted rows.
 
     `rows` are put into quantile bins of their highest similarity to a test query and every set takes the same share of
-    each bin, so only the size changes: the control for Table 6, where a smaller extrapolation set is also a farther
-    one. Returns size -> sorted rows.
+    each bin, so only the size changes: in Table 6 a smaller extrapolation set is also a farther one.
     """
-    if wrong := [size for size in sizes if not 0 < size <= len(rows)]:
-        raise InputError(f"ladder over {len(rows)} training queries: impossible sizes {offenders(wrong)}")
     random, n_bins = np.random.default_rng(seed), min(BINS, len(rows))
     shuffled = random.permutation(rows)
     by_similarity = shuffled[np.argsort(space.similarity[shuffled], kind="stable")]
@@ -210,27 +197,16 @@ def distance_matched_ladder(
 
 
 def agreement(
-    neighbour_rows: np.ndarray,
-    train_ids: Sequence[str],
-    interpolation_ids: Sequence[str],
-    extrapolation_ids: Sequence[str],
+    neighbours: np.ndarray, train_ids: Sequence[str], interpolation: Sequence[str], extrapolation: Sequence[str]
 ) -> pd.DataFrame:
-    """How released sets look from our own neighbours.
+    """Share of each test query's nearest training queries that lie in released sets, and in neither.
 
-    Per test query (row) the share of its nearest training queries that lie in the released interpolation set, in the
-    released extrapolation set, and in neither. `neighbour_rows` int[n_test, k] are rows of `train_ids`, the training
-    queries whose text is at hand.
+    `neighbours` int[n_test, k] are rows of `train_ids`, the training queries whose text is at hand; the sets are ids.
+    Returns DataFrame[interpolation, extrapolation, neither], a row a test query.
 
     >>> agreement([[0, 1]], ["a", "b"], ["a"], ["c"]).to_dict("records")
     [{'interpolation': 0.5, 'extrapolation': 0.0, 'neither': 0.5}]
     """
-    ids, rows = pd.Index(train_ids), np.asarray(neighbour_rows)
-    sets = {"interpolation": pd.Index(interpolation_ids), "extrapolation": pd.Index(extrapolation_ids)}
-    for what, wrong in (
-        ("training queries given twice", ids[ids.duplicated()]),
-        ("training queries in both released sets", sets["interpolation"].intersection(sets["extrapolation"])),
-    ):
-        if len(wrong):
-            raise InputError(f"agreement: {len(wrong)} {what} ({offenders(wrong)})")
-    table = pd.DataFrame({regime: ids.isin(found)[rows].mean(axis=1) for regime, found in sets.items()})
+    ids, sets = pd.Index(train_ids), {"interpolation": interpolation, "extrapolation": extrapolation}
+    table = pd.DataFrame({regime: ids.isin(found)[neighbours].mean(axis=1) for regime, found in sets.items()})
     return table.assign(neither=(1 - table.sum(axis=1)).clip(0))

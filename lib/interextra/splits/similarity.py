@@ -1,7 +1,6 @@
 """How similar queries are: exact nearest neighbours by cosine (Zhan §4.1.1)."""
 
 import numpy as np
-from scipy.stats import rankdata
 
 from interextra.ground.errors import InputError, offenders
 
@@ -9,14 +8,8 @@ from interextra.ground.errors import InputError, offenders
 def nearest(queries: np.ndarray, candidates: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The `k` candidates with the highest cosine to each query, exactly (faiss).
 
-    Parameters
-    ----------
-    queries, candidates : float[n, d], float[m, d]
-    k : clipped to m.
-
-    Returns
-    -------
-    cosines float32[n, k] descending, rows int64[n, k]; equal cosines: lower row first.
+    Of float[n, d] and float[m, d], k clipped to m: cosines float32[n, k] descending, rows int64[n, k]; equal cosines:
+    lower row first.
 
     >>> cosines, rows = nearest([[1, 0]], [[0, 1], [2, 0], [1, 0]], k=2)
     >>> rows.tolist(), cosines.tolist()
@@ -47,30 +40,6 @@ def max_similarity(test: np.ndarray, train: np.ndarray) -> np.ndarray:
     [1.0, 0.0]
     """
     return nearest(test, train, 1)[0][:, 0]
-
-
-def best_ranks(test: np.ndarray, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The best rank (from 1) that each training query reaches in the full ranking of any test query.
-
-    Some rankings are in memory at a time, so those of 0.5 million training queries are no problem.
-
-    Returns
-    -------
-    best rank int64[n_train]; highest cosine to any test query float32[n_train].
-
-    >>> best_ranks([[1, 0], [0, 1]], [[1, 0], [1, .5], [0, 1]])[0].tolist()
-    [1, 2, 1]
-    """
-    test, train = same_space(test, train)
-    best, highest = np.full(len(train), len(train), np.int64), np.full(len(train), -np.inf, np.float32)
-    step = max(1, 2**22 // len(train))
-    for start in range(0, len(test), step):
-        some = test[start : start + step].astype(np.float64)
-        parts = [some @ train[i : i + 2**14].astype(np.float64).T for i in range(0, len(train), 2**14)]
-        cosines = np.concatenate(parts, axis=1).astype(np.float32)  # rounded, so that equal queries are equally near
-        best = np.minimum(best, rankdata(-cosines, method="ordinal", axis=1).min(axis=0))
-        highest = np.maximum(highest, cosines.max(axis=0))
-    return best, highest
 
 
 def same_space(first: np.ndarray, second: np.ndarray, normalise: bool = True) -> tuple[np.ndarray, np.ndarray]:

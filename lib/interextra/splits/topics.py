@@ -6,6 +6,7 @@ queries. Most queries end in no topic, which keeps the topics apart. The paper d
 normalised, from what a cluster must be nearest, who joins first, nor when exactly joining stops: arguments here.
 """
 
+import itertools
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,16 +128,14 @@ def topics(
     ([1, 1, -1, -1, 0, 0, 0], [[0], [1]])
     """
     for name, value in {"choose": choose, "merge": merge, "order": order, "stop": stop}.items():
-        _known(name, value)
+        if value not in SWITCHES[name]:
+            raise InputError(f"unknown {name} {value!r}: one of {', '.join(SWITCHES[name])}")
     vectors = checked(vectors, normalise)
     if not 1 <= n_topics <= k <= len(vectors):
-        raise InputError(
-            f"{n_topics} topics of k={k} clusters of {len(vectors)} queries: each must be at most the next"
-        )
-    if not 1 <= target <= len(vectors) // n_topics:
-        raise InputError(
-            f"{n_topics} topics of {target} queries: {len(vectors)} can make topics of 1 to {len(vectors) // n_topics}"
-        )
+        raise InputError(f"{n_topics} topics of k={k} clusters of {len(vectors)} queries: none may exceed the next")
+    most = len(vectors) // n_topics
+    if not 1 <= target <= most:
+        raise InputError(f"{n_topics} topics of {target} queries: {len(vectors)} can make topics of 1 to {most}")
     centroids = kmeans(vectors, k, seed, normalise)
     native = squared_distances(vectors, centroids).argmin(axis=1)  # ties: the lower number
     sizes = np.bincount(native, minlength=k)
@@ -154,21 +153,13 @@ def topics(
 def farthest(centroids: np.ndarray, n: int, method: str = "exact") -> tuple[np.ndarray, float]:
     """The `n` centroids with the largest sum of pairwise l2 distances (Lupart §3.1, step ii).
 
-    Parameters
-    ----------
-    centroids : float[k, d]
-    method : "exact": the best of all subsets; ties (up to rounding): the lexicographically first. Up to 200 million
-        subsets, seconds for five of 100. "greedy": the farthest pair, then one by one the centroid with the largest
-        sum of distances to those chosen; ties: the lower number.
-
-    Returns
-    -------
-    rows int64[n] ascending, and their sum of distances.
+    method "exact": the best of all subsets, of which there may be 200 million; ties (up to rounding): the
+    lexicographically first. Seconds for five of 100. "greedy": the farthest pair, then one by one the centroid with the
+    largest sum of distances to those chosen; ties: the lower number. Returns rows int64[n] ascending, and their sum.
 
     >>> farthest([[0.0], [1], [5], [6]], n=3)  # 0, 1, 6 and 0, 5, 6 are as far apart: the first
     (array([0, 1, 3]), 12.0)
     """
-    _known("choose", method)
     centroids = np.asarray(centroids, np.float64)
     k = len(centroids)
     if not 1 <= n <= k:
@@ -178,9 +169,7 @@ def farthest(centroids: np.ndarray, n: int, method: str = "exact") -> tuple[np.n
     if n == 1:
         return np.zeros(1, np.int64), 0.0
     distances = cdist(centroids, centroids)
-    rows = _greedy(distances, n)
-    if method == "exact":
-        rows = _exact(distances, n, pdist(centroids[rows]).sum())
+    rows = _exact(distances, n) if method == "exact" else _greedy(distances, n)
     return rows, float(pdist(centroids[rows]).sum())
 
 
@@ -191,9 +180,7 @@ def expand(
 
     Parameters
     ----------
-    centroids, sizes : float[k, d], int[k]; centroid and number of queries of each native cluster.
-    chosen : int[n_topics], the clusters to start from. One that has `target` queries already joins nothing.
-    target : queries a topic should have.
+    centroids, sizes : float[k, d], int[k] (queries) of the native clusters; chosen : int[n_topics], those that start.
     merge : a cluster is near to a topic by its distance to the centroid of the topic's first cluster ("native"), or of
         all that it has joined so far, weighted by size ("merged").
     order : "nearest": of all topics still growing and all free clusters the nearest pair joins first. "turns": the
@@ -201,9 +188,7 @@ def expand(
     stop : "reach": a topic joins until it has `target` queries or more. "closest": the cluster that would take it
         past `target` joins only if the size gets nearer to `target`; else it stays free, and the topic is done.
 
-    Returns
-    -------
-    Per topic its clusters in the order of joining, first the chosen one.
+    Returns per topic its clusters in the order of joining, first the chosen one.
 
     >>> line, sizes, chosen = np.array([[0.0], [1], [3], [4], [9]]), np.full(5, 2), np.array([0, 4])
     >>> expand(line, sizes, chosen, 4, merge="native", order="nearest", stop="reach")
@@ -218,7 +203,11 @@ def expand(
         if np.isinf(distances).all():
             short = [f"{number} ({size[number]} queries)" for number in np.flatnonzero(growing)]
             raise InputError(f"no free cluster left for topic {offenders(short)}, target {target}: lower it or raise k")
-        last, cluster = _next(distances, growing, last, order)
+        ready = np.flatnonzero(growing)
+        if order == "turns":  # the first behind the last one, or from the start again
+            ready = ready[[np.searchsorted(ready, last, side="right") % len(ready)]]
+        at, cluster = divmod(int(distances[ready].argmin()), len(centroids))
+        last = ready[at]
         after = size[last] + sizes[cluster]
         if stop == "closest" and after > target and after - target >= target - size[last]:
             growing[last] = False
@@ -232,15 +221,6 @@ def expand(
     return joined
 
 
-def _next(distances: np.ndarray, growing: np.ndarray, last: int, order: str) -> tuple[int, int]:
-    """The topic that joins next, and the cluster; `last` is the topic that was at it before."""
-    open_topics = np.flatnonzero(growing)
-    if order == "turns":
-        open_topics = np.roll(open_topics, -np.searchsorted(open_topics, last, side="right"))[:1]
-    at, cluster = np.unravel_index(distances[open_topics].argmin(), (len(open_topics), distances.shape[1]))
-    return int(open_topics[at]), int(cluster)
-
-
 def _greedy(distances: np.ndarray, n: int) -> np.ndarray:
     rows = list(np.unravel_index((distances - np.eye(len(distances))).argmax(), distances.shape))
     while len(rows) < n:
@@ -250,39 +230,19 @@ def _greedy(distances: np.ndarray, n: int) -> np.ndarray:
     return np.sort(np.array(rows, np.int64))
 
 
-def _exact(distances: np.ndarray, n: int, reached: float) -> np.ndarray:
-    """Depth first in lexicographic order, the last two levels at once as a matrix; `reached`: a sum known to exist.
-
-    A prefix is left where the best it could become is not above the best found. Of a subset's sum a further member
-    adds its distances to the prefix and half of those to the other further members, at most its largest ones.
-    """
-    k = len(distances)
-    largest = -np.sort(-distances, axis=1)[:, : n - 1]
-    half = np.concatenate([np.zeros((k, 1)), largest.cumsum(axis=1) / 2], axis=1)  # [k, n]; column m: of the m largest
+def _exact(distances: np.ndarray, n: int) -> np.ndarray:
+    """For all that the first n - 2 members may be, in order, the best last two at once, as a matrix of sums."""
+    k, best, rows = len(distances), -np.inf, ()
+    farthest_pair = distances.max()
+    tolerance = 1e-12 * n**2 * farthest_pair  # sums that rounding alone sets apart are ties
     upper = np.where(np.tri(k, dtype=bool), -np.inf, distances)
-    tolerance = 1e-12 * (reached or 1.0)  # sums that rounding alone sets apart are ties
-    best, rows = reached - 2 * tolerance, None
-
-    def search(prefix: list[int], total: float, to_prefix: np.ndarray) -> None:
-        nonlocal best, rows
-        start, left = prefix[-1] + 1 if prefix else 0, n - len(prefix)
-        gain = to_prefix[start:]
-        could = np.partition(gain + half[start:, left - 1], len(gain) - left)[len(gain) - left :]
-        if total + could.sum() <= best:
-            return
-        if left > 2:
-            for row in range(start, k - left + 1):
-                search([*prefix, row], total + to_prefix[row], to_prefix + distances[row])
-            return
-        sums = (upper[start:, start:] + gain[:, None] + gain).ravel()
-        if total + (highest := sums.max()) > best + tolerance:
-            first, second = divmod(int((sums >= highest - tolerance).argmax()), len(gain))
-            best, rows = total + highest, [*prefix, start + first, start + second]
-
-    search([], 0.0, np.zeros(k))
+    for first in map(list, itertools.combinations(range(k - 2), n - 2)):
+        start = first[-1] + 1 if first else 0
+        total, gain = distances[first][:, first].sum() / 2, distances[first, start:].sum(axis=0)
+        if total + 2 * gain.max() + farthest_pair <= best:
+            continue
+        sums = upper[start:, start:] + gain[:, None] + gain
+        if total + sums.max() > best + tolerance:
+            best = total + sums.max()
+            rows = [*first, *(start + np.argwhere(sums >= sums.max() - tolerance)[0])]
     return np.array(rows, np.int64)
-
-
-def _known(name: str, value: str) -> None:
-    if value not in SWITCHES[name]:
-        raise InputError(f"unknown {name} {value!r}: one of {', '.join(SWITCHES[name])}")
