@@ -1,9 +1,6 @@
 """Collections of the ir_datasets catalogue: MS MARCO, TREC Deep Learning, BEIR and the rest.
 
 ir_datasets downloads (a licence may ask for consent), verifies and reads; this module converts once to the stored form.
-Its tests put miniature archives, in the format and under the names of the real ones, where ir_datasets keeps its
-downloads (`msmarco-passage/collectionandqueries.tar.gz`, `beir/scifact/source.zip`), so that extraction, the repair of
-MS MARCO's encoding and all parsing are the real code; only the download and its checksum are not exercised.
 """
 
 import difflib
@@ -34,24 +31,12 @@ STANDARD_SPLITS = {
 def open_irds(dataset_id: str, splits: dict[str, str], switches: Set[str], spec: str) -> Collection:
     """Open a data set of ir_datasets; its first opening downloads what is missing and converts it.
 
-    Parameters
-    ----------
-    dataset_id : an ir_datasets id. `msmarco-passage` comes with the splits train, dev (= dev/small), dl19 and dl20
-        (judged queries). Any other id with qrels is one split, named by its part below the documents' id
-        (`dev/small` -> `dev-small`; `test` where the id holds documents and qrels); one without takes its parts train,
-        dev, test.
-    splits : where not empty, split name -> ir_datasets id instead of the above; all must share the documents of
-        `dataset_id`.
+    `msmarco-passage` comes with the splits train, dev (= dev/small), dl19 and dl20 (judged queries). Any other id with
+    qrels is one split, named by its part below the documents' id (`dev/small` -> `dev-small`; `test` where the id holds
+    documents and qrels); one without takes its parts train, dev, test. Splits that are given, name -> id, go before.
 
-    Notes
-    -----
     The converted copy is found by id, splits, switches, the version of ir_datasets and its home folder
     (IR_DATASETS_HOME): a published data set does not change. After changing files there by hand, delete the copy.
-
-    Raises
-    ------
-    InputError
-        An unknown id, an id without documents or qrels, a failed download, and what `converted.convert` refuses.
     """
     folder = _folder(dataset_id, splits, switches)
     try:
@@ -66,9 +51,9 @@ def open_irds(dataset_id: str, splits: dict[str, str], switches: Set[str], spec:
 
 
 def peek_irds(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> dict | None:
-    """Passages, queries per split and megabytes of what opening would download, by the catalogue's own counts.
+    """Passages, queries per split and megabytes to download, by the catalogue's counts (None where it has none).
 
-    Nothing is downloaded; a number is None where the catalogue does not know it. None where the converted copy is here.
+    Nothing is downloaded. None where the converted copy is here.
     """
     if _folder(dataset_id, splits, switches).is_dir():
         return None
@@ -93,7 +78,7 @@ def _count(dataset_id: str, part: str) -> int | None:
 
 
 def _downloads(reader: object) -> dict[str, int | None]:
-    """Bytes of each file behind a reader of ir_datasets that is not here yet."""
+    """Bytes of each file behind a data set or reader of ir_datasets that is not here yet."""
     from ir_datasets.util import Download
 
     if isinstance(reader, Download):
@@ -125,6 +110,7 @@ def _load(dataset_id: str):
 
 
 def _splits_of(dataset_id: str) -> dict[str, str]:
+    """The splits of a data set whose specification names none."""
     import ir_datasets
 
     dataset = _load(dataset_id)
@@ -135,17 +121,13 @@ def _splits_of(dataset_id: str) -> dict[str, str]:
     if dataset.has_qrels():
         base = ir_datasets.docs_parent_id(dataset_id)
         return {dataset_id.removeprefix(base).strip("/").replace("/", "-") or "test": dataset_id}
-    below = {
-        split: f"{dataset_id}/{split}" for split in FIRST_SPLITS if f"{dataset_id}/{split}" in ir_datasets.registry
-    }
-    below = {split: part for split, part in below.items() if _load(part).has_qrels()}
-    if not below:
-        parts = [part for part in ir_datasets.registry if part.startswith(f"{dataset_id}/") and _load(part).has_qrels()]
-        raise InputError(
-            f"irds:{dataset_id}: no qrels, and no part train, dev or test; name the splits: "
-            f"irds:{dataset_id},NAME=ID (parts with qrels: {offenders(parts) or 'none'})"
-        )
-    return below
+    parts = [part for part in ir_datasets.registry if part.startswith(f"{dataset_id}/") and _load(part).has_qrels()]
+    if found := {split: f"{dataset_id}/{split}" for split in FIRST_SPLITS if f"{dataset_id}/{split}" in parts}:
+        return found
+    raise InputError(
+        f"irds:{dataset_id}: no qrels, and no part train, dev or test; name the splits: "
+        f"irds:{dataset_id},NAME=ID (parts with qrels: {offenders(parts) or 'none'})"
+    )
 
 
 def _read(dataset_id: str, splits: dict[str, str]) -> converted.Parts:
@@ -154,20 +136,14 @@ def _read(dataset_id: str, splits: dict[str, str]) -> converted.Parts:
     splits = splits or _splits_of(dataset_id)
     for part in splits.values():
         if not (_load(part).has_qrels() and _load(part).has_queries()):
-            raise InputError(
-                f"irds:{dataset_id}: the split's id {part!r} has no qrels or no queries; name one that has"
-            )
+            raise InputError(f"irds:{dataset_id}: the split's id {part!r} has no qrels or no queries; name one with")
         if ir_datasets.docs_parent_id(part) != ir_datasets.docs_parent_id(dataset_id):
             raise InputError(f"irds:{dataset_id}: {part!r} has other documents; a collection has one set of documents")
     names = {"passages": f"{dataset_id} documents", "queries": f"{dataset_id} queries"}
     names |= {split: f"{part} qrels" for split, part in splits.items()}
-    qrels = {split: _qrels(_load(part)) for split, part in splits.items()}
-    return converted.Parts(
-        _passages(_load(dataset_id)),
-        _queries(dataset_id, splits),
-        qrels,
-        lambda part, row: f"{names[part]} of ir_datasets, row {row + 1}",
-    )
+    qrels = {split: pd.DataFrame(_load(part).qrels_iter())[QRELS_COLUMNS] for split, part in splits.items()}
+    passages, queries = _passages(_load(dataset_id)), _queries(dataset_id, splits)
+    return converted.Parts(passages, queries, qrels, lambda part, row: f"{names[part]} of ir_datasets, row {row + 1}")
 
 
 def _passages(dataset) -> Iterator[tuple[str, str]]:
@@ -190,12 +166,5 @@ def _queries(dataset_id: str, splits: dict[str, str]) -> pd.DataFrame:
             text = query.default_text() if text is None else text
             row = query_row(query_id, text, {**(fields.pop("metadata", None) or {}), **fields})
             if rows.setdefault(query_id, row)["text"] != text:
-                raise InputError(
-                    f"irds:{dataset_id}: query_id {query_id!r} has two texts; open these splits one by one"
-                )
+                raise InputError(f"irds:{dataset_id}: query_id {query_id!r} has two texts; open the splits one by one")
     return pd.DataFrame(list(rows.values()), dtype=object)
-
-
-def _qrels(dataset) -> pd.DataFrame:
-    rows = [(row.query_id, row.doc_id, row.relevance) for row in dataset.qrels_iter()]
-    return pd.DataFrame(rows, columns=QRELS_COLUMNS)

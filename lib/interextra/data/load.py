@@ -23,27 +23,17 @@ FORMS = "mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID, msmarco-querie
 def open_collection(spec: str) -> Collection | QuerySets:
     """Open the collection that `spec` names, once per process.
 
-    Parameters
-    ----------
-    spec : the generated world `mini`, `mini:seed=7,n_train=1000`, `mini:shares.dl19.intent=0.5/0.3/0.2` or
-        `mini:ood-NAME`; a folder `beir:PATH`; a data set of ir_datasets `irds:ID` or `irds:ID,SPLIT=ID,SPLIT=ID`. The
-        last two take `,dangling=drop` (leave out qrels of unknown queries or passages) and `,empty=keep` (allow empty
-        texts). `$INTEREXTRA_DATA` in it stands for the folder of real data, and `msmarco-queries` opens the queries of
-        MS MARCO and TREC DL in that folder, without passages.
-
-    Raises
-    ------
-    InputError
-        An unknown scheme or option, a missing folder, a broken file.
+    The generated world `mini`, `mini:seed=7,n_train=1000`, `mini:shares.dl19.intent=0.5/0.3/0.2` or `mini:ood-NAME`; a
+    folder `beir:PATH`; a data set of ir_datasets `irds:ID` or `irds:ID,SPLIT=ID,SPLIT=ID`. The last two take
+    `,dangling=drop` (leave out qrels of unknown queries or passages) and `,empty=keep` (allow empty texts).
+    `$INTEREXTRA_DATA` in it stands for the folder of real data, and `msmarco-queries` opens the queries of MS MARCO and
+    TREC DL in that folder, without passages. An InputError names an unknown option, a missing folder, a broken file.
     """
     return _opened(spec, _located(spec), cache_folder())
 
 
 def peek(spec: str) -> dict | None:
-    """What opening `spec` would download: passages, queries per split, megabytes (None where not known).
-
-    None where nothing is to be downloaded, since the collection is here or is no data set of ir_datasets.
-    """
+    """What opening a data set of ir_datasets would download, see `peek_irds`; None where nothing is."""
     scheme, _, rest = _located(spec).partition(":")
     return peek_irds(*_irds_options(spec, rest)) if scheme == "irds" and rest else None
 
@@ -51,11 +41,9 @@ def peek(spec: str) -> dict | None:
 def data_folder() -> Path:
     """Folder of the real data: the environment variable INTEREXTRA_DATA."""
     given = os.environ.get("INTEREXTRA_DATA", "")
-    if not given:
-        raise InputError("real data needed: set the environment variable INTEREXTRA_DATA to their folder")
     folder = Path(given).expanduser().resolve()
-    if not folder.is_dir():
-        raise InputError(f"real data: INTEREXTRA_DATA={given} is not a folder")
+    if not given or not folder.is_dir():
+        raise InputError(f"real data: set the environment variable INTEREXTRA_DATA ({given!r}) to their folder")
     return folder
 
 
@@ -71,7 +59,7 @@ def _opened(spec: str, located: str, cache: Path) -> Collection | QuerySets:
     if scheme == "msmarco-queries" and rest:
         return QuerySets(rest, spec)
     if scheme == "mini" and bool(colon) == bool(rest):
-        return _open_mini(spec, rest)
+        return _open_mini(spec)
     if scheme == "beir" and rest:
         path, options = (rest, []) if Path(rest).expanduser().is_dir() else split_options(spec, rest)
         return open_beir(path, spec, _switches(spec, options))
@@ -122,19 +110,16 @@ def open_world(spec: str):
     """The generated world behind a `mini` spec: the collection with its facts and truths (`interextra.world`)."""
     from interextra import world
 
-    scheme, _, rest = spec.partition(":")
-    if scheme != "mini":
-        raise InputError(f"{spec!r} is no generated world; use mini, mini:key=value or mini:ood-NAME")
-    name, parameters = _world_of(spec, rest)
+    name, parameters = _world_of(spec)
     return world.generate(name, **parameters)
 
 
-def _open_mini(spec: str, rest: str) -> Collection:
+def _open_mini(spec: str) -> Collection:
     """A generated world, kept by its name, parameters and the content of the generator's own files."""
     from interextra import world
 
     files = sorted(path for path in Path(world.__file__).parent.iterdir() if path.is_file())
-    name, parameters = _world_of(spec, rest)
+    name, parameters = _world_of(spec)
     folder = converted.folder_of(name, "mini", name, parameters, [[path.name, sha256(path)] for path in files])
     return converted.stored(folder, name, spec, partial(_read_world, spec), set())
 
@@ -145,13 +130,11 @@ def _read_world(spec: str) -> converted.Parts:
     return converted.Parts(made.passages, queries, made.qrels, lambda part, row: f"{spec} {part}, row {row + 1}")
 
 
-def _world_of(spec: str, rest: str) -> tuple[str, dict]:
-    """Name and arguments of a world; shares are written `shares.SET.entity=0.6/0.3/0.1`.
-
-    The out-of-domain worlds know a seed only.
-    """
+def _world_of(spec: str) -> tuple[str, dict]:
+    """Name and arguments of a world; those out of the domain know a seed only."""
     from interextra import world
 
+    rest = spec.partition(":")[2]
     ood = rest.startswith("ood-")
     name, options = split_options(spec, rest if ood else f"mini,{rest}".rstrip(","))
     known = {"seed"} if ood else {*inspect.signature(world.generate).parameters} - {"name"}
@@ -167,7 +150,7 @@ def _world_of(spec: str, rest: str) -> tuple[str, dict]:
             else:
                 arguments[key] = int(value)
         except ValueError:
-            forms = {"shares": "shares.SET.entity|intent=A/B/C"}
-            allowed = ", ".join(forms.get(option, f"{option}=INTEGER") for option in sorted(known))
+            allowed = ", ".join(f"{option}=INTEGER" for option in sorted(known - {"shares"}))
+            allowed += "" if ood else ", shares.SET.entity|intent=A/B/C"
             raise InputError(f"{spec!r}: unknown option {key}={value}; allowed are {allowed}") from None
     return name, arguments

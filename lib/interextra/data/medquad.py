@@ -16,7 +16,7 @@ GROUPS = {
 }
 GROUP_OF = {question_type: group for group, members in GROUPS.items() for question_type in members}
 
-# UMLS semantic types; a neoplasm or a congenital abnormality is usually typed as a disease as well, hence in this order.
+# UMLS semantic types; a neoplasm or a congenital abnormality is usually typed as a disease as well, hence the order.
 KINDS = {"neoplasm": {"T191"}, "congenital": {"T019", "T020"}, "disease": {"T047"}}
 
 
