@@ -1,0 +1,468 @@
+"""Indicators beside losses: from the right cells, against brute force, and findings follow from what was built in."""
+
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from test_lupart import FIVE, P
+
+from interextra.data.queries import Part
+from interextra.data.runs import RunFile
+from interextra.evaluation import indicators, prediction
+from interextra.evaluation.predictors import POST, PRE
+from interextra.ground.cells import Store
+from interextra.ground.effects import contrast
+from interextra.ground.errors import InputError
+from interextra.papers import foresight, lupart
+from interextra.papers.foresight import DENSE, POOLED, SPACE, WORDS
+from interextra.splits.resttest import sides
+
+
+@pytest.fixture(scope="module")
+def shifted(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("outputs") / "cells")
+    shifts = lupart.shifts_of(P | {"shifts": ["wh-words/how/who"], "n_test": 12, "train_size": 30})
+    store.build(shifts["wh-words"])
+    return store, shifts
+
+
+def brute_jaccard(source, target):
+    s, t = (Counter(" ".join(texts).lower().split()) for texts in (source, target))
+    shares = [(s[word] / s.total(), t[word] / t.total()) for word in s | t]
+    return sum(map(min, shares)) / sum(map(max, shares))
+
+
+def test_jaccard_of_clusters_is_that_of_their_texts_and_the_same_for_two_clusters(shifted):
+    store, shifts = shifted
+    cell, table = shifts["wh-words"], foresight.jaccard_table(store, shifts).set_index("stratum")
+    texts, label = cell.pool.frame()["text"], pd.read_parquet(store[cell] / "labels.parquet")["cluster"]
+    assert table.loc["how", "jaccard"] == table.loc["who", "jaccard"]
+    assert table.loc["how", "jaccard"] == pytest.approx(brute_jaccard(texts[label == "how"], texts[label == "who"]))
+    strata, by_id = cell.strata(store), cell.pool.frame().set_index("query_id")["text"]
+    for name, other in (("how", "who"), ("who", "how")):
+        mine = by_id[strata.index[strata == name]]
+        train = Part(of=cell, part=f"without-{name}").frame(store)["text"]
+        assert table.loc[name, "jaccard_eval_only"] == pytest.approx(brute_jaccard(mine, train))
+        assert set(train) <= set(texts[label == other])  # never trained on the own cluster
+        assert table.loc[name, ["n_queries", "n_train"]].tolist() == [12, 30]
+
+
+def test_words_of_a_query_are_held_against_the_training_of_the_model_without_its_cluster(shifted):
+    store, shifts = shifted
+    cell = shifts["wh-words"]
+    said = foresight.word_indicators(shifts, cell.pool.source.open().passages, store).set_index("query_id")
+    assert len(said) == 24 and {f"collection: {name}" for name in PRE} <= set(said)
+    query_id, name = next(cell.strata(store).items())
+    text = cell.pool.frame().set_index("query_id").loc[query_id, "text"]
+    train = Part(of=cell, part=f"without-{name}").frame(store)["text"].tolist()
+    assert said.loc[query_id, "words: query_jaccard"] == pytest.approx(brute_jaccard([text], train))
+    sets = [set(other.lower().split()) for other in (text, *train)]
+    best = max(len(sets[0] & other) / len(sets[0] | other) for other in sets[1:])
+    assert said.loc[query_id, "words: nearest_jaccard"] == pytest.approx(best)
+
+
+class Folders(dict):
+    """Stands for the store and for a shift: four queries in two clusters, two in each."""
+
+    def strata(self, store):
+        return pd.Series(list("aabb"), pd.Index(["q1", "q2", "q3", "q4"], name="query_id"))
+
+    @property
+    def pool(self):
+        return SimpleNamespace(frame=lambda: pd.DataFrame({"query_id": ["q1", "q2", "q3", "q4"], "text": list("wxyz")}))
+
+
+class Ran(int):
+    """Stands for a run: the number of its folder, and its model."""
+
+    depth = 100
+
+    def __new__(cls, at, model):
+        made = super().__new__(cls, at)
+        made.model = model
+        return made
+
+
+def scored(tmp_path, places, **recipe):
+    """A plan of runs (model, left_out, seed, shift of all scores) of four queries and three passages."""
+    store, rows = Folders(), []
+    for at, (model, left_out, seed, moved) in enumerate(places):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        ids = ["q1", "q2", "q3", "q4"]
+        near = pd.DataFrame({name: moved + np.arange(4.0) for name in SPACE}, index=pd.Index(ids, name="query_id"))
+        near.iloc[::-1].to_parquet(folder / "nearness.parquet")  # in another order than the queries
+        scores = [(q, f"d{i}", moved + n + i**2) for n, q in enumerate(ids) for i in range(3)]
+        frame = pd.DataFrame(scores, columns=["query_id", "doc_id", "score"])
+        RunFile.from_frame(frame).write_parquet(folder / "run.held-out.parquet")
+        store[at] = folder
+        rows.append({"shift": "s", "model": model, "left_out": left_out, "seed": seed, "near": at})
+    frame = pd.DataFrame(rows)
+    model = SimpleNamespace(recipe=SimpleNamespace(**recipe))
+    frame["run"] = pd.Series([Ran(at, model) for at in frame["near"]], dtype=object)
+    plan = SimpleNamespace(design=frame.drop(columns="near"), control=frame.iloc[:0], shifts={"s": Folders()})
+    plan.near = frame[frame["model"] != "BM25"].drop(columns="run")
+    return plan, store
+
+
+def test_each_query_is_read_from_the_model_without_its_cluster_and_seeds_are_averaged(tmp_path):
+    trained = [("dense", "a", 1, 0.0), ("dense", "a", 2, 10.0), ("dense", "b", 1, 100.0), ("dense", "b", 2, 200.0)]
+    plan, store = scored(tmp_path, [*trained, ("BM25", "b", 1, 0.0), ("BM25", "a", 1, 0.0)])
+    near = foresight.spaces(plan, store)
+    assert set(near["model"]) == {"dense"}  # BM25 has no space
+    assert near.set_index("query_id")["R"].to_dict() == {"q1": 5.0, "q2": 6.0, "q3": 152.0, "q4": 153.0}
+    assert near["stratum"].tolist() == list("aabb")
+    after = foresight.run_predictors(plan, store).set_index(["model", "query_id"])
+    assert after.loc["dense", "top_score"].tolist() == [9.0, 10.0, 156.0, 157.0]
+    assert after.loc["BM25", "nqc"].to_numpy() == pytest.approx(np.std([0, 1, 4]))
+
+
+def test_of_a_reranker_only_the_reranked_passages_count(tmp_path):
+    plan, store = scored(tmp_path, [("Reranker", "a", 1, 0.0), ("Reranker", "b", 1, 0.0)], rerank_depth=2)
+    after = foresight.run_predictors(plan, store).set_index("query_id")
+    assert after.loc["q1", ["nqc", "wig"]].tolist() == [1.5, 2.5]  # of 4 and 1
+
+
+def test_standardised_values_have_mean_0_and_deviation_1_in_each_group():
+    values, groups = pd.Series(np.random.default_rng(0).normal(5, 3, 60)), pd.Series(np.repeat(["a", "b", "c"], 20))
+    values[groups == "c"] = 7.0
+    made = pd.Series(foresight.standardised(values, [groups])).groupby(groups)
+    assert made.mean().to_numpy() == pytest.approx(0, abs=1e-12)
+    assert made.std(ddof=0).to_numpy() == pytest.approx([1, 1, 0])
+
+
+@pytest.mark.parametrize("n", [4, 8, 14])
+def test_correlation_is_that_of_scipy_and_spearman_of_few_points_is_tested_by_all_orders(n):
+    x, y = np.random.default_rng(n).random((2, n))
+    y[1] = y[0]  # a tie
+    for method, function in (("Pearson", stats.pearsonr), ("Spearman", stats.spearmanr)):
+        found, known = foresight.correlation(x, y, method), function(x, y)
+        assert found["estimate"] == pytest.approx(known.statistic) and found["low"] < found["estimate"] < found["high"]
+        exact = method == "Spearman" and n < 9
+        assert exact or found["p_value"] == pytest.approx(known.pvalue)
+    assert foresight.correlation(x, y, "Pearson")["low"] == pytest.approx(
+        stats.pearsonr(x, y).confidence_interval().low
+    )
+    if n == 4:
+        orders = [
+            abs(stats.spearmanr(x, y[list(order)]).statistic)
+            for order in np.ndindex(4, 4, 4, 4)
+            if len(set(order)) == 4
+        ]
+        share = np.mean(np.array(orders) >= abs(found["estimate"]) - 1e-9)
+        assert found["p_value"] == pytest.approx(share)
+
+
+def test_needed_is_the_critical_value_of_the_tables():
+    for n, pearson, spearman in ((5, 0.878, 1.0), (6, 0.811, 0.886), (7, 0.754, 0.786), (8, 0.707, 0.738)):
+        x, y = np.arange(n), np.random.default_rng(1).permutation(n)
+        assert foresight.correlation(x, y, "Pearson")["needed"] == pytest.approx(pearson, abs=5e-4)
+        assert foresight.correlation(x, y, "Spearman")["needed"] == pytest.approx(spearman, abs=5e-4)
+    perfect = foresight.correlation(np.arange(5), -np.arange(5), "Spearman")
+    assert perfect["estimate"] == -1 and np.isnan(perfect["low"]) and perfect["p_value"] == pytest.approx(2 / 120)
+
+
+def test_link_needs_four_clusters_and_is_corrected_over_the_models_of_a_method():
+    points = pd.DataFrame(np.random.default_rng(1).random((8, 2)), columns=["jaccard", "loss"]).assign(model="SPLADE")
+    assert foresight.link(points.head(3), "jaccard").empty
+    assert foresight.link(points.assign(jaccard=1.0), "jaccard").empty
+    both = foresight.link(pd.concat([points, points.assign(model="ColBERT")]), "jaccard")
+    assert both["p_holm"].to_numpy() == pytest.approx(np.minimum(2 * both["p_value"], 1).to_numpy())
+
+
+def test_link_of_the_published_losses_with_the_authors_jaccard():
+    table = foresight.published_links().set_index(["method", "model"])
+    pearson = table.loc["Pearson"]
+    assert pearson["estimate"].round(2).to_dict() == {
+        DENSE: -0.73,
+        "SPLADE": -0.92,
+        "ColBERT": -0.76,
+        "Reranker": -0.71,
+    }
+    assert pearson["p_value"].round(2).to_dict() == {DENSE: 0.17, "SPLADE": 0.03, "ColBERT": 0.13, "Reranker": 0.18}
+    assert ((pearson["estimate"].abs() > pearson["needed"]) == (pearson["p_value"] < 0.05)).all()
+    assert (table["p_holm"] > 0.05).all()
+    points = foresight.published_points()
+    assert len(points) == 20 and set(points["model"]) == set(FIVE) - {"BM25"}
+
+
+def test_with_the_question_words_all_spearman_correlations_pass_holm_and_no_pearson(real_data):
+    table = foresight.published_links(real_data / "ms-marco-shift")
+    assert table.groupby(["of", "clusters"]).size().to_dict() == {
+        ("authors", "topics"): 8,
+        ("released", "topics"): 8,
+        ("released", "topics and wh-words"): 8,
+    }
+    eight = table[table["n"] == 8].set_index("method")
+    assert eight["estimate"].between(-0.91, -0.76).all() and (eight["p_value"] < 0.05).all()
+    assert (eight.loc["Spearman", "p_holm"] < 0.023).all() and (eight.loc["Pearson", "p_holm"] > 0.05).all()
+
+
+def test_released_r_is_the_mean_score_with_the_other_clusters(real_data):
+    folder = real_data / "ms-marco-shift"
+    queries = lupart.released_queries(folder, "wh-words")
+    ids = queries["query_id"].drop_duplicates().tolist()
+    vectors = np.random.default_rng(0).normal(size=(len(ids), 4)).astype(np.float32)
+    table = foresight.released_r(folder, ids, vectors).set_index("query_id")
+    assert set(table["shift"]) == {"wh-words"} and len(table) == len(queries)  # of the others less than half is known
+    place = {query: row for row, query in enumerate(ids)}
+    cluster = queries.drop_duplicates("query_id", keep=False).set_index("query_id")["cluster"]
+    query = cluster.index[7]
+    other = [place[q] for q in queries.loc[queries["cluster"] != cluster[query], "query_id"].unique()]
+    own = [place[q] for q in queries.loc[queries["cluster"] == cluster[query], "query_id"] if q != query]
+    assert table.loc[query, "R"] == pytest.approx((vectors[other] @ vectors[place[query]]).mean(), abs=1e-6)
+    assert table.loc[query, "own"] == pytest.approx((vectors[own] @ vectors[place[query]]).mean(), abs=1e-6)
+    assert foresight.released_r(folder, ["none"], vectors[:1]).empty
+    half = lupart.released_queries(folder, "length").query("cluster == 'long'")["query_id"].unique().tolist()
+    with pytest.raises(InputError, match="no vector of a query"):
+        foresight.released_r(folder, half, np.ones((len(half), 2), np.float32))
+
+
+def world(slope=0.6, n=400, difficulty=0.0, seed=0, clusters=("a", "b")):
+    """Values and spaces of one shift: Out falls below Avg In by `slope` times the distance (0 to 1), but for ColBERT; R
+    is 1 - distance, on a scale of each cluster's own. `difficulty`: how much of Avg In follows R."""
+    draw, k = np.random.default_rng(seed), len(clusters)
+    far, ids = draw.random(n), [f"q{i}" for i in range(n)]
+    at = np.arange(n) * k // n
+    stratum = np.array(clusters)[at]
+    r = np.where(at == 0, 1 - far, 50 * (1 - far) + 7)
+    space = pd.DataFrame({"shift": "s", "model": DENSE, "stratum": stratum, "query_id": ids, "R": r, "max": r})
+    space["density"], parts = draw.random(n), []
+    for model in (DENSE, "SPLADE", "ColBERT"):
+        avg_in = 0.5 + difficulty * (0.5 - far) + 0.2 * draw.random(n)
+        for name in clusters:
+            noise = 0.01 * draw.normal(size=n)
+            value = np.where(stratum == name, avg_in * (1 - slope * far * (model != "ColBERT")) + noise, avg_in).clip(
+                0.01
+            )
+            frame = pd.DataFrame({"shift": "s", "model": model, "left_out": name, "query_id": ids, "stratum": stratum})
+            parts += [frame.assign(measure="RR@10", value=value), frame.assign(measure="ASL@100", value=1 / value)]
+    return sides(pd.concat(parts, ignore_index=True)), space
+
+
+def near_pairs(*made, control=""):
+    values, near = made or world()
+    return foresight.with_r(foresight.sides_by_query(values), near, control)
+
+
+def test_pairs_are_the_mean_of_the_models_with_the_cluster_and_the_one_without():
+    values, _ = world(clusters=("a", "b", "c"), n=9)
+    pairs = foresight.sides_by_query(values).set_index(["model", "measure", "query_id"])
+    row, own = pairs.loc[("SPLADE", "RR@10", "q4")], values.query("query_id == 'q4' and measure == 'RR@10'")
+    own = own[own["model"] == "SPLADE"].set_index("left_out")["value"]
+    assert row[["stratum", "in", "out"]].tolist() == ["b", pytest.approx(own[["a", "c"]].mean()), own["b"]]
+
+
+def test_pool_standardises_r_and_leaves_out_the_control():
+    values, near = world()
+    twice = [pd.concat([frame, frame[frame["model"] == DENSE].assign(shift="c")]) for frame in (values, near)]
+    pooled = near_pairs(*twice, control="c").query("shift == @POOLED")
+    assert set(pooled["model"]) == {DENSE, "SPLADE", "ColBERT"}
+    r = pooled[(pooled["model"] == "SPLADE") & (pooled["measure"] == "RR@10")].merge(
+        near[["query_id", "stratum"]], "left", "query_id"
+    )
+    assert r.groupby("stratum_y")["R"].mean().to_numpy() == pytest.approx(0, abs=1e-9)
+    assert set(near_pairs(*twice).query("shift == @POOLED")["model"]) == {DENSE}  # the others aren't in `c`
+
+
+def test_a_query_that_is_in_two_shifts_counts_once_in_the_pool():
+    values, near = world(n=40)
+    other = [frame.assign(shift="t") for frame in (values, near)]
+    other[0] = other[0].assign(value=other[0]["value"] / 2)
+    pooled = near_pairs(pd.concat([values, other[0]]), pd.concat([near, other[1]])).query("shift == @POOLED")
+    assert pooled.groupby(["model", "measure"]).size().eq(40).all()
+    pairs = foresight.sides_by_query(values).set_index(["model", "measure", "query_id"])
+    key = (DENSE, "RR@10", "q7")
+    assert pooled.set_index(["model", "measure", "query_id"]).loc[key, "out"] == pytest.approx(
+        0.75 * pairs.loc[key, "out"]
+    )
+    trend = foresight.trend(pooled, seed=1, n_boot=5)
+    assert trend[trend["loss"] == "difference"]["n_queries"].eq(40).all()
+
+
+def test_loss_by_r_is_found_by_every_way_to_cut_and_to_average():
+    pairs = near_pairs()
+    table = foresight.loss_by_r(pairs[pairs["model"] == DENSE], 4, seed=1, n_boot=100)
+    assert len(table) == 2 * 2 * 4 * 4 and set(table["bin"]) == {1, 2, 3, 4}
+    pooled = table[table["shift"] == POOLED]
+    turned = pooled["loss"] * np.where(pooled["measure"] == "ASL@100", -1, 1)
+    steps = turned.groupby([pooled[name] for name in ("measure", "binning", "averaging")]).diff().dropna()
+    assert len(steps) == 24 and (steps < 0).all()
+    equal = pooled[(pooled["binning"] == "quantile") & (pooled["measure"] == "RR@10")]
+    assert (
+        (equal["n_queries"] == 100).all() and (equal["low"] <= equal["loss"]).all() and (equal["n_dropped"] == 0).all()
+    )
+    frame = pairs.query("shift == @POOLED and model == @DENSE and measure == 'RR@10'").nsmallest(100, "R")
+    first = equal[equal["bin"] == 1].set_index("averaging")["loss"]
+    assert first["ratio of means"] == pytest.approx(1 - frame["out"].mean() / frame["in"].mean())
+    assert first["mean of ratios"] == pytest.approx((1 - frame["out"] / frame["in"]).mean())
+
+
+def test_queries_without_avg_in_are_dropped_from_the_mean_of_ratios_and_counted():
+    pairs = pd.DataFrame({"in": [0.0, 0.5, 0.0, 0.0], "out": [0.1, 0.2, 0.0, 0.0], "R": [1.0, 2, 8, 9]})
+    pairs = pairs.assign(shift="s", model=DENSE, measure="RR@10", stratum="a", query_id=list("wxyz"))
+    table = foresight.loss_by_r(pairs, 2, seed=1, n_boot=20).set_index(["binning", "averaging", "bin"])
+    assert table.loc[("width", "mean of ratios", 1), ["n_queries", "n_dropped", "loss"]].tolist() == [2, 1, 0.6]
+    assert table.loc[("width", "ratio of means", 1), ["n_queries", "n_dropped"]].tolist() == [2, 0]
+    assert table.loc[("width", "mean of ratios", 2), ["n_queries", "n_dropped"]].tolist() == [2, 2]
+    assert table.xs(2, level="bin")["loss"].isna().all()  # nothing was found by any model: no loss is defined
+
+
+def test_trend_is_tau_within_clusters_for_better_and_for_worse():
+    pairs = near_pairs()
+    trend = foresight.trend(pairs, seed=1, n_boot=100).set_index(["shift", "model", "measure", "loss"])
+    for measure in ("RR@10", "ASL@100"):
+        assert trend.loc[("s", DENSE, measure, "difference"), "high"] < -0.7
+    some = pairs.query("shift == 's' and model == 'SPLADE' and measure == 'RR@10'")
+    known = [stats.kendalltau(part["R"], part["in"] - part["out"]).statistic for _, part in some.groupby("stratum")]
+    assert trend.loc[("s", "SPLADE", "RR@10", "difference"), "kendall"] == pytest.approx(np.mean(known))
+    none = trend.loc[(POOLED, "ColBERT", "RR@10", "relative")]
+    assert none["low"] < 0 < none["high"] and none["n_queries"] == 400
+
+
+def binned(pairs):
+    numbered = foresight.in_bins(pairs[pairs["shift"] == POOLED], 5, "quantile")
+    return numbered.assign(loss=indicators.per_query_loss(numbered["in"], numbered["out"])).dropna(subset="loss")
+
+
+def all_findings(values, near, slope, control=""):
+    pairs = near_pairs(values, near)
+    some = binned(pairs)
+    trend = foresight.trend(pairs[pairs["measure"] == "RR@10"], 1, 200)
+    far = foresight.losses(some[(some["bin"] == 1) & (some["measure"] == "RR@10")], ["model", "measure"], 1, 200)
+    hard = foresight.difficulty(values[values["measure"] == "RR@10"], near, {"s": ["a", "b"]}, 1, 200)
+    points = pd.DataFrame({"model": "SPLADE", "jaccard": np.arange(8.0), "loss": -slope * np.arange(8.0)})
+    points["loss"] += np.random.default_rng(3).normal(size=8) * (0.1 if slope else 1)
+    gaps = contrast(far, "model", [("ColBERT", DENSE), ("ColBERT", "SPLADE")])
+    widths, links = foresight.spread(some, 1, 50), foresight.link(points, "jaccard")
+    return foresight.findings(links, trend, gaps, widths, hard, control).set_index(["model", "finding"])
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(0.6, "holds"), (-0.6, "contradicted"), (0.0, "not shown")])
+def test_findings_hold_where_they_were_built_in_and_not_where_they_were_not(slope, verdict):
+    found = all_findings(*world(slope, seed=6), slope)["verdict"]
+    for model in (DENSE, "SPLADE"):
+        for loss in ("difference", "relative"):
+            assert found[model, f"the farther, the higher the loss ({loss})"] == verdict
+        assert found["ColBERT", f"farthest queries: ColBERT loses less than {model}"] == verdict
+    assert found["SPLADE", "higher jaccard, lower loss"] == verdict
+    assert found[DENSE, "R orders queries"] == verdict
+    control = all_findings(*world(slope, seed=6), slope, control="s")
+    assert (DENSE, "R orders queries even where clusters are random") in control.index
+
+
+def test_a_correlation_that_does_not_pass_holm_is_not_shown():
+    row = {
+        "model": "ColBERT",
+        "indicator": "jaccard",
+        "method": "Pearson",
+        "estimate": -0.6,
+        "low": -0.86,
+        "high": -0.06,
+    }
+    empty = {name: pd.DataFrame(columns=["shift", "model"]) for name in ("trends", "far", "widths", "hard")}
+    for p_holm, verdict in ((0.129, "not shown"), (0.03, "holds")):
+        found = foresight.findings(pd.DataFrame([row | {"p_holm": p_holm}]), **empty, control="")
+        assert found["verdict"].tolist() == [verdict]
+
+
+def test_spread_compares_interquartile_ranges_of_the_outer_intervals():
+    bins = np.repeat([1, 2, 3], 200)
+    loss = np.random.default_rng(4).normal(size=600) * bins
+    losses = pd.DataFrame({"model": "SPLADE", "measure": "RR@10", "bin": bins, "loss": loss})
+    row = foresight.spread(losses, 1, 300).iloc[0]
+    assert row["farthest"] == pytest.approx(stats.iqr(loss[bins == 1]))
+    assert row["nearest"] == pytest.approx(stats.iqr(loss[bins == 3]))
+    assert row["low"] < row["difference"] < row["high"] < 0
+
+
+def test_r_that_orders_both_sides_alike_measures_difficulty():
+    cases = {
+        "distance": {},
+        "difficulty": {"slope": 0.0, "difficulty": 0.6},
+        "no prediction": {"slope": 0.0},
+        "reversed": {"slope": -0.6},
+    }
+    for verdict, options in cases.items():
+        values, near = world(**options)
+        table = foresight.difficulty(values[values["measure"] == "RR@10"], near, {"s": ["a", "b"]}, 1, 200)
+        row = table.set_index("model").loc[DENSE]
+        assert row["verdict"] == verdict and row["difference"] == pytest.approx(row["tau_out"] - row["tau_in"])
+
+
+def test_one_model_stands_against_one_model_and_not_against_the_mean_of_several():
+    """Ten models that follow R with much noise of their own: their mean follows it far better than any of them."""
+    draw, names, parts = np.random.default_rng(0), list("abcdefghijk"), []
+    stratum = np.repeat(names, 40)
+    ids, r = [f"q{i}" for i in range(440)], draw.random(440)
+    for name in names:
+        frame = pd.DataFrame({"shift": "s", "model": DENSE, "left_out": name, "query_id": ids, "stratum": stratum})
+        parts.append(frame.assign(measure="RR@10", value=r + draw.normal(size=440)))
+    near = pd.DataFrame({"shift": "s", "model": DENSE, "query_id": ids, "R": r})
+    values = sides(pd.concat(parts))
+    row = foresight.difficulty(values, near, {"s": names}, 1, 200).iloc[0]
+    pairs = foresight.sides_by_query(values)
+    of_mean = prediction.within_draws(r, pairs["in"], pairs["stratum"], 1, 2)[0].item()
+    assert row["low"] < 0 < row["high"] and of_mean > row["tau_in"] + 0.2
+    single = [
+        prediction.within_draws(r, wide.to_numpy(), stratum, 1, 2)[0].item()
+        for wide in (
+            values.assign(place=(values["left_out"].map(names.index) - values["stratum"].map(names.index)) % 11)
+            .query("place == @place")
+            .set_index("query_id")["value"]
+            .loc[ids]
+            for place in range(1, 11)
+        )
+    ]
+    assert row["tau_in"] == pytest.approx(np.mean(single))
+
+
+def predictors_of(pairs, near):
+    draw, query = np.random.default_rng(5), pairs[["shift", "query_id"]].drop_duplicates(ignore_index=True)
+    said = query.assign(**{f"words: {name}": draw.random(len(query)) for name in WORDS})
+    said = said.assign(**{f"collection: {name}": draw.random(len(query)) for name in PRE})
+    of = pairs[(pairs["model"] == "SPLADE") & (pairs["measure"] == "RR@10")].set_index("query_id")
+    said["collection: length"] = said["query_id"].map(of["in"] - of["out"])
+    said.loc[:300, "collection: avg_idf"] = np.nan  # most are missing
+    after = pairs[["shift", "model", "stratum", "query_id"]].drop_duplicates(ignore_index=True)
+    after = after.assign(**{name: draw.random(len(after)) for name in POST})
+    after["nqc"] = after["nqc"].where(after["model"] != "SPLADE", after["query_id"].map(of["out"]))
+    return foresight.predictor_table(near, said, after)
+
+
+@pytest.fixture(scope="module")
+def predicted():
+    values, near = world()
+    near = pd.concat([near, near.assign(model="SPLADE", R=-near["R"])])
+    pairs = foresight.sides_by_query(values[values["model"] != "ColBERT"])
+    return pairs, near, predictors_of(pairs, near)
+
+
+def test_predictors_are_turned_towards_what_they_are_expected_to_say(predicted):
+    pairs, _, known = predicted
+    assert known.set_index("model")["own: R"].notna().groupby("model").all().to_dict() == {DENSE: False, "SPLADE": True}
+    table = foresight.predict(pairs[pairs["model"] == "SPLADE"], known, 1, 30)
+    assert "avg_idf" not in set(table["predictor"])
+    of = table.set_index(["target", "space", "predictor"])
+    assert of.loc[("out RR@10", "run", "nqc"), ["kendall", "within", "smare"]].tolist() == pytest.approx([1, 1, 0])
+    assert of.loc[("out ASL@100", "run", "nqc"), "within"] > 0.99  # low is better: turned
+    assert of.loc[("loss", "collection", "length"), "within"] == pytest.approx(1)  # long ones should lose more
+    assert of.loc[("loss", "dense", "R"), "within_low"] > 0.8 and of.loc[("loss", "own", "R"), "within_high"] < -0.8
+
+
+def test_definition_gaps_are_paired_and_second_less_first(predicted):
+    pairs, near, known = predicted
+    pairs = pairs[pairs["measure"] == "RR@10"]
+    gaps = foresight.definition_gaps(pairs, known, 1, 30).set_index(["model", "first", "second"])
+    same = gaps.loc[("SPLADE", "dense: max", "own: max")]
+    assert same[["difference", "low", "high"]].tolist() == [0.0, 0.0, 0.0]
+    turned = gaps.loc[("SPLADE", "dense: R", "own: R")]
+    assert turned["tau_second"] == pytest.approx(-turned["tau_first"]) and turned["high"] < -1
+    assert "own: R" not in gaps.loc[DENSE].index.get_level_values("second")
+    some = pairs[pairs["model"] == "SPLADE"]
+    r = near[near["model"] == DENSE].set_index("query_id")["R"].loc[some["query_id"]]
+    tau = prediction.within_draws(r.to_numpy(), some["out"] - some["in"], some["stratum"], seed=1, n_boot=2)[0].item()
+    assert turned["tau_first"] == pytest.approx(tau)

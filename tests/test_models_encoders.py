@@ -1,0 +1,37 @@
+"""Queries encoded alone: their scores with each other, and an encoder that was not tuned."""
+
+import numpy as np
+import pytest
+import torch
+from toy_models import animals
+
+from interextra.models import colbert, dense, maxsim, splade
+from interextra.models.recipe import load_recipe
+from interextra.models.vectors import encoder
+
+
+@pytest.mark.parametrize("module", [dense, splade, colbert])
+def test_query_similarities_are_the_models_own_scores_in_blocks(module, tmp_path):
+    recipe = load_recipe(f"mini-{module.__name__.rsplit('.', 1)[-1]}", steps=0)
+    kind = {dense: dense.Dense, splade: splade.Splade, colbert: colbert.ColBERT}[module]
+    model = kind(module.build(recipe, 1), recipe)
+    texts = animals(tmp_path).queries("train")["text"][:11].tolist()
+    model.query_block = 3
+    blocks = list(model.query_similarities(texts[:7], texts[4:]))
+    assert [block.shape for block in blocks] == [(3, 7), (3, 7), (1, 7)]
+    if module is colbert:
+        block = model.encode_query_block
+        pairs = [[float(maxsim.maxsim(block([a]), block([b]))[0, 0]) for b in texts[4:]] for a in texts[:7]]
+    else:
+        left, right = model.encode_queries(texts[:7]), model.encode_queries(texts[4:])
+        pairs = left @ right.T if module is dense else (left @ right.T).toarray()
+    np.testing.assert_allclose(np.concatenate(blocks), pairs, rtol=2e-4, atol=2e-4)
+
+
+def test_untuned_cls_encoder_is_the_first_token_of_the_transformer():
+    made, texts = encoder("cls:tiny-base", []), ["what is it", "where is the moon"]
+    words = made.model[0]
+    coded = words.tokenizer(texts, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states = words.model(**coded).last_hidden_state[:, 0]
+    np.testing.assert_allclose(made.encode_queries(texts), states.numpy(), atol=1e-5)
