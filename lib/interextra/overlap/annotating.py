@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.ground.errors import InputError
 from interextra.overlap.annotation import read_sheet, write_sheet
 from interextra.overlap.labels import LABELS
 
@@ -19,8 +18,6 @@ class Annotation:
     def __init__(self, path: Path | str):
         self.path = Path(path)
         self.sheet = read_sheet(self.path, complete=False)
-        if self.sheet.empty:
-            raise InputError(f"{self.path}: a sheet without pairs; write one with write_sheet")
         self._history: list[tuple[int, str, str]] = []
         self.row = 0
         self.next(0)
@@ -42,9 +39,6 @@ class Annotation:
 
     def label(self, column: str, label: str) -> None:
         """Give a label (column entity or intent), write the sheet, go on when the pair has both."""
-        if label not in LABELS.get(column, ()):
-            known = "; ".join(f"{name}: {', '.join(labels)}" for name, labels in LABELS.items())
-            raise InputError(f"no {column} label {label!r}: {known}")
         self._history.append((self.row, column, self.sheet.loc[self.row, column]))
         self.sheet.loc[self.row, column] = label
         write_sheet(self.path, self.sheet)
@@ -79,22 +73,18 @@ def widget(sheet_path: Path | str):
         for (column, label), button in buttons.items():
             button.button_style = "info" if pair[column] == label else ""
 
-    def act(do, *arguments):
-        def clicked(_button) -> None:
-            do(*arguments)
-            show()
-
-        return clicked
+    def act(button, do, *arguments) -> None:
+        button.on_click(lambda _button: (do(*arguments), show()))
 
     rows = []
     for column, labels in LABELS.items():
         for label in labels:
             buttons[column, label] = ipywidgets.Button(description=label)
-            buttons[column, label].on_click(act(session.label, column, label))
+            act(buttons[column, label], session.label, column, label)
         rows.append(ipywidgets.HBox([ipywidgets.Label(column), *(buttons[column, label] for label in labels)]))
     undo, skip = ipywidgets.Button(description="undo"), ipywidgets.Button(description="next open pair")
-    undo.on_click(act(session.undo))
-    skip.on_click(act(session.next))
+    act(undo, session.undo)
+    act(skip, session.next)
     show()
     box = ipywidgets.VBox([view, *rows, ipywidgets.HBox([undo, skip])])
     box.session = session

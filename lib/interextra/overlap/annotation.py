@@ -64,22 +64,15 @@ def candidates(
 ) -> pd.DataFrame:
     """The pairs to label: what both methods found, merged, each pair once.
 
-    Parameters
-    ----------
-    test, train : DataFrame[query_id, text]
-    bm25_rows, embedding_rows : int[n_test, k], rows of `train` from the nearest on, -1 = padding
+    Of DataFrame[query_id, text] and int[n_test, k], rows of `train` from the nearest on, -1 = padding.
 
-    Returns
-    -------
-    DataFrame with the columns of `SHEET` (labels empty) and bm25_rank, embedding_rank (from 1, 0 = not found); source
-    is bm25, embedding or both. Ordered by test query, best rank, row of `train`.
+    Returns a DataFrame with the columns of `SHEET` (labels empty) and bm25_rank, embedding_rank (from 1, 0 = not
+    found); source is bm25, embedding or both. Ordered by test query, best rank, row of `train`.
     """
     both = test["query_id"].isin(train["query_id"])
     if both.any():
-        raise InputError(
-            f"{both.sum()} test queries are also training queries ({offenders(test.loc[both, 'query_id'])}): take them "
-            "out of the training queries"
-        )
+        some = offenders(test.loc[both, "query_id"])
+        raise InputError(f"{both.sum()} test queries are also training queries ({some}): take them out of those")
     parts = []
     for method, rows in (("bm25", bm25_rows), ("embedding", embedding_rows)):
         at, rank = np.nonzero(rows >= 0)
@@ -104,61 +97,41 @@ def write_sheet(path: Path | str, pairs: pd.DataFrame) -> None:
 def read_sheet(path: Path | str, pairs: pd.DataFrame | None = None, complete: bool = True) -> pd.DataFrame:
     """Read an annotation sheet and check it.
 
-    Parameters
-    ----------
-    pairs : what the sheet was written from; then every pair must be there, with its texts and source unchanged.
-    complete : whether each row must be labelled.
-
-    Returns
-    -------
-    DataFrame with the columns of `SHEET`, in the order of `pairs` if given, else of the file.
-
-    Errors
-    ------
-    InputError with file and line: wrong columns, unknown or missing label, a pair twice, missing, unknown or changed.
+    `pairs`: what the sheet was written from; then every pair must be there, with its texts and source unchanged.
+    `complete`: whether each row must be labelled. Returns a DataFrame with the columns of `SHEET`, in the order of
+    `pairs` if given, else of the file. InputError says in which lines a pair or label is wrong.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path}: no such annotation sheet; write one with write_sheet")
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets put a byte order mark first
+        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a byte order mark first
             reader = csv.reader(file)
-            rows = [(f"{path}:{reader.line_num}", row) for row in reader if any(row)]
+            header, *rows = [[f"{path}:{reader.line_num}", *row] for row in reader if any(row)] or [[f"{path}:1"]]
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 ({error.reason}); export the sheet as CSV in UTF-8") from error
-    (_, header), *rows = rows or [("", [])]
-    if tuple(header) != SHEET:
-        raise InputError(f"{path}:1: columns are {offenders(header, 7)}; must be {', '.join(SHEET)}")
-    if short := [place for place, row in rows if len(row) != len(SHEET)]:
-        raise InputError(f"{len(short)} rows have not {len(SHEET)} columns: {offenders(short)}; export as CSV")
-    sheet = pd.DataFrame([row for _, row in rows], columns=list(SHEET), dtype=object)
-    for column in LABELS:
-        sheet[column] = sheet[column].str.strip().str.lower()
-    _refuse(sheet, pairs, complete, [place for place, _ in rows])
-    if pairs is None:
-        return sheet
-    there, asked = (pd.MultiIndex.from_frame(frame[PAIR].astype(object)) for frame in (sheet, pairs))
-    if len(missing := asked[~asked.isin(there)]):
-        raise InputError(f"{path}: {len(missing)} pairs are missing ({offenders(missing)}); put the rows back")
-    return sheet.iloc[there.get_indexer(asked)].reset_index(drop=True)
-
-
-def _refuse(sheet: pd.DataFrame, pairs: pd.DataFrame | None, complete: bool, places: list[str]) -> None:
-    """Raise InputError for rows that are labelled wrongly or that are not rows of `pairs`."""
-    name = sheet["test_query_id"] + " – " + sheet["train_query_id"]
-    faults = [(sheet.duplicated(PAIR), "pair twice: " + name, "keep one row a pair")]
+    wrong = [place for place, *row in rows if len(row) != len(SHEET)]
+    if wrong or tuple(header[1:]) != SHEET:
+        raise InputError(f"{offenders(wrong) or header[0]}: columns must be {', '.join(SHEET)}; export as CSV")
+    sheet = pd.DataFrame(rows, columns=["place", *SHEET], dtype=object)
+    name, faults = sheet["test_query_id"] + " – " + sheet["train_query_id"], []
     for column, known in LABELS.items():
-        given = sheet[column]
+        sheet[column] = given = sheet[column].str.strip().str.lower()
         faults.append((~given.isin([*known, ""]), f"{column} label " + given, f"use {', '.join(known)}"))
         faults.append(((given == "") & complete, f"no {column} label: " + name, "label every row"))
+    faults.append((sheet.duplicated(PAIR), "pair twice: " + name, "keep one row a pair"))
     if pairs is not None:
         asked = sheet[PAIR].merge(pairs[[*PAIR, *TEXT]].astype(object), on=PAIR, how="left")
         faults.append((asked["source"].isna(), "pair that was not asked for: " + name, "keep the pairs of the sheet"))
         faults += [(sheet[c] != asked[c], f"changed {c}: " + sheet[c], "change labels only") for c in TEXT]
     for bad, what, hint in faults:
         if bad.any():
-            where = (f"{places[row]}: {what[row]}" for row in np.flatnonzero(bad))
+            where = sheet["place"][bad] + ": " + what[bad]
             raise InputError(f"{bad.sum()} rows of the sheet are wrong: {offenders(where)}; {hint}")
+    sheet = sheet[list(SHEET)]
+    if pairs is None:
+        return sheet
+    there, asked = (pd.MultiIndex.from_frame(frame[PAIR].astype(object)) for frame in (sheet, pairs))
+    if len(missing := asked[~asked.isin(there)]):
+        raise InputError(f"{path}: {len(missing)} pairs are missing ({offenders(missing)}); put the rows back")
+    return sheet.iloc[there.get_indexer(asked)].reset_index(drop=True)
 
 
 def codes(sheet: pd.DataFrame, column: str) -> np.ndarray:
@@ -197,15 +170,10 @@ def kappa(sheets: Sequence[pd.DataFrame], weights: str | None = None) -> pd.Data
     """Cohen's kappa of each pair of annotators and, as row `average`, their mean: the published .59 and .54.
 
     `weights` None (as the paper), "linear" or "quadratic". NaN where both annotators use one and the same label only.
-
-    Returns
-    -------
-    DataFrame[label, annotators, kappa, n_pairs]; annotators like "1-2", numbered as given.
+    Returns DataFrame[label, annotators, kappa, n_pairs]; annotators like "1-2", numbered as given.
     """
     from sklearn.metrics import cohen_kappa_score
 
-    if len(sheets) < 2:
-        raise InputError("kappa needs the sheets of at least two annotators")
     rows = []
     for label, given in _stack(sheets).items():
         found = {}
@@ -226,8 +194,6 @@ def simulate_annotators(truth: np.ndarray, error_rate: float, n: int, seed: int)
     >>> simulate_annotators(np.array([0, 1, 2]), 0.0, n=2, seed=1).tolist()
     [[0, 1, 2], [0, 1, 2]]
     """
-    if not 0 <= error_rate <= 1:
-        raise InputError(f"simulate_annotators: error_rate {error_rate}; it lies between 0 and 1")
     rng = np.random.default_rng(seed)
     wrong = rng.random((n, len(truth))) < error_rate
     other = np.where(truth == 1, 2 * rng.integers(2, size=(n, len(truth))), 1)
@@ -239,13 +205,6 @@ def pair_truth(pairs: pd.DataFrame, test: pd.DataFrame, train: pd.DataFrame) -> 
 
     full: exactly the same entities, partial: a common one; duplicate: same intent, similar: a common entity and the
     same group. The rules of `world.truth`, for each pair rather than for a test query against all of training.
-
-    >>> test = pd.DataFrame({"query_id": ["t"], "entities": [["Boston", "New York"]], "intent": ["is A larger than B"]})
-    >>> train = pd.DataFrame({"query_id": ["q"], "entities": [["New York"]], "intent": ["how large is A"]})
-    >>> pairs = pd.DataFrame({"test_query_id": ["t"], "train_query_id": ["q"]})
-    >>> labelled = pair_truth(pairs, test.assign(intent_group="size"), train.assign(intent_group="size"))
-    >>> labelled[["entity", "intent"]].values.tolist()
-    [['partial', 'similar']]
     """
     left = test.set_index("query_id").loc[pairs["test_query_id"]]
     right = train.set_index("query_id").loc[pairs["train_query_id"]]
@@ -260,12 +219,7 @@ def recall_comparison(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Which method finds the more similar training queries (Zhan §4.1.1): mean code of its candidates, paired by query.
 
     `pairs` labelled, with source; a pair found by both counts for both. Test queries without a candidate of one
-    method are left out.
-
-    Returns
-    -------
-    A row of `ground.effects` for each of entity and intent, as `label`: bm25, embedding (mean over test queries of the
-    mean code, 0 to 2), difference = embedding - bm25, low, high, p_value, p_holm, n_queries.
+    method are left out. Returns a row of `ground.effects` for each of entity and intent, as `label`.
     """
     parts = []
     for method in ("bm25", "embedding"):

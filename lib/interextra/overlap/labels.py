@@ -8,7 +8,7 @@ Taught in notebooks/01_overlap_annotation_analysis.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -20,6 +20,13 @@ LABELS = {  # from the most to the least overlap
     "entity": ("full", "partial", "zero"),  # Table 1
     "intent": ("duplicate", "similar", "dissimilar"),  # Table 2
 }
+TRAINING = {  # source → files of a data folder
+    "qrels.train.tsv": "msmarco/qrels.train.tsv*",
+    "qrels.train.partial.tsv": "msmarco/qrels.train.partial.tsv.gz",
+    "ReSTrain": "extrapolate-eval/restrain_files/msmarco-passage/*/*.train-qrel.txt",
+    "MS-Shift": "ms-marco-shift/EVAL/qrel/qrel_[!ls]*.json",  # those of short and long are dev queries
+    "msmarco-mini": "collections/msmarco-mini/qrels/*.tsv",  # all of them MS MARCO training queries
+}
 
 
 def label_overlap(
@@ -29,11 +36,9 @@ def label_overlap(
 
     Parameters
     ----------
-    test_qrels : DataFrame[query_id, doc_id, relevance]
-        every judged query counts in the denominator, also one without a relevant passage.
-    train_qrels : DataFrame[query_id, doc_id]
-        all rows are taken as relevant, unless there is a column relevance: then those with relevance >= 1.
-    thresholds : relevance from which a passage of the test query counts as relevant
+    test_qrels : DataFrame[query_id, doc_id, relevance]; a judged query without a relevant passage counts, too.
+    train_qrels : DataFrame[query_id, doc_id]; where it has a column relevance, rows with relevance >= 1 are relevant.
+    thresholds : relevance from which a passage of the test query counts as relevant.
 
     Returns
     -------
@@ -49,10 +54,7 @@ def label_overlap(
     # the large side is probed with the small one: the other way round hashes every training query
     both = train_qrels.loc[train_qrels["query_id"].isin(test_ids), "query_id"].unique()
     if len(both):
-        raise InputError(
-            f"{len(both)} test queries are also in the training qrels ({offenders(both)}): they would overlap with "
-            "themselves; take them out first"
-        )
+        raise InputError(f"{len(both)} test queries are also in the training qrels ({offenders(both)}): take them out")
     if not len(test_ids):
         raise InputError("test_qrels is empty: no judged query to count")
     if "relevance" in train_qrels:
@@ -83,43 +85,26 @@ def overlap_table(labels: Sequence[str] | pd.Series, order: Sequence[str]) -> pd
 def gather_training_qrels(data_folder: Path | str) -> pd.DataFrame:
     """Every MS MARCO training judgement that a data folder holds, each (query, passage) once, without test queries.
 
-    Read where present, the first source wins: the official `msmarco/qrels.train.tsv[.gz]`; a part of it;
-    Zhan's ReSTrain files; Lupart's topic and wh-word EVAL qrels (the length ones are dev queries); `msmarco-mini`.
-    Queries of dev-small, DL19 and DL20 are taken out whatever file names them: a collected file can hold them.
-
-    Returns
-    -------
-    DataFrame[query_id, doc_id, source]
+    Of the files of TRAINING the first that has a judgement is its source. Queries of dev-small, DL19 and DL20 are taken
+    out whatever file names them: a collected file can hold them. Returns DataFrame[query_id, doc_id, source].
     """
     folder = Path(data_folder)
-    parts = [read(path).assign(source=source) for source, path, read in _training_files(folder) if path.is_file()]
-    if not parts:
+    found = [(name, path) for name, files in TRAINING.items() for path in sorted(folder.glob(files))]
+    if not found:
         raise InputError(f"{folder}: no training qrels; put the official qrels.train.tsv into {folder / 'msmarco'}")
-    found = pd.concat(parts, ignore_index=True)
+    qrels = pd.concat([_relevant(path).assign(source=name) for name, path in found], ignore_index=True)
     for path in sorted((folder / "msmarco").glob("qrels.*.txt")):
         if "train" not in path.name:
-            found = found[~found["query_id"].isin(read_qrels(path, duplicates="keep")["query_id"])]
-    return found.drop_duplicates(["query_id", "doc_id"], ignore_index=True)
-
-
-def _training_files(folder: Path) -> Iterator[tuple[str, Path, Callable[[Path], pd.DataFrame]]]:
-    for name in ("qrels.train.tsv", "qrels.train.tsv.gz", "qrels.train.partial.tsv.gz"):
-        yield name.removesuffix(".gz"), folder / "msmarco" / name, _relevant
-    for path in sorted((folder / "extrapolate-eval" / "restrain_files" / "msmarco-passage").glob("*/*.train-qrel.txt")):
-        yield "ReSTrain", path, _relevant
-    for path in sorted((folder / "ms-marco-shift" / "EVAL" / "qrel").glob("qrel_*.json")):
-        if path.stem not in ("qrel_short", "qrel_long"):
-            yield "MS-Shift", path, _nested
-    for split in ("train", "dev", "test"):  # all of them MS MARCO training queries
-        yield "msmarco-mini", folder / "collections" / "msmarco-mini" / "qrels" / f"{split}.tsv", _relevant
+            qrels = qrels[~qrels["query_id"].isin(read_qrels(path, duplicates="keep")["query_id"])]
+    return qrels.drop_duplicates(["query_id", "doc_id"], ignore_index=True)
 
 
 def _relevant(path: Path) -> pd.DataFrame:
-    qrels = read_qrels(path, duplicates="keep")  # two released ReSTrain files repeat rows
+    """query_id, doc_id of what a file judges relevant."""
+    if path.suffix == ".json":
+        nested = json.loads(path.read_text(encoding="utf-8"))
+        rows = [(query, doc, relevance) for query, docs in nested.items() for doc, relevance in docs.items()]
+        qrels = pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
+    else:
+        qrels = read_qrels(path, duplicates="keep")  # two released ReSTrain files repeat rows
     return qrels.loc[qrels["relevance"] > 0, ["query_id", "doc_id"]]
-
-
-def _nested(path: Path) -> pd.DataFrame:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    rows = [(query, doc) for query, docs in content.items() for doc, relevance in docs.items() if relevance > 0]
-    return pd.DataFrame(rows, columns=["query_id", "doc_id"], dtype=str)

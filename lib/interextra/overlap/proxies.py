@@ -50,10 +50,7 @@ def containment(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
 def cosine(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Cosine of the vectors float[n, d] of both texts, pair by pair: float64[n]."""
     left, right = np.asarray(left, np.float64), np.asarray(right, np.float64)
-    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-    if not np.isfinite(lengths).all() or not lengths.all():
-        raise InputError("cosine: vectors of some queries are zero or not finite; encode them again")
-    return (left * right).sum(axis=1) / lengths
+    return (left * right).sum(axis=1) / (np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1))
 
 
 def cut(scores: np.ndarray, thresholds: tuple[float, float]) -> np.ndarray:
@@ -81,32 +78,27 @@ def choose_thresholds(scores: np.ndarray, truth: np.ndarray) -> tuple[float, flo
     return float(grid[low[best]]), float(grid[high[best]])
 
 
-def agreement(predicted: np.ndarray, truth: np.ndarray, groups: Sequence, seed: int) -> dict[str, float]:
-    """accuracy, kappa, kappa_low, kappa_high, n_pairs of predicted codes int[n]; kappa is Cohen's.
-
-    `groups`: the test query of each pair; the bootstrap draws whole test queries, since pairs of one query depend on
-    each other. The interval is undefined (NaN) if a draw holds one label only.
-    """
-    group, names = pd.factorize(np.asarray(groups))
-    tables = np.zeros((len(names), 3, 3))  # [test query, truth, predicted]
-    np.add.at(tables, (group, truth, predicted), 1)
-    drawn = [np.tensordot(counts, tables, axes=1) for counts in resamples(len(names), seed, n_boot=2_000)]
-    low, high = interval(_kappa(np.concatenate(drawn)))
-    found = {"accuracy": float((predicted == truth).mean()), "kappa": float(_kappa(tables.sum(axis=0)[None])[0])}
-    return found | {"kappa_low": low, "kappa_high": high, "n_pairs": len(truth)}
-
-
 def evaluate_proxy(scores: np.ndarray, truth: np.ndarray, groups: Sequence, seed: int) -> dict[str, float]:
-    """`agreement` of a proxy on half of the test queries, with thresholds chosen on the pairs of the other half."""
+    """A proxy on half of the test queries, with thresholds chosen on the pairs of the other half.
+
+    `groups`: the test query of each pair. Returns accuracy, kappa (Cohen's), kappa_low, kappa_high, n_pairs of the half
+    that is judged; the bootstrap draws whole test queries, since pairs of one query depend on each other.
+    """
     from sklearn.model_selection import GroupShuffleSplit
 
-    groups = np.asarray(groups)
-    if len(np.unique(groups)) < 2:
+    group, names = pd.factorize(np.asarray(groups))
+    if len(names) < 2:
         raise InputError("evaluate_proxy: a proxy is tuned and judged on different test queries; give two at least")
     halves = GroupShuffleSplit(1, train_size=0.5, random_state=seed)
     tuned, judged = next(halves.split(scores, groups=groups))
-    thresholds = choose_thresholds(scores[tuned], truth[tuned])
-    return agreement(cut(scores[judged], thresholds), truth[judged], groups[judged], seed)
+    predicted, truth = cut(scores, choose_thresholds(scores[tuned], truth[tuned]))[judged], truth[judged]
+    tables = np.zeros((len(names), 3, 3))  # [test query, truth, predicted]
+    np.add.at(tables, (group[judged], truth, predicted), 1)
+    tables = tables[pd.unique(group[judged])]
+    drawn = [np.tensordot(counts, tables, axes=1) for counts in resamples(len(tables), seed, n_boot=2_000)]
+    low, high = interval(_kappa(np.concatenate(drawn)))
+    found = {"accuracy": float((predicted == truth).mean()), "kappa": float(_kappa(tables.sum(axis=0)[None])[0])}
+    return found | {"kappa_low": low, "kappa_high": high, "n_pairs": len(truth)}
 
 
 def _kappa(tables: np.ndarray) -> np.ndarray:
