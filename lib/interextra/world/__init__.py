@@ -6,16 +6,7 @@ holds facts out of training so that overlap comes out as asked, truth.py says wh
 
 from interextra.world.generate import World, generate
 from interextra.world.ood import ood_names
-from interextra.world.other import other_worlds_text, vocabulary
+from interextra.world.other import other_worlds_text
 from interextra.world.truth import entity_overlap, floor, intent_overlap
 
-__all__ = [
-    "World",
-    "entity_overlap",
-    "floor",
-    "generate",
-    "intent_overlap",
-    "ood_names",
-    "other_worlds_text",
-    "vocabulary",
-]
+__all__ = ["World", "entity_overlap", "floor", "generate", "intent_overlap", "ood_names", "other_worlds_text"]

@@ -1,5 +1,6 @@
 """Passages and query wordings of a world, from its domain files."""
 
+from itertools import product
 from random import Random
 
 from interextra.world.templates import domain, lines, load, pick, render, sentence, shuffled, typo
@@ -78,22 +79,18 @@ class Composer:
 
     # passages
 
-    def _slots(self, spec: dict, row: dict, attribute: str | None = None, suffix: str = "") -> dict:
+    def _slots(self, spec: dict, row: dict, attribute: str) -> dict:
         it = row.get("it", "it")
         name, article = row["name"], row["N"][: -len(row["name"])]
         slots = {"N": row["N"], "n": name, "ns": plural(name), "who": spec["who"]}
         slots |= {"it": it, "It": it, "its": _POSSESSIVE[it]}
         if row["alias"] and self.rng.random() < 0.4:
             slots["N"] = f"{article}{name} ({row['alias']})"
-        if attribute:
-            slots["v"] = row[attribute]
-            slots["noun"] = pick(self.rng, spec["attributes"][attribute]["nouns"])
-        return slots
+        return slots | {"v": row[attribute], "noun": pick(self.rng, spec["attributes"][attribute]["nouns"])}
 
     def _clause(self, spec: dict, row: dict, attribute: str) -> str:
-        return render(
-            pick(self.rng, spec["attributes"][attribute]["clause"]), self.rng, **self._slots(spec, row, attribute)
-        )
+        wording = pick(self.rng, spec["attributes"][attribute]["clause"])
+        return render(wording, self.rng, **self._slots(spec, row, attribute))
 
     def _add(self, wordings: list[str], slots: dict, tails: list[str], head: str = "", **about) -> int | None:
         """Position of a new passage; None if none fits the length limits. `tails` are general sentences, to fill up."""
@@ -119,12 +116,11 @@ class Composer:
         return len(self.passages) - 1
 
     def _intent(self, spec: dict, rows: list[dict], attribute: str, group: str, gold: list[int | None]) -> None:
-        gold = [row for row in gold if row is not None]
-        if not gold:
-            return
-        entities = tuple(sorted(row["name"] for row in rows))
-        intent = {"domain": spec["domain"], "entities": entities, "attribute": attribute, "group": group}
-        self.intents.append({**intent, "rows": rows, "spec": spec, "gold": gold})
+        """A new intent, where there is a passage that is about just this."""
+        if gold := [row for row in gold if row is not None]:
+            entities = tuple(sorted(row["name"] for row in rows))
+            intent = {"domain": spec["domain"], "entities": entities, "attribute": attribute, "group": group}
+            self.intents.append({**intent, "rows": rows, "spec": spec, "gold": gold})
 
     def _entity(self, spec: dict, row: dict) -> None:
         rng, about = self.rng, {"entities": (row["name"],), "domain": spec["domain"]}
@@ -151,7 +147,7 @@ class Composer:
                 continue
             one, other = shuffled(rng, known)[:2]
             slots = self._slots(spec, row, one)
-            slots |= {"clause1": self._clause(spec, row, one), "clause2": self._clause(spec, row, other)}
+            slots |= {f"clause{i}": self._clause(spec, row, attribute) for i, attribute in ((1, one), (2, other))}
             wordings = spec["background"] if kind == "background" else self.common[kind]
             attributes = {"two": (one, other), "near": (one,), "background": ()}[kind]
             self._add(wordings, slots, spec["tails"], attributes=attributes, kind=kind, **about)
@@ -171,41 +167,27 @@ class Composer:
 
     def _pair(self, spec: dict, rows: list[dict], relation: str | None) -> None:
         rng = self.rng
-        about = {"entities": tuple(sorted(row["name"] for row in rows)), "domain": spec["domain"]}
+        about = {"entities": tuple(sorted(row["name"] for row in rows)), "domain": spec["domain"], "kind": "fact"}
         slots = {"A": rows[0]["N"], "B": rows[1]["N"], "who": spec["who"]}
+
+        def add(wordings: list[str], more: dict, tails: list[str], attributes: tuple, group: str) -> None:
+            gold = self._add(wordings, slots | more, tails, attributes=attributes, **about)
+            self._intent(spec, rows, attributes[0], group, [gold])
+
         if relation:
             kin = spec["relation"]
-            attributes = ("relation",)
-            gold = [
-                self._add(
-                    lines(kin["say"]),
-                    {**slots, "v": relation},
-                    spec["tails"],
-                    attributes=attributes,
-                    kind="fact",
-                    **about,
-                )
-            ]
-            self._intent(spec, rows, "relation", kin["group"], gold)
+            add(lines(kin["say"]), {"v": relation}, spec["tails"], ("relation",), kin["group"])
         both = [a for a, s in spec["attributes"].items() if s["pair"] and rows[0][a] != "-" != rows[1][a]]
         both = shuffled(rng, both)[:3]
         for attribute in both:
-            more = {"noun": pick(rng, spec["attributes"][attribute]["nouns"])}
+            own = spec["attributes"][attribute]
+            more = {"noun": pick(rng, own["nouns"])}
             more |= {f"clause{x}": self._clause(spec, row, attribute) for x, row in zip("AB", rows, strict=True)}
-            tails = self.common["pair_tails"]
-            gold = self._add(self.common["pair"], slots | more, tails, attributes=(attribute,), kind="fact", **about)
-            self._intent(spec, rows, attribute, spec["attributes"][attribute]["group"], [gold])
+            add(self.common["pair"], more, self.common["pair_tails"], (attribute,), own["group"])
         if len(both) >= 2:
-            more = {
-                f"clause{x}{i}": self._clause(spec, row, a)
-                for x, row in zip("AB", rows, strict=True)
-                for i, a in zip(("", "2"), both[:2], strict=True)
-            }
-            attributes = ("difference", *both[:2])
-            gold = self._add(
-                self.common["pair_difference"], slots | more, [], attributes=attributes, kind="fact", **about
-            )
-            self._intent(spec, rows, "difference", "comparison", [gold])
+            parts = product(zip("AB", rows, strict=True), zip(("", 2), both[:2], strict=True))
+            more = {f"clause{x}{i}": self._clause(spec, row, attribute) for (x, row), (i, attribute) in parts}
+            add(self.common["pair_difference"], more, [], ("difference", *both[:2]), "comparison")
 
     # queries
 

@@ -1,18 +1,18 @@
 """The generated world behind the embedded collection `mini`: passages, queries, graded relevance, and the truth."""
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from random import Random
 
 import pandas as pd
 
-from interextra.ground.errors import InputError
+from interextra.ground.errors import InputError, offenders
 from interextra.world.compose import Composer, grade
 from interextra.world.plan import SHARES, plan
 from interextra.world.templates import load, pick, shuffled
 
 SEED = 20221
 TEST_SIZES = {"dl19": 43, "dl20": 57}
-COLUMNS = ["query_id", "text", "domain", "entities", "intent", "intent_group", "wh"]
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Wordings:
         self.texts: set[str] = set()
         self.ids: set[int] = set()
 
-    def row(self, intent: dict, tries: int = 40) -> dict | None:
+    def row(self, intent: dict) -> dict | None:
         """A fresh query for an intent; None where its wordings are used up."""
-        for _ in range(tries):
+        for _ in range(40):
             text, form = self.composer.query(intent, self.rng)
             key = "".join(letter for letter in text if letter.isalnum())
             if key not in self.texts:
@@ -54,31 +54,27 @@ class Wordings:
         while number in self.ids:
             number += 1
         self.ids.add(number)
-        entities = list(intent["entities"])
-        name = f"{';'.join(entities)}|{intent['attribute']}"
-        return dict(
-            zip(COLUMNS, [str(number), text, intent["domain"], entities, name, intent["group"], form], strict=True)
-        )
+        return {
+            "query_id": str(number),
+            "text": text,
+            "domain": intent["domain"],
+            "entities": list(intent["entities"]),
+            "intent": f"{';'.join(intent['entities'])}|{intent['attribute']}",
+            "intent_group": intent["group"],
+            "wh": form,
+        }
 
 
 def number_passages(composer: Composer, rng: Random) -> tuple[list[str], list[tuple[str, str]], pd.DataFrame]:
     """Document ids by position in the composer, and passages and facts in the (shuffled) order of the ids."""
     order = shuffled(rng, range(len(composer.passages)))
-    width = max(4, len(str(len(order))))
-    ids = {row: f"d{place:0{width}d}" for place, row in enumerate(order, start=1)}
+    ids = {row: f"d{place:04d}" for place, row in enumerate(order, start=1)}
     passages = [(ids[row], composer.passages[row]["text"]) for row in order]
-    facts = [
-        {
-            "doc_id": ids[row],
-            "entities": list(p["entities"]),
-            "attributes": list(p["attributes"]),
-            "attribute": (*p["attributes"], "")[0],
-            "domain": p["domain"],
-            "kind": p["kind"],
-        }
-        for row, p in ((row, composer.passages[row]) for row in order)
-    ]
-    return [ids[row] for row in range(len(order))], passages, pd.DataFrame(facts)
+    facts = pd.DataFrame([{"doc_id": ids[row], **composer.passages[row]} for row in order])
+    facts[["entities", "attributes"]] = facts[["entities", "attributes"]].map(list)
+    facts["attribute"] = [(*attributes, "")[0] for attributes in facts["attributes"]]
+    facts = facts[["doc_id", "entities", "attributes", "attribute", "domain", "kind"]]
+    return [ids[row] for row in range(len(order))], passages, facts
 
 
 class Judge:
@@ -87,19 +83,19 @@ class Judge:
     def __init__(self, composer: Composer, doc_ids: list[str], rng: Random):
         self.composer, self.doc_ids, self.rng = composer, doc_ids, rng
         self.group_of = {(i["domain"], i["attribute"]): i["group"] for i in composer.intents}
-        self.of_entity: dict[str, list[int]] = {}
-        self.of_attribute: dict[tuple, list[int]] = {}
+        self.of_entity: dict[str, list[int]] = defaultdict(list)
+        self.of_attribute: dict[tuple, list[int]] = defaultdict(list)
         for row, passage in enumerate(composer.passages):
             for entity in passage["entities"]:
-                self.of_entity.setdefault(entity, []).append(row)
+                self.of_entity[entity].append(row)
             for attribute in passage["attributes"]:
-                self.of_attribute.setdefault((passage["domain"], attribute), []).append(row)
+                self.of_attribute[passage["domain"], attribute].append(row)
 
-    def judge(self, query_id: str, intent: dict, others: int = 10, strangers: int = 5) -> list[tuple[str, str, int]]:
-        """All passages that mention an entity, `others` on the same attribute, and `strangers`."""
+    def judge(self, query_id: str, intent: dict) -> list[tuple[str, str, int]]:
+        """All passages that mention an entity, ten on the same attribute, and five strangers."""
         own = [row for entity in intent["entities"] for row in self.of_entity[entity]]
-        alike = shuffled(self.rng, self.of_attribute.get((intent["domain"], intent["attribute"]), []))[:others]
-        far = [int(self.rng.random() * len(self.doc_ids)) for _ in range(strangers)]
+        alike = shuffled(self.rng, self.of_attribute[intent["domain"], intent["attribute"]])[:10]
+        far = [int(self.rng.random() * len(self.doc_ids)) for _ in range(5)]
         pool = sorted(dict.fromkeys(own + alike + far), key=lambda row: self.doc_ids[row])
         graded = [(row, grade(intent, self.composer.passages[row], self.group_of)) for row in pool]
         return [(query_id, self.doc_ids[row], relevance) for row, relevance in graded]
@@ -117,13 +113,6 @@ def frames(rows: dict[str, list[dict]], judged: dict[str, list[tuple]]) -> tuple
     return queries, qrels
 
 
-def _all_shares(shares: dict | None) -> dict:
-    unknown = [name for name in shares or {} if name not in SHARES]
-    if unknown:
-        raise InputError(f"shares: no test set called {unknown[0]!r}; there are {', '.join(SHARES)}")
-    return {name: {**default, **(shares or {}).get(name, {})} for name, default in SHARES.items()}
-
-
 def generate(
     name: str = "mini", seed: int = SEED, n_train: int = 4000, n_dev: int = 400, shares: dict | None = None
 ) -> World:
@@ -134,17 +123,18 @@ def generate(
     and test query with *all* training queries is as planned. The same arguments give the same bytes on every machine.
     Raises `InputError` for shares that exclude each other and for sizes that the world is too small for.
     """
-    if name.startswith("ood-"):
+    if name != "mini":
         from interextra.world.ood import generate_ood
 
         return generate_ood(name, seed)
-    if name != "mini":
-        raise InputError(f"no generated world called {name!r}; there are 'mini' and 'ood-…'")
+    if unknown := (shares or {}).keys() - SHARES:
+        raise InputError(f"shares: no test set called {offenders(unknown)}; there are {', '.join(SHARES)}")
+    all_shares = {test_set: default | (shares or {}).get(test_set, {}) for test_set, default in SHARES.items()}
     composer = Composer(load("common.yaml")["domains"], Random(f"{name}-{seed}-passages"))
     rng = Random(f"{name}-{seed}-queries")
     doc_ids, passages, facts = number_passages(composer, rng)
     intents = composer.intents
-    chosen, holdout = plan(intents, {**TEST_SIZES, "dev": n_dev}, _all_shares(shares), Random(f"{name}-{seed}-plan"))
+    chosen, holdout = plan(intents, {**TEST_SIZES, "dev": n_dev}, all_shares, Random(f"{name}-{seed}-plan"))
     wordings, judge = Wordings(composer, rng), Judge(composer, doc_ids, rng)
     rows: dict[str, list[dict]] = {"train": [], "dev": [], "test": []}
     judged: dict[str, list[tuple]] = {"train": [], "dev": [], "test": []}
@@ -169,8 +159,7 @@ def generate(
     while turn and len(rows["train"]) < n_train:
         left = []
         for i in turn[: n_train - len(rows["train"])]:
-            row = wordings.row(intents[i])
-            if row is not None:
+            if row := wordings.row(intents[i]):
                 label("train", row, intents[i])
                 left.append(i)
         turn = shuffled(rng, left)

@@ -32,8 +32,7 @@ class _Kind(Composer):
         spec, rows, attribute = intent["spec"], intent["rows"], intent["attribute"]
         if self.kind in ("questions", "duplicates", "comparisons"):
             return super()._question(intent, rng)
-        noun = pick(rng, spec["attributes"][attribute]["nouns"])
-        row = rows[0]
+        noun, row = pick(rng, spec["attributes"][attribute]["nouns"]), rows[0]
         slots = {"n": row["name"], "N": row["N"], "v": row[attribute], "noun": noun}
         clause = render(pick(rng, spec["attributes"][attribute]["clause"]), rng, **slots)
         wordings = {
@@ -48,8 +47,7 @@ class _Kind(Composer):
 
 def _fitting(kind: str, intents: list[dict]) -> list[int]:
     """Intents that a kind of query can be about; a lookup needs a value that no other entity has."""
-    pairs = kind == "comparisons"
-    rows = [i for i, intent in enumerate(intents) if (len(intent["entities"]) == 2) == pairs]
+    rows = [i for i, intent in enumerate(intents) if (len(intent["entities"]) == 2) == (kind == "comparisons")]
     if kind != "lookup":
         return rows
     values = [intents[i]["rows"][0][intents[i]["attribute"]] for i in rows]
@@ -63,12 +61,11 @@ def _questions_as_passages(composer: Composer, rng: Random) -> None:
         intent["gold"] = []
         for _ in range(1 + int(rng.random() < 0.4)):
             text = sentence(composer.query(intent, rng, typos=0.0)[0]) + "?"
-            if text in seen:
-                continue
-            seen.add(text)
-            intent["gold"].append(len(composer.passages))
-            about = {"entities": intent["entities"], "attributes": (intent["attribute"],), "domain": intent["domain"]}
-            composer.passages.append({"text": text, "kind": "fact", **about})
+            if text not in seen:
+                seen.add(text)
+                intent["gold"].append(len(composer.passages))
+                about = {"attributes": (intent["attribute"],), "kind": "fact", "text": text}
+                composer.passages.append({"entities": intent["entities"], "domain": intent["domain"], **about})
 
 
 def generate_ood(name: str, seed: int) -> World:

@@ -1,12 +1,14 @@
 """Which intents are held out of training, so that the overlap of test with training queries comes out as asked."""
 
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import islice
+from operator import itemgetter
 from random import Random
 
 from interextra.ground.errors import InputError
 from interextra.world.templates import pick, shuffled
 
-ENTITY = ("full", "partial", "zero")
-INTENT = ("duplicate", "similar", "dissimilar")
 # Zhan et al., Tables 1 and 2. A test set may have other shares, its size stays.
 SHARES = {
     "dl19": {"entity": [0.63, 0.30, 0.07], "intent": [0.51, 0.28, 0.21]},
@@ -37,14 +39,6 @@ def whole(shares: list[float], n: int) -> list[int]:
     return counts
 
 
-def check_shares(test_set: str, shares: dict) -> None:
-    """`InputError` unless both lists are three shares that sum to 1."""
-    for name in ("entity", "intent"):
-        values = shares.get(name)
-        if not values or len(values) != 3 or min(values) < 0 or abs(sum(values) - 1) > 1e-6:
-            raise InputError(f"shares[{test_set!r}][{name!r}] = {values}: give three shares from 0 to 1 that sum to 1")
-
-
 def cells(test_set: str, shares: dict, n: int) -> dict[tuple[str, str], int]:
     """Queries in each cell of entity overlap × intent overlap; the margins are exactly the shares asked for.
 
@@ -53,14 +47,15 @@ def cells(test_set: str, shares: dict, n: int) -> dict[tuple[str, str], int]:
     >>> cells("dl19", SHARES["dl19"], 43)[("full", "duplicate")]
     22
     """
-    check_shares(test_set, shares)
+    for name, values in shares.items():
+        if len(values) != 3 or min(values) < 0 or abs(sum(values) - 1) > 1e-6:
+            raise InputError(f"shares[{test_set!r}][{name!r}] = {values}: give three shares from 0 to 1 that sum to 1")
     full, partial, zero = whole(shares["entity"], n)
     duplicate, similar, dissimilar = whole(shares["intent"], n)
     if duplicate > full or zero > dissimilar:
         raise InputError(
             f"shares[{test_set!r}]: entity {shares['entity']} and intent {shares['intent']} are jointly impossible: "
-            "duplicate intent needs full entity overlap (duplicate <= full), zero entity overlap leaves only "
-            "dissimilar intent (zero <= dissimilar); change one of the two"
+            "a duplicate needs full overlap (duplicate <= full), zero overlap is dissimilar (zero <= dissimilar)"
         )
     rest = full - duplicate
     similar_full = min(rest, round(similar * rest / max(1, rest + partial)))
@@ -86,13 +81,13 @@ class Holdout:
         self.banned: set[int] = set()
         self.required: dict[int, None] = {}
         self.used: set[int] = set()
-        self.load: dict[str, int] = {}
+        self.load: Counter[str] = Counter()
         order = shuffled(rng, range(len(intents)))
         self.pools = [[i for i in order if len(intents[i]["entities"]) == size] for size in (1, 2)]
-        self.of_entity: dict[str, list[int]] = {}
+        self.of_entity: dict[str, list[int]] = defaultdict(list)
         for i, intent in enumerate(intents):
             for entity in intent["entities"]:
-                self.of_entity.setdefault(entity, []).append(i)
+                self.of_entity[entity].append(i)
 
     def demands(self, i: int, cell: tuple[str, str]) -> tuple[list[int], list[int] | None]:
         """What `cell` asks of training for intent `i`: the first list out, one of the second in (None: nothing)."""
@@ -115,27 +110,22 @@ class Holdout:
             case _:
                 return sharing, None
 
-    def take(self, cell: tuple[str, str], pair: bool, tries: int = 30) -> int | None:
-        """An unused intent that can serve `cell`, with the least taken out of training; None if there is none."""
-        best = None
+    def _candidates(self, cell: tuple[str, str], pair: bool) -> Iterator[tuple[int, int, list[int], list[int]]]:
+        """(price, intent, out of training, one of these in) of unused intents that can serve `cell`."""
         pool = self.pools[pair]
         start = int(self.rng.random() * len(pool))
         for i in pool[start:] + pool[:start]:
             if i in self.used:
                 continue
             out, need = self.demands(i, cell)
-            if any(j in self.required for j in out):
-                continue
-            allowed = None if need is None else [j for j in need if j not in self.banned and j not in out]
-            if allowed is not None and not allowed:
-                continue
-            heavy = max(self.load.get(entity, 0) for entity in self.intents[i]["entities"]) >= 4
-            price = sum(j not in self.banned for j in out) + 50 * heavy
-            if best is None or price < best[0]:
-                best = (price, i, out, allowed)
-            tries -= 1
-            if not tries:
-                break
+            allowed = [j for j in need or () if j not in self.banned and j not in out]
+            if (need is None or allowed) and not any(j in self.required for j in out):
+                heavy = max(self.load[entity] for entity in self.intents[i]["entities"]) >= 4
+                yield sum(j not in self.banned for j in out) + 50 * heavy, i, out, allowed
+
+    def take(self, cell: tuple[str, str], pair: bool) -> int | None:
+        """An unused intent that can serve `cell`, with the least taken out of training; None if there is none."""
+        best = min(islice(self._candidates(cell, pair), 30), key=itemgetter(0), default=None)
         if best is None:
             return None
         _, i, out, allowed = best
@@ -144,8 +134,7 @@ class Holdout:
         if allowed:
             kept = [j for j in allowed if j in self.required]
             self.required.setdefault(kept[0] if kept else pick(self.rng, allowed))
-        for entity in self.intents[i]["entities"]:
-            self.load[entity] = self.load.get(entity, 0) + 1
+        self.load.update(self.intents[i]["entities"])
         return i
 
 

@@ -11,8 +11,6 @@ from random import Random
 
 import yaml
 
-from interextra.ground.errors import InputError, offenders
-
 FOLDER = Path(__file__).parent
 _TOKENS = re.compile(r"[\[\]|]|\{\w+\}|[^\[\]|{}]+")
 _ARTICLE = re.compile(r"\b([Aa]) (?=[aeioAEIO]|[uU](?!ni|s|ro)|(?:8|11|18)\b|8\d)(?!(?:eu|one|once|Eu)\w*)")
@@ -32,31 +30,14 @@ def parse(wording: str) -> tuple:
     for token in _TOKENS.findall(wording):
         if token == "[":
             stack.append([[]])
-        elif token == "|" and len(stack) > 1:
+        elif token == "|":
             stack[-1].append([])
-        elif token == "]" and len(stack) > 1:
+        elif token == "]":
             alternatives = stack.pop()
             stack[-1][-1].append([tuple(parts) for parts in alternatives])
-        elif token[0] == "{":
-            stack[-1][-1].append(Slot(token[1:-1]))
         else:
-            stack[-1][-1].append(token)
-    if len(stack) != 1:
-        raise InputError(f"world: unbalanced brackets in {wording!r}; close each [ with ]")
+            stack[-1][-1].append(Slot(token[1:-1]) if token[0] == "{" else token)
     return tuple(stack[0][0])
-
-
-def count(wording: str | tuple) -> int:
-    """How many different texts a wording gives.
-
-    >>> count("[what|which] is [the|] {n}")
-    4
-    """
-    total = 1
-    for part in parse(wording) if isinstance(wording, str) else wording:
-        if isinstance(part, list):
-            total *= sum(count(alternative) for alternative in part)
-    return total
 
 
 def pick(rng: Random, items):
@@ -112,13 +93,9 @@ def typo(text: str, rng: Random) -> str:
     row = pick(rng, long)
     word, kind = words[row], rng.random()
     at = 1 + int(rng.random() * (len(word) - 2))
-    if kind < 0.4:
-        word = word[:at] + word[at + 1 :]
-    elif kind < 0.6:
-        word = word[:at] + word[at] + word[at:]
-    else:
-        word = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
-    words[row] = word
+    letter, following, rest = word[at], word[at + 1], word[at + 2 :]
+    middle = following if kind < 0.4 else 2 * letter + following if kind < 0.6 else following + letter
+    words[row] = word[:at] + middle + rest
     return " ".join(words)
 
 
@@ -133,29 +110,18 @@ def load(file: str) -> dict:
     return yaml.safe_load((FOLDER / file).read_text(encoding="utf-8"))
 
 
-def _row(raw: str, columns: list[str], where: str) -> dict:
-    cells = [cell.strip() for cell in raw.split("|")]
-    if len(cells) != len(columns) + 1:
-        raise InputError(
-            f"{where}: {len(cells) - 1} values for {len(columns)} columns in {raw[:60]!r}; add the missing"
-        )
-    full, _, alias = cells[0].partition(" / ")
+def _row(raw: str, columns: list[str]) -> dict:
+    first, *values = (cell.strip() for cell in raw.split("|"))
+    full, _, alias = first.partition(" / ")
     name = re.sub(r"^(a|an|the) ", "", full)
-    return {"name": name, "N": full, "alias": alias, **dict(zip(columns, cells[1:], strict=True))}
+    return {"name": name, "N": full, "alias": alias, **dict(zip(columns, values, strict=True))}
 
 
 @cache
 def domain(file: str) -> dict:
-    """A domain file with its blocks split into lines and its entity table into rows.
-
-    Raises `InputError` for a row of the wrong length or an entity that stands twice.
-    """
+    """A domain file with its blocks split into lines and its entity table into rows."""
     raw = load(file)
-    rows = [_row(line, raw["columns"], file) for line in lines(raw["entities"])]
-    names = [row["name"] for row in rows]
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
-    if twice:
-        raise InputError(f"{file}: entities that stand twice: {offenders(twice)}; remove one of each")
+    rows = [_row(line, raw["columns"]) for line in lines(raw["entities"])]
     attributes = {}
     for attribute, spec in raw["attributes"].items():
         split = {key: lines(spec.get(key)) for key in ("ask", "say", "clause", "pair")}

@@ -12,25 +12,20 @@ def entity_overlap(test_queries: pd.DataFrame, train_queries: pd.DataFrame) -> p
     full: a training query has exactly the same entities; partial: one shares an entity, none has the same; else zero.
     Both frames need the columns query_id and entities (list of names). Zhan et al., section 3.2.
     """
-    sets = {tuple(sorted(entities)) for entities in train_queries["entities"]}
-    known = {entity for entities in sets for entity in entities}
-
-    def label(entities: list[str]) -> str:
-        if tuple(sorted(entities)) in sets:
-            return "full"
-        return "partial" if any(entity in known for entity in entities) else "zero"
-
-    return pd.Series(
-        [label(e) for e in test_queries["entities"]], index=test_queries["query_id"], name="entity_overlap"
-    )
+    sets = set(map(frozenset, train_queries["entities"]))
+    known = frozenset().union(*sets)
+    found = [
+        "full" if entities in sets else "partial" if entities & known else "zero"
+        for entities in map(frozenset, test_queries["entities"])
+    ]
+    return pd.Series(found, index=test_queries["query_id"], name="entity_overlap")
 
 
 def intent_overlap(test_queries: pd.DataFrame, train_queries: pd.DataFrame) -> pd.Series:
     """duplicate, similar or dissimilar per test query, indexed by query_id.
 
-    duplicate: a training query has the same intent; similar: one shares an entity and the intent group; else
-    dissimilar.
-    Both frames need the columns query_id, entities, intent, intent_group. Zhan et al., section 3.2.
+    duplicate: a training query has the same intent; similar: one shares an entity and the group; else dissimilar.
+    frames need the columns query_id, entities, intent, intent_group. Zhan et al., section 3.2.
     """
     intents = set(train_queries["intent"])
     groups = zip(train_queries["entities"], train_queries["intent_group"], strict=True)
@@ -57,19 +52,15 @@ def expected_reciprocal_rank(n: int, relevant: int, cutoff: int = 10) -> float:
     return sum(comb(n - rank, relevant - 1) / comb(n, relevant) / rank for rank in ranks)
 
 
-def floor(world, split: str, min_relevance: int = 1, cutoff: int = 10) -> float:
-    """Mean expected RR@`cutoff` of a system that finds the right entities and nothing else.
+def floor(world, split: str) -> float:
+    """Mean expected RR@10 of a system that finds the right entities and nothing else.
 
     It ranks the passages about exactly the query's entities first, in random order. Exact, not simulated.
     """
-    about: dict[tuple, list[str]] = {}
-    for doc_id, entities in zip(world.facts["doc_id"], world.facts["entities"], strict=True):
-        about.setdefault(tuple(entities), []).append(doc_id)
-    judged = world.qrels[split]
-    judged = judged[judged["relevance"] >= min_relevance]
-    relevant = judged.groupby("query_id")["doc_id"].agg(set)
+    about = world.facts.groupby(world.facts["entities"].map(tuple))["doc_id"].agg(set)
+    judged = world.qrels[split].query("relevance > 0").groupby("query_id")["doc_id"].agg(set)
     values = []
     for query_id, entities in world.queries[split][["query_id", "entities"]].itertuples(index=False):
-        top = about.get(tuple(entities), [])
-        values.append(expected_reciprocal_rank(len(top), len(relevant.get(query_id, set()) & set(top)), cutoff))
+        top = about.get(tuple(entities), set())
+        values.append(expected_reciprocal_rank(len(top), len(judged.get(query_id, set()) & top)))
     return float(np.mean(values))
