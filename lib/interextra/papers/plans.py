@@ -51,7 +51,7 @@ def cells_of(plan: Any) -> list[Cell]:
         if isinstance(part, Cell):
             found.setdefault(part.key, part)
         elif isinstance(part, pd.DataFrame):
-            visit([item for column in part.select_dtypes(object) for item in part[column]])
+            visit([item for column in part if part[column].dtype == object for item in part[column]])
         elif isinstance(part, Plan):
             visit(vars(part))
         elif isinstance(part, dict):

@@ -34,7 +34,7 @@ class Notebook(Cell):
     @classmethod
     def of(cls, path: Path, parameters: dict[str, Any]) -> "Notebook":
         plan = cells_of(plan_of(path.stem, parameters))
-        given, files = json.dumps(parameters, sort_keys=True), _listing(parameters)
+        given, files = json.dumps(parameters, sort_keys=True), _listing(path, parameters)
         return cls(name=path.stem, source=sha256(path), parameters=given, plan=tuple(plan), files=files)
 
     def modules(self) -> tuple[str, ...]:
@@ -63,9 +63,11 @@ class Notebook(Cell):
         _html(folder / notebook.name)
 
 
-def _listing(parameters: dict[str, Any]) -> str:
-    """Digest of published tables, annotation sheets, and names, sizes and times of the real data that are read."""
-    sheets = [sha256(path) for path in [*sorted(ROOT.rglob("*.yaml")), *parameters.get("sheets", [])]]
+def _listing(notebook: Path, parameters: dict[str, Any]) -> str:
+    """Digest of published and committed tables, of sheets, and of names, sizes and times of the real data."""
+    committed = notebook.parent.parent / "outputs" / "reference" / "small" / notebook.stem / "tables"
+    read = [*sorted(ROOT.rglob("*.yaml")), *sorted(committed.glob("*.csv")), *parameters.get("sheets", [])]
+    sheets = [sha256(path) for path in read]
     files: list[list] = []
     if parameters.get("real_msmarco") or (parameters.get("real_encoder") and "real_msmarco" not in parameters):
         folder = data_folder()

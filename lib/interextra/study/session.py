@@ -168,14 +168,13 @@ def needs_training(cell: Cell) -> bool:
 
 
 def shown(frame: pd.DataFrame) -> Any:
-    """A table for the page: text escaped, at most three digits, p < .001, a dash for nothing, no index."""
+    """A table for the page: all text escaped, three digits, p < .001, a dash for nothing, no index."""
 
     def text(value: Any) -> str:
         if value is None or value is pd.NA or (isinstance(value, float) and value != value):
             return "–"
         return f"{value:.3f}" if isinstance(value, float) else str(value)
 
-    styled = frame.style.hide(axis="index").format(text, escape="html")
-    return styled.format(
-        lambda p: "< .001" if p < 0.001 else text(p), subset=[c for c in frame if str(c).startswith("p_")]
-    )
+    tests = {name: lambda p: "< .001" if p < 0.001 else text(p) for name in frame if str(name).startswith("p_")}
+    plain = {name: tests.get(name, text) for name in frame}
+    return frame.style.hide(axis="index").format(plain, escape="html").format_index(escape="html", axis=1)
