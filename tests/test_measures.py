@@ -220,8 +220,8 @@ UNKNOWN += ["ASL(missing=never)@100", "ASL(plus_one=1)@100", "AP(judged_only=Tru
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_unknown_measure_is_an_error_that_names_it_before_anything_is_measured(name):
     with pytest.raises(InputError, match="measure") as error:
-        check(["AP", name], "01.yaml")
-    assert repr(name) in str(error.value) and str(error.value).startswith("01.yaml: ")
+        check(["AP", name])
+    assert repr(name) in str(error.value)
     with pytest.raises(InputError, match="no measure given"):
         check([])
 

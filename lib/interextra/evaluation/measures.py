@@ -48,15 +48,12 @@ def evaluate(run: RunFile, qrels: pd.DataFrame, names: Sequence[str]) -> pd.Seri
     return per_query(run, qrels, names).mean()
 
 
-def check(names: Sequence[str], where: str = "measures") -> None:
-    """Raise InputError for a measure that is unknown, or for none at all; `where` begins the message."""
+def check(names: Sequence[str]) -> None:
+    """Raise InputError for a measure that is unknown, or for none at all."""
     if not names:
-        raise InputError(f"{where}: no measure given; known are {KNOWN}")
+        raise InputError(f"no measure given; known are {KNOWN}")
     for name in names:
-        try:
-            _parse(name)
-        except InputError as error:
-            raise InputError(f"{where}: {error}") from None
+        _parse(name)
 
 
 def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.Series | None = None) -> pd.DataFrame:
@@ -65,7 +62,6 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     Parameters
     ----------
     design : a row a run: its labels, and the Run cell itself in the column `run`; other cells are left out.
-    store : where the runs are.
     names : of measures, as `per_query` takes them.
     strata : label of each query, by query_id: what a bootstrap draws within.
 
@@ -104,7 +100,6 @@ def report(qrels_path: str | Path, run_path: str | Path, names: Sequence[str], p
     """The lines that ir_measures' command prints: `measure<TAB>value`, four decimals.
 
     With `per_query`: `query_id<TAB>measure<TAB>value` for each query of the qrels, then the means as query `all`.
-    Raises InputError for a file or a measure that cannot be read.
     """
     found = _of_files(qrels_path, run_path, names)
     means = [f"{name}\t{value:.4f}\n" for name, value in found.mean().items()]
@@ -215,17 +210,17 @@ def _rr(hits: _Hits, k: float, rel: int) -> np.ndarray:
     return 1 / first
 
 
+def _precision(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    return hits.count((hits.relevance >= rel) & (hits.rank <= k)) / k
+
+
 def _recall(hits: _Hits, k: float, rel: int) -> np.ndarray:
     relevant = hits.count((hits.relevance >= rel) & (hits.rank <= k))
     return _ratio(relevant, hits.judged(hits.judged_relevance >= rel))
 
 
-def _precision(hits: _Hits, k: float, rel: int) -> np.ndarray:
-    return hits.count((hits.relevance >= rel) & (hits.rank <= k)) / k
-
-
 def _success(hits: _Hits, k: float, rel: int) -> np.ndarray:
-    return (hits.count((hits.relevance >= rel) & (hits.rank <= k)) > 0).astype(float)
+    return (_precision(hits, k, rel) > 0).astype(float)
 
 
 def _ap(hits: _Hits, k: float, rel: int) -> np.ndarray:
@@ -244,7 +239,7 @@ def _bpref(hits: _Hits, k: float, rel: int) -> np.ndarray:
 
 
 def _judged(hits: _Hits, k: float) -> np.ndarray:
-    """Share of the first k returned that were judged for this query, negative relevance included (ir_measures)."""
+    """Share of the first k returned that were judged for this query, negative relevance included."""
     return _ratio(hits.count(hits.rank <= k), np.minimum(hits.returned, k))
 
 
@@ -289,11 +284,11 @@ _MEASURES: dict[str, tuple[Callable, str, dict]] = {
     "Judged": (_judged, "may", {}),
     "ASL": (_asl, "must", {"plus_one": False, "missing": "bound", "rel": 1}),
 }
-# parameter: (pattern of its value, in words, what reads it)
-_PARAMETERS: dict[str, tuple[str, str, Callable]] = {
-    "rel": (r"[1-9]\d*", "a relevance from 1", int),
-    "plus_one": ("True|False", "True or False", "True".__eq__),
-    "missing": ("bound|returned|depth", "bound, returned or depth", str),
+# parameter: (pattern of its value, what reads it)
+_PARAMETERS: dict[str, tuple[str, Callable]] = {
+    "rel": (r"[1-9]\d*", int),
+    "plus_one": ("True|False", "True".__eq__),
+    "missing": ("bound|returned|depth", str),
 }
 
 
@@ -303,17 +298,14 @@ def _parse(name: str) -> Callable[[_Hits], np.ndarray]:
     if not shape or shape[1] not in _MEASURES:
         raise InputError(f"unknown measure {name!r}; known are {KNOWN}, with (rel=n) where relevance is binary")
     function, takes_k, defaults = _MEASURES[shape[1]]
-    if (takes_k == "must" and not shape[3]) or (takes_k == "no" and shape[3]):
-        raise InputError(
-            f"measure {name!r}: {'give' if takes_k == 'must' else 'it takes no'} cutoff @k; known are {KNOWN}"
-        )
+    if takes_k == ("no" if shape[3] else "must"):
+        raise InputError(f"measure {name!r}: with or without a cutoff @k; known are {KNOWN}")
     values = dict(defaults)
     for part in filter(None, (shape[2] or "").split(",")):
         key, _, text = part.partition("=")
-        if key not in defaults:
-            raise InputError(f"measure {name!r}: unknown parameter {key!r}; it takes {', '.join(defaults) or 'none'}")
-        pattern, meaning, kind = _PARAMETERS[key]
-        if not re.fullmatch(pattern, text := text.strip("'\"")):
-            raise InputError(f"measure {name!r}: {key}={text!r} is not {meaning}")
+        pattern, kind = _PARAMETERS.get(key, ("", str))
+        if key not in defaults or not re.fullmatch(pattern, text := text.strip("'\"")):
+            allowed = ", ".join(f"{known}={_PARAMETERS[known][0]}" for known in defaults) or "no parameter"
+            raise InputError(f"measure {name!r}: {part!r} is wrong; it takes {allowed}")
         values[key] = kind(text)
     return lambda hits: function(hits, int(shape[3]) if shape[3] else np.inf, **values)

@@ -16,7 +16,7 @@ from scipy import stats
 from interextra.ground.effects import interval, ratio, resamples
 from interextra.ground.errors import InputError, offenders
 
-BLOCK = 2**22  # values of a sign matrix, or of the ranks of resamples, held at once
+BLOCK = 2**22  # values of a sign matrix held at once
 
 
 def kendall(predictor: np.ndarray, target: np.ndarray) -> float:
@@ -45,11 +45,8 @@ def kendall_draws(predictors: np.ndarray, targets: np.ndarray, seed: Any, n_boot
     With counts w of a resample tau-b is a ratio of quadratic forms: over all pairs i, j of queries, w_i w_j times the
     product of the signs of the predictor's and of the target's difference, over the root of what is not tied on
     either side. For a pair of columns that is a matrix product of n^2 n_boot / 2 multiply-adds in float32 (its sums are
-    whole and exact), in blocks of rows: memory grows with n n_boot and time with n^2 n_boot p t. On one core that is
-    far less than a loop of scipy's up to some 3,000 queries, as long for one pair of columns at 6,000, longer beyond.
-
-    Parameters: predictors float[n, p] and targets float[n, t], or single columns float[n]. NaN where a resample has
-    one value alone on a side.
+    whole and exact), in blocks of rows. On one core that is far less than a loop of scipy's up to some 3,000 queries,
+    as long at 6,000, longer beyond. NaN where a resample has one value alone on a side.
 
     >>> kendall_draws([1, 2, 3, 4], [1, 2, 3, 4], seed=0, n_boot=2).tolist()
     [[[1.0]], [[1.0]]]
@@ -76,11 +73,10 @@ def smare_draws(predictors: np.ndarray, targets: np.ndarray, seed: Any, n_boot: 
     """sMARE of each predictor with each target on the resamples of `kendall_draws`: float64[n_boot, p, t]."""
     predictors, targets = _ranked(predictors, targets)
     n, draws = predictors.shape[1], []
-    for block in resamples(n, seed, n_boot):
-        for w in np.array_split(block, max(1, block.size // BLOCK)):
-            left, right = ([_weighted_ranks(column, w) for column in side] for side in (predictors, targets))
-            errors = [[(np.abs(x - y) * w).sum(axis=1, dtype=np.float64) for y in right] for x in left]
-            draws.append(np.moveaxis(np.array(errors), 2, 0) / n**2)
+    for w in resamples(n, seed, n_boot):
+        left, right = ([_weighted_ranks(column, w) for column in side] for side in (predictors, targets))
+        errors = [[(np.abs(x - y) * w).sum(axis=1, dtype=np.float64) for y in right] for x in left]
+        draws.append(np.moveaxis(np.array(errors), 2, 0) / n**2)
     return np.concatenate(draws)
 
 
@@ -91,9 +87,8 @@ def within_draws(
 
     Groups that differ in predictor and target, as clusters of queries do, give a tau over all queries even where none
     of them has one; this mean leaves that out. Queries are resampled within their group. A group, or a resample of it,
-    without a tau is left out of the mean; so is a group of one query.
-
-    Returns: tau float64[p, t] and its draws float64[n_boot, p, t]. `groups`: a label a query.
+    without a tau is left out of the mean; so is a group of one query. Returns tau float64[p, t] and its draws
+    float64[n_boot, p, t].
 
     >>> tau, _ = within_draws([1, 2, 11, 12], [2, 1, 12, 11], ["a", "a", "b", "b"], seed=0, n_boot=5)
     >>> tau.tolist(), round(kendall([1, 2, 11, 12], [2, 1, 12, 11]), 3)
@@ -101,8 +96,6 @@ def within_draws(
     """
     predictors, targets = _ranked(predictors, targets)
     codes, labels = pd.factorize(np.asarray(groups, object))
-    if len(codes) != predictors.shape[1] or (codes < 0).any():
-        raise InputError(f"groups: {(codes >= 0).sum()} labels for {predictors.shape[1]} queries; give each query one")
     taus, draws, sizes = [], [], []
     for number in range(len(labels)):
         x, y = predictors[:, codes == number], targets[:, codes == number]
@@ -131,13 +124,10 @@ def prediction_table(
         predictor is dropped for this predictor; targets have one for all.
     signs : -1 for columns where lower is better (ASL) or where a high predictor means a hard query (query length, R
         against the loss); they are negated first, so that a positive tau is a prediction in the expected direction.
-    seed, n_boot : of the bootstrap over queries.
     groups : a label a query, e.g. its cluster, for tau within groups, see `within_draws`.
 
-    Returns
-    -------
-    Table of predictor, target, n_queries (used) and kendall, kendall_within, smare, each with _low and _high. NaN where
-    tau is not defined.
+    Returns a table of predictor, target, n_queries (used) and kendall, kendall_within, smare, each with _low and _high.
+    NaN where tau is not defined.
 
     >>> R, wanted = pd.DataFrame({"R": [1.0, 2, 3]}), pd.DataFrame({"RR@10": [0.1, 0.2, 0.5]})
     >>> table = prediction_table(R, wanted, {}, seed=0, n_boot=9, groups=pd.Series(["a", "a", "a"]))
@@ -146,8 +136,6 @@ def prediction_table(
     """
     if not (predictors.index.equals(targets.index) and groups.index.equals(targets.index)):
         raise InputError("prediction: predictors, targets and groups need the same queries in the same order")
-    if unknown := signs.keys() - set(predictors) - set(targets):
-        raise InputError(f"signs: {offenders(sorted(unknown))} is neither a predictor nor a target")
     signed = [side.astype(float) * [signs.get(name, 1) for name in side] for side in (predictors, targets)]
     rows = {}
     lacking = signed[0].isna().T.apply(tuple, axis=1)
