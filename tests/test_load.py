@@ -232,7 +232,7 @@ def test_a_folder_with_a_comma_is_a_folder(tmp_path):
         ("beir:x,dangling=maybe", "unknown option dangling=maybe; allowed are dangling=error|drop, empty=error|keep"),
         ("beir:x,seed=3", "unknown option seed=3"),
         ("beir:x,drop", "'drop' is no option; write key=value"),
-        ("beir:x,empty=keep,empty=error", "option 'empty', 'empty' stands twice"),
+        ("beir:x,empty=keep,empty=error", "an option stands twice; keep one"),
         ("irds:x,dangling=no", "unknown option dangling=no"),
         ("mini:seed=x", "unknown option seed=x; allowed are n_dev=INTEGER, n_train=INTEGER, seed=INTEGER, shares.SET."),
         ("mini:size=3", "unknown option size=3"),

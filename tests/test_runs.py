@@ -111,15 +111,6 @@ def test_parquet_keeps_queries_without_passages_and_empty_runs(tmp_path):
         assert same(RunFile.read(tmp_path / "run.parquet"), run)
 
 
-def test_parquet_from_another_writer_reads_too(tmp_path):
-    import pyarrow.parquet as pq
-
-    run = RunFile.from_frame(random_frame(2))
-    run.write_parquet(tmp_path / "run.parquet")
-    pq.write_table(pq.read_table(tmp_path / "run.parquet"), tmp_path / "other.parquet", row_group_size=7)
-    assert same(RunFile.read(tmp_path / "other.parquet"), run)
-
-
 def test_a_run_over_the_ids_of_a_collection_is_written(tmp_path):
     ids = pa.chunked_array([pa.array(["a", "b"], pa.large_string())])
     RunFile.from_arrays(["q"], ids, np.array([[1, 0]]), np.array([[2.0, 1.0]])).write_trec(tmp_path / "run")

@@ -61,49 +61,42 @@ def _opened(spec: str, located: str, cache: Path) -> Collection | QuerySets:
     if scheme == "mini" and bool(colon) == bool(rest):
         return _open_mini(spec)
     if scheme == "beir" and rest:
-        path, options = (rest, []) if Path(rest).expanduser().is_dir() else split_options(spec, rest)
+        path, options = (rest, {}) if Path(rest).expanduser().is_dir() else split_options(spec, rest)
         return open_beir(path, spec, _switches(spec, options))
     if scheme == "irds" and rest:
         return open_irds(*_irds_options(spec, rest), spec)
     raise InputError(f"{spec!r} is no collection spec; use one of {FORMS}")
 
 
-def split_options(spec: str, rest: str) -> tuple[str, list[tuple[str, str]]]:
-    """Split `name,key=value,key=value` into the name and its options, in order.
+def split_options(spec: str, rest: str) -> tuple[str, dict[str, str]]:
+    """Split `name,key=value,key=value` into the name and its options.
 
     >>> split_options("irds:a", "a,dev=a/dev/small")
-    ('a', [('dev', 'a/dev/small')])
+    ('a', {'dev': 'a/dev/small'})
     """
     name, *parts = rest.split(",")
     if bad := [part for part in parts if not all(part.partition("="))]:
         raise InputError(f"{spec!r}: {offenders(bad)} is no option; write key=value")
-    options = [tuple(part.split("=", 1)) for part in parts]
-    keys = [key for key, _ in options if key != "split"]
-    if len(set(keys)) < len(keys):
-        raise InputError(f"{spec!r}: option {offenders(k for k in keys if keys.count(k) > 1)} stands twice; keep one")
+    options = dict(part.split("=", 1) for part in parts)
+    if len(options) < len(parts):
+        raise InputError(f"{spec!r}: an option stands twice; keep one")
     return name, options
 
 
-def _switches(spec: str, options: list[tuple[str, str]]) -> Set[str]:
+def _switches(spec: str, options: dict[str, str]) -> Set[str]:
     """The switches that are not at their default, error."""
-    for key, value in options:
+    for key, value in options.items():
         if value not in SWITCHES.get(key, ()):
             allowed = ", ".join(f"{name}={'|'.join(values)}" for name, values in SWITCHES.items())
             raise InputError(f"{spec!r}: unknown option {key}={value}; allowed are {allowed}")
-    return {key for key, value in options if value != "error"}
+    return {key for key, value in options.items() if value != "error"}
 
 
 def _irds_options(spec: str, rest: str) -> tuple[str, dict[str, str], Set[str]]:
-    """Data set, splits spelt out (`dev=msmarco-passage/dev/small`, or `split=ID`, named by its last part), switches."""
+    """Data set, splits spelt out (`dev=msmarco-passage/dev/small`), switches."""
     dataset_id, options = split_options(spec, rest)
-    splits = {}
-    for key, part in options:
-        if key not in SWITCHES:
-            name = part.rsplit("/", 1)[-1] if key == "split" else key
-            if name in splits:
-                raise InputError(f"{spec!r}: split {name!r} stands twice; name one of them, e.g. other={part}")
-            splits[name] = part
-    return dataset_id, splits, _switches(spec, [option for option in options if option[0] in SWITCHES])
+    splits = {name: part for name, part in options.items() if name not in SWITCHES}
+    return dataset_id, splits, _switches(spec, {name: options[name] for name in options.keys() - splits})
 
 
 def open_world(spec: str):
@@ -139,7 +132,7 @@ def _world_of(spec: str) -> tuple[str, dict]:
     name, options = split_options(spec, rest if ood else f"mini,{rest}".rstrip(","))
     known = {"seed"} if ood else {*inspect.signature(world.generate).parameters} - {"name"}
     arguments: dict = {}
-    for key, value in options:
+    for key, value in options.items():
         argument, *below = key.split(".")
         try:
             if argument not in known or len(below) != 2 * (argument == "shares"):

@@ -68,9 +68,8 @@ class RunFile:
         kept = rows >= 0
         query_codes = np.repeat(np.arange(len(rows), dtype=np.int32), kept.sum(axis=1))
         doc_codes, used = pd.factorize(rows[kept])
-        is_arrow = isinstance(doc_ids, pa.Array | pa.ChunkedArray)
-        taken = (doc_ids if is_arrow else pa.array(doc_ids, pa.string())).take(pa.array(used))
-        taken = taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+        ids = doc_ids if isinstance(doc_ids, pa.ChunkedArray) else pa.chunked_array([pa.array(doc_ids)])
+        taken = ids.take(pa.array(used)).combine_chunks()
         return cls._build(list(query_ids), query_codes, taken, doc_codes.astype(np.int32), scores[kept])
 
     @classmethod
@@ -87,10 +86,9 @@ class RunFile:
 
     @classmethod
     def read(cls, path: str | Path) -> "RunFile":
-        """Run of a TREC file (six columns, text or .gz) or a `.parquet` file written by `write_parquet`.
+        """Run of a TREC file (six columns, plain or gzipped) or a `.parquet` file written by `write_parquet`.
 
-        Raises InputError with file, line and the first three offenders: a wrong number of columns, a score that is not
-        a number, a passage twice in one query, no rows at all. Rank and tag are ignored, as trec_eval does.
+        Rank and tag are ignored, as trec_eval does. An InputError has file, line and the first three offenders.
         """
         if Path(path).suffix == ".parquet":
             return cls._read_parquet(Path(path))
@@ -105,9 +103,7 @@ class RunFile:
         """Table of query_id, doc_id, score, rank, by query and rank."""
         queries = pa.array(self.query_ids, pa.string()).take(pa.array(self.query_codes))
         docs = self.doc_ids.take(pa.array(self.doc_codes))
-        return pa.table(
-            {"query_id": queries, "doc_id": docs, "score": pa.array(self.scores), "rank": pa.array(self.ranks)}
-        ).to_pandas()
+        return pa.table({"query_id": queries, "doc_id": docs, "score": self.scores, "rank": self.ranks}).to_pandas()
 
     def write_parquet(self, path: str | Path) -> None:
         """Dictionary-coded Parquet, in rank order; written aside and renamed."""
@@ -147,8 +143,7 @@ class RunFile:
     @classmethod
     def _read_parquet(cls, path: Path) -> "RunFile":
         try:
-            file = pq.ParquetFile(path)  # a row group read alone keeps its dictionaries whole
-            table = file.read_row_group(0) if file.num_row_groups == 1 else file.read().unify_dictionaries()
+            table = pq.ParquetFile(path).read_row_group(0)  # read alone it keeps its dictionaries whole
             query_ids = json.loads(table.schema.metadata[b"query_ids"])
             queries, docs, scores = (table[name].combine_chunks() for name in ("query_id", "doc_id", "score"))
         except (pa.ArrowInvalid, KeyError, TypeError, OSError) as error:
@@ -162,8 +157,7 @@ class RunFile:
     def _build(cls, query_ids: list[str], query_codes, doc_ids: pa.Array, doc_codes, scores) -> "RunFile":
         """Sort the doc_ids once, then the rows by query, score and doc_id; refuse repeated ids and NaN."""
         if len(set(query_ids)) < len(query_ids):
-            twice = pd.Series(query_ids)[pd.Series(query_ids).duplicated()]
-            raise InputError(f"run: query_id given twice: {offenders(twice)}")
+            raise InputError(f"run: query_id given twice: {offenders(i for i in query_ids if query_ids.count(i) > 1)}")
         scores = np.asarray(scores).astype(np.float32, copy=False) + np.float32(0)  # -0.0 and 0.0 are the same score
         if (bad := np.isnan(scores)).any():
             pairs = [(query_ids[query_codes[i]], doc_ids[int(doc_codes[i])].as_py()) for i in np.flatnonzero(bad)[:4]]
