@@ -18,7 +18,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import PercentFormatter
 from pandas import DataFrame
 
 from interextra.ground.errors import InputError
@@ -80,21 +79,18 @@ def forest(
         axis.grid(False, axis="y")
         axis.locator_params(axis="x", nbins=6)
     if percent:
-        axes[0].xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes[0].xaxis.set_major_formatter("{x:.0%}")
     figure.supxlabel(label)
-    published = frame["published"].count() if "published" in frame else 0
-    diamond = _keys({"published": COLOURS["published"]}, marker="D", lw=0) if published else []
+    diamond = _diamond(frame)
     _legend(figure, (_keys(colours, marker="o", lw=2) if inner else []) + diamond, inner)
-    signs = f"{(frame['high'] < 0).sum()} intervals lie below 0, {(frame['low'] > 0).sum()} above"
-    found = f"{_range(frame, effect, [row, hue, panel], percent)}; {signs}; {published} published effects as diamonds"
-    figure.alt = f"{label}: {len(frame)} effects with intervals, {found}."
+    below, above = (frame["high"] < 0).sum(), (frame["low"] > 0).sum()
+    figure.alt = f"{label}: {len(frame)} effects with intervals, {_range(frame, effect, [row, hue, panel], percent)}; "
+    figure.alt += f"{below} intervals lie below 0, {above} above{'; published as diamonds' if diamond else ''}."
     return figure
 
 
-def heat(
-    frame: DataFrame, row: str, column: str, value: str, label: str, panel: Names = "", sure: str = "", limit: float = 0
-) -> Figure:
-    """Numbers in a grid, one colour scale for all panels, up to ±`limit` (0: the largest number).
+def heat(frame: DataFrame, row: str, column: str, value: str, label: str, panel: Names = "", sure: str = "") -> Figure:
+    """Numbers in a grid, one colour scale for all panels.
 
     Where rows and columns have the same names, rows are what was left out of training and columns what is tested: the
     cells where both meet are framed, and colour is the relative difference from the mean of the cells of the column
@@ -107,7 +103,7 @@ def heat(
         grids[title] = grid.reindex(index=rows, columns=part[column].unique() if not framed else rows)
         apart = grids[title].mask(np.eye(len(rows), dtype=bool)) if framed else grid
         shades[title] = grids[title] / apart.mean() - 1 if framed else grids[title]
-    limit = limit or np.nanmax([1e-9, *(shade.abs().max(axis=None) for shade in shades.values())])
+    limit = np.nanmax([1e-9, *(shade.abs().max(axis=None) for shade in shades.values())])
     widest = max(grid.shape[1] for grid in grids.values())
     figure, axes = _figure(len(grids), 0.6 + 0.28 * len(rows), max(1, int(6 // (0.4 * widest))), sharey=True)
     for axis, (title, grid) in zip(axes, grids.items(), strict=True):
@@ -126,17 +122,14 @@ def heat(
         axis.set_yticks(range(len(rows)), map(str, rows))
         axis.set(title=title, xlim=(-0.5, widest - 0.5))
         axis.grid(False)
-    scale = {"label": "against the others", "format": PercentFormatter(1, 0)} if framed else {"label": label}
+    scale = {"label": "against the others", "format": "{x:.0%}"} if framed else {"label": label}
     figure.colorbar(image, ax=list(axes), **scale)
-    found = _range(frame, value, [row, column, panel])
-    figure.alt = f"{label} in a grid of {_words(row)} by {_words(column)}: {found}."
+    figure.alt = f"{label} in a grid, {_words(row)} by {_words(column)}: {_range(frame, value, [row, column, panel])}."
     if framed:
         figure.supxlabel(f"{label}: {_words(column)}")
         figure.supylabel(_words(row))
         below = sum((np.diag(shade) < 0).sum() for shade in shades.values())
         figure.alt += f" {below} of {len(rows) * len(grids)} framed cells lie below the mean of the others."
-    if sure:
-        figure.alt += f" {frame[sure].sum()} of {len(frame)} are bold."
     return figure
 
 
@@ -178,36 +171,31 @@ def scatter_map(vectors: np.ndarray, group: Sequence[str], method: str = "PCA", 
     return figure
 
 
-def bars(
-    frame: DataFrame, row: Names, value: str, hue: str, label: str, panel: Names = "", stacked: bool = False
-) -> Figure:
+def bars(frame: DataFrame, row: Names, value: str, hue: str, label: str, stacked: bool = False) -> Figure:
     """Percents as lying bars, the hues of a row below each other or stacked; a row's `published` value is a diamond."""
-    panels, rows, hues = _panels(frame, panel), list(_names(frame, row).unique()), frame[hue].unique()
+    rows, hues = list(_names(frame, row).unique()), frame[hue].unique()
     colours = dict(zip(map(str, hues), _ramp(len(hues)), strict=True)) if stacked else _colours(frame, hue)
     height = 0.5 + len(rows) * (0.32 if stacked else 0.1 + 0.18 * len(hues))
-    figure, axes = _figure(len(panels), height, 3, sharex=True, sharey=True)
-    for axis, (title, part) in zip(axes, panels.items(), strict=True):
-        left, width = np.zeros(len(rows)), 0.8 if stacked else 0.8 / len(hues)
-        for at, (name, colour) in enumerate(colours.items()):
-            here = part[_names(part, hue) == name]
-            values = here.set_index(_names(here, row))[value].reindex(rows).fillna(0).to_numpy()
-            y = np.arange(len(rows)) + (0 if stacked else (at + 0.5) * width - 0.4)
-            drawn = axis.barh(y, values, width, left=left if stacked else 0, color=colour)
-            shown = [f"{number:.0f}" if number >= 6 or not stacked else "" for number in values]
-            look = {"fontsize": 8, "color": "white" if stacked and at < len(hues) / 2 else "black"}
-            axis.bar_label(drawn, shown, label_type="center" if stacked else "edge", padding=2, **look)
-            left += values
-        if "published" in part:
-            once, look = part.drop_duplicates(row), {"marker": "D", "s": 30, "ec": "white", "zorder": 4}
-            axis.scatter(once["published"], _names(once, row).map(rows.index), color=COLOURS["published"], **look)
-        axis.set_yticks(range(len(rows)), rows)
-        axis.set(title=title, xlim=(0, 100 if stacked else 112), ylim=(len(rows) - 0.5, -0.5))
-        axis.grid(False, axis="y")
+    figure, (axis,) = _figure(1, height)
+    left, width = np.zeros(len(rows)), 0.8 if stacked else 0.8 / len(hues)
+    for at, (name, colour) in enumerate(colours.items()):
+        here = frame[_names(frame, hue) == name]
+        values = here.set_index(_names(here, row))[value].reindex(rows).fillna(0).to_numpy()
+        y = np.arange(len(rows)) + (0 if stacked else (at + 0.5) * width - 0.4)
+        drawn = axis.barh(y, values, width, left=left if stacked else 0, color=colour)
+        shown = [f"{number:.0f}" if number >= 6 or not stacked else "" for number in values]
+        look = {"fontsize": 8, "color": "white" if stacked and at < len(hues) / 2 else "black"}
+        axis.bar_label(drawn, shown, label_type="center" if stacked else "edge", padding=2, **look)
+        left += values
+    if diamond := _diamond(frame):
+        once, look = frame.drop_duplicates(row), {"marker": "D", "s": 30, "ec": "white", "zorder": 4}
+        axis.scatter(once["published"], _names(once, row).map(rows.index), color=COLOURS["published"], **look)
+    axis.set_yticks(range(len(rows)), rows)
+    axis.set(xlim=(0, 100 if stacked else 112), ylim=(len(rows) - 0.5, -0.5))
+    axis.grid(False, axis="y")
     figure.supxlabel(label)
-    published = "published" in frame and frame["published"].notna().any()
-    diamond = _keys({"published": COLOURS["published"]}, marker="D", lw=0) if published else []
     _legend(figure, _keys(colours, marker="s", lw=0) + diamond, hue)
-    figure.alt = f"{label} as bars: {_range(frame, value, [row, hue, panel])}."
+    figure.alt = f"{label} as bars: {_range(frame, value, [row, hue])}."
     return figure
 
 
@@ -219,14 +207,13 @@ def curves(
     label: str,
     panel: Names = "",
     dashed: str = "",
-    log: bool = False,
     own_scale: bool = False,
     percent: bool = False,
 ) -> Figure:
     """Lines over a number, a colour a hue; columns low and high, where the frame has them, are drawn as intervals.
 
-    `dashed`: a boolean column; its lines are dashed. `log`: of x. `own_scale`: each panel has axes of its own, for
-    quantities of different kinds. `percent`: y are fractions.
+    `dashed`: a boolean column; its lines are dashed. `own_scale`: each panel has axes of its own, for quantities of
+    different kinds. `percent`: y are fractions.
     """
     panels, colours, ticks = _panels(frame, panel), _colours(frame, hue), np.sort(frame[x].unique())
     figure, axes = _figure(len(panels), 2.4, 4, sharex=not own_scale, sharey=not own_scale)
@@ -237,13 +224,12 @@ def curves(
             axis.plot(found[x], found[y], color=colours[name], marker="o" if len(ticks) < 15 else "", ms=4, **look)
             if "low" in found:
                 axis.vlines(found[x], found["low"], found["high"], color=colours[name], lw=1, alpha=0.5)
-        axis.set(title=title, xscale="log" if log else "linear")
+        axis.set(title=title)
         if len(ticks) <= 6:
             axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-            axis.minorticks_off()
         if percent:
             axis.axhline(0, color="black", lw=0.8)
-            axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+            axis.yaxis.set_major_formatter("{x:.0%}")
     if "low" in frame and frame[y].notna().any():  # wide intervals are cut, so that the lines can be told apart
         room = 0.6 * np.ptp(frame[y].dropna())
         axes[0].set_ylim(frame[y].min() - room, frame[y].max() + room)
@@ -288,7 +274,7 @@ def boxes(frame: DataFrame, x: str, y: str, label: str, panel: Names) -> Figure:
         axis.axhline(0, color="black", lw=0.8)
         axis.set(title=title, xticks=list(groups))
         axis.grid(False, axis="x")
-    axes[0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes[0].yaxis.set_major_formatter("{x:.0%}")
     figure.supxlabel(_words(x))
     figure.supylabel(label)
     medians = frame.groupby([_names(frame, panel), x], sort=False)[y].median().rename_axis(["in", x]).reset_index()
@@ -311,13 +297,12 @@ def scatter(frame: DataFrame, x: str, y: str, hue: str, marker: str, label: str,
                 axis.plot(ends, np.polyval(np.polyfit(found[x], found[y], 1), ends), color=colours[name], lw=1)
         axis.axhline(0, color="black", lw=0.8)
         axis.set(title=title)
-    axes[0].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes[0].yaxis.set_major_formatter("{x:.0%}")
     figure.supxlabel(_words(x))
     figure.supylabel(label)
     points = [key for name, shape in shapes.items() for key in _keys({name: "#777777"}, marker=shape, lw=0)]
     _legend(figure, _keys(colours, lw=3) + points)
-    found = _range(frame, y, [hue, marker, panel], percent=True)
-    figure.alt = f"{label} over {_words(x)}, {len(frame)} points: {found}."
+    figure.alt = f"{label} over {_words(x)}, {len(frame)} points: {_range(frame, y, [hue, marker, panel], True)}."
     return figure
 
 
@@ -374,6 +359,12 @@ def _ramp(n: int) -> list[str]:
 
 def _keys(colours: dict[str, str], **look) -> list[Line2D]:
     return [Line2D([], [], color=colour, label=name, **look) for name, colour in colours.items()]
+
+
+def _diamond(frame: DataFrame) -> list[Line2D]:
+    """The key of published values, where the frame has any."""
+    there = "published" in frame and frame["published"].notna().any()
+    return _keys({"published": COLOURS["published"]}, marker="D", lw=0) if there else []
 
 
 def _legend(figure: Figure, keys: Sequence[Line2D], columns: Names = "") -> None:
