@@ -12,10 +12,9 @@ from interextra.data import released
 from interextra.ground.cells import Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
-from interextra.models.model import Model
 from interextra.papers import lupart, published
 from interextra.papers.lupart import DENSE
-from interextra.papers.plans import cells_of, plan_of
+from interextra.papers.plans import plan_of
 from interextra.splits.resttest import sides
 
 P = {
@@ -85,10 +84,10 @@ def test_only_systems_that_encode_a_query_by_itself_have_a_space():
     plan = plan_of("07_indicators", P | {"control": "random:parts=2", "variants": ["topics | x | mini-dense"]})
     assert set(plan.near["model"]) == {"ColBERT", "SPLADE", DENSE} and plan.variants.empty
     assert plan.near["shift"].value_counts().to_dict() == {"wh-words": 6, "topics": 6, "random": 2}
-    trained = {cell.key for cell in cells_of(plan.design) if isinstance(cell, Model)}
-    assert {row.near.model.key for row in plan.near.itertuples() if row.shift != "random"} <= {
-        run.model.key for run in plan.design["run"]
-    } | trained
+    trained = {run.model.key for frame in (plan.design, plan.control) for run in frame["run"]}
+    assert {near.model.key for near in plan.near["near"]} <= trained  # nothing is trained for it
+    with pytest.raises(InputError, match="give a dense recipe"):
+        lupart.indication(P | {"recipes": ["bm25", "mini-splade"]})
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ A difference is turned so that positive is worse for every measure; RelLoss keep
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from interextra.ground.errors import InputError
 from interextra.models.dense import LABEL as DENSE
 from interextra.papers import published
 from interextra.papers.claims import judge
-from interextra.papers.lupart import CLUSTERS, lower_is_better, published_losses, released_jaccard, released_queries
+from interextra.papers.lupart import CLUSTERS, published_losses, released_jaccard, released_queries, worse
 from interextra.papers.plans import Plan
 from interextra.splits.shift import Shift
 
@@ -38,12 +39,9 @@ QUERY = ["shift", "model", "stratum", "query_id"]
 def jaccard_table(store: Store, shifts: dict[str, Shift]) -> pd.DataFrame:
     """Weighted Jaccard of each cluster with the others of its shift (Lupart §5.2, Figure 3 and footnote 6).
 
-    Returns
-    -------
-    DataFrame[shift, stratum, jaccard, jaccard_eval_only, n_words, n_queries, n_train] : `jaccard` of all its queries
-        with all queries of the others, as in the paper; `jaccard_eval_only` of its test queries with the training
-        queries of the model without it, which the footnote calls the formal way; n_words different words of the
-        cluster, n_queries test queries, n_train training queries of the model without it.
+    Returns shift, stratum, jaccard (of all its queries with all queries of the others, as in the paper),
+    jaccard_eval_only (of its test queries with the training queries of the model without it, which the footnote calls
+    the formal way), n_words (different words of the cluster), n_queries (for test), n_train (of the model without it).
     """
     rows = []
     for (shift, cell), name in ((item, name) for item in shifts.items() for name in item[1].names):
@@ -63,7 +61,7 @@ def _tests(store: Store, cell: Shift, name: str) -> pd.DataFrame:
     return cell.pool.frame().set_index("query_id").loc[strata.index[strata == name]]
 
 
-def published_points(folder=None) -> pd.DataFrame:
+def published_points(folder: Path | None = None) -> pd.DataFrame:
     """Lupart's losses beside the Jaccard of their clusters, as in Figure 3: shift, cluster, model, loss, jaccard.
 
     `folder` of the release: Jaccard of the released evaluation queries, for all shifts; None: the values of the
@@ -80,7 +78,7 @@ def published_points(folder=None) -> pd.DataFrame:
     return losses.merge(table[["shift", "cluster", "jaccard"]])
 
 
-def published_links(folder=None) -> pd.DataFrame:
+def published_links(folder: Path | None = None) -> pd.DataFrame:
     """`link` of the published losses with each Jaccard that is known: of, clusters, and the columns of `link`.
 
     Five clusters can show little: |Pearson| must exceed .88 for p < .05, Spearman must be 1 or -1. `of`: authors (whole
@@ -97,15 +95,9 @@ def published_links(folder=None) -> pd.DataFrame:
 def link(points: pd.DataFrame, by: str) -> pd.DataFrame:
     """Correlation of the losses with an indicator over clusters, a row a model and method; fewer than 4 have none.
 
-    Parameters
-    ----------
-    points : model, loss and the column `by`; a row a model and cluster.
-
-    Returns
-    -------
-    DataFrame[model, indicator, method, n, estimate, low, high, p_value, p_holm, needed] : see `correlation`. p_holm:
-        corrected over the models of a method. Clusters of one shift share training queries, so that n overstates what
-        is independent.
+    `points`: model, loss and the column `by`; a row a model and cluster. Returns model, indicator, method, n, estimate,
+    low, high, p_value, p_holm (over the models of a method), needed: see `correlation`. Clusters of one shift share
+    training queries, so that n overstates what is independent.
     """
     rows = []
     for model, part in points.groupby("model", sort=False):
@@ -252,12 +244,9 @@ def losses(pairs: pd.DataFrame, by: list[str], seed: int, n_boot: int) -> pd.Dat
 def loss_by_r(pairs: pd.DataFrame, n_bins: int, seed: int, n_boot: int) -> pd.DataFrame:
     """RelLoss in intervals of R, by both ways to cut and both averagings (Lupart Figure 5 does not say which).
 
-    Returns
-    -------
-    DataFrame[shift, model, measure, binning, averaging, bin, r_low, r_high, n_queries, n_dropped, loss, low, high]
-        Bin 1 is the farthest; r_low and r_high are the smallest and largest R in it; an interval without queries has no
-        row. averaging: ratio of means, or mean of ratios, the mean of the queries' own RelLoss, without those whose Avg
-        In is 0 (n_dropped). Under `all shifts` R is standardised.
+    Returns shift, model, measure, binning, averaging, bin (1 is the farthest; without queries it has no row), r_low and
+    r_high (smallest and largest R in it), n_queries, n_dropped, loss, low, high. averaging: ratio of means, or mean of
+    ratios, the mean of the queries' own RelLoss, without those whose Avg In is 0 (n_dropped).
     """
     by, parts = [*SYSTEM, "bin"], []
     for how in indicators.BINNINGS:
@@ -270,47 +259,34 @@ def loss_by_r(pairs: pd.DataFrame, n_bins: int, seed: int, n_boot: int) -> pd.Da
             kept = found.set_index(by)[["n_queries", "loss", "low", "high"]].rename(columns={"n_queries": "n_kept"})
             made = ends.join(kept).reset_index().assign(binning=how, averaging=averaging)
             parts.append(made.assign(n_dropped=made["n_queries"] - made["n_kept"].fillna(0).astype(int)))
-    columns = "binning averaging bin r_low r_high n_queries n_dropped loss low high".split()
+    columns = ["binning", "averaging", "bin", "r_low", "r_high", "n_queries", "n_dropped", "loss", "low", "high"]
     return pd.concat(parts, ignore_index=True)[[*SYSTEM, *columns]]
 
 
 def trend(pairs: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
     """Kendall's tau within clusters of R with the loss; below 0: the farther, the higher the loss.
 
-    Within clusters, as every cluster has a model and so a scale of R of its own.
-
-    Returns
-    -------
-    DataFrame[shift, model, measure, loss, kendall, low, high, n_queries] : `loss` is "difference" (Avg In - Out of all
-        queries) or "relative" (over Avg In, of the queries where Avg In is above 0).
+    Within clusters, as every cluster has a model and so a scale of R of its own. Returns shift, model, measure, loss,
+    kendall, low, high, n_queries: `loss` is "difference" (Avg In - Out of all queries) or "relative" (over Avg In, of
+    the queries where Avg In is above 0).
     """
     rows = []
     for key, part in pairs.groupby(SYSTEM, sort=False):
         relative = indicators.per_query_loss(part["in"], part["out"])
         for name, loss in (("difference", (part["in"] - part["out"]).to_numpy()), ("relative", relative)):
             known = ~np.isnan(loss)
-            some, worse = part[known], _worse(key[2]) * loss[known]
-            tau, draws = prediction.within_draws(some["R"], worse, some["stratum"], seed, n_boot)
+            some, turned = part[known], worse(key[2]) * loss[known]
+            tau, draws = prediction.within_draws(some["R"], turned, some["stratum"], seed, n_boot)
             rows.append((*key, name, tau.item(), *prediction.defined_interval(draws.ravel()), len(some)))
     return pd.DataFrame(rows, columns=[*SYSTEM, "loss", "kendall", "low", "high", "n_queries"])
-
-
-def _worse(measure: str) -> int:
-    """1 where a lower value is worse, -1 where a higher one is."""
-    return -1 if lower_is_better(pd.Series([measure])).item() else 1
 
 
 def spread(numbered: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
     """Middle half of the per-query losses in the farthest and the nearest interval, and their difference (Figure 6).
 
-    Parameters
-    ----------
-    numbered : pairs of `in_bins` with the column `loss`, of each query; none missing.
-
-    Returns
-    -------
-    DataFrame[model, measure, farthest, nearest, difference, low, high]: interquartile ranges of RelLoss; they stand for
-        the variance, which a single query near Avg In = 0 would decide.
+    `numbered`: pairs of `in_bins` with the column `loss`, of each query; none missing. Returns model, measure,
+    farthest, nearest, difference, low, high: interquartile ranges of RelLoss; they stand for the variance, which a
+    single query near Avg In = 0 would decide.
     """
     rows = []
 
@@ -345,19 +321,14 @@ def predict(pairs: pd.DataFrame, predictors: pd.DataFrame, seed: int, n_boot: in
 
     Targets: Out of every measure, and `loss`, Avg In - Out of the first. Expected: near, specific or confidently
     answered queries do well and lose little; long ones do badly. A predictor that is known for fewer than half of the
-    queries is left out.
-
-    Returns
-    -------
-    DataFrame[shift, model, target, predictor, space, kendall, kendall_low, kendall_high, within, within_low,
-    within_high, smare, smare_low, smare_high, n_queries] : `within` is tau within clusters, see
-        `prediction.within_draws`; over all queries scores of different models are mixed.
+    queries is left out. Returns shift, model, target, predictor, space, and kendall, within (tau within clusters: over
+    all queries scores of different models are mixed), smare, each with _low and _high, n_queries.
     """
     parts = []
     for (shift, model), part in pairs.groupby(["shift", "model"], sort=False):
         wanted, clusters = _targets(part)
         known = _predictors_of(predictors, shift, model, wanted.index).dropna(axis=1, thresh=len(wanted) // 2 + 1)
-        signs = {name: _worse(name.removeprefix("out ")) for name in wanted} | {"loss": -1}
+        signs = {name: worse(name.removeprefix("out ")) for name in wanted} | {"loss": -1}
         signs |= {"collection: length": -1} if "collection: length" in known else {}
         table = prediction.prediction_table(known, wanted, signs, seed, n_boot, clusters)
         parts.append(table.assign(shift=shift, model=model))
@@ -372,7 +343,7 @@ def _targets(part: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
     """What is predicted of one shift and model, by query_id, and the clusters; a loss is positive where it is worse."""
     of = {measure: some.set_index("query_id") for measure, some in part.groupby("measure", sort=False)}
     first = next(iter(of))
-    loss = _worse(first) * (of[first]["in"] - of[first]["out"])
+    loss = worse(first) * (of[first]["in"] - of[first]["out"])
     return pd.DataFrame({f"out {name}": some["out"] for name, some in of.items()} | {"loss": loss}), of[first][
         "stratum"
     ]
@@ -403,29 +374,26 @@ def definition_gaps(pairs: pd.DataFrame, predictors: pd.DataFrame, seed: int, n_
     return pd.DataFrame(rows, columns=columns)
 
 
-def difficulty(values: pd.DataFrame, near: pd.DataFrame, clusters: dict[str, list[str]], seed: int, n_boot: int):
+def difficulty(
+    values: pd.DataFrame, near: pd.DataFrame, clusters: dict[str, tuple[str, ...]], seed: int, n_boot: int
+) -> pd.DataFrame:
     """Does R predict the model without the cluster better than a model that had it? If not, it measures difficulty.
 
     One model stands against one model: tau within clusters of R with the value under each single model that had the
     cluster, averaged over these models. (The mean of several models orders queries with less noise than one of them.)
 
-    Parameters
-    ----------
-    values : of `splits.resttest.sides`, of one measure. clusters : shift → its clusters.
-
-    Returns
-    -------
-    DataFrame[shift, model, tau_in, in_low, in_high, tau_out, out_low, out_high, difference, low, high, verdict]
-        On the same resamples. Verdict: `distance` (it predicts Out, and Out better than in), `difficulty` (it predicts
-        both, and no difference is shown), `undecided` (it predicts Out alone, and no difference is shown), `reversed`
-        (near queries do worse), `no prediction` (of Out).
+    `values`: of `splits.resttest.sides`, of one measure; `clusters`: shift → its clusters. Returns shift, model,
+    tau_in, in_low, in_high, tau_out, out_low, out_high, difference, low, high, verdict, on the same resamples. The
+    verdict is `distance` (it predicts Out, and Out better than in), `difficulty` (it predicts both, and no difference
+    is shown), `undecided` (it predicts Out alone, and no difference is shown), `reversed` (near queries do worse), or
+    `no prediction` (of Out).
     """
     rows, dense = [], near[near["model"] == DENSE].set_index(["shift", "query_id"])["R"]
     for (shift, model), part in values.groupby(["shift", "model"], sort=False):
         names = pd.Index(clusters[shift])
         place = (names.get_indexer(part["left_out"]) - names.get_indexer(part["stratum"])) % len(names)
         each = part.assign(place=place).groupby(["stratum", "query_id", "place"], sort=False)["value"].mean().unstack()
-        target = _worse(part["measure"].iloc[0]) * each.sort_index(axis=1).to_numpy()  # column 0: out; the others: in
+        target = worse(part["measure"].iloc[0]) * each.sort_index(axis=1).to_numpy()  # column 0: out; the others: in
         r, strata = dense[shift].loc[each.index.get_level_values("query_id")], each.index.get_level_values("stratum")
         tau, draws = prediction.within_draws(r.to_numpy(), target, strata, seed, n_boot)
         means = [(every[..., 0, 1:].mean(axis=-1), every[..., 0, 0]) for every in (tau, draws)]  # in and out
@@ -435,8 +403,8 @@ def difficulty(values: pd.DataFrame, near: pd.DataFrame, clusters: dict[str, lis
         verdict = verdict if b[0] > 0 else "reversed" if b[1] < 0 else "no prediction"
         tau_in, tau_out = map(float, means[0])
         rows.append((shift, model, tau_in, *a, tau_out, *b, tau_out - tau_in, *gap, verdict))
-    columns = "shift model tau_in in_low in_high tau_out out_low out_high difference low high verdict"
-    return pd.DataFrame(rows, columns=columns.split())
+    sides = ["tau_in", "in_low", "in_high", "tau_out", "out_low", "out_high"]
+    return pd.DataFrame(rows, columns=["shift", "model", *sides, "difference", "low", "high", "verdict"])
 
 
 def findings(
@@ -464,7 +432,7 @@ def findings(
         finding = f"farthest queries: {row.first} loses less than {row.second}"
         add(POOLED, row.first, finding, (row.difference, row.low, row.high), "below")
     for row in widths[widths["model"].isin(FIRST_STAGE)].itertuples():  # the paper: RR varies less far away, ASL more
-        less = _worse(row.measure) > 0
+        less = worse(row.measure) > 0
         finding = f"losses of {row.measure} vary {'less' if less else 'more'} far away"
         add(POOLED, row.model, finding, (row.difference, row.low, row.high), "below" if less else "above")
     for row in hard[hard["model"] == DENSE].itertuples():
@@ -475,19 +443,14 @@ def findings(
     return pd.DataFrame(rows)
 
 
-def released_r(folder, ids: list[str], vectors: np.ndarray) -> pd.DataFrame:
+def released_r(folder: Path, ids: list[str], vectors: np.ndarray) -> pd.DataFrame:
     """R of the released evaluation queries against those of the other clusters, on real vectors (Lupart, Figure 4).
 
     One encoder for all clusters, not trained on any of them: other than in the paper all values have one scale.
 
-    Parameters
-    ----------
-    ids, vectors : the queries whose vectors are known, float[n, d]; released queries that are not there are left out,
-        and so is a shift of which less than half are there.
-
-    Returns
-    -------
-    DataFrame[shift, cluster, query_id, R, own] : `own` is the mean score with its own cluster, without itself.
+    `ids`, `vectors`: the queries whose vectors are known, float[n, d]; released queries that are not there are left
+    out, and so is a shift of which less than half are there. Returns shift, cluster, query_id, R, own (the mean score
+    with its own cluster, without itself).
     """
     place, parts = pd.Index(ids), []
     for shift, names in CLUSTERS.items():

@@ -89,6 +89,8 @@ def indication(p: dict) -> Plan:
     """
     plan = ms_shift(p | {"variants": []})
     near = pd.concat([plan.design, plan.control], ignore_index=True)
+    if DENSE not in set(near["model"]):
+        raise InputError("parameter 'recipes': R is measured in the dense model's space; give a dense recipe, too")
     near = near[[run.model.recipe.architecture in ENCODERS for run in near["run"]]]
     cells = [Nearness(model=run.model, queries=run.queries, k=p["neighbours"]) for run in near["run"]]
     plan.near = near.drop(columns="run").assign(near=cells)
@@ -141,10 +143,8 @@ def read_variant(text: str, shifts: dict[str, Shift]) -> tuple[str, str, str]:
 def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.DataFrame:
     """What is in the clusters of all shifts; `vectors` float[n, d] of the pool's queries say what is typical.
 
-    Returns
-    -------
-    DataFrame[shift, cluster, n_queries, n_train, n_test, median_words, words, typical]: `words` by which to tell it
-    from the others of its shift, `typical` the three queries nearest to its mean vector.
+    Returns shift, cluster, n_queries, n_train, n_test, median_words, words (to tell it from the others of its shift),
+    and typical (the three queries nearest to its mean vector).
     """
     rows = []
     for shift, cell in shifts.items():
@@ -176,26 +176,20 @@ def switch_table(vectors: np.ndarray, options: dict, changes: dict[str, dict]) -
     return pd.DataFrame(rows, columns=["change", "share_kept", "ari", "share_matched", "spread"])
 
 
-def lower_is_better(measures: pd.Series) -> pd.Series:
-    return measures.str.startswith("ASL")
+def worse(measure: str) -> int:
+    """1 where a lower value is worse, -1 where a higher one is (ASL)."""
+    return -1 if measure.startswith("ASL") else 1
 
 
 def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
-    """How many models that had a cluster in training are worse on it than the one that had not.
+    """How many models that had a cluster in training are worse on it than the one that had not (§5.1: in general none).
 
-    The paper says that the diagonal is lowest in general (§5.1).
-
-    Parameters
-    ----------
-    matrix : shift, model, measure, left_out, stratum (the cluster that is tested), value.
-
-    Returns
-    -------
-    DataFrame[shift, model, measure, n_comparisons, n_exceptions], k (k - 1) comparisons for k clusters.
+    `matrix`: shift, model, measure, left_out, stratum (the cluster that is tested), value. Returns shift, model,
+    measure, n_comparisons (k (k - 1) for k clusters), n_exceptions.
     """
     system, is_out = ["shift", "model", "measure"], matrix["left_out"] == matrix["stratum"]
     pairs = matrix[~is_out].merge(matrix[is_out], on=[*system, "stratum"], suffixes=("", "_out"))
-    below = np.where(lower_is_better(pairs["measure"]), -1, 1) * (pairs["value"] - pairs["value_out"]) < 0
+    below = pairs["measure"].map(worse) * (pairs["value"] - pairs["value_out"]) < 0
     counted = pairs.assign(below=below).groupby(system, sort=False)["below"].agg(["size", "sum"])
     return counted.set_axis(["n_comparisons", "n_exceptions"], axis=1).reset_index()
 
@@ -230,15 +224,10 @@ def published_means() -> pd.DataFrame:
 def order_claims(means: pd.DataFrame) -> pd.DataFrame:
     """The findings of §5.1 on the order of the architectures, as differences of mean losses over the clusters.
 
-    Parameters
-    ----------
-    means : rows of `ground.effects` with the effect `loss`, sides in and out, mean over clusters; one a shift and
-        model, of one measure. Findings about models that are not there are left out.
-
-    Returns
-    -------
-    DataFrame[shift, finding, estimate, low, high, verdict]: each finding says that its estimate is above 0. Where it
-    names several models the estimate is the smallest difference, on joint draws.
+    `means`: rows of `ground.effects` with the effect `loss`, sides in and out, means over clusters; one a shift and
+    model, of one measure. Returns shift, finding, estimate, low, high, verdict: a finding says that its estimate is
+    above 0. Where it names several models this is the smallest difference, on joint draws; about absent ones nothing is
+    said.
     """
     drawn, rows = {"loss": draws(means), "out": draws(means, "second")}, []
     places = means.assign(place=range(len(means))).groupby("shift", sort=False)
@@ -260,14 +249,8 @@ def order_claims(means: pd.DataFrame) -> pd.DataFrame:
 def variance_shares(means: pd.DataFrame) -> pd.DataFrame:
     """How much of the variance of the losses is between shifts and how much between systems (two-way, one value each).
 
-    Parameters
-    ----------
-    means : as for `order_claims`, the same models in every shift.
-
-    Returns
-    -------
-    DataFrame[source, share, low, high]: source kind (of query), system, both (what neither explains alone, noise
-    included), and kind - system.
+    `means`: as for `order_claims`, the same models in every shift. Returns source, share, low, high: kind (of query),
+    system, both (what neither explains alone, noise included), and kind - system.
 
     >>> from interextra.ground.effects import effects
     >>> values = pd.DataFrame({"shift": list("aabb"), "model": list("xyxy"), "query_id": "q"})
@@ -333,11 +316,8 @@ def rule_agreement(folder: Path) -> pd.DataFrame:
 
     The length rule classifies: a query has one length. The rule of the question words is containment: 708 of the 19,487
     released queries hold words of two clusters or more, so that no order of precedence gives each query its own.
-
-    Returns
-    -------
-    DataFrame[shift, rule, cluster, n_released, n_consistent, n_other], see `rules`. It says nothing of the queries of
-    MS MARCO that were passed over.
+    Returns shift, rule (see `rules`), cluster, n_released, n_consistent, n_other; nothing is said of the queries of MS
+    MARCO that were passed over.
     """
     rows = []
     for shift in ("length", "wh-words"):
@@ -382,15 +362,10 @@ def opening_agreement(queries: pd.DataFrame) -> pd.DataFrame:
 def capitals(folder: Path, queries: pd.DataFrame) -> pd.DataFrame:
     """Did the release lower the case? A question word that only stands there with a capital would show it.
 
-    Parameters
-    ----------
-    queries : query_id, text of training queries of MS MARCO; those of the released files are left out.
-
-    Returns
-    -------
-    DataFrame[cluster, n_released, n_capital, n_other, n_other_capital, expected, p_value]: released queries that hold
-    a word of the cluster, those of them that don't before they are lower-cased, the same for the other queries, how
-    many such the released file should have by their share, and the chance to find no more than it has (binomial).
+    `queries`: query_id, text of training queries of MS MARCO; those of the released files are left out. Returns
+    cluster, n_released (that hold a word of it), n_capital (those of them that don't before they are lower-cased),
+    n_other and n_other_capital (the same of the other queries), expected (capitals in the released file by their
+    share), p_value (to find no more than there are, binomial).
     """
     there = released_queries(folder, "wh-words")
     others, rows = queries.loc[~queries["query_id"].isin(there["query_id"]), "text"], []
@@ -411,17 +386,11 @@ def capitals(folder: Path, queries: pd.DataFrame) -> pd.DataFrame:
 def topic_agreement(ours: pd.Series, folder: Path) -> tuple[dict, pd.DataFrame]:
     """Our topics against the released ones, on the released queries that we know (Lupart §3.1, topics).
 
-    Parameters
-    ----------
-    ours : query_id → name of our topic, "" for none.
-
-    Returns
-    -------
-    dict : n_released, n_known (in `ours`), n_in_ours (in a topic of ours), share (of the known), and over those in a
-        topic ari, ami (both 0 by chance), nmi and share_matched of `clusters.agreement`.
-    DataFrame[cluster, topic, n_known, n_in_ours, n_matched, recall, precision] : `topic` is ours that was matched (one
-        to one, Hungarian method; "" where we have fewer), recall its share of the cluster's known queries, precision
-        the cluster's share of the released queries in it. What it holds besides isn't counted.
+    `ours`: query_id → name of our topic, "" for none. Returns n_released, n_known (in `ours`), n_in_ours (in a topic of
+    ours), share (of the known), and over those in a topic ari, ami (both 0 by chance), nmi and share_matched of
+    `clusters.agreement`; and DataFrame[cluster, topic, n_known, n_in_ours, n_matched, recall, precision]: `topic` is
+    ours that was matched one to one ("" where we have fewer), recall its share of the cluster's known queries,
+    precision the cluster's share of the released queries in it.
     """
     from sklearn.metrics import adjusted_mutual_info_score
 
@@ -446,15 +415,9 @@ def topic_agreement(ours: pd.Series, folder: Path) -> tuple[dict, pd.DataFrame]:
 def partition_agreement(native: pd.Series, folder: Path, seed: int) -> dict:
     """Do the clusters of a finer partition (the k=100 native ones) lie inside the released topics?
 
-    Parameters
-    ----------
-    native : query_id → native cluster.
-
-    Returns
-    -------
-    dict with n_known, n_clusters, homogeneity (1: each inside one topic), purity (queries in their cluster's most
-    frequent topic), ami, and homogeneity_chance, purity_chance: means over 20 permutations of the clusters, as many
-    small clusters are purer than few large ones.
+    `native`: query_id → native cluster. Returns n_known, n_clusters, homogeneity (1: each inside one topic), purity
+    (queries in their cluster's most frequent topic), ami, and homogeneity_chance, purity_chance: means over 20
+    permutations of the clusters, as many small clusters are purer than few large ones.
     """
     from sklearn.metrics import adjusted_mutual_info_score, homogeneity_score
 
@@ -489,11 +452,8 @@ def released_jaccard(folder: Path) -> pd.DataFrame:
     """Weighted Jaccard of each cluster and the other clusters of its shift, on the released evaluation queries.
 
     The fewer queries, the fewer words in common: compare values of samples of one size only, and their order with care.
-
-    Returns
-    -------
-    DataFrame[shift, cluster, jaccard, n_queries, n_words, authors]: `n_words` different words of the cluster;
-    `authors` is the value of the release's notebook for whole clusters (topics only).
+    Returns shift, cluster, jaccard, n_queries, n_words (different ones), authors (the value of the release's notebook
+    for whole clusters; topics only).
     """
     rows = []
     for shift, names in CLUSTERS.items():
