@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -94,29 +95,16 @@ class Passages:
         return row_of[codes]
 
 
+@dataclass(eq=False, repr=False)
 class Collection:
-    """Passages, queries and qrels of one collection.
+    """Passages, queries and qrels of one collection."""
 
-    Parameters
-    ----------
-    name, spec : short name, and the string that opens it again.
-    passages : Passages
-    queries : DataFrame with query_id, text and any attributes; query_id unique.
-    qrels : split -> DataFrame with query_id, doc_id, relevance.
-    fingerprint : hex SHA-256 of passages, queries and qrels.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        spec: str,
-        passages: Passages,
-        queries: pd.DataFrame,
-        qrels: Mapping[str, pd.DataFrame],
-        fingerprint: str,
-    ):
-        self.name, self.spec, self.passages, self.fingerprint = name, spec, passages, fingerprint
-        self._queries, self._qrels = queries, qrels
+    name: str
+    spec: str  # opens it again
+    passages: Passages
+    _queries: pd.DataFrame  # query_id (unique), text and any attributes
+    _qrels: Mapping[str, pd.DataFrame]  # split -> query_id, doc_id, relevance
+    fingerprint: str  # hex SHA-256 of passages, queries and qrels
 
     @property
     def splits(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from random import Random
 
-from interextra.world.templates import Slot, domain, lines, load, parse, pick
+from interextra.world.templates import domain, fill, lines, load, parse, pick
 
 TEXTS_PER_WORLD = 100
 _LISTS = ("kinds", "nouns", "verbs", "verbs2", "past", "adj", "people")
@@ -48,20 +48,19 @@ def _name(rng: Random, pools: dict) -> str:
     return one
 
 
-def _fill(parts: tuple, rng: Random, pools: dict, fixed: dict) -> str:
-    out = []
-    for part in parts:
-        if not isinstance(part, Slot):
-            out.append(part)
-        elif part in fixed:
-            out.append(fixed[part])
-        elif part == "num":
-            out.append(str(2 + int(10 ** (rng.random() * 4))))
-        elif part == "year":
-            out.append(str(1000 + int(rng.random() * 1020)))
-        else:
-            out.append(pick(rng, pools[part]))
-    return "".join(out)
+class _Slots(dict):
+    """Texts of slots: those that are set, and a fresh draw for any other."""
+
+    def __init__(self, rng: Random, pools: dict, **fixed: str):
+        super().__init__(fixed)
+        self.rng, self.pools = rng, pools
+
+    def __missing__(self, slot: str) -> str:
+        if slot == "num":
+            return str(2 + int(10 ** (self.rng.random() * 4)))
+        if slot == "year":
+            return str(1000 + int(self.rng.random() * 1020))
+        return pick(self.rng, self.pools[slot])
 
 
 def other_worlds_text(seed: int, n_worlds: int) -> Iterator[str]:
@@ -72,8 +71,7 @@ def other_worlds_text(seed: int, n_worlds: int) -> Iterator[str]:
         names = [_name(rng, pools) for _ in range(TEXTS_PER_WORLD // 4)]
         for _ in range(TEXTS_PER_WORLD):
             row, step = int(rng.random() * len(names)), 1 + int(rng.random() * (len(names) - 1))
-            fixed = {"x": names[row], "y": names[(row + step) % len(names)]}
-            fixed["question"] = _fill(pick(rng, frames["questions"]), rng, pools, fixed)
-            for slot in ("s1", "s2", "s3"):
-                fixed[slot] = _fill(pick(rng, frames["statements"]), rng, pools, fixed)
-            yield _fill(pick(rng, frames["follow"]), rng, pools, fixed)
+            slots = _Slots(rng, pools, x=names[row], y=names[(row + step) % len(names)])
+            for slot, kind in zip(("question", "s1", "s2", "s3"), ("questions", *3 * ["statements"]), strict=True):
+                slots[slot] = fill(pick(rng, frames[kind]), rng, slots)
+            yield fill(pick(rng, frames["follow"]), rng, slots)
