@@ -1,0 +1,273 @@
+"""Zhan et al.: known losses give known verdicts, plans ask for what the notebooks need, releases are read as is."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from interextra.ground.cells import Store
+from interextra.ground.effects import contrast, draws, effects
+from interextra.models.recipe import load_recipe
+from interextra.papers import zhan
+from interextra.papers.plans import cells_of
+from interextra.papers.published import beside
+
+LOSSES = {"BM25": 0.0, "Reranker": 0.01, "ColBERT": 0.02, "SPLADE": 0.2, "DR (base)": 0.3}
+BY = ["protocol", "n_train", "measure"]
+HOW = {"by": ["model", *BY], "on": "regime", "sides": zhan.REGIMES, "effect": "delta", "n_boot": 500}
+COMMON = {"collection": "mini:n_train=400", "train_split": "train", "train_limit": 0, "test_splits": ["test"]}
+COMMON |= {"encoder": "lsa", "steps": 0, "seed": 1, "depth": 10, "match": "exact", "normalise": True, "fold_size": 0}
+COMMON |= {"recall_relevance": 2, "real_encoders": ["lsa"], "real_msmarco": False}
+
+
+def values_of(losses, noise=0.05, level=None):
+    """Values of 400 queries in both regimes; the extrapolation of a system lies its loss below its interpolation."""
+    draw, rows = np.random.default_rng(1), []
+    for model, loss in losses.items():
+        inter = draw.uniform(0.3, 0.9, 400) * (level or {}).get(model, 1)
+        sides = (inter, inter * (1 - loss) + noise * draw.normal(size=400))
+        for regime, side in zip(zhan.REGIMES, sides, strict=True):
+            rows.append(pd.DataFrame({"model": model, "regime": regime, "value": side}).rename_axis("query_id"))
+    labels = {"protocol": "ReSTTest", "n_train": 9, "measure": "RR@10"}
+    return pd.concat(rows).reset_index().assign(**labels)
+
+
+def verdicts(losses, comparable=tuple(LOSSES), margin=0.05, **options):
+    table = zhan.findings(effects(values_of(losses, **options), **HOW), BY, comparable, margin)
+    return table.set_index("finding")["verdict"]
+
+
+def test_published_findings_hold_where_they_were_built_in_and_fail_where_they_were_not():
+    assert len(verdicts(LOSSES)) == 9 and set(verdicts(LOSSES)) == {"holds"}
+    turned = {"BM25": 0.3, "Reranker": 0.2, "ColBERT": 0.3, "SPLADE": -0.1, "DR (base)": -0.1}
+    assert set(verdicts(turned)) == {"contradicted"}
+
+
+def test_what_noise_hides_is_not_shown():
+    assert set(verdicts(dict.fromkeys(LOSSES, 0.0), margin=0.02, noise=1.5)) == {"not shown"}
+
+
+def test_no_finding_leans_on_a_system_below_bm25():
+    """A reranker that was worse than BM25 made "interaction-based: a smaller loss" hold."""
+    level = {"Reranker": 0.7, "ColBERT": 1.2, "SPLADE": 1.2, "DR (base)": 1.2}
+    table = effects(values_of(LOSSES, level=level), **HOW)
+    above = contrast(table, "model", [(model, "BM25") for model in level], what="first")
+    comparable = above.loc[above["low"] > 0, "first"].tolist()
+    assert comparable == ["ColBERT", "SPLADE", "DR (base)"]
+    found = verdicts(LOSSES, comparable, level=level)
+    assert set(found[found.index.str.startswith("Reranker")]) == {"not comparable"}
+    assert set(found[~found.index.str.startswith("Reranker")]) == {"holds"}
+
+
+def test_a_system_that_finds_nothing_is_undefined_and_the_others_stand():
+    values = values_of(LOSSES)
+    values.loc[values["model"] == "SPLADE", "value"] = 0.0
+    found = zhan.findings(effects(values, **HOW), BY, list(LOSSES), 0.05).set_index("finding")["verdict"]
+    splade = found.index.str.contains("SPLADE")
+    assert set(found[splade]) == {"undefined"} and set(found[~splade]) == {"holds"}
+    assert "undefined" in set(zhan.with_interval(effects(values, **HOW))["delta"])
+
+
+def test_systems_that_are_not_there_have_no_finding():
+    assert verdicts({"BM25": 0.0, "DR (base)": 0.3}).index.tolist() == ["BM25: no loss (±5%)", "DR (base): a loss"]
+
+
+def test_rank_correlation_is_kendalls_tau_of_the_means_and_of_each_draw():
+    table = effects(values_of({"BM25": 0.0, "ColBERT": 0.1, "SPLADE": 0.5, "DR (base)": 0.2, "Reranker": 0.9}), **HOW)
+    [row] = zhan.rank_correlation(table, BY).to_dict("records")
+    assert row["tau"] == pytest.approx(stats.kendalltau(table["interpolation"], table["extrapolation"]).statistic)
+    first, second = draws(table, "first"), draws(table, "second")
+    taus = [stats.kendalltau(first[:, i], second[:, i]).statistic for i in range(500)]
+    np.testing.assert_allclose(zhan.kendall(first.T, second.T), taus)
+    assert row["low"] == pytest.approx(np.quantile(taus, 0.025, method="lower")) and row["extrapolation"].endswith(
+        "Reranker"
+    )
+
+
+def test_ties_count_as_neither_and_one_system_has_no_order():
+    assert zhan.kendall(np.array([1.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0])) == pytest.approx(2 / 3)
+    assert np.isnan(zhan.kendall(np.array([1.0]), np.array([1.0])))
+
+
+def folds(spread):
+    """Three systems' folds: query q of bucket b has value q / 10 under all models, less `spread` without its bucket."""
+    rows = [(m, left, str(q), b, q / 10 - spread * (left == b)) for m in "xy" for left in "123" for q, b in QUERIES]
+    table = pd.DataFrame(rows, columns=["model", "left_out", "query_id", "stratum", "value"])
+    return table.assign(measure="RR@10")
+
+
+QUERIES = [(1, "1"), (2, "1"), (3, "1"), (4, "1"), (5, "2"), (6, "2"), (9, "3")]
+
+
+def test_macro_delta_of_models_that_are_all_the_same_is_that_of_its_weights():
+    """Counted as a loss with p below .001 before, with "worse 322, better 178"."""
+    how = {"on": "regime", "sides": zhan.REGIMES, "effect": "delta", "family": ["average"], "n_boot": 200}
+    table = effects(zhan.averages(folds(0.0)), ["model", "average"], **how)
+    delta = table.set_index(["model", "average"])["delta"]
+    assert delta["x", "micro"] == pytest.approx(0) and abs(delta["x", "macro"]) > 0.05
+    apart = contrast(table, "average", [("macro", "constant")])
+    np.testing.assert_allclose(apart[["difference", "low", "high"]], 0, atol=1e-12)
+    lossy = contrast(
+        effects(zhan.averages(folds(0.05)), ["model", "average"], **how), "average", [("macro", "constant")]
+    )
+    assert (lossy["high"] < 0).all()
+
+
+def test_a_query_is_in_extrapolation_without_its_bucket():
+    found = zhan.in_regimes(folds(0.0))
+    assert (found["regime"] == "extrapolation").tolist() == (found["left_out"] == found["stratum"]).tolist()
+
+
+def test_loss_of_a_query_is_the_mean_over_trainings():
+    values = pd.DataFrame({"model": "m", "regime": ["interpolation", "interpolation", "extrapolation"]})
+    values = values.assign(query_id="q", seed=[1, 2, 1], value=[0.2, 0.6, 0.1])
+    assert zhan.losses(values).loc["q", "m"] == pytest.approx(0.3)
+
+
+def test_bm25_stands_beside_every_size_and_every_published_delta_once():
+    table = zhan.published_deltas()
+    assert not table.duplicated(["protocol", "published_n_train", "model", "measure"]).any()
+    bm25 = table[(table["model"] == "BM25") & (table["protocol"] == "ReSTrain")]
+    assert bm25.groupby("published_n_train")["scaled"].agg(list).to_dict() == dict.fromkeys(zhan.SIZES, [0.01, 0.01])
+
+
+def test_a_delta_of_exactly_0_has_no_direction():
+    """Δ = 0 was counted as a disagreement."""
+    ours = pd.DataFrame({"protocol": "ReSTrain", "published_n_train": "14k", "model": "BM25", "measure": ["nDCG@10"]})
+    ours = ours.assign(delta=0.0, low=0.0, high=0.0)
+    on = ["protocol", "published_n_train", "model", "measure"]
+    assert beside(ours, zhan.published_deltas(), on)["verdict"].tolist() == ["undecided"]
+
+
+def test_plan_of_restrain_gives_trained_systems_controls_and_bm25_one_training():
+    p = COMMON | {"recipes": ["bm25", "mini-dense"], "sizes": [20, 60], "controls": 2, "seeds": [1, 2]}
+    plan = zhan.restrain(p | {"measures": ["nDCG@10", "R@100"]})
+    counts = plan.design.groupby(["model", "sample"]).size()
+    assert counts.to_dict() == {
+        **{("BM25", "nearest"): 4, ("DR (base)", "nearest"): 8},
+        **{("DR (base)", f"random {c}"): 2 for c in (0, 1)},
+        **{("DR (base)", f"matched {c}"): 2 for c in (0, 1)},
+    }
+    assert plan.measures == ["nDCG@10", "R(rel=2)@100"] and plan.real == {}
+
+
+def test_plan_of_the_comparison_shares_its_cells_with_restrain_and_resttest():
+    p = COMMON | {"recipes": ["bm25", "mini-dense"], "sizes": [20, 60], "controls": 1, "seeds": [1], "k": 2}
+    p |= {"other_seeds": [1], "trained_sizes": [60], "resttest_splits": ["dev"], "learning_splits": ["dev"]}
+    p |= {"learning": True, "restrain_measures": ["nDCG@10"], "measures": ["RR@10"]}
+    plan = zhan.architectures(p)
+    known = {cell.key for cell in cells_of(zhan.restrain(p)) + cells_of(zhan.resttest(p | {"test_splits": ["dev"]}))}
+    assert {run.key for frame in (plan.restrain, plan.resttest) for run in frame["run"]} <= known
+    start = plan.learning.set_index(["model", "trained"])["run"]
+    assert start["BM25", True].key == start["BM25", False].key
+    assert start["DR (base)", True].key != start["DR (base)", False].key
+    assert zhan.architectures(p | {"learning": False}).learning.empty
+
+
+def test_losses_and_pairs_are_read_from_the_training_logs(tmp_path):
+    p = COMMON | {"recipes": ["bm25", "mini-dense"], "measures": ["RR@10"], "k": 2, "seeds": [3]}
+    design = zhan.resttest(p).design.query("left_out == '1'")
+    folders = {run.key: tmp_path / run.key for run in design["run"]}
+    for run in design["run"]:
+        folders[run.key].mkdir()
+        bm25 = run.model.recipe.architecture == "bm25"
+        log = {"steps": 0 if bm25 else 5, "loss": [] if bm25 else [[1, 2.0], [5, 0.5]]}
+        (folders[run.key] / "training.json").write_text(json.dumps(log))
+    store = type("Known", (Store,), {"__getitem__": lambda self, cell: folders[cell.key]})(tmp_path)
+    curve = zhan.loss_curves(design, store)
+    assert curve[["model", "seed", "step", "loss"]].values.tolist() == [
+        ["DR (base)", 3, 1, 2.0],
+        ["DR (base)", 3, 5, 0.5],
+    ]
+    dense = load_recipe("mini-dense")
+    assert zhan.training_pairs(design, store) == [0, dense.scored_pairs(5)]
+
+
+def test_nearest_queries_come_from_the_set_of_each_regime(tmp_path):
+    p = COMMON | {"recipes": ["bm25"], "sizes": [20, 60], "controls": 0, "seeds": [1], "measures": ["RR@10"]}
+    split, store = zhan.restrain(p).split, Store(tmp_path)
+    store.build(split)
+    near = zhan.nearest_queries(split, 20, store)
+    texts, sets = split.pool.frame().set_index("query_id")["text"], split.sets(store)
+    for regime, part in near.groupby("regime"):
+        assert set(part["nearest"]) <= set(texts[sets[f"{regime}-20"]])
+    means = near.groupby("regime")["similarity"].mean()
+    assert means["interpolation"] > means["extrapolation"] and not near.duplicated(["query_id", "regime"]).any()
+
+
+def test_every_system_of_the_comparison_has_recipes_for_each_profile():
+    for profile in ("mini", "small", "msmarco"):
+        for architecture in ("dense", "splade", "colbert", "reranker"):
+            recipe, dense = (load_recipe(f"{profile}-{name}") for name in (architecture, "dense"))
+            assert recipe.architecture == architecture and recipe.initialisation == dense.initialisation
+
+
+def test_published_overlap_has_the_labels_of_our_tables():
+    table = zhan.published_overlap(1)
+    assert table.query("test_set == 'dl19' and label == 'full'")["n"].item() == 27  # 63 % of 43
+    ours = pd.DataFrame({"test_set": ["dl19", "dl20", "dev"], "relevance_threshold": [3, 1, 1], "min_shared": 2})
+    ours = ours.assign(n_queries=43, n_overlapping=11, percent=25.6)
+    published = zhan.beside_table_3(ours)["published_percent"]
+    assert published.tolist()[:2] == [26, 76] and np.isnan(published[2])
+
+
+def test_published_duplicates_are_found_among_candidates_whatever_their_case():
+    first = zhan.table_4(NO_PAIRS, pd.DataFrame({"text": ["x"]})).iloc[0]
+    pairs = pd.DataFrame([(first["test_query"].upper(), f" {first['train_query']}", 1, 0)], columns=NO_PAIRS.columns)
+    found = zhan.table_4(pairs, pd.DataFrame({"text": [first["train_query"].upper()]}))
+    assert len(found) == 7 and found["in_our_training_queries"].sum() == 1 == found["bm25_rank"].notna().sum()
+
+
+NO_PAIRS = pd.DataFrame(columns=["test_query", "train_query", "bm25_rank", "embedding_rank"])
+
+
+class Known:
+    """Stands in for a Vectors cell: known vectors of the real queries."""
+
+    def __init__(self, train, test, vectors):
+        self.train, self.test, self.vectors = train, test, vectors
+
+    def read(self, store):
+        return self.vectors
+
+
+def test_released_buckets_partition_the_test_queries_and_are_question_forms(real_data, monkeypatch):
+    monkeypatch.setenv("INTEREXTRA_DATA", str(real_data))
+    found = zhan.released_buckets(real_data / "extrapolate-eval")
+    assert found.value_counts().sort_index().tolist() == [981, 2206, 1824, 1491, 478] and found.index.is_unique
+    words = zhan.released_words(real_data / "extrapolate-eval").set_index("bucket")["words"].str.split()
+    assert words[1][0] == "how" and words[2][0] == "what" and words[3][0] == "where" and "cost" in words[5]
+
+
+def test_k_means_of_the_released_buckets_themselves_finds_them(real_data, monkeypatch):
+    monkeypatch.setenv("INTEREXTRA_DATA", str(real_data))
+    folder, random = real_data / "extrapolate-eval", np.random.default_rng(1)
+    known = pd.concat([zhan.released_buckets(folder, name) for name in ("dev", "trec19", "trec20")])
+    dev, dl = zhan.real_queries("dev"), (zhan.real_queries("dl19"), zhan.real_queries("dl20"))
+    made = [np.eye(5)[known.loc[[i for part in parts for i in part.ids()]] - 1] for parts in ((dev,), dl)]
+    made = [(x + random.normal(scale=0.05, size=x.shape)).astype(np.float32) for x in made]
+    made[0][:3] = 0  # no word known: left out
+    cells = Known(dev, dl, (made[1], made[1])), Known(dev, (), (made[0], made[0][:0]))
+    table = zhan.released_bucket_agreement(None, {"known": cells[0]}, {"known": cells[1]}, [1, 2], folder)
+    assert len(table) == 2 * 2 * 2 and set(table["n_queries"]) == {6977}
+    best = table.loc[table["ari"].idxmax()]
+    assert best["ari"] == best["nmi"] == best["share_matched"] == best["share_matched_dl"] == 1
+    assert table["nmi_chance"].max() < 0.01
+
+
+def test_vectors_that_know_the_released_sets_agree_with_them(real_data, monkeypatch):
+    """Training queries of a released interpolation set lie at the test queries, the others away."""
+    monkeypatch.setenv("INTEREXTRA_DATA", str(real_data))
+    folder, pool, dl = real_data / "extrapolate-eval", zhan.real_queries("train"), (zhan.real_queries("dl19"),)
+    inter, extra = (
+        pool.frame()["query_id"].isin(ids).to_numpy() for ids in zhan._released_sets(folder, "14k").values()
+    )
+    side = np.select([inter, extra], [1.0, -1.0], 0.0) + np.random.default_rng(1).normal(scale=0.01, size=len(inter))
+    train = np.stack([side, np.sqrt(np.maximum(0, 1 - side**2))], axis=1).astype(np.float32)
+    cell = Known(pool, dl, (train, np.tile(np.float32([1, 0]), (len(dl[0].ids()), 1))))
+    shares = zhan.released_agreement(None, {"known": cell}, 10, folder).set_index("size").loc["14k"]
+    assert (shares["interpolation"] == 1).all() and shares["chance_interpolation"].iloc[0] == inter.mean()
+    row = zhan.selection_overlap(None, {"known": cell}, folder).set_index("size").loc["14k"]
+    assert row["interpolation_in_released"] == 1 and row["extrapolation_in_released"] > 0.9
