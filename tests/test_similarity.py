@@ -65,7 +65,6 @@ def test_best_rank_is_the_minimum_over_full_rankings(vectors):
         ([[1.0, 1.0]], np.empty((0, 2)), 1, "non-empty"),
         ([1.0, 1.0], [[1.0, 1.0]], 1, "matrix"),
         ([["a"]], [[1.0]], 1, "of numbers"),
-        ([[1.0]], [[1.0]], 0, "at least 1"),
     ],
 )
 def test_bad_input_is_refused(queries, candidates, k, words):

@@ -28,10 +28,9 @@ _MEASURED: dict[tuple, pd.DataFrame] = {}  # (key of a run, test set, names) →
 def per_query(run: RunFile, qrels: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Value of each measure for each query of the qrels.
 
-    Parameters: `qrels` with columns query_id, doc_id, relevance; `names` by ir_measures, e.g. `nDCG@10`,
-    `R(rel=2)@100`, `AP(rel=2)`, and `ASL@100`, `ASL(plus_one=True,missing=depth,rel=2)@100`.
-    Returns a table indexed by query_id in the order of the qrels, a column a measure. Raises InputError for an unknown
-    measure, empty qrels, a relevance that is not whole, a pair judged twice.
+    Of qrels with columns query_id, doc_id, relevance and names of ir_measures, e.g. `R(rel=2)@100`, `AP(rel=2)`, and
+    `ASL@100`, `ASL(plus_one=True,missing=depth,rel=2)@100`. Returns a table indexed by query_id in the order of the
+    qrels, a column a measure. InputError: unknown measure, empty qrels, relevance not whole, a pair judged twice.
 
     >>> qrels = pd.DataFrame({"query_id": ["q"], "doc_id": ["d2"], "relevance": [1]})
     >>> run = RunFile.from_arrays(["q"], ["d1", "d2"], np.array([[0, 1]]), np.array([[2.0, 1.0]]))
@@ -153,10 +152,8 @@ class _Hits:
 
 
 def _hits(run: RunFile, qrels: pd.DataFrame) -> _Hits:
-    if not len(qrels):
-        raise InputError("qrels: empty, there is nothing to measure against")
-    if qrels[["query_id", "doc_id"]].isna().any(axis=None):
-        raise InputError("qrels: a query_id or doc_id is empty")
+    if not len(qrels) or qrels[["query_id", "doc_id"]].isna().any(axis=None):
+        raise InputError("qrels: empty, or a query_id or doc_id is; there is nothing to measure against")
     relevance = qrels["relevance"].to_numpy()
     if relevance.dtype.kind not in "iu":
         raise InputError(f"qrels: relevance must be whole numbers, not {relevance.dtype}: {offenders(relevance)}")
@@ -166,10 +163,8 @@ def _hits(run: RunFile, qrels: pd.DataFrame) -> _Hits:
     order = np.argsort(judged_query * n_docs + doc_codes)
     pairs = (judged_query * n_docs + doc_codes)[order]
     if (again := pairs[1:] == pairs[:-1]).any():
-        rows = qrels.iloc[order[1:][again][:4]]
-        twice = list(zip(rows["query_id"], rows["doc_id"], strict=True))
-        raise InputError(f"qrels: judged twice: {offenders(twice)} (query_id, doc_id); keep one judgement of each")
-
+        twice = qrels[["query_id", "doc_id"]].iloc[order[1:][again]].itertuples(index=False, name=None)
+        raise InputError(f"qrels: judged twice: {offenders(twice)}; keep one judgement of each (query_id, doc_id)")
     place = pd.Index(query_ids).get_indexer(run.query_ids)  # of each query of the run, -1 = no qrels
     known = np.asarray(pc.fill_null(pc.index_in(run.doc_ids, value_set=judged_docs.dictionary), -1), np.int64)
     rows = np.flatnonzero((known >= 0)[run.doc_codes])  # a judged passage, though perhaps for another query

@@ -41,11 +41,6 @@ def wh_words(text: str, whole: bool = False) -> list[str]:
     return [cluster for cluster, signs in WH_WORDS.items() if any(sign in words for sign in signs)]
 
 
-def wh_word(text: str, whole: bool = False) -> str:
-    """The cluster of question words that a query belongs to: how, wha or who; "" for none."""
-    return next(iter(wh_words(text, whole)), "")
-
-
 def length(text: str, limit: int = MEDIAN_LENGTH, whole: bool = False) -> str:
     """short or long: `long` has at least `limit` words.
 
@@ -67,7 +62,11 @@ def part(query_id: str, parts: int = 2) -> str:
     return f"part {zlib.crc32(query_id.encode()) % parts + 1}"
 
 
-RULES = {"wh-words": (wh_word, "text"), "length": (length, "text"), "random": (part, "query_id")}
+RULES = {  # the first of a query's clusters of question words is its own
+    "wh-words": (lambda text, whole=False: next(iter(wh_words(text, whole)), ""), "text"),
+    "length": (length, "text"),
+    "random": (part, "query_id"),
+}
 
 
 def attribute(spec: str) -> Callable[[dict], str | None]:
@@ -111,9 +110,7 @@ def known_labels(spec: str) -> tuple[str, ...]:
     rules = {"wh-words": tuple(WH_WORDS), "length": ("short", "long")}
     name = spec.partition(":")[0]
     if name not in rules:
-        raise InputError(
-            f"the labels of attribute {spec!r} are known when the collection is here; name them: {spec}/A/B"
-        )
+        raise InputError(f"attribute {spec!r}: its labels are known when the collection is here; write {spec}/A/B")
     return rules[name]
 
 

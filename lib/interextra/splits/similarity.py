@@ -18,8 +18,6 @@ def nearest(queries: np.ndarray, candidates: np.ndarray, k: int) -> tuple[np.nda
     import faiss
 
     queries, candidates = same_space(queries, candidates)
-    if k < 1:
-        raise InputError(f"k={k}: ask for at least 1 neighbour")
     k = min(k, len(candidates))
     cosines, rows = faiss.knn(queries, candidates, min(k + 1, len(candidates)), faiss.METRIC_INNER_PRODUCT)
     if k < len(candidates):  # where the last one is tied with the next one, faiss keeps either
