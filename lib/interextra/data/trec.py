@@ -102,12 +102,9 @@ def read_table(path: str | Path, layout: Layout) -> pa.Table:
     """
     try:
         with _opened(path) as file:
-            table = _read_fast(file.read().removeprefix(b"\xef\xbb\xbf"), layout)
+            return _read_fast(file.read().removeprefix(b"\xef\xbb\xbf"), layout)
     except pa.ArrowInvalid:
-        table = _read_lines(path, layout)
-    if not table.num_rows:
-        raise InputError(f"{path}: no rows in it; {layout.expected}")
-    return table
+        return _read_lines(path, layout)
 
 
 def _read_fast(data: bytes, layout: Layout) -> pa.Table:
@@ -116,8 +113,6 @@ def _read_fast(data: bytes, layout: Layout) -> pa.Table:
         data = re.sub(rb" +", b" ", data) if b"  " in data else data
         data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip()
     types = {name: NUMBERS[name][1] if name in NUMBERS else pa.string() for name in layout.columns}
-    if not data.strip():
-        return pa.schema([(name, types[name]) for name in layout.kept]).empty_table()
     table = pa.csv.read_csv(
         pa.BufferReader(data),
         pa.csv.ReadOptions(column_names=layout.columns, skip_rows=int(layout.header), use_threads=False),
@@ -129,6 +124,8 @@ def _read_fast(data: bytes, layout: Layout) -> pa.Table:
             raise pa.ArrowInvalid("not a number")
         if layout.only_tabs and pa.types.is_string(column.type) and len(blank_rows(column)):
             raise pa.ArrowInvalid("an empty column")
+    if not table.num_rows:
+        raise pa.ArrowInvalid("no rows")
     return table
 
 
@@ -149,6 +146,8 @@ def _read_lines(path: str | Path, layout: Layout) -> pa.Table:
             wrong.append((f"{path}:{number}: {problem}", line[:80]))
     if wrong:
         raise InputError(f"{wrong[0][0]}: {offenders(line for _, line in wrong)}; {layout.expected}")
+    if not rows:
+        raise InputError(f"{path}: no rows in it; {layout.expected}")
     return pa.table(list(map(pa.array, zip(*rows, strict=True))), names=layout.kept)
 
 
@@ -179,7 +178,7 @@ def read_qrels(path: str | Path, duplicates: str = "error") -> pd.DataFrame:
     header `query-id corpus-id score`), plain or gzipped. A pair that stands twice is refused but for
     `duplicates="keep"` (two released ReSTrain files have some). An InputError has file and line.
     """
-    first = next(numbered_lines(path), (0, ""))[1]
+    _, first = next(numbered_lines(path), (0, ""))
     frame = read_table(path, BEIR_QRELS if _is_header(first) else TREC_QRELS).to_pandas()
     if duplicates != "keep":
         refuse_repeated(frame[["query_id", "doc_id"]], lambda row: line_of(path, row))

@@ -32,6 +32,11 @@ class World:
     facts: pd.DataFrame = field(repr=False)
 
 
+def letters(text: str) -> str:
+    """What a text is compared by: two that differ in case, spaces or marks are the same."""
+    return "".join(letter for letter in text.lower() if letter.isalnum())
+
+
 class Wordings:
     """Queries of which no two are the same text, whatever the split; ids that tell nothing."""
 
@@ -42,14 +47,11 @@ class Wordings:
 
     def row(self, intent: dict) -> dict | None:
         """A fresh query for an intent; None where its wordings are used up."""
-        for _ in range(40):
-            text, form = self.composer.query(intent, self.rng)
-            key = "".join(letter for letter in text if letter.isalnum())
-            if key not in self.texts:
-                break
-        else:
+        drawn = (self.composer.query(intent, self.rng) for _ in range(40))
+        text, form = next(((text, form) for text, form in drawn if letters(text) not in self.texts), (None, None))
+        if text is None:
             return None
-        self.texts.add(key)
+        self.texts.add(letters(text))
         number = 1000 + int(self.rng.random() * 1_180_000)
         while number in self.ids:
             number += 1
@@ -136,8 +138,7 @@ def generate(
     intents = composer.intents
     chosen, holdout = plan(intents, {**TEST_SIZES, "dev": n_dev}, all_shares, Random(f"{name}-{seed}-plan"))
     wordings, judge = Wordings(composer, rng), Judge(composer, doc_ids, rng)
-    rows: dict[str, list[dict]] = {"train": [], "dev": [], "test": []}
-    judged: dict[str, list[tuple]] = {"train": [], "dev": [], "test": []}
+    rows, judged = ({split: [] for split in ("train", "dev", "test")} for _ in range(2))
 
     def label(split: str, row: dict, intent: dict) -> None:
         rows[split].append(row)

@@ -4,7 +4,7 @@ from random import Random
 
 from interextra.ground.errors import InputError
 from interextra.world.compose import Composer
-from interextra.world.generate import Judge, Wordings, World, frames, number_passages
+from interextra.world.generate import Judge, Wordings, World, frames, letters, number_passages
 from interextra.world.templates import pick, render, sentence, shuffled, tidy
 
 WORLDS = {
@@ -80,7 +80,7 @@ def generate_ood(name: str, seed: int) -> World:
     composer.kind = kind
     doc_ids, passages, facts = number_passages(composer, rng)
     wordings, judge = Wordings(composer, rng), Judge(composer, doc_ids, rng)
-    wordings.texts = {"".join(c for c in text.lower() if c.isalnum()) for _, text in passages}
+    wordings.texts = {letters(text) for _, text in passages}
     rows, judged = [], []
     for i in shuffled(rng, _fitting(kind, composer.intents)):
         row = wordings.row(composer.intents[i]) if composer.intents[i]["gold"] else None
