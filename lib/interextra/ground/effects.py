@@ -215,7 +215,7 @@ def tests(
         difference, bound = pair[:, 1] - pair[:, 0], margin * pair[:, 0].mean()
         spread, row = difference.std(ddof=1), dict(zip(by, key, strict=True))
         row |= {"p_value": _paired_t(pair), "p_permutation": 1.0, "p_equivalent": 0.0, "cohen_d": 0.0}
-        if spread > 0:
+        if spread > 1e-12:
             flips = {
                 "permutation_type": "samples",
                 "n_resamples": 9999,
@@ -286,4 +286,4 @@ def _paired_t(pair: np.ndarray) -> float:
     difference = pair[:, 1] - pair[:, 0]
     if len(difference) < 2:
         return float("nan")
-    return 1.0 if not difference.any() else float(stats.ttest_1samp(difference, 0).pvalue)
+    return 1.0 if np.allclose(difference, 0, atol=1e-12) else float(stats.ttest_1samp(difference, 0).pvalue)

@@ -54,7 +54,7 @@ def start_of(recipe: Recipe) -> str:
         return sha256(BASE / "recipe.json")
     if name.partition(":")[0] == "minilm":
         return MINILM_SHA256
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         files = sorted(path for path in Path(name).rglob("*") if path.is_file())
         return digest({path.relative_to(name).as_posix(): sha256(path) for path in files})
     return name  # a hub id
