@@ -130,7 +130,7 @@ def _world_of(spec: str) -> tuple[str, dict]:
     rest = spec.partition(":")[2]
     ood = rest.startswith("ood-")
     name, options = split_options(spec, rest if ood else f"mini,{rest}".rstrip(","))
-    known = {"seed"} if ood else {*inspect.signature(world.generate).parameters} - {"name"}
+    known = {"seed"} if ood else {*inspect.signature(world.generate_mini).parameters}
     arguments: dict = {}
     for key, value in options.items():
         argument, *below = key.split(".")

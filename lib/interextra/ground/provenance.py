@@ -11,10 +11,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = [
-    "interextra", "torch", "transformers", "sentence-transformers", "pyserini", "faiss-cpu", "numpy", "scipy", "pandas",
-    "pyarrow", "scikit-learn", "ir-measures", "ranx", "ir-datasets", "statsmodels", "papermill", "matplotlib",
-]  # fmt: skip
+PACKAGES = (
+    *("interextra", "torch", "transformers", "sentence-transformers", "pyserini", "faiss-cpu", "numpy", "scipy"),
+    *("pandas", "pyarrow", "scikit-learn", "ir-measures", "ranx", "ir-datasets", "statsmodels", "papermill"),
+    "matplotlib",
+)
 
 
 def commit(root: Path) -> str:

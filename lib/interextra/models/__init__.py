@@ -1,7 +1,7 @@
 """Models: a recipe is fitted to a collection's queries and then searches any collection.
 
-An architecture is a module of this folder that has LABEL (its name in tables), COLOUR (in figures), `Options` (the fields
-of a recipe that matter for it), `fit` and `load`; see `model`.
+An architecture is a module of this folder that has LABEL (its name in tables), COLOUR (in figures), `Options` (the
+fields of a recipe that matter for it), `fit` and `load`; see `model`.
 """
 
 import importlib

@@ -105,8 +105,8 @@ def read_sheet(path: Path | str, pairs: pd.DataFrame | None = None, complete: bo
         with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a byte order mark first
             reader = csv.reader(file)
             header, *rows = [[f"{path}:{reader.line_num}", *row] for row in reader if any(row)] or [[f"{path}:1"]]
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 ({error.reason}); export the sheet as CSV in UTF-8") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); export the sheet as CSV in UTF-8") from error
     wrong = [place for place, *row in rows if len(row) != len(SHEET)]
     if wrong or tuple(header[1:]) != SHEET:
         raise InputError(f"{offenders(wrong) or header[0]}: columns must be {', '.join(SHEET)}; export as CSV")

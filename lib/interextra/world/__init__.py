@@ -4,9 +4,14 @@ The YAML files hold domains, entities, values and wordings; compose.py writes pa
 holds facts out of training so that overlap comes out as asked, truth.py says what is true of the result.
 """
 
-from interextra.world.generate import World, generate
-from interextra.world.ood import ood_names
+from interextra.world.generate import SEED, World, generate_mini
+from interextra.world.ood import generate_ood, ood_names
 from interextra.world.other import other_worlds_text
 from interextra.world.truth import entity_overlap, floor, intent_overlap
 
-__all__ = ["World", "entity_overlap", "floor", "generate", "intent_overlap", "ood_names", "other_worlds_text"]
+__all__ = ["entity_overlap", "floor", "generate", "generate_mini", "intent_overlap", "ood_names", "other_worlds_text"]
+
+
+def generate(name: str, **parameters) -> World:
+    """The world `mini` with the parameters of `generate_mini`, or an out-of-domain collection (see `ood_names`)."""
+    return generate_mini(**parameters) if name == "mini" else generate_ood(name, **{"seed": SEED, **parameters})

@@ -115,28 +115,22 @@ def frames(rows: dict[str, list[dict]], judged: dict[str, list[tuple]]) -> tuple
     return queries, qrels
 
 
-def generate(
-    name: str = "mini", seed: int = SEED, n_train: int = 4000, n_dev: int = 400, shares: dict | None = None
-) -> World:
-    """The world `mini`, or an out-of-domain test collection `ood-NAME` (see `ood_names`).
+def generate_mini(seed: int = SEED, n_train: int = 4000, n_dev: int = 400, shares: dict | None = None) -> World:
+    """The world `mini`.
 
     shares: {test set: {"entity": [full, partial, zero], "intent": [duplicate, similar, dissimilar]}} for dl19 (43
     queries), dl20 (57) and dev; what is not given is taken from Zhan et al., Tables 1 and 2. The overlap of every dev
     and test query with *all* training queries is as planned. The same arguments give the same bytes on every machine.
     Raises `InputError` for shares that exclude each other and for sizes that the world is too small for.
     """
-    if name != "mini":
-        from interextra.world.ood import generate_ood
-
-        return generate_ood(name, seed)
     if unknown := (shares or {}).keys() - SHARES:
         raise InputError(f"shares: no test set called {offenders(unknown)}; there are {', '.join(SHARES)}")
     all_shares = {test_set: default | (shares or {}).get(test_set, {}) for test_set, default in SHARES.items()}
-    composer = Composer(load("common.yaml")["domains"], Random(f"{name}-{seed}-passages"))
-    rng = Random(f"{name}-{seed}-queries")
+    composer = Composer(load("common.yaml")["domains"], Random(f"mini-{seed}-passages"))
+    rng = Random(f"mini-{seed}-queries")
     doc_ids, passages, facts = number_passages(composer, rng)
     intents = composer.intents
-    chosen, holdout = plan(intents, {**TEST_SIZES, "dev": n_dev}, all_shares, Random(f"{name}-{seed}-plan"))
+    chosen, holdout = plan(intents, {**TEST_SIZES, "dev": n_dev}, all_shares, Random(f"mini-{seed}-plan"))
     wordings, judge = Wordings(composer, rng), Judge(composer, doc_ids, rng)
     rows, judged = ({split: [] for split in ("train", "dev", "test")} for _ in range(2))
 
@@ -167,4 +161,4 @@ def generate(
     if len(rows["train"]) < n_train:
         raise InputError(f"n_train = {n_train}: the world has wordings for {len(rows['train'])} training queries only")
     queries, qrels = frames(rows, judged)
-    return World(name, passages, queries, qrels, facts)
+    return World("mini", passages, queries, qrels, facts)

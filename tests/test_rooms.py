@@ -1,0 +1,90 @@
+"""The house: imports go downwards only, no circle, and no function that nobody calls."""
+
+import ast
+import re
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import interextra
+from interextra.ground.code import ROOT, source_of
+
+# A room may import those before it; data and world, overlap and evaluation stand side by side.
+ORDER = {"ground": 0, "data": 1, "world": 1, "splits": 2, "models": 3, "overlap": 4, "evaluation": 4, "papers": 5}
+ORDER |= {"figures": 5, "study": 6, "__init__": 7}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def module_of(path):
+    return ".".join(("interextra", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def imported(path):
+    """Modules of the package that a file imports, at the top or inside a function."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    found = {name for name in found if name.startswith("interextra.") and source_of(name)}
+    return found - {module_of(path)}
+
+
+IMPORTS = {module_of(path): imported(path) for path in FILES}
+
+
+def test_imports_go_downwards_only():
+    def room(module):
+        return ORDER[module.split(".")[1] if "." in module else "__init__"]
+
+    wrong = [(one, other) for one, others in IMPORTS.items() for other in others if room(other) > room(one)]
+    assert not wrong
+
+
+def test_no_import_circle():
+    packages = {module_of(path) for path in FILES if path.name == "__init__.py"}
+    graph = {one: {other for other in others if other not in packages} for one, others in IMPORTS.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"circle: {' → '.join(error.args[1])}")
+
+
+def test_every_function_and_class_has_a_caller(root):
+    """By name: in the library, the notebooks, the benchmarks, or as a name of the front door."""
+    texts = [
+        path.read_text() for path in [*FILES, *(root / "bench").glob("*.py"), *(root / "notebooks").glob("*.ipynb")]
+    ]
+    words = re.findall(r"\w+", "\n".join(texts))
+    counts = {word: words.count(word) for word in set(words) if len(word) > 1}
+    called_by_others = {
+        "main",
+        "forward",
+        "add_model_card_callback",
+        "collect_features",
+        "compute_loss_from_embeddings",
+    }
+    idle = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            registered = getattr(node, "decorator_list", [])  # a validator, a plan
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__") and not registered:
+                named = counts[node.name] > 1 or node.name in called_by_others or node.name in interextra.__all__
+                idle += [] if named else [f"{module_of(path)}.{node.name}"]
+    assert not idle
+
+
+def test_every_name_of_the_front_door_is_there():
+    assert all(getattr(interextra, name) is not None for name in interextra.__all__)
+    with pytest.raises(AttributeError, match="has no 'nothing'"):
+        getattr(interextra, "nothing" + "")
+
+
+def test_stored_code_has_no_suppressed_formatting_or_rule(root):
+    folders = ("lib", "notebooks", "tests", "bench")
+    marks = ("fmt" + ": skip", "no" + "qa")
+    files = [path for folder in folders for path in Path(root / folder).rglob("*") if path.suffix in (".py", ".ipynb")]
+    files = [path for path in files if "structure" not in path.name]  # which has the rule for notebooks
+    assert not [(str(path), mark) for path in files for mark in marks if mark in path.read_text()]
