@@ -163,3 +163,10 @@ def test_bad_values_are_named(change, message):
 def test_unknown_effect_is_named(two):
     with pytest.raises(InputError, match="no effect 'ratio'; there are delta"):
         of(two, effect="ratio")
+
+
+def test_order_of_strata_does_not_matter():
+    parts = [tidy("dense", RANDOM.random(20), RANDOM.random(20), stratum=name) for name in ("b", "a")]
+    parts = [part.assign(query_id=part["stratum"] + part["query_id"]) for part in parts]
+    one, other = (of(pd.concat(some), strata="stratum") for some in (parts, parts[::-1]))
+    assert one[["low", "high"]].to_numpy() == pytest.approx(other[["low", "high"]].to_numpy(), abs=1e-12)

@@ -255,11 +255,11 @@ def _matrix(part: pd.DataFrame, on: str | None, sides: tuple) -> np.ndarray:
 def _resampled(parts: dict[tuple, np.ndarray], n_by: int | None, seed: int, n_boot: int) -> dict[tuple, np.ndarray]:
     """Resampled means float[n_boot, n_sides] of each group; groups of equally many queries share their draws.
 
-    `n_by`: so many labels make a group, the last one its stratum, whose place in the group is part of the seed.
+    `n_by`: so many labels make a group, the next one its stratum, whose place by name is part of the seed.
     """
     alike: dict[tuple, list[tuple]] = {}
     place: dict[tuple, int] = {}
-    for key, values in parts.items():
+    for key, values in sorted(parts.items(), key=lambda part: str(part[0][n_by:])):
         place[key[:n_by]] = place.get(key[:n_by], -1) + 1
         own = (seed,) if n_by is None else (seed, place[key[:n_by]])
         alike.setdefault((len(values), own), []).append(key)
