@@ -16,6 +16,12 @@ from interextra.ground.files import digest, sha256
 from interextra.papers.plans import cells_of, plan_of
 
 TIMEOUT = 7200  # seconds that one notebook cell may take
+PAGE = """{%- extends 'lab/index.html.j2' -%}
+{%- block data_png scoped -%}
+<img src="data:image/png;base64,{{ output.data['image/png'] }}" style="max-width: 100%"
+ alt="{{ output | get_metadata('alt', 'image/png') | escape }}" width="{{ output | get_metadata('width', 'image/png') }}">
+{%- endblock data_png -%}
+"""  # the usual page leaves out what is seen on a figure
 
 
 class NotebookError(RuntimeError):
@@ -111,7 +117,7 @@ def _papermill(notebook: Path, parameters: dict[str, Any], folder: Path) -> None
 def _html(executed: Path) -> None:
     from nbconvert import HTMLExporter
 
-    html, _ = HTMLExporter(embed_images=True).from_filename(str(executed))
+    html, _ = HTMLExporter(raw_template=PAGE).from_filename(str(executed))
     executed.with_suffix(".html").write_text(html, encoding="utf-8")
 
 

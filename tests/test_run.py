@@ -1,0 +1,147 @@
+"""A model is trained once and searches anything: other collections, other depths, fused; its weights may be freed."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from interextra.data.queries import Queries, Source, pricing
+from interextra.data.runs import RunFile
+from interextra.evaluation import measures
+from interextra.ground.cells import Store
+from interextra.ground.errors import InputError
+from interextra.models.fusion import Fused
+from interextra.models.model import Model
+from interextra.models.recipe import load_recipe
+from interextra.models.run import Run
+from interextra.study import adopt, schedule
+
+TRAIN, ELSEWHERE = "mini:n_train=400,n_dev=40", "mini:ood-hobby-questions"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return Store(tmp_path_factory.mktemp("home") / "outputs" / "cells")
+
+
+def queries(spec, split):
+    return Queries(source=Source.of(spec), split=split)
+
+
+def run(recipe, *asked, depth=10):
+    model = Model.of(recipe, queries(TRAIN, "train"), seed=1)
+    return Run(model=model, queries=asked or (queries(TRAIN, "dev"),), depth=depth)
+
+
+BM25 = load_recipe("bm25{k1: [0.9], b: [0.4]}")
+DENSE = load_recipe("mini-dense", steps=2)
+
+
+def read(store, cell, name="dev"):
+    return RunFile.read(store[cell] / f"run.{name}.parquet")
+
+
+def test_model_is_trained_once_and_searches_another_collection(home):
+    here, there = run(DENSE), run(DENSE, queries(ELSEWHERE, "test"))
+    home.build(here)
+    assert here.model.key == there.model.key
+    assert [type(cell).__name__ for cell in home.missing([there])] == ["Run"]
+    home.build(there)
+    found = read(home, there, "test")
+    assert set(found.query_ids) == set(queries(ELSEWHERE, "test").ids())
+    assert set(found.frame()["doc_id"]) <= set(queries(ELSEWHERE, "test").source.open().passages.doc_ids.to_pylist())
+
+
+def test_all_sets_of_queries_are_searched_at_once_and_kept_apart(home):
+    both = run(BM25, queries(TRAIN, "dev"), queries(TRAIN, "test"))
+    home.build(both)
+    alone = run(BM25)
+    home.build(alone)
+    assert read(home, both).frame().equals(read(home, alone).frame())
+    assert set(read(home, both, "test").query_ids) == set(queries(TRAIN, "test").ids())
+
+
+def test_run_is_there_without_the_weights_that_made_it(home):
+    cell = run(DENSE)
+    home.build(cell)
+    home.plan(cell), home.plan(cell.model)
+    weights = home.path(cell.model) / "weights"
+    assert weights.is_dir()
+    adopt.clean(home)
+    Store._valid.clear()
+    assert not weights.exists() and home.missing([cell]) == []
+    deeper = run(DENSE, depth=20)
+    assert [type(item).__name__ for item in home.missing([deeper])] == ["Model", "Run"]
+    log = json.loads((home[cell] / "training.json").read_text())
+    assert log["n_train"] == 400 and log["steps"] == 2
+
+
+def test_weights_stay_while_a_planned_run_needs_them(home):
+    home.build(run(DENSE))
+    home.plan(run(DENSE, depth=30))
+    adopt.clean(home)
+    assert (home.path(run(DENSE).model) / "weights").is_dir()
+
+
+def test_unknown_index_is_refused(home):
+    cell = run(BM25).model_copy(update={"index": "hnsw"})
+    with pytest.raises(InputError, match="hnsw"):
+        home.build(Run(model=cell.model, queries=cell.queries, depth=5, index="hnsw"))
+
+
+def test_reciprocal_rank_fusion_is_the_sum_of_reciprocal_ranks(home):
+    runs = (run(BM25), run(DENSE))
+    fused = Fused(runs=runs, depth=10)
+    home.build(fused)
+    frames = [read(home, one).frame() for one in runs]
+    scores = (
+        pd.concat(frames)
+        .assign(score=lambda rows: 1 / (60 + rows["rank"]))
+        .groupby(["query_id", "doc_id"])["score"]
+        .sum()
+    )
+    found = read(home, fused).frame().set_index(["query_id", "doc_id"])["score"]
+    assert found.to_numpy() == pytest.approx(scores.loc[found.index].to_numpy(), rel=1e-5)
+    best = scores.groupby("query_id").max()
+    assert found.groupby("query_id").max().to_numpy() == pytest.approx(best.to_numpy(), rel=1e-5)
+
+
+def test_weight_of_one_leaves_the_order_of_its_run(home):
+    bm25 = run(BM25)
+    fused = Fused(runs=(bm25, run(DENSE)), method="wsum", weights=(1.0, 0.0), depth=5)
+    home.build(fused)
+    frame = pd.DataFrame({"run": [bm25, fused], "model": ["BM25", "fused"]})
+    values = measures.values(frame, home, ["RR@10"]).pivot(index="query_id", columns="model", values="value")
+    assert (values["BM25"] - values["fused"]).abs().mean() < 0.05
+    with pytest.raises(InputError, match="a weight for each run"):
+        home.build(Fused(runs=(bm25, run(DENSE)), method="wsum", weights=(1.0,)))
+
+
+def test_changed_collection_is_not_the_planned_one():
+    with pytest.raises(InputError, match="its content changed"):
+        Source(spec=ELSEWHERE, fingerprint="0" * 64).open()
+
+
+def test_plan_is_priced_before_a_download(monkeypatch, tmp_path):
+    monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path))
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "irds"))
+    with pricing():
+        model = Model.of(load_recipe("msmarco-dense"), queries("irds:msmarco-passage", "train"), seed=1)
+    assert model.train.source.fingerprint == "" and model.train.size() == 502_939
+    assert model.seconds() > 3600 and not list(tmp_path.rglob("*.tar.gz"))
+
+
+def test_as_many_workers_as_gpus_each_with_its_own(monkeypatch, tmp_path):
+    for number in range(3):
+        (tmp_path / f"0000:0{number}").mkdir()
+    monkeypatch.setattr(schedule, "GPUS", tmp_path)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    with schedule._workers(16) as pool:
+        assert pool._max_workers == 3
+        assert {pool.submit(visible).result() for _ in range(30)} <= {"0", "1", "2"}
+
+
+def visible():
+    import os
+
+    return os.environ["CUDA_VISIBLE_DEVICES"]
