@@ -19,7 +19,8 @@ TIMEOUT = 7200  # seconds that one notebook cell may take
 PAGE = """{%- extends 'lab/index.html.j2' -%}
 {%- block data_png scoped -%}
 <img src="data:image/png;base64,{{ output.data['image/png'] }}" style="max-width: 100%"
- alt="{{ output | get_metadata('alt', 'image/png') | escape }}" width="{{ output | get_metadata('width', 'image/png') }}">
+ alt="{{ output | get_metadata('alt', 'image/png') | escape }}"
+ width="{{ output | get_metadata('width', 'image/png') }}">
 {%- endblock data_png -%}
 """  # the usual page leaves out what is seen on a figure
 
