@@ -78,6 +78,7 @@ def test_run_is_there_without_the_weights_that_made_it(home):
 
 def test_weights_stay_while_a_planned_run_needs_them(home):
     home.build(run(DENSE))
+    home.build(run(DENSE).model)
     home.plan(run(DENSE, depth=30))
     adopt.clean(home)
     assert (home.path(run(DENSE).model) / "weights").is_dir()

@@ -37,7 +37,8 @@ class Fused(Cell):
 
         for queries in self.queries:
             files = [RunFile.read(store[run] / f"run.{queries.name}.parquet") for run in self.runs]
-            frames = [file.frame().astype({"score": float}) for file in files]
+            types = {"query_id": object, "doc_id": object, "score": float}  # ranx refuses pandas' own strings
+            frames = [file.frame().astype(types) for file in files]
             runs = [
                 ranx.Run.from_df(frame, q_id_col="query_id", doc_id_col="doc_id", score_col="score") for frame in frames
             ]

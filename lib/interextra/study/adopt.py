@@ -64,7 +64,7 @@ def clean(store: Store) -> tuple[int, int]:
         need.key for cell in store.missing(planned) for need in cell.needs()
     }
     models = {cell.key for cell in planned if isinstance(cell, Model)} - needed
-    kept = {cell.key for cell in planned} - models
+    kept = {cell.key for cell in planned} - models | needed
     gone = [path for path in store.root.glob("*/config.json") if path.parent.name not in kept]
     folders = [path.parent for path in gone] + [store.root / name for name in ("damaged", "building")]
     notes = [path for path in store.root.glob("planned/*.json") if path.stem not in {cell.key for cell in planned}]
