@@ -268,7 +268,7 @@ def trend(pairs: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
 
     Within clusters, as every cluster has a model and so a scale of R of its own. Returns shift, model, measure, loss,
     kendall, low, high, n_queries: `loss` is "difference" (Avg In - Out of all queries) or "relative" (over Avg In, of
-    the queries where Avg In is above 0).
+    the queries where Avg In is above 0). NaN where no cluster has two of them.
     """
     rows = []
     for key, part in pairs.groupby(SYSTEM, sort=False):
@@ -276,8 +276,11 @@ def trend(pairs: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
         for name, loss in (("difference", (part["in"] - part["out"]).to_numpy()), ("relative", relative)):
             known = ~np.isnan(loss)
             some, turned = part[known], worse(key[2]) * loss[known]
-            tau, draws = prediction.within_draws(some["R"], turned, some["stratum"], seed, n_boot)
-            rows.append((*key, name, tau.item(), *prediction.defined_interval(draws.ravel()), len(some)))
+            found = (np.nan, np.nan, np.nan)
+            if some["stratum"].value_counts().max() > 1:
+                tau, draws = prediction.within_draws(some["R"], turned, some["stratum"], seed, n_boot)
+                found = (tau.item(), *prediction.defined_interval(draws.ravel()))
+            rows.append((*key, name, *found, len(some)))
     return pd.DataFrame(rows, columns=[*SYSTEM, "loss", "kendall", "low", "high", "n_queries"])
 
 
