@@ -45,7 +45,7 @@ def _counts(reference: Path) -> Iterator[Row]:
     for shift, rule, meaning in (("length", "spaces", "single spaces"), ("wh-words", "contains", "letters anywhere")):
         found = _read(reference, "small", SHIFT, "rule_agreement", f"shift == {shift!r} and rule == {rule!r}")
         finding = f"Rule behind the released queries, {shift} (Lupart §3.1)"
-        ours = f"{meaning}: explains {found['n_consistent'].sum():,} of {found['n_released'].sum():,}"
+        ours = f"{meaning}: consistent with {found['n_consistent'].sum():,} of {found['n_released'].sum():,}"
         yield SHIFT, finding, "in words", "–", ours
 
 
