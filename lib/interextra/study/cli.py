@@ -78,7 +78,7 @@ def command_plan(args: argparse.Namespace) -> int:
     store, total, counted = _store(repository_root()), 0.0, set()
     with pricing():
         selected = _selected(args)
-        planned = [(notebook.name, described(store, [notebook])) for notebook in selected]
+        planned = [(notebook.name, described(store, [*notebook.plan, notebook])) for notebook in selected]
     specs = {json.loads(notebook.parameters)["collection"] for notebook in selected}
     for spec, found in ((spec, peek(spec)) for spec in sorted(specs)):
         if found:
@@ -90,10 +90,11 @@ def command_plan(args: argparse.Namespace) -> int:
         print(json.dumps([{"notebook": name, "cells": rows} for name, rows in planned]))
         return 0
     for name, rows in planned:
-        todo = sum(row["seconds"] for row in rows if row["state"] == "todo" and row["key"] not in counted)
+        todo = [row for row in rows if row["state"] == "todo"]
+        seconds = sum(row["seconds"] for row in todo if row["key"] not in counted)
         counted |= {row["key"] for row in rows}  # notebooks share results
-        total += todo
-        print(f"{name}: {len(rows)} results to compute, about {todo:.0f} s")
+        total += seconds
+        print(f"{name}: {len(todo)} of {len(rows)} results to compute, about {seconds:.0f} s")
         for row in rows:
             print(f"  {row['key']}  {row['state']:<4}  {row['seconds']:8.0f} s  {row['what']}")
     print(f"about {total:.0f} s of one core in all; build one result with `interextra cell KEY`")
