@@ -8,8 +8,8 @@ PROFILE = config.get("profile", "mini")
 ONLY = config.get("only", "")
 ONLY = f"{ONLY:02}" if isinstance(ONLY, int) else ONLY  # only=01 is read as a number
 PLAN = json.loads(subprocess.check_output(["interextra", "plan", "--json", "--profile", PROFILE, "--only", ONLY]))
-TODO = [cell for notebook in PLAN for cell in notebook["cells"] if cell["state"] == "todo"]
-CELLS = {cell["key"]: cell for cell in TODO if not cell["what"].startswith("notebook")}
+MISSING = [cell for notebook in PLAN for cell in notebook["cells"] if cell["state"] == "todo"]
+CELLS = {cell["key"]: cell for cell in MISSING if not cell["what"].startswith("notebook")}
 
 
 wildcard_constraints:

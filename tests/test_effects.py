@@ -146,6 +146,19 @@ def test_tests_agree_with_scipy_and_statsmodels(two):
     assert same["p_value"] == same["p_permutation"] == 1 and same["cohen_d"] == 0
 
 
+def test_the_same_difference_for_all_queries_is_not_called_equivalent():
+    row = kernel.tests(tidy("a", [0.9] * 12, [0.6] * 12), ["model"], "regime", REGIMES).iloc[0]
+    assert row["p_permutation"] < 0.01 and row["p_equivalent"] == 1.0 and np.isnan(row["cohen_d"])
+    same = kernel.tests(tidy("a", [0.9] * 12, [0.9] * 12), ["model"], "regime", REGIMES).iloc[0]
+    assert same[["p_permutation", "p_equivalent", "cohen_d"]].tolist() == [1.0, 0.0, 0.0]
+
+
+def test_table_with_new_row_numbers_has_no_draws(two):
+    table = of(two)
+    with pytest.raises(InputError, match="numbered anew"):
+        draws(table.iloc[::-1].reset_index(drop=True))
+
+
 @pytest.mark.parametrize(
     "change, message",
     [

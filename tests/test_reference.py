@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from interextra.ground.errors import InputError
-from interextra.study.reference import compared, difference_of, make
+from interextra.study.reference import compared, difference_of, make, verify
 
 EFFECTS = pd.DataFrame(
     {
@@ -94,3 +94,8 @@ def test_reference_refuses_results_of_other_code(house, root):
     subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "two"], cwd=house, check=True)
     with pytest.raises(InputError, match="00_start_here.*not executed with today's code"):
         make(house, "smoke")
+
+
+def test_profile_without_reference_is_not_run_to_be_verified(root):
+    with pytest.raises(InputError, match="nothing to compare with"):
+        verify(root, "smoke", "00")

@@ -81,8 +81,9 @@ KINDS = {  # name of an effect → from the means of the first and the second si
 class Draws:
     """Resampled sides and effects of the rows of a table, float[rows, n_boot] each; rides in the table's `attrs`."""
 
-    def __init__(self, first: np.ndarray, second: np.ndarray, effect: np.ndarray, by: list[str], names: dict[str, str]):
-        self.first, self.second, self.effect, self.by, self.names = first, second, effect, by, names
+    def __init__(self, sides: list[np.ndarray], labels: pd.DataFrame, names: dict[str, str]):
+        self.first, self.second, self.effect = sides
+        self.labels, self.by, self.names = labels, list(labels), names
 
     def __deepcopy__(self, memo: dict) -> "Draws":  # pandas copies attrs with each operation
         return self
@@ -157,7 +158,7 @@ def effects(
         corrected = alike.transform(lambda p: holm(p)) if family else holm(table["p_value"])
         table.insert(table.columns.get_loc("p_value") + 1, "p_holm", corrected)
     stacked = [np.stack(column) for column in zip(*drawn, strict=True)]
-    table.attrs["draws"] = Draws(*stacked, by, {"first": names[0], "second": names[-1], "effect": effect})
+    table.attrs["draws"] = Draws(stacked, table[by], {"first": names[0], "second": names[-1], "effect": effect})
     return table
 
 
@@ -165,7 +166,10 @@ def draws(table: pd.DataFrame, what: str = "effect") -> np.ndarray:
     """The draws float[len(table), n_boot] of rows of a table of `effects`: of the effect, the first or second side."""
     if "draws" not in table.attrs:
         raise InputError("this table has no draws: take a table of `effects`, or some of its rows")
-    return getattr(table.attrs["draws"], what)[table.index]
+    kept = table.attrs["draws"]
+    if not kept.labels.reindex(table.index).equals(table[kept.by]):
+        raise InputError("the rows of this table were numbered anew or relabelled: keep the index that `effects` gave")
+    return getattr(kept, what)[table.index]
 
 
 def contrast(table: pd.DataFrame, column: str, pairs: Sequence[tuple], what: str = "effect") -> pd.DataFrame:
@@ -207,15 +211,18 @@ def tests(
     -------
     DataFrame[*by, p_value, p_permutation, p_equivalent, cohen_d, worse, better, n_queries] : paired t-test, permutation
         test (sign flips), two one-sided t-tests against plus and minus `margin` times the mean of the first side, mean
-        difference in standard deviations, queries with a lower and with a higher value on the second side.
+        difference in standard deviations, queries with a lower and with a higher value on the second side. Where all
+        queries differ by the same, p_equivalent is 0 within the margin and 1 beyond it, cohen_d 0 or NaN.
     """
     rows = []
     for key, part in _grouped(values[values[on].isin(sides)], list(by)):
         pair = _matrix(part, on, sides).mean(axis=1)  # [n_queries, 2]
         difference, bound = pair[:, 1] - pair[:, 0], margin * pair[:, 0].mean()
         spread, row = difference.std(ddof=1), dict(zip(by, key, strict=True))
-        row |= {"p_value": _paired_t(pair), "p_permutation": 1.0, "p_equivalent": 0.0, "cohen_d": 0.0}
-        if spread > 1e-12:
+        differs = not np.allclose(difference, 0, atol=1e-12)
+        row |= {"p_value": _paired_t(pair), "p_permutation": 1.0, "cohen_d": np.nan if differs else 0.0}
+        row["p_equivalent"] = float(abs(difference.mean()) > abs(bound))
+        if differs:
             flips = {
                 "permutation_type": "samples",
                 "n_resamples": 9999,
@@ -223,6 +230,7 @@ def tests(
                 "rng": seed,
             }
             row["p_permutation"] = stats.permutation_test((difference,), np.mean, vectorized=True, **flips).pvalue
+        if spread > 1e-12:
             sided = ((-bound, "greater"), (bound, "less"))
             row["p_equivalent"] = max(stats.ttest_1samp(difference, at, alternative=side).pvalue for at, side in sided)
             row["cohen_d"] = difference.mean() / spread

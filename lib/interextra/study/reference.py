@@ -56,7 +56,9 @@ def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
     -------
     DataFrame[notebook, table, rows, largest_difference, problem] : a row a table; `problem` is empty where it agrees.
     """
-    house = root / "outputs" / f"verify-{profile}"
+    house, reference = root / "outputs" / f"verify-{profile}", root / "outputs" / "reference" / profile
+    if absent := [path.stem for path in notebooks(root, only) if not (reference / path.stem).is_dir()]:
+        raise InputError(f"outputs/reference/{profile} has no {offenders(absent)}: nothing to compare with")
     shutil.rmtree(house, ignore_errors=True)
     for part in ("notebooks", "params", f"outputs/reference/{profile}", "outputs/reference/small"):
         if (root / part).is_dir() and not (house / part).is_dir():
@@ -65,10 +67,7 @@ def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
     environment = os.environ | {"INTEREXTRA_CACHE": str(house / "cache")}
     if subprocess.run(command, cwd=house, env=environment).returncode:
         raise InputError(f"the run in {os.path.relpath(house)} failed: see above")
-    return pd.concat(
-        compared(path.stem, root / "outputs" / "reference" / profile, house / "outputs" / profile)
-        for path in notebooks(root, only)
-    )
+    return pd.concat(compared(path.stem, reference, house / "outputs" / profile) for path in notebooks(root, only))
 
 
 def compared(name: str, reference: Path, measured: Path) -> pd.DataFrame:
