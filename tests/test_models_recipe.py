@@ -89,7 +89,7 @@ def test_cost_grows_with_steps_and_passages():
         ("mini-splade", {"pooling": "mean"}, "splade has no parameter 'pooling'"),
         ("mini-colbert", {"passage_flops": 0.5}, "colbert has no parameter 'passage_flops'"),
         ("mini-colbert", {"similarity": "cosine"}, "colbert has no parameter 'similarity'"),
-        ("mini-reranker", {"negatives": "both"}, "negatives = 'both': input should be 'random' or 'bm25'"),
+        ("mini-reranker", {"negatives": "in-batch"}, "negatives = 'in-batch': input should be 'random', 'both'"),
         ("mini-reranker", {"similarity": "cosine"}, "reranker has no parameter 'similarity'"),
         ("bm25", {"encode_precision": "bf16"}, "bm25 has no parameter 'encode_precision'"),
     ],
@@ -100,12 +100,14 @@ def test_parameter_of_another_architecture_is_refused(name, changes, message):
 
 
 def test_cost_of_a_reranker_counts_the_pairs_of_training_and_search():
-    recipe = load_recipe("mini-reranker", steps=10, batch_size=4, n_negatives=3, rerank_depth=20)
+    recipe = load_recipe("mini-reranker", steps=10, batch_size=4, negatives="bm25", n_negatives=3, rerank_depth=20)
     length = recipe.query_length + recipe.passage_length
     found = recipe.cost(100, 5000, 50)
     assert found["train_seconds"] == 10 * 4 * (1 + 3) * length / THROUGHPUT["tiny"]["train_tokens"]
     assert found["encode_seconds"] == 50 * 20 * length / THROUGHPUT["tiny"]["encode_tokens"]
     assert recipe.scored_pairs(10) == 10 * 4 * (1 + 3)
+    both = recipe.model_copy(update={"negatives": "both"})
+    assert both.scored_pairs(10) == 10 * 4 * (1 + 3 + 3)
 
 
 def test_bm25_negatives_of_every_query_cost_and_teach():

@@ -129,7 +129,7 @@ class Echo:
 def test_batch_stands_positives_first_then_one_row_a_negative_each_with_its_own_query(tmp_path):
     passages = [("d0", "fox eats"), ("d1", "fox fox"), ("d2", "fox sleeps"), ("d3", "owl"), ("d4", "owl owl eats")]
     toy = collection_of(tmp_path, passages, [("a", "fox"), ("b", "owl")], [("a", "d1", 1), ("b", "d3", 1)])
-    recipe = load_recipe("mini-reranker", n_negatives=3)
+    recipe = load_recipe("mini-reranker", negatives="bm25", n_negatives=3)
     pairs = training_pairs(toy, ["a", "b"], "train", 1)
     made = PairBatches(Echo(), pairs, toy, recipe, 1)([{"pair": 1}, {"pair": 0}])
     assert made["label"].tolist() == [[False] * 3] * 2

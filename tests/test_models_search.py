@@ -172,7 +172,7 @@ def test_search_of_each_encoder_equals_brute_force_for_any_block_size(generated,
 
 @pytest.fixture(scope="module")
 def reranked():
-    recipe = load_recipe("mini-reranker", rerank_depth=15)
+    recipe = load_recipe("mini-reranker", rerank_depth=15, first_stage_weight=0)
     return reranker.Reranker(reranker.build(recipe, 1), recipe, BM25(0.9, 0.4))
 
 
@@ -195,6 +195,20 @@ def test_reranking_equals_scoring_pair_by_pair(generated, asked, reranked, monke
             np.testing.assert_allclose(got[: len(pool)], [own[row] for row in expected], atol=1e-5)
             assert all(a == b or abs(own[a] - own[b]) < 2e-5 for a, b in zip(found, expected, strict=False))
             assert sorted(found[: len(pool)]) == sorted(pool) and set(found[len(pool) :]) <= {-1}
+
+
+def test_interpolated_reranking_is_the_mean_of_both_standardised_scores(generated, asked, reranked):
+    recipe = reranked.recipe.model_copy(update={"first_stage_weight": 0.25})
+    mixed = reranker.Reranker(reranked.model, recipe, reranked.first_stage)
+    own, first, both = (
+        dict(zip(rows[0].tolist(), scores[0].astype(float).tolist(), strict=True))
+        for rows, scores in (
+            model.search(generated, asked[:1], 15) for model in (reranked, reranked.first_stage, mixed)
+        )
+    )
+    z = [{row: (s - np.mean([*of.values()])) / np.std([*of.values()]) for row, s in of.items()} for of in (own, first)]
+    assert both.keys() == own.keys()
+    assert all(score == pytest.approx(0.75 * z[0][row] + 0.25 * z[1][row], abs=1e-4) for row, score in both.items())
 
 
 def test_unknown_index_lists_those_that_are_there_and_no_queries_find_nothing(generated, encoder, reranked):

@@ -26,7 +26,7 @@ def toy(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def recipe():
-    return load_recipe("mini-splade", steps=30, batch_size=16)
+    return load_recipe("mini-splade", steps=30, batch_size=16, negatives="in-batch")
 
 
 @pytest.fixture(scope="module")

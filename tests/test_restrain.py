@@ -8,15 +8,16 @@ from toy_splits import drawn
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 from interextra.splits.restrain import (
+    BANDS,
     Neighbourhood,
     ReSTrain,
     agreement,
-    distance_matched_ladder,
+    bands,
     extrapolation_rows,
     interpolation_rows,
     neighbourhood,
+    random_part,
     restrain,
-    size_matched_control,
 )
 from interextra.splits.similarity import nearest
 
@@ -120,33 +121,26 @@ def test_extrapolation_set_that_would_be_empty_is_refused():
         restrain(Neighbourhood(np.array([1, 2, 2, 2, 2]), np.linspace(1, 0, 5)), 2, "as-released")
 
 
-def test_size_matched_control_is_a_seeded_subset(space):
+def test_random_part_is_a_seeded_subset(space):
     rows = restrain(space, 280, "as-released").extrapolation
-    a, b, c = (size_matched_control(rows, 60, seed) for seed in (1, 1, 2))
+    a, b, c = (random_part(rows, 60, seed) for seed in (1, 1, 2))
     assert (a == b).all() and (a != c).any() and len(set(a)) == 60 and set(a) <= set(rows)
-    far = restrain(space, 60, "as-released").extrapolation_similarity
-    assert space.mean_similarity(a) > far  # small, but not farther
     with pytest.raises(InputError, match="use a size"):
-        size_matched_control(rows, len(rows) + 1, seed=1)
+        random_part(rows, len(rows) + 1, seed=1)
 
 
-def test_ladder_is_nested_at_one_distance(space):
-    rows = restrain(space, 280, "as-released").extrapolation
-    ladder = distance_matched_ladder(space, rows, (200, 20, 60), seed=5)
-    assert list(ladder) == [20, 60, 200] and [len(v) for v in ladder.values()] == [20, 60, 200]
-    assert set(ladder[20]) < set(ladder[60]) < set(ladder[200]) <= set(rows)
-    means = [space.mean_similarity(v) for v in ladder.values()]
-    far, near = (restrain(space, size, "as-released").extrapolation_similarity for size in (20, 280))
-    spread = near - far
-    assert max(means) - min(means) < 0.1 * spread
-    assert means[-1] == pytest.approx(space.mean_similarity(rows), abs=0.1 * spread)
-    again = distance_matched_ladder(space, rows, (20,), seed=5)
-    assert (again[20] == ladder[20]).all()
+def test_bands_divide_all_training_queries_by_similarity(space):
+    made = bands(space)
+    assert sorted(np.concatenate(list(made.values()))) == list(range(len(space.similarity)))
+    lowest, highest = ([function(space.similarity[rows]) for rows in made.values()] for function in (min, max))
+    assert lowest[0] >= highest[1] and lowest[1] >= highest[2]
+    means = [[space.mean_similarity(random_part(rows, size, 1)) for size in (40, 120)] for rows in made.values()]
+    assert all(abs(small - large) < 0.2 * (means[0][1] - means[2][1]) for small, large in means)  # size is not distance
 
 
 @pytest.fixture(scope="module")
 def cell():
-    return ReSTrain(vectors=drawn(), sizes=(40, 100, 250), controls=2, seed=1)
+    return ReSTrain(vectors=drawn(), sizes=(40, 100, 200), draws=2, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -168,28 +162,20 @@ def test_cell_holds_the_sets_of_the_library(cell, store):
         assert tuned.loc[size].tolist() == [found.top_i, found.top_e]
         assert similarity[f"extrapolation-{size}"] == pytest.approx(found.extrapolation_similarity)
     assert all(len(found) == cell.size_of(name) for name, found in sets.items())
-    numbers = [f"{regime}-{size}" for size in cell.sizes for regime in ("interpolation", "extrapolation", "random")]
-    matched = [f"{regime}-matched-{size}" for size in (40, 100) for regime in ("interpolation", "extrapolation")]
-    controls = [name for name in numbers + matched if "-matched-" in name or name.startswith("random")]
-    assert set(sets) == {*numbers} - {*controls} | {f"{name}-{number}" for name in controls for number in (0, 1)}
-    assert all(set(sets[f"{name}-0"]) <= set(sets[f"{name.split('-')[0]}-250"]) for name in matched)
+    named = {f"{regime}-{size}" for size in cell.sizes for regime in ("interpolation", "extrapolation")}
+    drawn = {f"{band}-{size}-{number}" for band in BANDS for size in cell.sizes for number in (0, 1)}
+    assert set(sets) == named | drawn
+    far, near = (similarity[similarity.index.str.startswith(band)] for band in ("far-", "near-"))
+    assert far.max() < near.min()
 
 
-def test_each_control_has_a_draw_of_its_own(cell, store):
-    """One draw for all would take the same places of both largest sets, and follow the seed of another study."""
+def test_each_draw_is_one_of_its_own(cell, store):
+    """One draw for all would take the same places of each band, and follow the seed of another study."""
     sets = cell.sets(store)
-
-    def places(name, of):
-        return np.flatnonzero(np.isin(sets[of], sets[name])).tolist()
-
-    for size in (40, 100):
-        near, far = (places(f"{of}-matched-{size}-0", f"{of}-250") for of in ("interpolation", "extrapolation"))
-        assert near != far
-    next_seed = ReSTrain(vectors=cell.vectors, sizes=cell.sizes, controls=1, seed=2)
+    next_seed = ReSTrain(vectors=cell.vectors, sizes=cell.sizes, draws=1, seed=2)
     store.build(next_seed)
-    for name in ("random-40", "extrapolation-matched-100"):
-        assert next_seed.sets(store)[f"{name}-0"] not in (sets[f"{name}-0"], sets[f"{name}-1"])
-    assert not set(sets["random-40-0"]) <= set(sets["random-100-0"]) and sets["random-40-0"] != sets["random-40-1"]
+    assert next_seed.sets(store)["far-40-0"] not in (sets["far-40-0"], sets["far-40-1"])
+    assert not set(sets["far-40-0"]) <= set(sets["far-100-0"]) and sets["far-40-0"] != sets["far-40-1"]
 
 
 def test_agreement_counts_shares_per_test_query():

@@ -15,18 +15,19 @@ from interextra.ground.errors import InputError
 FIRST_SPLITS = ("train", "dev", "test")
 
 
-def open_beir(folder: str | Path, spec: str, switches: Set[str]) -> Collection:
+def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) -> Collection:
     """Open a folder in the BEIR layout; its first opening converts it, and so does any change of its files' times.
 
     A passage's text is `title + " " + text` where a title is there, as in BEIR and MS MARCO. Keys of a query's
     `metadata` become columns of `queries()`. Each file of `qrels/` is a split: train, dev, test first, others by name.
+    `keep` cuts the collection down: a random `keep` of the first split's queries, and the passages judged for them.
     An InputError names a missing file, a line that is not the JSON expected, and what `converted.convert` refuses.
     """
     folder = Path(folder).expanduser().resolve()
     sources = _sources(folder)
     stamps = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in sources.values()]
-    target = converted.folder_of(folder.name, "beir", stamps, sorted(switches))
-    return converted.stored(target, folder.name, spec, partial(_read, sources), switches)
+    target = converted.folder_of(folder.name, "beir", stamps, sorted(switches), *([keep] if keep else []))
+    return converted.stored(target, folder.name, spec, partial(_read, sources, keep), switches)
 
 
 def _sources(folder: Path) -> dict[str, Path]:
@@ -49,11 +50,17 @@ def _file(path: Path) -> Path:
     return there[0]
 
 
-def _read(sources: dict[str, Path]) -> converted.Parts:
+def _read(sources: dict[str, Path], keep: int) -> converted.Parts:
     queries = _queries(sources["queries"])
     qrels = {part: read_qrels(path) for part, path in sources.items() if part not in ("passages", "queries")}
     rows = (row for _, row in _objects(sources["passages"]))
     passages = ((row["_id"], f"{row['title']} {row['text']}" if row.get("title") else row["text"]) for row in rows)
+    if keep:
+        first, judged = next(iter(qrels.items()))
+        kept = judged["query_id"].drop_duplicates().sample(min(keep, judged["query_id"].nunique()), random_state=0)
+        qrels = {first: judged[judged["query_id"].isin(kept)].reset_index(drop=True)}
+        wanted = set(qrels[first]["doc_id"])
+        passages = (passage for passage in passages if passage[0] in wanted)
     return converted.Parts(passages, queries, qrels, lambda part, row: line_of(sources[part], row))
 
 

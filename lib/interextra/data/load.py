@@ -25,7 +25,8 @@ def open_collection(spec: str) -> Collection | QuerySets:
 
     The generated world `mini`, `mini:seed=7,n_train=1000`, `mini:shares.dl19.intent=0.5/0.3/0.2` or `mini:ood-NAME`; a
     folder `beir:PATH`; a data set of ir_datasets `irds:ID` or `irds:ID,SPLIT=ID,SPLIT=ID`. The last two take
-    `,dangling=drop` (leave out qrels of unknown queries or passages) and `,empty=keep` (allow empty texts).
+    `,dangling=drop` (leave out qrels of unknown queries or passages) and `,empty=keep` (allow empty texts); a folder
+    takes `,keep=N`, too (a random N of the first split's queries, the passages judged for them, and no other split).
     `$INTEREXTRA_DATA` in it stands for the folder of real data, and `msmarco-queries` opens the queries of MS MARCO and
     TREC DL in that folder, without passages. An InputError names an unknown option, a missing folder, a broken file.
     """
@@ -62,7 +63,10 @@ def _opened(spec: str, located: str, cache: Path) -> Collection | QuerySets:
         return _open_mini(spec)
     if scheme == "beir" and rest:
         path, options = (rest, {}) if Path(rest).expanduser().is_dir() else split_options(spec, rest)
-        return open_beir(path, spec, _switches(spec, options))
+        keep = options.pop("keep", "0")
+        if not keep.isdecimal():
+            raise InputError(f"{spec!r}: keep={keep} must be a number of queries")
+        return open_beir(path, spec, _switches(spec, options), int(keep))
     if scheme == "irds" and rest:
         return open_irds(*_irds_options(spec, rest), spec)
     raise InputError(f"{spec!r} is no collection spec; use one of {FORMS}")

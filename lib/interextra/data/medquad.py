@@ -30,6 +30,18 @@ def entity_type(semantic_types: Sequence[str] | None) -> str:
     return next((name for name, signs in KINDS.items() if types & signs), "")
 
 
+def entity_units(queries: pd.DataFrame) -> pd.Series:
+    """What a query is about, query_id → its entities as one text: queries with the same are one unit of a bootstrap.
+
+    Where entities are not known each query is a unit of its own.
+    """
+    units = pd.Series(queries["query_id"].to_numpy(), queries["query_id"])
+    if {"focus", "qtype"} <= set(queries.columns) or "entities" in queries.columns:
+        known = with_truth(queries)
+        units.loc[known["query_id"]] = known["entities"].map("+".join).to_numpy()
+    return units
+
+
 def with_truth(queries: pd.DataFrame) -> pd.DataFrame:
     """Queries with the columns entities (list), intent and intent_group; those of generated worlds have them already.
 

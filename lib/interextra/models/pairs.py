@@ -54,12 +54,29 @@ def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: 
     return Pairs(used["query_id"].tolist(), used["text"].tolist(), query[order], rows[order])
 
 
-def bm25_negatives(collection, pairs: Pairs, depth: int) -> np.ndarray:
+def exposed_passages(collection, pairs: Pairs, relevance: int) -> np.ndarray:
+    """Which passages are relevant to some query of the collection, of any split, but to none of the training queries.
+
+    Negative exposure: such a passage is in the corpus, so a sampler of negatives can find it, and training then teaches
+    that it is wrong; nothing teaches that it is right. Returns bool[passages]. Taught in
+    notebooks/09_negative_exposure.
+    """
+    judged = pd.concat([collection.qrels(split) for split in collection.splits])
+    answers = judged.loc[judged["relevance"] >= relevance, "doc_id"].unique()
+    rows = collection.passages.rows(answers)
+    exposed = np.zeros(len(collection.passages), bool)
+    exposed[rows[rows >= 0]] = True
+    exposed[pairs.rows] = False
+    return exposed
+
+
+def bm25_negatives(collection, pairs: Pairs, depth: int, drawable: np.ndarray) -> np.ndarray:
     """BM25's first `depth` passages of each training query without the relevant ones: int32[queries, depth], -1 last.
 
-    Unjudged passages count as not relevant, as in the training of the papers' models.
+    Unjudged passages count as not relevant, as in the training of the papers' models. `drawable`: bool[passages], which
+    ones may be negatives at all.
     """
     rows, _ = bm25_search(collection, pairs.texts, depth, k1=0.9, b=0.4)
     codes = np.arange(len(rows), dtype=np.int64)[:, None] * len(collection.passages) + rows
-    rows[np.isin(codes, pairs.query * len(collection.passages) + pairs.rows)] = -1
+    rows[np.isin(codes, pairs.query * len(collection.passages) + pairs.rows) | ~drawable[rows]] = -1
     return np.take_along_axis(rows, np.argsort(rows < 0, axis=1, kind="stable"), axis=1)

@@ -77,6 +77,10 @@ class Trained(Recipe):
     negatives: Literal["random", "in-batch", "both", "bm25", "bm25+in-batch"] = "random"
     n_negatives: PositiveInt = 32  # a batch (random), or a query (bm25; reranker)
     negative_depth: PositiveInt = 100  # bm25 negatives come from the first so many passages
+    # Which passages may be drawn. An exposed passage is relevant, but only to queries outside the training set: it may
+    # be a negative and is never a positive. all: any passage, as in both papers; unexposed: exposed ones never;
+    # control: as many passages, taken at random, never; a number: the probability that a random one is exposed.
+    negative_passages: Literal["all", "unexposed", "control"] | Annotated[float, Field(ge=0, le=1)] = "all"
     batch_size: PositiveInt = 32
     steps: Annotated[int, Field(ge=0)] | None = None  # exactly one of steps and epochs; 0 leaves a model untrained
     epochs: float | None = Field(None, gt=0)  # passes over the training pairs
@@ -92,6 +96,8 @@ class Trained(Recipe):
     def _one_duration(self) -> "Trained":
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("give exactly one of steps and epochs")
+        if isinstance(self.negative_passages, float) and self.negatives not in ("random", "both"):
+            raise ValueError("a share of exposed negatives (negative_passages) needs negatives: random or both")
         return self
 
     def training_steps(self, n_train: int) -> int:

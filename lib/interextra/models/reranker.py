@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from interextra.models import bm25
 from interextra.models.recipe import FirstStage, PositiveInt, Trained
@@ -21,14 +22,16 @@ class Options(Trained, FirstStage):
 
     pooling: Literal["cls", "mean"] = "cls"
     loss: Literal["listwise", "pairwise", "pointwise"] = "listwise"  # pointwise: binary cross entropy of each score
-    negatives: Literal["random", "bm25"] = "random"
+    # both: as many positives of the batch's other queries as random passages
+    negatives: Literal["random", "both", "bm25"] = "random"
     rerank_depth: PositiveInt = 1000  # so many passages of BM25
+    first_stage_weight: float = Field(0.0, ge=0, le=1)  # of BM25's score in the final one, both standardised per query
 
     def drawn(self) -> int:
-        return self.batch_size * self.n_negatives
+        return self.batch_size * self.n_negatives * (2 if self.negatives == "both" else 1)
 
     def scored_pairs(self, steps: int) -> int:
-        return steps * self.batch_size * (1 + self.n_negatives)
+        return steps * (self.batch_size + self.drawn())
 
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
         pair = self.query_length + self.passage_length
@@ -49,6 +52,9 @@ class Reranker(Neural):
         for start in range(0, len(texts), BLOCK):
             here = slice(start, start + BLOCK)
             scored = self._score(collection, texts[here], first[here, : self.recipe.rerank_depth])
+            if weight := self.recipe.first_stage_weight:
+                bm25_scores = first_scores[here, : self.recipe.rerank_depth]
+                scored = (1 - weight) * standardised(scored) + weight * standardised(bm25_scores)
             found.append(below(first[here], first_scores[here], scored, place, k))
         rows, scores = zip(*found, strict=True)
         return np.concatenate(rows), np.concatenate(scores)
@@ -65,6 +71,20 @@ class Reranker(Neural):
             options = {"batch_size": 128, "show_progress_bar": False, "pool": self._pool}
             scores[there] = self.model.predict(pairs, activation_fn=torch.nn.Identity(), **options)
         return scores
+
+
+def standardised(scores: np.ndarray) -> np.ndarray:
+    """Scores float32[n, k] less their query's mean over its passages, in standard deviations; -inf (padding) stays.
+
+    >>> standardised(np.array([[1.0, 3.0, -np.inf]])).tolist()
+    [[-1.0, 1.0, -inf]]
+    """
+    there = np.isfinite(scores)
+    n = np.maximum(there.sum(axis=1, keepdims=True), 1)
+    apart = np.where(there, scores, 0)
+    apart = np.where(there, apart - apart.sum(axis=1, keepdims=True) / n, 0)
+    spread = np.sqrt((apart**2).sum(axis=1, keepdims=True) / n)
+    return np.where(there, apart / np.where(spread > 0, spread, 1), -np.inf).astype(np.float32)
 
 
 def below(

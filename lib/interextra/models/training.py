@@ -13,7 +13,8 @@ from sentence_transformers.base.trainer import BaseTrainer
 from torch.nn.functional import softplus
 from transformers import PrinterCallback, ProgressCallback
 
-from interextra.models.pairs import Pairs, bm25_negatives, training_pairs
+from interextra.ground.errors import InputError
+from interextra.models.pairs import Pairs, bm25_negatives, exposed_passages, training_pairs
 from interextra.models.recipe import Trained
 from interextra.models.topk import device
 
@@ -89,8 +90,12 @@ class Batches:
     def __init__(self, model, pairs: Pairs, collection, recipe: Trained, seed: int):
         self.model, self.pairs, self.passages, self.recipe, self.seed = model, pairs, collection.passages, recipe, seed
         self.relevant = np.sort(pairs.query * len(self.passages) + pairs.rows)  # sorted codes of all relevant pairs
+        self.exposed = exposed_passages(collection, pairs, recipe.positive_relevance)
+        drawable = drawable_passages(self.exposed, recipe.negative_passages, seed)
+        self.rows = np.flatnonzero(drawable)
         mined = recipe.negatives.startswith("bm25")
-        self.mined = bm25_negatives(collection, pairs, recipe.negative_depth) if mined else None
+        self.mined = bm25_negatives(collection, pairs, recipe.negative_depth, drawable) if mined else None
+        self.n_negatives = self.n_exposed = 0  # met so far
 
     def taken(self, examples: list[dict]) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
         """Query and positive of each example, and a generator seeded by them: any process draws the same."""
@@ -98,10 +103,27 @@ class Batches:
         return self.pairs.query[at], self.pairs.rows[at], np.random.default_rng([self.seed, *at.tolist()])
 
     def barred(self, query: np.ndarray, negatives: np.ndarray) -> torch.Tensor:
-        """Which negatives [batch or 1, m] are relevant to their query after all: bool[batch, m]."""
+        """Which negatives [batch or 1, m] are relevant to their query after all: bool[batch, m]; counts the exposed."""
+        self.n_negatives += negatives.size
+        self.n_exposed += int(self.exposed[negatives].sum())
         codes = query[:, None] * len(self.passages) + negatives
         found = np.searchsorted(self.relevant, codes).clip(max=len(self.relevant) - 1)
         return torch.as_tensor(self.relevant[found] == codes)
+
+    def random(self, draw: np.random.Generator, size) -> np.ndarray:
+        """Random passages that may be negatives."""
+        drawn, share = self.rows[draw.integers(len(self.rows), size=size)], self.recipe.negative_passages
+        if isinstance(share, str):
+            return drawn
+        exposed = np.flatnonzero(self.exposed)
+        return np.where(draw.random(size) < share, exposed[draw.integers(len(exposed), size=size)], drawn)
+
+    def from_ranking(self, draw: np.random.Generator, query: np.ndarray) -> np.ndarray:
+        """`n_negatives` of BM25's for each query [batch, n]; random passages where it has none."""
+        mined, n = self.mined[query], self.recipe.n_negatives
+        counts = (mined >= 0).sum(axis=1)  # padding is at the end
+        picked = np.take_along_axis(mined, draw.integers(np.maximum(counts, 1)[:, None], size=(len(mined), n)), axis=1)
+        return np.where(counts[:, None] > 0, picked, self.random(draw, picked.shape))
 
 
 class EncoderBatches(Batches):
@@ -124,8 +146,8 @@ class EncoderBatches(Batches):
 
     def _draw(self, draw: np.random.Generator, query: np.ndarray) -> np.ndarray:
         if self.mined is None:
-            return draw.integers(len(self.passages), size=self.recipe.n_negatives)
-        return draw_mined(draw, self.mined[query], self.recipe.n_negatives, len(self.passages)).ravel()
+            return self.random(draw, self.recipe.n_negatives)
+        return self.from_ranking(draw, query).ravel()
 
 
 class PairBatches(Batches):
@@ -135,8 +157,11 @@ class PairBatches(Batches):
 
     def __call__(self, examples: list[dict]) -> dict:
         query, positive, draw = self.taken(examples)
-        mined = self.mined[query] if self.mined is not None else np.full((len(query), 1), -1)
-        negatives = draw_mined(draw, mined, self.recipe.n_negatives, len(self.passages))
+        n = self.recipe.n_negatives
+        negatives = self.random(draw, (len(query), n)) if self.mined is None else self.from_ranking(draw, query)
+        if self.recipe.negatives in _IN_BATCH:
+            others = [np.roll(positive, place) for place in range(1, n + 1)]
+            negatives = np.column_stack([negatives, *others])
         rows = np.concatenate([positive[None], negatives.T])  # [1 + n_negatives, batch]
         asked = [self.pairs.texts[i] for i in query] * len(rows)
         texts = self.passages.texts(rows.ravel())
@@ -157,11 +182,21 @@ class PairLoss(torch.nn.Module):
         return ranking_loss(scores[:, :1], scores[:, 1:], self.recipe.loss, self.recipe.temperature, some)
 
 
-def draw_mined(draw: np.random.Generator, mined: np.ndarray, n: int, n_passages: int) -> np.ndarray:
-    """`n` of each row's mined negatives int[batch, depth] (-1 = padding); a random passage where a row has none."""
-    counts = (mined >= 0).sum(axis=1)  # padding is at the end
-    picked = np.take_along_axis(mined, draw.integers(np.maximum(counts, 1)[:, None], size=(len(mined), n)), axis=1)
-    return np.where(counts[:, None] > 0, picked, draw.integers(n_passages, size=picked.shape))
+def drawable_passages(exposed: np.ndarray, which: str | float, seed: int) -> np.ndarray:
+    """bool[passages]: what may be drawn as a negative, see `recipe.Trained.negative_passages`.
+
+    >>> [drawable_passages(np.array([1, 0, 0, 0], bool), which, 0).sum() for which in ("all", "unexposed", "control")]
+    [4, 3, 3]
+    """
+    drawable = np.ones(len(exposed), bool)
+    if which == "control":
+        drawable[np.random.default_rng(seed).choice(len(exposed), exposed.sum(), replace=False)] = False
+    elif which != "all":
+        drawable = ~exposed
+    if not drawable.any() or (isinstance(which, float) and not exposed.any()):
+        held = f"{exposed.sum()} of {len(exposed)} passages are exposed"
+        raise InputError(f"negative_passages = {which}: {held}, so that none is left to draw; use all")
+    return drawable
 
 
 def train(
@@ -215,12 +250,13 @@ def train(
             return BaseTrainer.collect_features(self, inputs)  # tokenized by the collator, for a cross-encoder too
 
     try:
+        collator = batches(model, pairs, collection, recipe, seed)
         trainer = Trainer(
             model=model,
             args=arguments,
             train_dataset=Dataset.from_dict({"pair": np.arange(len(pairs.rows))}),
             loss=loss,
-            data_collator=batches(model, pairs, collection, recipe, seed),
+            data_collator=collator,
         )
         for printer in (PrinterCallback, ProgressCallback):
             trainer.remove_callback(printer)
@@ -237,6 +273,8 @@ def train(
         "loss": history,
         "pairs": len(pairs.rows),
         "queries": len(pairs.texts),
+        "exposed_passages": float(collator.exposed.mean()),  # share of the collection
+        "exposed_negatives": collator.n_exposed / max(1, collator.n_negatives),  # share of what the loss has seen
         "parameters": sum(p.numel() for p in model.parameters()),
         "device": device(),
     }

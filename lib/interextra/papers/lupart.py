@@ -27,7 +27,7 @@ from interextra.models.run import Run
 from interextra.models.vectors import Vectors
 from interextra.papers import published, zhan
 from interextra.papers.claims import judge
-from interextra.papers.plans import Plan, plans, pool, recipe, systems
+from interextra.papers.plans import Plan, plans, pool, recipe, systems, trainings
 from interextra.splits import attributes
 from interextra.splits.clusters import agreement, distinctive_words
 from interextra.splits.shift import Shift
@@ -52,10 +52,11 @@ Rule = Callable[[str], list[str]]
 
 @plans("04_ms_shift_clusters")
 def ms_shift(p: dict) -> Plan:
-    """Each system without each cluster of each shift (`design`), the dense one under the control, and the variants.
+    """Each system without each cluster of each shift (`design`), also under the control, and the variants.
 
-    `design`, `control`, `variants`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control's last.
-    Beside them `pool`, `topics`, and with `real_encoder` the vectors `real` and the folder of the files `released`.
+    `design`, `control`, `variants`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control's last. Of
+    the shifts that `dense_only` names only the dense system and BM25 are trained. Beside them `pool`, `topics`, and
+    with `real_encoder` the vectors `real` and the folder of the files `released`.
     """
     shifts, made = shifts_of(p), systems(p)
     chance = read_shift(p["control"])[0]
@@ -64,14 +65,20 @@ def ms_shift(p: dict) -> Plan:
         rows = []
         for shift, model, one in asked:
             test = (Part(of=shifts[shift], part="held-out"),)
-            for left_out, seed in itertools.product(shifts[shift].names, p["seeds"]):
+            for left_out, seed in itertools.product(shifts[shift].names, trainings(p, one)):
                 trained = Model.of(one, Part(of=shifts[shift], part=f"without-{left_out}"), seed)
                 run = Run(model=trained, queries=test, depth=p["depth"])
                 rows.append((shift, model, left_out, seed, run))
         return pd.DataFrame(rows, columns=["shift", "model", "left_out", "seed", "run"])
 
-    main = runs([(shift, *system) for shift in shifts if shift != chance for system in made.items()])
-    control = runs([(chance, model, one) for model, one in made.items() if chance and one.architecture == "dense"])
+    few = {model for model, one in made.items() if one.architecture in ("bm25", "dense")}
+    asked = [
+        (shift, *system)
+        for shift in shifts
+        for system in made.items()
+        if shift not in p["dense_only"] or system[0] in few
+    ]
+    main, control = (runs([one for one in asked if (one[0] == chance) is wanted]) for wanted in (False, True))
     variants = [read_variant(text, shifts) for text in p["variants"]]
     variants = runs([(shift, model, recipe(p, text)) for shift, model, text in variants])
     plan = Plan(pool=pool(p), shifts=shifts, topics=topics_of(p), design=main, control=control, variants=variants)

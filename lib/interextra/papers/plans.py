@@ -74,18 +74,35 @@ def tests(p: dict, splits: list[str]) -> tuple[Queries, ...]:
 
 
 def recipe(p: dict, name: str) -> Recipe:
-    """The recipe of this name; the parameter `steps` (not 0) replaces its training steps."""
-    made = load_recipe(name)
-    return load_recipe(name, steps=p["steps"]) if p["steps"] and "steps" in type(made).model_fields else made
+    """The recipe of this name; the parameters `steps` (not 0) and `negative_passages` (not all) replace its values."""
+    made, given = load_recipe(name), {}
+    if p["steps"] and "steps" in type(made).model_fields:
+        given["steps"] = p["steps"]
+    if p.get("negative_passages", "all") != "all" and "negative_passages" in type(made).model_fields:
+        given["negative_passages"] = p["negative_passages"]
+    return load_recipe(name, **given) if given else made
 
 
 def systems(p: dict) -> dict[str, Recipe]:
-    """Label in tables → recipe, of the parameter `recipes` in its order; the label is that of the architecture."""
-    made = [recipe(p, name) for name in p["recipes"]]
-    labels = [architectures()[one.architecture].LABEL for one in made]
-    if twice := [label for label in labels if labels.count(label) > 1]:
-        raise InputError(f"parameter 'recipes': two recipes of one architecture, {twice[0]}; keep one of them")
-    return dict(zip(labels, made, strict=True))
+    """Label in tables → recipe, of the parameter `recipes` in its order.
+
+    An entry is the name of a recipe, whose label is that of its architecture, or `LABEL | RECIPE`.
+    """
+    found: dict[str, Recipe] = {}
+    for text in p["recipes"]:
+        label, _, name = text.rpartition(" | ")
+        made = recipe(p, name)
+        label = label.strip() or architectures()[made.architecture].LABEL
+        if label in found:
+            raise InputError(f"parameter 'recipes': {label!r} stands twice; write LABEL | RECIPE for one of them")
+        found[label] = made
+    return found
+
+
+def trainings(p: dict, made: Recipe) -> list[int]:
+    """Seeds of a system's trainings: `seeds` for dense, `other_seeds` for the others; one where nothing is trained."""
+    seeds = p["seeds"] if made.architecture == "dense" else p["other_seeds"]
+    return seeds if made.training_steps(1) else seeds[:1]
 
 
 def untrained(made: Recipe) -> Recipe:

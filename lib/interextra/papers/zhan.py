@@ -20,8 +20,8 @@ from interextra.models.vectors import Vectors
 from interextra.overlap.annotation import Candidates
 from interextra.papers import published
 from interextra.papers.claims import judge
-from interextra.papers.plans import Plan, design, plans, pool, query_vectors, systems, tests, untrained
-from interextra.splits.restrain import ReSTrain
+from interextra.papers.plans import Plan, design, plans, pool, query_vectors, systems, tests, trainings, untrained
+from interextra.splits.restrain import BANDS, ReSTrain
 from interextra.splits.resttest import ReSTTest
 from interextra.splits.similarity import nearest
 
@@ -67,24 +67,35 @@ def real_dev_vectors(encoder: str) -> Vectors:
 
 @plans("02_restrain")
 def restrain(p: dict) -> Plan:
-    """Each system in both regimes at each size, and for the trained ones the controls, with the first seed.
+    """Each system in both regimes at each size; of the trained ones also what takes size and distance apart.
 
-    `design`: n_train, model, regime (interpolation, extrapolation, random), sample (nearest; matched N: a random part
-    of the largest set of the regime; random N), seed, run.
+    `design`: n_train, model, regime, seed, run. `grid`: the trained systems on random sets of three bands of distance
+    (n_train, band, draw, model, seed, run), empty without `grid_draws`. `draws`: training queries chosen for a few test
+    queries at a time, as the paper has it (draw, n_train, model, regime, seed, run), a training a draw; empty without.
     """
-    split, rows = sets_of(p), []
-    sets = [(size, regime, "nearest", f"{regime}-{size}") for size in p["sizes"] for regime in REGIMES]
-    for size, control in itertools.product(p["sizes"], range(p["controls"])):
-        sets.append((size, "random", f"random {control}", f"random-{size}-{control}"))
-        matched = REGIMES if size < max(p["sizes"]) else ()
-        sets += [(size, regime, f"matched {control}", f"{regime}-matched-{size}-{control}") for regime in matched]
-    for (model, made), (size, regime, sample, part) in itertools.product(systems(p).items(), sets):
-        fixed = made.architecture == "bm25"  # it is not drawn: one seed, no control
-        for seed in [] if fixed and sample != "nearest" else p["seeds"][: 1 if fixed or sample != "nearest" else None]:
-            run = run_of(p, made, Part(of=split, part=part), seed, p["test_splits"])
-            rows.append({"n_train": size, "model": model, "regime": regime, "sample": sample, "seed": seed, "run": run})
+    split, made, rows, grid, few = sets_of(p), systems(p), [], [], []
+    for (model, one), size, regime in itertools.product(made.items(), p["sizes"], REGIMES):
+        for seed in trainings(p, one):
+            run = run_of(p, one, Part(of=split, part=f"{regime}-{size}"), seed, p["test_splits"])
+            rows.append({"n_train": size, "model": model, "regime": regime, "seed": seed, "run": run})
+    trained = [item for item in made.items() if item[1].training_steps(1)]
+    places = itertools.product(trained, p["sizes"], BANDS, range(p["grid_draws"]), p["grid_seeds"])
+    for (model, one), size, band, draw, seed in places:
+        run = run_of(p, one, Part(of=split, part=f"{band}-{size}-{draw}"), seed, p["test_splits"])
+        grid.append({"n_train": size, "band": band, "draw": draw, "model": model, "seed": seed, "run": run})
+    for draw in range(1, p["test_draws"] + 1):
+        test = tuple(
+            part.model_copy(update={"limit": p["test_size"], "seed": draw}) for part in tests(p, p["draw_splits"])
+        )
+        vectors = split.vectors.model_copy(update={"test": test})
+        drawn = ReSTrain(vectors=vectors, sizes=(p["draw_train"],), match=p["match"])
+        for (model, one), regime in itertools.product(made.items(), REGIMES):
+            trained_on = Part(of=drawn, part=f"{regime}-{p['draw_train']}")
+            run = Run(model=Model.of(one, trained_on, draw), queries=test, depth=p["depth"])
+            few.append({"draw": draw, "n_train": p["draw_train"], "model": model, "regime": regime, "run": run})
+    frames = {"design": design(rows), "grid": pd.DataFrame(grid), "draws": pd.DataFrame(few)}
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
-    return Plan(vectors=split.vectors, split=split, design=design(rows), measures=measures(p, "measures"), real=real)
+    return Plan(vectors=split.vectors, split=split, measures=measures(p, "measures"), real=real, **frames)
 
 
 def measures(p: dict, name: str) -> list[str]:
@@ -95,7 +106,7 @@ def measures(p: dict, name: str) -> list[str]:
 
 def sets_of(p: dict) -> ReSTrain:
     vectors, sizes = query_vectors(p, tests(p, p["test_splits"])), tuple(p["sizes"])
-    return ReSTrain(vectors=vectors, sizes=sizes, match=p["match"], controls=p["controls"], seed=p["seed"])
+    return ReSTrain(vectors=vectors, sizes=sizes, match=p["match"], draws=p.get("grid_draws", 0), seed=p["seed"])
 
 
 def buckets_of(p: dict, test_splits: list[str]) -> ReSTTest:
@@ -112,7 +123,7 @@ def resttest(p: dict) -> Plan:
     """Each system without each bucket, each seed. `design`: model, left_out, seed, run."""
     split, rows = buckets_of(p, p["test_splits"]), []
     for (model, made), bucket in itertools.product(systems(p).items(), split.names):
-        for seed in p["seeds"][: 1 if made.architecture == "bm25" else None]:
+        for seed in trainings(p, made):
             run = run_of(p, made, Part(of=split, part=f"without-{bucket}"), seed, p["test_splits"])
             rows.append({"model": model, "left_out": bucket, "seed": seed, "run": run})
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
@@ -129,7 +140,7 @@ def architectures(p: dict) -> Plan:
     """
     sets, buckets, restrained, tested, learning = sets_of(p), buckets_of(p, p["resttest_splits"]), [], [], []
     for model, made in systems(p).items():
-        for seed in p["seeds"] if made.architecture == "dense" else p["other_seeds"]:
+        for seed in trainings(p, made):
             for size, regime in itertools.product(p["trained_sizes"], REGIMES):
                 run = run_of(p, made, Part(of=sets, part=f"{regime}-{size}"), seed, p["test_splits"])
                 restrained.append({"n_train": size, "model": model, "regime": regime, "seed": seed, "run": run})

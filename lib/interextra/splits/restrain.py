@@ -4,12 +4,13 @@ The interpolation set is the union over test queries of their top-I training que
 training query outside the union of their top-E. Both follow from one number per training query, the best rank that it
 reaches for any test query: interpolation = {best rank <= I}, extrapolation = {best rank > E}. So the sets of one regime
 are nested, as the released ones are (14k in 45k in 200k), and size and distance are confounded: the smaller the
-extrapolation set, the farther it lies. `size_matched_control` and `distance_matched_ladder` take the two apart.
-Taught in notebooks/02_restrain.
+extrapolation set, the farther it lies. Random sets of one size in each of three `bands` take the two
+apart. Taught in notebooks/02_restrain.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -23,22 +24,22 @@ from interextra.splits.similarity import same_space
 from interextra.splits.split import Split
 
 MATCHES = ("as-released", "exact")
-BINS = 20  # of similarity, in the ladder
+BANDS = ("near", "middle", "far")
 
 
 class ReSTrain(Split):
     """Training sets of all sizes in both regimes, as seen from the test queries of the vectors.
 
-    Sets: interpolation-SIZE and extrapolation-SIZE; per control, numbered from 0, random-SIZE-NUMBER and, below the
-    largest size, REGIME-matched-SIZE-NUMBER: as many queries at the distance of the largest set.
+    Sets: interpolation-SIZE and extrapolation-SIZE; with `draws` also BAND-SIZE-NUMBER, numbered from 0: a random part
+    of the nearest, the middle or the farthest third of all training queries, see `bands`.
     Files: sets.json, sets.csv (set, n_train, mean_max_similarity), tuned.csv (size, I, E).
     """
 
     vectors: Cell  # of training and test queries
     sizes: tuple[int, ...]  # training queries per regime
     match: str = "exact"  # see `restrain`
-    controls: int = 0
-    seed: int = 0  # of the controls
+    draws: int = 0  # random sets of each size and band of distance
+    seed: int = 0  # of these
 
     @property
     def pool(self) -> Queries:
@@ -54,16 +55,12 @@ class ReSTrain(Split):
         train, test = self.vectors.read(store)
         space = neighbourhood(test, train)
         made = {size: restrain(space, size, self.match) for size in self.sizes}
-        sets, largest = {}, made[max(made)]
+        sets = {}
         for size, found in made.items():
-            of = {"interpolation": found.interpolation, "extrapolation": found.extrapolation}
-            sets |= {f"{regime}-{size}": rows for regime, rows in of.items()}
-            for number in range(self.controls):
-                draw = (self.seed, number, size)  # and the kind of control: each has a draw of its own
-                sets[f"random-{size}-{number}"] = size_matched_control(np.arange(len(train)), size, (*draw, 0))
-                for at, (regime, rows) in enumerate(of.items() if size < max(made) else (), 1):
-                    matched = size_matched_control(getattr(largest, regime), len(rows), (*draw, at))
-                    sets[f"{regime}-matched-{size}-{number}"] = matched
+            sets |= {f"interpolation-{size}": found.interpolation, f"extrapolation-{size}": found.extrapolation}
+        thirds = bands(space) if self.draws else {}
+        for (at, band), size, number in product(enumerate(thirds), self.sizes, range(self.draws)):
+            sets[f"{band}-{size}-{number}"] = random_part(thirds[band], size, (self.seed, number, size, at))
         self.write_sets(folder, store, sets)
         rows = [(name, len(found), space.mean_similarity(found)) for name, found in sets.items()]
         columns = ["set", "n_train", "mean_max_similarity"]
@@ -170,30 +167,23 @@ def restrain(space: Neighbourhood, size: int, match: str) -> Regimes:
     )
 
 
-def size_matched_control(rows: np.ndarray, size: int, seed: int | tuple[int, ...]) -> np.ndarray:
-    """Random `size` of the training queries `rows`: a small set at the distance of the large one; sorted."""
+def random_part(rows: np.ndarray, size: int, seed: int | tuple[int, ...]) -> np.ndarray:
+    """Random `size` of the training queries `rows`, sorted."""
     if not 0 < size <= len(rows):
         raise InputError(f"a random part: {size} of {len(rows)} training queries; use a size of 1 to {len(rows)}")
     return np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
 
 
-def distance_matched_ladder(
-    space: Neighbourhood, rows: np.ndarray, sizes: Sequence[int], seed: int
-) -> dict[int, np.ndarray]:
-    """Nested sets of several sizes, all at the same distance from the test queries: size → sorted rows.
+def bands(space: Neighbourhood) -> dict[str, np.ndarray]:
+    """All training queries in three parts by their highest similarity to a test query: band → rows.
 
-    `rows` are put into quantile bins of their highest similarity to a test query and every set takes the same share of
-    each bin, so only the size changes: in Table 6 a smaller extrapolation set is also a farther one.
+    In Table 6 a smaller extrapolation set is also a farther one. Random parts of a band have one distance at any size.
+
+    >>> made = bands(Neighbourhood(np.ones(3, int), np.array([0.1, 0.9, 0.5])))
+    >>> {band: rows.tolist() for band, rows in made.items()}
+    {'near': [1], 'middle': [2], 'far': [0]}
     """
-    random, n_bins = np.random.default_rng(seed), min(BINS, len(rows))
-    shuffled = random.permutation(rows)
-    by_similarity = shuffled[np.argsort(space.similarity[shuffled], kind="stable")]
-    bins = [len(part) for part in np.array_split(by_similarity, n_bins)]
-    # turn within a bin: the first of every bin, then the second of every bin …; offsets spread the remainder
-    offsets = random.random(n_bins)
-    turn = [(random.permutation(n) + offset) / n for n, offset in zip(bins, offsets, strict=True)]
-    drawn = by_similarity[np.argsort(np.concatenate(turn), kind="stable")]
-    return {size: np.sort(drawn[:size]) for size in sorted(sizes)}
+    return dict(zip(BANDS, np.array_split(np.argsort(-space.similarity, kind="stable"), len(BANDS)), strict=True))
 
 
 def agreement(

@@ -17,7 +17,7 @@ from interextra.data.queries import Queries
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.splits.clusters import kmeans, squared_distances
-from interextra.splits.restrain import size_matched_control
+from interextra.splits.restrain import random_part
 from interextra.splits.similarity import checked, same_space
 from interextra.splits.split import Split
 
@@ -131,7 +131,7 @@ def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]
     [[2], [0, 1]]
     """
     made = [np.flatnonzero(found.train != bucket) for bucket in range(len(found.centroids))]
-    return [size_matched_control(rows, fold_size, seed) for rows in made] if fold_size else made
+    return [random_part(rows, fold_size, seed) for rows in made] if fold_size else made
 
 
 def sides(values: pd.DataFrame) -> pd.DataFrame:

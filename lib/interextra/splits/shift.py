@@ -18,7 +18,7 @@ from interextra.ground.cells import Store
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import sha256
 from interextra.splits import attributes
-from interextra.splits.restrain import size_matched_control
+from interextra.splits.restrain import random_part
 from interextra.splits.split import Split
 from interextra.splits.topics import Topics
 
@@ -105,7 +105,7 @@ class Division:
         """
         others = [name for name in self.clusters if name != cluster]
         rows = np.flatnonzero(np.isin(self.labels, others) & ~self.test)
-        return size_matched_control(rows, size, seed) if size else rows
+        return random_part(rows, size, seed) if size else rows
 
 
 def shift(labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed: int = 0) -> Division:
