@@ -14,6 +14,8 @@ __version__ = "0.2.0"
 _FRONT = {
     "start": "study.session",
     "shown": "study.session",
+    "with_interval": "study.session",
+    "answer": "study.answer",
     "open_collection": "data.load",
     "Queries": "data.queries",
     "RunFile": "data.runs",
@@ -30,11 +32,16 @@ _FRONT = {
     "effects": "ground.effects",
     "contrast": "ground.effects",
     "tests": "ground.effects",
+    "across": "ground.effects",
+    "gate": "papers.claims",
+    "judged": "papers.claims",
     "published": "papers.published",
     "beside": "papers.published",
     "figures": "figures",
     "zhan": "papers.zhan",
     "lupart": "papers.lupart",
+    "exposure": "papers.exposure",
+    "foresight": "papers.foresight",
 }
 __all__ = list(_FRONT)
 

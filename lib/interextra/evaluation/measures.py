@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
+from interextra.data.medquad import entity_units
 from interextra.data.runs import RunFile, strings
 from interextra.data.trec import read_qrels
 from interextra.ground.cells import Cell, Store
@@ -66,18 +67,24 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
 
     Returns
     -------
-    DataFrame[the labels of the design, test_set, query_id, stratum (with `strata`), measure, value], by run, test set
-    and measure; queries in the order of the qrels of their test set.
+    DataFrame[the labels of the design, test_set, query_id, unit, stratum (with `strata`), measure, value], by run, test
+    set and measure; queries in the order of the qrels of their test set. Queries of one `unit` are about the same
+    entities, where the collection knows them.
     """
     check(names)
+    units: dict[tuple[str, str], pd.Series] = {}
     cells = [name for name in design if design[name].map(lambda label: isinstance(label, Cell)).any()]
     labels, pieces, rows = design.drop(columns=["run", *cells]), [], []
     for row, run in enumerate(design["run"]):
         for queries in run.queries:
             found = _measured(run, queries, store, names)
+            place = queries.source.spec, queries.split
+            if place not in units:
+                units[place] = entity_units(queries.source.open().queries(queries.split))
             columns = {
                 "test_set": np.repeat(np.array([queries.name], object), found.size),
                 "query_id": np.tile(found.index.to_numpy(object), len(names)),
+                "unit": np.tile(units[place].loc[found.index].to_numpy(object), len(names)),
                 "measure": np.repeat(np.array(names, object), len(found)),
                 "value": found.to_numpy().ravel(order="F"),
             }
@@ -93,6 +100,28 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     if len(without := table.loc[table["stratum"].isna(), "query_id"].unique()):
         raise InputError(f"strata: no label for {len(without)} queries ({offenders(without)}); give one for each")
     return table
+
+
+def in_random_order(
+    design: pd.DataFrame, store: Store, names: Sequence[str], depth: int, seed: int, n: int = 20
+) -> pd.DataFrame:
+    """Values of the runs of a design, had their first `depth` passages been in random order: means over `n` orders.
+
+    The floor of a reranker, whose score replaces the order of its candidates: whoever is below it has learnt that right
+    answers are wrong. Same columns as `values`, without strata.
+    """
+    random, parts = np.random.default_rng(seed), []
+    for row in design.to_dict("records"):
+        for queries in row["run"].queries:
+            file = RunFile.read(store[row["run"]] / f"run.{queries.name}.parquet")
+            first, qrels = file.frame().query("rank <= @depth"), queries.qrels(store)
+            orders = [first.assign(score=random.random(len(first))) for _ in range(n)]
+            found = [per_query(RunFile.from_frame(order), qrels, names) for order in orders]
+            mean = (sum(found) / n).rename_axis("query_id").reset_index().melt("query_id", var_name="measure")
+            units = entity_units(queries.source.open().queries(queries.split))
+            labels = {name: label for name, label in row.items() if name != "run"} | {"test_set": queries.name}
+            parts.append(mean.assign(unit=mean["query_id"].map(units), **labels))
+    return pd.concat(parts, ignore_index=True)
 
 
 def report(qrels_path: str | Path, run_path: str | Path, names: Sequence[str], per_query: bool) -> str:

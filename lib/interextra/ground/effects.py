@@ -2,15 +2,18 @@
 
 *Values* are tidy: a row a run, query and measure, with the run's labels (model, regime, seed …), query_id, measure and
 value. `effects` compares two sides of them; queries are drawn with replacement, jointly over all systems that were
-measured on the same queries, since equal seed and equal queries give equal draws. Where a system was trained several
-times its trainings are drawn, too. `contrast` subtracts two rows on the same draws. Taught in notebooks/02_restrain.
+measured on the same queries, since equal seed and equal queries give equal draws. Queries of one `unit`, such as those
+about one entity, are drawn together. Where systems were trained several times, the noise of training is in the draws,
+too: two or three trainings of one row say little about it, so its variance is estimated over all rows of a system.
+`contrast` subtracts two rows on the same draws. Taught in notebooks/02_restrain.
 
 An effect whose first side has the mean 0 is undefined (NaN); so is an interval if a draw is undefined. The rest of the
 table stands.
 """
 
+import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,6 +23,8 @@ from interextra.ground.errors import InputError, offenders
 
 BLOCK = 4_000_000  # counts of a block of resamples held at once
 TRAINING = "seed"  # the label that tells apart trainings of one recipe on one training set
+UNIT = "unit"  # queries of one unit are drawn together
+SYSTEM = ("model", "measure")  # rows that share these share the spread between trainings
 
 
 def resamples(n: int, seed: Any, n_boot: int) -> Iterator[np.ndarray]:
@@ -35,13 +40,17 @@ def resamples(n: int, seed: Any, n_boot: int) -> Iterator[np.ndarray]:
         yield np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.float32)
 
 
-def resampled_means(values: np.ndarray, seed: Any, n_boot: int) -> np.ndarray:
-    """Means float[n_boot, columns] of the resamples of values float[n, columns]; a row is a query.
+def resampled_means(values: np.ndarray, units: np.ndarray, seed: Any, n_boot: int) -> np.ndarray:
+    """Means float[n_boot, columns] of the resamples of values float[n, columns]; a row is a query, of unit int[n].
 
-    >>> resampled_means(np.ones((4, 1)), seed=0, n_boot=2).tolist()
+    As many units are drawn as there are, each with all its queries.
+
+    >>> resampled_means(np.ones((4, 1)), np.array([0, 0, 1, 2]), seed=0, n_boot=2).tolist()
     [[1.0], [1.0]]
     """
-    return np.concatenate([counts @ values / len(values) for counts in resamples(len(values), seed, n_boot)])
+    sums = np.stack([np.bincount(units, column) for column in values.T], axis=1)
+    sizes = np.bincount(units).astype(float)
+    return np.concatenate([counts @ sums / (counts @ sizes)[:, None] for counts in resamples(len(sums), seed, n_boot)])
 
 
 def interval(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
@@ -52,6 +61,25 @@ def interval(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
     """
     low = np.quantile(draws, (1 - level) / 2, method="lower")
     return float(low), float(np.quantile(draws, (1 + level) / 2, method="higher"))
+
+
+def simultaneous(estimates: np.ndarray, draws: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of intervals that hold together with `level` (max-t): estimates float[rows], draws float[rows, n_boot].
+
+    Each interval reaches as many standard deviations as the largest deviation of all rows has in `level` of the draws.
+    One row gives the usual interval of a normal estimate; a row with undefined draws has none.
+
+    >>> low, high = simultaneous(np.zeros(2), np.array([[-1.0, 0, 1, 0], [-3, 3, 0, 0]]), level=1)
+    >>> low.round(2).tolist()
+    [-1.0, -3.0]
+    """
+    estimates, known = np.asarray(estimates, float), np.isfinite(draws).all(axis=1)
+    spread = np.where(known, np.where(known[:, None], draws, 0).std(axis=1), np.nan)
+    moves, reach = known & (spread > 0), np.where(known, 0.0, np.nan)
+    if moves.any():
+        far = np.abs(draws[moves] - estimates[moves, None]) / spread[moves, None]
+        reach[moves] = np.quantile(far.max(axis=0), level) * spread[moves]
+    return estimates - reach, estimates + reach
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:
@@ -110,14 +138,17 @@ def effects(
     on, sides : the label that tells the two sides apart, and its two values, e.g. ("interpolation", "extrapolation").
         Without them the mean of each group.
     effect : delta, loss, difference or mean, see `KINDS`.
+    values may have the columns seed (trainings) and unit (queries that are drawn together).
     strata : a column; queries are drawn within each of its values, and the effect is the mean of the strata's effects.
     family : Holm's correction holds within rows that share these labels.
     seed, n_boot, level : of the bootstrap.
 
     Returns
     -------
-    DataFrame[*by, *sides, effect, low, high, p_value, p_holm, n_queries, n_trainings] : columns of the sides and of the
-        effect bear their names. p_value is of the paired t-test over queries: of two sides, without strata.
+    DataFrame[*by, *sides, effect, low, high, p_value, p_holm, n_queries, n_trainings, sd_trainings] : columns of the
+        sides and of the effect bear their names. p_value is of the paired t-test over queries: of two sides, without
+        strata. sd_trainings is the standard deviation between trainings of the mean of the second side, pooled over
+        the rows of a system; where it is missing, nothing was trained twice and the interval is of queries alone.
         `draws` and `contrast` find the draws of the rows by their index labels.
 
     Raises
@@ -139,18 +170,22 @@ def effects(
     if kept.empty:
         raise InputError(f"effects: no values of {offenders(sides) or 'any run'}; nothing was measured")
     parts = {key: _matrix(part, on, sides) for key, part in _grouped(kept, groups)}
-    means, rows, drawn = _resampled(parts, len(by) if strata else None, seed, n_boot), [], []
+    systems = [groups.index(name) for name in SYSTEM if name in groups]
+    spreads = _spreads(parts, systems)
+    means = _with_trainings(_resampled(parts, len(by) if strata else None, seed, n_boot), parts, spreads, systems, seed)
+    rows, drawn = [], []
     for key in dict.fromkeys(key[: len(by)] for key in parts):
         mine = [name for name in parts if name[: len(by)] == key]
-        sides_here = np.array([parts[name].mean(axis=(0, 1)) for name in mine])  # [strata, sides]
+        sides_here = np.array([parts[name].values.mean(axis=(0, 1)) for name in mine])  # [strata, sides]
         sides_drawn = np.stack([means[name] for name in mine])  # [strata, n_boot, sides]
         estimate, effect_drawn = (KINDS[effect](x[..., 0], x[..., -1]).mean(axis=0) for x in (sides_here, sides_drawn))
         row = dict(zip(by, key, strict=True)) | dict(zip(names, sides_here.mean(axis=0), strict=True))
         row |= {effect: float(estimate)} | dict(zip(("low", "high"), interval(effect_drawn, level), strict=True))
         if on:
-            row["p_value"] = np.nan if strata else _paired_t(parts[key].mean(axis=1))
-        row["n_queries"] = sum(len(parts[name]) for name in mine)
-        rows.append(row | {"n_trainings": min(parts[name].shape[1] for name in mine)})
+            row["p_value"] = np.nan if strata else _paired_t(parts[key].values.mean(axis=1))
+        row["n_queries"] = sum(len(parts[name].values) for name in mine)
+        row["n_trainings"] = min(parts[name].values.shape[1] for name in mine)
+        rows.append(row | {"sd_trainings": float(spreads[_labels(mine[0], systems)].deviation[-1])})
         drawn.append([sides_drawn[..., 0].mean(axis=0), sides_drawn[..., -1].mean(axis=0), effect_drawn])
     table = pd.DataFrame(rows)
     if on:
@@ -160,6 +195,26 @@ def effects(
     stacked = [np.stack(column) for column in zip(*drawn, strict=True)]
     table.attrs["draws"] = Draws(stacked, table[by], {"first": names[0], "second": names[-1], "effect": effect})
     return table
+
+
+def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str) -> pd.DataFrame:
+    """Mean of an effect over few independent units, such as worlds, with Student's interval over them.
+
+    Returns DataFrame[*by, effect, low, high, least, most, n], n the number of units; no interval for a single one.
+
+    >>> table = pd.DataFrame({"world": [1, 2, 3], "model": "a", "loss": [0.1, 0.2, 0.3]})
+    >>> across(table, "world", ["model"], "loss").round(3).values.tolist()
+    [['a', 0.2, -0.048, 0.448, 0.1, 0.3, 3]]
+    """
+    rows = []
+    for key, part in _grouped(table, list(by)):
+        known = part.groupby(unit)[effect].mean().dropna()
+        reach = stats.t.ppf(0.975, len(known) - 1) * known.sem() if len(known) > 1 else np.nan
+        ends = {effect: known.mean(), "low": known.mean() - reach, "high": known.mean() + reach}
+        rows.append(
+            dict(zip(by, key, strict=True)) | ends | {"least": known.min(), "most": known.max(), "n": len(known)}
+        )
+    return pd.DataFrame(rows)
 
 
 def draws(table: pd.DataFrame, what: str = "effect") -> np.ndarray:
@@ -216,7 +271,7 @@ def tests(
     """
     rows = []
     for key, part in _grouped(values[values[on].isin(sides)], list(by)):
-        pair = _matrix(part, on, sides).mean(axis=1)  # [n_queries, 2]
+        pair = _matrix(part, on, sides).values.mean(axis=1)  # [n_queries, 2]
         difference, bound = pair[:, 1] - pair[:, 0], margin * pair[:, 0].mean()
         spread, row = difference.std(ddof=1), dict(zip(by, key, strict=True))
         differs = not np.allclose(difference, 0, atol=1e-12)
@@ -243,8 +298,21 @@ def _grouped(frame: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple, p
     return iter(frame.groupby(columns, sort=False, dropna=False) if columns else [((), frame)])
 
 
-def _matrix(part: pd.DataFrame, on: str | None, sides: tuple) -> np.ndarray:
-    """Values float[n_queries, n_trainings, n_sides] of a group, queries in order of appearance, repeats averaged."""
+class _Part(NamedTuple):
+    """What was measured of a group, queries in order of appearance, repeats averaged."""
+
+    values: np.ndarray  # float[n_queries, n_trainings, n_sides]
+    units: np.ndarray  # int[n_queries]
+
+
+class _Spread(NamedTuple):
+    """How much the mean of a side varies between trainings of a system."""
+
+    deviation: np.ndarray  # float[n_sides]; NaN where nothing was trained twice
+    freedom: int
+
+
+def _matrix(part: pd.DataFrame, on: str | None, sides: tuple) -> _Part:
     if part["value"].isna().any():
         raise InputError(f"effects: no value for query {offenders(part['query_id'][part['value'].isna()].unique())}")
     query, query_ids = pd.factorize(part["query_id"])
@@ -257,36 +325,69 @@ def _matrix(part: pd.DataFrame, on: str | None, sides: tuple) -> np.ndarray:
     if not counts.all():
         alone = [query_ids[row] for row in np.flatnonzero((counts == 0).any(axis=(1, 2)))]
         raise InputError(f"effects: query {offenders(alone)} lacks a side or a training; measure all alike")
-    return np.bincount(at, part["value"].to_numpy(float), minlength=np.prod(shape)).reshape(shape) / counts
+    values = np.bincount(at, part["value"].to_numpy(float), minlength=np.prod(shape)).reshape(shape) / counts
+    of = part.drop_duplicates("query_id")[UNIT] if UNIT in part else query_ids
+    return _Part(values, pd.factorize(of)[0])
 
 
-def _resampled(parts: dict[tuple, np.ndarray], n_by: int | None, seed: int, n_boot: int) -> dict[tuple, np.ndarray]:
-    """Resampled means float[n_boot, n_sides] of each group; groups of equally many queries share their draws.
+def _labels(key: tuple, places: list[int]) -> tuple:
+    return tuple(key[place] for place in places)
+
+
+def _spreads(parts: dict[tuple, _Part], systems: list[int]) -> dict[tuple, _Spread]:
+    """The spread between trainings of each system: variance within rows, pooled over its rows."""
+    found = {}
+    for system in dict.fromkeys(_labels(key, systems) for key in parts):
+        rows = [
+            parts[key].values.mean(axis=0) for key in parts if _labels(key, systems) == system
+        ]  # [trainings, sides]
+        freedom = sum(len(row) - 1 for row in rows)
+        squares = sum(((row - row.mean(axis=0)) ** 2).sum(axis=0) for row in rows)
+        found[system] = _Spread(np.sqrt(squares / freedom) if freedom else np.full(rows[0].shape[1], np.nan), freedom)
+    return found
+
+
+def _resampled(parts: dict[tuple, _Part], n_by: int | None, seed: int, n_boot: int) -> dict[tuple, np.ndarray]:
+    """Resampled means float[n_boot, n_sides] of each group; groups of the same units share their draws.
 
     `n_by`: so many labels make a group, the next one its stratum, whose place by name is part of the seed.
     """
     alike: dict[tuple, list[tuple]] = {}
     place: dict[tuple, int] = {}
-    for key, values in sorted(parts.items(), key=lambda part: str(part[0][n_by:])):
+    for key, (values, units) in sorted(parts.items(), key=lambda part: str(part[0][n_by:])):
         place[key[:n_by]] = place.get(key[:n_by], -1) + 1
         own = (seed,) if n_by is None else (seed, place[key[:n_by]])
-        alike.setdefault((len(values), own), []).append(key)
+        alike.setdefault((len(values), units.tobytes(), own), []).append(key)
     found = {}
-    for (n, own), keys in alike.items():
-        means = resampled_means(np.concatenate([parts[key].reshape(n, -1) for key in keys], axis=1), own, n_boot)
-        ends = np.cumsum([parts[key][0].size for key in keys])[:-1]
-        for key, columns in zip(keys, np.split(means, ends, axis=1), strict=True):
-            found[key] = _over_trainings(columns.reshape(n_boot, *parts[key].shape[1:]), seed)
+    for (n, _, own), keys in alike.items():
+        columns = np.concatenate([parts[key].values.reshape(n, -1) for key in keys], axis=1)
+        means = resampled_means(columns, parts[keys[0]].units, own, n_boot)
+        ends = np.cumsum([parts[key].values[0].size for key in keys])[:-1]
+        for key, drawn in zip(keys, np.split(means, ends, axis=1), strict=True):
+            found[key] = drawn.reshape(n_boot, *parts[key].values.shape[1:]).mean(axis=1)
     return found
 
 
-def _over_trainings(means: np.ndarray, seed: int) -> np.ndarray:
-    """Mean over trainings drawn with replacement, each side by itself: float[n_boot, sides] of [n_boot, t, sides]."""
-    n_boot, n, n_sides = means.shape
-    drawn = (
-        np.random.default_rng((seed, n)).integers(n, size=(n_boot, n, n_sides)) if n > 1 else np.zeros_like(means, int)
-    )
-    return np.take_along_axis(means, drawn, axis=1).mean(axis=1)
+def _with_trainings(
+    means: dict[tuple, np.ndarray],
+    parts: dict[tuple, _Part],
+    spreads: dict[tuple, _Spread],
+    systems: list[int],
+    seed: int,
+) -> dict[tuple, np.ndarray]:
+    """The means with the noise of training: normal, by the pooled spread, whose own uncertainty is chi-squared."""
+    found = {}
+    for key, drawn in means.items():
+        spread, n = spreads[_labels(key, systems)], parts[key].values.shape[1]
+        found[key] = drawn
+        if spread.freedom:
+            of_system, of_row = (
+                np.random.default_rng((seed, zlib.crc32(repr(labels).encode())))
+                for labels in (_labels(key, systems), key)
+            )
+            scale = np.sqrt(spread.freedom / of_system.chisquare(spread.freedom, len(drawn)))[:, None]
+            found[key] = drawn + of_row.normal(size=drawn.shape) * scale * spread.deviation / np.sqrt(n)
+    return found
 
 
 def _paired_t(pair: np.ndarray) -> float:

@@ -1,38 +1,76 @@
-"""What a paper says, judged by an interval: does it hold here, is it contradicted, or is it not shown?"""
+"""What a paper says, judged by intervals: does it hold here, is it contradicted, or is it not shown?"""
+
+from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 
-from interextra.ground.effects import interval
+from interextra.ground.effects import contrast, simultaneous
+
+COLUMNS = ["finding", "estimate", "low", "high", "verdict"]
+BM25 = "BM25"
 
 
-def judge(
-    finding: str, estimate: float, draws: np.ndarray, kind: str, margin: float = 0.0, gate: bool = True
-) -> dict[str, float | str]:
-    """One finding with its 95 % interval and its verdict: finding, estimate, low, high, verdict.
+def gate(table: pd.DataFrame, column: str = "model", rival: str = BM25) -> pd.Series:
+    """May the effect of a row be judged? Only of a system that beats BM25 in domain, with its whole interval.
+
+    Who does not has learnt little that it could fail to carry over. `table`: rows of `effects` whose first side is in
+    domain and higher is better, among them those of `rival`, which passes itself. Returns bool, with the table's index.
+    """
+    rivals = [(name, rival) for name in table[column].unique() if name != rival]
+    above = contrast(table, column, rivals, what="first").query("low > 0")
+    keys = [name for name in above if name not in ("first", "second", "difference", "low", "high")]
+    passing = set(above[[*keys, "first"]].itertuples(index=False, name=None))
+    mine = table[[*keys, column]].itertuples(index=False, name=None)
+    return pd.Series([key[-1] == rival or key in passing for key in mine], table.index)
+
+
+def judged(findings: Sequence[dict], level: float = 0.95) -> pd.DataFrame:
+    """The verdicts of a notebook: its findings with intervals that hold together (max-t on their joint draws).
 
     Parameters
     ----------
-    estimate, draws : an effect and its bootstrap draws float[n_boot], such as `ground.effects.draws` gives.
-    kind : what is said of the effect: below 0, above 0, or none (an effect within ±`margin`).
-    gate : false where the systems can't be compared, such as one that is worse than BM25 in domain.
+    findings : dicts of any labels and
+        finding : in words.
+        estimate, draws : an effect and its bootstrap draws float[n_boot], such as `ground.effects.draws` gives.
+        kind : what is said of the effect: below 0, above 0, or none (an effect within ±`margin`).
+        gate : false where the systems can't be compared, see `gate`.
 
     Returns
     -------
-    The finding `holds` where the interval lies where it says and is `contradicted` where it lies beyond, that is on the
-    other side of 0 or outside ±`margin`; else it is `not shown`. An effect whose estimate or any draw is undefined (a
-    side with mean 0) is `undefined`; behind a closed gate it is `not comparable`.
+    DataFrame[labels, finding, estimate, low, high, verdict] : the finding `holds` where the interval lies where it says
+        and is `contradicted` where it lies beyond, that is on the other side of 0 or outside ±`margin`; else it is `not
+        shown`. An effect whose estimate or any draw is undefined (a side with mean 0) is `undefined`. Behind a closed
+        gate it is `not comparable`, has an interval of its own and is not one of the family.
 
-    >>> judge("a loss", -0.1, np.linspace(-0.2, -0.01, 100), "below")["verdict"]
-    'holds'
+    >>> said = {"finding": "a loss", "estimate": -0.1, "draws": np.linspace(-0.2, 0, 100), "kind": "below"}
+    >>> judged([said, said | {"gate": False}])[["low", "verdict"]].round(3).values.tolist()
+    [[-0.196, 'holds'], [-0.196, 'not comparable']]
     """
-    low, high = interval(draws)
+    rows = [{"margin": 0.0, "gate": True} | found for found in findings]
+    estimates, drawn = np.array([row["estimate"] for row in rows]), [row["draws"] for row in rows]
+    low, high = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    families = [[at for at, row in enumerate(rows) if row["gate"]]]
+    families += [[at] for at, row in enumerate(rows) if not row["gate"]]
+    for family in filter(None, families):
+        ends = simultaneous(estimates[family], np.stack([drawn[at] for at in family]), level)
+        low[family], high[family] = ends
+    for row, *ends in zip(rows, low, high, strict=True):
+        row |= dict(zip(("low", "high"), ends, strict=True)) | {"verdict": verdict(row["kind"], *ends, row["margin"])}
+        row["verdict"] = row["verdict"] if row.pop("gate") else "not comparable"
+    labels = [name for name in (rows or [{}])[0] if name not in (*COLUMNS, "draws", "kind", "margin", "gate")]
+    return pd.DataFrame(rows, columns=[*labels, *COLUMNS])
+
+
+def verdict(kind: str, low: float, high: float, margin: float = 0.0) -> str:
+    """holds, contradicted, not shown or undefined, see `judged`.
+
+    >>> verdict("below", -0.2, -0.01), verdict("none", -0.2, -0.1, margin=0.05), verdict("above", -1, 1)
+    ('holds', 'contradicted', 'not shown')
+    """
     least, most = {"below": (-np.inf, 0.0), "above": (0.0, np.inf), "none": (-margin, margin)}[kind]
-    if not gate:
-        verdict = "not comparable"
-    elif not (np.isfinite(estimate) and np.isfinite(draws).all()):
-        verdict = "undefined"
-    elif least < low and high < most:
-        verdict = "holds"
-    else:
-        verdict = "contradicted" if low > most or high < least else "not shown"
-    return {"finding": finding, "estimate": float(estimate), "low": low, "high": high, "verdict": verdict}
+    if not np.isfinite([low, high]).all():
+        return "undefined"
+    if least < low and high < most:
+        return "holds"
+    return "contradicted" if low > most or high < least else "not shown"

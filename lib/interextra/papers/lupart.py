@@ -26,7 +26,7 @@ from interextra.models.recipe import Recipe
 from interextra.models.run import Run
 from interextra.models.vectors import Vectors
 from interextra.papers import published, zhan
-from interextra.papers.claims import judge
+from interextra.papers.claims import judged
 from interextra.papers.plans import Plan, plans, pool, recipe, systems, trainings
 from interextra.splits import attributes
 from interextra.splits.clusters import agreement, distinctive_words
@@ -228,15 +228,16 @@ def published_means() -> pd.DataFrame:
     return of.agg(**named, largest=("loss", "max")).reset_index().assign(measure="RR@10")
 
 
-def order_claims(means: pd.DataFrame) -> pd.DataFrame:
+def order_claims(means: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
     """The findings of §5.1 on the order of the architectures, as differences of mean losses over the clusters.
 
     `means`: rows of `ground.effects` with the effect `loss`, sides in and out, means over clusters; one a shift and
-    model, of one measure. Returns shift, finding, estimate, low, high, verdict: a finding says that its estimate is
-    above 0. Where it names several models this is the smallest difference, on joint draws; about absent ones nothing is
-    said.
+    model, of one measure. `comparable`: bool, of `claims.gate`. Returns shift, finding, estimate, low, high, verdict,
+    see `claims.judged`: a finding says that its estimate is above 0. Where it names several models this is the smallest
+    difference, on joint draws, among those that can be compared; about absent ones nothing is said.
     """
-    drawn, rows = {"loss": draws(means), "out": draws(means, "second")}, []
+    drawn, found = {"loss": draws(means), "out": draws(means, "second")}, []
+    passing = dict(zip(zip(means["shift"], means["model"], strict=True), comparable, strict=True))
     places = means.assign(place=range(len(means))).groupby("shift", sort=False)
     for shift, part in places:
         at = dict(zip(part["model"], part["place"], strict=True))
@@ -247,10 +248,12 @@ def order_claims(means: pd.DataFrame) -> pd.DataFrame:
         stated.append(("no model below BM25 out of domain", "out", [(model, "BM25") for model in neural]))
         for finding, what, pairs in stated:
             if pairs and {model for pair in pairs for model in pair} <= at.keys():
+                kept = [pair for pair in pairs if all(passing[shift, model] for model in pair)]
                 value = np.column_stack([means[what], drawn[what]])  # [rows, 1 + n_boot]
-                least = np.min([value[at[first]] - value[at[second]] for first, second in pairs], axis=0)
-                rows.append({"shift": shift} | judge(finding, least[0], least[1:], "above"))
-    return pd.DataFrame(rows, columns=["shift", "finding", "estimate", "low", "high", "verdict"])
+                least = np.min([value[at[first]] - value[at[second]] for first, second in kept or pairs], axis=0)
+                row = {"finding": finding, "estimate": least[0], "draws": least[1:], "kind": "above"}
+                found.append({"shift": shift} | row | {"gate": bool(kept)})
+    return judged(found)
 
 
 def variance_shares(means: pd.DataFrame) -> pd.DataFrame:

@@ -101,7 +101,7 @@ def systems(p: dict) -> dict[str, Recipe]:
 
 def trainings(p: dict, made: Recipe) -> list[int]:
     """Seeds of a system's trainings: `seeds` for dense, `other_seeds` for the others; one where nothing is trained."""
-    seeds = p["seeds"] if made.architecture == "dense" else p["other_seeds"]
+    seeds = p["seeds"] if made.architecture == "dense" else p.get("other_seeds", p["seeds"])
     return seeds if made.training_steps(1) else seeds[:1]
 
 

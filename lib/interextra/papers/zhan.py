@@ -19,7 +19,7 @@ from interextra.models.run import Run
 from interextra.models.vectors import Vectors
 from interextra.overlap.annotation import Candidates
 from interextra.papers import published
-from interextra.papers.claims import judge
+from interextra.papers.claims import judged
 from interextra.papers.plans import Plan, design, plans, pool, query_vectors, systems, tests, trainings, untrained
 from interextra.splits.restrain import BANDS, ReSTrain
 from interextra.splits.resttest import ReSTTest
@@ -189,22 +189,6 @@ def nearest_queries(split: ReSTrain, size: int, store: Store) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True).rename(columns={"text": "query"})
 
 
-def with_interval(table: pd.DataFrame, effect: str = "delta") -> pd.DataFrame:
-    """For the page: a fraction and its interval as one text in the column `effect`, and `published` as a percentage.
-
-    >>> with_interval(pd.DataFrame({"delta": [-0.104], "low": [-0.18], "high": [-0.026]}))["delta"].item()
-    '-10.4 % [-18.0, -2.6]'
-    """
-    texts = []
-    for value, low, high in zip(table[effect], table["low"], table["high"], strict=True):
-        between = "undefined" if np.isnan(low) else f"{100 * low:+.1f}, {100 * high:+.1f}"
-        texts.append("undefined" if np.isnan(value) else f"{100 * value:+.1f} % [{between}]")
-    table = table.assign(**{effect: texts})
-    if "published" in table:
-        table["published"] = [f"{value:+.0%}" if np.isfinite(value) else "–" for value in table["published"]]
-    return table
-
-
 def training_pairs(design: pd.DataFrame, store: Store) -> list[int]:
     """How many scores of a query and a passage the loss of each run has seen; 0 for BM25."""
     steps = [(run.model.recipe, _log(store, run)["steps"]) for run in design["run"]]
@@ -235,9 +219,9 @@ def findings(table: pd.DataFrame, by: Sequence[str], comparable: Collection[str]
 
     Returns
     -------
-    DataFrame[*by, finding, estimate, low, high, verdict], see `papers.claims.judge`.
+    DataFrame[*by, finding, estimate, low, high, verdict], see `papers.claims.judged`: the intervals hold together.
     """
-    rows = []
+    found = []
     for key, part in table.groupby(list(by), sort=False):
         delta, drawn = (dict(zip(part["model"], of, strict=True)) for of in (part["delta"], draws(part)))
         said = [(f"{model}: no loss (±{margin:.0%})", "none", model) for model in ("BM25", *INTERACTION)]
@@ -246,10 +230,11 @@ def findings(table: pd.DataFrame, by: Sequence[str], comparable: Collection[str]
         said += [(f"{first}: a smaller loss than {second}", "above", first, second) for first, second in pairs]
         for finding, kind, first, *second in said:
             if {first, *second} <= delta.keys():
+                estimate, apart = (of[first] - sum(of[name] for name in second) for of in (delta, drawn))
+                row = {"finding": finding, "estimate": estimate, "draws": apart, "kind": kind, "margin": margin}
                 gate = {first, *second} <= {"BM25", *comparable}
-                of = [found[first] - sum(found[name] for name in second) for found in (delta, drawn)]
-                rows.append(dict(zip(by, key, strict=True)) | judge(finding, *of, kind, margin, gate))
-    return pd.DataFrame(rows)
+                found.append(dict(zip(by, key, strict=True)) | row | {"gate": gate})
+    return judged(found)
 
 
 def kendall(first: np.ndarray, second: np.ndarray) -> np.ndarray:

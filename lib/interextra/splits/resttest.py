@@ -21,7 +21,15 @@ from interextra.splits.restrain import random_part
 from interextra.splits.similarity import checked, same_space
 from interextra.splits.split import Split
 
-APART = ("left_out", "test_set", "query_id", "unit", "stratum", "value", "side")  # columns of values that label no system
+APART = (
+    "left_out",
+    "test_set",
+    "query_id",
+    "unit",
+    "stratum",
+    "value",
+    "side",
+)  # columns of values that label no system
 
 
 class ReSTTest(Split):

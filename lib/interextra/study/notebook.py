@@ -14,9 +14,20 @@ from interextra.ground.code import PACKAGE, ROOT
 from interextra.ground.errors import InputError
 from interextra.ground.files import digest, sha256
 from interextra.papers.plans import cells_of, plan_of
+from interextra.study.answer import put
 
 TIMEOUT = 7200  # seconds that one notebook cell may take
+FOLDED = {"parameters": "Parameters", "injected-parameters": "Parameters of this run", "solution": "Solution"}
 PAGE = """{%- extends 'lab/index.html.j2' -%}
+{%- block codecell -%}
+{%- set folded = cell.metadata.tags | default([]) | select("in", folds) | list -%}
+{%- if folded -%}
+<details style="margin: 0 0 1em 5em"><summary>{{ folds[folded[0]] }}</summary>{{ super() }}</details>
+{%- else -%}{{ super() }}{%- endif -%}
+{%- endblock codecell -%}
+{%- block input_group -%}
+{%- if "answer" not in cell.metadata.tags | default([]) -%}{{ super() }}{%- endif -%}
+{%- endblock input_group -%}
 {%- block data_png scoped -%}
 <img src="data:image/png;base64,{{ output.data['image/png'] }}" style="max-width: 100%"
  alt="{{ output | get_metadata('alt', 'image/png') | escape }}"
@@ -67,13 +78,15 @@ class Notebook(Cell):
             os.replace(folder / notebook.name, kept)
             raise NotebookError(f"{error} (the executed copy with its traceback is {os.path.relpath(kept)})") from None
         (root / "outputs" / f"{self.name}.failed.ipynb").unlink(missing_ok=True)
+        put(folder / notebook.name, root / "outputs" / "reference", json.loads(self.parameters)["profile"])
         _html(folder / notebook.name)
 
 
 def _listing(notebook: Path, parameters: dict[str, Any]) -> str:
     """Digest of published and committed tables, of sheets, and of names, sizes and times of the real data."""
-    committed = notebook.parent.parent / "outputs" / "reference" / "small" / notebook.stem / "tables"
-    read = [*sorted(ROOT.rglob("*.yaml")), *sorted(committed.glob("*.csv")), *parameters.get("sheets", [])]
+    committed = notebook.parent.parent / "outputs" / "reference" / "small" / notebook.stem
+    files_there = [path for path in sorted(committed.rglob("*.*")) if path.name != "provenance.json"]
+    read = [*sorted(ROOT.rglob("*.yaml")), *files_there, *parameters.get("sheets", [])]
     sheets = [sha256(path) for path in read]
     files: list[list] = []
     if parameters.get("real_msmarco") or (parameters.get("real_encoder") and "real_msmarco" not in parameters):
@@ -118,7 +131,9 @@ def _papermill(notebook: Path, parameters: dict[str, Any], folder: Path) -> None
 def _html(executed: Path) -> None:
     from nbconvert import HTMLExporter
 
-    html, _ = HTMLExporter(raw_template=PAGE).from_filename(str(executed))
+    exporter = HTMLExporter(raw_template=PAGE)
+    exporter.environment.globals["folds"] = FOLDED
+    html, _ = exporter.from_filename(str(executed))
     executed.with_suffix(".html").write_text(html, encoding="utf-8")
 
 

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from IPython.display import Image
+from IPython.display import Image, Markdown
 
 from interextra import figures
 from interextra.data.load import open_collection
@@ -25,6 +26,7 @@ from interextra.ground.errors import InputError
 from interextra.ground.files import sha256, write_aside, write_json
 from interextra.models.model import Model
 from interextra.papers.plans import cells_of
+from interextra.study.answer import text_of
 from interextra.study.parameters import checked, declared_parameters, repository_root
 from interextra.study.schedule import build_all, described
 
@@ -65,6 +67,7 @@ class Session:
         self.data: dict[str, str] = {}
         self.cells: set[str] = set()
         self.trained, self.untrained = False, []  # has a trained model been used; tables written before
+        self.looks: dict[str, Image] = {}  # figures by name
         self._begin = time.perf_counter()
 
     def collection(self, spec: str):
@@ -128,11 +131,24 @@ class Session:
         path = self.folder / "figures" / f"{name}.png"
         figure.savefig(path, metadata={"Software": None, "Description": figure.alt})
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None, "Description": figure.alt})
-        return Image(path, alt=figure.alt, width=int(PIXELS_PER_INCH * figure.get_figwidth()))
+        self.looks[name] = Image(path, alt=figure.alt, width=int(PIXELS_PER_INCH * figure.get_figwidth()))
+        return self.looks[name]
 
     def metric(self, name: str, value: Any) -> None:
         """Note a single number for metrics.json."""
         self.metrics[name] = value.item() if hasattr(value, "item") else value
+
+    def answer(self, *sentences: str, not_shown: str = "", figure: str = "") -> Markdown:
+        """Note the answer of this notebook, for the box under its title: sentences with numbers, and the one figure.
+
+        `not_shown`: what a reader could expect and this run does not say. `figure`: the name of one made by `figure`.
+        """
+        if figure and figure not in self.looks:
+            raise InputError(f"answer: no figure {figure!r}; there are {', '.join(self.looks) or 'none'}")
+        noted = {"sentences": list(sentences), "not_shown": not_shown, "figure": figure}
+        look = self.looks.get(figure)
+        self.metric("answer", noted | ({"alt": look.alt, "width": look.width} if look else {}))
+        return Markdown(text_of(noted, "In this run"))
 
     def reference(self, profile: str, table: str) -> pd.DataFrame:
         """A committed table of this notebook, from outputs/reference; without columns where there is none."""
@@ -165,6 +181,24 @@ def needs_training(cell: Cell) -> bool:
     if isinstance(cell, Model):
         return cell.recipe.training_steps(cell.train.size()) > 0
     return any(needs_training(needed) for needed in cell.needs())
+
+
+def with_interval(table: pd.DataFrame, effect: str = "delta") -> pd.DataFrame:
+    """For the page: a fraction and its interval as one text in the column `effect`, and `published` as a percentage.
+
+    The columns low and high go.
+
+    >>> with_interval(pd.DataFrame({"delta": [-0.104], "low": [-0.18], "high": [-0.026]}))["delta"].item()
+    '-10.4 % [-18.0, -2.6]'
+    """
+    texts = []
+    for value, low, high in zip(table[effect], table["low"], table["high"], strict=True):
+        between = "undefined" if np.isnan(low) else f"{100 * low:+.1f}, {100 * high:+.1f}"
+        texts.append("undefined" if np.isnan(value) else f"{100 * value:+.1f} % [{between}]")
+    table = table.drop(columns=["low", "high"]).assign(**{effect: texts})
+    if "published" in table:
+        table["published"] = [f"{value:+.0%}" if np.isfinite(value) else "–" for value in table["published"]]
+    return table
 
 
 def shown(frame: pd.DataFrame) -> Any:
