@@ -8,7 +8,16 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_paired
 
 from interextra.ground import effects as kernel
-from interextra.ground.effects import contrast, draws, effects, interval, resampled_means, resamples
+from interextra.ground.effects import (
+    across,
+    contrast,
+    draws,
+    effects,
+    interval,
+    resampled_means,
+    resamples,
+    simultaneous,
+)
 from interextra.ground.errors import InputError
 
 RANDOM = np.random.default_rng(7)
@@ -35,16 +44,16 @@ def of(values, **options):
 def test_counts_and_means_are_those_of_queries_drawn_one_by_one():
     values, random = RANDOM.random((30, 2)), np.random.default_rng(3)
     drawn = random.integers(30, size=(200, 30), dtype=np.int32)
-    assert np.allclose(resampled_means(values, 3, 200), values[drawn].mean(axis=1), atol=1e-12)
+    assert np.allclose(resampled_means(values, np.arange(30), 3, 200), values[drawn].mean(axis=1), atol=1e-12)
     counts = np.concatenate(list(resamples(30, 3, 200)))
     assert (counts.sum(axis=1) == 30).all() and counts[5, drawn[5, 0]] >= 1
 
 
 def test_draws_do_not_depend_on_the_size_of_a_block(monkeypatch):
     values = RANDOM.random((30, 2))
-    whole = resampled_means(values, 3, 64)
+    whole = resampled_means(values, np.arange(30), 3, 64)
     monkeypatch.setattr(kernel, "BLOCK", 30 * 8)
-    assert np.allclose(resampled_means(values, 3, 64), whole, atol=1e-12)
+    assert np.allclose(resampled_means(values, np.arange(30), 3, 64), whole, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["delta", "loss", "difference"])
@@ -117,6 +126,85 @@ def test_trainings_widen_the_interval_and_are_counted():
     assert alike[["low", "high"]].to_numpy() == pytest.approx(one[["low", "high"]].to_numpy())
 
 
+def test_spread_between_trainings_is_pooled_over_the_rows_of_a_system():
+    """Many rows of two trainings each say what the spread is; one row of them says hardly anything."""
+    random, n_rows, level = np.random.default_rng(5), 60, 0.03
+    base, parts = RANDOM.random(50), []
+    for row in range(n_rows):
+        for seed in (1, 2):
+            sides = [base + random.normal(scale=level) for _ in REGIMES]
+            parts.append(tidy("dense", *sides, stratum=f"row {row}", seed=seed))
+    table = effects(pd.concat(parts), ["model", "stratum"], "regime", REGIMES, "difference", family=[], n_boot=2000)
+    assert table["sd_trainings"].unique() == pytest.approx([level], rel=0.25)
+    widths = (table["high"] - table["low"]) / 2  # the same queries on both sides: nothing but training is left
+    expected = 1.96 * level * np.sqrt(2 / 2)  # two sides, means of two trainings
+    assert widths.to_numpy() == pytest.approx(np.full(n_rows, expected), rel=0.35)
+    covered = (table["low"] <= 0) & (table["high"] >= 0)
+    assert covered.mean() > 0.85
+
+
+def test_a_system_trained_once_borrows_the_spread_of_its_other_rows_and_none_of_other_systems():
+    base, random = RANDOM.random(40), np.random.default_rng(6)
+    twice = [
+        tidy("dense", base, base + random.normal(scale=0.1), stratum=f"s{row}", seed=seed)
+        for row in range(20)
+        for seed in (1, 2)
+    ]
+    once = [tidy(name, base, base, stratum="once", seed=1) for name in ("dense", "BM25")]
+    table = effects(
+        pd.concat([*twice, *once]), ["model", "stratum"], "regime", REGIMES, "difference", family=[], n_boot=500
+    )
+    dense, bm25 = (table.query("stratum == 'once' and model == @name").iloc[0] for name in ("dense", "BM25"))
+    assert dense["n_trainings"] == 1 and dense["high"] - dense["low"] > 0.2
+    assert (bm25["low"], bm25["high"]) == (0, 0) and np.isnan(bm25["sd_trainings"])
+
+
+def test_units_are_drawn_with_all_their_queries():
+    values = tidy("dense", RANDOM.random(30), RANDOM.random(30)).assign(unit=lambda f: f["query_id"].str[:2])
+    units = values["unit"].to_numpy()[:30]
+    row = of(values, effect="difference", n_boot=300).iloc[0]
+    names, random, sample = list(dict.fromkeys(units)), np.random.default_rng(0), []
+    first, second = (values.loc[values["regime"] == r, "value"].to_numpy() for r in REGIMES)
+    for drawn in random.integers(len(names), size=(300, len(names)), dtype=np.int32):
+        rows = np.concatenate([np.flatnonzero(units == names[at]) for at in drawn])
+        sample.append((second - first)[rows].mean())
+    sample = np.sort(sample)
+    assert (row["low"], row["high"]) == pytest.approx((sample[7], sample[292]), abs=1e-12)
+
+
+def test_units_that_go_together_widen_the_interval():
+    first = np.repeat(RANDOM.random(10), 20)
+    values = tidy("dense", np.full(200, 0.5), first)
+    alone = of(values, effect="difference").iloc[0]
+    together = of(values.assign(unit=np.tile(np.repeat(np.arange(10), 20), 2)), effect="difference").iloc[0]
+    assert together["high"] - together["low"] > 2 * (alone["high"] - alone["low"])
+
+
+def test_simultaneous_intervals_hold_together_and_single_ones_do_not():
+    random, n, kept = np.random.default_rng(8), 12, []
+    for _ in range(300):
+        estimates = random.normal(size=n)  # the truth is 0
+        low, high = simultaneous(estimates, estimates[:, None] + random.normal(size=(n, 800)))
+        single = np.abs(estimates) < 1.96
+        kept.append((((low < 0) & (high > 0)).all(), single.all()))
+    together, alone = np.mean(kept, axis=0)
+    assert 0.91 < together < 0.99 and alone < 0.7
+
+
+def test_simultaneous_interval_of_undefined_draws_is_undefined_and_leaves_the_others():
+    good = np.random.default_rng(9).normal(size=(1, 500))
+    low, high = simultaneous(np.array([0.0, 0.0, 0.2]), np.concatenate([good, good * np.nan, good * 0 + 0.2]))
+    assert np.isnan([low[1], high[1]]).all() and high[0] == pytest.approx(1.96, rel=0.12) and low[2] == high[2] == 0.2
+
+
+def test_interval_over_units_is_student_s():
+    table = pd.DataFrame({"world": [1, 1, 2, 3], "model": "a", "loss": [0.1, 0.3, 0.4, 0.6]})
+    row = across(table, "world", ["model"], "loss").iloc[0]
+    theirs = stats.t.interval(0.95, 2, np.mean([0.2, 0.4, 0.6]), stats.sem([0.2, 0.4, 0.6]))
+    assert (row["low"], row["high"]) == pytest.approx(theirs) and row["n"] == 3
+    assert np.isnan(across(table[table["world"] == 1], "world", ["model"], "loss")["low"]).all()
+
+
 def test_strata_count_the_same_and_are_drawn_within():
     sizes = {"small": 5, "large": 200}
     parts = [tidy("dense", np.full(n, 1.0), np.full(n, 0.5 if name == "small" else 1.0)) for name, n in sizes.items()]
@@ -130,7 +218,7 @@ def test_strata_count_the_same_and_are_drawn_within():
 
 def test_means_without_sides():
     table = effects(tidy("dense", np.array([0.2, 0.4]), np.array([0.1, 0.1])), ["regime", "measure"], n_boot=50)
-    assert list(table) == ["regime", "measure", "mean", "low", "high", "n_queries", "n_trainings"]
+    assert list(table) == ["regime", "measure", "mean", "low", "high", "n_queries", "n_trainings", "sd_trainings"]
     assert table["mean"].tolist() == pytest.approx([0.3, 0.1])
 
 

@@ -1,0 +1,85 @@
+"""What may be judged, and the verdicts of a notebook: they hold together."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from interextra.ground.effects import effects
+from interextra.papers.claims import gate, judged, verdict
+
+RANDOM = np.random.default_rng(3)
+
+
+def table(levels):
+    """Effects of systems whose values in domain lie `levels` above those of BM25."""
+    base, parts = RANDOM.random(80), []
+    for model, level in {"BM25": 0.0, **levels}.items():
+        for side in ("in", "out"):
+            ids = [f"q{row}" for row in range(80)]
+            noise = RANDOM.normal(scale=0.01, size=80)
+            values = {"model": model, "side": side, "query_id": ids, "value": base + level + noise, "kind": "a"}
+            parts.append(pd.DataFrame(values))
+    return effects(pd.concat(parts), ["kind", "model"], "side", ("in", "out"), "loss", family=[], n_boot=400)
+
+
+def test_only_systems_surely_above_bm25_pass_the_gate():
+    made = table({"better": 0.1, "alike": 0.0, "worse": -0.1})
+    assert dict(zip(made["model"], gate(made), strict=True)) == {
+        "BM25": True,
+        "better": True,
+        "alike": False,
+        "worse": False,
+    }
+
+
+def test_gate_follows_the_index_of_the_rows():
+    made = table({"better": 0.1, "worse": -0.1})
+    some = made[made["model"] != "better"]
+    assert gate(some).index.tolist() == some.index.tolist() and gate(some).tolist() == [True, False]
+
+
+def said(estimate, n=1000, kind="below", scale=0.1, **more):
+    drawn = estimate + np.random.default_rng(abs(int(estimate * 1e6))).normal(scale=scale, size=n)
+    return {"finding": "x", "estimate": estimate, "draws": drawn, "kind": kind} | more
+
+
+def test_one_finding_alone_holds_and_among_twenty_it_does_not():
+    assert judged([said(-0.22)])["verdict"].tolist() == ["holds"]
+    many = judged([said(-0.22), *(said(0.001 * at) for at in range(1, 20))])
+    assert many["verdict"][0] == "not shown" and many["high"][0] > 0
+
+
+def test_finding_behind_a_closed_gate_is_not_comparable_and_costs_the_others_nothing():
+    alone, both = judged([said(-0.22)]), judged([said(-0.22), *[said(0.5, gate=False)] * 30])
+    assert both["verdict"].tolist() == ["holds"] + ["not comparable"] * 30
+    assert both["high"][0] == alone["high"][0]
+
+
+def test_labels_stand_before_and_draws_do_not_stand_in_the_table():
+    made = judged([said(-0.5, shift="a", margin=0.1)])
+    assert list(made) == ["shift", "finding", "estimate", "low", "high", "verdict"] and made["shift"][0] == "a"
+    assert list(judged([])) == ["finding", "estimate", "low", "high", "verdict"]
+
+
+def test_undefined_draws_give_no_verdict():
+    broken = said(-0.5)
+    broken["draws"][0] = np.nan
+    assert judged([broken, said(-0.5)])["verdict"].tolist() == ["undefined", "holds"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "expected"),
+    [
+        ("below", -2, -1, "holds"),
+        ("below", 1, 2, "contradicted"),
+        ("below", -1, 1, "not shown"),
+        ("above", 1, 2, "holds"),
+        ("above", -2, -1, "contradicted"),
+        ("none", -0.04, 0.04, "holds"),
+        ("none", -0.2, -0.1, "contradicted"),
+        ("none", -0.2, 0.04, "not shown"),
+        ("none", np.nan, 1, "undefined"),
+    ],
+)
+def test_verdict_of_an_interval(kind, low, high, expected):
+    assert verdict(kind, low, high, 0.05) == expected
