@@ -22,7 +22,7 @@ from interextra.ground.effects import effects, holm, ratio, resamples
 from interextra.ground.errors import InputError
 from interextra.models.dense import LABEL as DENSE
 from interextra.papers import published
-from interextra.papers.claims import judge
+from interextra.papers.claims import verdict
 from interextra.papers.lupart import CLUSTERS, published_losses, released_jaccard, released_queries, worse
 from interextra.papers.plans import Plan
 from interextra.splits.shift import Shift
@@ -421,7 +421,10 @@ def findings(
     rows = []
 
     def add(shift: str, model: str, finding: str, ends: tuple, kind: str) -> None:
-        rows.append({"shift": shift, "model": model} | judge(finding, ends[0], np.array(ends[1:]), kind))
+        row = {"shift": shift, "model": model, "finding": finding} | dict(
+            zip(("estimate", "low", "high"), ends, strict=True)
+        )
+        rows.append(row | {"verdict": verdict(kind, *ends[1:])})
 
     for row in links[
         (links["method"] == "Pearson") & (links["model"] != "BM25")
