@@ -5,27 +5,41 @@ the model learns that it is wrong. Neither paper takes this apart from not havin
 """
 
 import itertools
+import json
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
+from interextra.data.medquad import entity_units
 from interextra.data.queries import Part
+from interextra.data.runs import RunFile
+from interextra.data.trec import read_qrels
+from interextra.ground.cells import Store
+from interextra.ground.effects import draws, effects, interval, ratio
+from interextra.ground.errors import InputError
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.model import Model
 from interextra.models.recipe import Recipe, make_recipe
 from interextra.models.run import Run
+from interextra.papers.claims import BM25, judged
 from interextra.papers.lupart import read_shift
 from interextra.papers.plans import Plan, design, plans, pool, recipe, systems, trainings
 from interextra.splits.shift import Shift
 
 NONE = "none"  # where nothing is drawn
+CONDITION = ["model", "negatives", "negative_passages"]
+MEAN = "mean"  # over the clusters
+PASSAGES, TRAIN_QUERIES, TRAIN_PAIRS = 8_841_823, 502_939, 532_761  # of MS MARCO passage ranking
+KINDS = ("same entity, kind in training", "same entity, left-out kind", "other entity, left-out kind")
 
 
 @plans("09_negative_exposure")
 def negative_exposure(p: dict) -> Plan:
     """Each system without each cluster of one shift, by the source of its negatives and by which passages may be drawn.
 
-    `design`: shift, model, negatives, negative_passages, left_out, seed, run. `dose`: the same labels, of the dense
-    system with random negatives, and share, the probability that a negative is an exposed passage. `shift`: the Shift.
+    `design`: model, negatives, negative_passages, left_out, seed, run. `dose`: the same of the dense system with random
+    negatives, and share, the probability that a negative is an exposed passage. `shift`: the Shift.
     """
     name, by, kept = read_shift(p["shift"])
     sizes = {"n_test": p["n_test"], "train_size": p["train_size"], "seed": p["seed"]}
@@ -33,19 +47,18 @@ def negative_exposure(p: dict) -> Plan:
     test = (Part(of=shift, part="held-out"),)
 
     def runs(model: str, negatives: str, passages: str | float, made: Recipe) -> list[dict]:
-        labels = {"shift": name, "model": model, "negatives": negatives, "negative_passages": passages}
         rows = []
         for left_out, seed in itertools.product(shift.names, trainings(p, made)):
-            run = Run(model=Model.of(made, Part(of=shift, part=f"without-{left_out}"), seed), queries=test, depth=100)
+            trained = Model.of(made, Part(of=shift, part=f"without-{left_out}"), seed)
+            labels = dict(zip(CONDITION, (model, negatives, passages), strict=True))
+            run = Run(model=trained, queries=test, depth=p["depth"])
             rows.append(labels | {"left_out": left_out, "seed": seed, "run": run})
         return rows
 
-    rows, dose = [], []
-    for model, made in systems(p).items():
-        rows += runs(model, NONE, "all", made)
+    rows = [row for model, made in systems(p).items() for row in runs(model, NONE, "all", made)]
+    dose = []
     for text in p["conditions"]:
-        model, negatives, recipe_name = (part.strip() for part in text.split("|"))
-        made = recipe(p, recipe_name)
+        model, negatives, made = read_condition(p, text)
         spared = ["all", "unexposed", *(["control"] if model in p["controlled"] else [])]
         for passages in spared if made.negatives not in ("in-batch", "both") else ["all"]:
             rows += runs(model, negatives, passages, _with(made, passages))
@@ -55,5 +68,152 @@ def negative_exposure(p: dict) -> Plan:
     return Plan(shift=shift, design=design(rows), dose=pd.DataFrame(dose))
 
 
+def read_condition(p: dict, text: str) -> tuple[str, str, Recipe]:
+    """(system, source of its negatives, recipe) of a condition, written SYSTEM | NEGATIVES | RECIPE."""
+    parts = [part.strip() for part in text.split("|")]
+    if len(parts) != 3:
+        raise InputError(f"parameter 'conditions': {text!r}; write SYSTEM | NEGATIVES | RECIPE")
+    return parts[0], parts[1], recipe(p, parts[2])
+
+
 def _with(made: Recipe, passages: str | float) -> Recipe:
     return make_recipe(made.model_dump() | {"negative_passages": passages}, "negative_passages")
+
+
+def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
+    """What the trainings have seen: *condition, exposed_passages (share of the collection), exposed_negatives (share of
+    all negatives in the loss), n_trainings; means over trainings."""
+    rows = []
+    for row in design[design["negatives"] != NONE].to_dict("records"):
+        log = json.loads((store[row["run"]] / "training.json").read_text(encoding="utf-8"))
+        seen = {name: log[name] for name in ("exposed_passages", "exposed_negatives")}
+        rows.append({name: row[name] for name in CONDITION} | seen)
+    of = pd.DataFrame(rows).groupby(CONDITION, sort=False)
+    return of.mean().assign(n_trainings=of.size()).reset_index()
+
+
+def losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """RelLoss of each condition, two tables of `effects`: of each left-out cluster, and the mean over the clusters."""
+    compared = {"on": "side", "sides": ("in", "out"), "effect": "loss", "family": [], "seed": seed, "n_boot": n_boot}
+    each = effects(values, [*CONDITION, "stratum"], **compared)
+    return each, effects(values, CONDITION, strata="stratum", **compared)
+
+
+def comparable(mean: pd.DataFrame) -> pd.Series:
+    """Which conditions beat BM25 in domain, with the whole interval, as `claims.gate`; BM25 itself passes."""
+    inside, bm25 = draws(mean, "first"), int(np.flatnonzero(mean["model"] == BM25)[0])
+    above = [interval(row - inside[bm25])[0] > 0 for row in inside]
+    return pd.Series(above, mean.index) | (mean["model"] == BM25)
+
+
+def exposure_table(shift: str, each: pd.DataFrame, mean: pd.DataFrame) -> pd.DataFrame:
+    """Both tables of `losses` as one, with the columns of exposure.csv; left_out is a cluster, or `mean`."""
+    both = pd.concat([each.rename(columns={"stratum": "left_out"}), mean.assign(left_out=MEAN)], ignore_index=True)
+    both = both.assign(shift=shift).rename(columns={"in": "avg_in", "loss": "rel_loss"})
+    columns = ["avg_in", "out", "rel_loss", "low", "high", "n_queries", "n_trainings", "sd_trainings"]
+    return both[["shift", "left_out", *CONDITION, *columns]]
+
+
+def share_of_loss(mean: pd.DataFrame) -> pd.DataFrame:
+    """How much of a loss is exposure: 1 - loss with unexposed negatives / loss with all (or with the control).
+
+    `mean`: of `losses`. Returns model, negatives, against (all or control), loss, loss_unexposed, saved (their
+    difference), saved_low, saved_high, share_of_loss, low, high, n_queries, n_trainings.
+    """
+    at = {tuple(row): place for place, row in enumerate(mean[CONDITION].itertuples(index=False, name=None))}
+    drawn, rows = draws(mean), []
+    for (model, negatives, against), place in at.items():
+        other = at.get((model, negatives, "unexposed"))
+        if against == "unexposed" or other is None:
+            continue
+        loss, less = (mean["loss"].iloc[where] for where in (place, other))
+        apart, part = drawn[place] - drawn[other], 1 - ratio(drawn[other], drawn[place])
+        row = {"model": model, "negatives": negatives, "against": against, "loss": loss, "loss_unexposed": less}
+        row |= dict(zip(("saved", "saved_low", "saved_high"), (loss - less, *interval(apart)), strict=True))
+        row |= dict(zip(("share_of_loss", "low", "high"), (1 - ratio(less, loss).item(), *interval(part)), strict=True))
+        rows.append(row | mean[["n_queries", "n_trainings"]].iloc[[place, other]].min().astype(int).to_dict())
+    return pd.DataFrame(rows)
+
+
+def findings(mean: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
+    """The verdicts of notebook 09, with intervals that hold together, see `claims.judged`.
+
+    Of each system and source of negatives: exposure is part of the loss. Of dense against SPLADE: the papers disagree
+    on whether dense loses more. Lupart et al. train both on BM25's and in-batch negatives, Zhan et al. dense on random
+    ones and SPLADE on BM25's. Exposure explains it if the choice of negatives moves the gap, and less so unexposed.
+    """
+    drawn, found = draws(mean), []
+    at = {tuple(row): place for place, row in enumerate(mean[CONDITION].itertuples(index=False, name=None))}
+
+    def add(finding: str, **weights: tuple) -> None:
+        """A finding says that a weighted sum of losses is above 0."""
+        places = {at[key]: sign for sign, keys in ((1, weights["more"]), (-1, weights["less"])) for key in keys}
+        value = sum(sign * np.append(mean["loss"].iloc[place], drawn[place]) for place, sign in places.items())
+        gate = all(comparable.iloc[place] for place in places)
+        found.append({"finding": finding, "estimate": value[0], "draws": value[1:], "kind": "above", "gate": gate})
+
+    for model, negatives, passages in at:
+        if passages == "unexposed":
+            keys = {"more": [(model, negatives, "all")], "less": [(model, negatives, "unexposed")]}
+            add(f"{model}, {negatives} negatives: exposure is part of the loss", **keys)
+    sources = {"BM25": (DENSE, "BM25"), "random": (DENSE, "random")}
+    sparse = ("SPLADE", "BM25")
+    if not {(*key, which) for key in (*sources.values(), sparse) for which in ("all", "unexposed")} <= at.keys():
+        return judged(found)
+    for which in ("all", "unexposed"):
+        for name, paper in (("BM25", "Lupart"), ("random", "Zhan")):
+            said = f"dense loses more than SPLADE with the negatives of {paper}, {which}"
+            add(said, more=[(*sources[name], which)], less=[(*sparse, which)])
+        both = {"more": [(*sources["BM25"], which)], "less": [(*sources["random"], which)]}
+        add(f"the negatives of Lupart make the gap larger than those of Zhan, {which}", **both)
+    part = {"more": [(*sources["BM25"], "all"), (*sources["random"], "unexposed")]}
+    part["less"] = [(*sources["random"], "all"), (*sources["BM25"], "unexposed")]
+    add("exposure is why the papers differ on SPLADE", **part)
+    return judged(found)
+
+
+def above_the_answer(design: pd.DataFrame, shift: Shift, store: Store, depth: int) -> pd.DataFrame:
+    """What stands above the answer among the first `depth` passages of each run, as values for `effects`.
+
+    Candidates are of the query's entity or of another, and answer a kind of question that the model has been trained on
+    or the query's own kind, its cluster; see KINDS. Of queries whose answer is among the candidates. Returns the labels
+    of the design, query_id, unit, stratum, kind, value (share of the candidates of this kind above the answer).
+    """
+    queries, labels = shift.pool.frame(store), pd.read_parquet(store[shift] / "labels.parquet")
+    unit, cluster = entity_units(queries), labels.set_index("query_id")["cluster"]
+    answers = shift.pool.qrels(store)[["query_id", "doc_id"]]
+    of_doc = answers.drop_duplicates("doc_id").set_index("doc_id")["query_id"]
+    held, parts = pd.MultiIndex.from_frame(answers), []
+    for row in design.to_dict("records"):
+        first = RunFile.read(store[row["run"]] / "run.held-out.parquet").frame().query("rank <= @depth")
+        about = first["doc_id"].map(of_doc)
+        right = pd.MultiIndex.from_frame(first[["query_id", "doc_id"]]).isin(held)
+        place = first["rank"].where(right).groupby(first["query_id"]).transform("min")
+        same = about.map(unit).to_numpy() == first["query_id"].map(unit).to_numpy()
+        like = about.map(cluster).to_numpy() == first["query_id"].map(cluster).to_numpy()
+        kind = np.select([same & ~like, same & like, ~same & like], KINDS, "other entity, kind in training")
+        found = first.assign(kind=kind, value=(first["rank"] < place).astype(float))[~right & place.notna()]
+        value = found.groupby(["query_id", "kind"])["value"].mean().reset_index()
+        parts.append(value.assign(**{name: label for name, label in row.items() if name != "run"}))
+    table = pd.concat(parts, ignore_index=True)
+    return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))
+
+
+def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.DataFrame:
+    """Expected exposure on MS MARCO: the share of negatives that answer a held-out query.
+
+    `folder`: `msmarco/qrels.train*.tsv` of the real data; where only a part of the 502,939 training queries is there,
+    shares are scaled up. `runs`: name → BM25 run of other queries. `held_out`: share of the training queries left out.
+    Returns negatives, answers (share that answers any training query), exposed (that answers a held-out one only,
+    answers × held_out), against_random.
+    """
+    [path] = sorted(folder.glob("qrels.train*"))
+    judged_pairs = read_qrels(path)
+    answers, scale = judged_pairs["doc_id"].unique(), TRAIN_QUERIES / judged_pairs["query_id"].nunique()
+    rows = [("a random passage", len(answers) / PASSAGES * scale)]
+    for (name, run), depth in itertools.product(runs.items(), (10, 100, 1000)):
+        first = RunFile.read(run).frame().query("rank <= @depth")
+        rows.append((f"BM25's first {depth:,} ({name})", first["doc_id"].isin(answers).mean() * scale))
+    table = pd.DataFrame(rows, columns=["negatives", "answers"])
+    table["exposed"] = table["answers"] * held_out
+    return table.assign(against_random=table["exposed"] / table["exposed"][0])
