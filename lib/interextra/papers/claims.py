@@ -8,6 +8,7 @@ import pandas as pd
 from interextra.ground.effects import contrast, simultaneous
 
 COLUMNS = ["finding", "estimate", "low", "high", "verdict"]
+COUNTS = ["n_queries", "n_trainings"]  # of a finding, the smallest of the systems that it names
 BM25 = "BM25"
 
 
@@ -35,10 +36,11 @@ def judged(findings: Sequence[dict], level: float = 0.95) -> pd.DataFrame:
         estimate, draws : an effect and its bootstrap draws float[n_boot], such as `ground.effects.draws` gives.
         kind : what is said of the effect: below 0, above 0, or none (an effect within ±`margin`).
         gate : false where the systems can't be compared, see `gate`.
+        n_queries, n_trainings : may be there.
 
     Returns
     -------
-    DataFrame[labels, finding, estimate, low, high, verdict] : the finding `holds` where the interval lies where it says
+    DataFrame[labels, finding, estimate, low, high, verdict, counts] : the finding `holds` where the interval lies where it says
         and is `contradicted` where it lies beyond, that is on the other side of 0 or outside ±`margin`; else it is `not
         shown`. An effect whose estimate or any draw is undefined (a side with mean 0) is `undefined`. Behind a closed
         gate it is `not comparable`, has an interval of its own and is not one of the family.
@@ -58,8 +60,9 @@ def judged(findings: Sequence[dict], level: float = 0.95) -> pd.DataFrame:
     for row, *ends in zip(rows, low, high, strict=True):
         row |= dict(zip(("low", "high"), ends, strict=True)) | {"verdict": verdict(row["kind"], *ends, row["margin"])}
         row["verdict"] = row["verdict"] if row.pop("gate") else "not comparable"
-    labels = [name for name in (rows or [{}])[0] if name not in (*COLUMNS, "draws", "kind", "margin", "gate")]
-    return pd.DataFrame(rows, columns=[*labels, *COLUMNS])
+    names = (rows or [{}])[0]
+    labels = [name for name in names if name not in (*COLUMNS, *COUNTS, "draws", "kind", "margin", "gate")]
+    return pd.DataFrame(rows, columns=[*labels, *COLUMNS, *[name for name in COUNTS if name in names]])
 
 
 def verdict(kind: str, low: float, high: float, margin: float = 0.0) -> str:

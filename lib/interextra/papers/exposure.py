@@ -22,7 +22,7 @@ from interextra.models.dense import LABEL as DENSE
 from interextra.models.model import Model
 from interextra.models.recipe import Recipe, make_recipe
 from interextra.models.run import Run
-from interextra.papers.claims import BM25, judged
+from interextra.papers.claims import BM25, COUNTS, judged
 from interextra.papers.lupart import read_shift
 from interextra.papers.plans import Plan, design, plans, pool, recipe, systems, trainings
 from interextra.splits.shift import Shift
@@ -150,7 +150,8 @@ def findings(mean: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
         places = {at[key]: sign for sign, keys in ((1, weights["more"]), (-1, weights["less"])) for key in keys}
         value = sum(sign * np.append(mean["loss"].iloc[place], drawn[place]) for place, sign in places.items())
         gate = all(comparable.iloc[place] for place in places)
-        found.append({"finding": finding, "estimate": value[0], "draws": value[1:], "kind": "above", "gate": gate})
+        row = {"finding": finding, "estimate": value[0], "draws": value[1:], "kind": "above", "gate": gate}
+        found.append(row | {name: int(mean[name].iloc[list(places)].min()) for name in COUNTS})
 
     for model, negatives, passages in at:
         if passages == "unexposed":

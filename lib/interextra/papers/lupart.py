@@ -26,7 +26,7 @@ from interextra.models.recipe import Recipe
 from interextra.models.run import Run
 from interextra.models.vectors import Vectors
 from interextra.papers import published, zhan
-from interextra.papers.claims import judged
+from interextra.papers.claims import COUNTS, judged
 from interextra.papers.plans import Plan, plans, pool, recipe, systems, trainings
 from interextra.splits import attributes
 from interextra.splits.clusters import agreement, distinctive_words
@@ -252,8 +252,32 @@ def order_claims(means: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
                 value = np.column_stack([means[what], drawn[what]])  # [rows, 1 + n_boot]
                 least = np.min([value[at[first]] - value[at[second]] for first, second in kept or pairs], axis=0)
                 row = {"finding": finding, "estimate": least[0], "draws": least[1:], "kind": "above"}
-                found.append({"shift": shift} | row | {"gate": bool(kept)})
+                named = means.iloc[[at[model] for pair in kept or pairs for model in pair]]
+                counts = {name: int(named[name].min()) for name in COUNTS}
+                found.append({"shift": shift} | row | counts | {"gate": bool(kept)})
     return judged(found)
+
+
+def same_shift(shifts: dict[str, Shift], means: pd.DataFrame, store: Store) -> pd.DataFrame:
+    """Do the shifts sort the queries alike? Agreement of each one with the first, beside what the dense system loses.
+
+    `means`: as for `order_claims`. Returns shift, ami (adjusted mutual information on the queries that both put into a
+    cluster), n_shared, and loss, low, high, n_queries, n_trainings of the dense system; a shift without it is left out.
+    """
+    from sklearn.metrics import adjusted_mutual_info_score
+
+    labels = {name: pd.read_parquet(store[cell] / "labels.parquet")["cluster"] for name, cell in shifts.items()}
+    first, rows = next(iter(labels.values())), []
+    for row in means[means["model"] == DENSE].to_dict("records"):
+        own = labels[row["shift"]]
+        both = (own != "") & (first != "")
+        found = {
+            "shift": row["shift"],
+            "ami": adjusted_mutual_info_score(first[both], own[both]),
+            "n_shared": both.sum(),
+        }
+        rows.append(found | {name: row[name] for name in ("loss", "low", "high", "n_queries", "n_trainings")})
+    return pd.DataFrame(rows)
 
 
 def variance_shares(means: pd.DataFrame) -> pd.DataFrame:
