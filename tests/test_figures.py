@@ -100,8 +100,8 @@ def test_forest_draws_effects_intervals_and_published_diamonds_at_their_values()
 
 def test_forest_says_in_words_what_is_seen():
     assert KINDS["forest"]().alt == (
-        "Δ nDCG@10: 4 effects with intervals, from -30.0% (DR (base), 360) to 1.0% (BM25, 360); "
-        "1 intervals lie below 0, 0 above; published as diamonds."
+        "Δ nDCG@10: 4 effects, from -30.0% (DR (base), 360) to 1.0% (BM25, 360); intervals: 1 below 0, 3 on both sides "
+        "of 0; 2 of 3 published values (diamonds) lie inside the interval beside them."
     )
 
 
@@ -110,6 +110,36 @@ def test_panels_share_one_axis_of_effects():
     figure = figures.forest(both, "model", "delta", "Δ", panel=["measure"], hue="n_train")
     assert len({axis.get_xlim() for axis in figure.axes}) == 1
     assert [axis.get_title() for axis in figure.axes] == ["a", "b"]
+
+
+def test_what_is_not_to_be_judged_is_hollow():
+    judged = EFFECTS.assign(comparable=[True, True, False, True])
+    for frame in (judged, EFFECTS.assign(verdict=["agrees", "", "not comparable", "undecided"])):
+        figure = figures.forest(frame, "model", "delta", "Δ", hue="n_train")
+        assert [to_hex(face) == "#ffffff" for face in figure.axes[0].collections[1].get_facecolors()] == [0, 0, 1, 0]
+        assert figure.legends[0].get_texts()[-1].get_text() == "not comparable"
+    assert "not comparable" not in [text.get_text() for text in KINDS["forest"]().legends[0].get_texts()]
+
+
+SIX = ["BM25", "BM25, fixed", "Reranker", "ColBERT", "SPLADE", "DR (base)"]
+
+
+def test_six_systems_under_four_shifts_have_a_colour_each_and_no_label_on_another():
+    for draw in (
+        lambda frame: figures.forest(frame, "model", "delta", "RelLoss", panel="shift", percent=True),
+        lambda frame: figures.heat(frame, "n_train", "model", "delta", "τ", panel="shift"),
+    ):
+        parts = [
+            EFFECTS[:1].assign(model=name, shift=shift)
+            for shift in ("topics", "wh-words", "length", "question type")
+            for name in SIX
+        ]
+        figure = draw(pd.concat(parts, ignore_index=True))
+        figure.draw_without_rendering()
+        titles = [axis.title.get_window_extent() for axis in figure.axes if axis.get_title()]
+        assert len(titles) == 4 and not any(a.overlaps(b) for at, a in enumerate(titles) for b in titles[:at])
+    colours = figures._colours(pd.DataFrame({"model": SIX}), "model")
+    assert len(set(colours.values())) == 6
 
 
 def test_systems_and_regimes_have_their_own_colour_everywhere():
@@ -131,17 +161,16 @@ def test_heat_frames_what_was_left_out_and_colours_it_against_the_others():
     assert figure.alt.endswith("6 of 6 framed cells lie below the mean of the others.")
 
 
-def test_heat_of_other_numbers_is_bold_where_sure():
+def test_heat_of_other_numbers_is_coloured_where_sure():
     frame = pd.DataFrame(
         {"p": ["R", "R", "idf"], "model": ["a", "b", "b"], "tau": [0.2, -0.004, -0.1], "sure": [True, False, True]}
     )
-    axis, bar = figures.heat(frame, "p", "model", "tau", "τ", sure="sure").axes
-    assert [(text.get_text(), text.get_weight()) for text in axis.texts] == [
-        (".20", "bold"),
-        (".00", "normal"),
-        ("-.10", "bold"),
-    ]
+    figure = figures.heat(frame, "p", "model", "tau", "τ", sure="sure")
+    axis, bar = figure.axes
+    assert [text.get_text() for text in axis.texts] == [".20", ".00", "-.10"]
+    assert np.array_equal(axis.images[0].get_array().filled(np.nan), [[0.2, np.nan], [np.nan, -0.1]], equal_nan=True)
     assert axis.images[0].get_clim() == (-0.2, 0.2) and bar.get_ylabel() == "τ" and not axis.patches
+    assert figure.alt.endswith("Coloured, as sure: 1 above 0 and 1 below, of 3.")
 
 
 def test_map_draws_each_vector_once_in_its_colour():
@@ -149,6 +178,9 @@ def test_map_draws_each_vector_once_in_its_colour():
     dots, crosses = offsets(figure.axes[0])
     assert (len(dots), len(crosses)) == (40, 20)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["random (40)", "test queries (20)"]
+    apart = np.repeat([[0.0, 0.0], [9.0, 9.0]], 20, axis=0) + np.random.default_rng(1).normal(size=(40, 2))
+    alt = figures.scatter_map(apart, ["a"] * 20 + ["b"] * 20).alt
+    assert "100% of the nearest neighbours are of the same group; if all were mixed, 50% would be" in alt
     again = figures.scatter_map(np.random.default_rng(1).normal(size=(60, 8)), ["u"] * 30 + [""] * 30, method="t-SNE")
     assert len(offsets(again.axes[0])[0]) == 30
 
@@ -169,8 +201,19 @@ def test_curves_pass_through_their_values():
     assert (solid.get_linestyle(), dashed.get_linestyle()) == ("-", "--")
     assert solid.get_color() == figures.COLOURS["interpolation"]
     assert [label.get_text() for label in figure.legends[0].get_texts()] == ["interpolation", "extrapolation", "part"]
+    assert "interpolation rises from 0.5 to 0.6; extrapolation, part rises from 0.3 to 0.5." in figure.alt
     own = figures.curves(CURVES, "n_train", "y", "regime", "loss", panel="regime", own_scale=True)
     assert own.axes[0].get_ylim() != own.axes[1].get_ylim()
+
+
+def test_intervals_of_curves_stand_side_by_side_and_a_published_level_is_dotted():
+    frame = CURVES.assign(part=False, published=0.55)
+    axis = figures.curves(frame, "n_train", "y", "regime", "nDCG@10").axes[0]
+    first, level, second, _ = axis.lines
+    assert (np.array(first.get_xdata()) < np.array(second.get_xdata())).all() and axis.get_xscale() == "log"
+    assert level.get_ydata() == [0.55, 0.55] and level.get_linestyle() == ":"
+    bare = figures.curves(frame.drop(columns=["low", "high", "published"]), "n_train", "y", "regime", "nDCG@10").axes[0]
+    assert [line.get_xdata().tolist() for line in bare.lines] == [[10, 100]] * 2
 
 
 def test_every_dot_of_a_distribution_is_a_twentieth_of_it():
@@ -178,6 +221,10 @@ def test_every_dot_of_a_distribution_is_a_twentieth_of_it():
     first, second = (np.array(dots) for dots in offsets(axis))
     assert len(first) == len(second) == 20
     assert np.allclose(first[:, 0], np.quantile(np.arange(100), (np.arange(20) + 0.5) / 20))
+    assert first[:, 1].max() < second[:, 1].min()
+    assert [list(line.get_xdata()) for line in axis.lines] == [[49.5, 49.5]] * 2  # medians
+    (axis,) = figures.histogram(LONG.assign(s=1.0), "s", "set", "similarity").axes  # one pile each
+    first, second = (np.array(dots) for dots in offsets(axis))
     assert first[:, 1].max() < second[:, 1].min()
 
 
@@ -195,6 +242,7 @@ def test_scatter_draws_points_and_their_least_squares_line():
     assert offsets(axis) == [POINTS[["j", "loss"]].to_numpy().tolist()]
     slope, at_0 = np.polyfit(POINTS["j"], POINTS["loss"], 1)
     assert np.allclose(axis.lines[0].get_ydata(), [at_0 + slope * 0.1, at_0 + slope * 0.4])
+    assert "line of SPLADE falls from 30.0% to 0.0%." in KINDS["scatter"]().alt
 
 
 def test_undefined_effects_leave_a_gap():

@@ -36,6 +36,8 @@ def page(tmp_path):
     (notebook / "tables").mkdir(parents=True)
     (notebook / "figures").mkdir()
     (notebook / "00_it.html").touch()
+    answer = {"sentences": [f"{HOSTILE} loses 3 %.", "It is another one."]}
+    (notebook / "metrics.json").write_text(json.dumps({"answer": answer}))
     (notebook / "00_it.ipynb").write_text(json.dumps({"cells": [{"source": [f"# {HOSTILE}?\n", "more"]}]}))
     pd.DataFrame({HOSTILE: [HOSTILE, None]}).to_csv(notebook / "tables" / f"{HOSTILE}.csv", index=False)
     picture = notebook / "figures" / f"{HOSTILE}.png"
@@ -54,6 +56,10 @@ def test_index_links_tables_and_describes_figures(page):
     assert image == {"src": f"00_it/figures/{HOSTILE}.png", "alt": f'"{HOSTILE}'}
     links = [attributes["href"] for tag, attributes in Tags(page).found if tag == "a"]
     assert links == ["00_it/00_it.html", f"00_it/tables/{HOSTILE}.csv"]
+
+
+def test_index_begins_each_notebook_with_the_first_sentence_of_its_answer(page):
+    assert "loses 3 %.</b>" in page and "It is another one" not in page
 
 
 def test_collection_folder_named_as_html_is_text_in_a_list_of_results(tmp_path):

@@ -20,11 +20,12 @@ def good():
         "## In short",
     ]
     parameters = "\n".join(f"n{at}: int = 3  # queries" for at in range(30))
-    cells = [text("# Does it hold?"), code(parameters, metadata={"tags": ["parameters"]})]
+    answer = code('import interextra as ix\n\nix.answer("bad")', metadata={"tags": ["answer"]})
+    cells = [text("# Does it hold?"), answer, code(parameters, metadata={"tags": ["parameters"]})]
     cells += [cell for heading in headings for cell in (text(heading), code("n + 1"))]
     folded = {"tags": ["solution"], "jupyter": {"source_hidden": True}}
     cells += [code("n", metadata=copy.deepcopy(folded)) for _ in range(2)]
-    cells += [text("**Next:** [`other`](other.ipynb)"), code("nb.finish()")]
+    cells += [text("**Next:** [`other`](other.ipynb)"), code('nb.answer("yes")\nnb.finish()')]
     return json.loads(nbformat.writes(nbformat.v4.new_notebook(cells=cells)))
 
 
@@ -35,28 +36,32 @@ def spoiled(change):
 
 
 def stored_output(cells):
-    cells[1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["3"]}]
+    cells[2]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["3"]}]
 
 
 BAD = {
     "stored with outputs": stored_output,
-    "exactly one cell tagged": lambda cells: cells[1]["metadata"].clear(),
-    "no comment": lambda cells: cells[1].update(source="n: int = 3"),
-    "write `name: type = literal`": lambda cells: cells[1].update(source="n = 3  # queries"),
-    "more than one `=`": lambda cells: cells[1].update(source="n: int = 3  # k=3"),
-    "has 30 lines": lambda cells: cells[3].update(source="\n".join(["n"] * 30)),
-    "more than 9 lines": lambda cells: cells[3].update(source="\n".join(["n"] * 10)),
-    "a median of 5 lines": lambda cells: [cell.update(source="\n".join(["n"] * 5)) for cell in cells[3:10:2]],
-    "`noqa` switches a check off": lambda cells: cells[3].update(source="import os  # noqa: F401"),
-    "`fmt: skip` switches a check off": lambda cells: cells[3].update(source="n  # fmt: skip"),
-    "not unique": lambda cells: cells[3].update(id=cells[5]["id"]),
+    "exactly one cell tagged": lambda cells: cells[2]["metadata"].clear(),
+    "no comment": lambda cells: cells[2].update(source="n: int = 3"),
+    "write `name: type = literal`": lambda cells: cells[2].update(source="n = 3  # queries"),
+    "more than one `=`": lambda cells: cells[2].update(source="n: int = 3  # k=3"),
+    "has 30 lines": lambda cells: cells[4].update(source="\n".join(["n"] * 30)),
+    "more than 9 lines": lambda cells: cells[4].update(source="\n".join(["n"] * 10)),
+    "a median of 5 lines": lambda cells: [cell.update(source="\n".join(["n"] * 5)) for cell in cells[4:13:2] + cells[11:12]],
+    "`noqa` switches a check off": lambda cells: cells[4].update(source="import os  # noqa: F401"),
+    "`fmt: skip` switches a check off": lambda cells: cells[4].update(source="n  # fmt: skip"),
+    "not unique": lambda cells: cells[4].update(id=cells[6]["id"]),
     "asks a question": lambda cells: cells[0].update(source="# It holds"),
-    "no heading with 'Exercises'": lambda cells: cells[6].update(source="## Homework"),
+    "the second cell must be tagged `answer`": lambda cells: cells[1]["metadata"].clear(),
+    'ix.answer("bad")': lambda cells: cells[1].update(source='import interextra as ix\n\nix.answer("other")'),
+    "no cell notes the answer": lambda cells: cells[-1].update(source="nb.finish()"),
+    "must stand once": lambda cells: cells[4].update(source="import interextra as ix"),
+    "no heading with 'Exercises'": lambda cells: cells[7].update(source="## Homework"),
     "must record the provenance": lambda cells: cells[-1].update(source="n"),
-    "stands in the text without a source": lambda cells: cells[8].update(source="## In short\nThe loss is 0.123."),
-    "2 exercises, but 1 code cells": lambda cells: cells[10]["metadata"].clear(),
-    "stands in the open": lambda cells: cells[10]["metadata"].pop("jupyter"),
-    "no link to the next notebook": lambda cells: cells[12].update(source="**Next:** [`gone`](gone.ipynb)"),
+    "stands in the text without a source": lambda cells: cells[9].update(source="## In short\nThe loss is 0.123."),
+    "2 exercises, but 1 code cells": lambda cells: cells[11]["metadata"].clear(),
+    "stands in the open": lambda cells: cells[11]["metadata"].pop("jupyter"),
+    "no link to the next notebook": lambda cells: cells[13].update(source="**Next:** [`gone`](gone.ipynb)"),
 }
 
 
@@ -80,7 +85,7 @@ def test_good_notebook_has_no_problems(bad):
 
 def test_last_notebook_needs_no_next_one(bad):
     (bad.parent / "other.ipynb").unlink()
-    bad.write_text(json.dumps(spoiled(lambda cells: cells[12].update(source="The end."))))
+    bad.write_text(json.dumps(spoiled(lambda cells: cells[13].update(source="The end."))))
     assert problems(bad) == []
 
 

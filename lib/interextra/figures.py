@@ -34,13 +34,29 @@ COLOURS = {
     "not trained on": "#BBBBBB",
     "test queries": "#000000",
     "published": "#CC79A7",
+    "median": "#D55E00",
 } | {module.LABEL: module.COLOUR for module in architectures().values()}
-OTHERS = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#882255", "#0072B2", "#44AA99", "#F0E442"]
+SYSTEMS = {module.LABEL for module in architectures().values()}
+OTHERS = [
+    "#56B4E9",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#D55E00",
+    "#882255",
+    "#0072B2",
+    "#44AA99",
+    "#332288",
+    "#999933",
+    "#661100",
+]
 INK = "#333333"  # where colour says nothing
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 TITLES = {"n_train": "training queries"}  # columns whose names are not the words for them
 WIDTH = 8  # inches
 MOST = 3000  # points of a map; more hide each other
+BEHIND = ("in neither set", "not trained on")  # groups of a map that lie behind the others
+FEW = 8  # lines or medians that alternative text names one by one
 QUANTILES = 20  # dots of a distribution
 
 
@@ -58,34 +74,46 @@ def forest(
 ) -> Figure:
     """Effects with their intervals, a line each; columns effect, low, high, and published where there is something.
 
-    Several hues of a row stand below each other. `percent`: effects are fractions.
+    Several hues of a row stand below each other. `percent`: effects are fractions. Hollow: what is not to be judged, by
+    the columns `comparable` (bool) or `verdict`.
     """
-    colours, panels = _colours(frame, hue), _panels(frame, panel)
-    same, most = _rows_of(panels, row)
     inner = hue if hue != row else ""  # a colour for each row needs no place of its own
-    height = 0.5 + most * (0.16 + 0.14 * _names(frame, inner).nunique())
-    figure, axes = _figure(len(panels), height, 3 if same else 2, sharex=True, sharey=same)
+    hue = hue or (row if set(_names(frame, row)) & SYSTEMS else "")
+    colours, panels = _colours(frame, hue), _panels(frame, panel)
+    same, counts = _rows_of(panels, row)
+    hues = [_names(part, inner).nunique() for part in panels.values()]
+    heights = [0.5 + count * (0.16 + 0.14 * n) for count, n in zip(counts, hues, strict=True)]
+    figure, axes = _figure(len(panels), heights, 3 if same else 2, sharex=True, sharey=same)
     for axis, (title, part) in zip(axes, panels.items(), strict=True):
         rows, places = list(_names(part, row).unique()), list(_names(part, inner).unique())
         below = 0.7 * ((_names(part, inner).map(places.index) + 0.5) / len(places) - 0.5)
         at, colour = _names(part, row).map(rows.index) + below, _names(part, hue).map(colours)
         axis.hlines(at, part["low"], part["high"], color=colour, lw=2)
-        axis.scatter(part[effect], at, color=colour, s=22, zorder=3)
+        axis.scatter(part[effect], at, c=colour.mask(_closed(part), "white"), ec=colour, s=22, zorder=3)
         if "published" in part:
             axis.scatter(part["published"], at, marker="D", s=22, color=COLOURS["published"], ec="white", zorder=4)
         axis.axvline(0, color="black", lw=0.8)
+        for between in range(1, len(rows) if len(places) > 1 else 0):
+            axis.axhline(between - 0.5, color="#DDDDDD", lw=0.8)
         axis.set_yticks(range(len(rows)), rows)
-        axis.set(title=title, ylim=(most - 0.5, -0.5))
+        axis.set(title=title, ylim=(len(rows) - 0.5, -0.5))
         axis.grid(False, axis="y")
         axis.locator_params(axis="x", nbins=6)
     if percent:
         axes[0].xaxis.set_major_formatter("{x:.0%}")
     figure.supxlabel(label)
-    diamond = _diamond(frame)
-    _legend(figure, (_keys(colours, marker="o", lw=2) if inner else []) + diamond, inner)
-    below, above = (frame["high"] < 0).sum(), (frame["low"] > 0).sum()
-    figure.alt = f"{label}: {len(frame)} effects with intervals, {_range(frame, effect, [row, hue, panel], percent)}; "
-    figure.alt += f"{below} intervals lie below 0, {above} above{'; published as diamonds' if diamond else ''}."
+    keys = (_keys(colours, marker="o", lw=2) if inner else []) + _diamond(frame)
+    hollow = _keys({"not comparable": INK}, marker="o", mfc="white", lw=2) if _closed(frame).any() else []
+    _legend(figure, keys + hollow, inner)
+    low, high, theirs = frame["low"], frame["high"], frame.get("published", pd.Series(dtype=float))
+    counts = {"below 0": high < 0, "above 0": low > 0, "on both sides of 0": (low <= 0) & (high >= 0)}
+    counted = [f"{n} {where}" for where, found in counts.items() if (n := found.sum())]
+    figure.alt = f"{label}: {len(frame)} effects, {_range(frame, effect, [row, hue, panel], percent)}; "
+    figure.alt += f"intervals: {', '.join(counted) or 'none'}"
+    if n := theirs.notna().sum():
+        inside = ((low <= theirs) & (theirs <= high)).sum()
+        figure.alt += f"; {inside} of {n} published values (diamonds) lie inside the interval beside them"
+    figure.alt += "."
     return figure
 
 
@@ -94,7 +122,7 @@ def heat(frame: DataFrame, row: str, column: str, value: str, label: str, panel:
 
     Where rows and columns have the same names, rows are what was left out of training and columns what is tested: the
     cells where both meet are framed, and colour is the relative difference from the mean of the cells of the column
-    that are not, since clusters differ in difficulty. `sure`: a boolean column; what is true is bold, the rest grey.
+    that are not, since clusters differ in difficulty. `sure`: a boolean column; only what is true has a colour.
     """
     rows, framed = frame[row].unique(), set(frame[row]) == set(frame[column])
     panels, grids, shades = _panels(frame, panel), {}, {}
@@ -104,27 +132,32 @@ def heat(frame: DataFrame, row: str, column: str, value: str, label: str, panel:
         apart = grids[title].mask(np.eye(len(rows), dtype=bool)) if framed else grid
         shades[title] = grids[title] / apart.mean() - 1 if framed else grids[title]
     limit = np.nanmax([1e-9, *(shade.abs().max(axis=None) for shade in shades.values())])
-    widest = max(grid.shape[1] for grid in grids.values())
-    figure, axes = _figure(len(grids), 0.6 + 0.28 * len(rows), max(1, int(6 // (0.4 * widest))), sharey=True)
+    widest, names = max(grid.shape[1] for grid in grids.values()), [_words(str(name)) for name in rows]
+    room = WIDTH - 1 - 0.063 * max(map(len, names))  # inches beside the colour bar and the names of the rows
+    fitting = int(room // max(0.31 * widest, 0.1 * max(map(len, grids))))
+    figure, axes = _figure(len(grids), 0.6 + 0.28 * len(rows), max(1, fitting), sharey=True)
     for axis, (title, grid) in zip(axes, grids.items(), strict=True):
-        shade, names = shades[title].to_numpy(), [str(name) for name in grid.columns]
+        found = panels[title].set_index([row, column])[sure].to_dict() if sure else {}
+        certain = [[not sure or found.get((one, other), False) for other in grid.columns] for one in rows]
+        shade = np.where(certain, shades[title], np.nan)
         image = axis.imshow(shade, cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
-        bold = panels[title].set_index([row, column])[sure].to_dict() if sure else {}
         for i, j in np.argwhere(grid.notna().to_numpy()):
-            is_bold = bold.get((rows[i], grid.columns[j]), False)
-            ink = "white" if abs(shade[i, j]) > 0.6 * limit else "#444444" if sure and not is_bold else "black"
-            look = {"ha": "center", "va": "center", "fontsize": 8, "weight": "bold" if is_bold else "normal"}
-            axis.text(j, i, _short(grid.iloc[i, j]), color=ink, **look)
+            ink = "#666666" if np.isnan(shade[i, j]) else "white" if abs(shade[i, j]) > 0.6 * limit else "black"
+            axis.text(j, i, _short(grid.iloc[i, j]), color=ink, ha="center", va="center", fontsize=8)
             if framed and i == j:
                 axis.add_patch(Rectangle((j - 0.47, i - 0.47), 0.94, 0.94, fill=False, lw=1.6))
-        tilt = {"rotation": 40, "ha": "right"} if max(map(len, names)) > 3 else {}
-        axis.set_xticks(range(len(names)), names, **tilt)
-        axis.set_yticks(range(len(rows)), map(str, rows))
+        columns = [_words(str(name)) for name in grid.columns]
+        tilt = {"rotation": 40, "ha": "right"} if max(map(len, columns)) > 3 else {}
+        axis.set_xticks(range(len(columns)), columns, **tilt)
+        axis.set_yticks(range(len(rows)), names)
         axis.set(title=title, xlim=(-0.5, widest - 0.5))
         axis.grid(False)
     scale = {"label": "against the others", "format": "{x:.0%}"} if framed else {"label": label}
-    figure.colorbar(image, ax=list(axes), **scale)
+    figure.colorbar(image, ax=list(axes), shrink=min(1, 3 / figure.get_figheight()), **scale)
     figure.alt = f"{label} in a grid, {_words(row)} by {_words(column)}: {_range(frame, value, [row, column, panel])}."
+    if sure:
+        above, below = ((frame[sure] & side).sum() for side in (frame[value] > 0, frame[value] < 0))
+        figure.alt += f" Coloured, as sure: {above} above 0 and {below} below, of {frame[value].notna().sum()}."
     if framed:
         figure.supxlabel(f"{label}: {_words(column)}")
         figure.supylabel(_words(row))
@@ -142,6 +175,7 @@ def scatter_map(vectors: np.ndarray, group: Sequence[str], method: str = "PCA", 
     """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
+    from sklearn.neighbors import NearestNeighbors
 
     group = np.asarray(group, dtype=object)
     names = [name for name in dict.fromkeys(group) if name != ""]
@@ -153,21 +187,31 @@ def scatter_map(vectors: np.ndarray, group: Sequence[str], method: str = "PCA", 
     if method == "PCA":
         plane = PCA(2, random_state=0).fit(vectors[group != ""])
         points, parts = plane.transform(vectors[shown]), plane.explained_variance_ratio_
-        axes = [f"component {at} ({part:.0%} of the variance)" for at, part in enumerate(parts, 1)]
+        titles = [f"component {at} ({part:.0%} of the variance)" for at, part in enumerate(parts, 1)]
     else:
         short = PCA(min(50, vectors.shape[1], len(shown)), random_state=1234).fit_transform(vectors[shown])
         tsne = TSNE(perplexity=min(40, (len(shown) - 1) / 3), max_iter=300, random_state=1234)
-        points, axes = tsne.fit_transform(short), ["t-SNE 1", "t-SNE 2"]
-    colours, keys = _colours(DataFrame({"group": names}), "group"), []
+        points, titles = tsne.fit_transform(short), ["t-SNE 1", "t-SNE 2"]
+    of, colours, keys = group[shown], _colours(DataFrame({"group": names}), "group"), []
+    colours |= dict.fromkeys(crosses, "#000000") if len(crosses) == 1 else {}
+    order = np.lexsort((rng.random(len(of)), ~np.isin(of, BEHIND)))  # mixed: no group hides another
     figure, (axis,) = _figure(1, 5)
+    for looks, here in (
+        ({"marker": ".", "s": 30, "lw": 0}, order[~np.isin(of[order], list(crosses))]),
+        ({"marker": "x", "s": 26}, order[np.isin(of[order], list(crosses))]),
+    ):
+        axis.scatter(*points[here].T, c=[colours[name] for name in of[here]], **looks)
     for name in names:
-        here = points[np.isin(shown, drawn[name])].T
-        look = {"marker": "x", "s": 26} if name in crosses else {"marker": ".", "s": 30, "lw": 0, "alpha": 0.7}
-        axis.scatter(*here, color=colours[name], **look)
-        keys += _keys({f"{name} ({len(rows[name]):,})": colours[name]}, marker=look["marker"], lw=0)
-    axis.set(xlabel=axes[0], ylabel=axes[1], xticks=[], yticks=[])
+        mark = {"marker": "x" if name in crosses else ".", "lw": 0}
+        keys += _keys({f"{name} ({len(rows[name]):,})": colours[name]}, **mark)
+    axis.set(xlabel=titles[0], ylabel=titles[1], xticks=[], yticks=[])
     _legend(figure, keys)
-    figure.alt = f"Map of vectors by {method}, coloured by group: {', '.join(key.get_label() for key in keys)}."
+    nearest = NearestNeighbors(n_neighbors=2).fit(points).kneighbors(points, return_distance=False)[:, 1]
+    alike, mixed = (of[nearest] == of).mean(), sum((of == name).mean() ** 2 for name in names)
+    figure.alt = f"Map of vectors by {method}, coloured by group: {', '.join(key.get_label() for key in keys)}. "
+    figure.alt += (
+        f"{alike:.0%} of the nearest neighbours are of the same group; if all were mixed, {mixed:.0%} would be."
+    )
     return figure
 
 
@@ -213,52 +257,73 @@ def curves(
     """Lines over a number, a colour a hue; columns low and high, where the frame has them, are drawn as intervals.
 
     `dashed`: a boolean column; its lines are dashed. `own_scale`: each panel has axes of its own, for quantities of
-    different kinds. `percent`: y are fractions.
+    different kinds. `percent`: y are fractions. A column `published`: a level, the same for all x, dotted. Lines with
+    intervals stand a little apart; sizes that grow more than fourfold have a logarithmic axis.
     """
     panels, colours, ticks = _panels(frame, panel), _colours(frame, hue), np.sort(frame[x].unique())
+    is_log, intervals = ticks[0] >= 10 and ticks[-1] > 4 * ticks[0] and len(ticks) <= 6, "low" in frame
+    scaled, ends = np.log(ticks) if is_log else ticks, {}
+    step = 0.02 * np.ptp(scaled) if intervals and len(colours) > 1 else 0.0
     figure, axes = _figure(len(panels), 2.4, 4, sharex=not own_scale, sharey=not own_scale)
     for axis, (title, part) in zip(axes, panels.items(), strict=True):
         is_dashed = part[dashed] if dashed else pd.Series(False, part.index)
         for (name, dash), found in part.groupby([_names(part, hue), is_dashed], sort=False):
             found, look = found.sort_values(x), {"ls": "--", "mfc": "white"} if dash else {}
-            axis.plot(found[x], found[y], color=colours[name], marker="o" if len(ticks) < 15 else "", ms=4, **look)
-            if "low" in found:
-                axis.vlines(found[x], found["low"], found["high"], color=colours[name], lw=1, alpha=0.5)
+            aside = step * (list(colours).index(name) - (len(colours) - 1) / 2)
+            at = found[x] * np.exp(aside) if is_log else found[x] + aside
+            axis.plot(at, found[y], color=colours[name], marker="o" if len(ticks) < 15 else "", ms=4, **look)
+            if intervals:
+                axis.vlines(at, found["low"], found["high"], color=colours[name], lw=1)
+            if "published" in found and found["published"].notna().any():
+                axis.axhline(found["published"].iloc[0], color=colours[name], ls=":")
+            ends[", ".join(filter(None, (title, name, _words(dashed) if dash else "")))] = found[y].dropna()
         axis.set(title=title)
-        if len(ticks) <= 6:
+        if is_log:
+            axis.set_xscale("log")
+            axis.minorticks_off()
+        inches = min(np.diff(scaled), default=1) / (np.ptp(scaled) or 1) * 6 / min(4, len(panels))
+        if len(ticks) <= 6 and inches > 0.1 * max(len(f"{tick:,}") for tick in ticks):
             axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        elif is_log:
+            axis.set_xticks(ticks[[0, -1]], [f"{tick:,}" for tick in ticks[[0, -1]]])
         if percent:
             axis.axhline(0, color="black", lw=0.8)
             axis.yaxis.set_major_formatter("{x:.0%}")
-    if "low" in frame and frame[y].notna().any():  # wide intervals are cut, so that the lines can be told apart
+    if intervals and frame[y].notna().any():  # wide intervals are cut, so that the lines can be told apart
         room = 0.6 * np.ptp(frame[y].dropna())
         axes[0].set_ylim(frame[y].min() - room, frame[y].max() + room)
     figure.supxlabel(_words(x))
     figure.supylabel(label)
     keys = _keys(colours if len(colours) > 1 else {}, marker="o", lw=2)
-    _legend(figure, keys + _keys({_words(dashed): INK} if dashed else {}, ls="--"), hue)
-    figure.alt = f"{label} over {_words(x)}, {len(colours)} colours: {_range(frame, y, [hue, x, panel], percent)}."
+    kinds = [(_words(dashed), "--", dashed and frame[dashed].any()), ("published", ":", "published" in frame)]
+    for words, line, there in kinds:
+        keys += _keys({words: INK}, ls=line) if there else []
+    _legend(figure, keys, hue)
+    figure.alt = f"{label} over {_words(x)}: {_range(frame, y, [hue, x, panel], percent)}.{_ways(ends, percent)}"
     return figure
 
 
 def histogram(frame: DataFrame, value: str, row: str, label: str, panel: Names = "") -> Figure:
-    """Distributions below each other, a row each, as 20 dots: each dot is 5 % of the row's values."""
+    """Distributions below each other, a row each, as 20 dots: each dot is 5 % of the row's values; a line: the median."""
     panels, edges = _panels(frame, panel), np.histogram_bin_edges(frame[value].dropna(), 40)
-    same, most = _rows_of(panels, row)
-    figure, axes = _figure(len(panels), 0.5 + 0.5 * most, 3, sharex=True, sharey=same)
+    same, counts = _rows_of(panels, row)
+    figure, axes = _figure(len(panels), [0.5 + 0.5 * count for count in counts], 3, sharex=True, sharey=same)
     for axis, (title, part) in zip(axes, panels.items(), strict=True):
         rows = part.groupby(row, sort=False)[value]
         for y, (name, values) in enumerate(rows):
             dots = np.quantile(values.dropna(), (np.arange(QUANTILES) + 0.5) / QUANTILES)
             pile = np.digitize(dots, edges)
             height = np.arange(QUANTILES) - np.searchsorted(pile, pile)  # dots of one pile stand on each other
-            axis.scatter(dots, y + 0.25 - 0.1 * height, s=14, color=COLOURS.get(name, INK), lw=0)
+            step = min(0.1, 0.6 / max(1, height.max()))  # and stay below the next row
+            axis.scatter(dots, y + 0.25 - step * height, s=14, color=COLOURS.get(name, INK), lw=0)
+            axis.plot([values.median()] * 2, [y + 0.32, y + 0.45], color=COLOURS["median"], lw=2)
         axis.set_yticks(range(len(rows)), map(str, rows.groups))
-        axis.set(title=title, ylim=(most - 0.5, -0.6))
+        axis.set(title=title, ylim=(len(rows.groups) - 0.5, -0.6))
         axis.grid(False, axis="y")
-    figure.supxlabel(f"{label}; a dot is {100 // QUANTILES} % of a row")
+    figure.supxlabel(f"{label}; a dot is {100 // QUANTILES} % of a row, the line below it the median")
     medians = frame.groupby([_names(frame, panel), row], sort=False)[value].median().rename_axis(["in", row])
-    figure.alt = f"{label}, distributions as dots; medians {_range(medians.reset_index(), value, [row, 'in'])}."
+    said = _range(medians.reset_index(), value, [row, "in"], few=FEW)
+    figure.alt = f"{label}, distributions as dots; medians {said}."
     return figure
 
 
@@ -268,7 +333,7 @@ def boxes(frame: DataFrame, x: str, y: str, label: str, panel: Names) -> Figure:
     figure, axes = _figure(len(panels), 2.4, 5, sharex=True, sharey=True)
     for axis, (title, part) in zip(axes, panels.items(), strict=True):
         groups = {at: found[y].dropna() for at, found in part.groupby(x)}
-        look = {"boxprops": {"fc": "#DDDDDD", "ec": "#555555"}, "medianprops": {"color": "#D55E00", "lw": 2}}
+        look = {"boxprops": {"fc": "#DDDDDD", "ec": "#555555"}, "medianprops": {"color": COLOURS["median"], "lw": 2}}
         look |= {"showfliers": False, "patch_artist": True, "manage_ticks": False}
         axis.boxplot(list(groups.values()), positions=list(groups), **look)
         axis.axhline(0, color="black", lw=0.8)
@@ -284,7 +349,7 @@ def boxes(frame: DataFrame, x: str, y: str, label: str, panel: Names) -> Figure:
 
 def scatter(frame: DataFrame, x: str, y: str, hue: str, marker: str, label: str, panel: Names) -> Figure:
     """Fractions over a number as points, with a least-squares line a hue from three points on."""
-    panels, colours = _panels(frame, panel), _colours(frame, hue)
+    panels, colours, lines = _panels(frame, panel), _colours(frame, hue), {}
     shapes = dict(zip(frame[marker].unique(), itertools.cycle(MARKERS), strict=False))
     figure, axes = _figure(len(panels), 3.2, 3, sharex=True, sharey=True)
     for axis, (title, every) in zip(axes, panels.items(), strict=True):
@@ -294,7 +359,9 @@ def scatter(frame: DataFrame, x: str, y: str, hue: str, marker: str, label: str,
         for name, found in part.groupby(hue, sort=False):
             if len(found) > 2 and np.ptp(found[x]):
                 ends = np.array([found[x].min(), found[x].max()])
-                axis.plot(ends, np.polyval(np.polyfit(found[x], found[y], 1), ends), color=colours[name], lw=1)
+                line = np.polyval(np.polyfit(found[x], found[y], 1), ends)
+                axis.plot(ends, line, color=colours[name], lw=1)
+                lines[", ".join(filter(None, (title, f"line of {name}")))] = pd.Series(line)
         axis.axhline(0, color="black", lw=0.8)
         axis.set(title=title)
     axes[0].yaxis.set_major_formatter("{x:.0%}")
@@ -303,15 +370,18 @@ def scatter(frame: DataFrame, x: str, y: str, hue: str, marker: str, label: str,
     points = [key for name, shape in shapes.items() for key in _keys({name: "#777777"}, marker=shape, lw=0)]
     _legend(figure, _keys(colours, lw=3) + points)
     figure.alt = f"{label} over {_words(x)}, {len(frame)} points: {_range(frame, y, [hue, marker, panel], True)}."
+    figure.alt += _ways(lines, percent=True)
     return figure
 
 
-def _figure(n: int, height: float, most: int = 1, **shared: bool) -> tuple[Figure, np.ndarray]:
-    """A figure of page width with `n` axes of that height, at most so many side by side."""
-    rows = -(-n // most)
-    columns = -(-n // rows)
-    options = {"figsize": (WIDTH, rows * height + 0.5), "layout": "constrained", "squeeze": False}
-    figure, axes = plt.subplots(rows, columns, **options, **shared)
+def _figure(n: int, height: float | list[float], most: int = 1, **shared: bool) -> tuple[Figure, np.ndarray]:
+    """A figure of page width with `n` axes, at most so many side by side, of one height or of a height each."""
+    lines = -(-n // most)
+    columns = -(-n // lines)
+    each = [height] * n if isinstance(height, float | int) else height
+    heights = [max(each[at : at + columns]) for at in range(0, n, columns)]
+    options = {"figsize": (WIDTH, sum(heights) + 0.5), "layout": "constrained", "squeeze": False}
+    figure, axes = plt.subplots(lines, columns, height_ratios=heights, **options, **shared)
     plt.close(figure)  # shown once, by the last expression of the notebook's cell
     for axis in axes.flat[n:]:
         axis.remove()
@@ -333,10 +403,10 @@ def _panels(frame: DataFrame, columns: Names) -> dict[str, DataFrame]:
     return dict(list(frame.groupby(_names(frame, columns), sort=False)))
 
 
-def _rows_of(panels: dict[str, DataFrame], row: Names) -> tuple[bool, int]:
-    """Do all panels have the same rows, and how many has the longest?"""
+def _rows_of(panels: dict[str, DataFrame], row: Names) -> tuple[bool, list[int]]:
+    """Do all panels have the same rows, and how many has each?"""
     rows = [tuple(_names(part, row).unique()) for part in panels.values()]
-    return len(set(rows)) == 1, max(map(len, rows))
+    return len(set(rows)) == 1, list(map(len, rows))
 
 
 def _colours(frame: DataFrame, hue: Names) -> dict[str, str]:
@@ -346,8 +416,8 @@ def _colours(frame: DataFrame, hue: Names) -> dict[str, str]:
     if isinstance(hue, str) and pd.api.types.is_numeric_dtype(frame[hue]):
         names = _names(frame.sort_values(hue), hue).unique()
         return dict(zip(names, _ramp(len(names))[::-1], strict=True))
-    names = _names(frame, hue).unique()
-    taken = COLOURS.values() if any(name in COLOURS for name in names) else ()
+    names = list(_names(frame, hue).unique())
+    taken = {COLOURS.get(name) for name in (COLOURS if SYSTEMS.intersection(names) else [*names, "published"])}
     left = itertools.cycle(colour for colour in OTHERS if colour not in taken)
     return {name: COLOURS.get(name) or next(left) for name in names}
 
@@ -365,6 +435,12 @@ def _diamond(frame: DataFrame) -> list[Line2D]:
     """The key of published values, where the frame has any."""
     there = "published" in frame and frame["published"].notna().any()
     return _keys({"published": COLOURS["published"]}, marker="D", lw=0) if there else []
+
+
+def _closed(frame: DataFrame) -> pd.Series:
+    """Rows whose effect is not to be judged."""
+    closed = ~frame["comparable"] if "comparable" in frame else frame.get("verdict") == "not comparable"
+    return pd.Series(closed, frame.index, dtype=bool)
 
 
 def _legend(figure: Figure, keys: Sequence[Line2D], columns: Names = "") -> None:
@@ -385,13 +461,29 @@ def _short(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 1 else f"{round(value, 2) + 0.0:.2f}".replace("0.", ".", 1)
 
 
-def _range(frame: DataFrame, value: str, columns: Sequence[Names], percent: bool = False) -> str:
-    """The smallest and the largest value in words, each with the names of its row."""
-    if frame[value].isna().all():
+def _number(value: float, percent: bool) -> str:
+    return f"{value:{'.1%' if percent else '.3g'}}"
+
+
+def _range(frame: DataFrame, value: str, columns: Sequence[Names], percent: bool = False, few: int = 0) -> str:
+    """The smallest and the largest value in words, each with the names of its row; all, where there are but a few."""
+    known = frame[frame[value].notna()]
+    if known.empty:
         return "none of them defined"
-    ends = []
-    for at in (np.nanargmin(frame[value]), np.nanargmax(frame[value])):
-        row = frame.iloc[[at]]
+    places = range(len(known)) if len(known) <= few else (known[value].argmin(), known[value].argmax())
+    texts = []
+    for at in places:
+        row = known.iloc[[at]]
         where = ", ".join(dict.fromkeys(name for column in columns if (name := _names(row, column).item())))
-        ends.append(f"{row[value].item():{'.1%' if percent else '.3g'}} ({where})")
-    return f"from {ends[0]} to {ends[1]}"
+        texts.append(f"{_number(row[value].item(), percent)} ({where})")
+    return ", ".join(texts) if len(known) <= few else f"from {texts[0]} to {texts[1]}"
+
+
+def _ways(lines: dict[str, pd.Series], percent: bool = False) -> str:
+    """A sentence that says where lines go; of many, how many rise and fall."""
+    ends = {name: (line.iloc[0], line.iloc[-1]) for name, line in lines.items() if len(line) > 1}
+    ways = {name: ("falls", "stays", "rises")[1 + int(np.sign(end - start))] for name, (start, end) in ends.items()}
+    if len(ends) > FEW:
+        return f" Of {len(ends)} lines {[*ways.values()].count('rises')} rise, {[*ways.values()].count('falls')} fall."
+    parts = [f"{name} {ways[name]} from {' to '.join(_number(end, percent) for end in ends[name])}" for name in ends]
+    return f" {'; '.join(parts)}." if parts else ""

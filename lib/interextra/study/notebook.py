@@ -1,5 +1,6 @@
 """An executed notebook as a cell like the others: made from the notebook, its parameters and the cells of its plan."""
 
+import itertools
 import json
 import os
 import re
@@ -19,10 +20,16 @@ from interextra.study.answer import put
 TIMEOUT = 7200  # seconds that one notebook cell may take
 FOLDED = {"parameters": "Parameters", "injected-parameters": "Parameters of this run", "solution": "Solution"}
 PAGE = """{%- extends 'lab/index.html.j2' -%}
+{%- block html_head_css -%}{{ super() }}
+<style>
+details { margin: 0 0 1em 6px } summary { cursor: pointer; font: 14px/1.6 system-ui, sans-serif; color: #0b5394 }
+.answer { border-left: 4px solid #0b5394; background: #f3f7fb; margin: 0 0 1em 6px; padding: 2px 8px }
+.jp-OutputArea-output, .jp-InputArea-editor, .jp-RenderedHTMLCommon, .highlight { overflow-x: auto }
+</style>
+{%- endblock html_head_css -%}
 {%- block codecell -%}
-{%- set folded = cell.metadata.tags | default([]) | select("in", folds) | list -%}
-{%- if folded -%}
-<details style="margin: 0 0 1em 5em"><summary>{{ folds[folded[0]] }}</summary>{{ super() }}</details>
+{%- if cell.metadata.folded -%}<details><summary>{{ cell.metadata.folded }}</summary>{{ super() }}</details>
+{%- elif "answer" in cell.metadata.tags | default([]) -%}<div class="answer">{{ super() }}</div>
 {%- else -%}{{ super() }}{%- endif -%}
 {%- endblock codecell -%}
 {%- block input_group -%}
@@ -129,11 +136,16 @@ def _papermill(notebook: Path, parameters: dict[str, Any], folder: Path) -> None
 
 
 def _html(executed: Path) -> None:
+    """The page of an executed notebook: without prompts, with what is tagged in `FOLDED` folded."""
+    import nbformat
     from nbconvert import HTMLExporter
 
-    exporter = HTMLExporter(raw_template=PAGE)
-    exporter.environment.globals["folds"] = FOLDED
-    html, _ = exporter.from_filename(str(executed))
+    document, number = nbformat.read(executed, as_version=4), itertools.count(1)
+    for cell in document.cells:
+        for tag in FOLDED.keys() & cell.metadata.get("tags", []):
+            cell.metadata["folded"] = FOLDED[tag] + (f" {next(number)}" if tag == "solution" else "")
+    exporter = HTMLExporter(raw_template=PAGE, exclude_input_prompt=True, exclude_output_prompt=True)
+    html, _ = exporter.from_notebook_node(document, {"metadata": {"name": executed.stem}})
     executed.with_suffix(".html").write_text(html, encoding="utf-8")
 
 

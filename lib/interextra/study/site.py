@@ -1,4 +1,4 @@
-"""The index page of a run: every notebook, every table, every figure. All text that comes from data is escaped."""
+"""The index page of a run: every notebook with its answer, every table, every figure. Text from data is escaped."""
 
 import json
 from html import escape
@@ -32,10 +32,17 @@ def write_index(folder: Path) -> Path:
 def _notebook(page: Path, base: Path) -> str:
     cells = json.loads(page.with_suffix(".ipynb").read_text(encoding="utf-8"))["cells"]
     title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
-    heading = f'<h2><a href="{_link(page, base)}">{escape(page.stem)}</a></h2><p>{escape(title)}</p>'
+    heading = f'<h2><a href="{_link(page, base)}">{escape(page.stem)}</a></h2><p>{escape(title)}{_answer(page)}</p>'
     tables = [_table(path, base) for path in sorted(page.parent.glob("tables/*.csv"))]
     figures = [_figure(path, base) for path in sorted(page.parent.glob("figures/*.png"))]
     return "\n".join([heading, *tables, *figures])
+
+
+def _answer(page: Path) -> str:
+    """The first sentence of a notebook's answer."""
+    metrics = page.parent / "metrics.json"
+    noted = json.loads(metrics.read_text(encoding="utf-8")) if metrics.is_file() else {}
+    return "".join(f"<br><b>{escape(sentence)}</b>" for sentence in noted.get("answer", {}).get("sentences", [])[:1])
 
 
 def _table(path: Path, base: Path) -> str:

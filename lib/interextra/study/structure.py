@@ -73,6 +73,17 @@ def title(cells: list[dict], path: Path) -> Iterator[str]:
         yield "the first cell must be a title that asks a question (`# …?`)"
 
 
+def answer_box(cells: list[dict], path: Path) -> Iterator[str]:
+    """The second cell shows the answer of the notebook, a later one notes it."""
+    code, box = "\n".join(_sources(cells, "code")), f'import interextra as ix\n\nix.answer("{path.stem}")'
+    if "".join(cells[1]["source"]) != box or cells[1] not in _tagged(cells, "answer"):
+        yield f"the second cell must be tagged `answer` and be: {box!r}"
+    if "nb.answer(" not in code:
+        yield "no cell notes the answer (`nb.answer(…)`)"
+    if code.count("import interextra as ix") != 1:
+        yield "`import interextra as ix` must stand once, in the second cell"
+
+
 def headings(cells: list[dict], path: Path) -> Iterator[str]:
     text = "\n".join(_sources(cells, "markdown"))
     yield from (f"no heading with {name!r}" for name in HEADINGS if not re.search(rf"^##+ .*{name}", text, re.M))
@@ -115,6 +126,7 @@ RULES = (
     checks_kept,
     ids_of_cells,
     title,
+    answer_box,
     headings,
     provenance_last,
     numbers_in_prose,

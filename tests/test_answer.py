@@ -1,0 +1,102 @@
+"""The answer of a notebook: noted by a run, shown under the title of its page, beside the committed one."""
+
+import base64
+import json
+
+import nbformat
+import pytest
+from IPython.display import Image
+from PIL import Image as Picture
+
+from interextra.study import answer
+from interextra.study.notebook import _html
+
+code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
+NOTED = {"sentences": ["It loses 3 %."], "not_shown": "why", "figure": "loss", "alt": 'a "falling" line', "width": 300}
+
+
+def finished(folder, noted):
+    """The folder of a run that noted this answer, with its figure."""
+    (folder / "figures").mkdir(parents=True)
+    (folder / "metrics.json").write_text(json.dumps({"answer": noted} if noted else {}))
+    Picture.new("RGB", (4, 3)).save(folder / "figures" / "loss.png")
+    return folder
+
+
+@pytest.fixture
+def executed(tmp_path):
+    """An executed notebook with an answer cell, parameters, a table and two solutions."""
+    table = nbformat.v4.new_output("execute_result", {"text/html": "<table><td>12</td></table>"}, execution_count=3)
+    shown = nbformat.v4.new_output("stream", name="stdout", text="old answer")
+    cells = [
+        text("# Does it lose?"),
+        code("ix.answer()", execution_count=1, outputs=[shown], metadata={"tags": ["answer"]}),
+        code("n: int = 3", execution_count=2, metadata={"tags": ["parameters"]}),
+        code("n = 4", metadata={"tags": ["injected-parameters"]}),
+        code("the_table", execution_count=3, outputs=[table]),
+        *(code(f"solved_{n}", metadata={"tags": ["solution"]}) for n in (1, 2)),
+    ]
+    folder = finished(tmp_path / "mini" / "00_it", NOTED)
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "00_it.ipynb")
+    return folder / "00_it.ipynb"
+
+
+def box(executed):
+    return nbformat.read(executed, as_version=4).cells[1]
+
+
+def test_text_has_a_line_a_sentence_and_what_is_not_shown_last():
+    assert answer.text_of(NOTED, "Here").splitlines() == ["**Here**", "", "- It loses 3 %.", "- *Not shown:* why"]
+    assert "Not shown" not in answer.text_of({"sentences": ["a", "b"], "not_shown": ""}, "Here")
+
+
+def test_box_holds_the_answer_of_this_run_and_the_committed_one_of_small(executed, tmp_path):
+    finished(tmp_path / "reference" / "small" / "00_it", NOTED | {"sentences": ["It loses 9 %."]})
+    answer.put(executed, tmp_path / "reference", "mini")
+    outputs = box(executed).outputs
+    texts = [output.data["text/markdown"] for output in outputs if "text/markdown" in output.data]
+    assert [words.splitlines()[0] for words in texts] == [
+        "**In this run (profile mini)**",
+        "**On real data (profile small)**",
+    ]
+    assert "3 %" in texts[0] and "9 %" in texts[1] and "old answer" not in executed.read_text()
+    figures = [output for output in outputs if "image/png" in output.data]
+    assert [figure.metadata["image/png"] for figure in figures] == [{"alt": NOTED["alt"], "width": 300}] * 2
+    picture = (executed.parent / "figures" / "loss.png").read_bytes()
+    assert base64.b64decode(figures[0].data["image/png"]) == picture
+
+
+def test_run_of_small_shows_its_own_answer_only(executed, tmp_path):
+    finished(tmp_path / "reference" / "small" / "00_it", NOTED | {"sentences": ["an older one"]})
+    answer.put(executed, tmp_path / "reference", "small")
+    assert len(box(executed).outputs) == 2 and "an older one" not in executed.read_text()
+
+
+def test_no_committed_answer_leaves_that_of_the_run(executed, tmp_path):
+    finished(tmp_path / "reference" / "small" / "00_it", None)
+    answer.put(executed, tmp_path / "reference", "mini")
+    assert len(box(executed).outputs) == 2
+
+
+def test_notebook_opened_to_be_run_shows_what_is_committed(tmp_path, monkeypatch, capsys):
+    shown = []
+    monkeypatch.setattr(answer, "repository_root", lambda: tmp_path)
+    monkeypatch.setattr(answer, "display", shown.append)
+    answer.answer("00_it")
+    assert not shown and "No committed run is here" in capsys.readouterr().out
+    finished(tmp_path / "outputs" / "reference" / "mini" / "00_it", NOTED)
+    answer.answer("00_it")
+    assert "In a generated world" in shown[0].data and isinstance(shown[1], Image)
+
+
+def test_page_folds_parameters_and_solutions_and_shows_the_answer_without_its_code(executed, tmp_path):
+    answer.put(executed, tmp_path / "reference", "mini")
+    _html(executed)
+    page = executed.with_suffix(".html").read_text()
+    summaries = [part.split("</summary>")[0] for part in page.split("<summary>")[1:]]
+    assert summaries == ["Parameters", "Parameters of this run", "Solution 1", "Solution 2"]
+    folds = [part.split("</details>")[0] for part in page.split("<details>")[1:]]
+    assert "solved_2" in folds[3] and "the_table" not in "".join(folds)
+    assert "answer</span>" not in page and "It loses 3 %." in page
+    assert f"alt='{NOTED['alt']}'" in page and 'width="300"' in page
+    assert "In&nbsp;[" not in page and "Out[" not in page  # no prompts
