@@ -57,8 +57,11 @@ def test_finding_behind_a_closed_gate_is_not_comparable_and_costs_the_others_not
 
 def test_labels_stand_before_and_draws_do_not_stand_in_the_table():
     made = judged([said(-0.5, shift="a", margin=0.1)])
-    assert list(made) == ["shift", "finding", "estimate", "low", "high", "verdict"] and made["shift"][0] == "a"
-    assert list(judged([])) == ["finding", "estimate", "low", "high", "verdict"]
+    assert (
+        list(made) == ["shift", "finding", "estimate", "low", "high", "verdict", "kind", "margin"]
+        and made["shift"][0] == "a"
+    )
+    assert list(judged([])) == ["finding", "estimate", "low", "high", "verdict", "kind", "margin"]
 
 
 def test_undefined_draws_give_no_verdict():

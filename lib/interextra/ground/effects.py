@@ -197,7 +197,7 @@ def effects(
     return table
 
 
-def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str) -> pd.DataFrame:
+def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str, level: float = 0.95) -> pd.DataFrame:
     """Mean of an effect over few independent units, such as worlds, with Student's interval over them.
 
     Returns DataFrame[*by, effect, low, high, least, most, n], n the number of units; no interval for a single one.
@@ -209,7 +209,7 @@ def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str) -> pd
     rows = []
     for key, part in _grouped(table, list(by)):
         known = part.groupby(unit)[effect].mean().dropna()
-        reach = stats.t.ppf(0.975, len(known) - 1) * known.sem() if len(known) > 1 else np.nan
+        reach = stats.t.ppf((1 + level) / 2, len(known) - 1) * known.sem() if len(known) > 1 else np.nan
         ends = {effect: known.mean(), "low": known.mean() - reach, "high": known.mean() + reach}
         rows.append(
             dict(zip(by, key, strict=True)) | ends | {"least": known.min(), "most": known.max(), "n": len(known)}

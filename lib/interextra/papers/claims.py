@@ -8,6 +8,7 @@ import pandas as pd
 from interextra.ground.effects import contrast, simultaneous
 
 COLUMNS = ["finding", "estimate", "low", "high", "verdict"]
+SAID = ["kind", "margin"]
 COUNTS = ["n_queries", "n_trainings"]  # of a finding, the smallest of the systems that it names
 BM25 = "BM25"
 
@@ -40,10 +41,10 @@ def judged(findings: Sequence[dict], level: float = 0.95) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame[labels, finding, estimate, low, high, verdict, counts] : the finding `holds` where the interval lies where it says
-        and is `contradicted` where it lies beyond, that is on the other side of 0 or outside ±`margin`; else it is `not
-        shown`. An effect whose estimate or any draw is undefined (a side with mean 0) is `undefined`. Behind a closed
-        gate it is `not comparable`, has an interval of its own and is not one of the family.
+    DataFrame[labels, finding, estimate, low, high, verdict, kind, margin, counts] : the finding `holds` where the
+        interval lies where it says and is `contradicted` where it lies beyond, on the other side of 0 or outside
+        ±`margin`; else it is `not shown`. An effect whose estimate or any draw is undefined (a side with mean 0) is
+        `undefined`. Behind a closed gate it is `not comparable`, with an interval of its own, outside the family.
 
     >>> said = {"finding": "a loss", "estimate": -0.1, "draws": np.linspace(-0.2, 0, 100), "kind": "below"}
     >>> judged([said, said | {"gate": False}])[["low", "verdict"]].round(3).values.tolist()
@@ -61,8 +62,8 @@ def judged(findings: Sequence[dict], level: float = 0.95) -> pd.DataFrame:
         row |= dict(zip(("low", "high"), ends, strict=True)) | {"verdict": verdict(row["kind"], *ends, row["margin"])}
         row["verdict"] = row["verdict"] if row.pop("gate") else "not comparable"
     names = (rows or [{}])[0]
-    labels = [name for name in names if name not in (*COLUMNS, *COUNTS, "draws", "kind", "margin", "gate")]
-    return pd.DataFrame(rows, columns=[*labels, *COLUMNS, *[name for name in COUNTS if name in names]])
+    labels = [name for name in names if name not in (*COLUMNS, *SAID, *COUNTS, "draws", "gate")]
+    return pd.DataFrame(rows, columns=[*labels, *COLUMNS, *SAID, *[name for name in COUNTS if name in names]])
 
 
 def verdict(kind: str, low: float, high: float, margin: float = 0.0) -> str:

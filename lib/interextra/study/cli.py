@@ -22,6 +22,7 @@ def _store(root: Path) -> Store:
 def _selected(args: argparse.Namespace) -> list:
     """The chosen notebooks as cells, parameters checked: all are checked before the first one runs."""
     from interextra.study.notebook import Notebook
+    from interextra.study.worlds import PROFILE, planned
 
     root, overrides = repository_root(), {}
     for pair in args.parameter:
@@ -30,6 +31,11 @@ def _selected(args: argparse.Namespace) -> list:
             raise InputError(f"-p {pair}: write name=value")
         overrides[name] = yaml.safe_load(text)
     chosen = notebooks(root, args.only)
+    if args.profile == PROFILE:
+        if overrides:
+            raise InputError("-p: the profile worlds has its own worlds; change its files under params/worlds")
+        args.name = PROFILE
+        return planned(root, PROFILE, args.only)
     if overrides and len(chosen) > 1:
         raise InputError("-p changes one notebook: name it with --only")
     given = [(path, profile_parameters(root, args.profile, path, overrides)) for path in chosen]
@@ -54,7 +60,8 @@ def command_run(args: argparse.Namespace) -> int:
         nonlocal new
         new += 1
         if isinstance(cell, Notebook):
-            published(cell, store, folder)
+            if cell in selected:
+                published(cell, store, folder)
             print(f"{cell.name:<34} done after {time.perf_counter() - begin:6.1f} s", flush=True)
 
     try:
@@ -144,11 +151,12 @@ def command_verify(args: argparse.Namespace) -> int:
 
 
 def command_readme(args: argparse.Namespace) -> int:
-    from interextra.study.readme import with_results
+    from interextra.study.readme import results_page, with_results
 
     root = repository_root()
-    text = (root / "README.md").read_text(encoding="utf-8")
-    (root / "README.md").write_text(with_results(text, root / "outputs" / "reference"), encoding="utf-8")
+    reference, text = root / "outputs" / "reference", (root / "README.md").read_text(encoding="utf-8")
+    (root / "README.md").write_text(with_results(text, reference), encoding="utf-8")
+    (root / "RESULTS.md").write_text(results_page(reference), encoding="utf-8")
     return 0
 
 
@@ -216,7 +224,7 @@ def parser() -> argparse.ArgumentParser:
     verify.add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
     for name in ("reference", "verify"):
         commands.choices[name].add_argument("--profile", default="mini")
-    add("readme", command_readme, "write the README's results from outputs/reference")
+    add("readme", command_readme, "write the README's results and RESULTS.md from outputs/reference")
     add("check", command_check, "check stored notebooks, parameter files and finished results")
     evaluate = add("evaluate", command_evaluate, "measure any run file")
     evaluate.add_argument("--qrels", required=True)

@@ -13,8 +13,7 @@ import pandas as pd
 from interextra.ground import provenance
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError, offenders
-from interextra.study.notebook import Notebook
-from interextra.study.parameters import notebooks, profile_parameters
+from interextra.study.worlds import planned
 
 TEXTS = ("duplicates", "bucket_portraits", "cluster_portraits")  # of real queries, which are not ours to pass on
 TRAINED = 1e-6  # relative difference allowed to a number that follows from a training, on the same kind of processor
@@ -29,7 +28,7 @@ def make(root: Path, profile: str) -> Path:
     if "+changes" in provenance.commit(root) or provenance.commit(root) == "unknown":
         raise InputError("the tree has changes that are not committed: a reference is made from one clean commit")
     store, target = Store(root / "outputs" / "cells"), root / "outputs" / "reference" / profile
-    found = {path.stem: Notebook.of(path, profile_parameters(root, profile, path, {})) for path in notebooks(root)}
+    found = {cell.name: cell for cell in planned(root, profile, "")}
     if stale := [name for name, notebook in found.items() if not store.valid(notebook)]:
         raise InputError(
             f"{offenders(stale)}: not executed with today's code and collections; interextra run --profile {profile}"
@@ -41,7 +40,8 @@ def make(root: Path, profile: str) -> Path:
             raise InputError(f"{name} was executed from a tree with changes: remove its cell {notebook.key}, run again")
         shutil.rmtree(into, ignore_errors=True)
         shutil.copytree(folder / "tables", into / "tables")
-        shutil.copytree(folder / "figures", into / "figures", ignore=shutil.ignore_patterns("*.svg"))
+        if (folder / "figures").is_dir():
+            shutil.copytree(folder / "figures", into / "figures", ignore=shutil.ignore_patterns("*.svg"))
         for note in ("metrics.json", "provenance.json"):
             shutil.copy(folder / note, into)
         for table in TEXTS if profile == "small" else ():
@@ -57,7 +57,8 @@ def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
     DataFrame[notebook, table, rows, largest_difference, problem] : a row a table; `problem` is empty where it agrees.
     """
     house, reference = root / "outputs" / f"verify-{profile}", root / "outputs" / "reference" / profile
-    if absent := [path.stem for path in notebooks(root, only) if not (reference / path.stem).is_dir()]:
+    names = [cell.name for cell in planned(root, profile, only)]
+    if absent := [name for name in names if not (reference / name).is_dir()]:
         raise InputError(f"outputs/reference/{profile} has no {offenders(absent)}: nothing to compare with")
     shutil.rmtree(house, ignore_errors=True)
     for part in ("notebooks", "params", f"outputs/reference/{profile}", "outputs/reference/small"):
@@ -67,7 +68,7 @@ def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
     environment = os.environ | {"INTEREXTRA_CACHE": str(house / "cache")}
     if subprocess.run(command, cwd=house, env=environment).returncode:
         raise InputError(f"the run in {os.path.relpath(house)} failed: see above")
-    return pd.concat(compared(path.stem, reference, house / "outputs" / profile) for path in notebooks(root, only))
+    return pd.concat(compared(name, reference, house / "outputs" / profile) for name in names)
 
 
 def compared(name: str, reference: Path, measured: Path) -> pd.DataFrame:

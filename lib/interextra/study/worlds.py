@@ -1,0 +1,96 @@
+"""The profile `worlds`: each notebook in several generated worlds, and its tables over them; the world is the unit.
+
+A generated world is random, and so is a training in it. One world shows the method; how sure an effect is, only several
+of them say: the mean over worlds, with Student's interval.
+"""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from interextra.ground import provenance
+from interextra.ground.cells import Cell, Store
+from interextra.ground.effects import across
+from interextra.ground.files import write_json
+from interextra.papers.claims import verdict
+from interextra.study.notebook import Notebook
+from interextra.study.parameters import notebooks, profile_parameters
+
+PROFILE = "worlds"
+SEEDS = (1, 2, 3, 4, 5)
+DERIVED = ("p_value", "p_holm", "sd_trainings", "published", "verdict")  # not pooled
+
+
+class Worlds(Cell):
+    """`tables/` of one notebook over its runs in several worlds: see `pooled`."""
+
+    name: str
+    runs: tuple[Notebook, ...]
+
+    @classmethod
+    def of(cls, root: Path, path: Path) -> "Worlds":
+        given = [profile_parameters(root, PROFILE, path, {"collection": f"mini:seed={seed}"}) for seed in SEEDS]
+        return cls(name=path.stem, runs=tuple(Notebook.of(path, parameters) for parameters in given))
+
+    def title(self) -> str:
+        return f"notebook {self.name} over {len(self.runs)} worlds"
+
+    def seconds(self) -> float:
+        return 1.0
+
+    def build(self, folder: Path, store: Store) -> None:
+        (folder / "tables").mkdir()
+        names = {path.name for run in self.runs for path in (store[run] / "tables").glob("*.csv")}
+        for name in sorted(names):
+            paths = [store[run] / "tables" / name for run in self.runs]
+            frames = [pd.read_csv(path) for path in paths if path.is_file()]
+            if len(made := pooled(frames)):
+                made.to_csv(folder / "tables" / name, index=False, float_format="%.10g", lineterminator="\n")
+        write_json(folder / "metrics.json", {})
+        noted = {"parameters": json.loads(self.runs[0].parameters), "worlds": len(self.runs), "untrained tables": []}
+        write_json(folder / "provenance.json", provenance.record(store.root.parent.parent, method=noted))
+
+
+def planned(root: Path, profile: str, only: str) -> list[Cell]:
+    """The cells of a profile: its notebooks, or of `worlds` those that have a file under params/worlds."""
+    if profile == PROFILE:
+        files = {path.stem for path in (root / "params" / PROFILE).glob("*.yaml")}
+        return [Worlds.of(root, path) for path in notebooks(root, only) if path.stem in files]
+    return [Notebook.of(path, profile_parameters(root, profile, path, {})) for path in notebooks(root, only)]
+
+
+def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """One table of the tables of several worlds, of those with an effect and its interval; empty for others.
+
+    The effect is the column before `low`; rows are told apart by columns that hold no measured number. Returns these
+    labels, the effect, low, high, least, most, n; rows that are not in every world are left out. A table of findings
+    gets its verdicts anew: intervals that hold together (Bonferroni), and nothing of a system that some world's gate
+    keeps out.
+
+    >>> table = pd.DataFrame({"model": ["a"], "loss": [0.2], "low": [0.1], "high": [0.3], "n_queries": [9]})
+    >>> pooled([table, table.assign(loss=0.4)])[["model", "loss", "least", "most", "n"]].values.tolist()
+    [['a', 0.30000000000000004, 0.2, 0.4, 2]]
+    """
+    if not all({"low", "high"} <= set(frame) for frame in frames):
+        return pd.DataFrame()
+    effect = frames[0].columns[frames[0].columns.get_loc("low") - 1]
+    every = pd.concat([frame.assign(world=world) for world, frame in enumerate(frames)], ignore_index=True)
+    measured = {effect, "low", "high", "world", "n_queries", "n_trainings", *DERIVED}
+    labels = [name for name in frames[0] if name not in measured and not _is_measured(every[name])]
+    level = 1 - 0.05 / len(frames[0]) if "kind" in labels else 0.95
+    found = across(every, "world", labels, effect, level) if labels else pd.DataFrame(columns=["n"])
+    found = found[found["n"] == len(frames)].reset_index(drop=True)
+    if "kind" not in labels or found.empty:
+        return found
+    shut = every[every["verdict"] == "not comparable"].groupby(labels).size().rename("shut").reset_index()
+    found = found.merge(shut, how="left", on=labels)
+    judgements = [verdict(*row) for row in found[["kind", "low", "high", "margin"]].itertuples(index=False)]
+    found = found.assign(verdict=judgements).rename(columns={"n": "n_trainings"})
+    found.loc[found["shut"] > 0, "verdict"] = "not comparable"
+    return found.drop(columns="shut").assign(n_queries=int(every["n_queries"].min()))
+
+
+def _is_measured(values: pd.Series) -> bool:
+    """A float with a fraction; whole numbers are labels, such as the size of a training set."""
+    return values.dtype.kind == "f" and bool((values.dropna() % 1 != 0).any())
