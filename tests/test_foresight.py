@@ -14,9 +14,10 @@ from interextra.data.runs import RunFile
 from interextra.evaluation import indicators, prediction
 from interextra.evaluation.predictors import POST, PRE
 from interextra.ground.cells import Store
-from interextra.ground.effects import contrast
+from interextra.ground.effects import contrast, draws, effects, resamples
 from interextra.ground.errors import InputError
 from interextra.papers import foresight, lupart
+from interextra.papers.claims import judged
 from interextra.papers.foresight import DENSE, POOLED, SPACE, WORDS
 from interextra.splits.resttest import sides
 
@@ -165,12 +166,50 @@ def test_needed_is_the_critical_value_of_the_tables():
     assert perfect["estimate"] == -1 and np.isnan(perfect["low"]) and perfect["p_value"] == pytest.approx(2 / 120)
 
 
+def test_within_shifts_what_is_between_them_is_taken_off_and_costs_a_degree_of_freedom():
+    draw, shifts = np.random.default_rng(2), np.repeat(["s", "t", "u"], [4, 5, 3])
+    x = draw.normal(size=12) + np.select([shifts == "s", shifts == "t"], [0, 5], 9)
+    y = -draw.normal(size=12) + 2 * np.select([shifts == "s", shifts == "t"], [0, 5], 9)
+    for method in ("Pearson", "Spearman"):
+        assert foresight.correlation(x, y, method)["estimate"] > 0.8
+        found = foresight.correlation(x, y, method, shifts)
+        a, b = (stats.rankdata(side) if method == "Spearman" else side for side in (x, y))
+        dummies = np.column_stack([np.ones(12), shifts == "s", shifts == "t"]).astype(float)  # partial correlation
+        rests = [side - dummies @ np.linalg.lstsq(dummies, side, rcond=None)[0] for side in (a, b)]
+        r = np.corrcoef(*rests)[0, 1]
+        t = r * np.sqrt(8 / (1 - r**2))  # 12 points less 2 of the line and 2 shifts
+        assert found["estimate"] == pytest.approx(r) and abs(r) < 0.7
+        assert found["p_value"] == pytest.approx(2 * stats.t.sf(abs(t), 8))
+        wide = 1 + (method == "Spearman") * r**2 / 2
+        assert np.arctanh(found["high"]) - np.arctanh(r) == pytest.approx(1.959964 * np.sqrt(wide / 7))
+        assert (abs(r) > found["needed"]) == (found["p_value"] < 0.05)
+
+
+def clusters_of(n, shift="s"):
+    points = pd.DataFrame(np.random.default_rng(1).random((n, 2)), columns=["jaccard", "loss"])
+    return points.assign(model="SPLADE", shift=shift)
+
+
 def test_link_needs_four_clusters_and_is_corrected_over_the_models_of_a_method():
-    points = pd.DataFrame(np.random.default_rng(1).random((8, 2)), columns=["jaccard", "loss"]).assign(model="SPLADE")
+    points = clusters_of(8)
     assert foresight.link(points.head(3), "jaccard").empty
     assert foresight.link(points.assign(jaccard=1.0), "jaccard").empty
     both = foresight.link(pd.concat([points, points.assign(model="ColBERT")]), "jaccard")
     assert both["p_holm"].to_numpy() == pytest.approx(np.minimum(2 * both["p_value"], 1).to_numpy())
+    assert set(both["kind"]) == {"pooled"}  # one shift: both kinds are the same
+
+
+def test_a_shift_whose_clusters_have_one_indicator_says_nothing_within_shifts():
+    points = pd.concat([clusters_of(8), clusters_of(2, "t").assign(jaccard=0.3, loss=[0.1, 0.9])])
+    table = foresight.link(points, "jaccard").set_index(["kind", "method"])
+    assert table["n"].to_dict() == {
+        (kind, method): n for kind, n in (("pooled", 10), ("within shifts", 8)) for method in ("Pearson", "Spearman")
+    }
+    alone = foresight.correlation(points["jaccard"].head(8), points["loss"].head(8), "Pearson")
+    assert table.loc[("within shifts", "Pearson"), "estimate"] == pytest.approx(alone["estimate"])
+    few = foresight.link(pd.concat([clusters_of(3), clusters_of(2, "t")]), "jaccard")
+    assert set(few["kind"]) == {"pooled", "within shifts"}  # five points less one for the second shift
+    assert set(foresight.link(pd.concat([clusters_of(2), clusters_of(2, "t")]), "jaccard")["kind"]) == {"pooled"}
 
 
 def test_link_of_the_published_losses_with_the_authors_jaccard():
@@ -191,12 +230,13 @@ def test_link_of_the_published_losses_with_the_authors_jaccard():
 
 def test_with_the_question_words_all_spearman_correlations_pass_holm_and_no_pearson(real_data):
     table = foresight.published_links(real_data / "ms-marco-shift")
-    assert table.groupby(["of", "clusters"]).size().to_dict() == {
-        ("authors", "topics"): 8,
-        ("released", "topics"): 8,
-        ("released", "topics and wh-words"): 8,
+    assert table.groupby(["of", "clusters", "kind"]).size().to_dict() == {
+        ("authors", "topics", "pooled"): 8,
+        ("released", "topics", "pooled"): 8,
+        ("released", "topics and wh-words", "pooled"): 8,
+        ("released", "topics and wh-words", "within shifts"): 8,
     }
-    eight = table[table["n"] == 8].set_index("method")
+    eight = table[(table["n"] == 8) & (table["kind"] == "pooled")].set_index("method")
     assert eight["estimate"].between(-0.91, -0.76).all() and (eight["p_value"] < 0.05).all()
     assert (eight.loc["Spearman", "p_holm"] < 0.023).all() and (eight.loc["Pearson", "p_holm"] > 0.05).all()
 
@@ -243,51 +283,77 @@ def world(slope=0.6, n=400, difficulty=0.0, seed=0, clusters=("a", "b")):
     return sides(pd.concat(parts, ignore_index=True)), space
 
 
-def near_pairs(*made, control=""):
-    values, near = made or world()
-    return foresight.with_r(foresight.sides_by_query(values), near, control)
+def prepared(values, near, control="", seed=1, n_boot=100):
+    """averaged, pairs, distances, resampled."""
+    values = values if "unit" in values else values.assign(unit=values["query_id"], seed=1)
+    together = foresight.pool(values, control)
+    each = foresight.averaged(values, together)
+    w = foresight.resampled(each, seed, n_boot)
+    return each, foresight.pairs(each), foresight.distances(near, together), w
 
 
 def test_pairs_are_the_mean_of_the_models_with_the_cluster_and_the_one_without():
-    values, _ = world(clusters=("a", "b", "c"), n=9)
-    pairs = foresight.sides_by_query(values).set_index(["model", "measure", "query_id"])
-    row, own = pairs.loc[("SPLADE", "RR@10", "q4")], values.query("query_id == 'q4' and measure == 'RR@10'")
+    values, near = world(clusters=("a", "b", "c"), n=9)
+    pairs = prepared(values, near)[1].set_index(["shift", "model", "measure", "query_id"])
+    row, own = pairs.loc[("s", "SPLADE", "RR@10", "q4")], values.query("query_id == 'q4' and measure == 'RR@10'")
     own = own[own["model"] == "SPLADE"].set_index("left_out")["value"]
     assert row[["stratum", "in", "out"]].tolist() == ["b", pytest.approx(own[["a", "c"]].mean()), own["b"]]
 
 
-def test_pool_standardises_r_and_leaves_out_the_control():
+def test_the_pool_is_of_the_shifts_with_all_systems_and_never_of_the_control():
+    values, _ = world(n=4)
+    dense = values[values["model"] == DENSE].assign(shift="t")
+    assert foresight.pool(pd.concat([values, dense]), "") == ["s"]
+    assert foresight.pool(pd.concat([values, values.assign(shift="t"), values.assign(shift="c")]), "c") == ["s", "t"]
+    assert foresight.pool(pd.concat([dense, values.assign(shift="c")]), "c") == ["t"]
+
+
+def test_pooled_distances_are_standardised_in_each_cluster():
     values, near = world()
-    twice = [pd.concat([frame, frame[frame["model"] == DENSE].assign(shift="c")]) for frame in (values, near)]
-    pooled = near_pairs(*twice, control="c").query("shift == @POOLED")
-    assert set(pooled["model"]) == {DENSE, "SPLADE", "ColBERT"}
-    r = pooled[(pooled["model"] == "SPLADE") & (pooled["measure"] == "RR@10")].merge(
-        near[["query_id", "stratum"]], "left", "query_id"
+    other = near.assign(shift="t", R=-near["R"])
+    _, _, far, _ = prepared(
+        pd.concat([values, values.assign(shift="c")]), pd.concat([near, near.assign(shift="c")]), "c"
     )
-    assert r.groupby("stratum_y")["R"].mean().to_numpy() == pytest.approx(0, abs=1e-9)
-    assert set(near_pairs(*twice).query("shift == @POOLED")["model"]) == {DENSE}  # the others aren't in `c`
+    of = far[far["shift"] == POOLED].merge(near[["query_id", "stratum"]]).groupby("stratum")["R"]
+    assert of.mean().to_numpy() == pytest.approx(0, abs=1e-9) and of.std(ddof=0).to_numpy() == pytest.approx(1)
+    assert far.loc[far["shift"] == "s", "R"].to_numpy() == pytest.approx(near["R"].to_numpy())
+    both = foresight.distances(pd.concat([near, other]), ["s", "t"])
+    assert both.loc[both["shift"] == POOLED, "R"].to_numpy() == pytest.approx(0, abs=1e-9)  # opposite in the two
 
 
 def test_a_query_that_is_in_two_shifts_counts_once_in_the_pool():
     values, near = world(n=40)
-    other = [frame.assign(shift="t") for frame in (values, near)]
-    other[0] = other[0].assign(value=other[0]["value"] / 2)
-    pooled = near_pairs(pd.concat([values, other[0]]), pd.concat([near, other[1]])).query("shift == @POOLED")
+    other = values.assign(shift="t", value=values["value"] / 2)
+    each, pairs, far, w = prepared(pd.concat([values, other]), pd.concat([near, near.assign(shift="t")]))
+    pooled, key = pairs[pairs["shift"] == POOLED], (DENSE, "RR@10", "q7")
     assert pooled.groupby(["model", "measure"]).size().eq(40).all()
-    pairs = foresight.sides_by_query(values).set_index(["model", "measure", "query_id"])
-    key = (DENSE, "RR@10", "q7")
+    single = pairs[pairs["shift"] == "s"].set_index(["model", "measure", "query_id"])
     assert pooled.set_index(["model", "measure", "query_id"]).loc[key, "out"] == pytest.approx(
-        0.75 * pairs.loc[key, "out"]
+        0.75 * single.loc[key, "out"]
     )
-    trend = foresight.trend(pooled, seed=1, n_boot=5)
+    trend = foresight.trend(pooled, far, w)
     assert trend[trend["loss"] == "difference"]["n_queries"].eq(40).all()
 
 
+def test_trainings_and_units_stay_in_what_is_averaged():
+    values, near = world(n=40)
+    twice = pd.concat([values.assign(seed=seed, value=values["value"] * seed) for seed in (1, 2)])
+    twice["unit"] = "u" + twice["query_id"].str[-1]
+    each, pairs, far, w = prepared(twice, near)
+    table = foresight.loss_by_r(each, far, 2, seed=1, n_boot=50)
+    assert table["n_trainings"].eq(2).all()
+    assert w.groupby(w.index.str[-1]).nunique().le(1).all(axis=None)  # ten units, each drawn as one
+    first = pairs[(pairs["shift"] == "s") & (pairs["query_id"] == "q7")].set_index(["model", "measure"])["out"]
+    own = values[(values["query_id"] == "q7") & (values["side"] == "out")].set_index(["model", "measure"])["value"]
+    assert first.to_numpy() == pytest.approx(1.5 * own.loc[first.index].to_numpy())
+
+
 def test_loss_by_r_is_found_by_every_way_to_cut_and_to_average():
-    pairs = near_pairs()
-    table = foresight.loss_by_r(pairs[pairs["model"] == DENSE], 4, seed=1, n_boot=100)
+    values, near = world()
+    each, pairs, far, _ = prepared(values[values["model"] == DENSE], near)
+    table = foresight.loss_by_r(each, far, 4, seed=1, n_boot=100)
     assert len(table) == 2 * 2 * 4 * 4 and set(table["bin"]) == {1, 2, 3, 4}
-    pooled = table[table["shift"] == POOLED]
+    pooled = table[table["shift"] == POOLED].sort_values("bin")
     turned = pooled["loss"] * np.where(pooled["measure"] == "ASL@100", -1, 1)
     steps = turned.groupby([pooled[name] for name in ("measure", "binning", "averaging")]).diff().dropna()
     assert len(steps) == 24 and (steps < 0).all()
@@ -295,16 +361,18 @@ def test_loss_by_r_is_found_by_every_way_to_cut_and_to_average():
     assert (
         (equal["n_queries"] == 100).all() and (equal["low"] <= equal["loss"]).all() and (equal["n_dropped"] == 0).all()
     )
-    frame = pairs.query("shift == @POOLED and model == @DENSE and measure == 'RR@10'").nsmallest(100, "R")
+    frame = pairs.query("shift == @POOLED and measure == 'RR@10'").merge(far).nsmallest(100, "R")
     first = equal[equal["bin"] == 1].set_index("averaging")["loss"]
     assert first["ratio of means"] == pytest.approx(1 - frame["out"].mean() / frame["in"].mean())
     assert first["mean of ratios"] == pytest.approx((1 - frame["out"] / frame["in"]).mean())
 
 
 def test_queries_without_avg_in_are_dropped_from_the_mean_of_ratios_and_counted():
-    pairs = pd.DataFrame({"in": [0.0, 0.5, 0.0, 0.0], "out": [0.1, 0.2, 0.0, 0.0], "R": [1.0, 2, 8, 9]})
-    pairs = pairs.assign(shift="s", model=DENSE, measure="RR@10", stratum="a", query_id=list("wxyz"))
-    table = foresight.loss_by_r(pairs, 2, seed=1, n_boot=20).set_index(["binning", "averaging", "bin"])
+    both = pd.DataFrame({"in": [0.0, 0.5, 0.0, 0.0], "out": [0.1, 0.2, 0.0, 0.0], "query_id": list("wxyz")})
+    each = both.melt("query_id", var_name="side").assign(shift="s", model=DENSE, measure="RR@10", stratum="a")
+    far = pd.DataFrame({"shift": "s", "query_id": list("wxyz"), "R": [1.0, 2, 8, 9]})
+    table = foresight.loss_by_r(each.assign(unit=each["query_id"], seed=1), far, 2, seed=1, n_boot=20)
+    table = table.set_index(["binning", "averaging", "bin"])
     assert table.loc[("width", "mean of ratios", 1), ["n_queries", "n_dropped", "loss"]].tolist() == [2, 1, 0.6]
     assert table.loc[("width", "ratio of means", 1), ["n_queries", "n_dropped"]].tolist() == [2, 0]
     assert table.loc[("width", "mean of ratios", 2), ["n_queries", "n_dropped"]].tolist() == [2, 2]
@@ -312,85 +380,143 @@ def test_queries_without_avg_in_are_dropped_from_the_mean_of_ratios_and_counted(
 
 
 def test_trend_is_tau_within_clusters_for_better_and_for_worse():
-    pairs = near_pairs()
-    trend = foresight.trend(pairs, seed=1, n_boot=100).set_index(["shift", "model", "measure", "loss"])
+    _, pairs, far, w = prepared(*world())
+    table = foresight.trend(pairs, far, w)
+    trend = table.set_index(["shift", "model", "measure", "loss"])
     for measure in ("RR@10", "ASL@100"):
         assert trend.loc[("s", DENSE, measure, "difference"), "high"] < -0.7
-    some = pairs.query("shift == 's' and model == 'SPLADE' and measure == 'RR@10'")
+    some = pairs.merge(far).query("shift == 's' and model == 'SPLADE' and measure == 'RR@10'")
     known = [stats.kendalltau(part["R"], part["in"] - part["out"]).statistic for _, part in some.groupby("stratum")]
     assert trend.loc[("s", "SPLADE", "RR@10", "difference"), "kendall"] == pytest.approx(np.mean(known))
     none = trend.loc[(POOLED, "ColBERT", "RR@10", "relative")]
     assert none["low"] < 0 < none["high"] and none["n_queries"] == 400
+    ends = np.quantile(draws(table), [0.025, 0.975], axis=1)
+    assert ends == pytest.approx(table[["low", "high"]].to_numpy().T, abs=0.02)
 
 
-def binned(pairs):
-    numbered = foresight.in_bins(pairs[pairs["shift"] == POOLED], 5, "quantile")
+def test_the_same_resamples_serve_all_systems():
+    values, near = world()
+    copy = values[values["model"] == "SPLADE"].assign(model="copy")
+    _, pairs, far, w = prepared(pd.concat([values, copy]), near)
+    table = foresight.trend(pairs[pairs["measure"] == "RR@10"], far, w)
+    one, other = (draws(table[(table["model"] == name) & (table["shift"] == "s")]) for name in ("SPLADE", "copy"))
+    assert (one == other).all() and one.std() > 0
+    assert w.loc["q5"].tolist() == np.concatenate(list(resamples(400, 1, 100)))[:, 5].tolist()
+
+
+def binned(pairs, far):
+    numbered = pairs.merge(foresight.in_bins(far[far["shift"] == POOLED], 5, "quantile"))
     return numbered.assign(loss=indicators.per_query_loss(numbered["in"], numbered["out"])).dropna(subset="loss")
 
 
-def all_findings(values, near, slope, control=""):
-    pairs = near_pairs(values, near)
-    some = binned(pairs)
-    trend = foresight.trend(pairs[pairs["measure"] == "RR@10"], 1, 200)
-    far = foresight.losses(some[(some["bin"] == 1) & (some["measure"] == "RR@10")], ["model", "measure"], 1, 200)
-    hard = foresight.difficulty(values[values["measure"] == "RR@10"], near, {"s": ["a", "b"]}, 1, 200)
-    points = pd.DataFrame({"model": "SPLADE", "jaccard": np.arange(8.0), "loss": -slope * np.arange(8.0)})
-    points["loss"] += np.random.default_rng(3).normal(size=8) * (0.1 if slope else 1)
-    gaps = contrast(far, "model", [("ColBERT", DENSE), ("ColBERT", "SPLADE")])
-    widths, links = foresight.spread(some, 1, 50), foresight.link(points, "jaccard")
-    return foresight.findings(links, trend, gaps, widths, hard, control).set_index(["model", "finding"])
+def known(near, models=(DENSE, "SPLADE", "ColBERT")):
+    """Predictors of `difficulty`: those of the dense space."""
+    named = near.rename(columns={name: f"dense: {name}" for name in SPACE}).drop(columns=["model", "stratum"])
+    return pd.concat([named.assign(model=model) for model in models])
+
+
+def all_findings(values, near, slope, comparable=True):
+    each, pairs, far, w = prepared(values, near, n_boot=300)
+    some, first = binned(pairs, far), values[values["measure"] == "RR@10"]
+    trend = foresight.trend(pairs[pairs["measure"] == "RR@10"], far, w)
+    ends = each[each["measure"] == "RR@10"].merge(foresight.in_bins(far, 5, "quantile").query("bin == 1"))
+    ends = ends[ends["shift"] == POOLED]
+    least = effects(ends, ["model", "measure"], "side", ("in", "out"), "loss", seed=1, n_boot=300)
+    hard = foresight.difficulty(first, known(near), {"s": ["a", "b"]}, w)
+    points = pd.DataFrame({"shift": np.repeat(["s", "t"], 8), "model": "SPLADE", "jaccard": np.tile(np.arange(8.0), 2)})
+    points["loss"] = -slope * points["jaccard"] + np.random.default_rng(3).normal(size=16) * (0.1 if slope else 1)
+    widths, links = foresight.spread(some, w), foresight.link(points, "jaccard")
+    passing = {(shift, model): comparable for shift in ("s", POOLED) for model in (DENSE, "SPLADE", "ColBERT")}
+    hard = hard[hard["name"] == "dense: R"]
+    return foresight.findings(links, trend, least, widths, hard, passing)
 
 
 @pytest.mark.parametrize(("slope", "verdict"), [(0.6, "holds"), (-0.6, "contradicted"), (0.0, "not shown")])
 def test_findings_hold_where_they_were_built_in_and_not_where_they_were_not(slope, verdict):
-    found = all_findings(*world(slope, seed=6), slope)["verdict"]
+    table = all_findings(*world(slope, seed=6), slope)
+    found = table.set_index(["model", "finding"])["verdict"]
     for model in (DENSE, "SPLADE"):
         for loss in ("difference", "relative"):
             assert found[model, f"the farther, the higher the loss ({loss})"] == verdict
-        assert found["ColBERT", f"farthest queries: ColBERT loses less than {model}"] == verdict
+        assert found[model, "farthest queries: ColBERT loses less"] == verdict
+        assert found[model, foresight.ORDERS] == verdict
     assert found["SPLADE", "higher jaccard, lower loss"] == verdict
-    assert found[DENSE, "R orders queries"] == verdict
-    control = all_findings(*world(slope, seed=6), slope, control="s")
-    assert (DENSE, "R orders queries even where clusters are random") in control.index
+    link = table[table["finding"] == "higher jaccard, lower loss"].iloc[0]
+    assert -1 < link["low"] < link["estimate"] < link["high"] < 1
 
 
-def test_a_correlation_that_does_not_pass_holm_is_not_shown():
-    row = {
-        "model": "ColBERT",
-        "indicator": "jaccard",
-        "method": "Pearson",
-        "estimate": -0.6,
-        "low": -0.86,
-        "high": -0.06,
-    }
-    empty = {name: pd.DataFrame(columns=["shift", "model"]) for name in ("trends", "far", "widths", "hard")}
-    for p_holm, verdict in ((0.129, "not shown"), (0.03, "holds")):
-        found = foresight.findings(pd.DataFrame([row | {"p_holm": p_holm}]), **empty, control="")
-        assert found["verdict"].tolist() == [verdict]
+def test_of_systems_behind_a_closed_gate_nothing_is_found():
+    table = all_findings(*world(seed=6), 0.6, comparable=False)
+    assert set(table["verdict"]) == {"not comparable"}
+    assert set(foresight.readings(table, 0.05)["reading"]) == {"not comparable"}
+
+
+def test_findings_of_one_notebook_are_one_family():
+    values, near = world(seed=6)
+    wide = all_findings(values, near, 0.6).set_index(["model", "finding"])
+    alone = foresight.trend(*prepared(values, near, n_boot=300)[1:]).query("measure == 'RR@10' and shift == @POOLED")
+    row = alone.set_index(["model", "loss"]).loc[("SPLADE", "difference")]
+    ends = wide.loc[("SPLADE", "the farther, the higher the loss (difference)")]
+    assert ends["estimate"] == row["kendall"] and ends["high"] - ends["low"] > 1.3 * (row["high"] - row["low"])
 
 
 def test_spread_compares_interquartile_ranges_of_the_outer_intervals():
     bins = np.repeat([1, 2, 3], 200)
     loss = np.random.default_rng(4).normal(size=600) * bins
-    losses = pd.DataFrame({"model": "SPLADE", "measure": "RR@10", "bin": bins, "loss": loss})
-    row = foresight.spread(losses, 1, 300).iloc[0]
+    ids = [f"q{i}" for i in range(600)]
+    losses = pd.DataFrame({"model": "SPLADE", "measure": "RR@10", "bin": bins, "loss": loss, "query_id": ids})
+    table = foresight.spread(losses, foresight.resampled(losses.assign(unit=ids), 1, 300))
+    row = table.iloc[0]
     assert row["farthest"] == pytest.approx(stats.iqr(loss[bins == 1]))
     assert row["nearest"] == pytest.approx(stats.iqr(loss[bins == 3]))
     assert row["low"] < row["difference"] < row["high"] < 0
+    often = np.concatenate(list(resamples(600, 1, 300)))[0].astype(int)
+    ends = [stats.iqr(np.repeat(loss, often * (bins == at))) for at in (1, 3)]
+    assert draws(table)[0, 0] == pytest.approx(ends[0] - ends[1])
 
 
-def test_r_that_orders_both_sides_alike_measures_difficulty():
+def hardness(values, near, clusters=("a", "b"), n_boot=300):
+    first = values[values["measure"] == "RR@10"]
+    w = foresight.resampled(first.assign(unit=first["query_id"]), 1, n_boot)
+    table = foresight.difficulty(first, known(near), {"s": list(clusters)}, w)
+    return table[table["name"] == "dense: R"]
+
+
+def test_r_is_read_as_distance_or_difficulty_only_where_that_is_shown():
     cases = {
         "distance": {},
         "difficulty": {"slope": 0.0, "difficulty": 0.6},
         "no prediction": {"slope": 0.0},
         "reversed": {"slope": -0.6},
+        "not told apart": {"slope": 0.1, "difficulty": 0.3, "n": 60},
     }
-    for verdict, options in cases.items():
+    for reading, options in cases.items():
         values, near = world(**options)
-        table = foresight.difficulty(values[values["measure"] == "RR@10"], near, {"s": ["a", "b"]}, 1, 200)
-        row = table.set_index("model").loc[DENSE]
-        assert row["verdict"] == verdict and row["difference"] == pytest.approx(row["tau_out"] - row["tau_in"])
+        hard = hardness(values, near)
+        row = hard[hard["model"] == DENSE]
+        assert row["difference"].item() == pytest.approx((row["tau_out"] - row["tau_in"]).item())
+        rows = [
+            {"shift": "s", "model": DENSE, "finding": finding, "kind": "above"} | {"estimate": e.item(), "draws": d[0]}
+            for finding, e, d in (
+                (foresight.ORDERS, row["tau_out"], draws(row, "second")),
+                (foresight.BETTER, row["difference"], draws(row)),
+            )
+        ]
+        assert foresight.readings(judged(rows), 0.05)["reading"].tolist() == [reading], reading
+    assert foresight.readings(judged(rows), 2.0)["reading"].tolist() == ["difficulty"]  # any difference is none
+
+
+def test_difficulty_takes_all_definitions_of_far():
+    values, near = world()
+    own = known(near).assign(**{f"own: {name}": np.nan for name in SPACE})
+    own.loc[own["model"] == "SPLADE", [f"own: {name}" for name in SPACE]] = 1 - near[SPACE].to_numpy()
+    first = values[values["measure"] == "RR@10"]
+    w = foresight.resampled(first.assign(unit=first["query_id"]), 1, 20)
+    table = foresight.difficulty(first, own, {"s": ["a", "b"]}, w)
+    assert table.groupby("model", sort=False).size().to_dict() == {DENSE: 3, "SPLADE": 6, "ColBERT": 3}
+    of = table.set_index(["model", "name"])
+    assert of.loc[("SPLADE", "own: R"), "tau_out"] == pytest.approx(-of.loc[("SPLADE", "dense: R"), "tau_out"])
+    assert draws(table, "second") - draws(table, "first") == pytest.approx(draws(table))
 
 
 def test_one_model_stands_against_one_model_and_not_against_the_mean_of_several():
@@ -401,14 +527,14 @@ def test_one_model_stands_against_one_model_and_not_against_the_mean_of_several(
     for name in names:
         frame = pd.DataFrame({"shift": "s", "model": DENSE, "left_out": name, "query_id": ids, "stratum": stratum})
         parts.append(frame.assign(measure="RR@10", value=r + draw.normal(size=440)))
-    near = pd.DataFrame({"shift": "s", "model": DENSE, "query_id": ids, "R": r})
+    near = pd.DataFrame({"shift": "s", "model": DENSE, "stratum": stratum, "query_id": ids, "R": r})
     values = sides(pd.concat(parts))
-    row = foresight.difficulty(values, near, {"s": names}, 1, 200).iloc[0]
-    pairs = foresight.sides_by_query(values)
-    of_mean = prediction.within_draws(r, pairs["in"], pairs["stratum"], 1, 2)[0].item()
+    row = hardness(values, near, names).iloc[0]
+    pairs, ones = prepared(values, near)[1].query("shift == 's'"), np.ones((440, 2), np.float32)
+    of_mean = prediction.within_draws(r, pairs["in"], pairs["stratum"], ones)[0].item()
     assert row["low"] < 0 < row["high"] and of_mean > row["tau_in"] + 0.2
     single = [
-        prediction.within_draws(r, wide.to_numpy(), stratum, 1, 2)[0].item()
+        prediction.within_draws(r, wide.to_numpy(), stratum, ones)[0].item()
         for wide in (
             values.assign(place=(values["left_out"].map(names.index) - values["stratum"].map(names.index)) % 11)
             .query("place == @place")
@@ -437,32 +563,50 @@ def predictors_of(pairs, near):
 def predicted():
     values, near = world()
     near = pd.concat([near, near.assign(model="SPLADE", R=-near["R"])])
-    pairs = foresight.sides_by_query(values[values["model"] != "ColBERT"])
-    return pairs, near, predictors_of(pairs, near)
+    _, pairs, _, w = prepared(values[values["model"] != "ColBERT"], near, n_boot=30)
+    pairs = pairs[pairs["shift"] == "s"]
+    return pairs, near, predictors_of(pairs, near), w
 
 
 def test_predictors_are_turned_towards_what_they_are_expected_to_say(predicted):
-    pairs, _, known = predicted
+    pairs, _, known, w = predicted
     assert known.set_index("model")["own: R"].notna().groupby("model").all().to_dict() == {DENSE: False, "SPLADE": True}
-    table = foresight.predict(pairs[pairs["model"] == "SPLADE"], known, 1, 30)
-    assert "avg_idf" not in set(table["predictor"])
-    of = table.set_index(["target", "space", "predictor"])
-    assert of.loc[("out RR@10", "run", "nqc"), ["kendall", "within", "smare"]].tolist() == pytest.approx([1, 1, 0])
-    assert of.loc[("out ASL@100", "run", "nqc"), "within"] > 0.99  # low is better: turned
-    assert of.loc[("loss", "collection", "length"), "within"] == pytest.approx(1)  # long ones should lose more
-    assert of.loc[("loss", "dense", "R"), "within_low"] > 0.8 and of.loc[("loss", "own", "R"), "within_high"] < -0.8
+    table = foresight.predict(pairs[pairs["model"] == "SPLADE"], known, w)
+    of = table.set_index(["target", "name"])
+    assert "collection: avg_idf" not in of.index.levels[1]
+    assert of.loc[("out RR@10", "run: nqc"), ["kendall", "within", "smare"]].tolist() == pytest.approx([1, 1, 0])
+    assert of.loc[("out ASL@100", "run: nqc"), "within"] > 0.99  # low is better: turned
+    assert of.loc[("loss", "collection: length"), "within"] == pytest.approx(1)  # long ones should lose more
+    assert of.loc[("loss", "dense: R"), "within_low"] > 0.8 and of.loc[("loss", "own: R"), "within_high"] < -0.8
 
 
-def test_definition_gaps_are_paired_and_second_less_first(predicted):
-    pairs, near, known = predicted
-    pairs = pairs[pairs["measure"] == "RR@10"]
-    gaps = foresight.definition_gaps(pairs, known, 1, 30).set_index(["model", "first", "second"])
+def test_definitions_of_far_are_contrasted_on_the_same_resamples(predicted):
+    pairs, near, known, w = predicted
+    table = foresight.predict(pairs[pairs["measure"] == "RR@10"], known, w)
+    gaps = contrast(table[table["target"] == "loss"], "name", foresight.GAPS).set_index(["model", "first", "second"])
     same = gaps.loc[("SPLADE", "dense: max", "own: max")]
     assert same[["difference", "low", "high"]].tolist() == [0.0, 0.0, 0.0]
     turned = gaps.loc[("SPLADE", "dense: R", "own: R")]
-    assert turned["tau_second"] == pytest.approx(-turned["tau_first"]) and turned["high"] < -1
+    assert turned["difference"] > 1 < turned["low"]  # `own` is upside down
     assert "own: R" not in gaps.loc[DENSE].index.get_level_values("second")
-    some = pairs[pairs["model"] == "SPLADE"]
+    some = pairs[(pairs["model"] == "SPLADE") & (pairs["measure"] == "RR@10")]
     r = near[near["model"] == DENSE].set_index("query_id")["R"].loc[some["query_id"]]
-    tau = prediction.within_draws(r.to_numpy(), some["out"] - some["in"], some["stratum"], seed=1, n_boot=2)[0].item()
-    assert turned["tau_first"] == pytest.approx(tau)
+    ones = np.ones((len(some), 2), np.float32)
+    tau = prediction.within_draws(r.to_numpy(), some["out"] - some["in"], some["stratum"], ones)[0].item()
+    assert turned["difference"] == pytest.approx(2 * tau)
+
+
+def test_a_best_predictor_is_shown_only_where_it_exceeds_all_others(predicted):
+    pairs, _, known, w = predicted
+    table = foresight.predict(pairs, known, w)
+    ranked = foresight.ranking(table[table["model"] == "SPLADE"], ["target", "model"]).set_index(["target", "name"])
+    best = ranked.loc["out RR@10"].iloc[0]
+    assert best.name == "run: nqc" and best["better_than"] == len(ranked.loc["out RR@10"]) - 1 and best["n"] == 1
+    noise = ranked.loc[("out RR@10", "run: wig")]
+    assert noise["low"] < 0 < noise["high"] and noise["better_than"] < 5
+    one = table[(table["model"] == "SPLADE") & (table["name"] == "run: wig") & (table["target"] == "out RR@10")]
+    assert noise["high"] - noise["low"] > one["within_high"].item() - one["within_low"].item()  # simultaneous
+    both = foresight.ranking(table, ["target"])
+    assert not both["name"].str.startswith("own").any() and (both["n"] == 2).all()  # the dense model has none
+    mean = table[(table["target"] == "loss") & (table["name"] == "dense: R")]["within"].mean()
+    assert both.set_index(["target", "name"]).loc[("loss", "dense: R"), "within"] == pytest.approx(mean)

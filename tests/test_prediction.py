@@ -21,9 +21,13 @@ def columns(n=120, seed=0):
     return predictors, np.column_stack([ease + rng.normal(size=n), reciprocal])
 
 
-def explicit(n, seed, n_boot):
+def weights(n, seed, n_boot):
+    return pn.counts(range(n), seed, n_boot)
+
+
+def explicit(w):
     """Rows of the queries of each resample."""
-    return [np.repeat(np.arange(n), counts) for counts in np.concatenate(list(resamples(n, seed, n_boot))).astype(int)]
+    return [np.repeat(np.arange(len(w)), often) for often in w.T.astype(int)]
 
 
 def frames(n=60, seed=0):
@@ -34,7 +38,15 @@ def frames(n=60, seed=0):
 
 def table_of(x, y, signs=None, seed=4, n_boot=50, groups=None):
     groups = pd.Series("one", y.index) if groups is None else groups
-    return pn.prediction_table(x, y, signs or {}, seed, n_boot, groups)
+    return pn.prediction_table(x, y, signs or {}, groups, weights(len(groups), seed, n_boot))[0]
+
+
+def test_queries_of_one_unit_are_drawn_together():
+    units, drawn = list("aabcb"), np.concatenate(list(resamples(3, 7, 40)))
+    w = pn.counts(units, 7, 40)
+    assert w.shape == (5, 40) and w.dtype == np.float32
+    for row, unit in zip(w, units, strict=True):
+        assert row.tolist() == drawn[:, "abc".index(unit)].tolist()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -61,9 +73,10 @@ def test_smare_by_hand():
 def test_draws_are_scipy_on_explicit_resamples_whatever_the_blocks(monkeypatch, block):
     monkeypatch.setattr(pn, "BLOCK", block)
     x, y = columns()
-    taus, errors = pn.kendall_draws(x, y, seed=3, n_boot=25), pn.smare_draws(x, y, seed=3, n_boot=25)
+    w = pn.counts(np.arange(120) // 2, 3, 25)  # two queries a unit
+    taus, errors = pn.kendall_draws(x, y, w), pn.smare_draws(x, y, w)
     assert taus.shape == errors.shape == (25, 3, 2)
-    for draw, rows in enumerate(explicit(120, 3, 25)):
+    for draw, rows in enumerate(explicit(w)):
         for p in range(3):
             for t in range(2):
                 one, other = x[rows, p], y[rows, t]
@@ -74,14 +87,16 @@ def test_draws_are_scipy_on_explicit_resamples_whatever_the_blocks(monkeypatch, 
 
 def test_draws_of_more_rows_than_a_block_of_signs():
     x, y = columns(700, seed=5)  # blocks of 256 rows
-    taus = pn.kendall_draws(x, y, seed=1, n_boot=3)
-    expected = [[[stats.kendalltau(a, b).statistic for b in y[r].T] for a in x[r].T] for r in explicit(700, 1, 3)]
+    w = weights(700, 1, 3)
+    taus = pn.kendall_draws(x, y, w)
+    expected = [[[stats.kendalltau(a, b).statistic for b in y[r].T] for a in x[r].T] for r in explicit(w)]
     assert taus == pytest.approx(np.array(expected), abs=1e-6)
 
 
 def test_a_resample_of_one_value_has_no_tau():
-    taus = pn.kendall_draws([1, 2, 3], [0, 0, 1], 0, 200)[:, 0, 0]
-    lacking = [len(set(np.array([0, 0, 1])[rows])) == 1 for rows in explicit(3, 0, 200)]
+    w = weights(3, 0, 200)
+    taus = pn.kendall_draws([1, 2, 3], [0, 0, 1], w)[:, 0, 0]
+    lacking = [len(set(np.array([0, 0, 1])[rows])) == 1 for rows in explicit(w)]
     assert np.isnan(taus).tolist() == lacking and 0 < sum(lacking) < 200
 
 
@@ -105,7 +120,8 @@ def test_within_groups_is_the_mean_of_the_groups():
     groups = np.repeat(["a", "b", "c", "lonely"], [50, 30, 9, 1])
     x[groups == "b"] += 100  # a cluster that is easier and nearer
     y[groups == "b"] += 100
-    tau, draws = pn.within_draws(x, y, groups, seed=1, n_boot=20)
+    w = weights(90, 1, 20)
+    tau, draws = pn.within_draws(x, y, groups, w)
     sizes = {"a": 50, "b": 30, "c": 9}
     for p in range(3):
         for t in range(2):
@@ -114,22 +130,23 @@ def test_within_groups_is_the_mean_of_the_groups():
             assert stats.kendalltau(x[:, p], y[:, t]).statistic > tau[p, t] + 0.1
     for draw in range(20):
         total = 0
-        for number, (g, n) in enumerate(sizes.items()):
-            rows = np.flatnonzero(groups == g)[explicit(n, [1, number], 20)[draw]]
+        for g, n in sizes.items():
+            rows = np.flatnonzero(groups == g)[explicit(w[groups == g])[draw]]
             total += n * stats.kendalltau(x[rows, 0], y[rows, 0]).statistic
         assert draws[draw, 0, 0] == pytest.approx(total / 89)
 
 
 def test_a_group_without_order_is_left_out():
     x, y, groups = np.array([1, 2, 3, 1, 2, 3.0]), np.array([1, 3, 2, 7, 7, 7.0]), list("aaabbb")
-    tau, draws = pn.within_draws(x, y, groups, 0, 10)
+    w = weights(6, 0, 10)
+    tau, draws = pn.within_draws(x, y, groups, w)
     assert tau[0, 0] == pytest.approx(1 / 3) and np.nanmax(draws) <= 1
-    assert np.isnan(pn.within_draws(x[3:], y[3:], groups[3:], 0, 2)[0]).all()
+    assert np.isnan(pn.within_draws(x[3:], y[3:], groups[3:], w[3:])[0]).all()
 
 
 def test_groups_of_one_query_are_errors():
     with pytest.raises(InputError, match="no group has two"):
-        pn.within_draws([1, 2, 3], [1, 2, 3], ["a", "b", "c"], 0, 2)
+        pn.within_draws([1, 2, 3], [1, 2, 3], ["a", "b", "c"], weights(3, 0, 2))
 
 
 def test_table_has_a_row_for_each_predictor_and_target():
@@ -147,7 +164,7 @@ def test_table_has_a_row_for_each_predictor_and_target():
 def test_interval_is_that_of_the_draws():
     x, y = frames()
     row = table_of(x, y, n_boot=300).iloc[0]
-    draws = pn.kendall_draws(x.to_numpy(), y.to_numpy(), 4, 300)[:, 0, 0]
+    draws = pn.kendall_draws(x.to_numpy(), y.to_numpy(), weights(60, 4, 300))[:, 0, 0]
     assert [row["kendall_low"], row["kendall_high"]] == pytest.approx(np.quantile(draws, [0.025, 0.975]), abs=0.01)
 
 
@@ -178,16 +195,18 @@ def test_tau_within_groups_leaves_out_what_is_between_them():
     groups = pd.Series(np.repeat(["near", "far"], 30), x.index)
     x["R"] += np.where(groups == "near", 100, 0)
     y["loss"] += np.where(groups == "near", 100, 0)
-    row = table_of(x, y, groups=groups, n_boot=100, seed=2).iloc[0]
-    tau, draws = pn.within_draws(x[["R"]], y[["loss"]], groups, seed=2, n_boot=100)
-    assert row["kendall_within"] == pytest.approx(tau[0, 0]) and row["kendall_within"] < row["kendall"] - 0.2
-    assert row["kendall_within_low"] in draws and row["kendall_within_low"] < tau[0, 0] < row["kendall_within_high"]
+    w = weights(60, 2, 100)
+    table, drawn = pn.prediction_table(x, y, {}, groups, w)
+    row, (tau, draws) = table.iloc[0], pn.within_draws(x[["R"]], y[["loss"]], groups, w)
+    assert row["within"] == pytest.approx(tau[0, 0]) and row["within"] < row["kendall"] - 0.2
+    assert row["within_low"] in draws and row["within_low"] < tau[0, 0] < row["within_high"]
+    assert drawn.shape == (6, 100) and drawn[0] == pytest.approx(draws[:, 0, 0])
 
 
 def test_a_constant_predictor_has_no_tau_but_an_error_of_ranks():
     x, y = frames()
     row = table_of(x.assign(same=1.0)[["same"]], y[["loss"]], n_boot=20).iloc[0]
-    assert row[["kendall", "kendall_low", "kendall_high", "kendall_within"]].isna().all() and 0.2 < row["smare"] < 0.3
+    assert row[["kendall", "kendall_low", "kendall_high", "within"]].isna().all() and 0.2 < row["smare"] < 0.3
 
 
 @pytest.mark.parametrize(
@@ -201,15 +220,3 @@ def test_a_constant_predictor_has_no_tau_but_an_error_of_ranks():
 def test_a_table_of_bad_input_is_an_error(change, message):
     with pytest.raises(InputError, match=message):
         table_of(**{"x": frames()[0], "y": frames()[1], "n_boot": 5, **change})
-
-
-def test_difference_is_of_the_same_resamples_within_groups():
-    x, y = columns()
-    groups = np.repeat([0, 1], 60)
-    row = pn.tau_difference(x[:, 2], x[:, 0], y[:, 0], groups, seed=5, n_boot=300)
-    tau, draws = pn.within_draws(x[:, [2, 0]], y[:, 0], groups, seed=5, n_boot=300)
-    gaps = draws[:, 1, 0] - draws[:, 0, 0]
-    assert row["difference"] == pytest.approx(tau[1, 0] - tau[0, 0]) and row["first"] == pytest.approx(tau[0, 0])
-    assert [row["low"], row["high"]] == pytest.approx(np.quantile(gaps, [0.025, 0.975]), abs=0.02) and row["low"] > 0
-    same = pn.tau_difference(x[:, 0], x[:, 0], y[:, 0], groups, seed=0, n_boot=20)
-    assert (same["difference"], same["low"], same["high"]) == (0, 0, 0)

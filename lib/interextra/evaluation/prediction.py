@@ -2,12 +2,11 @@
 
 Kendall's tau-b (1: the same order; 0: none) and sMARE, the mean error of a query's rank as a share of the number of
 queries (Faggioli et al., ECIR 2021; 0: the same order, 1/3 expected by chance, 1/2 reversed). Intervals are of the
-bootstrap over queries: every predictor and target sees the same resamples, so that differences are paired.
-Taught in notebooks/07_indicators.
+bootstrap over queries, or their units: every predictor, target and system sees the same resamples, so that differences
+are paired. The noise of training is not in them. Taught in notebooks/07_indicators.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,8 +38,20 @@ def smare(predictor: np.ndarray, target: np.ndarray) -> float:
     return float(np.abs(stats.rankdata(x) - stats.rankdata(y)).mean() / len(x))
 
 
-def kendall_draws(predictors: np.ndarray, targets: np.ndarray, seed: Any, n_boot: int) -> np.ndarray:
-    """tau-b of each predictor with each target on each resample of `ground.effects`: float64[n_boot, p, t].
+def counts(units: Sequence, seed: int, n_boot: int) -> np.ndarray:
+    """How often each query is in each resample, float32[n, n_boot]; as many units are drawn as there are.
+
+    `units`: a label a query; those of one unit are drawn together, see `ground.effects`.
+
+    >>> counts(["a", "a", "b"], seed=0, n_boot=4).T.tolist()
+    [[0.0, 0.0, 2.0], [1.0, 1.0, 1.0], [2.0, 2.0, 0.0], [2.0, 2.0, 0.0]]
+    """
+    codes, names = pd.factorize(np.asarray(units, object))
+    return np.ascontiguousarray(np.concatenate(list(resamples(len(names), seed, n_boot)))[:, codes].T)
+
+
+def kendall_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """tau-b of each predictor with each target on each resample of `counts`, w float32[n, n_boot]: [n_boot, p, t].
 
     With counts w of a resample tau-b is a ratio of quadratic forms: over all pairs i, j of queries, w_i w_j times the
     product of the signs of the predictor's and of the target's difference, over the root of what is not tied on
@@ -48,13 +59,12 @@ def kendall_draws(predictors: np.ndarray, targets: np.ndarray, seed: Any, n_boot
     whole and exact), in blocks of rows. On one core that is far less than a loop of scipy's up to some 3,000 queries,
     as long at 6,000, longer beyond. NaN where a resample has one value alone on a side.
 
-    >>> kendall_draws([1, 2, 3, 4], [1, 2, 3, 4], seed=0, n_boot=2).tolist()
+    >>> kendall_draws([1, 2, 3, 4], [1, 2, 3, 4], np.array([[1.0, 2], [1, 0], [1, 2], [1, 0]])).tolist()
     [[[1.0]], [[1.0]]]
     """
     predictors, targets = _ranked(predictors, targets)
     n = predictors.shape[1]
-    w = np.ascontiguousarray(np.concatenate(list(resamples(n, seed, n_boot))).T)  # [n, n_boot]
-    agree = np.zeros((n_boot, len(predictors), len(targets)))
+    agree = np.zeros((w.shape[1], len(predictors), len(targets)))
     step = min(256, max(1, BLOCK // n))
     for start in range(0, n, step):
         own, size = w[start : start + step], min(step, n - start)
@@ -69,28 +79,28 @@ def kendall_draws(predictors: np.ndarray, targets: np.ndarray, seed: Any, n_boot
     return ratio(agree, np.sqrt(untied[0][:, :, None] * untied[1][:, None, :]))
 
 
-def smare_draws(predictors: np.ndarray, targets: np.ndarray, seed: Any, n_boot: int) -> np.ndarray:
+def smare_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) -> np.ndarray:
     """sMARE of each predictor with each target on the resamples of `kendall_draws`: float64[n_boot, p, t]."""
     predictors, targets = _ranked(predictors, targets)
     n, draws = predictors.shape[1], []
-    for w in resamples(n, seed, n_boot):
-        left, right = ([_weighted_ranks(column, w) for column in side] for side in (predictors, targets))
-        errors = [[(np.abs(x - y) * w).sum(axis=1, dtype=np.float64) for y in right] for x in left]
-        draws.append(np.moveaxis(np.array(errors), 2, 0) / n**2)
-    return np.concatenate(draws)
+    for start in range(0, w.shape[1], step := max(1, BLOCK // n)):
+        some = w[:, start : start + step].T
+        left, right = ([_weighted_ranks(column, some) for column in side] for side in (predictors, targets))
+        errors = [[(np.abs(x - y) * some).sum(axis=1, dtype=np.float64) for y in right] for x in left]
+        draws.append(np.moveaxis(np.array(errors), 2, 0))
+    return ratio(np.concatenate(draws), w.sum(axis=0, dtype=np.float64)[:, None, None] ** 2)
 
 
 def within_draws(
-    predictors: np.ndarray, targets: np.ndarray, groups: Sequence, seed: int, n_boot: int
+    predictors: np.ndarray, targets: np.ndarray, groups: Sequence, w: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """tau-b within each group of queries, averaged over groups by their number of queries.
 
     Groups that differ in predictor and target, as clusters of queries do, give a tau over all queries even where none
-    of them has one; this mean leaves that out. Queries are resampled within their group. A group, or a resample of it,
-    without a tau is left out of the mean; so is a group of one query. Returns tau float64[p, t] and its draws
-    float64[n_boot, p, t].
+    of them has one; this mean leaves that out. A group, or a resample of it, without a tau is left out of the mean; so
+    is a group of one query. Returns tau float64[p, t] and its draws float64[n_boot, p, t] on the resamples w.
 
-    >>> tau, _ = within_draws([1, 2, 11, 12], [2, 1, 12, 11], ["a", "a", "b", "b"], seed=0, n_boot=5)
+    >>> tau, _ = within_draws([1, 2, 11, 12], [2, 1, 12, 11], ["a", "a", "b", "b"], np.ones((4, 5), np.float32))
     >>> tau.tolist(), round(kendall([1, 2, 11, 12], [2, 1, 12, 11]), 3)
     ([[-1.0]], 0.333)
     """
@@ -98,10 +108,11 @@ def within_draws(
     codes, labels = pd.factorize(np.asarray(groups, object))
     taus, draws, sizes = [], [], []
     for number in range(len(labels)):
-        x, y = predictors[:, codes == number], targets[:, codes == number]
+        here = codes == number
+        x, y = predictors[:, here], targets[:, here]
         if x.shape[1] > 1:
             taus.append([[kendall(one, other) for other in y] for one in x])
-            draws.append(kendall_draws(x.T, y.T, [seed, number], n_boot))
+            draws.append(kendall_draws(x.T, y.T, w[here]))
             sizes.append(x.shape[1])
     if not taus:
         raise InputError(f"groups: no group has two of {len(codes)} queries; use larger groups")
@@ -112,10 +123,9 @@ def prediction_table(
     predictors: pd.DataFrame,
     targets: pd.DataFrame,
     signs: Mapping[str, int],
-    seed: int,
-    n_boot: int,
     groups: pd.Series,
-) -> pd.DataFrame:
+    w: np.ndarray,
+) -> tuple[pd.DataFrame, np.ndarray]:
     """Kendall's tau-b and sMARE of every predictor with every target, with percentile intervals.
 
     Parameters
@@ -125,59 +135,38 @@ def prediction_table(
     signs : -1 for columns where lower is better (ASL) or where a high predictor means a hard query (query length, R
         against the loss); they are negated first, so that a positive tau is a prediction in the expected direction.
     groups : a label a query, e.g. its cluster, for tau within groups, see `within_draws`.
+    w : float32[n, n_boot], see `counts`.
 
-    Returns a table of predictor, target, n_queries (used) and kendall, kendall_within, smare, each with _low and _high.
-    NaN where tau is not defined.
+    Returns a table of predictor, target, n_queries (used) and kendall, within (tau within groups), smare, each with
+    _low and _high, and the draws of `within` float64[rows, n_boot]. NaN where tau is not defined.
 
     >>> R, wanted = pd.DataFrame({"R": [1.0, 2, 3]}), pd.DataFrame({"RR@10": [0.1, 0.2, 0.5]})
-    >>> table = prediction_table(R, wanted, {}, seed=0, n_boot=9, groups=pd.Series(["a", "a", "a"]))
+    >>> table, _ = prediction_table(R, wanted, {}, pd.Series(["a", "a", "a"]), np.ones((3, 9), np.float32))
     >>> table[["predictor", "target", "kendall", "smare", "n_queries"]].values.tolist()
     [['R', 'RR@10', 1.0, 0.0, 3]]
     """
     if not (predictors.index.equals(targets.index) and groups.index.equals(targets.index)):
         raise InputError("prediction: predictors, targets and groups need the same queries in the same order")
     signed = [side.astype(float) * [signs.get(name, 1) for name in side] for side in (predictors, targets)]
-    rows = {}
+    rows, drawn = {}, {}
     lacking = signed[0].isna().T.apply(tuple, axis=1)
     for missing, names in lacking.groupby(lacking).groups.items():  # columns that miss the same queries at once
         used = ~np.array(missing)
         x, y = signed[0].loc[used, names].to_numpy(), signed[1][used].to_numpy()
         found = {
-            "kendall": ([[kendall(a, b) for b in y.T] for a in x.T], kendall_draws(x, y, seed, n_boot)),
-            "kendall_within": within_draws(x, y, groups[used], seed, n_boot),
-            "smare": ([[smare(a, b) for b in y.T] for a in x.T], smare_draws(x, y, seed, n_boot)),
+            "kendall": ([[kendall(a, b) for b in y.T] for a in x.T], kendall_draws(x, y, w[used])),
+            "within": within_draws(x, y, groups[used], w[used]),
+            "smare": ([[smare(a, b) for b in y.T] for a in x.T], smare_draws(x, y, w[used])),
         }
         for p, predictor in enumerate(names):
             for t, target in enumerate(targets):
                 row = {"predictor": predictor, "target": target, "n_queries": len(x)}
                 for name, (value, draws) in found.items():
-                    low, high = defined_interval(draws[:, p, t])
+                    low, high = interval(draws[:, p, t])
                     row |= {name: float(value[p][t]), f"{name}_low": low, f"{name}_high": high}
-                rows[predictor, target] = row
-    return pd.DataFrame([rows[predictor, target] for predictor in predictors for target in targets])
-
-
-def tau_difference(
-    first: np.ndarray, second: np.ndarray, target: np.ndarray, groups: Sequence, seed: int, n_boot: int
-) -> dict[str, float]:
-    """tau-b within groups of the second predictor with a target less that of the first, on the same resamples.
-
-    Returns first, second (the taus), difference, low, high.
-
-    >>> row = tau_difference([1, 3, 2, 4], [1, 2, 3, 4], [1, 2, 3, 4], ["a"] * 4, seed=0, n_boot=100)
-    >>> round(row["difference"], 3), row["low"]
-    (0.333, 0.0)
-    """
-    tau, draws = within_draws(np.column_stack([first, second]), target, groups, seed, n_boot)
-    low, high = defined_interval(draws[:, 1, 0] - draws[:, 0, 0])
-    a, b = tau[:, 0].tolist()
-    return {"first": a, "second": b, "difference": b - a, "low": low, "high": high}
-
-
-def defined_interval(draws: np.ndarray) -> tuple[float, float]:
-    """95 % percentile interval of the draws float[n_boot] that have a tau; a resample of equal values has none."""
-    known = draws[~np.isnan(draws)]
-    return interval(known) if len(known) else (np.nan, np.nan)
+                rows[predictor, target], drawn[predictor, target] = row, found["within"][1][:, p, t]
+    ordered = [(predictor, target) for predictor in predictors for target in targets]
+    return pd.DataFrame([rows[pair] for pair in ordered]), np.stack([drawn[pair] for pair in ordered])
 
 
 def _ranked(predictors, targets) -> list[np.ndarray]:

@@ -1,11 +1,13 @@
 """Can a loss be foreseen from the queries alone? What notebook 07 tests (Lupart et al., §5.2, Figures 3 to 6).
 
-Frames are tidy. `sides_by_query` gives *pairs*: a row a shift, model, measure and test query with its Avg In and Out.
-Indicators are frames by shift, model and query_id; the model that counts is the one without the query's cluster.
-A difference is turned so that positive is worse for every measure; RelLoss keeps the paper's sign.
+Frames are tidy. `averaged` gives a value per query, side and training; `pairs` of them are wide: a row a shift, model,
+measure and test query with its Avg In and Out. Indicators are frames by shift, model and query_id; the model that
+counts is the one without the query's cluster. A difference is turned so that positive is worse for every measure;
+RelLoss keeps the paper's sign. Correlations over queries are on one set of resamples, see `resampled`; the
+tables carry these draws as those of `effects` do, so that `contrast` and `judged` take them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,20 +20,22 @@ from interextra.data.runs import RunFile
 from interextra.evaluation import indicators, prediction
 from interextra.evaluation.predictors import POST, PRE, post_retrieval, pre_retrieval, term_statistics
 from interextra.ground.cells import Store
-from interextra.ground.effects import effects, holm, ratio, resamples
+from interextra.ground.effects import Draws, draws, effects, holm, interval, ratio, simultaneous
 from interextra.ground.errors import InputError
 from interextra.models.dense import LABEL as DENSE
 from interextra.papers import published
-from interextra.papers.claims import verdict
+from interextra.papers.claims import judged
 from interextra.papers.lupart import CLUSTERS, published_losses, released_jaccard, released_queries, worse
 from interextra.papers.plans import Plan
 from interextra.splits.shift import Shift
 
-POOLED = "all shifts"
+POOLED = "pooled"
 FIRST_STAGE = (DENSE, "SPLADE", "ColBERT")  # those of Figure 5
 SPACE = ["R", "max", "density"]  # what a model's own query space says of a query
 WORDS = ["query_jaccard", "nearest_jaccard"]  # what words say
 SPACES = {"dense": SPACE, "own": SPACE, "words": WORDS, "collection": list(PRE), "run": list(POST)}
+GAPS = [(f"dense: {name}", f"own: {name}") for name in SPACE]  # definitions of far that are compared
+GAPS += [("dense: R", name) for name in ("dense: max", "dense: density", "words: nearest_jaccard")]
 SYSTEM = ["shift", "model", "measure"]
 QUERY = ["shift", "model", "stratum", "query_id"]
 
@@ -93,44 +97,55 @@ def published_links(folder: Path | None = None) -> pd.DataFrame:
 
 
 def link(points: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Correlation of the losses with an indicator over clusters, a row a model and method; fewer than 4 have none.
+    """Correlation of the losses with an indicator over clusters, a row a model, kind and method.
 
-    `points`: model, loss and the column `by`; a row a model and cluster. Returns model, indicator, method, n, estimate,
-    low, high, p_value, p_holm (over the models of a method), needed: see `correlation`. Clusters of one shift share
-    training queries, so that n overstates what is independent.
+    `points`: shift, model, loss and the column `by`; a row a model and cluster. Returns model, indicator, kind, method,
+    n, estimate, low, high, p_value, p_holm (over the models of a kind and method), needed: see `correlation`.
+
+    Clusters of one shift share their training queries, and shifts differ in much else: kind `pooled` takes all clusters
+    as if they were independent, `within shifts` only what is between clusters of one shift (shifts where the indicator
+    is the same for all are left out). What leaves fewer than four independent points has no row.
     """
     rows = []
-    for model, part in points.groupby("model", sort=False):
-        x, y = part[by].to_numpy(), part["loss"].to_numpy()
-        for method in ("Pearson", "Spearman") if len(part) > 3 and np.ptp(x) and np.ptp(y) else ():
-            rows.append({"model": model, "indicator": by, "method": method, "n": len(part)} | correlation(x, y, method))
-    columns = ["model", "indicator", "method", "n", "estimate", "low", "high", "p_value", "p_holm", "needed"]
+    for model, every in points.groupby("model", sort=False):
+        moving = every[every.groupby("shift")[by].transform(np.ptp) > 0]
+        kinds = {"pooled": (every, None)}
+        kinds |= {"within shifts": (moving, moving["shift"])} if every["shift"].nunique() > 1 else {}
+        for kind, (part, shifts) in kinds.items():
+            free = len(part) - (0 if shifts is None else shifts.nunique() - 1)
+            varied = free > 3 and np.ptp(part[by]) and np.ptp(part["loss"])
+            for method in ("Pearson", "Spearman") if varied else ():
+                labels = {"model": model, "indicator": by, "kind": kind, "method": method, "n": len(part)}
+                rows.append(labels | correlation(part[by], part["loss"], method, shifts))
+    columns = ["model", "indicator", "kind", "method", "n", "estimate", "low", "high", "p_value", "p_holm", "needed"]
     table = pd.DataFrame(rows, columns=columns)
-    return table.assign(p_holm=table.groupby("method")["p_value"].transform(lambda p: holm(p)))
+    return table.assign(p_holm=table.groupby(["kind", "method"])["p_value"].transform(lambda p: holm(p)))
 
 
-def correlation(x: np.ndarray, y: np.ndarray, method: str) -> dict[str, float]:
+def correlation(x: np.ndarray, y: np.ndarray, method: str, shifts: Sequence | None = None) -> dict[str, float]:
     """Pearson or Spearman correlation: estimate, low, high, p_value, needed (the smallest |estimate| with p < .05).
 
-    Intervals by Fisher's z, for Spearman as Bonett and Wright (Psychometrika 2000); none (NaN) for 1 and -1. p_value by
-    Student's t, but for Spearman up to 8 points by all orders.
+    `shifts`, a label a point: values, or for Spearman their ranks, less the mean of their shift; each shift but one
+    costs a degree of freedom. Intervals by Fisher's z, for Spearman as Bonett and Wright (Psychometrika 2000); none
+    (NaN) for 1 and -1. p_value by Student's t, but for Spearman up to 8 points without shifts by all orders.
 
     >>> found = correlation([1, 2, 3, 4, 5], [5, 3, 4, 2, 1], "Spearman")
     >>> [round(found[name], 3) for name in ("estimate", "p_value", "needed")]
     [-0.9, 0.083, 1.0]
     """
-    n, found = len(x), (stats.pearsonr if method == "Pearson" else stats.spearmanr)(x, y)
-    estimate, p_value = round(float(found.statistic), 12), float(found.pvalue)  # 1 is 1
+    ranked = [pd.Series(stats.rankdata(side) if method == "Spearman" else np.asarray(side)) for side in (x, y)]
+    codes = np.zeros(len(x), int) if shifts is None else pd.factorize(np.asarray(shifts))[0]
+    x, y = ((side - side.groupby(codes).transform("mean")).to_numpy() for side in ranked)
+    n = len(x) - codes.max()
+    estimate = round(float(stats.pearsonr(x, y).statistic), 12)  # 1 is 1
     t = stats.t.ppf(0.975, n - 2)
-    needed, spread = t / np.sqrt(n - 2 + t**2), 1.0
-    if method == "Spearman":
-        spread = 1 + estimate**2 / 2
-    if method == "Spearman" and n < 9:
-        ranks = stats.rankdata(y) - (n + 1) / 2
-        scale = np.linalg.norm(ranks) * np.linalg.norm(stats.rankdata(x) - (n + 1) / 2)
+    needed, spread = t / np.sqrt(n - 2 + t**2), 1 + estimate**2 / 2 if method == "Spearman" else 1.0
+    strength = np.inf if abs(estimate) == 1 else estimate * np.sqrt((n - 2) / (1 - estimate**2))
+    p_value = float(2 * stats.t.sf(abs(strength), n - 2))
+    if method == "Spearman" and n < 9 and shifts is None:
         every = stats.permutation_test(
-            (stats.rankdata(x),),
-            lambda first, axis: np.abs(first @ ranks) / scale,
+            (x,),
+            lambda first, axis: np.abs(first @ y) / (np.linalg.norm(x) * np.linalg.norm(y)),
             permutation_type="pairings",
             vectorized=True,
             n_resamples=np.inf,
@@ -194,13 +209,48 @@ def word_indicators(shifts: dict[str, Shift], passages: Passages, store: Store) 
     return named.join(before, on="query_id")
 
 
-def sides_by_query(values: pd.DataFrame) -> pd.DataFrame:
-    """Pairs of the values of `splits.resttest.sides`: shift, model, measure, stratum, query_id, in, out.
+def pool(values: pd.DataFrame, control: str) -> list[str]:
+    """The shifts that can be taken together: those in which all systems were trained, without the control."""
+    n = values[values["shift"] != control].groupby("shift", sort=False)["model"].nunique()
+    return n.index[n == n.max()].tolist()
 
-    `in` is the mean over the models that had the cluster, and both are means over trainings.
+
+def averaged(values: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
+    """One value per shift, system, measure, query, side and training, of the values of `splits.resttest.sides`.
+
+    The models that had the query's cluster in training are averaged. The shifts `together` stand once more under
+    POOLED, with the stratum "": there a query counts once, with the mean of what it has in them.
     """
-    both = {side: values["value"].where(values["side"] == side) for side in ("in", "out")}
-    return values.assign(**both).groupby([*SYSTEM, *QUERY[2:]], sort=False)[["in", "out"]].mean().reset_index()
+    labels = [name for name in values if name not in ("left_out", "test_set", "value")]
+    each = values.groupby(labels, sort=False)["value"].mean().reset_index()
+    pooled = each[each["shift"].isin(together)].assign(shift=POOLED, stratum="")
+    return pd.concat([each, pooled.groupby(labels, sort=False)["value"].mean().reset_index()], ignore_index=True)
+
+
+def pairs(each: pd.DataFrame) -> pd.DataFrame:
+    """Of `averaged`, means over trainings: shift, model, measure, stratum, query_id, unit, in, out."""
+    by = [*SYSTEM, "stratum", "query_id", "unit"]
+    return each.groupby([*by, "side"], sort=False)["value"].mean().unstack().rename_axis(columns=None).reset_index()
+
+
+def distances(near: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
+    """R of the dense model, of `spaces`: shift, query_id, R.
+
+    Under POOLED R is standardised in each cluster, and the mean over the shifts `together` in which the query is.
+    """
+    dense = near[near["model"] == DENSE]
+    alike = dense.assign(R=standardised(dense["R"], [dense["shift"], dense["stratum"]]))
+    both = pd.concat([dense, alike[alike["shift"].isin(together)].assign(shift=POOLED)])
+    return both.groupby(["shift", "query_id"], sort=False)["R"].mean().reset_index()
+
+
+def resampled(values: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
+    """How often each query is in each resample, float32; index query_id, a column a resample.
+
+    One set for all shifts and systems: a query that is in two shifts is drawn for both, and so are queries of one unit.
+    """
+    units = values.drop_duplicates("query_id").set_index("query_id")["unit"]
+    return pd.DataFrame(prediction.counts(units, seed, n_boot), units.index)
 
 
 def standardised(values: pd.Series, by: list[pd.Series]) -> np.ndarray:
@@ -215,94 +265,91 @@ def standardised(values: pd.Series, by: list[pd.Series]) -> np.ndarray:
     return np.nan_to_num(ratio(values - groups.transform("mean"), groups.transform("std", ddof=0)))
 
 
-def with_r(pairs: pd.DataFrame, near: pd.DataFrame, control: str) -> pd.DataFrame:
-    """Pairs with `R` under the dense model, and the same under `all shifts`, where R is standardised in each cluster.
-
-    The pool leaves out the control and models that are not in every shift. There a query counts once: what it has in
-    several shifts is averaged.
-    """
-    dense = near.loc[near["model"] == DENSE, ["shift", "query_id", "R"]]
-    each = pairs.merge(dense, how="left", on=["shift", "query_id"])
-    held = each[each["shift"] != control]
-    everywhere = held.groupby("model")["shift"].transform("nunique") == held["shift"].nunique()
-    alike = held.assign(R=standardised(held["R"], [held[name] for name in (*SYSTEM, "stratum")]))[everywhere]
-    pooled = alike.groupby(["model", "measure", "query_id"], sort=False)[["in", "out", "R"]].mean().reset_index()
-    return pd.concat([each, pooled.assign(shift=POOLED, stratum="")], ignore_index=True)
+def in_bins(far: pd.DataFrame, n_bins: int, how: str) -> pd.DataFrame:
+    """`distances` with `bin`, the interval of R within its shift, from 1 for the farthest queries."""
+    return far.assign(bin=far.groupby("shift")["R"].transform(lambda r: indicators.bins(r, n_bins, how)[1] + 1))
 
 
-def in_bins(pairs: pd.DataFrame, n_bins: int, how: str) -> pd.DataFrame:
-    """Pairs with `bin`, their interval of R within shift, model and measure, from 1 for the farthest queries."""
-    return pairs.assign(bin=pairs.groupby(SYSTEM)["R"].transform(lambda r: indicators.bins(r, n_bins, how)[1] + 1))
-
-
-def losses(pairs: pd.DataFrame, by: list[str], seed: int, n_boot: int) -> pd.DataFrame:
-    """`effects` of pairs: RelLoss of the mean Avg In and the mean Out of each group."""
-    sides = pairs[[*by, "query_id", "in", "out"]].melt([*by, "query_id"], var_name="side")
-    return effects(sides, by, on="side", sides=("in", "out"), effect="loss", seed=seed, n_boot=n_boot)
-
-
-def loss_by_r(pairs: pd.DataFrame, n_bins: int, seed: int, n_boot: int) -> pd.DataFrame:
+def loss_by_r(each: pd.DataFrame, far: pd.DataFrame, n_bins: int, seed: int, n_boot: int) -> pd.DataFrame:
     """RelLoss in intervals of R, by both ways to cut and both averagings (Lupart Figure 5 does not say which).
 
-    Returns shift, model, measure, binning, averaging, bin (1 is the farthest; without queries it has no row), r_low and
-    r_high (smallest and largest R in it), n_queries, n_dropped, loss, low, high. averaging: ratio of means, or mean of
-    ratios, the mean of the queries' own RelLoss, without those whose Avg In is 0 (n_dropped).
+    `each`: of `averaged`; `far`: of `distances`. Returns shift, model, measure, binning, averaging, bin (1 is the
+    farthest; without queries it has no row), r_low and r_high (smallest and largest R in it), n_queries, n_dropped,
+    loss, low, high, n_trainings. averaging: ratio of means, or mean of ratios, the mean of the queries' own RelLoss,
+    without those whose Avg In is 0 (n_dropped) and with the mean over trainings.
     """
-    by, parts = [*SYSTEM, "bin"], []
+    by, parts, wide = [*SYSTEM, "bin"], [], pairs(each)
+    single = wide.assign(value=indicators.per_query_loss(wide["in"], wide["out"])).dropna(subset="value")
     for how in indicators.BINNINGS:
-        numbered = in_bins(pairs, n_bins, how)
-        numbered["value"] = indicators.per_query_loss(numbered["in"], numbered["out"])
-        ends = numbered.groupby(by)["R"].agg(r_low="min", r_high="max", n_queries="size")
-        every = losses(numbered, by, seed, n_boot)
-        single = effects(numbered.dropna(subset="value"), by, seed=seed, n_boot=n_boot).rename(columns={"mean": "loss"})
-        for averaging, found in (("ratio of means", every), ("mean of ratios", single)):
+        numbered = in_bins(far, n_bins, how)
+        ends = numbered.groupby(["shift", "bin"])["R"].agg(r_low="min", r_high="max")
+        every = effects(each.merge(numbered), by, "side", ("in", "out"), "loss", seed=seed, n_boot=n_boot)
+        own = effects(single.merge(numbered), by, seed=seed, n_boot=n_boot).rename(columns={"mean": "loss"})
+        n_queries = every.set_index(by)[["n_queries", "n_trainings"]]
+        for averaging, found in (("ratio of means", every), ("mean of ratios", own)):
             kept = found.set_index(by)[["n_queries", "loss", "low", "high"]].rename(columns={"n_queries": "n_kept"})
-            made = ends.join(kept).reset_index().assign(binning=how, averaging=averaging)
-            parts.append(made.assign(n_dropped=made["n_queries"] - made["n_kept"].fillna(0).astype(int)))
+            made = n_queries.join(kept).reset_index().join(ends, on=["shift", "bin"])
+            made["n_dropped"] = made["n_queries"] - made["n_kept"].fillna(0).astype(int)
+            parts.append(made.assign(binning=how, averaging=averaging))
     columns = ["binning", "averaging", "bin", "r_low", "r_high", "n_queries", "n_dropped", "loss", "low", "high"]
-    return pd.concat(parts, ignore_index=True)[[*SYSTEM, *columns]]
+    return pd.concat(parts, ignore_index=True)[[*SYSTEM, *columns, "n_trainings"]]
 
 
-def trend(pairs: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
+def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
     """Kendall's tau within clusters of R with the loss; below 0: the farther, the higher the loss.
 
-    Within clusters, as every cluster has a model and so a scale of R of its own. Returns shift, model, measure, loss,
-    kendall, low, high, n_queries: `loss` is "difference" (Avg In - Out of all queries) or "relative" (over Avg In, of
-    the queries where Avg In is above 0). NaN where no cluster has two of them.
+    `wide`: of `pairs`; `far`: of `distances`; `w`: of `resampled`. Within clusters, as every cluster has a model and so
+    a scale of R of its own. Returns shift, model, measure, loss, kendall, low, high, n_queries, and draws: `loss` is
+    "difference" (Avg In - Out of all queries) or "relative" (over Avg In, of the queries where Avg In is above 0). NaN
+    where no cluster has two of them.
     """
-    rows = []
-    for key, part in pairs.groupby(SYSTEM, sort=False):
+    rows, drawn = [], []
+    for key, part in wide.merge(far).groupby(SYSTEM, sort=False):
         relative = indicators.per_query_loss(part["in"], part["out"])
         for name, loss in (("difference", (part["in"] - part["out"]).to_numpy()), ("relative", relative)):
             known = ~np.isnan(loss)
             some, turned = part[known], worse(key[2]) * loss[known]
-            found = (np.nan, np.nan, np.nan)
+            tau, taus = np.array(np.nan), np.full(w.shape[1], np.nan)
             if some["stratum"].value_counts().max() > 1:
-                tau, draws = prediction.within_draws(some["R"], turned, some["stratum"], seed, n_boot)
-                found = (tau.item(), *prediction.defined_interval(draws.ravel()))
-            rows.append((*key, name, *found, len(some)))
-    return pd.DataFrame(rows, columns=[*SYSTEM, "loss", "kendall", "low", "high", "n_queries"])
+                found = prediction.within_draws(some["R"], turned, some["stratum"], w.loc[some["query_id"]].to_numpy())
+                tau, taus = (side.squeeze() for side in found)
+            rows.append((*key, name, tau.item(), *interval(taus), len(some)))
+            drawn.append(taus)
+    table = pd.DataFrame(rows, columns=[*SYSTEM, "loss", "kendall", "low", "high", "n_queries"])
+    return _with_draws(table, [*SYSTEM, "loss"], ["kendall"], drawn)
 
 
-def spread(numbered: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
+def _with_draws(table: pd.DataFrame, by: list[str], columns: list[str], drawn: list) -> pd.DataFrame:
+    """The table with draws [rows, columns, n_boot] as `effects` has: of the effect, or of both sides and the effect."""
+    of = np.moveaxis(np.stack(drawn).reshape(len(table), len(columns), -1), 1, 0)
+    sides, names = (list(some) * (3 // len(columns)) for some in (of, columns))
+    table.attrs["draws"] = Draws(sides, table[by], dict(zip(("first", "second", "effect"), names, strict=True)))
+    return table
+
+
+def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
     """Middle half of the per-query losses in the farthest and the nearest interval, and their difference (Figure 6).
 
-    `numbered`: pairs of `in_bins` with the column `loss`, of each query; none missing. Returns model, measure,
-    farthest, nearest, difference, low, high: interquartile ranges of RelLoss; they stand for the variance, which a
-    single query near Avg In = 0 would decide.
+    `numbered`: pairs with the `bin` and the `loss` of each query, none missing; `w`: of `resampled`. Returns model,
+    measure, farthest, nearest, difference, low, high, and draws: interquartile ranges of RelLoss; they stand for the
+    variance, which a single query near Avg In = 0 would decide.
     """
-    rows = []
 
-    def drawn(loss: np.ndarray) -> np.ndarray:
-        counts = np.concatenate(list(resamples(len(loss), seed, n_boot))).astype(int)
-        return np.stack([np.repeat(loss, often) for often in counts])
+    def width(loss: np.ndarray) -> float:
+        return float(np.subtract(*np.percentile(loss, [75, 25])))
 
+    rows, drawn = [], []
     for key, part in numbered.groupby(["model", "measure"], sort=False):
-        ends = [part.loc[part["bin"] == at, "loss"].to_numpy() for at in (part["bin"].min(), part["bin"].max())]
-        far, near = (stats.iqr(loss) for loss in ends)
-        draws = [stats.iqr(drawn(loss), axis=1) for loss in ends]
-        rows.append((*key, far, near, far - near, *prediction.defined_interval(draws[0] - draws[1])))
-    return pd.DataFrame(rows, columns=["model", "measure", "farthest", "nearest", "difference", "low", "high"])
+        ends = [part[part["bin"] == at] for at in (part["bin"].min(), part["bin"].max())]
+        far, near = (width(end["loss"]) for end in ends)
+        often = [w.loc[end["query_id"]].to_numpy(int).T for end in ends]  # [n_boot, queries]
+        drawn_of = [
+            [width(np.repeat(end["loss"].to_numpy(), n)) for n in of] for end, of in zip(ends, often, strict=True)
+        ]
+        drawn.append(np.subtract(*map(np.array, drawn_of)))
+        rows.append((*key, far, near, far - near, *interval(drawn[-1])))
+    table = pd.DataFrame(rows, columns=["model", "measure", "farthest", "nearest", "difference", "low", "high"])
+    return _with_draws(table, ["model", "measure"], ["difference"], drawn)
 
 
 def predictor_table(near: pd.DataFrame, said: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
@@ -319,27 +366,28 @@ def predictor_table(near: pd.DataFrame, said: pd.DataFrame, after: pd.DataFrame)
     return table[["shift", "model", "query_id", *ordered]]
 
 
-def predict(pairs: pd.DataFrame, predictors: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
+def predict(wide: pd.DataFrame, predictors: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
     """Every predictor with every target, each turned so that a positive tau is what its makers expect.
 
-    Targets: Out of every measure, and `loss`, Avg In - Out of the first. Expected: near, specific or confidently
-    answered queries do well and lose little; long ones do badly. A predictor that is known for fewer than half of the
-    queries is left out. Returns shift, model, target, predictor, space, and kendall, within (tau within clusters: over
-    all queries scores of different models are mixed), smare, each with _low and _high, n_queries.
+    `wide`: of `pairs`; `predictors`: of `predictor_table`; `w`: of `resampled`. Targets: Out of every measure, and
+    `loss`, Avg In - Out of the first. Expected: near, specific or confidently answered queries do well and lose little;
+    long ones do badly. A predictor that is known for fewer than half of the queries is left out. Returns shift, model,
+    target, name (space: predictor), and kendall, within (tau within clusters: over all queries scores of different
+    models are mixed), smare, each with _low and _high, n_queries, and draws of `within`.
     """
-    parts = []
-    for (shift, model), part in pairs.groupby(["shift", "model"], sort=False):
+    parts, drawn = [], []
+    for (shift, model), part in wide.groupby(["shift", "model"], sort=False):
         wanted, clusters = _targets(part)
         known = _predictors_of(predictors, shift, model, wanted.index).dropna(axis=1, thresh=len(wanted) // 2 + 1)
         signs = {name: worse(name.removeprefix("out ")) for name in wanted} | {"loss": -1}
         signs |= {"collection: length": -1} if "collection: length" in known else {}
-        table = prediction.prediction_table(known, wanted, signs, seed, n_boot, clusters)
+        table, taus = prediction.prediction_table(known, wanted, signs, clusters, w.loc[wanted.index].to_numpy())
         parts.append(table.assign(shift=shift, model=model))
-    table = pd.concat(parts, ignore_index=True)
-    table[["space", "predictor"]] = table["predictor"].str.split(": ", expand=True)
-    table.columns = table.columns.str.replace("kendall_within", "within")
+        drawn.extend(taus)
+    table = pd.concat(parts, ignore_index=True).rename(columns={"predictor": "name"})
     ends = [f"{name}{end}" for name in ("kendall", "within", "smare") for end in ("", "_low", "_high")]
-    return table[["shift", "model", "target", "predictor", "space", *ends, "n_queries"]]
+    by = ["shift", "model", "target", "name"]
+    return _with_draws(table[[*by, *ends, "n_queries"]], by, ["within"], drawn)
 
 
 def _targets(part: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
@@ -347,9 +395,8 @@ def _targets(part: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
     of = {measure: some.set_index("query_id") for measure, some in part.groupby("measure", sort=False)}
     first = next(iter(of))
     loss = worse(first) * (of[first]["in"] - of[first]["out"])
-    return pd.DataFrame({f"out {name}": some["out"] for name, some in of.items()} | {"loss": loss}), of[first][
-        "stratum"
-    ]
+    wanted = pd.DataFrame({f"out {name}": some["out"] for name, some in of.items()} | {"loss": loss})
+    return wanted, of[first]["stratum"]
 
 
 def _predictors_of(predictors: pd.DataFrame, shift: str, model: str, query_ids: pd.Index) -> pd.DataFrame:
@@ -357,96 +404,131 @@ def _predictors_of(predictors: pd.DataFrame, shift: str, model: str, query_ids: 
     return mine.drop(columns=["shift", "model"]).set_index("query_id").loc[query_ids]
 
 
-def definition_gaps(pairs: pd.DataFrame, predictors: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
-    """Paired differences of tau (within clusters, with the loss) between definitions of far; `pairs` of one measure.
+def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Predictors by their mean tau over shifts (and systems), and whether the best is shown to be the best.
 
-    Returns DataFrame[shift, model, first, second, tau_first, tau_second, difference, low, high]: second less first;
-    own less dense space for R, max and density, and max, density and the nearest by words less R of the dense model.
+    `predicted`: rows of `predict`, with their draws; `by`: what tells the rankings apart, target or target and model.
+    Returns these, name, within, low, high, smare, n (means are over so many shifts and systems), better_than; a
+    predictor that some of them have not is not compared. Intervals are simultaneous over the predictors of a ranking.
+    better_than: how many others this one is shown to exceed, by simultaneous intervals of the differences of all pairs.
     """
-    compared = [(f"dense: {name}", f"own: {name}") for name in SPACE]
-    compared += [("dense: R", name) for name in ("dense: max", "dense: density", "words: nearest_jaccard")]
-    rows = []
-    for (shift, model), part in pairs.groupby(["shift", "model"], sort=False):
-        wanted, clusters = _targets(part)
-        known, less = _predictors_of(predictors, shift, model, wanted.index), -wanted["loss"]
-        for first, second in compared if less.nunique() > 1 else ():
-            if known[second].notna().all():
-                found = prediction.tau_difference(known[first], known[second], less, clusters, seed, n_boot)
-                rows.append((shift, model, first, second, *found.values()))
-    columns = ["shift", "model", "first", "second", "tau_first", "tau_second", "difference", "low", "high"]
-    return pd.DataFrame(rows, columns=columns)
+    parts = []
+    for key, part in predicted.groupby(list(by), sort=False):
+        n = part.dropna(subset="within").groupby("name", sort=False).size()
+        table = part[part["name"].isin(n.index[n == n.max()])].groupby("name", sort=False)[["within", "smare"]].mean()
+        drawn = np.stack([np.nanmean(draws(part[part["name"] == name]), axis=0) for name in table.index])
+        table["low"], table["high"] = simultaneous(table["within"], drawn)
+        first, second = np.nonzero(~np.eye(len(table), dtype=bool))
+        gaps = table["within"].to_numpy()[first] - table["within"].to_numpy()[second]
+        above = simultaneous(gaps, drawn[first] - drawn[second])[0] > 0
+        table = table.assign(**dict(zip(by, key, strict=True)), n=n.max())
+        table["better_than"] = np.bincount(first[above], minlength=len(table))
+        parts.append(table.sort_values("within", ascending=False).reset_index())
+    columns = [*by, "name", "within", "low", "high", "smare", "n", "better_than"]
+    return pd.concat(parts, ignore_index=True)[columns]
 
 
 def difficulty(
-    values: pd.DataFrame, near: pd.DataFrame, clusters: dict[str, tuple[str, ...]], seed: int, n_boot: int
+    values: pd.DataFrame, predictors: pd.DataFrame, clusters: Mapping[str, Sequence[str]], w: pd.DataFrame
 ) -> pd.DataFrame:
-    """Does R predict the model without the cluster better than a model that had it? If not, it measures difficulty.
+    """Does a distance predict the model without the cluster better than a model that had it? If not: difficulty.
 
-    One model stands against one model: tau within clusters of R with the value under each single model that had the
-    cluster, averaged over these models. (The mean of several models orders queries with less noise than one of them.)
+    One model stands against one model on the same query: tau within clusters with the value under each single model
+    that had the cluster, averaged over these models. (The mean of several models orders queries with less noise than
+    one of them.) Values are means over trainings.
 
-    `values`: of `splits.resttest.sides`, of one measure; `clusters`: shift → its clusters. Returns shift, model,
-    tau_in, in_low, in_high, tau_out, out_low, out_high, difference, low, high, verdict, on the same resamples. The
-    verdict is `distance` (it predicts Out, and Out better than in), `difficulty` (it predicts both, and no difference
-    is shown), `undecided` (it predicts Out alone, and no difference is shown), `reversed` (near queries do worse), or
-    `no prediction` (of Out).
+    `values`: of `splits.resttest.sides`, of one measure; `predictors`: of `predictor_table`, of which R, max and
+    density in dense and own space are taken; `clusters`: shift → its clusters; `w`: of `resampled`. Returns shift,
+    model, name (space: predictor), tau_in, tau_out, difference, low, high (of the difference), n_queries, and draws.
     """
-    rows, dense = [], near[near["model"] == DENSE].set_index(["shift", "query_id"])["R"]
+    rows, drawn = [], []
     for (shift, model), part in values.groupby(["shift", "model"], sort=False):
         names = pd.Index(clusters[shift])
         place = (names.get_indexer(part["left_out"]) - names.get_indexer(part["stratum"])) % len(names)
         each = part.assign(place=place).groupby(["stratum", "query_id", "place"], sort=False)["value"].mean().unstack()
         target = worse(part["measure"].iloc[0]) * each.sort_index(axis=1).to_numpy()  # column 0: out; the others: in
-        r, strata = dense[shift].loc[each.index.get_level_values("query_id")], each.index.get_level_values("stratum")
-        tau, draws = prediction.within_draws(r.to_numpy(), target, strata, seed, n_boot)
-        means = [(every[..., 0, 1:].mean(axis=-1), every[..., 0, 0]) for every in (tau, draws)]  # in and out
-        a, b = (prediction.defined_interval(side) for side in means[1])
-        gap = prediction.defined_interval(means[1][1] - means[1][0])
-        verdict = "distance" if gap[0] > 0 else "difficulty" if a[0] > 0 else "undecided"
-        verdict = verdict if b[0] > 0 else "reversed" if b[1] < 0 else "no prediction"
-        tau_in, tau_out = map(float, means[0])
-        rows.append((shift, model, tau_in, *a, tau_out, *b, tau_out - tau_in, *gap, verdict))
-    sides = ["tau_in", "in_low", "in_high", "tau_out", "out_low", "out_high"]
-    return pd.DataFrame(rows, columns=["shift", "model", *sides, "difference", "low", "high", "verdict"])
+        strata, query_ids = (each.index.get_level_values(name) for name in ("stratum", "query_id"))
+        known = _predictors_of(predictors, shift, model, query_ids).filter(regex="^(dense|own): ").dropna(axis=1)
+        tau, taus = prediction.within_draws(known, target, strata, w.loc[query_ids].to_numpy())
+        both = [(some[..., 1:].mean(axis=-1), some[..., 0]) for some in (tau, taus)]  # in and out
+        drawn.extend(np.stack([*both[1], both[1][1] - both[1][0]], axis=1).transpose(2, 1, 0))
+        for name, a, b, found in zip(known, *both[0], drawn[-len(tau) :], strict=True):
+            rows.append((shift, model, name, a, b, b - a, *interval(found[2]), len(each)))
+    by, sides = ["shift", "model", "name"], ["tau_in", "tau_out", "difference"]
+    return _with_draws(pd.DataFrame(rows, columns=[*by, *sides, "low", "high", "n_queries"]), by, sides, drawn)
+
+
+ORDERS = "R orders the queries of the model without their cluster"
+BETTER = "R orders queries better without their cluster in training than with it"
 
 
 def findings(
-    links: pd.DataFrame, trends: pd.DataFrame, far: pd.DataFrame, widths: pd.DataFrame, hard: pd.DataFrame, control: str
+    links: pd.DataFrame,
+    trends: pd.DataFrame,
+    far: pd.DataFrame,
+    widths: pd.DataFrame,
+    hard: pd.DataFrame,
+    comparable: Mapping[tuple[str, str], bool],
 ) -> pd.DataFrame:
-    """The sentences of Lupart §5.2 as intervals: shift, model, finding, estimate, low, high, verdict.
+    """The sentences of Lupart §5.2 and what R says, in one family: shift, model, and the columns of `claims.judged`.
 
-    Tables of `link`, `trend` and `difficulty` (of one measure), `contrast` (of the farthest queries), `spread`. A
-    correlation over clusters is one of several: it `holds` or is `contradicted` only with p_holm < .05.
+    Tables of `link` (whose Pearson correlations within shifts count), `trend` (of one measure), `effects` (losses of
+    the farthest queries by model), `spread`, and rows of `difficulty`, all of equally many draws. `comparable`: (shift,
+    model) → may it be judged, see `claims.gate`. A correlation over clusters is judged as Fisher's z, with draws from
+    its normal distribution apart from all others, as it has none over queries.
     """
-    rows = []
+    rows, n_boot = [], draws(trends).shape[1]
 
-    def add(shift: str, model: str, finding: str, ends: tuple, kind: str) -> None:
-        row = {"shift": shift, "model": model, "finding": finding} | dict(
-            zip(("estimate", "low", "high"), ends, strict=True)
-        )
-        rows.append(row | {"verdict": verdict(kind, *ends[1:])})
+    def add(
+        shift: str, model: str, finding: str, estimate: float, drawn: np.ndarray, kind: str, rival: str = ""
+    ) -> None:
+        gate = all(comparable.get((shift, name), False) for name in (model, rival) if name)
+        found = {"estimate": estimate, "draws": drawn, "kind": kind, "gate": gate}
+        rows.append({"shift": shift, "model": model, "finding": finding} | found)
 
-    for row in links[
-        (links["method"] == "Pearson") & (links["model"] != "BM25")
-    ].itertuples():  # the paper's isn't trained
-        add(POOLED, row.model, f"higher {row.indicator}, lower loss", (row.estimate, row.low, row.high), "below")
-        rows[-1]["verdict"] = rows[-1]["verdict"] if row.p_holm < 0.05 else "not shown"
-    for row in trends[(trends["shift"] == POOLED) & trends["model"].isin(FIRST_STAGE)].itertuples():
-        finding = f"the farther, the higher the loss ({row.loss})"
-        add(POOLED, row.model, finding, (row.kendall, row.low, row.high), "below")
-    for row in far.itertuples():
-        finding = f"farthest queries: {row.first} loses less than {row.second}"
-        add(POOLED, row.first, finding, (row.difference, row.low, row.high), "below")
-    for row in widths[widths["model"].isin(FIRST_STAGE)].itertuples():  # the paper: RR varies less far away, ASL more
-        less = worse(row.measure) > 0
-        finding = f"losses of {row.measure} vary {'less' if less else 'more'} far away"
-        add(POOLED, row.model, finding, (row.difference, row.low, row.high), "below" if less else "above")
-    for row in hard[hard["model"] == DENSE].itertuples():
-        where = " even where clusters are random" if row.shift == control else ""
-        add(row.shift, DENSE, f"R orders queries{where}", (row.tau_out, row.out_low, row.out_high), "above")
-        better = "R orders queries better without the cluster in training than with it"
-        add(row.shift, DENSE, better, (row.difference, row.low, row.high), "above")
-    return pd.DataFrame(rows)
+    linked = links[(links["method"] == "Pearson") & (links["kind"] != "pooled")]
+    for at, row in enumerate(linked.itertuples()):
+        z, low, high = np.arctanh([row.estimate, row.low, row.high])
+        drawn = np.random.default_rng(at).normal(z, (high - low) / 2 / stats.norm.ppf(0.975), n_boot)
+        add(POOLED, row.model, f"higher {row.indicator}, lower loss", z, drawn, "below")
+    for row, drawn in zip(trends.itertuples(), draws(trends), strict=True):
+        if row.shift == POOLED and row.model in FIRST_STAGE:
+            add(POOLED, row.model, f"the farther, the higher the loss ({row.loss})", row.kendall, drawn, "below")
+    of = {row.model: np.array([row.loss, *drawn]) for row, drawn in zip(far.itertuples(), draws(far), strict=True)}
+    for rival in [name for name in FIRST_STAGE if name != "ColBERT" and {name, "ColBERT"} <= of.keys()]:
+        gap = of["ColBERT"] - of[rival]
+        add(POOLED, rival, "farthest queries: ColBERT loses less", gap[0], gap[1:], "below", "ColBERT")
+    for row, drawn in zip(widths.itertuples(), draws(widths), strict=True):
+        if row.model in FIRST_STAGE:  # the paper: RR varies less far away, ASL more
+            less, kind = ("less", "below") if worse(row.measure) > 0 else ("more", "above")
+            add(POOLED, row.model, f"losses of {row.measure} vary {less} far away", row.difference, drawn, kind)
+    for row, out, gap in zip(hard.itertuples(), draws(hard, "second"), draws(hard), strict=True):
+        add(row.shift, row.model, ORDERS, row.tau_out, out, "above")
+        add(row.shift, row.model, BETTER, row.difference, gap, "above")
+    table, ends = judged(rows), ["estimate", "low", "high"]
+    table.loc[: len(linked) - 1, ends] = np.tanh(table.loc[: len(linked) - 1, ends])
+    return table
+
+
+def readings(found: pd.DataFrame, margin: float) -> pd.DataFrame:
+    """What R is in each shift and for each system, by the simultaneous intervals of `findings`: distance or difficulty.
+
+    Returns shift, model, tau_out, difference, low, high (of the difference), reading: `distance` (R orders the queries
+    of the model without the cluster, and better than those of a model with it), `difficulty` (it orders them, and a
+    difference of `margin` is excluded), `not told apart` (it orders them; neither is shown), `reversed` (near queries
+    do worse), `no prediction`, or `not comparable`.
+    """
+    out, gap = (found[found["finding"] == name].set_index(["shift", "model"]) for name in (ORDERS, BETTER))
+    cases = {
+        "not comparable": gap["verdict"] == "not comparable",
+        "reversed": out["high"] < 0,
+        "no prediction": ~(out["low"] > 0),
+        "distance": gap["low"] > 0,
+        "difficulty": gap["high"] < margin,
+    }
+    table = gap.rename(columns={"estimate": "difference"}).assign(tau_out=out["estimate"])
+    table["reading"] = np.select(list(cases.values()), list(cases), "not told apart")
+    return table.reset_index()[["shift", "model", "tau_out", "difference", "low", "high", "reading"]]
 
 
 def released_r(folder: Path, ids: list[str], vectors: np.ndarray) -> pd.DataFrame:
