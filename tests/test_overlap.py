@@ -36,7 +36,16 @@ def test_counts_equal_plain_sets():
 def test_judged_query_without_relevant_passage_stays_in_the_denominator():
     test = frame([("t", "a", 3), ("u", "b", 0)])
     table = label_overlap(test, frame([("q", "a"), ("q", "b")], ["query_id", "doc_id"]), [1])
-    assert table.to_numpy().tolist() == [[1, 1, 2, 1, 50], [1, 2, 2, 0, 0]]
+    assert table.iloc[:, :5].to_numpy().tolist() == [[1, 1, 2, 1, 50], [1, 2, 2, 0, 0]]
+
+
+def test_interval_of_a_share_is_wilson_s():
+    test = frame([(f"t{q}", f"d{q}", 1) for q in range(43)])
+    row = label_overlap(test, frame([("q", f"d{d}") for d in range(34)], ["query_id", "doc_id"]), [1]).iloc[0]
+    share, z, n = 34 / 43, 1.959964, 43
+    middle, reach = share + z**2 / (2 * n), z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    ends = [100 * (middle + sign * reach) / (1 + z**2 / n) for sign in (-1, 1)]
+    assert [row["low"], row["high"]] == pytest.approx(ends, abs=1e-4)
 
 
 def test_passages_are_shared_with_the_whole_training_set():

@@ -37,19 +37,7 @@ COLOURS = {
     "median": "#D55E00",
 } | {module.LABEL: module.COLOUR for module in architectures().values()}
 SYSTEMS = {module.LABEL for module in architectures().values()}
-OTHERS = [
-    "#56B4E9",
-    "#E69F00",
-    "#009E73",
-    "#CC79A7",
-    "#D55E00",
-    "#882255",
-    "#0072B2",
-    "#44AA99",
-    "#332288",
-    "#999933",
-    "#661100",
-]
+OTHERS = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#882255", "#0072B2", "#44AA99", "#332288", "#999933"]
 INK = "#333333"  # where colour says nothing
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 TITLES = {"n_train": "training queries"}  # columns whose names are not the words for them
@@ -105,15 +93,14 @@ def forest(
     keys = (_keys(colours, marker="o", lw=2) if inner else []) + _diamond(frame)
     hollow = _keys({"not comparable": INK}, marker="o", mfc="white", lw=2) if _closed(frame).any() else []
     _legend(figure, keys + hollow, inner)
-    low, high, theirs = frame["low"], frame["high"], frame.get("published", pd.Series(dtype=float))
-    counts = {"below 0": high < 0, "above 0": low > 0, "on both sides of 0": (low <= 0) & (high >= 0)}
-    counted = [f"{n} {where}" for where, found in counts.items() if (n := found.sum())]
+    low, high, theirs = frame["low"], frame["high"], frame.get("published", frame["low"] * np.nan)
+    where = {"below 0": high < 0, "above 0": low > 0, "on both sides of 0": (low <= 0) & (high >= 0)}
+    counted = ", ".join(f"{n} {side}" for side, found in where.items() if (n := found.sum()))
     figure.alt = f"{label}: {len(frame)} effects, {_range(frame, effect, [row, hue, panel], percent)}; "
-    figure.alt += f"intervals: {', '.join(counted) or 'none'}"
+    figure.alt += f"intervals: {counted or 'none'}."
     if n := theirs.notna().sum():
         inside = ((low <= theirs) & (theirs <= high)).sum()
-        figure.alt += f"; {inside} of {n} published values (diamonds) lie inside the interval beside them"
-    figure.alt += "."
+        figure.alt += f" {inside} of {n} published values (diamonds) lie inside the interval beside them."
     return figure
 
 
@@ -196,10 +183,8 @@ def scatter_map(vectors: np.ndarray, group: Sequence[str], method: str = "PCA", 
     colours |= dict.fromkeys(crosses, "#000000") if len(crosses) == 1 else {}
     order = np.lexsort((rng.random(len(of)), ~np.isin(of, BEHIND)))  # mixed: no group hides another
     figure, (axis,) = _figure(1, 5)
-    for looks, here in (
-        ({"marker": ".", "s": 30, "lw": 0}, order[~np.isin(of[order], list(crosses))]),
-        ({"marker": "x", "s": 26}, order[np.isin(of[order], list(crosses))]),
-    ):
+    for on_top, looks in ((False, {"marker": ".", "s": 30, "lw": 0}), (True, {"marker": "x", "s": 26})):
+        here = order[np.isin(of[order], list(crosses)) == on_top]
         axis.scatter(*points[here].T, c=[colours[name] for name in of[here]], **looks)
     for name in names:
         mark = {"marker": "x" if name in crosses else ".", "lw": 0}
@@ -209,36 +194,30 @@ def scatter_map(vectors: np.ndarray, group: Sequence[str], method: str = "PCA", 
     nearest = NearestNeighbors(n_neighbors=2).fit(points).kneighbors(points, return_distance=False)[:, 1]
     alike, mixed = (of[nearest] == of).mean(), sum((of == name).mean() ** 2 for name in names)
     figure.alt = f"Map of vectors by {method}, coloured by group: {', '.join(key.get_label() for key in keys)}. "
-    figure.alt += (
-        f"{alike:.0%} of the nearest neighbours are of the same group; if all were mixed, {mixed:.0%} would be."
-    )
+    figure.alt += f"{alike:.0%} of nearest neighbours are of the same group; if all were mixed, {mixed:.0%} would be."
     return figure
 
 
-def bars(frame: DataFrame, row: Names, value: str, hue: str, label: str, stacked: bool = False) -> Figure:
-    """Percents as lying bars, the hues of a row below each other or stacked; a row's `published` value is a diamond."""
-    rows, hues = list(_names(frame, row).unique()), frame[hue].unique()
-    colours = dict(zip(map(str, hues), _ramp(len(hues)), strict=True)) if stacked else _colours(frame, hue)
-    height = 0.5 + len(rows) * (0.32 if stacked else 0.1 + 0.18 * len(hues))
-    figure, (axis,) = _figure(1, height)
-    left, width = np.zeros(len(rows)), 0.8 if stacked else 0.8 / len(hues)
+def bars(frame: DataFrame, row: Names, value: str, hue: str, label: str) -> Figure:
+    """Percents as lying bars, the hues of a row stacked, from dark to light."""
+    rows, hues = list(_names(frame, row).unique()), list(map(str, frame[hue].unique()))
+    colours, left = dict(zip(hues, _ramp(len(hues)), strict=True)), np.zeros(len(rows))
+    figure, (axis,) = _figure(1, 0.5 + 0.32 * len(rows))
     for at, (name, colour) in enumerate(colours.items()):
         here = frame[_names(frame, hue) == name]
         values = here.set_index(_names(here, row))[value].reindex(rows).fillna(0).to_numpy()
-        y = np.arange(len(rows)) + (0 if stacked else (at + 0.5) * width - 0.4)
-        drawn = axis.barh(y, values, width, left=left if stacked else 0, color=colour)
-        shown = [f"{number:.0f}" if number >= 6 or not stacked else "" for number in values]
-        look = {"fontsize": 8, "color": "white" if stacked and at < len(hues) / 2 else "black"}
-        axis.bar_label(drawn, shown, label_type="center" if stacked else "edge", padding=2, **look)
+        drawn = axis.barh(range(len(rows)), values, left=left, color=colour)
+        shown, ink = (
+            [f"{number:.0f}" if number >= 6 else "" for number in values],
+            "white" if at < len(hues) / 2 else INK,
+        )
+        axis.bar_label(drawn, shown, label_type="center", fontsize=8, color=ink)
         left += values
-    if diamond := _diamond(frame):
-        once, look = frame.drop_duplicates(row), {"marker": "D", "s": 30, "ec": "white", "zorder": 4}
-        axis.scatter(once["published"], _names(once, row).map(rows.index), color=COLOURS["published"], **look)
     axis.set_yticks(range(len(rows)), rows)
-    axis.set(xlim=(0, 100 if stacked else 112), ylim=(len(rows) - 0.5, -0.5))
+    axis.set(xlim=(0, 100), ylim=(len(rows) - 0.5, -0.5))
     axis.grid(False, axis="y")
     figure.supxlabel(label)
-    _legend(figure, _keys(colours, marker="s", lw=0) + diamond, hue)
+    _legend(figure, _keys(colours, marker="s", lw=0), hue)
     figure.alt = f"{label} as bars: {_range(frame, value, [row, hue])}."
     return figure
 
@@ -304,7 +283,7 @@ def curves(
 
 
 def histogram(frame: DataFrame, value: str, row: str, label: str, panel: Names = "") -> Figure:
-    """Distributions below each other, a row each, as 20 dots: each dot is 5 % of the row's values; a line: the median."""
+    """Distributions below each other, a row each, as 20 dots, each for 5 % of its values; a line: the median."""
     panels, edges = _panels(frame, panel), np.histogram_bin_edges(frame[value].dropna(), 40)
     same, counts = _rows_of(panels, row)
     figure, axes = _figure(len(panels), [0.5 + 0.5 * count for count in counts], 3, sharex=True, sharey=same)
@@ -461,10 +440,6 @@ def _short(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 1 else f"{round(value, 2) + 0.0:.2f}".replace("0.", ".", 1)
 
 
-def _number(value: float, percent: bool) -> str:
-    return f"{value:{'.1%' if percent else '.3g'}}"
-
-
 def _range(frame: DataFrame, value: str, columns: Sequence[Names], percent: bool = False, few: int = 0) -> str:
     """The smallest and the largest value in words, each with the names of its row; all, where there are but a few."""
     known = frame[frame[value].notna()]
@@ -475,7 +450,7 @@ def _range(frame: DataFrame, value: str, columns: Sequence[Names], percent: bool
     for at in places:
         row = known.iloc[[at]]
         where = ", ".join(dict.fromkeys(name for column in columns if (name := _names(row, column).item())))
-        texts.append(f"{_number(row[value].item(), percent)} ({where})")
+        texts.append(f"{row[value].item():{'.1%' if percent else '.3g'}} ({where})")
     return ", ".join(texts) if len(known) <= few else f"from {texts[0]} to {texts[1]}"
 
 
@@ -485,5 +460,6 @@ def _ways(lines: dict[str, pd.Series], percent: bool = False) -> str:
     ways = {name: ("falls", "stays", "rises")[1 + int(np.sign(end - start))] for name, (start, end) in ends.items()}
     if len(ends) > FEW:
         return f" Of {len(ends)} lines {[*ways.values()].count('rises')} rise, {[*ways.values()].count('falls')} fall."
-    parts = [f"{name} {ways[name]} from {' to '.join(_number(end, percent) for end in ends[name])}" for name in ends]
+    text = ("{:.1%} to {:.1%}" if percent else "{:.3g} to {:.3g}").format
+    parts = [f"{name} {ways[name]} from {text(*both)}" for name, both in ends.items()]
     return f" {'; '.join(parts)}." if parts else ""

@@ -42,14 +42,17 @@ def label_overlap(
 
     Returns
     -------
-    DataFrame[relevance_threshold, min_shared, n_queries, n_overlapping, percent] : min_shared 1 or 2 distinct shared
-    passages, collected over all training queries, from which a test query counts as overlapping.
+    DataFrame[relevance_threshold, min_shared, n_queries, n_overlapping, percent, low, high] : min_shared 1 or 2
+    distinct shared passages, collected over all training queries, from which a test query counts as overlapping. low
+    and high: Wilson's interval of the percentage, for other queries of the kind.
 
     >>> test = pd.DataFrame({"query_id": ["t", "t", "u"], "doc_id": ["a", "b", "c"], "relevance": [3, 1, 2]})
     >>> train = pd.DataFrame({"query_id": ["q", "r"], "doc_id": ["a", "b"]})
     >>> label_overlap(test, train, thresholds=[1, 3])["n_overlapping"].tolist()
     [1, 1, 1, 0]
     """
+    from statsmodels.stats.proportion import proportion_confint
+
     test_ids = pd.Index(test_qrels["query_id"]).unique()
     # the large side is probed with the small one: the other way round hashes every training query
     both = train_qrels.loc[train_qrels["query_id"].isin(test_ids), "query_id"].unique()
@@ -65,7 +68,8 @@ def label_overlap(
         counts = shared[shared["relevance"] >= threshold].groupby("query_id")["doc_id"].nunique()
         rows += [(threshold, at_least, len(test_ids), int((counts >= at_least).sum())) for at_least in (1, 2)]
     frame = pd.DataFrame(rows, columns=["relevance_threshold", "min_shared", "n_queries", "n_overlapping"])
-    return frame.assign(percent=100 * frame["n_overlapping"] / frame["n_queries"])
+    low, high = proportion_confint(frame["n_overlapping"], frame["n_queries"], method="wilson")
+    return frame.assign(percent=100 * frame["n_overlapping"] / frame["n_queries"], low=100 * low, high=100 * high)
 
 
 def overlap_table(labels: Sequence[str] | pd.Series, order: Sequence[str]) -> pd.DataFrame:
