@@ -35,6 +35,8 @@ P = {
     "recipes": ["bm25", "mini-reranker", "mini-colbert", "mini-splade", "mini-dense"],
     "variants": [],
     "seeds": [1],
+    "other_seeds": [1],
+    "dense_only": [],
     "neighbours": 5,
     "depth": 20,
     "seed": 1,
@@ -69,7 +71,8 @@ def test_control_and_variants_add_only_their_own_cells():
     variant = "wh-words | DR (base), pairwise | mini-dense{loss: pairwise}"
     plan = lupart.ms_shift(P | {"control": "chance=random:parts=3", "variants": [variant]})
     assert labels(plan.design) == labels(lupart.ms_shift(P).design)
-    assert sorted(labels(plan.control)) == [("chance", DENSE, f"part {number}") for number in (1, 2, 3)]
+    parts = [f"part {number}" for number in (1, 2, 3)]
+    assert sorted(labels(plan.control)) == sorted(itertools.product(["chance"], FIVE, parts))
     assert labels(plan.variants) == [("wh-words", "DR (base), pairwise", name) for name in ("how", "who")]
     assert [run.model.recipe.loss for run in plan.variants["run"]] == ["pairwise", "pairwise"]
     with pytest.raises(InputError, match="shifts are wh-words, topics"):
@@ -80,10 +83,17 @@ def test_control_and_variants_add_only_their_own_cells():
         lupart.ms_shift(P | {"topic_switches": ["exact"]})
 
 
+def test_seeds_are_those_of_the_system_and_some_shifts_have_dense_and_bm25_only():
+    plan = lupart.ms_shift(P | {"seeds": [1, 2, 3], "other_seeds": [1, 2], "dense_only": ["topics"]})
+    counted = plan.design.groupby(["shift", "model"]).size().div(2).astype(int)
+    assert counted["wh-words"].to_dict() == {"BM25": 1, "ColBERT": 2, DENSE: 3, "Reranker": 2, "SPLADE": 2}
+    assert counted["topics"].to_dict() == {"BM25": 1, DENSE: 3}
+
+
 def test_only_systems_that_encode_a_query_by_itself_have_a_space():
     plan = plan_of("07_indicators", P | {"control": "random:parts=2", "variants": ["topics | x | mini-dense"]})
     assert set(plan.near["model"]) == {"ColBERT", "SPLADE", DENSE} and plan.variants.empty
-    assert plan.near["shift"].value_counts().to_dict() == {"wh-words": 6, "topics": 6, "random": 2}
+    assert plan.near["shift"].value_counts().to_dict() == {"wh-words": 6, "topics": 6, "random": 6}
     trained = {run.model.key for frame in (plan.design, plan.control) for run in frame["run"]}
     assert {near.model.key for near in plan.near["near"]} <= trained  # nothing is trained for it
     with pytest.raises(InputError, match="give a dense recipe"):
@@ -153,12 +163,16 @@ def test_exceptions_are_models_that_had_the_cluster_and_are_worse_on_it():
 OUT = {"BM25": 0.3, "Reranker": 0.75, "ColBERT": 0.7, "SPLADE": 0.6, DENSE: 0.5}
 
 
+def claims_of(means, closed=()):
+    return lupart.order_claims(means, ~means["model"].isin(closed))
+
+
 def verdicts(out, **options):
-    return lupart.order_claims(means_of(out, **options)).set_index("finding")["verdict"]
+    return claims_of(means_of(out, **options)).set_index("finding")["verdict"]
 
 
 def test_findings_hold_where_they_were_built_in_and_are_contradicted_where_turned():
-    table = lupart.order_claims(means_of(OUT))
+    table = claims_of(means_of(OUT))
     assert table["verdict"].tolist() == ["holds"] * 5
     assert table["estimate"].tolist() == pytest.approx([0.125, 0.125, 0.125, 0.19, 0.2], abs=0.03)
     assert (table["low"] < table["estimate"]).all() and (table["estimate"] < table["high"]).all()
@@ -177,8 +191,25 @@ def test_a_difference_is_that_of_joint_draws():
     twin = values.assign(model="SPLADE", value=values["value"] + 0.1 * (values["side"] == "out"))
     compared = {"on": "side", "sides": ("in", "out"), "effect": "loss", "strata": "stratum", "n_boot": 300}
     means = effects(pd.concat([values, twin]), ["shift", "model", "measure"], **compared)
-    row = lupart.order_claims(means).set_index("finding").loc[f"{DENSE} loses more than SPLADE"]
+    row = claims_of(means).set_index("finding").loc[f"{DENSE} loses more than SPLADE"]
     assert row["high"] - row["low"] < 0.3 * (means["high"] - means["low"]).min()  # the same queries hit both models
+
+
+def test_nothing_is_said_of_a_system_behind_a_closed_gate():
+    means = means_of(OUT)
+    found = claims_of(means, closed=["SPLADE"]).set_index("finding")
+    named = found.index.str.contains("SPLADE")
+    assert (found.loc[named, "verdict"] == "not comparable").all() and named.sum() == 3
+    assert found.loc[f"{DENSE} loses most", "estimate"] == pytest.approx(0.25, abs=0.03)  # of the others the next one
+    assert found["n_queries"].unique().tolist() == [80] and found["n_trainings"].unique().tolist() == [1]
+
+
+def test_agreement_of_shifts_is_that_of_their_labels(shifted):
+    store, plan = shifted
+    means = pd.DataFrame({"shift": list(plan.shifts), "model": DENSE, "loss": 0.1, "low": 0.0, "high": 0.2})
+    table = lupart.same_shift(plan.shifts, means.assign(n_queries=30, n_trainings=2), store).set_index("shift")
+    assert table.loc["wh-words", "ami"] == pytest.approx(1.0) and table.loc["topics", "ami"] < 0.5
+    assert table.loc["topics", "n_shared"] < table.loc["wh-words", "n_shared"]
 
 
 def test_findings_about_absent_models_are_left_out():
@@ -186,7 +217,7 @@ def test_findings_about_absent_models_are_left_out():
         f"{DENSE} loses most",
         "no model below BM25 out of domain",
     ]
-    assert lupart.order_claims(means_of({"BM25": 0.3})).empty
+    assert claims_of(means_of({"BM25": 0.3})).empty
 
 
 def test_shares_of_variance_are_those_of_the_two_way_table():
