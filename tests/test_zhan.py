@@ -11,10 +11,13 @@ from interextra.ground.cells import Store
 from interextra.ground.effects import contrast, draws, effects
 from interextra.models.recipe import load_recipe
 from interextra.papers import zhan
+from interextra.papers.claims import gate
 from interextra.papers.plans import cells_of
 from interextra.papers.published import beside
+from interextra.study.session import with_interval
 
 LOSSES = {"BM25": 0.0, "Reranker": 0.01, "ColBERT": 0.02, "SPLADE": 0.2, "DR (base)": 0.3}
+ABOVE = dict.fromkeys(("Reranker", "ColBERT", "SPLADE", "DR (base)"), 1.2)  # in domain, against BM25
 BY = ["protocol", "n_train", "measure"]
 HOW = {"by": ["model", *BY], "on": "regime", "sides": zhan.REGIMES, "effect": "delta", "n_boot": 500}
 COMMON = {"collection": "mini:n_train=400", "train_split": "train", "train_limit": 0, "test_splits": ["test"]}
@@ -34,9 +37,14 @@ def values_of(losses, noise=0.05, level=None):
     return pd.concat(rows).reset_index().assign(**labels)
 
 
-def verdicts(losses, comparable=tuple(LOSSES), margin=0.05, **options):
-    table = zhan.findings(effects(values_of(losses, **options), **HOW), BY, comparable, margin)
-    return table.set_index("finding")["verdict"]
+def found_in(values, margin=0.05):
+    table = effects(values, **HOW)
+    return zhan.findings(table.assign(comparable=gate(table)), BY, margin).set_index("finding")
+
+
+def verdicts(losses, level=ABOVE, **options):
+    margin = options.pop("margin", 0.05)
+    return found_in(values_of(losses, level=level, **options), margin)["verdict"]
 
 
 def test_published_findings_hold_where_they_were_built_in_and_fail_where_they_were_not():
@@ -51,27 +59,31 @@ def test_what_noise_hides_is_not_shown():
 
 def test_no_finding_leans_on_a_system_below_bm25():
     """A reranker that was worse than BM25 made "interaction-based: a smaller loss" hold."""
-    level = {"Reranker": 0.7, "ColBERT": 1.2, "SPLADE": 1.2, "DR (base)": 1.2}
-    table = effects(values_of(LOSSES, level=level), **HOW)
-    above = contrast(table, "model", [(model, "BM25") for model in level], what="first")
-    comparable = above.loc[above["low"] > 0, "first"].tolist()
-    assert comparable == ["ColBERT", "SPLADE", "DR (base)"]
-    found = verdicts(LOSSES, comparable, level=level)
+    found = verdicts(LOSSES, ABOVE | {"Reranker": 0.7})
     assert set(found[found.index.str.startswith("Reranker")]) == {"not comparable"}
     assert set(found[~found.index.str.startswith("Reranker")]) == {"holds"}
 
 
 def test_a_system_that_finds_nothing_is_undefined_and_the_others_stand():
-    values = values_of(LOSSES)
+    values = values_of(LOSSES, level=ABOVE)
     values.loc[values["model"] == "SPLADE", "value"] = 0.0
-    found = zhan.findings(effects(values, **HOW), BY, list(LOSSES), 0.05).set_index("finding")["verdict"]
+    found = found_in(values)["verdict"]
     splade = found.index.str.contains("SPLADE")
-    assert set(found[splade]) == {"undefined"} and set(found[~splade]) == {"holds"}
-    assert "undefined" in set(zhan.with_interval(effects(values, **HOW))["delta"])
+    assert set(found[splade]) == {"not comparable"} and set(found[~splade]) == {"holds"}
+    assert "undefined" in set(with_interval(effects(values, **HOW))["delta"])
 
 
 def test_systems_that_are_not_there_have_no_finding():
     assert verdicts({"BM25": 0.0, "DR (base)": 0.3}).index.tolist() == ["BM25: no loss (±5%)", "DR (base): a loss"]
+
+
+def test_findings_about_one_system_and_about_two_are_told_apart_and_their_intervals_hold_together():
+    found, own = found_in(values_of(LOSSES, level=ABOVE)), effects(values_of(LOSSES, level=ABOVE), **HOW)
+    alone = found[found["against"] == ""].set_index("model")
+    own = own.set_index("model")
+    np.testing.assert_allclose(alone["estimate"], own.loc[alone.index, "delta"])
+    assert (alone["high"] - alone["low"] > own.loc[alone.index, "high"] - own.loc[alone.index, "low"]).all()
+    assert found.loc["ColBERT: a smaller loss than SPLADE", ["model", "against"]].tolist() == ["ColBERT", "SPLADE"]
 
 
 def test_rank_correlation_is_kendalls_tau_of_the_means_and_of_each_draw():
@@ -208,7 +220,7 @@ def test_published_overlap_has_the_labels_of_our_tables():
     table = zhan.published_overlap(1)
     assert table.query("test_set == 'dl19' and label == 'full'")["n"].item() == 27  # 63 % of 43
     ours = pd.DataFrame({"test_set": ["dl19", "dl20", "dev"], "relevance_threshold": [3, 1, 1], "min_shared": 2})
-    ours = ours.assign(n_queries=43, n_overlapping=11, percent=25.6)
+    ours = ours.assign(n_queries=43, n_overlapping=11, percent=25.6, low=14.9, high=40.2)
     published = zhan.beside_table_3(ours)["published_percent"]
     assert published.tolist()[:2] == [26, 76] and np.isnan(published[2])
 

@@ -69,23 +69,24 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     -------
     DataFrame[the labels of the design, test_set, query_id, unit, stratum (with `strata`), measure, value], by run, test
     set and measure; queries in the order of the qrels of their test set. Queries of one `unit` are about the same
-    entities, where the collection knows them.
+    entities, where the collection knows them. A measure that is `settled` for a run has no row.
     """
     check(names)
     units: dict[tuple[str, str], pd.Series] = {}
     cells = [name for name in design if design[name].map(lambda label: isinstance(label, Cell)).any()]
     labels, pieces, rows = design.drop(columns=["run", *cells]), [], []
     for row, run in enumerate(design["run"]):
-        for queries in run.queries:
-            found = _measured(run, queries, store, names)
+        mine = [name for name in names if not settled(run, name)]
+        for queries in run.queries if mine else ():
+            found = _measured(run, queries, store, mine)
             place = queries.source.spec, queries.split
             if place not in units:
                 units[place] = entity_units(queries.source.open().queries(queries.split))
             columns = {
                 "test_set": np.repeat(np.array([queries.name], object), found.size),
-                "query_id": np.tile(found.index.to_numpy(object), len(names)),
-                "unit": np.tile(units[place].loc[found.index].to_numpy(object), len(names)),
-                "measure": np.repeat(np.array(names, object), len(found)),
+                "query_id": np.tile(found.index.to_numpy(object), len(mine)),
+                "unit": np.tile(units[place].loc[found.index].to_numpy(object), len(mine)),
+                "measure": np.repeat(np.array(mine, object), len(found)),
                 "value": found.to_numpy().ravel(order="F"),
             }
             pieces.append(columns)
@@ -100,6 +101,16 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     if len(without := table.loc[table["stratum"].isna(), "query_id"].unique()):
         raise InputError(f"strata: no label for {len(without)} queries ({offenders(without)}); give one for each")
     return table
+
+
+def settled(run: Cell, name: str) -> bool:
+    """Whether the first stage settles a measure: R@k (P@k, Success@k) of a reranker that reads k passages or fewer.
+
+    They are those of BM25 whatever it has learnt, so that a missing loss says nothing about it.
+    """
+    recall = re.fullmatch(r"(?:R|P|Success)(?:\(.*\))?@(\d+)", name)
+    recipe = getattr(getattr(run, "model", None), "recipe", None)  # a fusion has none
+    return bool(recall) and getattr(recipe, "rerank_depth", np.inf) <= int(recall[1])
 
 
 def in_random_order(

@@ -66,7 +66,8 @@ def cells_of(plan: Any) -> list[Cell]:
 
 def pool(p: dict) -> Queries:
     """The training queries that a notebook's parameters name."""
-    return Queries(source=Source.of(p["collection"]), split=p["train_split"], limit=p["train_limit"], seed=p["seed"])
+    source, limit = Source.of(p["collection"]), p.get("train_limit", 0)
+    return Queries(source=source, split=p["train_split"], limit=limit, seed=p["seed"])
 
 
 def tests(p: dict, splits: list[str]) -> tuple[Queries, ...]:

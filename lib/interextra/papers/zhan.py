@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +11,16 @@ import pandas as pd
 from interextra import splits
 from interextra.data import released
 from interextra.data.queries import Part, Queries, Source
+from interextra.evaluation import measures as evaluation
 from interextra.ground.cells import Store
 from interextra.ground.effects import draws, interval, ratio
 from interextra.models.model import Model
-from interextra.models.recipe import Recipe
+from interextra.models.recipe import FirstStage, Recipe, make_recipe
 from interextra.models.run import Run
 from interextra.models.vectors import Vectors
 from interextra.overlap.annotation import Candidates
 from interextra.papers import published
-from interextra.papers.claims import judged
+from interextra.papers.claims import gate, judged
 from interextra.papers.plans import Plan, design, plans, pool, query_vectors, systems, tests, trainings, untrained
 from interextra.splits.restrain import BANDS, ReSTrain
 from interextra.splits.resttest import ReSTTest
@@ -69,33 +70,37 @@ def real_dev_vectors(encoder: str) -> Vectors:
 def restrain(p: dict) -> Plan:
     """Each system in both regimes at each size; of the trained ones also what takes size and distance apart.
 
-    `design`: n_train, model, regime, seed, run. `grid`: the trained systems on random sets of three bands of distance
-    (n_train, band, draw, model, seed, run), empty without `grid_draws`. `draws`: training queries chosen for a few test
-    queries at a time, as the paper has it (draw, n_train, model, regime, seed, run), a training a draw; empty without.
+    `design`: n_train, model, regime, seed, run. `grid`: the trained systems on the random sets of `banded`, of three
+    bands of distance (n_train, band, draw, model, seed, run); without `grid_draws` both are empty. `draws`: training
+    queries chosen for a few test queries at a time, as the paper has it (draw, n_train, model, regime, run), one
+    training per draw; empty without `test_draws`.
     """
     split, made, rows, grid, few = sets_of(p), systems(p), [], [], []
+    options = {"sizes": tuple(p["grid_sizes"]), "draws": p["grid_draws"], "seed": p["seed"]}
+    banded = ReSTrain(vectors=split.vectors, match=p["match"], **options)
     for (model, one), size, regime in itertools.product(made.items(), p["sizes"], REGIMES):
         for seed in trainings(p, one):
             run = run_of(p, one, Part(of=split, part=f"{regime}-{size}"), seed, p["test_splits"])
             rows.append({"n_train": size, "model": model, "regime": regime, "seed": seed, "run": run})
-    trained = [item for item in made.items() if item[1].training_steps(1)]
-    places = itertools.product(trained, p["sizes"], BANDS, range(p["grid_draws"]), p["grid_seeds"])
+    short = systems(p | {"steps": p["grid_steps"] or p["steps"]}).items()
+    trained = [(model, one) for model, one in short if one.training_steps(1)]
+    places = itertools.product(trained, p["grid_sizes"], BANDS, range(p["grid_draws"]), p["grid_seeds"])
     for (model, one), size, band, draw, seed in places:
-        run = run_of(p, one, Part(of=split, part=f"{band}-{size}-{draw}"), seed, p["test_splits"])
+        run = run_of(p, one, Part(of=banded, part=f"{band}-{size}-{draw}"), seed, p["test_splits"])
         grid.append({"n_train": size, "band": band, "draw": draw, "model": model, "seed": seed, "run": run})
     for draw in range(1, p["test_draws"] + 1):
         test = tuple(
             part.model_copy(update={"limit": p["test_size"], "seed": draw}) for part in tests(p, p["draw_splits"])
         )
-        vectors = split.vectors.model_copy(update={"test": test})
-        drawn = ReSTrain(vectors=vectors, sizes=(p["draw_train"],), match=p["match"])
+        drawn = ReSTrain(vectors=query_vectors(p, test), sizes=(p["draw_train"],), match=p["match"])
         for (model, one), regime in itertools.product(made.items(), REGIMES):
             trained_on = Part(of=drawn, part=f"{regime}-{p['draw_train']}")
             run = Run(model=Model.of(one, trained_on, draw), queries=test, depth=p["depth"])
             few.append({"draw": draw, "n_train": p["draw_train"], "model": model, "regime": regime, "run": run})
     frames = {"design": design(rows), "grid": pd.DataFrame(grid), "draws": pd.DataFrame(few)}
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
-    return Plan(vectors=split.vectors, split=split, measures=measures(p, "measures"), real=real, **frames)
+    cells = {"vectors": split.vectors, "split": split, "banded": banded if grid else None, "real": real}
+    return Plan(measures=measures(p, "measures"), **cells, **frames)
 
 
 def measures(p: dict, name: str) -> list[str]:
@@ -106,12 +111,12 @@ def measures(p: dict, name: str) -> list[str]:
 
 def sets_of(p: dict) -> ReSTrain:
     vectors, sizes = query_vectors(p, tests(p, p["test_splits"])), tuple(p["sizes"])
-    return ReSTrain(vectors=vectors, sizes=sizes, match=p["match"], draws=p.get("grid_draws", 0), seed=p["seed"])
+    return ReSTrain(vectors=vectors, sizes=sizes, match=p["match"], seed=p["seed"])
 
 
 def buckets_of(p: dict, test_splits: list[str]) -> ReSTTest:
     vectors, options = query_vectors(p, tests(p, test_splits)), ("k", "fold_size", "normalise")
-    return ReSTTest(vectors=vectors, seed=p["seed"], **{name: p[name] for name in options})
+    return ReSTTest(vectors=vectors, seed=p["seed"], **{name: p[name] for name in options if name in p})
 
 
 def run_of(p: dict, made: Recipe, train: Queries | Part, seed: int, test_splits: list[str]) -> Run:
@@ -135,23 +140,74 @@ def resttest(p: dict) -> Plan:
 def architectures(p: dict) -> Plan:
     """Five systems in both protocols: frames `restrain` and `resttest` as in notebooks 02 and 03.
 
-    `learning`: trained, model, seed, run, on all training queries and untrained; empty where it is not asked for. BM25
-    is its own untrained start.
+    `first_restrain`, `first_resttest`: the ranking that each reranker reads, under the reranker's label. `learning`:
+    trained, model, seed, run, on all training queries and untrained; empty where it is not asked for. BM25 is its own
+    untrained start.
     """
-    sets, buckets, restrained, tested, learning = sets_of(p), buckets_of(p, p["resttest_splits"]), [], [], []
-    for model, made in systems(p).items():
-        for seed in trainings(p, made):
+    sets, buckets, made, learning = sets_of(p), buckets_of(p, p["resttest_splits"]), systems(p), []
+    for (model, one), trained in itertools.product(made.items(), (True, False) if p["learning"] else ()):
+        run = run_of(p, one if trained else untrained(one), pool(p), p["seed"], p["resttest_splits"])
+        learning.append({"trained": trained, "model": model, "seed": p["seed"], "run": run})
+    firsts = {model: first_stage(one) for model, one in made.items() if one.architecture == "reranker"}
+    frames = {name: design(rows) for name, rows in _both_protocols(p, sets, buckets, made).items()}
+    for name, rows in _both_protocols(p, sets, buckets, firsts).items():
+        frames[f"first_{name}"] = pd.DataFrame(rows)
+    frames |= {"learning": pd.DataFrame(learning)}
+    return Plan(sets=sets, buckets=buckets, measures=measures(p, "restrain_measures"), **frames)
+
+
+def _both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest, made: Mapping[str, Recipe]) -> dict[str, list[dict]]:
+    restrained, tested = [], []
+    for model, one in made.items():
+        for seed in trainings(p, one):
             for size, regime in itertools.product(p["trained_sizes"], REGIMES):
-                run = run_of(p, made, Part(of=sets, part=f"{regime}-{size}"), seed, p["test_splits"])
+                run = run_of(p, one, Part(of=sets, part=f"{regime}-{size}"), seed, p["test_splits"])
                 restrained.append({"n_train": size, "model": model, "regime": regime, "seed": seed, "run": run})
             for bucket in buckets.names:
-                run = run_of(p, made, Part(of=buckets, part=f"without-{bucket}"), seed, p["resttest_splits"])
+                run = run_of(p, one, Part(of=buckets, part=f"without-{bucket}"), seed, p["resttest_splits"])
                 tested.append({"model": model, "left_out": bucket, "seed": seed, "run": run})
-        for trained in (True, False) if p["learning"] else ():
-            run = run_of(p, made if trained else untrained(made), pool(p), p["seed"], p["learning_splits"])
-            learning.append({"trained": trained, "model": model, "seed": p["seed"], "run": run})
-    frames = {"restrain": design(restrained), "resttest": design(tested), "learning": pd.DataFrame(learning)}
-    return Plan(sets=sets, buckets=buckets, measures=measures(p, "restrain_measures"), **frames)
+    return {"restrain": restrained, "resttest": tested}
+
+
+def first_stage(reranker: Recipe) -> Recipe:
+    """BM25 as a reranker reads it."""
+    options = reranker.model_dump(include=set(FirstStage.model_fields))
+    return make_recipe(options | {"architecture": "bm25"}, "first stage")
+
+
+def floors(plan: Plan, names: Mapping[str, str], store: Store, seed: int) -> pd.DataFrame:
+    """Values in both regimes of each reranker and of other orders of the passages that it reads.
+
+    Parameters
+    ----------
+    plan : of `architectures`, with a reranker; of ReSTrain its largest size.
+    names : protocol (ReSTrain, ReSTTest) → a measure.
+    seed : of the random orders.
+
+    Returns
+    -------
+    DataFrame[protocol, reranker, model, regime, seed, query_id, unit, measure, value, …] : `model` says whose order it
+        is: random, BM25's (of the first stage as the reranker reads it) or the reranker's. Who is below a random order
+        has learnt that right answers are wrong.
+    """
+    found = []
+    for protocol, name in names.items():
+        first, runs = (getattr(plan, f"{which}{protocol.lower()}") for which in ("first_", ""))
+        runs = runs[runs["model"].isin(first["model"])]
+        if protocol == "ReSTrain":
+            first, runs = (frame[frame["n_train"] == frame["n_train"].max()] for frame in (first, runs))
+        once = runs[runs["seed"].isin(first["seed"])]  # all trainings read the same passages
+        depths = once["run"].map(lambda run: run.model.recipe.rerank_depth)
+        orders = [evaluation.in_random_order(part, store, [name], depth, seed) for depth, part in once.groupby(depths)]
+        made = {"random order of the same candidates": pd.concat(orders)}
+        made |= {"BM25's order of them": evaluation.values(first, store, [name])}
+        made |= {"the reranker's order": evaluation.values(runs, store, [name])}
+        parts = [part.rename(columns={"model": "reranker"}).assign(model=order) for order, part in made.items()]
+        values = pd.concat(parts, ignore_index=True)
+        if protocol == "ReSTTest":
+            values = in_regimes(values.assign(stratum=values["query_id"].map(plan.buckets.strata(store))))
+        found.append(values.assign(protocol=protocol))
+    return pd.concat(found, ignore_index=True)
 
 
 def in_regimes(values: pd.DataFrame) -> pd.DataFrame:
@@ -169,6 +225,71 @@ def averages(values: pd.DataFrame) -> pd.DataFrame:
     made = {"micro": values, "macro": splits.resttest.macro(values)}
     made["constant"] = splits.resttest.macro(splits.resttest.constant(values))
     return pd.concat([in_regimes(part).assign(average=name) for name, part in made.items()], ignore_index=True)
+
+
+def fair(table: pd.DataFrame) -> pd.DataFrame:
+    """Deltas of a table of `effects` as verdicts need them, for `published.beside`.
+
+    Returns the rows with `comparable`, whether the system beats BM25 in domain (`claims.gate`), and with low and high
+    of intervals that hold together over the comparable rows. Of `averages` macro is less constant, which has no row.
+    """
+    rows = table.assign(drawn=list(draws(table)), comparable=gate(table))
+    if "average" in rows:
+        micro, macro, constant = (rows[rows["average"] == name] for name in ("micro", "macro", "constant"))
+        left = {name: macro[name].to_numpy() - constant[name].to_numpy() for name in ("delta", "drawn")}
+        rows = pd.concat([micro, macro.assign(average="macro less constant", **left)], ignore_index=True)
+    columns = zip(rows["delta"], rows["drawn"], rows["comparable"], strict=True)
+    said = [{"estimate": delta, "draws": drawn, "gate": passes} for delta, drawn, passes in columns]
+    ends = judged([{"finding": "a loss", "kind": "below"} | row for row in said])
+    return rows.drop(columns="drawn").assign(low=ends["low"].to_numpy(), high=ends["high"].to_numpy())
+
+
+def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
+    """A row per run and measure of the values of a `grid`.
+
+    Of `sets`, sets.csv of the split, it takes the mean cosine of a set's queries to their nearest test query. Returns
+    DataFrame[model, measure, set, n_train, band, draw, seed, similarity, value, delta] : value is the mean over the
+    test queries, delta its relative difference from the mean of the largest sets of the nearest band.
+    """
+    labels = ["model", "measure", "n_train", "band", "draw", "seed"]
+    runs = values.groupby(labels, sort=False)["value"].mean().reset_index()
+    names = [f"{row.band}-{row.n_train}-{row.draw}" for row in runs.itertuples()]
+    runs.insert(2, "set", names)
+    similarity = runs["set"].map(sets.set_index("set")["mean_max_similarity"])
+    best = runs["value"].where((runs["band"] == BANDS[0]) & (runs["n_train"] == runs["n_train"].max()))
+    best = best.groupby([runs["model"], runs["measure"]]).transform("mean")
+    runs.insert(runs.columns.get_loc("value"), "similarity", similarity)
+    return runs.assign(delta=ratio(runs["value"], best) - 1)
+
+
+def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """What the size of a training set and its distance from the test queries do: least squares of delta on both.
+
+    Parameters
+    ----------
+    runs : of `grid_runs`.
+    by : labels that have a regression of their own.
+
+    Returns
+    -------
+    DataFrame[*by, term, delta, low, high, n_sets, n_runs] : what a doubling of the training queries and what 0.1 more
+        similarity add to delta. Trainings on one set are not independent, hence errors are clustered by set, with
+        Student's distribution over the sets.
+    """
+    from statsmodels.api import OLS, add_constant
+
+    rows = []
+    for key, part in runs.groupby(list(by), sort=False):
+        known = {"twice the training queries": np.log2(part["n_train"]), "0.1 more similarity": 10 * part["similarity"]}
+        cluster = {"groups": pd.factorize(part["set"])[0]}
+        fitted = OLS(part["delta"], add_constant(pd.DataFrame(known))).fit(
+            cov_type="cluster", cov_kwds=cluster, use_t=True
+        )
+        for term, (low, high) in fitted.conf_int().loc[list(known)].iterrows():
+            row = {"term": term, "delta": fitted.params[term], "low": low, "high": high}
+            counts = {"n_sets": part["set"].nunique(), "n_runs": len(part)}
+            rows.append(dict(zip(by, key, strict=True)) | row | counts)
+    return pd.DataFrame(rows)
 
 
 def losses(values: pd.DataFrame) -> pd.DataFrame:
@@ -208,22 +329,24 @@ def _log(store: Store, run: Run) -> dict:
     return json.loads((store[run] / "training.json").read_text(encoding="utf-8"))
 
 
-def findings(table: pd.DataFrame, by: Sequence[str], comparable: Collection[str], margin: float) -> pd.DataFrame:
+def findings(table: pd.DataFrame, by: Sequence[str], margin: float) -> pd.DataFrame:
     """What §5.1.3 says of each system, and of each pair of an interaction-based and a representation-based one.
 
     Parameters
     ----------
-    table : deltas of `effects`, by `by` and model.
-    comparable : systems that are better than BM25 in domain: nothing is said of the others, who have little to lose.
+    table : deltas of `effects`, by `by` and model, with the column comparable (`claims.gate`): nothing is said of a
+        system that is not better than BM25 in domain, since it has little to lose.
     margin : a delta within plus or minus this is no loss; the paper says "almost".
 
     Returns
     -------
-    DataFrame[*by, finding, estimate, low, high, verdict], see `papers.claims.judged`: the intervals hold together.
+    DataFrame[*by, model, against, finding, estimate, low, high, verdict], see `papers.claims.judged`: the intervals
+        hold together. Without `against` the estimate is the delta of a model, else how far it lies above the other's.
     """
     found = []
     for key, part in table.groupby(list(by), sort=False):
         delta, drawn = (dict(zip(part["model"], of, strict=True)) for of in (part["delta"], draws(part)))
+        passing = set(part.loc[part["comparable"], "model"])
         said = [(f"{model}: no loss (±{margin:.0%})", "none", model) for model in ("BM25", *INTERACTION)]
         said += [(f"{model}: a loss", "below", model) for model in REPRESENTATION]
         pairs = itertools.product(INTERACTION, REPRESENTATION)
@@ -231,9 +354,9 @@ def findings(table: pd.DataFrame, by: Sequence[str], comparable: Collection[str]
         for finding, kind, first, *second in said:
             if {first, *second} <= delta.keys():
                 estimate, apart = (of[first] - sum(of[name] for name in second) for of in (delta, drawn))
-                row = {"finding": finding, "estimate": estimate, "draws": apart, "kind": kind, "margin": margin}
-                gate = {first, *second} <= {"BM25", *comparable}
-                found.append(dict(zip(by, key, strict=True)) | row | {"gate": gate})
+                row = dict(zip(by, key, strict=True)) | {"model": first, "against": "".join(second), "finding": finding}
+                row |= {"estimate": estimate, "draws": apart, "kind": kind, "margin": margin}
+                found.append(row | {"gate": {first, *second} <= passing})
     return judged(found)
 
 
@@ -293,7 +416,8 @@ def beside_table_3(measured: pd.DataFrame) -> pd.DataFrame:
     level = frame["row"].str.extract(r"(\d)")[0].astype(int)
     columns = [frame["collection"].map(TEST_SETS), level, frame["value"]]
     theirs = pd.DataFrame(dict(zip([*on, "published_percent"], columns, strict=True)))
-    return measured[[*on, "min_shared", "n_queries", "n_overlapping", "percent"]].merge(theirs, how="left", on=on)
+    columns = [*on, "min_shared", "n_queries", "n_overlapping", "percent", "low", "high"]
+    return measured[columns].merge(theirs, how="left", on=on)
 
 
 def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
