@@ -11,7 +11,7 @@ import pytest
 from interextra import world
 from interextra.data import beir, load
 from interextra.data.load import open_collection
-from interextra.data.medquad import with_truth
+from interextra.data.medquad import entity_units, with_truth
 from interextra.ground.errors import InputError
 
 CORPUS = [
@@ -212,6 +212,21 @@ def test_switches_drop_and_keep(tmp_path):
     assert "not there: doc_id 'd9'" in fails(f"beir:{tmp_path / 'c'},empty=keep")
 
 
+def test_a_folder_is_cut_to_some_queries_and_their_passages(tmp_path):
+    corpus = [json.dumps({"_id": f"d{at}", "text": f"text {at}"}) for at in range(40)]
+    queries = [json.dumps({"_id": f"q{at}", "text": f"query {at}"}) for at in range(20)]
+    qrels = "query-id\tcorpus-id\tscore\n" + "".join(f"q{at}\td{at}\t1\nq{at}\td{at + 20}\t1\n" for at in range(20))
+    put(tmp_path / "c", corpus=corpus, queries=queries, qrels=qrels)
+    (tmp_path / "c" / "qrels" / "train.tsv").write_text(qrels)
+    cut = opened(tmp_path, options=",keep=5")
+    kept = cut.query_ids("train")
+    assert cut.splits == ("train",) and len(kept) == 5
+    assert set(cut.passages.doc_ids.to_pylist()) == {f"d{int(q[1:]) + add}" for q in kept for add in (0, 20)}
+    assert opened(tmp_path, options=",keep=5").fingerprint == cut.fingerprint != opened(tmp_path).fingerprint
+    assert len(opened(tmp_path, options=",keep=50").query_ids("train")) == 20
+    assert "keep=x must be a number" in fails(f"beir:{tmp_path / 'c'},keep=x")
+
+
 def test_a_folder_with_a_comma_is_a_folder(tmp_path):
     put(tmp_path / "c,d=1")
     assert opened(tmp_path, "c,d=1").name == "c,d=1"
@@ -320,6 +335,8 @@ def test_a_focus_without_concepts_is_named_by_itself():
     known = with_truth(queries)
     assert known["entities"].tolist() == [["gout"], ["mumps"], ["C1", "C2"]]
     assert known["intent"].tolist() == ["gout|treatment", "mumps|treatment", "C1+C2|treatment"]
+    assert entity_units(queries).to_dict() == {"a": "gout", "b": "mumps", "c": "C1+C2", "d": "d"}
+    assert entity_units(queries[["query_id", "text"]]).tolist() == list("abcd")
 
 
 COUNTS = {  # name: (passages, split -> (rows, queries))

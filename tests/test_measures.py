@@ -1,5 +1,6 @@
 """Measures against ir_measures, pytrec_eval, ranx and brute force, on random runs."""
 
+import itertools
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import pytest
 import pytrec_eval
 
 from interextra.data.runs import RunFile
-from interextra.evaluation.measures import check, evaluate, per_query, report, values
+from interextra.evaluation.measures import check, evaluate, in_random_order, per_query, report, values
 from interextra.ground.cells import Cell
 from interextra.ground.errors import InputError
 
@@ -268,6 +269,26 @@ class Judged(NamedTuple):
     def qrels(self, store) -> pd.DataFrame:
         return self.judged
 
+    @property
+    def split(self) -> str:
+        return self.name
+
+    @property
+    def source(self) -> "Judged":
+        return self
+
+    spec = "judged"
+
+    def open(self) -> "Judged":
+        return self
+
+    def queries(self, split) -> pd.DataFrame:
+        """Two queries are about one entity each."""
+        query_ids = self.judged["query_id"].unique()
+        about = [[f"entity {at // 2}"] for at in range(len(query_ids))]
+        known = {"query_id": query_ids, "text": "x", "entities": about, "intent": "", "intent_group": ""}
+        return pd.DataFrame(known)
+
 
 class Searched(NamedTuple):
     """Stands for a Run cell."""
@@ -308,7 +329,7 @@ def test_values_are_those_of_each_run_file_with_its_labels(design):
     frame, store = design
     names = ["nDCG@10", "AP(rel=2)"]
     table = values(frame.assign(near=[Other()] * len(frame)), store, names)  # another cell is no label
-    assert table.columns.tolist() == ["model", "seed", "test_set", "query_id", "measure", "value"]
+    assert table.columns.tolist() == ["model", "seed", "test_set", "query_id", "unit", "measure", "value"]
     expected = {}
     for row in frame.itertuples():
         for part in row.run.queries:
@@ -330,6 +351,25 @@ def test_values_are_those_of_each_run_file_with_its_labels(design):
     )
 
 
+def test_queries_about_the_same_entities_are_one_unit(design):
+    frame, store = design
+    table = values(frame[:1], store, ["RR"])
+    first = table[table["test_set"] == "set0"]
+    assert first["unit"].tolist()[:4] == ["entity 0", "entity 0", "entity 1", "entity 1"]
+
+
+def test_random_order_of_the_first_passages_is_the_mean_over_orders(design):
+    frame, store = design
+    depth, some = 3, frame[:1]
+    table = in_random_order(some, store, ["RR"], depth, seed=1, n=400).set_index(["test_set", "query_id"])["value"]
+    run, qrels = RunFile.read(store[some["run"][0]] / "run.set0.parquet").frame(), some["run"][0].queries[0].judged
+    right = qrels[qrels["relevance"] >= 1].groupby("query_id")["doc_id"].agg(set)
+    for query_id, part in run[(run["rank"] <= depth) & run["query_id"].isin(qrels["query_id"])].groupby("query_id"):
+        orders = list(itertools.permutations(part["doc_id"]))
+        each = [next((1 / (at + 1) for at, doc in enumerate(o) if doc in right.get(query_id, ())), 0) for o in orders]
+        assert table["set0", query_id] == pytest.approx(np.mean(each), abs=0.08)
+
+
 def test_a_run_is_measured_once_in_a_process(design):
     frame, store = design
     first = values(frame, store, ["AP"])
@@ -345,7 +385,7 @@ def test_strata_are_labels_of_queries_and_every_query_needs_one(design):
     frame, store = design
     label = pd.Series({f"q{i}": "even" if i % 2 == 0 else "odd" for i in range(30)})
     table = values(frame, store, ["AP"], label)
-    assert table.columns.tolist() == ["model", "seed", "test_set", "query_id", "stratum", "measure", "value"]
+    assert table.columns.tolist() == ["model", "seed", "test_set", "query_id", "unit", "stratum", "measure", "value"]
     assert (table["stratum"] == table["query_id"].map(label)).all() and table["stratum"].nunique() == 2
     with pytest.raises(InputError, match="no label for 1 queries .'q8'"):
         values(frame, store, ["AP"], label.drop("q8"))
