@@ -30,7 +30,7 @@ base: .venv/ready
 
 # Tables and figures of a finished profile for readers, from one clean commit, and the README's results from them.
 reference: .venv/ready
-	@.venv/bin/interextra reference --profile $(PROFILE)
+	@.venv/bin/interextra reference --profile $(PROFILE) $(if $(ONLY),--only $(ONLY))
 
 # The check of the kit: everything computed from nothing, every table compared with the reference.
 verify: .venv/ready

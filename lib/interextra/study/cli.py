@@ -136,7 +136,7 @@ def command_clean(args: argparse.Namespace) -> int:
 def command_reference(args: argparse.Namespace) -> int:
     from interextra.study.reference import make
 
-    print(os.path.relpath(make(repository_root(), args.profile)))
+    print(os.path.relpath(make(repository_root(), args.profile, args.only)))
     return 0
 
 
@@ -220,10 +220,10 @@ def parser() -> argparse.ArgumentParser:
     add("cell", command_cell, "compute planned results").add_argument("key", nargs="+")
     add("clean", command_clean, "free weights that no planned run needs, and results of older code")
     add("reference", command_reference, "copy a finished profile's tables and figures to outputs/reference")
-    verify = add("verify", command_verify, "run a profile from nothing and compare every table with the reference")
-    verify.add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
+    add("verify", command_verify, "run a profile from nothing and compare every table with the reference")
     for name in ("reference", "verify"):
         commands.choices[name].add_argument("--profile", default="mini")
+        commands.choices[name].add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
     add("readme", command_readme, "write the README's results and RESULTS.md from outputs/reference")
     add("check", command_check, "check stored notebooks, parameter files and finished results")
     evaluate = add("evaluate", command_evaluate, "measure any run file")

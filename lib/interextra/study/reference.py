@@ -19,7 +19,7 @@ TEXTS = ("duplicates", "bucket_portraits", "cluster_portraits")  # of real queri
 TRAINED = 1e-6  # relative difference allowed to a number that follows from a training, on the same kind of processor
 
 
-def make(root: Path, profile: str) -> Path:
+def make(root: Path, profile: str, only: str = "") -> Path:
     """Copy tables, figures and provenance of a finished profile to outputs/reference/<profile>.
 
     Raises InputError for a tree with changes, or a notebook that is not executed with today's code, parameters and
@@ -28,7 +28,7 @@ def make(root: Path, profile: str) -> Path:
     if "+changes" in provenance.commit(root) or provenance.commit(root) == "unknown":
         raise InputError("the tree has changes that are not committed: a reference is made from one clean commit")
     store, target = Store(root / "outputs" / "cells"), root / "outputs" / "reference" / profile
-    found = {cell.name: cell for cell in planned(root, profile, "")}
+    found = {cell.name: cell for cell in planned(root, profile, only)}
     if stale := [name for name, notebook in found.items() if not store.valid(notebook)]:
         raise InputError(
             f"{offenders(stale)}: not executed with today's code and collections; interextra run --profile {profile}"
