@@ -82,14 +82,14 @@ def _with(made: Recipe, passages: str | float) -> Recipe:
 
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
     """What the trainings have seen: *condition, exposed_passages (share of the collection), exposed_negatives (share of
-    all negatives in the loss), n_trainings; means over trainings."""
+    all negatives in the loss), n_models; means over the models."""
     rows = []
     for row in design[design["negatives"] != NONE].to_dict("records"):
         log = json.loads((store[row["run"]] / "training.json").read_text(encoding="utf-8"))
         seen = {name: log[name] for name in ("exposed_passages", "exposed_negatives")}
         rows.append({name: row[name] for name in CONDITION} | seen)
     of = pd.DataFrame(rows).groupby(CONDITION, sort=False)
-    return of.mean().assign(n_trainings=of.size()).reset_index()
+    return of.mean().assign(n_models=of.size()).reset_index()
 
 
 def losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[pd.DataFrame, pd.DataFrame]:
