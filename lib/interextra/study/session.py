@@ -202,7 +202,7 @@ def with_interval(table: pd.DataFrame, effect: str = "delta") -> pd.DataFrame:
 
 
 def shown(frame: pd.DataFrame) -> Any:
-    """A table for the page: all text escaped, three digits, p < .001, a dash for nothing, no index."""
+    """A table for the page: all text escaped and to the left, three digits, p < .001, a dash for nothing, no index."""
 
     def text(value: Any) -> str:
         if value is None or value is pd.NA or (isinstance(value, float) and value != value):
@@ -211,4 +211,6 @@ def shown(frame: pd.DataFrame) -> Any:
 
     tests = {name: lambda p: "< .001" if p < 0.001 else text(p) for name in frame if str(name).startswith("p_")}
     plain = {name: tests.get(name, text) for name in frame}
-    return frame.style.hide(axis="index").format(plain, escape="html").format_index(escape="html", axis=1)
+    left = {name: [{"selector": "", "props": "text-align: left"}] for name in frame.select_dtypes(exclude="number")}
+    look = frame.style.hide(axis="index").format(plain, escape="html").format_index(escape="html", axis=1)
+    return look.set_table_styles(left)
