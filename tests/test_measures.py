@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import ir_measures
@@ -18,6 +19,7 @@ from interextra.data.runs import RunFile
 from interextra.evaluation.measures import check, evaluate, in_random_order, per_query, report, values
 from interextra.ground.cells import Cell
 from interextra.ground.errors import InputError
+from interextra.models.recipe import load_recipe
 
 TREC = {
     "nDCG@10": "ndcg_cut_10",
@@ -297,6 +299,14 @@ class Searched(NamedTuple):
     queries: tuple[Judged, ...]
 
 
+class Reranked(NamedTuple):
+    """Stands for the Run cell of a reranker that reads ten passages."""
+
+    key: str
+    queries: tuple[Judged, ...]
+    model = SimpleNamespace(recipe=load_recipe("mini-reranker", rerank_depth=10))
+
+
 class Other(Cell):
     """A cell that a design may hold besides."""
 
@@ -323,6 +333,19 @@ def design(tmp_path):
 class Shelf(dict):
     def __getitem__(self, run: Searched):
         return super().__getitem__(run.key)
+
+
+def test_recall_that_the_first_stage_settles_has_no_value(design):
+    """R@100 of a reranker of ten passages is BM25's: its "no loss" said nothing."""
+    frame, store = design
+    runs = [frame["run"][0], Reranked(*frame["run"][1])]
+    frame = pd.DataFrame({"model": ["BM25", "Reranker"], "run": runs})
+    names = ["nDCG@10", "R@9", "R@10", "R(rel=2)@100", "P@20", "Success@10"]
+    table = values(frame, store, names)
+    assert table["measure"][table["model"] == "BM25"].unique().tolist() == names
+    assert table["measure"][table["model"] == "Reranker"].unique().tolist() == ["nDCG@10", "R@9"]
+    everything = values(design[0], store, ["nDCG@10", "R@9"]).query("seed == 1")
+    assert table.loc[table["model"] == "Reranker", "value"].tolist() == everything["value"].tolist()
 
 
 def test_values_are_those_of_each_run_file_with_its_labels(design):

@@ -199,7 +199,6 @@ PLAIN = {
     "05_architecture_comparison": {
         "test_splits": ["test"],
         "resttest_splits": ["test"],
-        "learning_splits": ["test"],
         "sizes": [8, 16],
         "trained_sizes": [16],
         "k": 2,

@@ -1,5 +1,6 @@
 """Zhan et al.: known losses give known verdicts, plans ask for what the notebooks need, releases are read as is."""
 
+import itertools
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from interextra.data.runs import RunFile
 from interextra.ground.cells import Store
 from interextra.ground.effects import contrast, draws, effects
 from interextra.models.recipe import load_recipe
@@ -23,6 +25,8 @@ HOW = {"by": ["model", *BY], "on": "regime", "sides": zhan.REGIMES, "effect": "d
 COMMON = {"collection": "mini:n_train=400", "train_split": "train", "train_limit": 0, "test_splits": ["test"]}
 COMMON |= {"encoder": "lsa", "steps": 0, "seed": 1, "depth": 10, "match": "exact", "normalise": True, "fold_size": 0}
 COMMON |= {"recall_relevance": 2, "real_encoders": ["lsa"], "real_msmarco": False}
+COMPARED = COMMON | {"sizes": [20, 60], "trained_sizes": [20, 60], "k": 2, "seeds": [1], "other_seeds": [1]}
+COMPARED |= {"resttest_splits": ["dev"], "learning": False, "restrain_measures": ["nDCG@10"]}
 
 
 def values_of(losses, noise=0.05, level=None):
@@ -127,6 +131,28 @@ def test_macro_delta_of_models_that_are_all_the_same_is_that_of_its_weights():
     assert (lossy["high"] < 0).all()
 
 
+def test_verdicts_rest_on_comparable_systems_and_on_macro_without_what_its_weights_do():
+    draw = np.random.default_rng(5)
+    rows = [folds(spread).assign(model=model, value=lambda f, up=up: f["value"] + up) for model, spread, up in SYSTEMS]
+    values = pd.concat(rows, ignore_index=True)
+    values["value"] += 0.001 * draw.normal(size=len(values))
+    how = {"on": "regime", "sides": zhan.REGIMES, "effect": "delta", "family": ["average"], "n_boot": 400}
+    table = effects(zhan.averages(values), ["model", "average", "measure"], **how)
+    fair = zhan.fair(table)
+    assert fair["average"].drop_duplicates().tolist() == ["micro", "macro less constant"]
+    assert fair.groupby("model")["comparable"].all().to_dict() == {"BM25": True, "above": True, "below": False}
+    own = contrast(table, "average", [("macro", "constant")]).set_index("model")
+    less = fair[fair["average"] == "macro less constant"].set_index("model")
+    np.testing.assert_allclose(less["delta"], own.loc[less.index, "difference"])
+    micro = fair[fair["average"] == "micro"].set_index("model")
+    pointwise = table[table["average"] == "micro"].set_index("model")
+    wider = (micro["high"] - micro["low"]) / (pointwise["high"] - pointwise["low"])
+    assert wider["above"] > 1.1 and less.loc["above", "high"] < 0
+
+
+SYSTEMS = [("BM25", 0.0, 0.0), ("above", 0.05, 0.2), ("below", 0.05, -0.05)]
+
+
 def test_a_query_is_in_extrapolation_without_its_bucket():
     found = zhan.in_regimes(folds(0.0))
     assert (found["regime"] == "extrapolation").tolist() == (found["left_out"] == found["stratum"]).tolist()
@@ -153,29 +179,131 @@ def test_a_delta_of_exactly_0_has_no_direction():
     assert beside(ours, zhan.published_deltas(), on)["verdict"].tolist() == ["undecided"]
 
 
-def test_plan_of_restrain_gives_trained_systems_controls_and_bm25_one_training():
-    p = COMMON | {"recipes": ["bm25", "mini-dense"], "sizes": [20, 60], "controls": 2, "seeds": [1, 2]}
-    plan = zhan.restrain(p | {"measures": ["nDCG@10", "R@100"]})
-    counts = plan.design.groupby(["model", "sample"]).size()
-    assert counts.to_dict() == {
-        **{("BM25", "nearest"): 4, ("DR (base)", "nearest"): 8},
-        **{("DR (base)", f"random {c}"): 2 for c in (0, 1)},
-        **{("DR (base)", f"matched {c}"): 2 for c in (0, 1)},
-    }
+RESTRAIN = {"recipes": ["bm25", "mini-dense"], "sizes": [20, 60], "seeds": [1], "measures": ["RR@10"]}
+RESTRAIN |= {"grid_sizes": [30, 90], "grid_draws": 0, "grid_seeds": [1, 2], "grid_steps": 0}
+RESTRAIN |= {"test_draws": 0, "draw_splits": ["test"], "test_size": 8, "draw_train": 20}
+
+
+def test_plan_of_restrain_gives_bm25_one_training_and_the_trained_systems_a_grid():
+    p = COMMON | RESTRAIN | {"seeds": [1, 2], "measures": ["nDCG@10", "R@100"]}
+    plan = zhan.restrain(p | {"grid_draws": 3, "grid_steps": 7})
+    assert plan.design.groupby("model").size().to_dict() == {"BM25": 4, "DR (base)": 8}
+    assert set(plan.grid["model"]) == {"DR (base)"} and len(plan.grid) == 2 * 3 * 3 * 2
+    assert {run.model.recipe.steps for run in plan.grid["run"]} == {7}
+    assert len({run.key for run in plan.grid["run"]}) == len(plan.grid)
     assert plan.measures == ["nDCG@10", "R(rel=2)@100"] and plan.real == {}
+    without = zhan.restrain(p)
+    assert without.grid.empty and without.banded is None
+    assert [run.key for run in without.design["run"]] == [run.key for run in plan.design["run"]]
+
+
+def test_each_draw_of_test_queries_has_sets_and_trainings_of_its_own():
+    plan = zhan.restrain(COMMON | RESTRAIN | {"test_draws": 2})
+    assert plan.draws.groupby(["draw", "model"]).size().unique().tolist() == [2]
+    first, second = (part["run"].tolist() for _, part in plan.draws.groupby("draw"))
+    for one, other in zip(first, second, strict=True):
+        assert one.model.train.of.key != other.model.train.of.key and one.model.seed != other.model.seed
+        assert one.queries == one.model.train.of.vectors.test and len(one.queries[0].ids()) == 8
+        assert one.model.train.of.vectors.encoder == plan.vectors.encoder
+    assert set(first[0].queries[0].ids()) != set(second[0].queries[0].ids())
+
+
+def grid(both=0.0, noise=0.0):
+    """Two runs on each of 27 sets: twice the queries add 0.1 to delta, 0.1 of similarity 0.02; noise is of the sets."""
+    draw, rows = np.random.default_rng(3), []
+    for n_train, band, number in itertools.product((100, 200, 400), range(3), range(3)):
+        size, nearer = np.log2(n_train / 200), 1 - band
+        delta = 0.1 * size + 0.02 * nearer + both * size * nearer + noise * draw.normal()
+        row = {"set": f"{band}-{n_train}-{number}", "n_train": n_train, "nearest_similarity": 0.6 + 0.1 * nearer}
+        rows += [row | {"model": "m", "delta": delta}] * 2
+    return pd.DataFrame(rows)
+
+
+def test_regression_finds_what_size_and_distance_were_built_to_do():
+    found = zhan.size_and_distance(grid(both=0.01), ["model"])
+    np.testing.assert_allclose(found["delta"], [0.1, 0.02, 0.01])
+    assert found[["n_sets", "n_runs"]].drop_duplicates().values.tolist() == [[27, 54]]
+    noisy = zhan.size_and_distance(grid(noise=0.05), ["model"])
+    assert (noisy["low"] < [0.1, 0.02, 0]).all() and (noisy["high"] > [0.1, 0.02, 0]).all()
+
+
+def test_more_trainings_on_the_same_sets_do_not_make_the_regression_surer():
+    """As if each training had a set of its own, ten times as many made the intervals a third as wide."""
+    once, often = (zhan.size_and_distance(pd.concat([grid(noise=0.05)] * n), ["model"]) for n in (1, 10))
+    np.testing.assert_allclose(often["high"] - often["low"], once["high"] - once["low"], rtol=0.05)
+
+
+def test_runs_of_a_grid_stand_against_its_largest_near_sets():
+    rows = [("m", "RR@10", n, band, 0, s, v) for n, band, s, v in GRID]
+    values = pd.DataFrame(rows, columns=["model", "measure", "n_train", "band", "draw", "seed", "value"])
+    values = pd.concat([values.assign(query_id="p", value=values["value"] - 0.1), values.assign(query_id="q")])
+    sets = pd.DataFrame({"set": ["near-9-0", "far-9-0", "near-3-0"], "mean_max_similarity": [0.9, 0.3, 0.8]})
+    runs = zhan.grid_runs(values, sets).set_index(["set", "seed"])
+    np.testing.assert_allclose(runs["value"], [0.45, 0.55, 0.25, 0.1])
+    np.testing.assert_allclose(runs["delta"], [-0.1, 0.1, -0.5, -0.8])
+    assert runs["nearest_similarity"].tolist() == [0.9, 0.9, 0.3, 0.8]
+
+
+GRID = [(9, "near", 1, 0.5), (9, "near", 2, 0.6), (9, "far", 1, 0.3), (3, "near", 1, 0.15)]
 
 
 def test_plan_of_the_comparison_shares_its_cells_with_restrain_and_resttest():
-    p = COMMON | {"recipes": ["bm25", "mini-dense"], "sizes": [20, 60], "controls": 1, "seeds": [1], "k": 2}
-    p |= {"other_seeds": [1], "trained_sizes": [60], "resttest_splits": ["dev"], "learning_splits": ["dev"]}
-    p |= {"learning": True, "restrain_measures": ["nDCG@10"], "measures": ["RR@10"]}
-    plan = zhan.architectures(p)
+    p = COMPARED | {"recipes": ["bm25", "mini-dense"], "learning": True}
+    plan = zhan.architectures({name: p[name] for name in p if name != "normalise"})  # which is as notebook 03 has it
+    p |= {"measures": ["RR@10"], "grid_draws": 0, "grid_sizes": [], "grid_seeds": [], "grid_steps": 0, "test_draws": 0}
     known = {cell.key for cell in cells_of(zhan.restrain(p)) + cells_of(zhan.resttest(p | {"test_splits": ["dev"]}))}
     assert {run.key for frame in (plan.restrain, plan.resttest) for run in frame["run"]} <= known
     start = plan.learning.set_index(["model", "trained"])["run"]
     assert start["BM25", True].key == start["BM25", False].key
     assert start["DR (base)", True].key != start["DR (base)", False].key
-    assert zhan.architectures(p | {"learning": False}).learning.empty
+    without = zhan.architectures(p | {"learning": False})
+    assert without.learning.empty and without.first_restrain.empty
+
+
+def test_the_first_stage_of_a_reranker_is_the_bm25_that_it_reads():
+    own, tuned = "mini-reranker{k1: [1.2], b: [0.8]}", "mini-reranker{k1: [0.6, 0.9], b: [0.4]}"
+    for name, grid in ((own, ((1.2,), (0.8,))), (tuned, ((0.6, 0.9), (0.4,)))):
+        plan = zhan.architectures(COMPARED | {"recipes": ["bm25", name, "mini-dense"]})
+        for first, runs in ((plan.first_restrain, plan.restrain), (plan.first_resttest, plan.resttest)):
+            made = [run.model.recipe for run in first["run"]]
+            assert {(one.architecture, one.k1, one.b) for one in made} == {("bm25", *grid)}
+            trained_on = {run.model.train for run in runs.query("model == 'Reranker'")["run"]}
+            assert {run.model.train for run in first["run"]} == trained_on
+            assert set(first["model"]) == {"Reranker"} and set(first["seed"]) == {1}
+
+
+def test_floor_of_a_reranker_is_chance_and_its_ceiling_what_it_reads(tmp_path):
+    """BM25 has the answer first, the reranker last of ten: random orders lie between, at H(10) / 10."""
+    plan = zhan.architectures(COMPARED | {"recipes": ["bm25", "mini-reranker"], "other_seeds": [1, 2]})
+    store = Store(tmp_path / "cells")
+    store.build(plan.buckets.vectors)
+    store.build(plan.buckets)
+    folders = {}
+    for frame, answer in ((plan.restrain, 10), (plan.resttest, 10), (plan.first_restrain, 1), (plan.first_resttest, 1)):
+        for run in frame["run"]:
+            folders[run.key] = tmp_path / run.key
+            folders[run.key].mkdir(exist_ok=True)
+            [asked] = run.queries
+            ranked_at(answer, asked, store).write_parquet(folders[run.key] / f"run.{asked.name}.parquet")
+    found = {"__getitem__": lambda self, cell: folders.get(cell.key) or store[cell]}
+    known = type("Known", (Store,), found)(store.root)
+    values = zhan.floors(plan, {"ReSTrain": "RR@10", "ReSTTest": "RR@10"}, known, seed=1)
+    assert set(values.loc[values["protocol"] == "ReSTrain", "n_train"]) == {60}
+    table = effects(values, ["protocol", "reranker", "model"], "regime", zhan.REGIMES, family=[], n_boot=50)
+    assert table["n_trainings"].tolist() == [1, 1, 2] * 2 and set(table["reranker"]) == {"Reranker"}
+    expected = [sum(1 / rank for rank in range(1, 11)) / 10, 1, 0.1] * 2
+    for regime in zhan.REGIMES:
+        np.testing.assert_allclose(table[regime], expected, atol=0.03)
+
+
+def ranked_at(rank, queries, store):
+    """Ten passages a query, one of them right, at that rank."""
+    qrels, rows = queries.qrels(store), []
+    wrong = [f"none-{number}" for number in range(9)]
+    for query_id, doc_id in qrels.sort_values("relevance").groupby("query_id")["doc_id"].last().items():
+        ranking = [*wrong[: rank - 1], doc_id, *wrong[rank - 1 :]]
+        rows += [(query_id, name, 10.0 - at) for at, name in enumerate(ranking)]
+    return RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
 
 
 def test_losses_and_pairs_are_read_from_the_training_logs(tmp_path):
@@ -198,7 +326,7 @@ def test_losses_and_pairs_are_read_from_the_training_logs(tmp_path):
 
 
 def test_nearest_queries_come_from_the_set_of_each_regime(tmp_path):
-    p = COMMON | {"recipes": ["bm25"], "sizes": [20, 60], "controls": 0, "seeds": [1], "measures": ["RR@10"]}
+    p = COMMON | RESTRAIN | {"recipes": ["bm25"]}
     split, store = zhan.restrain(p).split, Store(tmp_path)
     store.build(split)
     near = zhan.nearest_queries(split, 20, store)
