@@ -247,9 +247,9 @@ def fair(table: pd.DataFrame) -> pd.DataFrame:
 def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
     """A row per run and measure of the values of a `grid`.
 
-    Of `sets`, sets.csv of the split, it takes the mean cosine of a set's queries to their nearest test query. Returns
-    DataFrame[model, measure, set, n_train, band, draw, seed, similarity, value, delta] : value is the mean over the
-    test queries, delta its relative difference from the mean of the largest sets of the nearest band.
+    Returns DataFrame[model, measure, set, n_train, band, draw, seed, nearest_similarity, value, delta] : similarity is
+    the mean cosine of a set's queries to their nearest test query (`sets`: sets.csv of the split), value the mean over
+    the test queries, delta its relative difference from the mean of the largest sets of the nearest band.
     """
     labels = ["model", "measure", "n_train", "band", "draw", "seed"]
     runs = values.groupby(labels, sort=False)["value"].mean().reset_index()
@@ -258,7 +258,7 @@ def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
     similarity = runs["set"].map(sets.set_index("set")["mean_max_similarity"])
     best = runs["value"].where((runs["band"] == BANDS[0]) & (runs["n_train"] == runs["n_train"].max()))
     best = best.groupby([runs["model"], runs["measure"]]).transform("mean")
-    runs.insert(runs.columns.get_loc("value"), "similarity", similarity)
+    runs.insert(runs.columns.get_loc("value"), "nearest_similarity", similarity)
     return runs.assign(delta=ratio(runs["value"], best) - 1)
 
 
@@ -273,21 +273,21 @@ def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     Returns
     -------
     DataFrame[*by, term, delta, low, high, n_sets, n_runs] : what a doubling of the training queries and what 0.1 more
-        similarity add to delta. Trainings on one set are not independent, hence errors are clustered by set, with
-        Student's distribution over the sets.
+        similarity add to delta, each in the middle of the other, and what both at once add beyond that. Trainings on
+        one set are not independent: errors are clustered by set, with Student's distribution over the sets.
     """
     from statsmodels.api import OLS, add_constant
 
     rows = []
     for key, part in runs.groupby(list(by), sort=False):
-        known = {"twice the training queries": np.log2(part["n_train"]), "0.1 more similarity": 10 * part["similarity"]}
-        cluster = {"groups": pd.factorize(part["set"])[0]}
-        fitted = OLS(part["delta"], add_constant(pd.DataFrame(known))).fit(
-            cov_type="cluster", cov_kwds=cluster, use_t=True
-        )
+        doublings, nearer = (x - x.mean() for x in (np.log2(part["n_train"]), 10 * part["nearest_similarity"]))
+        known = {"twice the training queries": doublings, "0.1 more similarity": nearer}
+        known["both at once, beyond their sum"] = doublings * nearer
+        errors = {"cov_type": "cluster", "cov_kwds": {"groups": pd.factorize(part["set"])[0]}, "use_t": True}
+        fitted = OLS(part["delta"], add_constant(pd.DataFrame(known))).fit(**errors)
+        counts = {"n_sets": part["set"].nunique(), "n_runs": len(part)}
         for term, (low, high) in fitted.conf_int().loc[list(known)].iterrows():
             row = {"term": term, "delta": fitted.params[term], "low": low, "high": high}
-            counts = {"n_sets": part["set"].nunique(), "n_runs": len(part)}
             rows.append(dict(zip(by, key, strict=True)) | row | counts)
     return pd.DataFrame(rows)
 
