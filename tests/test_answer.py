@@ -48,6 +48,7 @@ def box(executed):
 def test_text_has_a_line_a_sentence_and_what_is_not_shown_last():
     assert answer.text_of(NOTED, "Here").splitlines() == ["**Here**", "", "- It loses 3 %.", "- *Not shown:* why"]
     assert "Not shown" not in answer.text_of({"sentences": ["a", "b"], "not_shown": ""}, "Here")
+    assert "- &lt;img&gt; loses" in answer.text_of({"sentences": ["<img> loses"], "not_shown": ""}, "Here")
 
 
 def test_box_holds_the_answer_of_this_run_and_the_committed_one_of_small(executed, tmp_path):

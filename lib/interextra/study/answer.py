@@ -6,6 +6,7 @@ committed run on real data; a notebook that is opened to be run shows the commit
 
 import base64
 import json
+from html import escape
 from pathlib import Path
 
 from IPython.display import Image, Markdown, display
@@ -29,7 +30,7 @@ def answer(name: str) -> None:
 
 
 def text_of(noted: dict, heading: str) -> str:
-    """Markdown of an answer as `Session.answer` notes it.
+    """Markdown of an answer as `Session.answer` notes it; names from data stay text.
 
     >>> print(text_of({"sentences": ["It loses 3 %."], "not_shown": "why"}, "Here"))
     **Here**
@@ -38,7 +39,7 @@ def text_of(noted: dict, heading: str) -> str:
     - *Not shown:* why
     """
     lines = [*noted["sentences"], *([f"*Not shown:* {noted['not_shown']}"] if noted["not_shown"] else [])]
-    return f"**{heading}**\n\n" + "\n".join(f"- {line}" for line in lines)
+    return f"**{heading}**\n\n" + "\n".join(f"- {escape(line, quote=False)}" for line in lines)
 
 
 def _read(folder: Path, heading: str) -> list[Markdown | Image]:
