@@ -486,7 +486,7 @@ def test_r_is_read_as_distance_or_difficulty_only_where_that_is_shown():
     cases = {
         "distance": {},
         "difficulty": {"slope": 0.0, "difficulty": 0.6},
-        "no prediction": {"slope": 0.0},
+        "no order shown": {"slope": 0.0},
         "reversed": {"slope": -0.6},
         "not told apart": {"slope": 0.1, "difficulty": 0.3, "n": 60},
     }

@@ -516,13 +516,13 @@ def readings(found: pd.DataFrame, margin: float) -> pd.DataFrame:
     Returns shift, model, tau_out, difference, low, high (of the difference), reading: `distance` (R orders the queries
     of the model without the cluster, and better than those of a model with it), `difficulty` (it orders them, and a
     difference of `margin` is excluded), `not told apart` (it orders them; neither is shown), `reversed` (near queries
-    do worse), `no prediction`, or `not comparable`.
+    do worse), `no order shown`, or `not comparable`.
     """
     out, gap = (found[found["finding"] == name].set_index(["shift", "model"]) for name in (ORDERS, BETTER))
     cases = {
         "not comparable": gap["verdict"] == "not comparable",
         "reversed": out["high"] < 0,
-        "no prediction": ~(out["low"] > 0),
+        "no order shown": ~(out["low"] > 0),
         "distance": gap["low"] > 0,
         "difficulty": gap["high"] < margin,
     }
