@@ -200,7 +200,7 @@ def test_link_needs_four_clusters_and_is_corrected_over_the_models_of_a_method()
 
 
 def test_a_shift_whose_clusters_have_one_indicator_says_nothing_within_shifts():
-    points = pd.concat([clusters_of(8), clusters_of(2, "t").assign(jaccard=0.3, loss=[0.1, 0.9])])
+    points = pd.concat([clusters_of(8), clusters_of(2, "t").assign(jaccard=[0.3, 0.3 + 1e-13], loss=[0.1, 0.9])])
     table = foresight.link(points, "jaccard").set_index(["kind", "method"])
     assert table["n"].to_dict() == {
         (kind, method): n for kind, n in (("pooled", 10), ("within shifts", 8)) for method in ("Pearson", "Spearman")

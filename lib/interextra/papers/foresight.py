@@ -108,7 +108,7 @@ def link(points: pd.DataFrame, by: str) -> pd.DataFrame:
     """
     rows = []
     for model, every in points.groupby("model", sort=False):
-        moving = every[every.groupby("shift")[by].transform(np.ptp) > 0]
+        moving = every[every.groupby("shift")[by].transform(np.ptp) > 1e-9]
         kinds = {"pooled": (every, None)}
         kinds |= {"within shifts": (moving, moving["shift"])} if every["shift"].nunique() > 1 else {}
         for kind, (part, shifts) in kinds.items():
