@@ -121,12 +121,13 @@ def shifts_of(p: dict) -> dict[str, Shift]:
 def read_shift(text: str) -> tuple[str, str, list[str]]:
     """(name, attribute, clusters) of a shift as it is written in the parameters.
 
-    >>> read_shift("kind=column:qtype/causes/stages"), read_shift("length:limit=9")
-    (('kind', 'column:qtype', ['causes', 'stages']), ('length', 'length:limit=9', []))
+    >>> read_shift("kind=column:qtype/causes/stages"), read_shift("length:limit=9"), read_shift("python:os:getcwd")[0]
+    (('kind', 'column:qtype', ['causes', 'stages']), ('length', 'length:limit=9', []), 'getcwd')
     """
     spec, *kept = text.split("/")
     name, _, rest = spec.partition("=")
-    return (name, rest, kept) if rest and ":" not in name else (spec.partition(":")[0], spec, kept)
+    short = spec.rpartition(":")[2] if spec.startswith("python:") else spec.partition(":")[0]
+    return (name, rest, kept) if rest and ":" not in name else (short, spec, kept)
 
 
 def topics_of(p: dict) -> Topics:
