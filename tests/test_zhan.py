@@ -83,11 +83,23 @@ def test_systems_that_are_not_there_have_no_finding():
 
 def test_findings_about_one_system_and_about_two_are_told_apart_and_their_intervals_hold_together():
     found, own = found_in(values_of(LOSSES, level=ABOVE)), effects(values_of(LOSSES, level=ABOVE), **HOW)
-    alone = found[found["against"] == ""].set_index("model")
+    alone = found[found["against"] == zhan.ALONE].set_index("model")
     own = own.set_index("model")
     np.testing.assert_allclose(alone["estimate"], own.loc[alone.index, "delta"])
     assert (alone["high"] - alone["low"] > own.loc[alone.index, "high"] - own.loc[alone.index, "low"]).all()
     assert found.loc["ColBERT: a smaller loss than SPLADE", ["model", "against"]].tolist() == ["ColBERT", "SPLADE"]
+
+
+def test_findings_in_words_say_who_loses_how_much_and_what_is_open():
+    level = ABOVE | {"Reranker": 0.7}
+    found = found_in(values_of(LOSSES | {"ColBERT": 0.19}, level=level)).reset_index()
+    [protocol, pairs], unsure = zhan.in_words(found, {"ReSTTest": "400 queries"}, 0.05)
+    lost, kept, closed = protocol.split("; ")
+    assert lost.startswith("400 queries: ColBERT -18.9 % [") and lost.endswith("]: a loss") and lost.count(" % [") == 3
+    assert kept.startswith("BM25 ") and kept.endswith("]: no loss beyond 5%")
+    assert closed == "Reranker: not comparable, since not better than BM25."
+    assert "ColBERT: a smaller loss than DR (base) (ReSTTest) holds" in pairs and "Reranker" not in pairs
+    assert unsure == "who of two loses less: ColBERT or SPLADE (ReSTTest); "
 
 
 def test_rank_correlation_is_kendalls_tau_of_the_means_and_of_each_draw():

@@ -30,6 +30,7 @@ REGIMES = ("interpolation", "extrapolation")
 RELEASED = dict(zip(REGIMES, released.REGIMES, strict=True))  # ours → as the release names its files
 SIZES = released.SIZES
 TEST_SETS = {"TREC DL 2019": "dl19", "TREC DL 2020": "dl20", "MS MARCO dev": "dev"}
+ALONE = "its interpolation"  # what a finding about one system compares it with
 INTERACTION, REPRESENTATION = ("Reranker", "ColBERT"), ("SPLADE", "DR (base)")  # as §5.1 groups the systems
 
 
@@ -340,8 +341,9 @@ def findings(table: pd.DataFrame, by: Sequence[str], margin: float) -> pd.DataFr
 
     Returns
     -------
-    DataFrame[*by, model, against, finding, estimate, low, high, verdict], see `papers.claims.judged`: the intervals
-        hold together. Without `against` the estimate is the delta of a model, else how far it lies above the other's.
+    DataFrame[*by, model, against, finding, estimate, low, high, verdict, …], see `papers.claims.judged`: the intervals
+        hold together. The estimate is the delta of a model (`against` its interpolation), or how far it lies above that
+        of another.
     """
     found = []
     for key, part in table.groupby(list(by), sort=False):
@@ -354,10 +356,43 @@ def findings(table: pd.DataFrame, by: Sequence[str], margin: float) -> pd.DataFr
         for finding, kind, first, *second in said:
             if {first, *second} <= delta.keys():
                 estimate, apart = (of[first] - sum(of[name] for name in second) for of in (delta, drawn))
-                row = dict(zip(by, key, strict=True)) | {"model": first, "against": "".join(second), "finding": finding}
-                row |= {"estimate": estimate, "draws": apart, "kind": kind, "margin": margin}
+                row = dict(zip(by, key, strict=True)) | {"model": first, "against": (*second, ALONE)[0]}
+                row |= {"finding": finding, "estimate": estimate, "draws": apart, "kind": kind, "margin": margin}
+                row |= part.loc[part["model"].isin({first, *second}), ["n_queries", "n_trainings"]].min().to_dict()
                 found.append(row | {"gate": {first, *second} <= passing})
     return judged(found)
+
+
+def in_words(found: pd.DataFrame, titles: Mapping[str, str], margin: float) -> tuple[list[str], str]:
+    """`findings` of one setting per protocol as sentences, one per protocol and one on pairs; and which pairs are open.
+
+    `titles`: protocol → what its sentence begins with.
+    """
+    percent = 100 * found[["estimate", "low", "high"]]
+    ends = [f" {effect:+.1f} % [{low:+.1f}, {high:+.1f}]" for effect, low, high in percent.itertuples(index=False)]
+    closed = found["verdict"] == "not comparable"
+    states = {
+        "a loss": ~closed & (found["high"] < 0),
+        f"no loss beyond {margin:.0%}": ~closed & (found["low"] > -margin),
+    }
+    states |= {
+        "open, a loss is neither shown nor excluded": ~closed,
+        "not comparable, since not better than BM25": closed,
+    }
+    found = found.assign(state=np.select(list(states.values()), list(states), ""), text=found["model"])
+    found["text"] += np.where(closed, "", ends)
+    pairs, sentences = found[(found["against"] != ALONE) & ~closed], []
+    for protocol, part in found[found["against"] == ALONE].groupby("protocol", sort=False):
+        texts = part.groupby("state")["text"].agg(", ".join)
+        parts = [f"{texts[state]}: {state}" for state in states if state in texts]
+        sentences.append(f"{titles[protocol]}: {'; '.join(parts)}.")
+    sure, unsure = pairs[pairs["verdict"] != "not shown"], pairs[pairs["verdict"] == "not shown"]
+    shown = [f"{row.finding} ({row.protocol}) {row.verdict}" for row in sure.itertuples()]
+    sentences.append(f"Between two systems: {'; '.join(shown) or 'no difference is shown'}.")
+    sentences[-1] += " All these intervals hold together with 95 %."
+    where = unsure.groupby(["model", "against"], sort=False)["protocol"].agg(", ".join)
+    named = [f"{first} or {second} ({protocols})" for (first, second), protocols in where.items()]
+    return sentences, f"who of two loses less: {'; '.join(named)}; " if named else ""
 
 
 def kendall(first: np.ndarray, second: np.ndarray) -> np.ndarray:
