@@ -115,4 +115,5 @@ def _interval(row: dict) -> str:
 
 
 def _told(row: dict) -> str:
-    return f"{_interval(row)}; {row['n_queries']:,} queries, {row['n_trainings']} trainings of each system"
+    trainings = f"{row['n_trainings']} training{'s' * (row['n_trainings'] > 1)} of each system"
+    return f"{_interval(row)}; {row['n_queries']:,} queries, {trainings}"
