@@ -122,6 +122,13 @@ def test_tables_have_their_fixed_columns(house):
         assert [c for c in found if c in interval] == interval and {"model", "measure", "delta"} <= set(found)
     assert {"shift", "model", "measure", "in", "out", "loss", *interval} <= set(columns(house, "shift_loss"))
     assert columns(house, "buckets")[:3] == ["bucket", "n_train", "n_test"]
+    exposure = ["shift", "left_out", "model", "negatives", "negative_passages", "avg_in", "out", "rel_loss"]
+    assert columns(house, "exposure")[:12] == [*exposure, "low", "high", "n_queries", "n_trainings"]
+    effect = ["model", "negatives", "share_of_loss", "low", "high"]
+    assert [c for c in columns(house, "exposure_effect") if c in effect] == effect
+    for path in (house / "outputs" / "smoke").glob("*/tables/findings.csv"):
+        said = ["finding", "estimate", "low", "high", "verdict", "kind", "margin", "n_queries", "n_trainings"]
+        assert pd.read_csv(path).columns.tolist()[-len(said) :] == said, path
 
 
 def summary(house):
