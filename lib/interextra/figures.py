@@ -77,9 +77,9 @@ def forest(
         below = 0.7 * ((_names(part, inner).map(places.index) + 0.5) / len(places) - 0.5)
         at, colour = _names(part, row).map(rows.index) + below, _names(part, hue).map(colours)
         axis.hlines(at, part["low"], part["high"], color=colour, lw=2)
-        axis.scatter(part[effect], at, c=colour.mask(_closed(part), "white"), ec=colour, s=22, zorder=3)
+        axis.scatter(part[effect], at, c=colour.mask(_closed(part), "white"), ec=colour, s=36, zorder=3)
         if "published" in part:
-            axis.scatter(part["published"], at, marker="D", s=22, color=COLOURS["published"], ec="white", zorder=4)
+            axis.scatter(part["published"], at, marker="D", s=16, color=COLOURS["published"], ec="white", zorder=4)
         axis.axvline(0, color="black", lw=0.8)
         for between in range(1, len(rows) if len(places) > 1 else 0):
             axis.axhline(between - 0.5, color="#DDDDDD", lw=0.8)
