@@ -47,7 +47,9 @@ BAD = {
     "more than one `=`": lambda cells: cells[2].update(source="n: int = 3  # k=3"),
     "has 30 lines": lambda cells: cells[4].update(source="\n".join(["n"] * 30)),
     "more than 9 lines": lambda cells: cells[4].update(source="\n".join(["n"] * 10)),
-    "a median of 5 lines": lambda cells: [cell.update(source="\n".join("nnnnn")) for cell in cells[4:13:2] + cells[11:12]],
+    "a median of 5 lines": lambda cells: [
+        cell.update(source="\n".join("nnnnn")) for cell in cells[4:13:2] + cells[11:12]
+    ],
     "`noqa` switches a check off": lambda cells: cells[4].update(source="import os  # noqa: F401"),
     "`fmt: skip` switches a check off": lambda cells: cells[4].update(source="n  # fmt: skip"),
     "not unique": lambda cells: cells[4].update(id=cells[6]["id"]),
