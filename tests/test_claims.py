@@ -64,10 +64,13 @@ def test_labels_stand_before_and_draws_do_not_stand_in_the_table():
     assert list(judged([])) == ["finding", "estimate", "low", "high", "verdict", "kind", "margin"]
 
 
-def test_undefined_draws_give_no_verdict():
-    broken = said(-0.5)
-    broken["draws"][0] = np.nan
-    assert judged([broken, said(-0.5)])["verdict"].tolist() == ["undefined", "holds"]
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_undefined_estimate_or_draw_gives_no_verdict_and_leaves_the_others(bad):
+    """A side whose mean is 0, in the data or in a single draw, divides by 0."""
+    broken, whole = said(-0.5), said(-0.5)
+    broken["draws"][0] = bad
+    found = judged([broken, whole | {"estimate": bad}, whole])
+    assert found["verdict"].tolist() == ["undefined", "undefined", "holds"]
 
 
 @pytest.mark.parametrize(

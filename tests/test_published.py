@@ -1,4 +1,4 @@
-"""Published tables: complete and arithmetically consistent; one verdict beside each; claims judged by intervals."""
+"""Published tables: complete and arithmetically consistent; one verdict beside each."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,6 @@ import yaml
 
 from interextra.ground.errors import InputError
 from interextra.papers import published
-from interextra.papers.claims import judge
 from interextra.papers.published import beside, load
 
 # (cells, cells without a value, sum of all printed numbers), counted on the papers' text and not with the loader.
@@ -219,33 +218,3 @@ def test_ambiguous_comparison_is_an_error():
         beside(ours, printed, on=["model"])
     with pytest.raises(InputError, match="our effects: no column 'measure'; there are model, delta"):
         beside(ours, printed, on=["model", "measure"])
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "kind", "expected"),
-    [
-        (-0.2, -0.1, "below", "holds"),
-        (-0.2, 0.1, "below", "not shown"),
-        (0.1, 0.2, "below", "contradicted"),
-        (0.1, 0.2, "above", "holds"),
-        (-0.2, -0.1, "above", "contradicted"),
-        (-0.04, 0.03, "none", "holds"),
-        (-0.04, 0.06, "none", "not shown"),
-        (0.06, 0.09, "none", "contradicted"),
-        (-0.09, -0.06, "none", "contradicted"),
-        (0.0, 0.0, "above", "not shown"),
-    ],
-)
-def test_claim_is_judged_by_its_interval(low, high, kind, expected):
-    draws = np.linspace(low, high, 1001)
-    row = judge("f", draws.mean(), draws, kind, margin=0.05)
-    assert row["verdict"] == expected and low <= row["low"] <= row["estimate"] <= row["high"] <= high
-    assert judge("f", draws.mean(), draws, kind, margin=0.05, gate=False)["verdict"] == "not comparable"
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_claim_about_an_undefined_effect_is_undefined(bad):
-    """A regime whose mean is 0, in the data or in a single draw, divides by 0."""
-    draws = np.linspace(-0.2, -0.1, 1001)
-    assert judge("f", bad, draws, "below")["verdict"] == "undefined"
-    assert judge("f", -0.1, np.append(draws, bad), "below")["verdict"] == "undefined"

@@ -73,7 +73,8 @@ def simultaneous(estimates: np.ndarray, draws: np.ndarray, level: float = 0.95) 
     >>> low.round(2).tolist()
     [-1.0, -3.0]
     """
-    estimates, known = np.asarray(estimates, float), np.isfinite(draws).all(axis=1)
+    estimates = np.asarray(estimates, float)
+    known = np.isfinite(draws).all(axis=1) & np.isfinite(estimates)
     spread = np.where(known, np.where(known[:, None], draws, 0).std(axis=1), np.nan)
     moves, reach = known & (spread > 0), np.where(known, 0.0, np.nan)
     if moves.any():
