@@ -185,7 +185,8 @@ class PairLoss(torch.nn.Module):
 def drawable_passages(exposed: np.ndarray, which: str | float, seed: int) -> np.ndarray:
     """bool[passages]: what may be drawn as a negative, see `recipe.Trained.negative_passages`.
 
-    >>> [drawable_passages(np.array([1, 0, 0, 0], bool), which, 0).sum() for which in ("all", "unexposed", "control")]
+    >>> exposed = np.array([True, False, False, False])
+    >>> [int(drawable_passages(exposed, which, 0).sum()) for which in ("all", "unexposed", "control")]
     [4, 3, 3]
     """
     drawable = np.ones(len(exposed), bool)
