@@ -110,7 +110,7 @@ class Trained(Recipe):
     def scored_pairs(self, steps: int) -> int:
         """(query, passage) scores that the loss sees in `steps` training steps: what an architecture learns from.
 
-        >>> load_recipe("mini-dense", batch_size=96).scored_pairs(10)  # 96 queries × (96 passages, its own among them, + 16)
+        >>> load_recipe("mini-dense", batch_size=96).scored_pairs(10)  # 96 queries × (96 passages of theirs + 16)
         107520
         """
         others = self.batch_size - 1 if self.negatives in ("in-batch", "both", "bm25+in-batch") else 0
