@@ -194,14 +194,14 @@ def test_killed_and_damaged_run_ends_with_the_same_tables_byte_for_byte(house):
 PLAIN = {
     "00_start_here": {"test_splits": ["test"]},
     "01_overlap_annotation_analysis": {"test_splits": ["test"], "graded_splits": ["test"], "truth": False},
-    "02_restrain": {"test_splits": ["test"], "sizes": [8, 16]},
+    "02_restrain": {"test_splits": ["test"], "sizes": [8, 16], "grid_sizes": [8, 12]},
     "03_resttest": {"test_splits": ["test"], "k": 2},
     "04_ms_shift_clusters": {
         "shifts": ["wh-words/how/who", "topics"],
         "n_topics": 2,
         "native_clusters": 6,
-        "topic_size": 10,
-        "n_test": 4,
+        "topic_size": 24,
+        "n_test": 12,
         "train_size": 8,
     },
     "05_architecture_comparison": {
@@ -213,6 +213,7 @@ PLAIN = {
     },
 }
 PLAIN["07_indicators"] = PLAIN["04_ms_shift_clusters"]
+PLAIN["09_negative_exposure"] = {"shift": "wh-words/how/who", "n_test": 4, "train_size": 8}
 
 
 def test_every_notebook_runs_on_a_plain_beir_folder_and_escapes_its_name(tmp_path, root):

@@ -336,7 +336,7 @@ def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
     """
 
     def width(loss: np.ndarray) -> float:
-        return float(np.subtract(*np.percentile(loss, [75, 25])))
+        return float(np.subtract(*np.percentile(loss, [75, 25]))) if len(loss) else np.nan  # a draw may miss all of few
 
     rows, drawn = [], []
     for key, part in numbered.groupby(["model", "measure"], sort=False):
@@ -415,6 +415,8 @@ def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     parts = []
     for key, part in predicted.groupby(list(by), sort=False):
         n = part.dropna(subset="within").groupby("name", sort=False).size()
+        if n.empty:  # too few queries: no predictor orders any
+            continue
         table = part[part["name"].isin(n.index[n == n.max()])].groupby("name", sort=False)[["within", "smare"]].mean()
         drawn = np.stack([np.nanmean(draws(part[part["name"] == name]), axis=0) for name in table.index])
         table["low"], table["high"] = simultaneous(table["within"], drawn)
@@ -425,7 +427,7 @@ def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         table["better_than"] = np.bincount(first[above], minlength=len(table))
         parts.append(table.sort_values("within", ascending=False).reset_index())
     columns = [*by, "name", "within", "low", "high", "smare", "n", "better_than"]
-    return pd.concat(parts, ignore_index=True)[columns]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 def difficulty(
