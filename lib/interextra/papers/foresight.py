@@ -418,7 +418,7 @@ def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         if n.empty:  # too few queries: no predictor orders any
             continue
         table = part[part["name"].isin(n.index[n == n.max()])].groupby("name", sort=False)[["within", "smare"]].mean()
-        drawn = np.stack([np.nanmean(draws(part[part["name"] == name]), axis=0) for name in table.index])
+        drawn = np.stack([pd.DataFrame(draws(part[part["name"] == name])).mean().to_numpy() for name in table.index])
         table["low"], table["high"] = simultaneous(table["within"], drawn)
         first, second = np.nonzero(~np.eye(len(table), dtype=bool))
         gaps = table["within"].to_numpy()[first] - table["within"].to_numpy()[second]
