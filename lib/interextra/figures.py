@@ -269,7 +269,7 @@ def curves(
             axis.axhline(0, color="black", lw=0.8)
             axis.yaxis.set_major_formatter("{x:.0%}")
     if intervals and frame[y].notna().any():  # wide intervals are cut, so that the lines can be told apart
-        room = 0.6 * np.ptp(frame[y].dropna())
+        room = 0.6 * np.ptp(frame[y].dropna()) or 0.01  # all values equal
         axes[0].set_ylim(frame[y].min() - room, frame[y].max() + room)
     figure.supxlabel(_words(x))
     figure.supylabel(label)
