@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from interextra.ground.effects import contrast, simultaneous
+from interextra.ground.effects import draws, interval, simultaneous
 
 COLUMNS = ["finding", "estimate", "low", "high", "verdict"]
 SAID = ["kind", "margin"]
@@ -13,18 +13,20 @@ COUNTS = ["n_queries", "n_trainings"]  # of a finding, the smallest of the syste
 BM25 = "BM25"
 
 
-def gate(table: pd.DataFrame, column: str = "model", rival: str = BM25) -> pd.Series:
+def gate(table: pd.DataFrame, within: Sequence[str] | None = None) -> pd.Series:
     """May the effect of a row be judged? Only of a system that beats BM25 in domain, with its whole interval.
 
     Who does not has learnt little that it could fail to carry over. `table`: rows of `effects` whose first side is in
-    domain and higher is better, among them those of `rival`, which passes itself. Returns bool, with the table's index.
+    domain and higher is better, among them those of BM25, which passes itself. `within`: labels that a row shares with
+    its rival; all but the model's unless given. Returns bool, with the table's index.
     """
-    rivals = [(name, rival) for name in table[column].unique() if name != rival]
-    above = contrast(table, column, rivals, what="first").query("low > 0")
-    keys = [name for name in above if name not in ("first", "second", "difference", "low", "high")]
-    passing = set(above[[*keys, "first"]].itertuples(index=False, name=None))
-    mine = table[[*keys, column]].itertuples(index=False, name=None)
-    return pd.Series([key[-1] == rival or key in passing for key in mine], table.index)
+    labels = [name for name in table.attrs["draws"].by if name != "model"] if within is None else list(within)
+    inside, passing = draws(table, "first"), (table["model"] == BM25).to_numpy(copy=True)
+    groups = table.groupby(labels, dropna=False).indices.values() if labels else [np.arange(len(table))]
+    for rows in groups:
+        for rival in rows[passing[rows]]:
+            passing[rows] |= [interval(inside[row] - inside[rival])[0] > 0 for row in rows]
+    return pd.Series(passing, table.index)
 
 
 def judged(findings: Sequence[dict], level: float = 0.95) -> pd.DataFrame:

@@ -27,7 +27,7 @@ from interextra.models.run import Run
 from interextra.models.vectors import Vectors
 from interextra.papers import published, zhan
 from interextra.papers.claims import COUNTS, judged
-from interextra.papers.plans import Plan, plans, pool, recipe, systems, trainings
+from interextra.papers.plans import Plan, parts_of, plans, pool, recipe, systems, trainings
 from interextra.splits import attributes
 from interextra.splits.clusters import agreement, distinctive_words
 from interextra.splits.shift import Shift
@@ -79,7 +79,9 @@ def ms_shift(p: dict) -> Plan:
         if shift not in p["dense_only"] or system[0] in few
     ]
     main, control = (runs([one for one in asked if (one[0] == chance) is wanted]) for wanted in (False, True))
-    variants = [read_variant(text, shifts) for text in p["variants"]]
+    variants = [parts_of(text, "SHIFT | MODEL | RECIPE") for text in p["variants"]]
+    if unknown := {shift for shift, _, _ in variants} - shifts.keys():
+        raise InputError(f"parameter 'variants': no shift {offenders(unknown)}; shifts are {', '.join(shifts)}")
     variants = runs([(shift, model, recipe(p, text)) for shift, model, text in variants])
     plan = Plan(pool=pool(p), shifts=shifts, topics=topics_of(p), design=main, control=control, variants=variants)
     plan.real = zhan.real_vectors(p["real_encoder"]) if p["real_encoder"] else None
@@ -138,14 +140,6 @@ def topics_of(p: dict) -> Topics:
     switches = dict(zip(names, p["topic_switches"], strict=True)) | {"normalise": p["normalise"], "seed": p["seed"]}
     sizes = {"n_topics": p["n_topics"], "k": p["native_clusters"], "target": p["topic_size"]}
     return Topics(vectors=Vectors(encoder=p["topic_encoder"], train=pool(p)), **sizes, **switches)
-
-
-def read_variant(text: str, shifts: dict[str, Shift]) -> tuple[str, str, str]:
-    """(shift, model, recipe) of a variant, written SHIFT | MODEL | RECIPE."""
-    shift, model, name = ([part.strip() for part in text.split("|")] + ["", ""])[:3]
-    if shift not in shifts or not name:
-        raise InputError(f"variant {text!r}: write SHIFT | MODEL | RECIPE; shifts are {', '.join(shifts)}")
-    return shift, model, name
 
 
 def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.DataFrame:

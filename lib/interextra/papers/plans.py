@@ -5,6 +5,7 @@ The function that makes a notebook's plan stands in the module of its paper, und
 """
 
 import importlib
+import json
 import pkgutil
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -13,11 +14,12 @@ from typing import Any
 import pandas as pd
 
 from interextra.data.queries import Queries, Source
-from interextra.ground.cells import Cell
+from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
 from interextra.models import architectures
 from interextra.models.model import Model
 from interextra.models.recipe import Recipe, load_recipe, make_recipe
+from interextra.models.run import Run
 from interextra.models.vectors import Vectors
 
 Plan = SimpleNamespace
@@ -98,6 +100,23 @@ def systems(p: dict) -> dict[str, Recipe]:
             raise InputError(f"parameter 'recipes': {label!r} stands twice; write LABEL | RECIPE for one of them")
         found[label] = made
     return found
+
+
+def parts_of(text: str, form: str) -> list[str]:
+    """What stands between the bars of an entry; InputError unless it has the form, e.g. SHIFT | MODEL | RECIPE.
+
+    >>> parts_of("topics | DR, pairwise | mini-dense{loss: pairwise}", "SHIFT | MODEL | RECIPE")[1]
+    'DR, pairwise'
+    """
+    parts = [part.strip() for part in text.split("|")]
+    if len(parts) != len(form.split("|")) or not all(parts):
+        raise InputError(f"parameter entry {text!r}: write {form}")
+    return parts
+
+
+def training_log(run: Run, store: Store) -> dict:
+    """What a model noted of its training: steps, loss, n_train, shares of exposed passages and negatives."""
+    return json.loads((store[run] / "training.json").read_text(encoding="utf-8"))
 
 
 def trainings(p: dict, made: Recipe) -> list[int]:

@@ -1,7 +1,6 @@
 """Zhan et al. (CIKM 2022): what notebooks 00 to 03 and 05 compute, and our numbers beside the paper and its release."""
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,7 +20,18 @@ from interextra.models.vectors import Vectors
 from interextra.overlap.annotation import Candidates
 from interextra.papers import published
 from interextra.papers.claims import gate, judged
-from interextra.papers.plans import Plan, design, plans, pool, query_vectors, systems, tests, trainings, untrained
+from interextra.papers.plans import (
+    Plan,
+    design,
+    plans,
+    pool,
+    query_vectors,
+    systems,
+    tests,
+    training_log,
+    trainings,
+    untrained,
+)
 from interextra.splits.restrain import BANDS, ReSTrain
 from interextra.splits.resttest import ReSTTest
 from interextra.splits.similarity import nearest
@@ -313,7 +323,7 @@ def nearest_queries(split: ReSTrain, size: int, store: Store) -> pd.DataFrame:
 
 def training_pairs(design: pd.DataFrame, store: Store) -> list[int]:
     """How many scores of a query and a passage the loss of each run has seen; 0 for BM25."""
-    steps = [(run.model.recipe, _log(store, run)["steps"]) for run in design["run"]]
+    steps = [(run.model.recipe, training_log(run, store)["steps"]) for run in design["run"]]
     return [recipe.scored_pairs(n) if n else 0 for recipe, n in steps]
 
 
@@ -321,13 +331,9 @@ def loss_curves(design: pd.DataFrame, store: Store) -> pd.DataFrame:
     """Training loss of the trained runs of a design: its labels, step, loss (the mean since the step before)."""
     parts = []
     for labels, run in zip(design.drop(columns="run").to_dict("records"), design["run"], strict=True):
-        curve = pd.DataFrame(_log(store, run).get("loss", []), columns=["step", "loss"])
+        curve = pd.DataFrame(training_log(run, store).get("loss", []), columns=["step", "loss"])
         parts.append(curve.assign(**labels))
     return pd.concat(parts, ignore_index=True)
-
-
-def _log(store: Store, run: Run) -> dict:
-    return json.loads((store[run] / "training.json").read_text(encoding="utf-8"))
 
 
 def findings(table: pd.DataFrame, by: Sequence[str], margin: float) -> pd.DataFrame:
