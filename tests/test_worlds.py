@@ -26,6 +26,15 @@ def test_row_that_a_world_lacks_is_left_out_and_a_table_without_intervals_is_non
     assert pooled([pd.DataFrame({"model": ["a"], "value": [1.5]})] * 2).empty
 
 
+def test_counts_of_a_world_tell_no_rows_apart_and_a_system_must_pass_in_each_of_them():
+    some = [effects([0.1, 0.5], worse=[3, 4], comparable=[True, True]), effects([0.2, 0.5], worse=[5, 4])]
+    made = pooled([some[0], some[1].assign(comparable=[False, True])])
+    assert made[["n_train", "n"]].values.tolist() == [[10, 2], [20, 2]] and "worse" not in made
+    assert made["comparable"].tolist() == [False, True]
+    alike = [frame.assign(n_train=[1, 1]) for frame in some]
+    assert pooled(alike).empty  # nothing tells its rows apart
+
+
 def found(*estimates, verdict="holds"):
     row = {
         "finding": "a loss",

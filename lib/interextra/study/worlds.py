@@ -7,6 +7,7 @@ of them say: the mean over worlds, with Student's interval.
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from interextra.ground import provenance
@@ -63,10 +64,10 @@ def planned(root: Path, profile: str, only: str) -> list[Cell]:
 def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """One table of the tables of several worlds, of those with an effect and its interval; empty for others.
 
-    The effect is the column before `low`; rows are told apart by columns that hold no measured number. Returns these
-    labels, the effect, low, high, least, most, n; rows that are not in every world are left out. A table of findings
-    gets its verdicts anew: intervals that hold together (Bonferroni), and nothing of a system that some world's gate
-    keeps out.
+    The effect is the column before `low`; rows are told apart by columns that hold no measured number and no count that
+    differs between the worlds. Returns these labels, the effect, low, high, least, most, n; rows that are not in every
+    world are left out. A table of findings gets its verdicts anew: intervals that hold together (Bonferroni), and
+    nothing of a system that some world's gate keeps out; so does the column comparable.
 
     >>> table = pd.DataFrame({"model": ["a"], "loss": [0.2], "low": [0.1], "high": [0.3], "n_queries": [9]})
     >>> pooled([table, table.assign(loss=0.4)])[["model", "loss", "least", "most", "n"]].values.tolist()
@@ -76,21 +77,30 @@ def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
         return pd.DataFrame()
     effect = frames[0].columns[frames[0].columns.get_loc("low") - 1]
     every = pd.concat([frame.assign(world=world) for world, frame in enumerate(frames)], ignore_index=True)
-    measured = {effect, "low", "high", "world", "n_queries", "n_trainings", *DERIVED}
-    labels = [name for name in frames[0] if name not in measured and not _is_measured(every[name])]
+    measured = {effect, "low", "high", "world", "n_queries", "n_trainings", "comparable", *DERIVED}
+    labels = [name for name in frames[0] if name not in measured and _tells_apart([frame[name] for frame in frames])]
+    if not labels or any(frame.duplicated(labels).any() for frame in frames):
+        return pd.DataFrame()
     level = 1 - 0.05 / len(frames[0]) if "kind" in labels else 0.95
-    found = across(every, "world", labels, effect, level) if labels else pd.DataFrame(columns=["n"])
+    found = across(every, "world", labels, effect, level)
     found = found[found["n"] == len(frames)].reset_index(drop=True)
-    if "kind" not in labels or found.empty:
-        return found
-    shut = every[every["verdict"] == "not comparable"].groupby(labels).size().rename("shut").reset_index()
-    found = found.merge(shut, how="left", on=labels)
+    passing = every["comparable"] if "comparable" in every else every.get("verdict", "") != "not comparable"
+    passing = every.assign(passing=passing).groupby(labels, dropna=False)["passing"].all().reset_index()
+    found = found.merge(passing, how="left", on=labels)
+    if "comparable" in every:
+        return found.rename(columns={"passing": "comparable"})
+    if "kind" not in labels:
+        return found.drop(columns="passing")
     judgements = [verdict(*row) for row in found[["kind", "low", "high", "margin"]].itertuples(index=False)]
-    found = found.assign(verdict=judgements).rename(columns={"n": "n_trainings"})
-    found.loc[found["shut"] > 0, "verdict"] = "not comparable"
-    return found.drop(columns="shut").assign(n_queries=int(every["n_queries"].min()))
+    found["verdict"] = np.where(found["passing"], judgements, "not comparable")
+    found = found.rename(columns={"n": "n_trainings"}).drop(columns="passing")
+    return found.assign(n_queries=int(every["n_queries"].min()))
 
 
-def _is_measured(values: pd.Series) -> bool:
-    """A float with a fraction; whole numbers are labels, such as the size of a training set."""
-    return values.dtype.kind == "f" and bool((values.dropna() % 1 != 0).any())
+def _tells_apart(columns: list[pd.Series]) -> bool:
+    """Whether a column says which row this is: words, or whole numbers that the worlds share, such as sizes."""
+    values = pd.concat(columns)
+    if not pd.api.types.is_numeric_dtype(values):
+        return True
+    sets = [set(column.dropna()) for column in columns]
+    return not (values.dropna() % 1 != 0).any() and all(one <= max(sets, key=len) for one in sets)
