@@ -64,8 +64,8 @@ def planned(root: Path, profile: str, only: str) -> list[Cell]:
 def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """One table of the tables of several worlds, of those with an effect and its interval; empty for others.
 
-    The effect is the column before `low`; rows are told apart by columns that hold no measured number and no count that
-    differs between the worlds. Returns these labels, the effect, low, high, least, most, n; rows that are not in every
+    The effect is the column before `low`; rows are told apart by columns of words, and of numbers that do not
+    differ between the worlds. Returns these labels, the effect, low, high, least, most, n; rows that are not in every
     world are left out. A table of findings gets its verdicts anew: intervals that hold together (Bonferroni), and
     nothing of a system that some world's gate keeps out; so does the column comparable.
 
@@ -81,26 +81,23 @@ def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
     labels = [name for name in frames[0] if name not in measured and _tells_apart([frame[name] for frame in frames])]
     if not labels or any(frame.duplicated(labels).any() for frame in frames):
         return pd.DataFrame()
-    level = 1 - 0.05 / len(frames[0]) if "kind" in labels else 0.95
-    found = across(every, "world", labels, effect, level)
+    judging = {"kind", "margin"} <= set(labels)
+    found = across(every, "world", labels, effect, 1 - 0.05 / len(frames[0]) if judging else 0.95)
     found = found[found["n"] == len(frames)].reset_index(drop=True)
-    passing = every["comparable"] if "comparable" in every else every.get("verdict", "") != "not comparable"
-    passing = every.assign(passing=passing).groupby(labels, dropna=False)["passing"].all().reset_index()
-    found = found.merge(passing, how="left", on=labels)
-    if "comparable" in every:
-        return found.rename(columns={"passing": "comparable"})
-    if "kind" not in labels:
-        return found.drop(columns="passing")
-    judgements = [verdict(*row) for row in found[["kind", "low", "high", "margin"]].itertuples(index=False)]
-    found["verdict"] = np.where(found["passing"], judgements, "not comparable")
-    found = found.rename(columns={"n": "n_trainings"}).drop(columns="passing")
-    return found.assign(n_queries=int(every["n_queries"].min()))
+    if not judging and "comparable" not in every:
+        return found
+    every["comparable"] = every["verdict"] != "not comparable" if judging else every["comparable"].eq(True)
+    told = every.groupby(labels, dropna=False, sort=False).agg({"comparable": "all", "n_queries": "min"}).reset_index()
+    found = found.merge(told, how="left", on=labels)
+    if judging:
+        judgements = [verdict(*row) for row in found[["kind", "low", "high", "margin"]].itertuples(index=False)]
+        found["verdict"] = np.where(found.pop("comparable"), judgements, "not comparable")
+        found = found.rename(columns={"n": "n_trainings"})
+    return found
 
 
 def _tells_apart(columns: list[pd.Series]) -> bool:
-    """Whether a column says which row this is: words, or whole numbers that the worlds share, such as sizes."""
-    values = pd.concat(columns)
-    if not pd.api.types.is_numeric_dtype(values):
-        return True
-    sets = [set(column.dropna()) for column in columns]
-    return not (values.dropna() % 1 != 0).any() and all(one <= max(sets, key=len) for one in sets)
+    """Whether a column says which row this is: words, or numbers that the worlds share (sizes, shares of a design)."""
+    values = [column.dropna() for column in columns]
+    shared = set(max(values, key=len))
+    return not all(map(pd.api.types.is_numeric_dtype, values)) or all(set(column) <= shared for column in values)
