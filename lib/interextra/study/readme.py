@@ -63,6 +63,7 @@ def results_page(reference: Path) -> str:
     """RESULTS.md: every finding of every notebook and profile, with its interval, counts and verdict."""
     parts = ["# All findings\n\nWritten by `make readme` from the tables `findings` under `outputs/reference`."]
     parts.append(
+        "An effect is a relative loss, or the difference of two in points. "
         "Intervals of one notebook and profile hold together with 95 %. *not comparable*: a system that does not beat "
         "BM25 in domain, so that nothing is said of its loss (the gate); *not shown*: the interval holds both."
     )
