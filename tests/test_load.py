@@ -220,11 +220,28 @@ def test_a_folder_is_cut_to_some_queries_and_their_passages(tmp_path):
     (tmp_path / "c" / "qrels" / "train.tsv").write_text(qrels)
     cut = opened(tmp_path, options=",keep=5")
     kept = cut.query_ids("train")
-    assert cut.splits == ("train",) and len(kept) == 5
+    assert cut.splits[0] == "train" and len(kept) == 5
     assert set(cut.passages.doc_ids.to_pylist()) == {f"d{int(q[1:]) + add}" for q in kept for add in (0, 20)}
     assert opened(tmp_path, options=",keep=5").fingerprint == cut.fingerprint != opened(tmp_path).fingerprint
     assert len(opened(tmp_path, options=",keep=50").query_ids("train")) == 20
     assert "keep=x must be a number" in fails(f"beir:{tmp_path / 'c'},keep=x")
+
+
+def test_a_cut_keeps_whole_entities_with_the_passages_of_all_splits(tmp_path):
+    corpus = [json.dumps({"_id": f"d{at}", "text": f"text {at}"}) for at in range(40)]
+    told = [{"focus": f"disease {at // 4}", "qtype": "symptoms"} for at in range(40)]  # ten diseases of four each
+    queries = [json.dumps({"_id": f"q{at}", "text": f"query {at}", "metadata": told[at]}) for at in range(40)]
+    put(tmp_path / "c", corpus=corpus, queries=queries)
+    for split, places in (("train", (0, 1, 2)), ("test", (3,))):
+        lines = [f"q{at}\td{at}\t1\n" for at in range(40) if at % 4 in places]
+        (tmp_path / "c" / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+    cut = opened(tmp_path, options=",keep=7")
+    about = {int(query_id[1:]) // 4 for query_id in cut.query_ids("train")}
+    assert cut.splits == ("train", "test") and len(about) == 3 and len(cut.query_ids("train")) == 9
+    assert {int(query_id[1:]) // 4 for query_id in cut.query_ids("test")} == about
+    assert {int(doc_id[1:]) for doc_id in cut.passages.doc_ids.to_pylist()} == {
+        4 * entity + at for entity in about for at in range(4)
+    }
 
 
 def test_a_folder_with_a_comma_is_a_folder(tmp_path):

@@ -9,6 +9,7 @@ import pandas as pd
 
 from interextra.data import converted
 from interextra.data.collection import Collection
+from interextra.data.medquad import entity_units
 from interextra.data.trec import line_of, numbered_lines, read_qrels
 from interextra.ground.errors import InputError
 
@@ -20,13 +21,15 @@ def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) 
 
     A passage's text is `title + " " + text` where a title is there, as in BEIR and MS MARCO. Keys of a query's
     `metadata` become columns of `queries()`. Each file of `qrels/` is a split: train, dev, test first, others by name.
-    `keep` cuts the collection down: a random `keep` of the first split's queries, and the passages judged for them.
+    `keep` cuts the collection down to whole entities (`medquad.entity_units`), drawn at random until the first split
+    has `keep` queries or more. What is asked about these entities in any split stays, and the passages judged for it.
     An InputError names a missing file, a line that is not the JSON expected, and what `converted.convert` refuses.
     """
     folder = Path(folder).expanduser().resolve()
     sources = _sources(folder)
     stamps = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in sources.values()]
-    target = converted.folder_of(folder.name, "beir", stamps, sorted(switches), *([keep] if keep else []))
+    cut = [f"whole entities, {keep}"] if keep else []
+    target = converted.folder_of(folder.name, "beir", stamps, sorted(switches), *cut)
     return converted.stored(target, folder.name, spec, partial(_read, sources, keep), switches)
 
 
@@ -56,10 +59,13 @@ def _read(sources: dict[str, Path], keep: int) -> converted.Parts:
     rows = (row for _, row in _objects(sources["passages"]))
     passages = ((row["_id"], f"{row['title']} {row['text']}" if row.get("title") else row["text"]) for row in rows)
     if keep:
-        first, judged = next(iter(qrels.items()))
-        kept = judged["query_id"].drop_duplicates().sample(min(keep, judged["query_id"].nunique()), random_state=0)
-        qrels = {first: judged[judged["query_id"].isin(kept)].reset_index(drop=True)}
-        wanted = set(qrels[first]["doc_id"])
+        units, first = entity_units(queries), next(iter(qrels))
+        sizes = qrels[first]["query_id"].drop_duplicates().map(units).value_counts(sort=False)
+        sizes = sizes.sample(frac=1, random_state=0)
+        kept = sizes.index[sizes.cumsum() - sizes < keep]
+        qrels = {name: judged[judged["query_id"].map(units).isin(kept)] for name, judged in qrels.items()}
+        qrels = {name: judged.reset_index(drop=True) for name, judged in qrels.items() if len(judged)}
+        wanted = {doc_id for judged in qrels.values() for doc_id in judged["doc_id"]}
         passages = (passage for passage in passages if passage[0] in wanted)
     return converted.Parts(passages, queries, qrels, lambda part, row: line_of(sources[part], row))
 
