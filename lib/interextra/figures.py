@@ -255,7 +255,8 @@ def curves(
                 axis.vlines(at, found["low"], found["high"], color=colours[name], lw=1)
             if "published" in found and found["published"].notna().any():
                 axis.axhline(found["published"].iloc[0], color=colours[name], ls=":")
-            ends[", ".join(filter(None, (title, name, _words(dashed) if dash else "")))] = found[y].dropna()
+            said = dict.fromkeys(filter(None, (title, name, _words(dashed) if dash else "")))
+            ends[", ".join(said)] = found[y].dropna()
         axis.set(title=title)
         if is_log:
             axis.set_xscale("log")
