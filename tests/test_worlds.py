@@ -1,10 +1,13 @@
 """Tables over several worlds: the world is the unit, and a finding needs all of them."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
+from interextra.study.cli import main
 from interextra.study.worlds import SEEDS, planned, pooled
 
 
@@ -78,3 +81,11 @@ def test_profile_worlds_has_the_notebooks_with_a_file_each_in_every_world(root):
     assert [cell.name for cell in cells] == ["09_negative_exposure"] and len(cells[0].runs) == len(SEEDS)
     specs = {run.parameters.split('"collection": "')[1].split('"')[0] for run in cells[0].runs}
     assert specs == {f"mini:seed={seed}" for seed in SEEDS}
+
+
+def test_profile_worlds_is_priced(capsys):
+    assert main(["plan", "--profile", "worlds", "--only", "03", "--json"]) == 0
+    [notebook] = json.loads(capsys.readouterr().out)
+    titles = [cell["what"] for cell in notebook["cells"]]
+    assert sum("ReSTTest" in title or "buckets" in title for title in titles) >= len(SEEDS)
+    assert titles[-1] == f"notebook 03_resttest over {len(SEEDS)} worlds"

@@ -77,6 +77,11 @@ def command_run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _cells(selected) -> list:
+    """What a notebook needs, or a notebook in several worlds."""
+    return [cell for run in selected.runs for cell in run.plan]
+
+
 def command_plan(args: argparse.Namespace) -> int:
     from interextra.data.load import peek
     from interextra.data.queries import pricing
@@ -85,8 +90,8 @@ def command_plan(args: argparse.Namespace) -> int:
     store, total, counted = _store(repository_root()), 0.0, set()
     with pricing():
         selected = _selected(args)
-        planned = [(notebook.name, described(store, [*notebook.plan, notebook])) for notebook in selected]
-    specs = {json.loads(notebook.parameters)["collection"] for notebook in selected}
+        planned = [(cell.name, described(store, [*_cells(cell), cell])) for cell in selected]
+    specs = {json.loads(run.parameters)["collection"] for cell in selected for run in cell.runs}
     for spec, found in ((spec, peek(spec)) for spec in sorted(specs)):
         if found:
             size = (
@@ -119,7 +124,7 @@ def command_adopt(args: argparse.Namespace) -> int:
     from interextra.study.adopt import adopt
 
     store = _store(repository_root())
-    cells = [cell for notebook in _selected(args) for cell in notebook.plan]
+    cells = [cell for selected in _selected(args) for cell in _cells(selected)]
     for (kind, what), count in sorted(adopt(store, cells).items()):
         print(f"{kind:<12} {what:<10} {count}")
     return 0

@@ -62,6 +62,11 @@ class Notebook(Cell):
         given, files = json.dumps(parameters, sort_keys=True), _listing(path, parameters)
         return cls(name=path.stem, source=sha256(path), parameters=given, plan=tuple(plan), files=files)
 
+    @property
+    def runs(self) -> tuple["Notebook", ...]:
+        """Itself alone, where `worlds.Worlds` has several."""
+        return (self,)
+
     def modules(self) -> tuple[str, ...]:
         """The whole package: a notebook may use any of it."""
         files = sorted(path.relative_to(ROOT).with_suffix("") for path in ROOT.rglob("*.py"))
