@@ -108,6 +108,13 @@ def test_findings_follow_the_losses():
     assert again.loc["DR (base), random negatives: exposure is part of the loss", "verdict"] == "contradicted"
 
 
+def test_what_the_control_saves_as_well_is_not_exposure():
+    for control, verdict in ((0.30, "holds"), (0.20, "not shown")):
+        mean = mean_of(LOSSES | {(DENSE, "random", "control"): control})
+        found = exposure.findings(mean, gate(mean, [])).set_index("finding")
+        assert found.loc["DR (base), random negatives: exposure is part of the loss", "verdict"] == verdict
+
+
 def test_condition_that_bm25_beats_in_domain_is_not_comparable():
     some = values(LOSSES)
     weak = (some["model"] == "SPLADE") & (some["negative_passages"] == "all")

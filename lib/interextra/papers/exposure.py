@@ -132,10 +132,11 @@ def share_of_loss(mean: pd.DataFrame) -> pd.DataFrame:
 def findings(mean: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
     """The verdicts of notebook 09, with intervals that hold together, see `claims.judged`.
 
-    Of each system and source of negatives: exposure is part of the loss. Of dense against SPLADE: the papers disagree
-    on whether dense loses more. Lupart et al. train both on BM25's and in-batch negatives, Zhan et al. dense on random
-    ones and SPLADE on BM25's. Exposure explains it if the choice of negatives widens the gap, and less so unexposed:
-    of both the smaller must be above 0. `comparable`: of `claims.gate`, over all negatives.
+    Of each system and source of negatives: exposure is part of the loss, which is smaller with unexposed negatives than
+    with all, and than with the control where there is one. Of dense against SPLADE: the papers disagree on whether
+    dense loses more. Lupart et al. train both on BM25's and in-batch negatives, Zhan et al. dense on random ones and
+    SPLADE on BM25's. Exposure explains it if the choice of negatives widens the gap, and less so unexposed. Where two
+    differences must be above 0, the smaller one is judged. `comparable`: of `claims.gate`, over all negatives.
     """
     at = {tuple(row): place for place, row in enumerate(mean[CONDITION].itertuples(index=False, name=None))}
     losses, found = np.column_stack([mean["loss"], draws(mean)]), []  # estimate and draws of each row
@@ -150,8 +151,9 @@ def findings(mean: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
 
     for model, negatives, passages in at:
         if passages == "unexposed":
-            both = {(model, negatives, "all"): 1, (model, negatives, "unexposed"): -1}
-            add(f"{model}, {negatives} negatives: exposure is part of the loss", both)
+            more = [key for which in ("all", "control") if (key := (model, negatives, which)) in at]
+            less = {(model, negatives, "unexposed"): -1}
+            add(f"{model}, {negatives} negatives: exposure is part of the loss", *({key: 1} | less for key in more))
     asked = itertools.product(((DENSE, "BM25"), (DENSE, "random"), ("SPLADE", "BM25")), ("all", "unexposed"))
     if not {(*system, which) for system, which in asked} <= at.keys():
         return judged(found)
