@@ -168,6 +168,20 @@ def test_what_stands_above_the_answer_is_counted_by_kind(tmp_path):
     assert exposure.above_the_answer(design, plan.shift, Folder(), depth=1).empty  # its answer is not among them
 
 
+def test_exposed_answers_are_those_that_no_training_query_shares(tmp_path):
+    store, shift = Store(tmp_path / "outputs" / "cells"), exposure.negative_exposure(P | {"conditions": []}).shift
+    store.build(shift)
+    table = exposure.exposed_answers(shift, store, shift.pool.source.open()).set_index(["left_out", "side"])
+    answers = shift.pool.qrels().groupby("query_id")["doc_id"].agg(set)
+    held = shift.strata(store)
+    for name in shift.names:
+        positives = set().union(*answers[shift.sets(store)[f"without-{name}"]])
+        free = held.index.to_series().map(lambda query_id, seen=positives: not answers[query_id] & seen)
+        for side, mine in (("out", held == name), ("in", held != name)):
+            expected = free[mine].mean(), mine.sum()
+            assert tuple(table.loc[(name, side), ["exposed", "n_queries"]]) == pytest.approx(expected)
+
+
 def test_share_of_answers_on_ms_marco_is_counted_in_the_files(tmp_path):
     (tmp_path / "qrels.train.tsv").write_text("".join(f"{at} 0 {100 + at} 1\n" for at in range(50)))
     (tmp_path / "run.txt").write_text("q Q0 100 1 9 x\nq Q0 7 2 8 x\nq Q0 8 3 7 x\nq Q0 101 4 6 x\n")

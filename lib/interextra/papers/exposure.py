@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from interextra.data.collection import Collection
 from interextra.data.medquad import entity_units
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
@@ -18,6 +19,7 @@ from interextra.ground.cells import Store
 from interextra.ground.effects import draws, effects, interval, ratio
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.model import Model
+from interextra.models.pairs import exposed_passages, training_pairs
 from interextra.models.recipe import Recipe, make_recipe
 from interextra.models.run import Run
 from interextra.papers.claims import COUNTS, judged
@@ -91,6 +93,25 @@ def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
         rows.append({name: row[name] for name in CONDITION} | seen)
     of = pd.DataFrame(rows).groupby(CONDITION, sort=False)
     return of.mean().assign(n_models=of.size()).reset_index()
+
+
+def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFrame:
+    """Share of the test queries all of whose answers are exposed to the model without a cluster.
+
+    Returns left_out, side (out: the queries of the cluster; in: the others), exposed, n_queries.
+    """
+    cluster, qrels, rows = shift.strata(store), shift.pool.qrels(store), []
+    qrels = qrels[(qrels["relevance"] >= 1) & qrels["query_id"].isin(cluster.index)]
+    answers = data.passages.rows(qrels["doc_id"].tolist())
+    for name, train in ((name, shift.sets(store)[f"without-{name}"]) for name in shift.names):
+        pairs = training_pairs(data, train, shift.pool.split, relevance=1)
+        exposed = (
+            pd.Series(exposed_passages(data, pairs, relevance=1)[answers], qrels["query_id"]).groupby(level=0).all()
+        )
+        side = (exposed.index.map(cluster) == name).astype(int)
+        for which, part in exposed.groupby(np.array(["in", "out"])[side]):
+            rows.append((name, which, part.mean(), len(part)))
+    return pd.DataFrame(rows, columns=["left_out", "side", "exposed", "n_queries"])
 
 
 def losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[pd.DataFrame, pd.DataFrame]:
