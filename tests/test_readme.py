@@ -1,11 +1,15 @@
 """The README says what the committed tables say, and its commands exist."""
 
+import itertools
 import re
 import shutil
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
+import interextra
 from interextra.study.readme import BEGIN, END, QUESTIONS, results_page, with_results
 
 
@@ -30,8 +34,22 @@ def test_each_question_has_a_row_with_its_interval_counts_and_verdict(reference)
     rows = rows_of(reference)
     for question in QUESTIONS:
         said, verdict = rows[question]
-        assert re.search(r"% \[.*\]; [\d,]+ queries, \d trainings? of each system, .* \(\d\d\)$", said), said
+        assert re.search(r"% \[.*\]( by [\w -]+)?; [\d,]+ queries, \d trainings? of each system, .* \(\d\d\)$", said), said
         assert verdict in ("holds", "contradicted", "not shown", "not comparable", "undefined")
+
+
+def test_the_readme_s_python_runs(root):
+    text = (root / "README.md").read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    random, parts = np.random.default_rng(1), []
+    for model, left_out in itertools.product(("BM25", "DR (base)"), (1, 2)):
+        ids = [f"q{at}" for at in range(20)]
+        values = {"query_id": ids, "stratum": [1, 2] * 10, "measure": "RR@10", "value": random.random(20)}
+        parts.append(pd.DataFrame({"model": model, "left_out": left_out, "seed": 1} | values))
+    nb = SimpleNamespace(measure=lambda design, measures, strata: pd.concat(parts, ignore_index=True), store=None)
+    plan = SimpleNamespace(design=None, split=SimpleNamespace(strata=lambda store: None))
+    names = {"ix": interextra, "nb": nb, "plan": plan}
+    exec(compile(text, "README.md", "exec"), names)
+    assert names["beside"].groupby("model")["verdict"].size().to_dict() == {"BM25": 2, "DR (base)": 2}
 
 
 def findings(reference, profile, notebook):

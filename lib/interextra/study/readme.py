@@ -1,5 +1,6 @@
 """The results of the README and the page RESULTS.md, written from the committed reference tables and never by hand."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from interextra.ground.errors import InputError
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
 END = "<!-- end of results -->"
 WHERE = {"small": "MedQuAD", "worlds": "five generated worlds", "mini": "one generated world"}
-OVERLAP = "01_overlap_annotation_analysis"
+OVERLAP, FORESIGHT = "01_overlap_annotation_analysis", "07_indicators"
 # question → notebook, finding, what its row must meet; the last row is taken, of the largest training set
 QUESTIONS = {
     "Zhan: dense retrieval loses on buckets it was not trained on": (
@@ -28,12 +29,12 @@ QUESTIONS = {
         "DR (base) loses more than SPLADE",
         "shift in ('question type', 'wh-words')",
     ),
-    "Neither asks: part of dense retrieval's loss is negative exposure": (
+    "Neither asks: part of dense retrieval's loss is negative exposure (random negatives)": (
         "09_negative_exposure",
         "DR (base), random negatives: exposure is part of the loss",
         "index == index",
     ),
-    "… and of the reranker's": (
+    "… and of the reranker's (BM25's negatives)": (
         "09_negative_exposure",
         "Reranker, BM25 negatives: exposure is part of the loss",
         "index == index",
@@ -63,7 +64,7 @@ def results_page(reference: Path) -> str:
     """RESULTS.md: every finding of every notebook and profile, with its interval, counts and verdict."""
     parts = ["# All findings\n\nWritten by `make readme` from the tables `findings` under `outputs/reference`."]
     parts.append(
-        "An effect is a relative loss, or the difference of two in points. "
+        "An effect is a relative loss, or the difference of two in points; in 07 also a correlation or a width. "
         "Intervals of one notebook and profile hold together with 95 %. *not comparable*: a system that does not beat "
         "BM25 in domain, so that nothing is said of its loss (the gate); *not shown*: the interval holds both."
     )
@@ -72,13 +73,15 @@ def results_page(reference: Path) -> str:
             frame = pd.read_csv(path)
             if "n_trainings" not in frame:
                 continue
-            parts.append(f"## {path.parent.parent.name}, {where}\n")
+            notebook = path.parent.parent.name
+            parts.append(f"## {notebook}, {where}\n")
             labels = [name for name in frame if name in ("protocol", "n_train", "measure", "shift", "model")]
             lines = ["| finding | effect | queries | trainings | verdict |", "|---|---|---|---|---|"]
             for row in frame.to_dict("records"):
                 said = ", ".join([*(str(row[name]) for name in labels), row["finding"]])
                 lines.append(
-                    f"| {said} | {_interval(row)} | {row['n_queries']:,} | {row['n_trainings']} | {row['verdict']} |"
+                    f"| {said} | {_interval(row, notebook != FORESIGHT)} | {row['n_queries']:,} "
+                    f"| {row['n_trainings']} | {row['verdict']} |"
                 )
             parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
@@ -86,13 +89,14 @@ def results_page(reference: Path) -> str:
 
 def _overlaps(reference: Path) -> Iterator[str]:
     """Table 3 in both readings."""
-    table = pd.read_csv(reference / "small" / OVERLAP / "tables" / "label_overlap.csv").query(
-        "relevance_threshold == 1"
-    )
+    folder = reference / "small" / OVERLAP
+    known = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["share_of_training_queries_with_labels"]
+    table = pd.read_csv(folder / "tables" / "label_overlap.csv").query("relevance_threshold == 1")
     for name, year in (("dl19", 2019), ("dl20", 2020)):
         caption, script = table[table["test_set"] == name].sort_values("min_shared").to_dict("records")
         said = "{percent:.0f} % with two shared passages or more, as the released script counts".format_map(script)
         said += ", {percent:.0f} % with one, as the caption says".format_map(caption)
+        said += f"; at least, with the labels of {known:.0%} of the training queries".replace("%", " %")
         published = script["published_percent"]
         apart = [abs(reading["percent"] - published) for reading in (script, caption)]
         question = f"Zhan: {published:.0f} % of the DL {year} queries share relevant passages with training"
@@ -111,10 +115,13 @@ def _finding(reference: Path, notebook: str, finding: str, query: str) -> dict:
     return {}
 
 
-def _interval(row: dict) -> str:
-    return f"{100 * row['estimate']:+.1f} % [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
+def _interval(row: dict, percent: bool = True) -> str:
+    if percent:
+        return f"{100 * row['estimate']:+.1f} % [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
+    return f"{row['estimate']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
 
 
 def _told(row: dict) -> str:
     trainings = f"{row['n_trainings']} training{'s' * (row['n_trainings'] > 1)} of each system"
-    return f"{_interval(row)}; {row['n_queries']:,} queries, {trainings}"
+    by = f" by {row['shift']}" if "shift" in row else ""
+    return f"{_interval(row)}{by}; {row['n_queries']:,} queries, {trainings}"
