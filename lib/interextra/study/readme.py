@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from interextra.ground.errors import InputError
+from interextra.study.session import spelled
 
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
 END = "<!-- end of results -->"
@@ -80,7 +81,7 @@ def results_page(reference: Path) -> str:
             for row in frame.to_dict("records"):
                 said = ", ".join([*(str(row[name]) for name in labels), row["finding"]])
                 lines.append(
-                    f"| {said} | {_interval(row, notebook != FORESIGHT)} | {row['n_queries']:,} "
+                    f"| {said} | {_effect(row, notebook != FORESIGHT)} | {row['n_queries']:,} "
                     f"| {row['n_trainings']} | {row['verdict']} |"
                 )
             parts.append("\n".join(lines))
@@ -115,13 +116,11 @@ def _finding(reference: Path, notebook: str, finding: str, query: str) -> dict:
     return {}
 
 
-def _interval(row: dict, percent: bool = True) -> str:
-    if percent:
-        return f"{100 * row['estimate']:+.1f} % [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
-    return f"{row['estimate']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
+def _effect(row: dict, percent: bool = True) -> str:
+    return spelled(row["estimate"], row["low"], row["high"], percent)
 
 
 def _told(row: dict) -> str:
     trainings = f"{row['n_trainings']} training{'s' * (row['n_trainings'] > 1)} of each system"
     by = f" by {row['shift']}" if "shift" in row else ""
-    return f"{_interval(row)}{by}; {row['n_queries']:,} queries, {trainings}"
+    return f"{_effect(row)}{by}; {row['n_queries']:,} queries, {trainings}"

@@ -183,22 +183,30 @@ def needs_training(cell: Cell) -> bool:
     return any(needs_training(needed) for needed in cell.needs())
 
 
-def with_interval(table: pd.DataFrame, effect: str = "delta") -> pd.DataFrame:
-    """For the page: a fraction and its interval as one text in the column `effect`, and `published` as a percentage.
+def with_interval(table: pd.DataFrame, effect: str = "delta", percent: bool = True) -> pd.DataFrame:
+    """For the page: an effect and its interval as one text in the column `effect`, and `published` as a percentage.
 
     The columns low and high go.
 
     >>> with_interval(pd.DataFrame({"delta": [-0.104], "low": [-0.18], "high": [-0.026]}))["delta"].item()
     '-10.4 % [-18.0, -2.6]'
     """
-    texts = []
-    for value, low, high in zip(table[effect], table["low"], table["high"], strict=True):
-        between = "undefined" if np.isnan(low) else f"{100 * low:+.1f}, {100 * high:+.1f}"
-        texts.append("undefined" if np.isnan(value) else f"{100 * value:+.1f} % [{between}]")
-    table = table.drop(columns=["low", "high"]).assign(**{effect: texts})
+    ends = zip(table[effect], table["low"], table["high"], strict=True)
+    table = table.drop(columns=["low", "high"]).assign(**{effect: [spelled(*row, percent=percent) for row in ends]})
     if "published" in table:
         table["published"] = [f"{value:+.0%}" if np.isfinite(value) else "–" for value in table["published"]]
     return table
+
+
+def spelled(value: float, low: float, high: float, percent: bool = True) -> str:
+    """An effect and its interval as text.
+
+    >>> spelled(0.5, 0.25, 0.75, percent=False), spelled(0.5, np.nan, np.nan)
+    ('+0.50 [+0.25, +0.75]', '+50.0 % [undefined]')
+    """
+    text = (lambda part: f"{100 * part:+.1f}") if percent else "{:+.2f}".format
+    between = "undefined" if np.isnan(low) else f"{text(low)}, {text(high)}"
+    return "undefined" if np.isnan(value) else f"{text(value)}{' %' * percent} [{between}]"
 
 
 def shown(frame: pd.DataFrame) -> Any:
