@@ -58,10 +58,24 @@ def test_finding_behind_a_closed_gate_is_not_comparable_and_costs_the_others_not
 def test_labels_stand_before_and_draws_do_not_stand_in_the_table():
     made = judged([said(-0.5, shift="a", margin=0.1)])
     assert (
-        list(made) == ["shift", "finding", "estimate", "low", "high", "verdict", "kind", "margin"]
+        list(made) == ["shift", "finding", "estimate", "low", "high", "verdict", "kind", "margin", "effects"]
         and made["shift"][0] == "a"
     )
-    assert list(judged([])) == ["finding", "estimate", "low", "high", "verdict", "kind", "margin"]
+    assert list(judged([])) == ["finding", "estimate", "low", "high", "verdict", "kind", "margin", "effects"]
+
+
+def test_several_effects_of_one_finding_are_members_of_the_family_and_the_worst_counts():
+    """The smallest of several differences that are all 0 must not be called below 0 more often than one is."""
+    random, contradicted = np.random.default_rng(4), 0
+    for _ in range(400):
+        estimates = random.normal(size=4)
+        drawn = estimates[:, None] + random.normal(size=(4, 300))
+        [made] = judged([{"finding": "x", "estimate": estimates, "draws": drawn, "kind": "above"}]).to_dict("records")
+        assert made["estimate"] == estimates.min() and made["effects"] == 4
+        contradicted += made["verdict"] == "contradicted"
+    assert contradicted < 0.05 * 400
+    sure = judged([{"finding": "x", "estimate": [0.5, 0.9], "draws": np.full((2, 9), [[0.5], [0.9]]), "kind": "above"}])
+    assert sure.loc[0, ["low", "high", "verdict"]].tolist() == [0.5, 0.5, "holds"]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -81,10 +95,10 @@ def test_undefined_estimate_or_draw_gives_no_verdict_and_leaves_the_others(bad):
         ("below", -1, 1, "not shown"),
         ("above", 1, 2, "holds"),
         ("above", -2, -1, "contradicted"),
-        ("none", -0.04, 0.04, "holds"),
-        ("none", -0.2, -0.1, "contradicted"),
-        ("none", -0.2, 0.04, "not shown"),
-        ("none", np.nan, 1, "undefined"),
+        ("kept", -0.04, 0.4, "holds"),
+        ("kept", -0.2, -0.1, "contradicted"),
+        ("kept", -0.2, 0.04, "not shown"),
+        ("kept", np.nan, 1, "undefined"),
     ],
 )
 def test_verdict_of_an_interval(kind, low, high, expected):

@@ -1,5 +1,7 @@
 """One kernel for all effects: against brute force, scipy and statsmodels, and by hand."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -159,6 +161,21 @@ def test_a_system_trained_once_borrows_the_spread_of_its_other_rows_and_none_of_
     assert (bm25["low"], bm25["high"]) == (0, 0) and np.isnan(bm25["sd_trainings"])
 
 
+def test_models_of_a_leave_one_out_row_average_their_noise():
+    """Five models a training, each with noise of its own on all its queries: their mean has a fifth of the variance."""
+    random, level, folds = np.random.default_rng(7), 0.05, 5
+    base, bucket, parts = RANDOM.random(100), np.arange(100) % folds, []
+    for row, seed, left_out in itertools.product(range(30), (1, 2), range(folds)):
+        value = base + random.normal(scale=level)
+        side = np.where(bucket == left_out, *REGIMES[::-1])
+        frame = {"model": "dense", "row": f"row {row}", "seed": seed, "left_out": left_out, "regime": side}
+        parts.append(pd.DataFrame(frame | {"query_id": np.arange(100).astype(str), "value": value}))
+    table = effects(pd.concat(parts), ["model", "row"], "regime", REGIMES, "difference", family=[], n_boot=1000)
+    assert table["sd_trainings"].unique() == pytest.approx([level], rel=0.15)
+    widths = (table["high"] - table["low"]) / 2  # both sides have the same five models, drawn as if they were others
+    assert widths.to_numpy() == pytest.approx(np.full(30, 1.96 * level * np.sqrt(2 / 5 / 2)), rel=0.25)
+
+
 def test_units_are_drawn_with_all_their_queries():
     values = tidy("dense", RANDOM.random(30), RANDOM.random(30)).assign(unit=lambda f: f["query_id"].str[:2])
     units = values["unit"].to_numpy()[:30]
@@ -189,6 +206,17 @@ def test_simultaneous_intervals_hold_together_and_single_ones_do_not():
         kept.append((((low < 0) & (high > 0)).all(), single.all()))
     together, alone = np.mean(kept, axis=0)
     assert 0.91 < together < 0.99 and alone < 0.7
+
+
+def test_a_row_with_heavy_tails_does_not_blow_up_and_leaves_the_others_alone():
+    reaches = []
+    for seed in range(6):
+        random = np.random.default_rng(seed)
+        rows = [random.standard_t(1, size=4000) * 0.01, random.normal(size=4000) * 0.01, random.normal(size=4000)]
+        reaches.append(simultaneous(np.zeros(3), np.stack(rows))[1])
+    reaches = np.array(reaches)
+    assert reaches[:, 0].max() < 2 * reaches[:, 0].min() < 2
+    assert reaches[:, 1:] == pytest.approx(np.array([[0.0239, 2.39]] * 6), rel=0.06)  # as among three of a kind
 
 
 def test_simultaneous_interval_of_undefined_draws_is_undefined_and_leaves_the_others():

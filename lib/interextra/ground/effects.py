@@ -24,7 +24,8 @@ from interextra.ground.errors import InputError, offenders
 BLOCK = 4_000_000  # counts of a block of resamples held at once
 TRAINING = "seed"  # the label that tells apart trainings of one recipe on one training set
 UNIT = "unit"  # queries of one unit are drawn together
-SYSTEM = ("model", "measure")  # rows that share these share the spread between trainings
+FOLD = "left_out"  # the label that tells apart the models of a leave-one-out row
+SYSTEM = ("model", "measure", "average")  # rows that share these share the spread between trainings
 
 
 def resamples(n: int, seed: Any, n_boot: int) -> Iterator[np.ndarray]:
@@ -64,10 +65,12 @@ def interval(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
 
 
 def simultaneous(estimates: np.ndarray, draws: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of intervals that hold together with `level` (max-t): estimates float[rows], draws float[rows, n_boot].
+    """Ends of intervals that hold together with `level`: estimates float[rows], draws float[rows, n_boot].
 
-    Each interval reaches as many standard deviations as the largest deviation of all rows has in `level` of the draws.
-    One row gives the usual interval of a normal estimate; a row with undefined draws has none.
+    Balanced max-t: each row reaches as far as a share of its own deviations from the estimate does, the same share for
+    all rows, such that in `level` of the draws no row deviates more. Ranks, not standard deviations, are compared, as
+    draws with the noise of two or three trainings have heavy tails. One row gives the middle `level` around the
+    estimate; a row with undefined draws has no interval.
 
     >>> low, high = simultaneous(np.zeros(2), np.array([[-1.0, 0, 1, 0], [-3, 3, 0, 0]]), level=1)
     >>> low.round(2).tolist()
@@ -75,11 +78,12 @@ def simultaneous(estimates: np.ndarray, draws: np.ndarray, level: float = 0.95) 
     """
     estimates = np.asarray(estimates, float)
     known = np.isfinite(draws).all(axis=1) & np.isfinite(estimates)
-    spread = np.where(known, np.where(known[:, None], draws, 0).std(axis=1), np.nan)
-    moves, reach = known & (spread > 0), np.where(known, 0.0, np.nan)
-    if moves.any():
-        far = np.abs(draws[moves] - estimates[moves, None]) / spread[moves, None]
-        reach[moves] = np.quantile(far.max(axis=0), level) * spread[moves]
+    reach = np.where(known, 0.0, np.nan)
+    if known.any():
+        far = np.abs(draws[known] - estimates[known, None])
+        place = stats.rankdata(far, method="min", axis=1).max(axis=0)  # ties, such as draws all equal, rank low
+        share = (np.quantile(place, level, method="higher") - 1) / (draws.shape[1] - 1)
+        reach[known] = np.quantile(far, share, axis=1, method="higher")
     return estimates - reach, estimates + reach
 
 
@@ -139,7 +143,8 @@ def effects(
     on, sides : the label that tells the two sides apart, and its two values, e.g. ("interpolation", "extrapolation").
         Without them the mean of each group.
     effect : delta, loss, difference or mean, see `KINDS`.
-    values may have the columns seed (trainings) and unit (queries that are drawn together).
+    values may have the columns seed (trainings), left_out (the model of a row made of several), and unit (queries that
+        are drawn together).
     strata : a column; queries are drawn within each of its values, and the effect is the mean of the strata's effects.
     family : Holm's correction holds within rows that share these labels.
     seed, n_boot, level : of the bootstrap.
@@ -148,8 +153,8 @@ def effects(
     -------
     DataFrame[*by, *sides, effect, low, high, p_value, p_holm, n_queries, n_trainings, sd_trainings] : columns of the
         sides and of the effect bear their names. p_value is of the paired t-test over queries: of two sides, without
-        strata. sd_trainings is the standard deviation between trainings of the mean of the second side, pooled over
-        the rows of a system; where it is missing, nothing was trained twice and the interval is of queries alone.
+        strata. sd_trainings is the standard deviation between trainings of the mean of a single model, pooled over
+        the models of a system; where it is missing, nothing was trained twice and the interval is of queries alone.
         `draws` and `contrast` find the draws of the rows by their index labels.
 
     Raises
@@ -186,7 +191,7 @@ def effects(
             row["p_value"] = np.nan if strata else _paired_t(parts[key].values.mean(axis=1))
         row["n_queries"] = sum(len(parts[name].values) for name in mine)
         row["n_trainings"] = min(parts[name].values.shape[1] for name in mine)
-        rows.append(row | {"sd_trainings": float(spreads[_labels(mine[0], systems)].deviation[-1])})
+        rows.append(row | {"sd_trainings": spreads[_labels(mine[0], systems)].deviation})
         drawn.append([sides_drawn[..., 0].mean(axis=0), sides_drawn[..., -1].mean(axis=0), effect_drawn])
     table = pd.DataFrame(rows)
     if on:
@@ -300,16 +305,20 @@ def _grouped(frame: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple, p
 
 
 class _Part(NamedTuple):
-    """What was measured of a group, queries in order of appearance, repeats averaged."""
+    """What was measured of a group, queries in order of appearance, repeats averaged; of its models see `_models`."""
 
     values: np.ndarray  # float[n_queries, n_trainings, n_sides]
     units: np.ndarray  # int[n_queries]
+    squares: float  # of the deviations of single models from the mean of their trainings
+    counted: int  # degrees of freedom in `squares`
+    freedom: int  # of these the independent ones: both sides of a leave-one-out row have the same models
+    shares: np.ndarray  # float[n_sides], sum of squared weights of the models in the mean of a side; 1: one model
 
 
 class _Spread(NamedTuple):
-    """How much the mean of a side varies between trainings of a system."""
+    """How much the mean of a single model varies between trainings of a system."""
 
-    deviation: np.ndarray  # float[n_sides]; NaN where nothing was trained twice
+    deviation: float  # NaN where nothing was trained twice
     freedom: int
 
 
@@ -328,7 +337,21 @@ def _matrix(part: pd.DataFrame, on: str | None, sides: tuple) -> _Part:
         raise InputError(f"effects: query {offenders(alone)} lacks a side or a training; measure all alike")
     values = np.bincount(at, part["value"].to_numpy(float), minlength=np.prod(shape)).reshape(shape) / counts
     of = part.drop_duplicates("query_id")[UNIT] if UNIT in part else query_ids
-    return _Part(values, pd.factorize(of)[0])
+    weight = 1 / counts.ravel()[at] / len(query_ids)
+    return _Part(values, pd.factorize(of)[0], *_models(part, side, training, weight))
+
+
+def _models(part: pd.DataFrame, side: np.ndarray, training: np.ndarray, weight: np.ndarray) -> tuple:
+    """squares, counted, freedom and shares of a `_Part`; `weight` of each value in the mean of its side."""
+    is_folded = FOLD in part and part[FOLD].notna().all()
+    label = part[FOLD].to_numpy() if is_folded else np.zeros(len(part))
+    of = pd.DataFrame({"side": side, "model": label, "training": training, "value": part["value"], "weight": weight})
+    models = of.groupby(["side", "model", "training"]).agg(mean=("value", "mean"), weight=("weight", "sum"))
+    means, weights = (models[name].unstack("training") for name in ("mean", "weight"))  # [sides × models, trainings]
+    shares = (weights.iloc[:, 0] ** 2).groupby("side").sum().to_numpy()
+    again, squares = means.shape[1] - 1, means.sub(means.mean(axis=1), axis=0).pow(2).to_numpy().sum()
+    last = (means.index.get_level_values("side") == side.max()).sum() if is_folded else len(means)
+    return float(squares), again * len(means), int(again * last), shares
 
 
 def _labels(key: tuple, places: list[int]) -> tuple:
@@ -336,15 +359,12 @@ def _labels(key: tuple, places: list[int]) -> tuple:
 
 
 def _spreads(parts: dict[tuple, _Part], systems: list[int]) -> dict[tuple, _Spread]:
-    """The spread between trainings of each system: variance within rows, pooled over its rows."""
+    """The spread between trainings of each system: variance of its single models, pooled over its rows."""
     found = {}
     for system in dict.fromkeys(_labels(key, systems) for key in parts):
-        rows = [
-            parts[key].values.mean(axis=0) for key in parts if _labels(key, systems) == system
-        ]  # [trainings, sides]
-        freedom = sum(len(row) - 1 for row in rows)
-        squares = sum(((row - row.mean(axis=0)) ** 2).sum(axis=0) for row in rows)
-        found[system] = _Spread(np.sqrt(squares / freedom) if freedom else np.full(rows[0].shape[1], np.nan), freedom)
+        mine = [part for key, part in parts.items() if _labels(key, systems) == system]
+        squares, counted, freedom = (sum(column) for column in zip(*(part[2:5] for part in mine), strict=True))
+        found[system] = _Spread(float(np.sqrt(squares / counted)) if counted else float("nan"), freedom)
     return found
 
 
@@ -355,10 +375,10 @@ def _resampled(parts: dict[tuple, _Part], n_by: int | None, seed: int, n_boot: i
     """
     alike: dict[tuple, list[tuple]] = {}
     place: dict[tuple, int] = {}
-    for key, (values, units) in sorted(parts.items(), key=lambda part: str(part[0][n_by:])):
+    for key, part in sorted(parts.items(), key=lambda item: str(item[0][n_by:])):
         place[key[:n_by]] = place.get(key[:n_by], -1) + 1
         own = (seed,) if n_by is None else (seed, place[key[:n_by]])
-        alike.setdefault((len(values), units.tobytes(), own), []).append(key)
+        alike.setdefault((len(part.values), part.units.tobytes(), own), []).append(key)
     found = {}
     for (n, _, own), keys in alike.items():
         columns = np.concatenate([parts[key].values.reshape(n, -1) for key in keys], axis=1)
@@ -387,7 +407,8 @@ def _with_trainings(
                 for labels in (_labels(key, systems), key)
             )
             scale = np.sqrt(spread.freedom / of_system.chisquare(spread.freedom, len(drawn)))[:, None]
-            found[key] = drawn + of_row.normal(size=drawn.shape) * scale * spread.deviation / np.sqrt(n)
+            noise = spread.deviation * np.sqrt(parts[key].shares / n)  # [n_sides]
+            found[key] = drawn + of_row.normal(size=drawn.shape) * scale * noise
     return found
 
 

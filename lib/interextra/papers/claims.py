@@ -8,7 +8,7 @@ import pandas as pd
 from interextra.ground.effects import draws, interval, simultaneous
 
 COLUMNS = ["finding", "estimate", "low", "high", "verdict"]
-SAID = ["kind", "margin"]
+SAID = ["kind", "margin", "effects"]
 COUNTS = ["n_queries", "n_trainings"]  # of a finding, the smallest of the systems that it names
 BM25 = "BM25"
 
@@ -36,33 +36,37 @@ def judged(findings: Sequence[dict], level: float = 0.95) -> pd.DataFrame:
     ----------
     findings : dicts of any labels and
         finding : in words.
-        estimate, draws : an effect and its bootstrap draws float[n_boot], such as `ground.effects.draws` gives.
-        kind : what is said of the effect: below 0, above 0, or none (an effect within ±`margin`).
+        estimate, draws : an effect and its bootstrap draws float[n_boot], such as `ground.effects.draws` gives; or
+            several that must all be as is said, float[n] and float[n, n_boot]: each of them is one of the family.
+        kind : what is said of the effect: below 0, above 0, or kept (not below -`margin`: no loss).
         gate : false where the systems can't be compared, see `gate`.
         n_queries, n_trainings : may be there.
 
     Returns
     -------
-    DataFrame[labels, finding, estimate, low, high, verdict, kind, margin, counts] : the finding `holds` where the
-        interval lies where it says and is `contradicted` where it lies beyond, on the other side of 0 or outside
-        ±`margin`; else it is `not shown`. An effect whose estimate or any draw is undefined (a side with mean 0) is
-        `undefined`. Behind a closed gate it is `not comparable`, with an interval of its own, outside the family.
+    DataFrame[labels, finding, estimate, low, high, verdict, kind, margin, effects, counts] : the finding `holds` where
+        the interval lies where it says and is `contradicted` where it lies beyond, on the other side of 0 or of
+        -`margin`; else it is `not shown`. Of several effects (column `effects`: how many) estimate, low and high are
+        the smallest, or for below the largest. An effect whose estimate or any draw is undefined (a side with mean 0)
+        is `undefined`. Behind a closed gate it is `not comparable`, with an interval outside the family.
 
     >>> said = {"finding": "a loss", "estimate": -0.1, "draws": np.linspace(-0.2, 0, 100), "kind": "below"}
     >>> judged([said, said | {"gate": False}])[["low", "verdict"]].round(3).values.tolist()
     [[-0.196, 'holds'], [-0.196, 'not comparable']]
     """
     rows = [{"margin": 0.0, "gate": True} | found for found in findings]
-    estimates, drawn = np.array([row["estimate"] for row in rows]), [row["draws"] for row in rows]
-    low, high = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
+    estimates = [np.atleast_1d(np.asarray(row["estimate"], float)) for row in rows]
+    drawn = [np.atleast_2d(row["draws"]) for row in rows]
     families = [[at for at, row in enumerate(rows) if row["gate"]]]
     families += [[at] for at, row in enumerate(rows) if not row["gate"]]
     for family in filter(None, families):
-        ends = simultaneous(estimates[family], np.stack([drawn[at] for at in family]), level)
-        low[family], high[family] = ends
-    for row, *ends in zip(rows, low, high, strict=True):
-        row |= dict(zip(("low", "high"), ends, strict=True)) | {"verdict": verdict(row["kind"], *ends, row["margin"])}
-        row["verdict"] = row["verdict"] if row.pop("gate") else "not comparable"
+        ends = simultaneous(*(np.concatenate([of[at] for at in family]) for of in (estimates, drawn)), level)
+        cuts = np.cumsum([len(estimates[at]) for at in family])[:-1]
+        for at, low, high in zip(family, *(np.split(side, cuts) for side in ends), strict=True):
+            row, worst = rows[at], np.max if rows[at]["kind"] == "below" else np.min
+            row |= {"estimate": worst(estimates[at]), "low": worst(low), "high": worst(high), "effects": len(low)}
+            row["verdict"] = verdict(row["kind"], row["low"], row["high"], row["margin"])
+            row["verdict"] = row["verdict"] if row.pop("gate") else "not comparable"
     names = (rows or [{}])[0]
     labels = [name for name in names if name not in (*COLUMNS, *SAID, *COUNTS, "draws", "gate")]
     return pd.DataFrame(rows, columns=[*labels, *COLUMNS, *SAID, *[name for name in COUNTS if name in names]])
@@ -71,10 +75,10 @@ def judged(findings: Sequence[dict], level: float = 0.95) -> pd.DataFrame:
 def verdict(kind: str, low: float, high: float, margin: float = 0.0) -> str:
     """holds, contradicted, not shown or undefined, see `judged`.
 
-    >>> verdict("below", -0.2, -0.01), verdict("none", -0.2, -0.1, margin=0.05), verdict("above", -1, 1)
+    >>> verdict("below", -0.2, -0.01), verdict("kept", -0.2, -0.1, margin=0.05), verdict("above", -1, 1)
     ('holds', 'contradicted', 'not shown')
     """
-    least, most = {"below": (-np.inf, 0.0), "above": (0.0, np.inf), "none": (-margin, margin)}[kind]
+    least, most = {"below": (-np.inf, 0.0), "above": (0.0, np.inf), "kept": (-margin, np.inf)}[kind]
     if not np.isfinite([low, high]).all():
         return "undefined"
     if least < low and high < most:

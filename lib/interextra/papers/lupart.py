@@ -228,8 +228,8 @@ def order_claims(means: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
 
     `means`: rows of `ground.effects` with the effect `loss`, sides in and out, means over clusters; one a shift and
     model, of one measure. `comparable`: bool, of `claims.gate`. Returns shift, finding, estimate, low, high, verdict,
-    see `claims.judged`: a finding says that its estimate is above 0. Where it names several models this is the smallest
-    difference, on joint draws, among those that can be compared; about absent ones nothing is said.
+    see `claims.judged`: a finding says that its estimate is above 0. Where it names several models, each difference
+    from one that can be compared must be; about absent ones nothing is said.
     """
     drawn, found = {"loss": draws(means), "out": draws(means, "second")}, []
     passing = dict(zip(zip(means["shift"], means["model"], strict=True), comparable, strict=True))
@@ -246,8 +246,8 @@ def order_claims(means: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
             if pairs and {model for pair in pairs for model in pair} <= at.keys():
                 kept = [pair for pair in pairs if all(passing[shift, model] for model in pair)]
                 value = np.column_stack([means[what], drawn[what]])  # [rows, 1 + n_boot]
-                least = np.min([value[at[first]] - value[at[second]] for first, second in kept or pairs], axis=0)
-                row = {"finding": finding, "estimate": least[0], "draws": least[1:], "kind": "above"}
+                gaps = np.stack([value[at[first]] - value[at[second]] for first, second in kept or pairs])
+                row = {"finding": finding, "estimate": gaps[:, 0], "draws": gaps[:, 1:], "kind": "above"}
                 named = means.iloc[[at[model] for pair in kept or pairs for model in pair]]
                 counts = {name: int(named[name].min()) for name in COUNTS}
                 found.append({"shift": shift} | row | counts | {"gate": bool(kept)})

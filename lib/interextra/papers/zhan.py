@@ -355,7 +355,7 @@ def findings(table: pd.DataFrame, by: Sequence[str], margin: float) -> pd.DataFr
     for key, part in table.groupby(list(by), sort=False):
         delta, drawn = (dict(zip(part["model"], of, strict=True)) for of in (part["delta"], draws(part)))
         passing = set(part.loc[part["comparable"], "model"])
-        said = [(f"{model}: no loss (±{margin:.0%})", "none", model) for model in ("BM25", *INTERACTION)]
+        said = [(f"{model}: no loss beyond {margin:.0%}", "kept", model) for model in ("BM25", *INTERACTION)]
         said += [(f"{model}: a loss", "below", model) for model in REPRESENTATION]
         pairs = itertools.product(INTERACTION, REPRESENTATION)
         said += [(f"{first}: a smaller loss than {second}", "above", first, second) for first, second in pairs]

@@ -67,7 +67,8 @@ def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
     The effect is the column before `low`; rows are told apart by columns of words, and of numbers that do not
     differ between the worlds. Returns these labels, the effect, low, high, least, most, n; rows that are not in every
     world are left out. A table of findings gets its verdicts anew: intervals that hold together (Bonferroni), and
-    nothing of a system that some world's gate keeps out; so does the column comparable.
+    nothing of a system that some world's gate keeps out; so does the column comparable. A finding on the smallest of
+    several effects is left out, as it is another one in each world.
 
     >>> table = pd.DataFrame({"model": ["a"], "loss": [0.2], "low": [0.1], "high": [0.3], "n_queries": [9]})
     >>> pooled([table, table.assign(loss=0.4)])[["model", "loss", "least", "most", "n"]].values.tolist()
@@ -75,6 +76,7 @@ def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """
     if not all({"low", "high"} <= set(frame) for frame in frames):
         return pd.DataFrame()
+    frames = [frame[frame["effects"] == 1] if "effects" in frame else frame for frame in frames]
     effect = frames[0].columns[frames[0].columns.get_loc("low") - 1]
     every = pd.concat([frame.assign(world=world) for world, frame in enumerate(frames)], ignore_index=True)
     measured = {effect, "low", "high", "world", "n_queries", "n_trainings", "comparable", *DERIVED}
