@@ -69,8 +69,9 @@ def simultaneous(estimates: np.ndarray, draws: np.ndarray, level: float = 0.95) 
 
     Balanced max-t: each row reaches as far as a share of its own deviations from the estimate does, the same share for
     all rows, such that in `level` of the draws no row deviates more. Ranks, not standard deviations, are compared, as
-    draws with the noise of two or three trainings have heavy tails. One row gives the middle `level` around the
-    estimate; a row with undefined draws has no interval.
+    draws with the noise of two or three trainings have heavy tails; only where there are too few draws for the ranks of
+    so many rows, standard deviations are. One row gives the middle `level` around the estimate; a row with undefined
+    draws has no interval.
 
     >>> low, high = simultaneous(np.zeros(2), np.array([[-1.0, 0, 1, 0], [-3, 3, 0, 0]]), level=1)
     >>> low.round(2).tolist()
@@ -79,8 +80,12 @@ def simultaneous(estimates: np.ndarray, draws: np.ndarray, level: float = 0.95) 
     estimates = np.asarray(estimates, float)
     known = np.isfinite(draws).all(axis=1) & np.isfinite(estimates)
     reach = np.where(known, 0.0, np.nan)
-    if known.any():
-        far = np.abs(draws[known] - estimates[known, None])
+    far = np.abs(draws[known] - estimates[known, None])
+    if known.sum() > (1 - level) * draws.shape[1] > 0:
+        spread = draws[known].std(axis=1)
+        moves = spread > 0
+        reach[known] = spread * np.quantile((far[moves] / spread[moves, None]).max(axis=0, initial=0), level)
+    elif known.any():
         place = stats.rankdata(far, method="min", axis=1).max(axis=0)  # ties, such as draws all equal, rank low
         share = (np.quantile(place, level, method="higher") - 1) / (draws.shape[1] - 1)
         reach[known] = np.quantile(far, share, axis=1, method="higher")
