@@ -477,36 +477,46 @@ def findings(
     Tables of `link` (whose Pearson correlations within shifts count), `trend` (of one measure), `effects` (losses of
     the farthest queries by model), `spread`, and rows of `difficulty`, all of equally many draws. `comparable`: (shift,
     model) → may it be judged, see `claims.gate`. A correlation over clusters is judged as Fisher's z, with draws from
-    its normal distribution apart from all others, as it has none over queries.
+    its normal distribution apart from all others, as it has none over queries. n_queries: whose values are in it, of a
+    correlation over clusters those of all clusters, of the farthest queries these.
     """
     rows, n_boot = [], draws(trends).shape[1]
 
     def add(
-        shift: str, model: str, finding: str, estimate: float, drawn: np.ndarray, kind: str, rival: str = ""
+        shift: str, model: str, finding: str, estimate: float, drawn: np.ndarray, kind: str, n: int, rival: str = ""
     ) -> None:
         gate = all(comparable.get((shift, name), False) for name in (model, rival) if name)
-        found = {"estimate": estimate, "draws": drawn, "kind": kind, "gate": gate}
+        found = {"estimate": estimate, "draws": drawn, "kind": kind, "gate": gate, "n_queries": n}
         rows.append({"shift": shift, "model": model, "finding": finding} | found)
 
     linked = links[(links["method"] == "Pearson") & (links["kind"] != "pooled")]
     for at, row in enumerate(linked.itertuples()):
         z, low, high = np.arctanh([row.estimate, row.low, row.high])
         drawn = np.random.default_rng(at).normal(z, (high - low) / 2 / stats.norm.ppf(0.975), n_boot)
-        add(POOLED, row.model, f"higher {row.indicator}, lower loss", z, drawn, "below")
+        add(POOLED, row.model, f"higher {row.indicator}, lower loss", z, drawn, "below", trends["n_queries"].max())
     for row, drawn in zip(trends.itertuples(), draws(trends), strict=True):
         if row.shift == POOLED and row.model in FIRST_STAGE:
-            add(POOLED, row.model, f"the farther, the higher the loss ({row.loss})", row.kendall, drawn, "below")
+            add(
+                POOLED,
+                row.model,
+                f"the farther, the higher the loss ({row.loss})",
+                row.kendall,
+                drawn,
+                "below",
+                row.n_queries,
+            )
+    n_far = far["n_queries"].max()
     of = {row.model: np.array([row.loss, *drawn]) for row, drawn in zip(far.itertuples(), draws(far), strict=True)}
     for rival in [name for name in FIRST_STAGE if name != "ColBERT" and {name, "ColBERT"} <= of.keys()]:
         gap = of["ColBERT"] - of[rival]
-        add(POOLED, rival, "farthest queries: ColBERT loses less", gap[0], gap[1:], "below", "ColBERT")
+        add(POOLED, rival, "farthest queries: ColBERT loses less", gap[0], gap[1:], "below", n_far, "ColBERT")
     for row, drawn in zip(widths.itertuples(), draws(widths), strict=True):
         if row.model in FIRST_STAGE:  # the paper: RR varies less far away, ASL more
             less, kind = ("less", "below") if worse(row.measure) > 0 else ("more", "above")
-            add(POOLED, row.model, f"losses of {row.measure} vary {less} far away", row.difference, drawn, kind)
+            add(POOLED, row.model, f"losses of {row.measure} vary {less} far away", row.difference, drawn, kind, n_far)
     for row, out, gap in zip(hard.itertuples(), draws(hard, "second"), draws(hard), strict=True):
-        add(row.shift, row.model, ORDERS, row.tau_out, out, "above")
-        add(row.shift, row.model, BETTER, row.difference, gap, "above")
+        add(row.shift, row.model, ORDERS, row.tau_out, out, "above", row.n_queries)
+        add(row.shift, row.model, BETTER, row.difference, gap, "above", row.n_queries)
     table, ends = judged(rows), ["estimate", "low", "high"]
     table.loc[: len(linked) - 1, ends] = np.tanh(table.loc[: len(linked) - 1, ends])
     return table
