@@ -119,9 +119,9 @@ KINDS = {  # name of an effect → from the means of the first and the second si
 class Draws:
     """Resampled sides and effects of the rows of a table, float[rows, n_boot] each; rides in the table's `attrs`."""
 
-    def __init__(self, sides: list[np.ndarray], labels: pd.DataFrame, names: dict[str, str]):
+    def __init__(self, sides: list[np.ndarray], labels: pd.DataFrame, name: str):
         self.first, self.second, self.effect = sides
-        self.labels, self.by, self.names = labels, list(labels), names
+        self.labels, self.by, self.name = labels, list(labels), name  # of the column of effects
 
     def __deepcopy__(self, memo: dict) -> "Draws":  # pandas copies attrs with each operation
         return self
@@ -204,7 +204,7 @@ def effects(
         corrected = alike.transform(lambda p: holm(p)) if family else holm(table["p_value"])
         table.insert(table.columns.get_loc("p_value") + 1, "p_holm", corrected)
     stacked = [np.stack(column) for column in zip(*drawn, strict=True)]
-    table.attrs["draws"] = Draws(stacked, table[by], {"first": names[0], "second": names[-1], "effect": effect})
+    table.attrs["draws"] = Draws(stacked, table[by], effect)
     return table
 
 
@@ -238,14 +238,13 @@ def draws(table: pd.DataFrame, what: str = "effect") -> np.ndarray:
     return getattr(kept, what)[table.index]
 
 
-def contrast(table: pd.DataFrame, column: str, pairs: Sequence[tuple], what: str = "effect") -> pd.DataFrame:
+def contrast(table: pd.DataFrame, column: str, pairs: Sequence[tuple]) -> pd.DataFrame:
     """Effect of one system less that of another, on the same draws.
 
     Parameters
     ----------
     table : of `effects`, or rows of it; `column` is one of its `by`, e.g. model.
     pairs : (first, second) values of that column; a group that lacks one of them has no row.
-    what : effect, or first or second for the mean of that side.
 
     Returns
     -------
@@ -255,8 +254,8 @@ def contrast(table: pd.DataFrame, column: str, pairs: Sequence[tuple], what: str
     >>> contrast(effects(values, ["model"]), "model", [("a", "b")]).round(9).values.tolist()
     [['a', 'b', 0.4, 0.4, 0.4]]
     """
-    every, others = draws(table, what), [name for name in table.attrs["draws"].by if name != column]
-    estimates, rows = table[table.attrs["draws"].names[what]].to_numpy(float), []
+    every, others = draws(table), [name for name in table.attrs["draws"].by if name != column]
+    estimates, rows = table[table.attrs["draws"].name].to_numpy(float), []
     places = table.assign(_row=range(len(table)))
     for key, part in _grouped(places, others):
         of = dict(zip(part[column], part["_row"], strict=True))

@@ -322,8 +322,7 @@ def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> pd.DataFram
 def _with_draws(table: pd.DataFrame, by: list[str], columns: list[str], drawn: list) -> pd.DataFrame:
     """The table with draws [rows, columns, n_boot] as `effects` has: of the effect, or of both sides and the effect."""
     of = np.moveaxis(np.stack(drawn).reshape(len(table), len(columns), -1), 1, 0)
-    sides, names = (list(some) * (3 // len(columns)) for some in (of, columns))
-    table.attrs["draws"] = Draws(sides, table[by], dict(zip(("first", "second", "effect"), names, strict=True)))
+    table.attrs["draws"] = Draws(list(of) * (3 // len(columns)), table[by], columns[-1])
     return table
 
 
