@@ -45,6 +45,7 @@ def found(*estimates, verdict="holds"):
         "high": 1.0,
         "kind": "below",
         "margin": 0.0,
+        "effects": 1,
         "n_queries": 9,
         "n_trainings": 1,
     }
@@ -52,7 +53,7 @@ def found(*estimates, verdict="holds"):
 
 
 def ordered(frames):
-    names = ["finding", "estimate", "low", "high", "verdict", "kind", "margin", "n_queries", "n_trainings"]
+    names = ["finding", "estimate", "low", "high", "verdict", "kind", "margin", "effects", "n_queries", "n_trainings"]
     return [frame[names] for frame in frames]
 
 
@@ -65,6 +66,15 @@ def test_verdict_of_worlds_comes_from_their_interval_not_from_theirs():
 def test_one_closed_gate_closes_it():
     closed = [*found(-0.3, -0.32), *found(-0.28, verdict="not comparable")]
     assert pooled(ordered(closed))["verdict"].tolist() == ["not comparable"]
+
+
+def test_of_several_effects_the_worst_of_each_world_can_show_a_finding_and_not_contradict_it():
+    shown, against = (
+        [frame.assign(effects=[2, 2, 3][at]) for at, frame in enumerate(ordered(found(*estimates)))]
+        for estimates in ((-0.3, -0.32, -0.28), (0.3, 0.32, 0.28))
+    )
+    assert pooled(ordered(found(0.3, 0.32, 0.28)))["verdict"].tolist() == ["contradicted"]
+    assert pooled(shown)["verdict"].tolist() == ["holds"] and pooled(against)["verdict"].tolist() == ["not shown"]
 
 
 def test_intervals_of_several_findings_hold_together():

@@ -7,7 +7,6 @@ of them say: the mean over worlds, with Student's interval.
 import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from interextra.ground import provenance
@@ -67,8 +66,9 @@ def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
     The effect is the column before `low`; rows are told apart by columns of words, and of numbers that do not
     differ between the worlds. Returns these labels, the effect, low, high, least, most, n; rows that are not in every
     world are left out. A table of findings gets its verdicts anew: intervals that hold together (Bonferroni), and
-    nothing of a system that some world's gate keeps out; so does the column comparable. A finding on the smallest of
-    several effects is left out, as it is another one in each world.
+    nothing of a system that some world's gate keeps out; so does the column comparable. Of a finding on several effects
+    the smallest in each world is taken: their mean is not above the smallest mean, so that `holds` is safe, and
+    `contradicted` is not said.
 
     >>> table = pd.DataFrame({"model": ["a"], "loss": [0.2], "low": [0.1], "high": [0.3], "n_queries": [9]})
     >>> pooled([table, table.assign(loss=0.4)])[["model", "loss", "least", "most", "n"]].values.tolist()
@@ -76,10 +76,9 @@ def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """
     if not all({"low", "high"} <= set(frame) for frame in frames):
         return pd.DataFrame()
-    frames = [frame[frame["effects"] == 1] if "effects" in frame else frame for frame in frames]
     effect = frames[0].columns[frames[0].columns.get_loc("low") - 1]
     every = pd.concat([frame.assign(world=world) for world, frame in enumerate(frames)], ignore_index=True)
-    measured = {effect, "low", "high", "world", "n_queries", "n_trainings", "comparable", *DERIVED}
+    measured = {effect, "low", "high", "world", "n_queries", "n_trainings", "comparable", "effects", *DERIVED}
     labels = [name for name in frames[0] if name not in measured and _tells_apart([frame[name] for frame in frames])]
     if not labels or any(frame.duplicated(labels).any() for frame in frames):
         return pd.DataFrame()
@@ -89,11 +88,13 @@ def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
     if not judging and "comparable" not in every:
         return found
     every["comparable"] = every["verdict"] != "not comparable" if judging else every["comparable"].eq(True)
-    told = every.groupby(labels, dropna=False, sort=False).agg({"comparable": "all", "n_queries": "min"}).reset_index()
+    told = {"comparable": "all", "n_queries": "min"} | ({"effects": "max"} if judging else {})
+    told = every.groupby(labels, dropna=False, sort=False).agg(told).reset_index()
     found = found.merge(told, how="left", on=labels)
     if judging:
-        judgements = [verdict(*row) for row in found[["kind", "low", "high", "margin"]].itertuples(index=False)]
-        found["verdict"] = np.where(found.pop("comparable"), judgements, "not comparable")
+        found["verdict"] = [verdict(*row) for row in found[["kind", "low", "high", "margin"]].itertuples(index=False)]
+        unsafe = found["effects"].gt(1) & found["verdict"].eq("contradicted")
+        found["verdict"] = found["verdict"].mask(unsafe, "not shown").where(found.pop("comparable"), "not comparable")
         found = found.rename(columns={"n": "n_trainings"})
     return found
 
