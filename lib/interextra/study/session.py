@@ -194,7 +194,7 @@ def with_interval(table: pd.DataFrame, effect: str = "delta", percent: bool = Tr
     ends = zip(table[effect], table["low"], table["high"], strict=True)
     table = table.drop(columns=["low", "high"]).assign(**{effect: [spelled(*row, percent=percent) for row in ends]})
     if "published" in table:
-        table["published"] = [f"{value:+.0%}" if np.isfinite(value) else "–" for value in table["published"]]
+        table["published"] = [f"{100 * value:+.0f} %" if np.isfinite(value) else "–" for value in table["published"]]
     return table
 
 
