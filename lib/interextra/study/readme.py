@@ -35,9 +35,9 @@ QUESTIONS = {
         "DR (base), random negatives: exposure is part of the loss",
         "index == index",
     ),
-    "… and of the reranker's (BM25's negatives)": (
+    "… and of ColBERT's (BM25's negatives)": (
         "09_negative_exposure",
-        "Reranker, BM25 negatives: exposure is part of the loss",
+        "ColBERT, BM25 negatives: exposure is part of the loss",
         "index == index",
     ),
     "… and it is why the two disagree on SPLADE": (
