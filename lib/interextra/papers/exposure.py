@@ -157,7 +157,8 @@ def findings(mean: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
     Of each system and source of negatives: exposure is part of the loss, which is smaller with unexposed negatives than
     with all, and than with the control where there is one. Of dense against SPLADE: the papers disagree on whether
     dense loses more. Lupart et al. train both on BM25's and in-batch negatives, Zhan et al. dense on random ones and
-    SPLADE on BM25's. Exposure explains it if the choice of negatives widens the gap, and less so unexposed.
+    SPLADE on BM25's. Exposure explains it if the choice of negatives widens the gap, and less so unexposed. Last, which
+    of the two it costs more, with the same negatives, and which loses more where there are only in-batch ones.
     `comparable`: of `claims.gate`, over all negatives.
     """
     at = {tuple(row): place for place, row in enumerate(mean[CONDITION].itertuples(index=False, name=None))}
@@ -189,6 +190,12 @@ def findings(mean: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
     less = wider["all"] | {key: -sign for key, sign in wider["unexposed"].items()}
     both = [("SPLADE", "BM25", which) for which in ("all", "unexposed")]
     add("exposure is why the papers differ on SPLADE", wider["all"], less, also=both)
+    costs = {("SPLADE", "BM25", "all"): 1, ("SPLADE", "BM25", "unexposed"): -1}
+    costs |= {(DENSE, "BM25", "all"): -1, (DENSE, "BM25", "unexposed"): 1}
+    add("exposure costs SPLADE more than dense, BM25 negatives", costs)
+    if {(DENSE, "in-batch", "all"), ("SPLADE", "in-batch", "all")} <= at.keys():
+        alone = {(DENSE, "in-batch", "all"): 1, ("SPLADE", "in-batch", "all"): -1}
+        add("dense loses more than SPLADE with in-batch negatives only", alone)
     return judged(found)
 
 
