@@ -11,7 +11,7 @@ from interextra.study.session import spelled
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
 END = "<!-- end of results -->"
 WHERE = {"small": "MedQuAD", "worlds": "five generated worlds", "mini": "one generated world"}
-OVERLAP, FORESIGHT = "01_overlap_annotation_analysis", "07_indicators"
+OVERLAP, FORESIGHT, EXPOSURE = "01_overlap_annotation_analysis", "07_indicators", "09_negative_exposure"
 # question → notebook, finding, what its row must meet; the last row is taken, of the largest training set
 QUESTIONS = {
     "Zhan: dense retrieval loses on buckets it was not trained on": (
@@ -30,22 +30,22 @@ QUESTIONS = {
         "shift in ('question type', 'wh-words')",
     ),
     "Neither asks: part of dense retrieval's loss is negative exposure (random negatives)": (
-        "09_negative_exposure",
+        EXPOSURE,
         "DR (base), random negatives: exposure is part of the loss",
         "index == index",
     ),
     "… of ColBERT's (BM25's negatives)": (
-        "09_negative_exposure",
+        EXPOSURE,
         "ColBERT, BM25 negatives: exposure is part of the loss",
         "index == index",
     ),
     "… and of the reranker's (random negatives)": (
-        "09_negative_exposure",
+        EXPOSURE,
         "Reranker, random negatives: exposure is part of the loss",
         "index == index",
     ),
     "… and it is why the two disagree on SPLADE": (
-        "09_negative_exposure",
+        EXPOSURE,
         "exposure is why the papers differ on SPLADE",
         "index == index",
     ),
@@ -62,7 +62,7 @@ def with_results(text: str, reference: Path) -> str:
     for question, (notebook, finding, query) in QUESTIONS.items():
         if row := _finding(reference, notebook, finding, query):
             lines.append(f"| {question} | {_told(row)}, {WHERE[row['profile']]} ({notebook[:2]}) | {row['verdict']} |")
-    return "\n".join([head + BEGIN, *lines, END + tail])
+    return "\n".join([head + BEGIN, *lines, "", _exposed(reference), END + tail])
 
 
 def results_page(reference: Path) -> str:
@@ -107,6 +107,16 @@ def _overlaps(reference: Path) -> str:
     verdict = nearer.get((script_apart < caption_apart).mean(), "a different count is nearer in each")
     question = f"Zhan: {both[2]} of the DL 2019 and DL 2020 queries share relevant passages with training"
     return f"| {question} | {said}; {' and '.join(map(str, script['n_queries']))} queries (01) | {verdict} |"
+
+
+def _exposed(reference: Path) -> str:
+    """How exposed negatives are where the loss was measured, and on MS MARCO."""
+    tables = reference / "small" / EXPOSURE / "tables"
+    seen = pd.read_csv(tables / "exposed_negatives.csv").query("negatives == 'random' and negative_passages == 'all'")
+    there = pd.read_csv(tables / "on_ms_marco.csv")["exposed"]
+    said = f"On MedQuAD {seen['exposed_negatives'].mean():.0%} of the random negatives are exposed, that is answers to "
+    said += f"held-out queries only. On MS MARCO it would be {there[0]:.1%} with a fifth of the queries held out, and up to "
+    return f"{said}{there.max():.1%} of BM25's: what exposure costs there is not measured yet.".replace("%", " %")
 
 
 def _finding(reference: Path, notebook: str, finding: str, query: str) -> dict:
