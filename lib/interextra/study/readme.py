@@ -114,9 +114,9 @@ def _exposed(reference: Path) -> str:
     tables = reference / "small" / EXPOSURE / "tables"
     seen = pd.read_csv(tables / "exposed_negatives.csv").query("negatives == 'random' and negative_passages == 'all'")
     there = pd.read_csv(tables / "on_ms_marco.csv")["exposed"]
-    said = f"On MedQuAD {seen['exposed_negatives'].mean():.0%} of the random negatives are exposed, that is answers "
-    said += f"to held-out queries only. On MS MARCO it would be {there[0]:.1%} with a fifth of the queries held out, and up "
-    return f"{said}to {there.max():.1%} of BM25's: what exposure costs there is not measured yet.".replace("%", " %")
+    said = f"On MedQuAD {seen['exposed_negatives'].mean():.0%} of the random negatives are exposed, that is answers to "
+    said += f"held-out queries only. On MS MARCO it would be {there[0]:.1%} with a fifth of the queries held out, and "
+    return f"{said}up to {there.max():.1%} of BM25's: what exposure costs there is not measured yet.".replace("%", " %")
 
 
 def _finding(reference: Path, notebook: str, finding: str, query: str) -> dict:
