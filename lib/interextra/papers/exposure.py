@@ -1,7 +1,8 @@
 """Negative exposure: what notebook 09 measures. Both papers leave out queries and leave their answers in the corpus.
 
-There every sampler of negatives finds them. A held-out answer is then a negative, now and again, and never a positive:
-the model learns that it is wrong. Neither paper takes this apart from not having seen the like of a query.
+There every sampler of negatives finds them. A held-out answer, or a passage like it, is then a negative, now and again,
+and never a positive: the model learns that such passages are wrong. Neither paper takes this apart from not having seen
+the like of a query.
 """
 
 import itertools
@@ -43,6 +44,7 @@ CONDITION = ["model", "negatives", "negative_passages"]
 MEAN = "mean"  # over the clusters
 PASSAGES, TRAIN_QUERIES, TRAIN_PAIRS = 8_841_823, 502_939, 532_761  # of MS MARCO passage ranking
 KINDS = ("same entity, kind in training", "same entity, left-out kind", "other entity, left-out kind")
+ASKED = ("left-out kind", "kind in training, exposed", "kind in training, asked for")
 
 
 @plans("09_negative_exposure")
@@ -222,6 +224,32 @@ def above_the_answer(design: pd.DataFrame, shift: Shift, store: Store, depth: in
         found = first.assign(kind=kind, value=(first["rank"] < place).astype(float))[~right & place.notna()]
         value = found.groupby(["query_id", "kind"])["value"].mean().reset_index()
         parts.append(value.assign(**{name: label for name, label in row.items() if name != "run"}))
+    table = pd.concat(parts, ignore_index=True)
+    return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))
+
+
+def in_the_first(design: pd.DataFrame, shift: Shift, store: Store, data: Collection, depth: int) -> pd.DataFrame:
+    """Which kinds of passages stand in the first `depth` of queries whose own cluster was in training, for `effects`.
+
+    No training query asks for passages of the left-out kind, nor for the exposed ones of the other kinds (see ASKED):
+    both are drawn as negatives alike. If that alone pushes a passage down, it pushes both. Returns the labels of the
+    design, query_id, unit, stratum, kind, value (share of the first `depth`).
+    """
+    queries, labels = shift.pool.frame(store), pd.read_parquet(store[shift] / "labels.parquet")
+    unit, cluster = entity_units(queries), labels.set_index("query_id")["cluster"]
+    of_doc = shift.pool.qrels(store).drop_duplicates("doc_id").set_index("doc_id")["query_id"].map(cluster)
+    ids, parts = pd.Index(data.passages.doc_ids.to_pylist()), []
+    for left_out, rows in design.groupby("left_out", sort=False):
+        pairs = training_pairs(data, shift.sets(store)[f"without-{left_out}"], shift.pool.split, relevance=1)
+        exposed = set(ids[exposed_passages(data, pairs, relevance=1)])
+        for row in rows.to_dict("records"):
+            first = RunFile.read(store[row["run"]] / "run.held-out.parquet").frame().query("rank <= @depth")
+            first = first[first["query_id"].map(cluster) != left_out]
+            drawn, like = first["doc_id"].isin(exposed), first["doc_id"].map(of_doc) == left_out
+            kind = pd.Series(np.select([drawn & like, drawn], ASKED[:2], ASKED[2]), first.index, name="kind")
+            share = pd.crosstab(first["query_id"], kind, normalize="index").reindex(columns=list(ASKED), fill_value=0.0)
+            value = share.stack().rename("value").reset_index()
+            parts.append(value.assign(**{name: label for name, label in row.items() if name != "run"}))
     table = pd.concat(parts, ignore_index=True)
     return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))
 

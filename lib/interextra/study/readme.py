@@ -29,17 +29,17 @@ QUESTIONS = {
         "DR (base) loses more than SPLADE",
         "shift in ('question type', 'wh-words')",
     ),
-    "Neither asks: part of dense retrieval's loss is negative exposure (random negatives)": (
+    "Neither asks: part of dense retrieval's loss goes where no negative is exposed (random ones)": (
         EXPOSURE,
         "DR (base), random negatives: exposure is part of the loss",
         "index == index",
     ),
-    "… of ColBERT's (BM25's negatives)": (
+    "… of ColBERT's (BM25's)": (
         EXPOSURE,
         "ColBERT, BM25 negatives: exposure is part of the loss",
         "index == index",
     ),
-    "… and of the reranker's (random negatives)": (
+    "… and of the reranker's (random ones)": (
         EXPOSURE,
         "Reranker, random negatives: exposure is part of the loss",
         "index == index",
@@ -114,9 +114,10 @@ def _exposed(reference: Path) -> str:
     tables = reference / "small" / EXPOSURE / "tables"
     seen = pd.read_csv(tables / "exposed_negatives.csv").query("negatives == 'random' and negative_passages == 'all'")
     there = pd.read_csv(tables / "on_ms_marco.csv")["exposed"]
-    said = f"On MedQuAD {seen['exposed_negatives'].mean():.0%} of the random negatives are exposed, that is answers to "
-    said += f"held-out queries only. On MS MARCO it would be {there[0]:.1%} with a fifth of the queries held out, and "
-    return f"{said}up to {there.max():.1%} of BM25's: what exposure costs there is not measured yet.".replace("%", " %")
+    said = f"On MedQuAD {seen['exposed_negatives'].mean():.0%} of the random negatives are exposed: they answer no training "
+    said += f"query, but another one. On MS MARCO {there[0]:.1%} would answer a held-out query only, with a fifth held out, "
+    said += f"and up to {there.max():.1%} of BM25's; passages of the same kind that nobody judged are not counted. "
+    return said.replace("%", " %") + "What this costs there is not measured."
 
 
 def _finding(reference: Path, notebook: str, finding: str, query: str) -> dict:
