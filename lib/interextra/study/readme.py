@@ -39,7 +39,7 @@ QUESTIONS = {
         "ColBERT, BM25 negatives: exposure is part of the loss",
         "index == index",
     ),
-    "… and of the reranker's (random ones)": (
+    "… and of the reranker's (random ones; no control yet)": (
         EXPOSURE,
         "Reranker, random negatives: exposure is part of the loss",
         "index == index",
@@ -114,10 +114,12 @@ def _exposed(reference: Path) -> str:
     tables = reference / "small" / EXPOSURE / "tables"
     seen = pd.read_csv(tables / "exposed_negatives.csv").query("negatives == 'random' and negative_passages == 'all'")
     there = pd.read_csv(tables / "on_ms_marco.csv")["exposed"]
-    said = f"On MedQuAD {seen['exposed_negatives'].mean():.0%} of the random negatives are exposed: they answer no training "
-    said += f"query, but another one. On MS MARCO {there[0]:.1%} would answer a held-out query only, with a fifth held out, "
-    said += f"and up to {there.max():.1%} of BM25's; passages of the same kind that nobody judged are not counted. "
-    return said.replace("%", " %") + "What this costs there is not measured."
+    said = f"On MedQuAD {seen['exposed_negatives'].mean():.0%} of the random negatives are exposed: they answer no "
+    said += (
+        f"training query, but another one. On MS MARCO {there[0]:.1%} would answer a held-out query only, with a fifth "
+    )
+    said += f"held out, and up to {there.max():.1%} of BM25's; passages of the same kind that nobody judged are not "
+    return said.replace("%", " %") + "counted. What this costs there is not measured."
 
 
 def _finding(reference: Path, notebook: str, finding: str, query: str) -> dict:
