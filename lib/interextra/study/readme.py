@@ -115,10 +115,10 @@ def _exposed(reference: Path) -> str:
     seen = pd.read_csv(tables / "exposed_negatives.csv").query("negatives == 'random' and negative_passages == 'all'")
     there = pd.read_csv(tables / "on_ms_marco.csv")["exposed"]
     said = f"On MedQuAD {seen['exposed_negatives'].mean():.0%} of the random negatives are exposed: they answer no "
+    said += f"training query, but another one. On MS MARCO {there[0]:.1%} would answer a held-out query only, with a "
     said += (
-        f"training query, but another one. On MS MARCO {there[0]:.1%} would answer a held-out query only, with a fifth "
+        f"fifth held out, and up to {there.max():.1%} of BM25's; passages of the same kind that nobody judged are not "
     )
-    said += f"held out, and up to {there.max():.1%} of BM25's; passages of the same kind that nobody judged are not "
     return said.replace("%", " %") + "counted. What this costs there is not measured."
 
 
