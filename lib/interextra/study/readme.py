@@ -116,8 +116,8 @@ def _exposed(reference: Path) -> str:
     there = pd.read_csv(tables / "on_ms_marco.csv")["exposed"]
     said = f"On MedQuAD {seen['exposed_negatives'].mean():.0%} of the random negatives are exposed: they answer no "
     said += f"training query, but another one. On MS MARCO {there[0]:.1%} would answer a held-out query only, with a "
-    said += f"fifth held out, and up to {there.max():.1%} of BM25's; unjudged passages of the same kind are not counted. "
-    return said.replace("%", " %") + "What this costs there is not measured."
+    said += f"fifth held out, and up to {there.max():.1%} of BM25's; unjudged passages of the same kind are not "
+    return said.replace("%", " %") + "counted. What this costs there is not measured."
 
 
 def _finding(reference: Path, notebook: str, finding: str, query: str) -> dict:
