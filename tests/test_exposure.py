@@ -99,10 +99,11 @@ def test_findings_follow_the_losses():
     assert found.loc["exposure is why the papers differ on SPLADE", "estimate"] == pytest.approx(0.08, abs=0.02)
     assert found.loc["the negatives of Lupart make the gap larger than those of Zhan, all", "verdict"] == "holds"
     costs = found.loc["exposure costs SPLADE more than dense, BM25 negatives"]
-    assert (
-        costs["estimate"] == pytest.approx((0.25 - 0.15) - (0.40 - 0.22), abs=0.02)
-        and costs["verdict"] == "contradicted"
-    )
+    assert costs["estimate"] == pytest.approx((0.25 - 0.15) - (0.40 - 0.22), abs=0.02)
+    assert costs["verdict"] == "contradicted" and costs["effects"] == 1
+    controls = mean_of(LOSSES | {(DENSE, "BM25", "control"): 0.40, ("SPLADE", "BM25", "control"): 0.19})
+    less = exposure.findings(controls, gate(controls, [])).set_index("finding").loc[costs.name]
+    assert less["effects"] == 2 and less["estimate"] == pytest.approx((0.19 - 0.15) - (0.40 - 0.22), abs=0.02)
     alone = mean_of(LOSSES | {(DENSE, "in-batch", "all"): 0.3, ("SPLADE", "in-batch", "all"): 0.1})
     last = exposure.findings(alone, gate(alone, [])).iloc[-1]
     assert last["finding"].endswith("in-batch negatives only") and last["estimate"] == pytest.approx(0.2, abs=0.02)

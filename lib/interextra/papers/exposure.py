@@ -160,7 +160,8 @@ def findings(mean: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
     with all, and than with the control where there is one. Of dense against SPLADE: the papers disagree on whether
     dense loses more. Lupart et al. train both on BM25's and in-batch negatives, Zhan et al. dense on random ones and
     SPLADE on BM25's. Exposure explains it if the choice of negatives widens the gap, and less so unexposed. Last, which
-    of the two it costs more, with the same negatives, and which loses more where there are only in-batch ones.
+    of the two it costs more, with the same negatives (and their controls, where there are), and which loses more where
+    there are only in-batch ones.
     `comparable`: of `claims.gate`, over all negatives.
     """
     at = {tuple(row): place for place, row in enumerate(mean[CONDITION].itertuples(index=False, name=None))}
@@ -192,13 +193,21 @@ def findings(mean: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
     less = wider["all"] | {key: -sign for key, sign in wider["unexposed"].items()}
     both = [("SPLADE", "BM25", which) for which in ("all", "unexposed")]
     add("exposure is why the papers differ on SPLADE", wider["all"], less, also=both)
-    costs = {("SPLADE", "BM25", "all"): 1, ("SPLADE", "BM25", "unexposed"): -1}
-    costs |= {(DENSE, "BM25", "all"): -1, (DENSE, "BM25", "unexposed"): 1}
-    add("exposure costs SPLADE more than dense, BM25 negatives", costs)
+    gaps = [{("SPLADE", "BM25", which): 1, (DENSE, "BM25", which): -1} for which in ("all", "control", "unexposed")]
+    less = {key: -sign for key, sign in gaps.pop().items()}
+    costs = [more | less for more in gaps if more.keys() <= at.keys()]
+    add("exposure costs SPLADE more than dense, BM25 negatives", *costs)
     if {(DENSE, "in-batch", "all"), ("SPLADE", "in-batch", "all")} <= at.keys():
         alone = {(DENSE, "in-batch", "all"): 1, ("SPLADE", "in-batch", "all"): -1}
         add("dense loses more than SPLADE with in-batch negatives only", alone)
     return judged(found)
+
+
+def _what_is_known(shift: Shift, store: Store) -> tuple[pd.Series, pd.Series, pd.Series]:
+    """Of each query its unit and its cluster, by query_id, and of each passage the first query that it answers."""
+    labels = pd.read_parquet(store[shift] / "labels.parquet").set_index("query_id")
+    answers = shift.pool.qrels(store).drop_duplicates("doc_id").set_index("doc_id")
+    return entity_units(shift.pool.frame(store)), labels["cluster"], answers["query_id"]
 
 
 def above_the_answer(design: pd.DataFrame, shift: Shift, store: Store, depth: int) -> pd.DataFrame:
@@ -208,11 +217,8 @@ def above_the_answer(design: pd.DataFrame, shift: Shift, store: Store, depth: in
     or the query's own kind, its cluster; see KINDS. Of queries whose answer is among the candidates. Returns the labels
     of the design, query_id, unit, stratum, kind, value (share of the candidates of this kind above the answer).
     """
-    queries, labels = shift.pool.frame(store), pd.read_parquet(store[shift] / "labels.parquet")
-    unit, cluster = entity_units(queries), labels.set_index("query_id")["cluster"]
-    answers = shift.pool.qrels(store)[["query_id", "doc_id"]]
-    of_doc = answers.drop_duplicates("doc_id").set_index("doc_id")["query_id"]
-    held, parts = pd.MultiIndex.from_frame(answers), []
+    unit, cluster, of_doc = _what_is_known(shift, store)
+    held, parts = pd.MultiIndex.from_frame(shift.pool.qrels(store)[["query_id", "doc_id"]]), []
     for row in design.to_dict("records"):
         first = RunFile.read(store[row["run"]] / "run.held-out.parquet").frame().query("rank <= @depth")
         about = first["doc_id"].map(of_doc)
@@ -235,9 +241,7 @@ def in_the_first(design: pd.DataFrame, shift: Shift, store: Store, data: Collect
     both are drawn as negatives alike. If that alone pushes a passage down, it pushes both. Returns the labels of the
     design, query_id, unit, stratum, kind, value (share of the first `depth`).
     """
-    queries, labels = shift.pool.frame(store), pd.read_parquet(store[shift] / "labels.parquet")
-    unit, cluster = entity_units(queries), labels.set_index("query_id")["cluster"]
-    of_doc = shift.pool.qrels(store).drop_duplicates("doc_id").set_index("doc_id")["query_id"].map(cluster)
+    unit, cluster, of_doc = _what_is_known(shift, store)
     ids, parts = pd.Index(data.passages.doc_ids.to_pylist()), []
     for left_out, rows in design.groupby("left_out", sort=False):
         pairs = training_pairs(data, shift.sets(store)[f"without-{left_out}"], shift.pool.split, relevance=1)
@@ -245,7 +249,7 @@ def in_the_first(design: pd.DataFrame, shift: Shift, store: Store, data: Collect
         for row in rows.to_dict("records"):
             first = RunFile.read(store[row["run"]] / "run.held-out.parquet").frame().query("rank <= @depth")
             first = first[first["query_id"].map(cluster) != left_out]
-            drawn, like = first["doc_id"].isin(exposed), first["doc_id"].map(of_doc) == left_out
+            drawn, like = first["doc_id"].isin(exposed), first["doc_id"].map(of_doc).map(cluster) == left_out
             kind = pd.Series(np.select([drawn & like, drawn], ASKED[:2], ASKED[2]), first.index, name="kind")
             share = pd.crosstab(first["query_id"], kind, normalize="index").reindex(columns=list(ASKED), fill_value=0.0)
             value = share.stack().rename("value").reset_index()
