@@ -78,7 +78,7 @@ def test_a_system_that_finds_nothing_is_undefined_and_the_others_stand():
 
 
 def test_systems_that_are_not_there_have_no_finding():
-    assert verdicts({"BM25": 0.0, "DR (base)": 0.3}).index.tolist() == ["BM25: no loss beyond 5%", "DR (base): a loss"]
+    assert verdicts({"BM25": 0.0, "DR (base)": 0.3}).index.tolist() == ["BM25: no loss beyond 5 %", "DR (base): a loss"]
 
 
 def test_findings_about_one_system_and_about_two_are_told_apart_and_their_intervals_hold_together():
@@ -96,7 +96,7 @@ def test_findings_in_words_say_who_loses_how_much_and_what_is_open():
     [protocol, pairs], unsure = zhan.in_words(found, {"ReSTTest": "400 queries"}, 0.05)
     lost, kept, closed = protocol.split("; ")
     assert lost.startswith("400 queries: ColBERT -18.9 % [") and lost.endswith("]: a loss") and lost.count(" % [") == 3
-    assert kept.startswith("BM25 ") and kept.endswith("]: no loss beyond 5%")
+    assert kept.startswith("BM25 ") and kept.endswith("]: no loss beyond 5 %")
     assert closed == "Reranker: not comparable, since not better than BM25."
     assert "ColBERT: a smaller loss than DR (base) (ReSTTest) holds" in pairs and "Reranker" not in pairs
     assert unsure == "who of two loses less: ColBERT or SPLADE (ReSTTest); "

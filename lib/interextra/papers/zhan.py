@@ -355,7 +355,7 @@ def findings(table: pd.DataFrame, by: Sequence[str], margin: float) -> pd.DataFr
     for key, part in table.groupby(list(by), sort=False):
         delta, drawn = (dict(zip(part["model"], of, strict=True)) for of in (part["delta"], draws(part)))
         passing = set(part.loc[part["comparable"], "model"])
-        said = [(f"{model}: no loss beyond {margin:.0%}", "kept", model) for model in ("BM25", *INTERACTION)]
+        said = [(f"{model}: no loss beyond {100 * margin:g} %", "kept", model) for model in ("BM25", *INTERACTION)]
         said += [(f"{model}: a loss", "below", model) for model in REPRESENTATION]
         pairs = itertools.product(INTERACTION, REPRESENTATION)
         said += [(f"{first}: a smaller loss than {second}", "above", first, second) for first, second in pairs]
@@ -379,7 +379,7 @@ def in_words(found: pd.DataFrame, titles: Mapping[str, str], margin: float) -> t
     closed = found["verdict"] == "not comparable"
     states = {
         "a loss": ~closed & (found["high"] < 0),
-        f"no loss beyond {margin:.0%}": ~closed & (found["low"] > -margin),
+        f"no loss beyond {100 * margin:g} %": ~closed & (found["low"] > -margin),
     }
     states |= {
         "open, a loss is neither shown nor excluded": ~closed,
