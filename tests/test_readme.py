@@ -34,7 +34,7 @@ def test_each_question_has_a_row_with_its_interval_counts_and_verdict(reference)
     rows = rows_of(reference)
     for question in QUESTIONS:
         said, verdict = rows[question]
-        assert re.search(r"% \[.*\]( by [\w -]+)?; [\d,]+ queries, \d trainings? of each system, .* \(\d\d\)$", said), (
+        assert re.search(r"(%|points) \[.*\]( by [\w -]+)?; [\d,]+ queries, \d trainings? of each system, .* \(\d\d\)$", said), (
             said
         )
         assert verdict in ("holds", "contradicted", "not shown", "not comparable", "undefined")
@@ -68,7 +68,7 @@ def test_real_data_stand_before_a_generated_world(reference):
     target.mkdir(parents=True, exist_ok=True)
     frame.assign(estimate=0.123, n_trainings=3).to_csv(target / "findings.csv", index=False)
     said = rows_of(reference)[question][0]
-    assert said.startswith("+12.3 %") and "3 trainings of each system, MedQuAD (09)" in said
+    assert said.startswith("+12.3 points") and "3 trainings of each system, MedQuAD (09)" in said
 
 
 def test_shared_judgements_are_told_in_both_readings(reference):

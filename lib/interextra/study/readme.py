@@ -61,7 +61,7 @@ def with_results(text: str, reference: Path) -> str:
     lines = ["| what the papers say | what came out here | verdict |", "|---|---|---|", _overlaps(reference)]
     for question, (notebook, finding, query) in QUESTIONS.items():
         if row := _finding(reference, notebook, finding, query):
-            lines.append(f"| {question} | {_told(row)}, {WHERE[row['profile']]} ({notebook[:2]}) | {row['verdict']} |")
+            lines.append(f"| {question} | {_told(row, notebook)} | {row['verdict']} |")
     return "\n".join([head + BEGIN, *lines, "", _exposed(reference), END + tail])
 
 
@@ -85,7 +85,7 @@ def results_page(reference: Path) -> str:
             for row in frame.to_dict("records"):
                 said = ", ".join([*(str(row[name]) for name in labels), row["finding"]])
                 lines.append(
-                    f"| {said} | {_effect(row, notebook != FORESIGHT)} | {row['n_queries']:,} "
+                    f"| {said} | {_effect(row, notebook)} | {row['n_queries']:,} "
                     f"| {row['n_trainings']} | {row['verdict']} |"
                 )
             parts.append("\n".join(lines))
@@ -131,11 +131,15 @@ def _finding(reference: Path, notebook: str, finding: str, query: str) -> dict:
     return {}
 
 
-def _effect(row: dict, percent: bool = True) -> str:
-    return spelled(row["estimate"], row["low"], row["high"], percent)
+def _effect(row: dict, notebook: str) -> str:
+    """With its unit: a loss in percent, the difference of two in points; 07 has correlations and widths."""
+    alone = ": a loss" in row["finding"] or ": no loss" in row["finding"]
+    unit = "" if notebook == FORESIGHT else "%" if alone else "points"
+    return spelled(row["estimate"], row["low"], row["high"], unit)
 
 
-def _told(row: dict) -> str:
+def _told(row: dict, notebook: str) -> str:
     trainings = f"{row['n_trainings']} training{'s' * (row['n_trainings'] > 1)} of each system"
     by = f" by {row['shift']}" if "shift" in row else ""
-    return f"{_effect(row)}{by}; {row['n_queries']:,} queries, {trainings}"
+    where = f"{WHERE[row['profile']]} ({notebook[:2]})"
+    return f"{_effect(row, notebook)}{by}; {row['n_queries']:,} queries, {trainings}, {where}"

@@ -183,30 +183,30 @@ def needs_training(cell: Cell) -> bool:
     return any(needs_training(needed) for needed in cell.needs())
 
 
-def with_interval(table: pd.DataFrame, effect: str = "delta", percent: bool = True) -> pd.DataFrame:
+def with_interval(table: pd.DataFrame, effect: str = "delta", unit: str = "%") -> pd.DataFrame:
     """For the page: an effect and its interval as one text in the column `effect`, and `published` as a percentage.
 
-    The columns low and high go.
+    The columns low and high go. `unit`: %, points (both times 100) or nothing.
 
     >>> with_interval(pd.DataFrame({"delta": [-0.104], "low": [-0.18], "high": [-0.026]}))["delta"].item()
     '-10.4 % [-18.0, -2.6]'
     """
     ends = zip(table[effect], table["low"], table["high"], strict=True)
-    table = table.drop(columns=["low", "high"]).assign(**{effect: [spelled(*row, percent=percent) for row in ends]})
+    table = table.drop(columns=["low", "high"]).assign(**{effect: [spelled(*row, unit) for row in ends]})
     if "published" in table:
         table["published"] = [f"{100 * value:+.0f} %" if np.isfinite(value) else "–" for value in table["published"]]
     return table
 
 
-def spelled(value: float, low: float, high: float, percent: bool = True) -> str:
+def spelled(value: float, low: float, high: float, unit: str = "%") -> str:
     """An effect and its interval as text.
 
-    >>> spelled(0.5, 0.25, 0.75, percent=False), spelled(0.5, np.nan, np.nan)
-    ('+0.50 [+0.25, +0.75]', '+50.0 % [undefined]')
+    >>> spelled(0.5, 0.25, 0.75, unit=""), spelled(0.5, 0.25, 0.75, "points"), spelled(0.5, np.nan, np.nan)
+    ('+0.50 [+0.25, +0.75]', '+50.0 points [+25.0, +75.0]', '+50.0 % [undefined]')
     """
-    text = (lambda part: f"{100 * part:+.1f}") if percent else "{:+.2f}".format
+    text = (lambda part: f"{100 * part:+.1f}") if unit else "{:+.2f}".format
     between = "undefined" if np.isnan(low) else f"{text(low)}, {text(high)}"
-    return "undefined" if np.isnan(value) else f"{text(value)}{' %' * percent} [{between}]"
+    return "undefined" if np.isnan(value) else f"{text(value)} {unit}".rstrip() + f" [{between}]"
 
 
 def shown(frame: pd.DataFrame) -> Any:
