@@ -34,9 +34,8 @@ def test_each_question_has_a_row_with_its_interval_counts_and_verdict(reference)
     rows = rows_of(reference)
     for question in QUESTIONS:
         said, verdict = rows[question]
-        assert re.search(r"(%|points) \[.*\]( by [\w -]+)?; [\d,]+ queries, \d trainings? of each system, .* \(\d\d\)$", said), (
-            said
-        )
+        counts = r"[\d,]+ queries, \d trainings? of each system, .* \(\d\d\)$"
+        assert re.search(rf"(%|points) \[.*\]( by [\w -]+)?; {counts}", said), said
         assert verdict in ("holds", "contradicted", "not shown", "not comparable", "undefined")
 
 

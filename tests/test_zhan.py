@@ -97,7 +97,7 @@ def test_findings_in_words_say_who_loses_how_much_and_what_is_open():
     lost, kept, closed = protocol.split("; ")
     assert lost.startswith("400 queries: ColBERT -18.9 % [") and lost.endswith("]: a loss") and lost.count(" % [") == 3
     assert kept.startswith("BM25 ") and kept.endswith("]: no loss beyond 5 %")
-    assert closed == "Reranker: not comparable, since not better than BM25."
+    assert closed == "Reranker: not comparable, as not shown to be better than BM25."
     assert "ColBERT: a smaller loss than DR (base) (ReSTTest) holds" in pairs and "Reranker" not in pairs
     assert unsure == "who of two loses less: ColBERT or SPLADE (ReSTTest); "
 

@@ -383,7 +383,7 @@ def in_words(found: pd.DataFrame, titles: Mapping[str, str], margin: float) -> t
     }
     states |= {
         "open, a loss is neither shown nor excluded": ~closed,
-        "not comparable, since not better than BM25": closed,
+        "not comparable, as not shown to be better than BM25": closed,
     }
     found = found.assign(state=np.select(list(states.values()), list(states), ""), text=found["model"])
     found["text"] += np.where(closed, "", ends)

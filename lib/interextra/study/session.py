@@ -93,7 +93,8 @@ class Session:
         """What the notebook will compute, before it does: a row a kind of result, and estimated seconds of one core."""
         rows = pd.DataFrame(described(self.store, cells_of(plan)))
         todo = rows[rows["state"] == "todo"]
-        print(f"{len(rows)} results, {len(rows) - len(todo)} done; the others need about {todo['seconds'].sum():.0f} s")
+        rest = f"{len(todo)} of them need about {todo['seconds'].sum():.0f} s" if len(todo) else "all of them are here"
+        print(f"{len(rows)} results; {rest}")
         kind = rows["what"].str.split(" · ").str[0].rename("what")
         counted = rows.assign(results=1, done=rows["state"] == "done").groupby(kind, sort=False)
         return shown(counted[["results", "done", "seconds"]].sum().round(0).astype(int).reset_index())
