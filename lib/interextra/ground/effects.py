@@ -4,9 +4,9 @@
 value. `effects` compares two sides of them; queries are drawn with replacement, jointly over all systems that were
 measured on the same queries, since equal seed and equal queries give equal draws. Queries of one `unit`, such as those
 about one entity, are drawn together. Where systems were trained several times, the noise of training is in the draws,
-too: two or three trainings of one row say little about it, so its variance is estimated over all rows of a system. It is
-drawn for each side and stratum by itself, although one model stands on several, and although drawn queries hold a part
-of it: where the strata differ little, such as random ones, intervals are wider than they need be.
+too: two or three trainings of one row say little about it, so its variance is estimated over all rows of a system. It
+is drawn for each side and stratum by itself, although one model stands on several, and although drawn queries hold a
+part of it: where the strata differ little, such as random ones, intervals are wider than they need be.
 `contrast` subtracts two rows on the same draws. Taught in notebooks/02_restrain.
 
 An effect whose first side has the mean 0 is undefined (NaN); so is an interval if a draw is undefined. The rest of the
@@ -160,8 +160,9 @@ def effects(
     -------
     DataFrame[*by, *sides, effect, low, high, p_value, p_holm, n_queries, n_trainings, sd_trainings] : columns of the
         sides and of the effect bear their names. p_value is of the paired t-test over queries: of two sides, without
-        strata. sd_trainings is the standard deviation between trainings of the mean of a single model on the
-        queries of its row and stratum, pooled over the models of a system; where it is missing, nothing was trained twice and the interval is of queries alone.
+        strata. sd_trainings is the standard deviation between trainings of the mean of a single model on the queries
+        of its row and stratum, pooled over the models of a system; where it is missing, nothing was trained twice and
+        the interval is of queries alone.
         `draws` and `contrast` find the draws of the rows by their index labels.
 
     Raises
