@@ -39,7 +39,7 @@ QUESTIONS = {
         "ColBERT, BM25 negatives: exposure is part of the loss",
         "index == index",
     ),
-    "… and of the reranker's (random ones; no control yet)": (
+    "… and of the reranker's (random ones)": (
         EXPOSURE,
         "Reranker, random negatives: exposure is part of the loss",
         "index == index",
