@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interextra.ground.errors import InputError
-from interextra.ground.files import sha256
+from interextra.ground.files import digest, sha256
 
 BASE = Path(__file__).with_name("base")
 WEIGHTS = "model.safetensors"
@@ -52,6 +52,18 @@ def initialisation(spec: str) -> Initialisation:
     if path.is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1 or path.exists():
         raise InputError(f"initialisation {spec!r}: no such folder")
     return Initialisation(spec)
+
+
+def start_of(spec: str) -> str:
+    """What an initialisation is, by content: other weights under the same name are another model."""
+    if spec in ("tiny-base", "random"):  # random weights, but the tokenizer of the tiny base
+        return sha256(BASE / "recipe.json")
+    if spec.partition(":")[0] == "minilm":
+        return MINILM_SHA256
+    if spec and Path(spec).is_dir():
+        files = sorted(path for path in Path(spec).rglob("*") if path.is_file())
+        return digest({path.relative_to(spec).as_posix(): sha256(path) for path in files})
+    return spec  # a hub id
 
 
 @cache

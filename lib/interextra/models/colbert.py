@@ -99,13 +99,15 @@ def multi_vector_loss(model, recipe: Options):
     return SharedNegatives(model, recipe, _represent, _pairwise, _matrix)
 
 
-def fit(recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
+def fit(
+    recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
+) -> dict:
     """Train a multi-vector encoder and save it; see `interextra.models.model.fit`."""
     from interextra.models.training import EncoderBatches, train
 
     model = build(recipe, seed)
     loss = multi_vector_loss(model, recipe)
-    return train(model, loss, EncoderBatches, recipe, collection, query_ids, split, seed, out_dir)
+    return train(model, loss, EncoderBatches, recipe, collection, query_ids, split, seed, out_dir, **given)
 
 
 def load(out_dir: Path, recipe: Options) -> ColBERT:

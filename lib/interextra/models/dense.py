@@ -1,5 +1,6 @@
 """Dense bi-encoder: one vector a text, ranked by inner product (sentence-transformers)."""
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -7,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from interextra.models.recipe import Trained
-from interextra.models.retriever import Encoder, reopen, transformer
+from interextra.models.retriever import Encoder, reopen, transformer, words_of
 from interextra.models.topk import Block, device
 
 LABEL = "DR (base)"
@@ -44,6 +45,13 @@ class Dense(Encoder):
     def encode_query_block(self, texts: Sequence[str]) -> Block:
         return {"vectors": self.encode_queries(texts)}
 
+    def all_passages(self, collection):
+        """Vectors of all passages, a tensor float32[n, d]."""
+        import torch
+
+        blocks = [self.encode_passages(texts) for _, texts in collection.passages.batches(self.block_size)]
+        return torch.as_tensor(np.concatenate(blocks)).to(device())
+
     def open_queries(self, texts: Sequence[str]):
         return inner_products(self.encode_queries(texts))
 
@@ -79,8 +87,9 @@ def _first_token_only(model, recipe: Options):
 
     A hook, so that a saved model is a plain one of the library.
     """
-    if recipe.pooling == "cls" and model[0].config.model_type in ("bert", "roberta"):
-        model[0].model.base_model.encoder.layer[-1].attention.output.register_forward_pre_hook(_cut_to_first)
+    for words in words_of(model):
+        if recipe.pooling == "cls" and words.config.model_type in ("bert", "roberta"):
+            words.model.base_model.encoder.layer[-1].attention.output.register_forward_pre_hook(_cut_to_first)
     return model
 
 
@@ -88,13 +97,32 @@ def _cut_to_first(module, inputs: tuple) -> tuple:
     return tuple(states[:, :1] for states in inputs)
 
 
-def fit(recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
-    """Train a bi-encoder and save it; see `interextra.models.model.fit`."""
-    from interextra.models.training import EncoderBatches, inner_product_loss, train
+def fit(
+    recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
+) -> dict:
+    """Train a bi-encoder and save it; see `interextra.models.model.fit`.
+
+    With `negatives: own` only the encoder of queries is trained (see `training.OwnRanking`): two encoders are saved.
+    """
+    from interextra.models.training import EncoderBatches, OwnRanking, QueryBatches, inner_product_loss, train
 
     model = build(recipe, seed)
-    loss = inner_product_loss(model, recipe)
-    return train(model, loss, EncoderBatches, recipe, collection, query_ids, split, seed, out_dir)
+    if recipe.negatives != "own":
+        loss, batches = inner_product_loss(model, recipe), EncoderBatches
+    else:
+        model, passages = two_encoders(model), Dense(model, recipe).all_passages(collection)
+        loss, batches = OwnRanking(model, recipe, passages), QueryBatches
+    return train(model, loss, batches, recipe, collection, query_ids, split, seed, out_dir, **given)
+
+
+def two_encoders(model):
+    """A model with one encoder for queries, to be trained, and a copy for passages, to be left as it is."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Router
+
+    passages = copy.deepcopy(model).requires_grad_(False)
+    both = Router.for_query_document(list(model.children()), list(passages.children()))
+    return SentenceTransformer(modules=[both], device=device(), similarity_fn_name=model.similarity_fn_name)
 
 
 def load(out_dir: Path, recipe: Options) -> Dense:

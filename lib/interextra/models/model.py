@@ -12,11 +12,11 @@ from pathlib import Path
 
 from interextra.data.queries import Part, Queries
 from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError
-from interextra.ground.files import digest, sha256, write_json
+from interextra.ground.errors import InputError, offenders
+from interextra.ground.files import write_json
 from interextra.models import architectures
-from interextra.models.base import BASE, MINILM_SHA256
-from interextra.models.recipe import Recipe, make_recipe
+from interextra.models.base import start_of
+from interextra.models.recipe import Recipe, Trained, make_recipe
 
 
 class Model(Cell):
@@ -26,14 +26,26 @@ class Model(Cell):
     train: Queries | Part
     seed: int
     start: str  # what the weights start from, by content
+    first: Cell | None = None  # a Model or a Pretrained, whose `weights/` this training goes on from
+    ranking: Cell | None = None  # a Run of the training queries, whose passages are the mined negatives
+    teacher: Cell | None = None  # a Model, whose scores are the goal
 
     @classmethod
-    def of(cls, recipe: Recipe, train: Queries | Part, seed: int) -> "Model":
-        return cls(recipe=recipe, train=train, seed=seed, start=start_of(recipe))
+    def of(cls, recipe: Recipe, train: Queries | Part, seed: int, **others: Cell | None) -> "Model":
+        """The model of a recipe; `others` are the cells that some recipes need first (`chain.model_of` finds them)."""
+        return cls(
+            recipe=recipe, train=train, seed=seed, start=start_of(getattr(recipe, "initialisation", "")), **others
+        )
 
     def build(self, folder: Path, store: Store) -> None:
         ids, collection = self.train.ids(store), self.train.source.open()
-        log = fit(self.recipe, collection, ids, self.train.split, self.seed, folder / "weights")
+        given = {
+            "start": self.first and store[self.first] / "weights",
+            "ranking": self.ranking and store[self.ranking] / f"run.{self.train.name}.parquet",
+            "teacher": self.teacher and store[self.teacher] / "weights",
+        }
+        given = {name: path for name, path in given.items() if path}
+        log = fit(self.recipe, collection, ids, self.train.split, self.seed, folder / "weights", **given)
         write_json(folder / "training.json", log | {"n_train": len(ids)})
 
     def modules(self) -> tuple[str, ...]:
@@ -47,23 +59,20 @@ class Model(Cell):
         return self.recipe.cost(self.train.size(), self.train.source.n_passages(), 0)["train_seconds"]
 
 
-def start_of(recipe: Recipe) -> str:
-    """What a model starts from, by content: other weights under the same name are another model."""
-    name = getattr(recipe, "initialisation", "")  # BM25 starts from nothing
-    if name in ("tiny-base", "random"):  # random weights, but the tokenizer of the tiny base
-        return sha256(BASE / "recipe.json")
-    if name.partition(":")[0] == "minilm":
-        return MINILM_SHA256
-    if name and Path(name).is_dir():
-        files = sorted(path for path in Path(name).rglob("*") if path.is_file())
-        return digest({path.relative_to(name).as_posix(): sha256(path) for path in files})
-    return name  # a hub id
-
-
-def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: str | Path) -> dict:
+def fit(
+    recipe: Recipe,
+    collection,
+    query_ids: Sequence[str],
+    split: str,
+    seed: int,
+    out_dir: str | Path,
+    **given: Path,
+) -> dict:
     """Train (or tune) on the judged passages of `query_ids` and write the model to `out_dir`.
 
-    The same recipe, queries, seed and machine give the same bytes. The order of `query_ids` does not matter.
+    The same recipe, queries, seed and machine give the same bytes. The order of `query_ids` does not matter. Some
+    recipes need what other cells hold, in `given`: `start`, the folder of the weights that training goes on from
+    (pretraining, after); `ranking`, a run of the training queries (mined negatives); `teacher`, a model's folder.
 
     Returns
     -------
@@ -76,13 +85,17 @@ def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: 
         An initialisation that is not there, unknown query_ids, an `out_dir` that holds other files.
     """
     out_dir = Path(out_dir)
+    if missing := needed_before(recipe) - given.keys():
+        raise InputError(f"the recipe needs what other trainings make: {offenders(missing)}; see chain.model_of")
     if out_dir.exists() and any(out_dir.iterdir()) and not (out_dir / "model.json").is_file():
         raise InputError(f"{out_dir} holds other files than a model; give a new or empty folder")
     aside = out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
+    start = given.pop("start", None)
+    from_here = recipe.model_copy(update={"initialisation": str(start)}) if start else recipe
     try:
-        log = architectures()[recipe.architecture].fit(recipe, collection, query_ids, split, seed, aside)
+        log = architectures()[recipe.architecture].fit(from_here, collection, query_ids, split, seed, aside, **given)
         if int(os.environ.get("RANK", 0)):  # under torchrun every process trains, the first one writes
             return log
         write_json(aside / "model.json", {"recipe": recipe.model_dump(mode="json"), "seed": seed})
@@ -91,6 +104,15 @@ def fit(recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: 
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return log
+
+
+def needed_before(recipe: Recipe) -> set[str]:
+    """What `fit` must be given for a recipe: some of start, ranking, teacher."""
+    if not isinstance(recipe, Trained):
+        return set()
+    named = {"start": recipe.pretraining or recipe.after, "teacher": recipe.teacher}
+    named["ranking"] = recipe.negatives.startswith("mined")
+    return {name for name, asked in named.items() if asked}
 
 
 def load_model(out_dir: str | Path):

@@ -1,11 +1,13 @@
 """Training pairs (query, relevant passage) of chosen queries, as arrays."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from interextra.data.runs import RunFile
 from interextra.ground.errors import InputError, offenders
 from interextra.models.lucene import bm25_search
 
@@ -70,13 +72,35 @@ def exposed_passages(collection, pairs: Pairs, relevance: int) -> np.ndarray:
     return exposed
 
 
-def bm25_negatives(collection, pairs: Pairs, depth: int, drawable: np.ndarray) -> np.ndarray:
-    """BM25's first `depth` passages of each training query without the relevant ones: int32[queries, depth], -1 last.
+def bm25_ranking(collection, pairs: Pairs, depth: int) -> np.ndarray:
+    """BM25's first `depth` passages of each training query: rows int32[queries, depth]."""
+    return bm25_search(collection, pairs.texts, depth, k1=0.9, b=0.4)[0]
+
+
+def ranked_rows(path: Path, collection, query_ids: Sequence[str], depth: int) -> np.ndarray:
+    """Rows of the first `depth` passages of each query in a run file: int64[queries, depth], -1 where it has fewer."""
+    run = RunFile.read(path)
+    at = pd.Index(query_ids).get_indexer(pd.Index(run.query_ids))
+    if absent := set(query_ids) - set(run.query_ids):
+        raise InputError(f"{path}: {len(absent)} training queries are not in the run: {offenders(sorted(absent))}")
+    rows = np.asarray(collection.passages.rows(run.doc_ids.to_pylist()), dtype=np.int64)
+    kept = (run.ranks <= depth) & (at[run.query_codes] >= 0)
+    found = np.full((len(query_ids), depth), -1, dtype=np.int64)
+    found[at[run.query_codes[kept]], run.ranks[kept] - 1] = rows[run.doc_codes[kept]]
+    return found
+
+
+def negatives_of(ranking: np.ndarray, pairs: Pairs, drawable: np.ndarray) -> np.ndarray:
+    """A ranking of the training queries without the relevant passages: int32[queries, depth], best first, -1 last.
 
     Unjudged passages count as not relevant, as in the training of the papers' models. `drawable`: bool[passages], which
     ones may be negatives at all.
+
+    >>> pairs = Pairs(["q"], ["text"], np.array([0]), np.array([3]))
+    >>> negatives_of(np.array([[3, 1, 0, -1]]), pairs, np.array([True, True, True, True])).tolist()
+    [[1, 0, -1, -1]]
     """
-    rows, _ = bm25_search(collection, pairs.texts, depth, k1=0.9, b=0.4)
-    codes = np.arange(len(rows), dtype=np.int64)[:, None] * len(collection.passages) + rows
-    rows[np.isin(codes, pairs.query * len(collection.passages) + pairs.rows) | ~drawable[rows]] = -1
+    codes = np.arange(len(ranking), dtype=np.int64)[:, None] * len(drawable) + ranking
+    bad = np.isin(codes, pairs.query * len(drawable) + pairs.rows) | ~drawable[ranking]
+    rows = np.where(bad, -1, ranking)
     return np.take_along_axis(rows, np.argsort(rows < 0, axis=1, kind="stable"), axis=1)

@@ -18,51 +18,16 @@ import tokenizers
 import torch
 import transformers
 from torch.nn.functional import cross_entropy
-from transformers import BertConfig, BertForMaskedLM, get_linear_schedule_with_warmup
+from transformers import get_linear_schedule_with_warmup
 
 from interextra.data.load import open_collection
 from interextra.ground.files import sha256, write_json
 from interextra.models.base import BASE, SPECIAL, WEIGHTS, quiet
+from interextra.models.objectives import masked, new_model
 from interextra.models.pretrain_text import rare_words, renamed_passages, repeated_names, token_ids, train_tokenizer
 from interextra.world import other_worlds_text
 
-VOCABULARY, HIDDEN = 4000, 64
-BATCH, MASKING, EVERY = 32, 0.2, 500
-
-
-def new_model(vocabulary: int, seed: int):
-    """BertForMaskedLM of 2 × 64 with seeded weights whose attention starts by copying equal tokens.
-
-    Sinusoidal positions; W_Q = W_K = 0.4 × orthogonal; W_V orthogonal and W_O its transpose, so that a layer passes on
-    the words it looks at; the identity in the head, so that a copied word is predicted as itself.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    torch.manual_seed(seed)
-    shape = {"num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 128}
-    quiet_layers = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    config = BertConfig(
-        vocab_size=vocabulary, hidden_size=HIDDEN, intermediate_size=4 * HIDDEN, **shape, **quiet_layers
-    )
-    model = BertForMaskedLM(config)
-
-    def orthogonal():
-        return torch.linalg.qr(torch.randn(HIDDEN, HIDDEN, generator=generator)).Q
-
-    with torch.no_grad():
-        angle = torch.arange(128)[:, None] * 10_000 ** (-torch.arange(0, HIDDEN, 2) / HIDDEN)
-        # of the size of the word vectors, or the positions would drown them
-        waves = torch.cat([angle.sin(), angle.cos()], dim=1) * config.initializer_range * 2**0.5
-        model.bert.embeddings.position_embeddings.weight.copy_(waves)
-        for layer in model.bert.encoder.layer:
-            attention = layer.attention
-            matrix = 0.4 * orthogonal()
-            attention.self.query.weight.copy_(matrix)
-            attention.self.key.weight.copy_(matrix)
-            matrix = orthogonal()
-            attention.self.value.weight.copy_(matrix)
-            attention.output.dense.weight.copy_(matrix.T)
-        model.cls.predictions.transform.dense.weight.copy_(torch.eye(HIDDEN))
-    return model
+VOCABULARY, BATCH, EVERY = 4000, 32, 500
 
 
 def matching_accuracy(model, ids: np.ndarray, places: Sequence[tuple[int, int]], mask_id: int) -> float:
@@ -91,15 +56,6 @@ def rarity(ids: np.ndarray, vocabulary: int) -> np.ndarray:
     return weight
 
 
-def masked(tokens, mask_id: int, vocabulary: int, generator):
-    """(inputs, chosen): `MASKING` of the single tokens chosen; of these 80 % masked, 10 % random, 10 % kept."""
-    draw = torch.rand(tokens.shape, generator=generator)
-    chosen = (draw < MASKING) & (tokens >= len(SPECIAL))
-    noise = torch.randint(len(SPECIAL), vocabulary, tokens.shape, generator=generator)
-    inputs = torch.where(chosen & (draw < 0.8 * MASKING), mask_id, tokens)
-    return torch.where(chosen & (draw >= 0.9 * MASKING), noise, inputs), chosen
-
-
 def train(model, ids: np.ndarray, steps: int, seed: int, mask_id: int, report: Callable[[], float]) -> list[list]:
     """Masked-LM training in place; [step, masked-LM loss, bag-of-words loss, accuracy] every `EVERY` steps."""
     generator = torch.Generator().manual_seed(seed)
@@ -111,7 +67,7 @@ def train(model, ids: np.ndarray, steps: int, seed: int, mask_id: int, report: C
         rows = torch.randint(len(ids), (BATCH,), generator=generator).numpy()
         tokens = torch.as_tensor(ids[rows].astype(np.int64))
         tokens = tokens[:, : int((tokens > 0).sum(dim=1).max())]
-        inputs, chosen = masked(tokens, mask_id, vocabulary, generator)
+        inputs, chosen = masked(tokens, mask_id, len(SPECIAL), vocabulary, generator)
         hidden = model.bert(input_ids=inputs, attention_mask=tokens > 0).last_hidden_state
         words = cross_entropy(model.cls(hidden[chosen]), tokens[chosen])
         # [CLS] names the words of the passage: cross entropy against them, the rarer the heavier

@@ -63,20 +63,52 @@ class FirstStage(Recipe):
     tuning_queries: PositiveInt = 500  # … on at most so many training queries, drawn with the seed
 
 
+class Pretraining(BaseModel):
+    """What an encoder reads before it is fine-tuned: passages alone, no query and no relevance. See `objectives`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    objective: Literal["none", "words", "order", "condenser", "spans"]
+    corpus: tuple[str, ...] = ()  # collection specs, whose passages are read; none of them: only with `none`
+    steps: Annotated[int, Field(ge=0)] = 1000
+    batch_size: PositiveInt = 32
+    learning_rate: float = Field(6e-3, gt=0)
+    length: PositiveInt = 72  # of a passage, in tokens
+
+    @model_validator(mode="after")
+    def _something_to_read(self) -> "Pretraining":
+        if (self.objective == "none") == bool(self.corpus):
+            raise ValueError(
+                f"objective {self.objective} and corpus {list(self.corpus)}: none reads nothing, others do"
+            )
+        return self
+
+
 class Trained(Recipe):
     """What all neural architectures share. Lengths are in tokens, counts in passages or queries."""
 
     # tiny-base, random, minilm, minilm:layers=2, a folder or a hub id
     initialisation: str = "tiny-base"
+    pretraining: Pretraining | None = None  # of these weights, before they are fine-tuned
+    # Recipe of a model that is trained before, on the same queries and with the same negative_passages: this training
+    # goes on from its weights, and mined negatives are of its ranking.
+    after: str = ""
     temperature: float = Field(1.0, gt=0)  # scores are divided by it in the loss; cosine needs about .05
     # listwise: one softmax over the positive and all negatives; pairwise: mean over the pairs (positive, negative)
     # of the cross entropy of two logits. "Cross entropy" in the paper can be read both ways.
-    loss: Literal["listwise", "pairwise"] = "listwise"
+    # distilled: the softmax of a teacher's scores of the same passages is the goal, instead of the positive passage
+    loss: Literal["listwise", "pairwise", "distilled"] = "listwise"
+    teacher: str = ""  # recipe of the model, trained on the same queries, whose scores are the goal
+    teacher_temperature: float = Field(1.0, gt=0)
     # random: drawn from the corpus, shared by the whole batch; in-batch: the positives of the batch's other queries;
-    # bm25: drawn for each query from BM25's first passages, shared by the batch (reranker: not shared)
-    negatives: Literal["random", "in-batch", "both", "bm25", "bm25+in-batch"] = "random"
-    n_negatives: PositiveInt = 32  # a batch (random), or a query (bm25; reranker)
-    negative_depth: PositiveInt = 100  # bm25 negatives come from the first so many passages
+    # bm25, mined: drawn for each query from the first passages of BM25, or of the model `after`, shared by the batch
+    # (reranker: not shared); own (dense): what the query encoder itself ranks first at each step, while the passages
+    # keep the vectors that the model `after` gives them
+    negatives: Literal["random", "in-batch", "both", "bm25", "bm25+in-batch", "mined", "mined+in-batch", "own"] = (
+        "random"
+    )
+    n_negatives: PositiveInt = 32  # a batch (random), or a query (bm25, mined; reranker)
+    negative_depth: PositiveInt = 100  # bm25 and mined negatives come from the first so many passages
     # Which passages may be drawn. An exposed passage is relevant, but only to queries outside the training set: it may
     # be a negative and is never a positive. all: any passage, as in both papers; unexposed: exposed ones never;
     # control: as many passages, taken at random, never; a number: the probability that a random one is exposed.
@@ -98,6 +130,12 @@ class Trained(Recipe):
             raise ValueError("give exactly one of steps and epochs")
         if isinstance(self.negative_passages, float) and self.negatives not in ("random", "both"):
             raise ValueError("a share of exposed negatives (negative_passages) needs negatives: random or both")
+        if self.negatives.startswith(("mined", "own")) and not self.after:
+            raise ValueError(f"negatives {self.negatives} need the recipe of the model that finds them (after)")
+        if (self.loss == "distilled") != bool(self.teacher):
+            raise ValueError("loss distilled and the recipe of a teacher come together")
+        if self.after and self.pretraining:
+            raise ValueError("after and pretraining are two starts; give the pretraining to the recipe of `after`")
         return self
 
     def training_steps(self, n_train: int) -> int:
@@ -113,7 +151,7 @@ class Trained(Recipe):
         >>> load_recipe("mini-dense", batch_size=96).scored_pairs(10)  # 96 queries × (96 passages of theirs + 16)
         107520
         """
-        others = self.batch_size - 1 if self.negatives in ("in-batch", "both", "bm25+in-batch") else 0
+        others = self.batch_size - 1 if self.negatives == "both" or "in-batch" in self.negatives else 0
         return steps * self.batch_size * (1 + self.drawn() + others)
 
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:

@@ -209,6 +209,12 @@ def _reshape(words, start: Initialisation, seed: int) -> None:
         words.model.config.num_hidden_layers = start.layers
 
 
+def words_of(model) -> list:
+    """The `Transformer` of a model of sentence-transformers, or the two of one with an encoder for queries alone."""
+    routes = getattr(model[0], "sub_modules", None)
+    return [route[0] for route in routes.values()] if routes else [model[0]]
+
+
 def reopen(kind: str, out_dir: Path, recipe: Trained):
     """The sentence-transformers model of class `kind` that `fit` saved to `out_dir`, in the `encode_precision`."""
     import sentence_transformers
@@ -224,5 +230,6 @@ def reopen(kind: str, out_dir: Path, recipe: Trained):
         raise InputError(
             f"{out_dir} holds no readable {recipe.architecture} model: {' '.join(str(error).split())[:300]}"
         ) from None
-    model[0].preprocess = Remembered(model[0])
+    for words in words_of(model):
+        words.preprocess = Remembered(words)
     return model.to(torch.bfloat16) if recipe.encode_precision == "bf16" else model

@@ -187,13 +187,15 @@ def splade_loss(model, recipe: Options):
     return SpladeLoss(model, inner_product_loss(model, recipe), **weights)
 
 
-def fit(recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
+def fit(
+    recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
+) -> dict:
     """Train a sparse encoder and save it; see `interextra.models.model.fit`."""
     from interextra.models.training import EncoderBatches, train
 
     model = build(recipe, seed)
     loss = splade_loss(model, recipe)
-    return train(model, loss, EncoderBatches, recipe, collection, query_ids, split, seed, out_dir)
+    return train(model, loss, EncoderBatches, recipe, collection, query_ids, split, seed, out_dir, **given)
 
 
 def load(out_dir: Path, recipe: Options) -> Splade:

@@ -14,14 +14,22 @@ from torch.nn.functional import softplus
 from transformers import PrinterCallback, ProgressCallback
 
 from interextra.ground.errors import InputError
-from interextra.models.pairs import Pairs, bm25_negatives, exposed_passages, training_pairs
+from interextra.models.model import load_model
+from interextra.models.pairs import (
+    Pairs,
+    bm25_ranking,
+    exposed_passages,
+    negatives_of,
+    ranked_rows,
+    training_pairs,
+)
 from interextra.models.recipe import Trained
 from interextra.models.topk import device
 
 # Which columns of a batch, after query and positive, are negatives of every query in it: "negative" is drawn from the
-# corpus (random, both) or from BM25's ranking (bm25), the positives of the other queries come with "in-batch".
-_DRAWN = {"random", "both", "bm25", "bm25+in-batch"}
-_IN_BATCH = {"in-batch", "both", "bm25+in-batch"}
+# corpus (random, both) or from a ranking (bm25, mined), the positives of the other queries come with "in-batch".
+_DRAWN = {"random", "both", "bm25", "bm25+in-batch", "mined", "mined+in-batch"}
+_IN_BATCH = {"in-batch", "both", "bm25+in-batch", "mined+in-batch"}
 
 
 def ranking_loss(good, bad, kind: str, temperature: float, barred):
@@ -51,6 +59,22 @@ def ranking_loss(good, bad, kind: str, temperature: float, barred):
     return softplus(bad - good)[allowed].sum() / allowed.sum().clamp(min=1)
 
 
+def distillation_loss(good, bad, goal, temperature: float, teacher_temperature: float):
+    """Cross entropy of the softmax of a student's scores against that of its teacher's, mean over the batch.
+
+    Its gradient is that of the Kullback–Leibler divergence. Source: TCT-ColBERT (Lin et al., RepL4NLP 2021).
+
+    Parameters
+    ----------
+    good, bad : [batch, 1] and [batch, m] scores of the student.
+    goal : [batch, 1 + m] of the teacher, of the same passages; −∞ for one that is left out.
+    """
+    left_out = torch.isneginf(goal)
+    scores = torch.cat([good, bad], dim=1).masked_fill(left_out, float("-inf")) / temperature
+    share = torch.softmax(goal / teacher_temperature, dim=1)
+    return -(share * scores.log_softmax(dim=1).masked_fill(left_out, 0.0)).sum(dim=1).mean()
+
+
 class SharedNegatives(torch.nn.Module):
     """The ranking loss of encoders: all queries of a batch share its negatives.
 
@@ -62,17 +86,61 @@ class SharedNegatives(torch.nn.Module):
         super().__init__()
         self.model, self.recipe, self.represent, self.pairwise, self.matrix = model, recipe, represent, pairwise, matrix
 
-    def forward(self, features, barred):
+    def forward(self, features, label):
         tasks = ("query", "document", "document")
         columns = [self.represent(self.model(c, task=task)) for c, task in zip(features, tasks, strict=False)]
-        return self.compute_loss_from_embeddings(columns, barred)
+        return self.compute_loss_from_embeddings(columns, label)
 
-    def compute_loss_from_embeddings(self, columns, barred):
+    def compute_loss_from_embeddings(self, columns, label):
         queries, positives, *drawn = columns
         bad = [*drawn, *([positives] if self.recipe.negatives in _IN_BATCH else [])]
         good = self.pairwise(queries, positives).unsqueeze(1)
         scores = torch.cat([self.matrix(queries, column) for column in bad], dim=1)
-        return ranking_loss(good, scores, self.recipe.loss, self.recipe.temperature, barred)
+        if self.recipe.teacher:  # the label is the goal
+            return distillation_loss(good, scores, label, self.recipe.temperature, self.recipe.teacher_temperature)
+        return ranking_loss(good, scores, self.recipe.loss, self.recipe.temperature, label)
+
+
+class OwnRanking(torch.nn.Module):
+    """A query encoder against the passages that it ranks first itself: the vectors of the passages stay as they are.
+
+    Each of the first `negative_depth` passages that are not relevant is a negative of the positive one, pair by pair;
+    a pair weighs what exchanging the two would change the reciprocal rank by (LambdaRank). Source: ADORE (Zhan et al.,
+    SIGIR 2021).
+
+    `passages`: float32[n, d].
+    """
+
+    def __init__(self, model, recipe: Trained, passages: torch.Tensor):
+        super().__init__()
+        self.model, self.recipe, self.passages, self.batches = model, recipe, passages, None
+
+    def forward(self, features, label):
+        vectors = self.model(features[0], task="query")["sentence_embedding"]
+        scores = vectors @ self.passages.T  # [batch, n]
+        good = scores.gather(1, label[:, :1])
+        allowed = torch.zeros(len(self.passages), dtype=torch.bool, device=scores.device)
+        allowed[torch.as_tensor(self.batches.rows, device=scores.device)] = True
+        others = scores.masked_fill(~allowed, float("-inf"))
+        others = others.scatter(1, torch.where(label < 0, label[:, :1], label), float("-inf"))
+        bad, rows = others.topk(min(self.recipe.negative_depth, others.shape[1]), dim=1)
+        met = torch.isfinite(bad)
+        self.batches.count(rows[met].cpu().numpy())
+        return rank_weighted_loss(good / self.recipe.temperature, bad / self.recipe.temperature, met)
+
+
+def rank_weighted_loss(good, bad, met):
+    """Mean over the batch of Σ |1/rank⁺ − 1/rank⁻| · log(1 + exp(s⁻ − s⁺)) over the negatives.
+
+    Ranks are those among the positive passage and its negatives. good: [batch, 1]; bad: [batch, m] by score descending;
+    met: bool[batch, m], which of them count.
+    """
+    above = ((bad > good) & met).sum(dim=1, keepdim=True)
+    place = torch.arange(1, bad.shape[1] + 1, device=bad.device)
+    ranks = place + (place > above)  # the positive stands between them
+    weights = (1 / (1 + above) - 1 / ranks).abs()
+    pairs = softplus(torch.where(met, bad - good, torch.zeros_like(bad)))
+    return (weights * pairs * met).sum(dim=1).mean()
 
 
 def inner_product_loss(model, recipe: Trained) -> SharedNegatives:
@@ -84,17 +152,20 @@ def inner_product_loss(model, recipe: Trained) -> SharedNegatives:
 class Batches:
     """A collator: draws the negatives of a batch of {"pair": index} and tokenizes it; the label are barred negatives.
 
-    A subclass says how a batch is laid out.
+    A subclass says how a batch is laid out. `ranking`: rows of the passages that a model ranks first for each training
+    query, best first, int[queries, depth], -1 where there are fewer (negatives: mined). `teacher`: an encoder.
     """
 
-    def __init__(self, model, pairs: Pairs, collection, recipe: Trained, seed: int):
+    def __init__(self, model, pairs: Pairs, collection, recipe: Trained, seed: int, ranking=None, teacher=None):
         self.model, self.pairs, self.passages, self.recipe, self.seed = model, pairs, collection.passages, recipe, seed
+        self.teacher = teacher
         self.relevant = np.sort(pairs.query * len(self.passages) + pairs.rows)  # sorted codes of all relevant pairs
         self.exposed = exposed_passages(collection, pairs, recipe.positive_relevance)
         drawable = drawable_passages(self.exposed, recipe.negative_passages, seed)
         self.rows = np.flatnonzero(drawable)
-        mined = recipe.negatives.startswith("bm25")
-        self.mined = bm25_negatives(collection, pairs, recipe.negative_depth, drawable) if mined else None
+        if recipe.negatives.startswith("bm25"):
+            ranking = bm25_ranking(collection, pairs, recipe.negative_depth)
+        self.mined = None if ranking is None else negatives_of(ranking, pairs, drawable)
         self.n_negatives = self.n_exposed = 0  # met so far
 
     def taken(self, examples: list[dict]) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
@@ -104,11 +175,15 @@ class Batches:
 
     def barred(self, query: np.ndarray, negatives: np.ndarray) -> torch.Tensor:
         """Which negatives [batch or 1, m] are relevant to their query after all: bool[batch, m]; counts the exposed."""
-        self.n_negatives += negatives.size
-        self.n_exposed += int(self.exposed[negatives].sum())
+        self.count(negatives)
         codes = query[:, None] * len(self.passages) + negatives
         found = np.searchsorted(self.relevant, codes).clip(max=len(self.relevant) - 1)
         return torch.as_tensor(self.relevant[found] == codes)
+
+    def count(self, negatives: np.ndarray) -> None:
+        """Note how many negatives were met, and how many of them exposed."""
+        self.n_negatives += negatives.size
+        self.n_exposed += int(self.exposed[negatives].sum())
 
     def random(self, draw: np.random.Generator, size) -> np.ndarray:
         """Random passages that may be negatives."""
@@ -119,7 +194,7 @@ class Batches:
         return np.where(draw.random(size) < share, exposed[draw.integers(len(exposed), size=size)], drawn)
 
     def from_ranking(self, draw: np.random.Generator, query: np.ndarray) -> np.ndarray:
-        """`n_negatives` of BM25's for each query [batch, n]; random passages where it has none."""
+        """`n_negatives` of those ranked first for each query [batch, n]; random passages where there is none."""
         mined, n = self.mined[query], self.recipe.n_negatives
         counts = (mined >= 0).sum(axis=1)  # padding is at the end
         picked = np.take_along_axis(mined, draw.integers(np.maximum(counts, 1)[:, None], size=(len(mined), n)), axis=1)
@@ -142,12 +217,41 @@ class EncoderBatches(Batches):
         for name, rows in columns.items():
             coded[name] = self.model.preprocess(self.passages.texts(rows), task="document")
         batch = {f"{name}_{key}": value for name, column in coded.items() for key, value in column.items()}
-        return batch | {"label": self.barred(query, negatives[None])}
+        barred = self.barred(query, negatives[None])
+        return batch | {"label": barred if self.teacher is None else self._goal(query, positive, negatives, barred)}
+
+    def _goal(self, query, positive, negatives, barred) -> torch.Tensor:
+        """The teacher's scores of the positive and the negatives, −∞ for a barred one: float32[batch, 1 + m]."""
+        rows, at = np.unique(np.concatenate([positive, negatives]), return_inverse=True)
+        passages = self.teacher.encode_block(self.passages.texts(rows))
+        scores = self.teacher.open_queries([self.pairs.texts[row] for row in query])(passages)(slice(None))
+        good, bad = at[: len(positive)], at[len(positive) :]
+        good = scores[torch.arange(len(query)), torch.as_tensor(good)].unsqueeze(1)
+        return torch.cat([good, scores[:, torch.as_tensor(bad)].masked_fill(barred, float("-inf"))], dim=1).float()
 
     def _draw(self, draw: np.random.Generator, query: np.ndarray) -> np.ndarray:
         if self.mined is None:
             return self.random(draw, self.recipe.n_negatives)
         return self.from_ranking(draw, query).ravel()
+
+
+class QueryBatches(Batches):
+    """Queries alone, for a model that is trained against its own ranking of all passages.
+
+    The label: row of the example's passage, then those of all relevant ones, -1 where there are fewer: int64[batch, n].
+    """
+
+    valid_label_columns = ("label",)
+
+    def __call__(self, examples: list[dict]) -> dict:
+        query, positive, _ = self.taken(examples)
+        relevant = [self.pairs.rows[self.pairs.query == row] for row in query]
+        label = np.full((len(query), 1 + max(map(len, relevant))), -1)
+        label[:, 0] = positive
+        for row, found in zip(label, relevant, strict=True):
+            row[1 : 1 + len(found)] = found
+        coded = self.model.preprocess([self.pairs.texts[row] for row in query], task="query")
+        return {f"query_{key}": value for key, value in coded.items()} | {"label": torch.as_tensor(label)}
 
 
 class PairBatches(Batches):
@@ -210,8 +314,12 @@ def train(
     split: str,
     seed: int,
     out_dir: Path,
+    ranking: Path | None = None,
+    teacher: Path | None = None,
 ) -> dict:
     """Train a model of sentence-transformers and save it to `out_dir`; the log that `model.fit` returns.
+
+    `ranking`: a run of the training queries; `teacher`: the folder of a trained encoder. See `model.fit`.
 
     On the CPU one thread is used unless OMP_NUM_THREADS says otherwise, so that a repetition gives the same bytes.
     """
@@ -251,7 +359,10 @@ def train(
             return BaseTrainer.collect_features(self, inputs)  # tokenized by the collator, for a cross-encoder too
 
     try:
-        collator = batches(model, pairs, collection, recipe, seed)
+        found = ranking and ranked_rows(ranking, collection, pairs.query_ids, recipe.negative_depth)
+        collator = batches(model, pairs, collection, recipe, seed, found, teacher and load_model(teacher))
+        if isinstance(loss, OwnRanking):
+            loss.batches = collator
         trainer = Trainer(
             model=model,
             args=arguments,

@@ -1,0 +1,271 @@
+"""Pretraining objectives on passages alone: what Zhan et al. compare in section 5.2.4 and Table 9, with all else equal.
+
+words       masked tokens, nothing for the whole text (the role of RoBERTa)
+order       and: were the two halves of the passage exchanged? [CLS] tells (the text-level task of BERT and ERNIE)
+condenser   and: the masked tokens once more, by a late head that sees [CLS] of the last layer and the words of an early
+            one, so that [CLS] must hold what they lack (Gao and Callan, EMNLP 2021)
+spans       condenser on the halves, and: the [CLS] of a half is nearest to that of the other half of its passage
+            (coCondenser: Gao and Callan, ACL 2022)
+
+All of them see the same passages in the same order, up to the [CLS] and [SEP] that a second half needs.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    get_linear_schedule_with_warmup,
+)
+
+from interextra.ground.errors import InputError
+from interextra.models.base import initialisation, quiet
+from interextra.models.recipe import Pretraining
+
+MASKING, HIDDEN, N_HELD = 0.2, 64, 640  # share of words masked; width of the tiny BERT; passages held out
+
+
+class Objective(torch.nn.Module):
+    """A masked language model (BERT) with what an objective adds; called with passages, it returns the losses.
+
+    Parameters
+    ----------
+    model : BertForMaskedLM, trained in place.
+    tokenizer : names [CLS], [SEP] and [MASK].
+    name : one of `OBJECTIVES`.
+    """
+
+    def __init__(self, model, tokenizer, name: str):
+        super().__init__()
+        self.model, self.name, shape = model, name, model.config
+        self.cls, self.sep, self.mask = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id
+        self.first_word = max(tokenizer.all_special_ids) + 1
+        self.order = torch.nn.Linear(shape.hidden_size, 2) if name == "order" else None
+        sizes = shape.hidden_size, shape.num_attention_heads, shape.intermediate_size
+        layer = {"dropout": 0.0, "activation": "gelu", "batch_first": True, "layer_norm_eps": shape.layer_norm_eps}
+        late = name in ("condenser", "spans")
+        self.late = torch.nn.ModuleList(torch.nn.TransformerEncoderLayer(*sizes, **layer) for _ in range(2 * late))
+
+    def forward(self, passages: Sequence[Sequence[int]], generator: torch.Generator) -> dict[str, torch.Tensor]:
+        """The losses of a batch of passages (tokens without [CLS] and [SEP]): words, and order, head or spans."""
+        rows, exchanged = self.laid_out(passages, generator)
+        tokens = self.framed(rows)
+        inputs, chosen = masked(tokens, self.mask, self.first_word, self.model.config.vocab_size, generator)
+        out = self.model.base_model(inputs, attention_mask=tokens > 0, output_hidden_states=True)
+        last = out.last_hidden_state
+        losses = {"words": cross_entropy(self.model.cls(last[chosen]), tokens[chosen])}
+        if self.name == "order":
+            losses["order"] = cross_entropy(self.order(last[:, 0]), exchanged)
+        if self.late:
+            mixed = torch.cat([last[:, :1], out.hidden_states[len(out.hidden_states) // 2][:, 1:]], dim=1)
+            for layer in self.late:
+                mixed = layer(mixed, src_key_padding_mask=tokens == 0)
+            losses["head"] = cross_entropy(self.model.cls(mixed[chosen]), tokens[chosen])
+        if self.name == "spans":
+            losses["spans"] = cross_entropy(*partners(last[:, 0]))
+        return losses
+
+    def laid_out(self, passages, generator) -> tuple[list[list[int]], torch.Tensor | None]:
+        """The sequences that the model reads, and for `order` which have their halves exchanged (int64[n])."""
+        if self.name not in ("order", "spans"):
+            return list(passages), None
+        first, second = zip(*halves(passages, generator), strict=True)
+        if self.name == "spans":
+            return [*first, *second], None
+        exchanged = torch.randint(2, (len(first),), generator=generator)
+        pairs = zip(first, second, exchanged.tolist(), strict=True)
+        return [[*(b if turn else a), self.sep, *(a if turn else b)] for a, b, turn in pairs], exchanged
+
+    def framed(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Token ids with [CLS] and [SEP], padded with 0: int64[n, longest]."""
+        framed = [torch.tensor([self.cls, *row, self.sep]) for row in rows]
+        return torch.nn.utils.rnn.pad_sequence(framed, batch_first=True)
+
+    @torch.no_grad()
+    def measure(self, passages: Sequence[Sequence[int]], seed: int, batch: int) -> dict[str, float]:
+        """What it can on passages that it was not trained on, the mean over batches.
+
+        The loss of each of its parts; `order_accuracy` of its classifier; and whatever its objective, for what share of
+        the halves the other half of the passage is the nearest by inner product of [CLS], among the 2 · batch − 1
+        others (`span_accuracy`).
+        """
+        generator, found = torch.Generator().manual_seed(seed), []
+        self.eval()
+        for start in range(0, len(passages) - batch + 1, batch):
+            part = passages[start : start + batch]
+            row = {f"{name}_loss": float(loss) for name, loss in self(part, generator).items()}
+            first, second = zip(*halves(part, generator), strict=True)
+            scores, truth = partners(self.vectors([*first, *second]))
+            row["span_accuracy"] = float((scores.argmax(dim=1) == truth).float().mean())
+            if self.order is not None:
+                rows, exchanged = self.laid_out(part, generator)
+                row["order_accuracy"] = float(
+                    (self.order(self.vectors(rows)).argmax(dim=1) == exchanged).float().mean()
+                )
+            found.append(row)
+        self.train()
+        return {name: float(np.mean([row[name] for row in found])) for name in found[0]}
+
+    def vectors(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+        """[CLS] of the last layer, nothing masked: float32[n, d]."""
+        tokens = self.framed(rows)
+        return self.model.base_model(tokens, attention_mask=tokens > 0).last_hidden_state[:, 0]
+
+
+def halves(passages: Sequence[Sequence[int]], generator: torch.Generator) -> list[tuple[list[int], list[int]]]:
+    """Each passage (two tokens or more) cut in two, at a place drawn from its middle half.
+
+    >>> halves([[5, 6]], torch.Generator())
+    [([5], [6])]
+    """
+    places = 0.25 + 0.5 * torch.rand(len(passages), generator=generator)
+    cuts = [
+        min(max(1, round(len(row) * place)), len(row) - 1) for row, place in zip(passages, places.tolist(), strict=True)
+    ]
+    return [(list(row[:cut]), list(row[cut:])) for row, cut in zip(passages, cuts, strict=True)]
+
+
+def partners(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scores of 2n halves with each other [2n, 2n], −∞ for a half with itself; and the place of each one's partner.
+
+    Row i and row n + i are the halves of a passage.
+    """
+    n = len(vectors) // 2
+    itself = torch.eye(2 * n, dtype=torch.bool)
+    return (vectors @ vectors.T).masked_fill(itself, float("-inf")), torch.arange(2 * n).roll(n)
+
+
+def masked(tokens, mask_id: int, first_word: int, vocabulary: int, generator):
+    """(inputs, chosen): `MASKING` of the words chosen; of these 80 % masked, 10 % replaced by random words, 10 % kept.
+
+    Words are the tokens from `first_word` to `vocabulary`.
+    """
+    draw = torch.rand(tokens.shape, generator=generator)
+    chosen = (draw < MASKING) & (tokens >= first_word)
+    noise = torch.randint(first_word, vocabulary, tokens.shape, generator=generator)
+    inputs = torch.where(chosen & (draw < 0.8 * MASKING), mask_id, tokens)
+    return torch.where(chosen & (draw >= 0.9 * MASKING), noise, inputs), chosen
+
+
+def new_model(vocabulary: int, seed: int):
+    """BertForMaskedLM of 2 × 64 with seeded weights whose attention starts by copying equal tokens.
+
+    Sinusoidal positions; W_Q = W_K = 0.4 × orthogonal; W_V orthogonal and W_O its transpose, so that a layer passes on
+    the words it looks at; the identity in the head, so that a copied word is predicted as itself.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)
+    shape = {"num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 128}
+    quiet_layers = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = BertConfig(
+        vocab_size=vocabulary, hidden_size=HIDDEN, intermediate_size=4 * HIDDEN, **shape, **quiet_layers
+    )
+    model = BertForMaskedLM(config)
+
+    def orthogonal():
+        return torch.linalg.qr(torch.randn(HIDDEN, HIDDEN, generator=generator)).Q
+
+    with torch.no_grad():
+        angle = torch.arange(128)[:, None] * 10_000 ** (-torch.arange(0, HIDDEN, 2) / HIDDEN)
+        # of the size of the word vectors, or the positions would drown them
+        waves = torch.cat([angle.sin(), angle.cos()], dim=1) * config.initializer_range * 2**0.5
+        model.bert.embeddings.position_embeddings.weight.copy_(waves)
+        for layer in model.bert.encoder.layer:
+            attention = layer.attention
+            matrix = 0.4 * orthogonal()
+            attention.self.query.weight.copy_(matrix)
+            attention.self.key.weight.copy_(matrix)
+            matrix = orthogonal()
+            attention.self.value.weight.copy_(matrix)
+            attention.output.dense.weight.copy_(matrix.T)
+        model.cls.predictions.transform.dense.weight.copy_(torch.eye(HIDDEN))
+    return model
+
+
+def pretrain(how: Pretraining, collections: Sequence, start: str, seed: int, out_dir: Path) -> dict:
+    """Pretrain the weights `start` on the passages of `collections` and write them with their tokenizer to `out_dir`.
+
+    The passages that are held out, and the order of the others, are the same for all objectives.
+
+    Returns
+    -------
+    dict
+        passages, held_out, tokens (seen, without special ones), curve (a row every fiftieth of the steps: step and the
+        mean losses since), before and after (see `Objective.measure`). With the objective none: tokens 0, no more.
+    """
+    quiet()
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.manual_seed(seed)
+    model, tokenizer = opened(start, seed)
+    log = {"tokens": 0}
+    if how.objective != "none":
+        objective, passages = Objective(model, tokenizer, how.objective), read(how, collections, tokenizer)
+        n_held = min(N_HELD, len(passages) // 4)
+        held, passages = passages[:n_held], passages[n_held:]
+        log = {"passages": len(passages), "held_out": len(held), "before": objective.measure(held, 0, how.batch_size)}
+        log |= train(objective, passages, how, seed)
+        log["after"] = objective.measure(held, 0, how.batch_size)
+    model.save_pretrained(out_dir, safe_serialization=True)
+    tokenizer.save_pretrained(out_dir)
+    return log
+
+
+def opened(start: str, seed: int):
+    """(masked language model, tokenizer) of an initialisation; `random`: as the tiny base was before its training."""
+    found = initialisation(start)
+    tokenizer = AutoTokenizer.from_pretrained(found.source)
+    if found.random:
+        return new_model(len(tokenizer), seed), tokenizer
+    model = AutoModelForMaskedLM.from_pretrained(found.source, use_safetensors=True, trust_remote_code=False)
+    if found.layers is not None:
+        model.base_model.encoder.layer = model.base_model.encoder.layer[: found.layers]
+        model.config.num_hidden_layers = found.layers
+    return model, tokenizer
+
+
+def read(how: Pretraining, collections: Sequence, tokenizer) -> list[list[int]]:
+    """The tokens of the passages, in an order that depends on them alone: no more than are held out and read once."""
+    ends = np.cumsum([len(collection.passages) for collection in collections])
+    rows = np.random.default_rng(0).permutation(ends[-1])[: N_HELD + how.steps * how.batch_size]
+    texts = np.empty(len(rows), dtype=object)
+    for collection, start, end in zip(collections, [0, *ends], ends, strict=False):
+        here = (rows >= start) & (rows < end)
+        texts[here] = collection.passages.texts(rows[here] - start)
+    coded = tokenizer(texts.tolist(), truncation=True, max_length=how.length, add_special_tokens=False)["input_ids"]
+    coded = [row for row in coded if len(row) > 1]
+    if len(coded) < 8 * how.batch_size:
+        raise InputError(
+            f"pretraining: {len(coded)} passages of two words or more; {8 * how.batch_size} are needed "
+            f"(8 batches of {how.batch_size}, a quarter of them held out)"
+        )
+    return coded
+
+
+def train(objective: Objective, passages: Sequence[Sequence[int]], how: Pretraining, seed: int) -> dict:
+    """Train in place on the sum of the losses: `tokens` seen and the `curve`, see `pretrain`."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randint(len(passages), (how.steps, how.batch_size), generator=generator).tolist()
+    optimiser = torch.optim.AdamW(objective.parameters(), lr=how.learning_rate, weight_decay=0.01)
+    schedule = get_linear_schedule_with_warmup(optimiser, how.steps // 10, how.steps)
+    curve, since, every = [], [], max(1, how.steps // 50)
+    for step, batch in enumerate(rows, 1):
+        losses = objective([passages[row] for row in batch], generator)
+        optimiser.zero_grad()
+        sum(losses.values()).backward()
+        torch.nn.utils.clip_grad_norm_(objective.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+        since.append({name: float(loss.detach()) for name, loss in losses.items()})
+        if step % every == 0 or step == how.steps:
+            curve.append({"step": step} | {name: float(np.mean([row[name] for row in since])) for name in since[0]})
+            since = []
+    return {"tokens": sum(len(passages[row]) for batch in rows for row in batch), "curve": curve}

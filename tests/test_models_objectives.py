@@ -1,0 +1,141 @@
+"""Pretraining objectives: what each reads, what its losses see, and that each learns what it claims."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from test_models_pretrain import TEXTS
+from toy_models import collection_of
+from transformers import AutoModelForMaskedLM
+
+from interextra.data.queries import Source
+from interextra.ground.cells import Store
+from interextra.ground.errors import InputError
+from interextra.models.objectives import Objective, halves, new_model, partners, pretrain, read
+from interextra.models.pretrain_text import train_tokenizer
+from interextra.models.pretrained import Pretrained
+from interextra.models.recipe import Pretraining, load_recipe
+
+NAMES = ("words", "order", "condenser", "spans")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer(TEXTS, 120)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    passages = [(f"d{i}", text) for i, text in enumerate(TEXTS * 4)]
+    return collection_of(tmp_path_factory.mktemp("toy"), passages, [("q", "few")], [("q", "d0", 1)])
+
+
+def made(tokenizer, name, seed=1):
+    torch.manual_seed(seed)
+    return Objective(new_model(len(tokenizer), seed), tokenizer, name)
+
+
+def rows(n=6, length=10):
+    return np.random.default_rng(1).integers(5, 40, (n, length)).tolist()
+
+
+def test_halves_are_the_passage_and_never_empty():
+    for lengths in ([2, 3, 4, 50], [2]):
+        passages = [list(range(5, 5 + length)) for length in lengths]
+        for first, second in halves(passages, torch.Generator().manual_seed(1)):
+            assert first and second and first + second in passages
+    cuts = [len(first) for first, _ in halves([list(range(100))] * 500, torch.Generator().manual_seed(1))]
+    assert min(cuts) >= 25 and max(cuts) <= 75 and len(set(cuts)) > 40
+
+
+def test_partners_are_the_halves_of_one_passage():
+    vectors = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
+    scores, truth = partners(vectors)
+    assert truth.tolist() == [3, 4, 5, 0, 1, 2]
+    for i in range(6):
+        for j in range(6):
+            expected = float("-inf") if i == j else float(vectors[i] @ vectors[j])
+            assert float(scores[i, j]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_an_exchanged_passage_begins_with_its_second_half(tokenizer):
+    objective, passages = made(tokenizer, "order"), rows()
+    laid, exchanged = objective.laid_out(passages, torch.Generator().manual_seed(1))
+    assert 0 < int(exchanged.sum()) < len(passages)
+    for passage, row, turned in zip(passages, laid, exchanged.tolist(), strict=True):
+        at = row.index(tokenizer.sep_token_id)
+        first, second = row[:at], row[at + 1 :]
+        assert (second + first if turned else first + second) == passage
+    framed = objective.framed(laid)
+    assert framed.shape == (6, 13) and (framed[:, 0] == tokenizer.cls_token_id).all()
+
+
+def test_the_late_head_sees_cls_of_the_last_layer_and_the_words_of_an_early_one(tokenizer):
+    objective = made(tokenizer, "condenser")
+    layers = objective.model.bert.encoder.layer
+    losses = objective(rows(), torch.Generator().manual_seed(1))
+    losses["head"].backward()
+    assert layers[-1].attention.self.query.weight.grad.abs().sum() > 0  # through [CLS]
+    seen = {}
+    objective.late[0].register_forward_pre_hook(lambda _, inputs: seen.update(mixed=inputs[0]))
+    objective.model.bert.register_forward_hook(lambda _, __, out: seen.update(states=out.hidden_states))
+    objective(rows(), torch.Generator().manual_seed(1))
+    assert torch.equal(seen["mixed"][:, 0], seen["states"][-1][:, 0])
+    assert torch.equal(seen["mixed"][:, 1:], seen["states"][1][:, 1:]) and len(seen["states"]) == 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_objective_learns_what_it_claims(tokenizer, toy, tmp_path, name):
+    how = Pretraining(objective=name, corpus=("toy",), steps=60, batch_size=16, length=24)
+    log = pretrain(how, [toy], "random", 1, tmp_path / "weights")
+    assert log["before"].keys() == log["after"].keys() and log["curve"][-1]["step"] == 60
+    losses = [key for key in log["before"] if key.endswith("_loss") and key != "order_loss"]
+    assert all(log["after"][key] < log["before"][key] for key in losses)
+    assert {"order": "order_loss", "condenser": "head_loss", "spans": "spans_loss"}.get(name, "words_loss") in log[
+        "after"
+    ]
+    AutoModelForMaskedLM.from_pretrained(tmp_path / "weights")
+
+
+def test_all_objectives_read_the_same_passages_and_as_many_tokens(toy, tmp_path):
+    logs = {}
+    for name in NAMES:
+        how = Pretraining(objective=name, corpus=("toy",), steps=3, batch_size=16, length=24)
+        logs[name] = pretrain(how, [toy], "random", 1, tmp_path / name)
+    assert len({(log["tokens"], log["passages"], log["held_out"]) for log in logs.values()}) == 1
+    assert logs["words"]["tokens"] > 3 * 16 * 5
+
+
+def test_pretraining_repeats_and_none_is_the_start(toy, tmp_path):
+    how = Pretraining(objective="spans", corpus=("toy",), steps=3, batch_size=16, length=24)
+    logs = [pretrain(how, [toy], "random", 1, tmp_path / name) for name in "ab"]
+    files = [(tmp_path / name / "model.safetensors").read_bytes() for name in "ab"]
+    assert logs[0] == logs[1] and files[0] == files[1]
+    assert pretrain(Pretraining(objective="none"), [], "random", 1, tmp_path / "none") == {"tokens": 0}
+    start = AutoModelForMaskedLM.from_pretrained(tmp_path / "none").state_dict()
+    plain = new_model(4000, 1).state_dict()
+    assert all(torch.equal(start[name], plain[name]) for name in plain)
+
+
+def test_collections_are_read_together_and_too_few_passages_are_refused(toy, tokenizer):
+    how = Pretraining(objective="words", corpus=("a", "b"), steps=100, batch_size=16, length=24)
+    assert len(read(how, [toy, toy], tokenizer)) == 2 * len(read(how, [toy], tokenizer)) == 2 * 4 * len(TEXTS)
+    with pytest.raises(InputError, match="400 passages of two words or more; 800 are needed"):
+        read(Pretraining(objective="words", corpus=("a",), steps=1000, batch_size=100), [toy], tokenizer)
+
+
+def test_an_objective_without_text_and_text_without_an_objective_are_refused():
+    for values in ({"objective": "none", "corpus": ["mini"]}, {"objective": "words"}):
+        with pytest.raises(InputError, match="none reads nothing"):
+            load_recipe("mini-dense", pretraining=values)
+
+
+def test_a_pretraining_is_a_cell_of_its_own_with_its_log(tmp_path):
+    how = Pretraining(objective="order", corpus=("mini",), steps=2, batch_size=16)
+    cells = [Pretrained.of(how, "random", seed) for seed in (1, 2)]
+    assert cells[0].key != cells[1].key and cells[0].corpus == (Source.of("mini"),)
+    store = Store(tmp_path / "outputs" / "cells")
+    log = json.loads((store.build(cells[0]) / "pretraining.json").read_text())
+    assert all(a["step"] < b["step"] for a, b in pairwise(log["curve"])) and 0 <= log["after"]["order_accuracy"] <= 1
