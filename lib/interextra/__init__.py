@@ -42,6 +42,7 @@ _FRONT = {
     "lupart": "papers.lupart",
     "exposure": "papers.exposure",
     "foresight": "papers.foresight",
+    "pretraining": "papers.pretraining",
 }
 __all__ = list(_FRONT)
 

@@ -19,8 +19,8 @@ from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
 from interextra.ground.cells import Store
 from interextra.ground.effects import draws, effects, interval, ratio
+from interextra.models.chain import model_of
 from interextra.models.dense import LABEL as DENSE
-from interextra.models.model import Model
 from interextra.models.pairs import exposed_passages, training_pairs
 from interextra.models.recipe import Recipe, make_recipe
 from interextra.models.run import Run
@@ -62,7 +62,7 @@ def negative_exposure(p: dict) -> Plan:
     def runs(model: str, negatives: str, passages: str | float, made: Recipe) -> list[dict]:
         rows = []
         for left_out, seed in itertools.product(shift.names, trainings(p, made)):
-            trained = Model.of(made, Part(of=shift, part=f"without-{left_out}"), seed)
+            trained = model_of(made, Part(of=shift, part=f"without-{left_out}"), seed)
             labels = dict(zip(CONDITION, (model, negatives, passages), strict=True))
             run = Run(model=trained, queries=test, depth=p["depth"])
             rows.append(labels | {"left_out": left_out, "seed": seed, "run": run})

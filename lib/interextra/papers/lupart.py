@@ -20,8 +20,8 @@ from interextra.evaluation.indicators import Nearness, jaccard
 from interextra.ground.cells import Store
 from interextra.ground.effects import draws, interval, ratio
 from interextra.ground.errors import InputError, offenders
+from interextra.models.chain import model_of
 from interextra.models.dense import LABEL as DENSE
-from interextra.models.model import Model
 from interextra.models.recipe import Recipe
 from interextra.models.run import Run
 from interextra.models.vectors import Vectors
@@ -66,7 +66,7 @@ def ms_shift(p: dict) -> Plan:
         for shift, model, one in asked:
             test = (Part(of=shifts[shift], part="held-out"),)
             for left_out, seed in itertools.product(shifts[shift].names, trainings(p, one)):
-                trained = Model.of(one, Part(of=shifts[shift], part=f"without-{left_out}"), seed)
+                trained = model_of(one, Part(of=shifts[shift], part=f"without-{left_out}"), seed)
                 run = Run(model=trained, queries=test, depth=p["depth"])
                 rows.append((shift, model, left_out, seed, run))
         return pd.DataFrame(rows, columns=["shift", "model", "left_out", "seed", "run"])

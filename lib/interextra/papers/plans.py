@@ -17,7 +17,7 @@ from interextra.data.queries import Queries, Source
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
 from interextra.models import architectures
-from interextra.models.model import Model
+from interextra.models.chain import model_of
 from interextra.models.recipe import Recipe, load_recipe, make_recipe
 from interextra.models.run import Run
 from interextra.models.vectors import Vectors
@@ -140,7 +140,7 @@ def query_vectors(p: dict, test: tuple[Queries, ...]) -> Vectors:
         raise InputError(
             "parameter 'encoder': trained needs a dense recipe among `recipes`; give one, or minilm or lsa"
         )
-    return Vectors(encoder=Model.of(dense, pool(p), p["seed"]), train=pool(p), test=test)
+    return Vectors(encoder=model_of(dense, pool(p), p["seed"]), train=pool(p), test=test)
 
 
 def design(rows: list[dict]) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from interextra.data.queries import Part, Queries, Source
 from interextra.evaluation import measures as evaluation
 from interextra.ground.cells import Store
 from interextra.ground.effects import draws, interval, ratio
-from interextra.models.model import Model
+from interextra.models.chain import model_of
 from interextra.models.recipe import FirstStage, Recipe, make_recipe
 from interextra.models.run import Run
 from interextra.models.vectors import Vectors
@@ -106,7 +106,7 @@ def restrain(p: dict) -> Plan:
         drawn = ReSTrain(vectors=query_vectors(p, test), sizes=(p["draw_train"],), match=p["match"])
         for (model, one), regime in itertools.product(made.items(), REGIMES):
             trained_on = Part(of=drawn, part=f"{regime}-{p['draw_train']}")
-            run = Run(model=Model.of(one, trained_on, draw), queries=test, depth=p["depth"])
+            run = Run(model=model_of(one, trained_on, draw), queries=test, depth=p["depth"])
             few.append({"draw": draw, "n_train": p["draw_train"], "model": model, "regime": regime, "run": run})
     frames = {"design": design(rows), "grid": pd.DataFrame(grid), "draws": pd.DataFrame(few)}
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
@@ -131,7 +131,7 @@ def buckets_of(p: dict, test_splits: list[str]) -> ReSTTest:
 
 
 def run_of(p: dict, made: Recipe, train: Queries | Part, seed: int, test_splits: list[str]) -> Run:
-    return Run(model=Model.of(made, train, seed), queries=tests(p, test_splits), depth=p["depth"])
+    return Run(model=model_of(made, train, seed), queries=tests(p, test_splits), depth=p["depth"])
 
 
 @plans("03_resttest")
@@ -160,21 +160,23 @@ def architectures(p: dict) -> Plan:
         run = run_of(p, one if trained else untrained(one), pool(p), p["seed"], p["resttest_splits"])
         learning.append({"trained": trained, "model": model, "seed": p["seed"], "run": run})
     firsts = {model: first_stage(one) for model, one in made.items() if one.architecture == "reranker"}
-    frames = {name: design(rows) for name, rows in _both_protocols(p, sets, buckets, made).items()}
-    for name, rows in _both_protocols(p, sets, buckets, firsts).items():
+    frames = {name: design(rows) for name, rows in both_protocols(p, sets, buckets, made).items()}
+    for name, rows in both_protocols(p, sets, buckets, firsts).items():
         frames[f"first_{name}"] = pd.DataFrame(rows)
     frames |= {"learning": pd.DataFrame(learning)}
     return Plan(sets=sets, buckets=buckets, measures=measures(p, "restrain_measures"), **frames)
 
 
-def _both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest, made: Mapping[str, Recipe]) -> dict[str, list[dict]]:
+def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapping[str, Recipe]) -> dict[str, list]:
+    """Rows of a design of each system in both protocols: restrain (n_train, model, regime, seed, run) and resttest
+    (model, left_out, seed, run; none without buckets)."""
     restrained, tested = [], []
     for model, one in made.items():
         for seed in trainings(p, one):
             for size, regime in itertools.product(p["trained_sizes"], REGIMES):
                 run = run_of(p, one, Part(of=sets, part=f"{regime}-{size}"), seed, p["test_splits"])
                 restrained.append({"n_train": size, "model": model, "regime": regime, "seed": seed, "run": run})
-            for bucket in buckets.names:
+            for bucket in buckets.names if buckets else ():
                 run = run_of(p, one, Part(of=buckets, part=f"without-{bucket}"), seed, p["resttest_splits"])
                 tested.append({"model": model, "left_out": bucket, "seed": seed, "run": run})
     return {"restrain": restrained, "resttest": tested}
