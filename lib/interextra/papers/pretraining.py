@@ -1,0 +1,241 @@
+"""Zhan et al., section 5.2: what ways of training and starts of a dense retriever do to both regimes (Tables 8 to 10).
+
+Beyond the paper: each way of training also with negatives that are never exposed (notebook 09), and starts that differ
+only in the objective and the text of their pretraining.
+"""
+
+import itertools
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from interextra.data.collection import Collection
+from interextra.ground.cells import Store
+from interextra.ground.effects import contrast, draws
+from interextra.ground.errors import InputError
+from interextra.models.model import Model, load_model
+from interextra.models.pretrained import Pretrained
+from interextra.models.recipe import Recipe, load_recipe, make_recipe
+from interextra.papers import published
+from interextra.papers.claims import judged
+from interextra.papers.plans import Plan, design, parts_of, plans, systems, training_log
+from interextra.papers.zhan import REGIMES, both_protocols, buckets_of, measures, sets_of
+
+TEXT_LEVEL = ("order", "condenser", "spans")  # objectives with a task for the whole text
+BM25 = "BM25"
+#: Row of Table 9 → (objective, whether the target collection was read) of the start of ours in its place.
+ROLES = {
+    "Rand": ("none", False),
+    "RoBERTa": ("words", False),
+    "BERT": ("order", False),
+    "Condenser": ("condenser", False),
+    "coCon-wiki": ("spans", False),
+    "coCon-marco": ("spans", True),
+}
+
+
+@plans("06_pretraining_study")
+def pretraining_study(p: dict) -> Plan:
+    """Frames of runs, as in notebook 05 with the column negative_passages: `strategies_restrain`,
+    `strategies_resttest`, `starts_restrain`, `starts_resttest`; those of ReSTTest are empty without that protocol.
+
+    `pretrained`: label → the Pretrained of its first training.
+    """
+    sets = sets_of(p)
+    buckets = buckets_of(p, p["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
+    frames, pretrained = {}, {}
+    ways = systems(p | {"recipes": p["strategies"]})
+    bm25 = {label: one for label, one in ways.items() if not one.training_steps(1)}
+    made_of = {"strategies": ways, "starts": bm25 | dict(_start(p, text) for text in p["starts"])}
+    for name, spared in (("strategies", ("all", "unexposed")), ("starts", ("all",))):
+        rows = {"restrain": [], "resttest": []}
+        for passages in spared:
+            made = {label: _with(one, passages) for label, one in made_of[name].items()}
+            for protocol, found in both_protocols(p, sets, buckets, made).items():
+                rows[protocol] += [{"negative_passages": passages} | row for row in found]
+        frames |= {f"{name}_restrain": design(rows["restrain"]), f"{name}_resttest": pd.DataFrame(rows["resttest"])}
+    for row in frames["starts_restrain"].itertuples():
+        if isinstance(row.run.model.first, Pretrained):
+            pretrained.setdefault(row.model, row.run.model.first)
+    return Plan(sets=sets, buckets=buckets, measures=measures(p, "restrain_measures"), pretrained=pretrained, **frames)
+
+
+def _start(p: dict, text: str) -> tuple[str, Recipe]:
+    """LABEL | OBJECTIVE | TEXT: the label and the recipe of a start; the text is none, other or target."""
+    label, objective, text = parts_of(text, "LABEL | OBJECTIVE | TEXT")
+    read = {"none": (), "other": p["other_text"], "target": (p["collection"],)}
+    if text not in read:
+        raise InputError(f"parameter 'starts': {label} reads {text!r}; it is one of {', '.join(read)}")
+    how = {"objective": objective, "corpus": read[text], "steps": p["pretraining_steps"]}
+    return label, load_recipe(p["start_recipe"], pretraining=how, **({"steps": p["steps"]} if p["steps"] else {}))
+
+
+def _with(made: Recipe, passages: str) -> Recipe:
+    if passages == "all" or "negative_passages" not in type(made).model_fields:
+        return made
+    return make_recipe(made.model_dump() | {"negative_passages": passages}, "negative_passages")
+
+
+def marks(pretrained: Mapping[str, Pretrained], collection: str) -> pd.DataFrame:
+    """What each start has: model, objective, te (a task for the whole text), tc (it read `collection`), role.
+
+    `role`: the row of Table 9 whose place it takes.
+    """
+    rows = []
+    for model, cell in pretrained.items():
+        objective, target = cell.how.objective, collection in cell.how.corpus
+        role = next((name for name, of in ROLES.items() if of == (objective, target)), "")
+        rows.append((model, objective, objective in TEXT_LEVEL, target, role))
+    return pd.DataFrame(rows, columns=["model", "objective", "te", "tc", "role"])
+
+
+def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
+    """What each start could before and after its pretraining, on passages that were held out: model, what, before,
+    after."""
+    logs = {model: _log(cell, store) for model, cell in pretrained.items()}
+    parts = [
+        pd.DataFrame({"before": log["before"], "after": log["after"]})
+        .rename_axis("what")
+        .reset_index()
+        .assign(model=model)
+        for model, log in logs.items()
+        if "after" in log
+    ]
+    return pd.concat(parts, ignore_index=True)[["model", "what", "before", "after"]]
+
+
+def curves(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
+    """The losses of each pretraining: model, part (words, order, head, spans), step, loss."""
+    parts = [pd.DataFrame(_log(cell, store).get("curve", [])).assign(model=m) for m, cell in pretrained.items()]
+    long = pd.concat(parts).melt(["model", "step"], var_name="part", value_name="loss").dropna()
+    return long[["model", "part", "step", "loss"]].reset_index(drop=True)
+
+
+def cost(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
+    """model, objective, corpus, steps, tokens (seen by one pretraining), seconds (where it was computed)."""
+    rows = []
+    for model, cell in pretrained.items():
+        noted = json.loads((store[cell] / "provenance.json").read_text(encoding="utf-8"))
+        row = {"model": model, "objective": cell.how.objective, "corpus": " + ".join(cell.how.corpus) or "none"}
+        row |= {"steps": cell.how.steps if cell.how.corpus else 0, "tokens": _log(cell, store)["tokens"]}
+        rows.append(row | {"seconds": round(noted["seconds"])})
+    return pd.DataFrame(rows)
+
+
+def _log(cell: Pretrained, store: Store) -> dict:
+    return json.loads((store[cell] / "pretraining.json").read_text(encoding="utf-8"))
+
+
+def exposed(runs: pd.DataFrame, store: Store) -> pd.DataFrame:
+    """Share of exposed negatives in the last training of each system: model, negative_passages, exposed_negatives."""
+    rows = [training_log(run, store).get("exposed_negatives", np.nan) for run in runs["run"]]
+    of = runs.assign(exposed_negatives=rows).groupby(["model", "negative_passages"], sort=False)
+    return of["exposed_negatives"].mean().reset_index()
+
+
+def relevant_passages(
+    data: Collection, queries: pd.DataFrame, qrels: pd.DataFrame, least: int, most: int
+) -> pd.DataFrame:
+    """Passages of the queries that have most of them, as in Table 10: query_id, query, row (in the collection).
+
+    `least` relevant passages a query, and at most `most` queries; a passage of several queries is left out.
+    """
+    found = qrels[(qrels["relevance"] >= 1) & qrels["query_id"].isin(queries["query_id"])]
+    found = found[~found["doc_id"].duplicated(keep=False)]
+    sizes = found["query_id"].value_counts()
+    chosen = sizes[sizes >= least].sort_index(kind="stable").sort_values(ascending=False, kind="stable").index[:most]
+    found = found[found["query_id"].isin(chosen)].merge(queries[["query_id", "text"]], on="query_id")
+    return found.assign(row=data.passages.rows(found["doc_id"].tolist())).rename(columns={"text": "query"})[
+        ["query_id", "query", "row"]
+    ]
+
+
+def passage_vectors(
+    models: Mapping[str, Model], data: Collection, rows: np.ndarray, store: Store
+) -> dict[str, np.ndarray]:
+    """Vectors of some passages by each model, float32[n, d]; a model whose weights are gone is trained again."""
+    texts = data.passages.texts(rows)
+    return {name: load_model(store.build(model) / "weights").encode_passages(texts) for name, model in models.items()}
+
+
+def published_table(number: int, recall_relevance: int) -> pd.DataFrame:
+    """Δ of Table 8 or 9: role (the start; in Table 8 and the way of training), protocol, measure, scaled, rounding.
+
+    `recall_relevance`: from which relevance our R@100 counts; the paper's is read as 2 under ReSTrain (notebook 02).
+    """
+    frame = published.load("zhan", number).query("regime == 'delta'")
+    role = frame["plm"] if number == 9 else frame["plm"] + ", " + frame["finetune"]
+    measure = frame["measure"] if recall_relevance > 1 else frame["measure"].str.replace("(rel=2)", "", regex=False)
+    return frame.assign(role=role, measure=measure)[["role", "protocol", "measure", "scaled", "rounding"]]
+
+
+STEPS = (("words", "none"), ("order", "words"), ("condenser", "words"), ("spans", "condenser"))
+
+
+def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
+    """What each thing that a pretraining adds does to Δ: the differences of the starts that differ in it alone.
+
+    `starts`: of `effects`. Returns the rows of `contrast` with `added`: an objective, or the target collection.
+    """
+    of = {(row.objective, row.tc): row.model for row in marks.itertuples()}
+    pairs = {one: (of[one, False], of[two, False]) for one, two in STEPS if {(one, False), (two, False)} <= of.keys()}
+    pairs |= {
+        f"{one}: the target": (of[one, True], of[one, False])
+        for one, _ in STEPS
+        if {(one, True), (one, False)} <= of.keys()
+    }
+    made = contrast(starts, "model", list(pairs.values()))
+    names = {pair: name for name, pair in pairs.items()}
+    return made.assign(added=[names[pair] for pair in zip(made["first"], made["second"], strict=True)])
+
+
+def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base: str) -> pd.DataFrame:
+    """What section 5.2 concludes, and what exposure adds: with intervals that hold together, see `claims.judged`.
+
+    Of the starts: pretraining makes the loss smaller, so does a task for the whole text (against words only), so does
+    the target collection (against the same objective on other text). Of the ways of training: better than `base` in
+    interpolation, at the price of a larger loss; and exposure is part of that loss. Last, the start that read the
+    target collection loses less than each way of training.
+
+    Parameters
+    ----------
+    starts, ways : of `effects` in one protocol: the study starts by the measure of Table 9, and both studies by that of
+        Table 8. Columns: study, model, negative_passages, interpolation, extrapolation, delta, comparable.
+    marks : of `marks`.
+    base : the way of training that the others are compared with.
+    """
+    found, of = [], marks.set_index("model")
+
+    def add(about: str, finding: str, table: pd.DataFrame, one: tuple, other: tuple, side: str = "effect") -> None:
+        """The finding says that the first of two rows has the larger Δ (or interpolation: side first)."""
+        names = ["study", "model", "negative_passages"]
+        rows = [table[names].eq(key).all(axis=1).to_numpy().nonzero()[0] for key in (one, other)]
+        if not all(map(len, rows)):
+            return
+        rows = np.concatenate(rows)
+        value, drawn = table["delta" if side == "effect" else REGIMES[0]].to_numpy()[rows], draws(table, side)[rows]
+        row = {"about": about, "finding": finding, "kind": "above", "gate": table["comparable"].iloc[rows].all()}
+        row |= {"estimate": value[0] - value[1], "draws": drawn[0] - drawn[1]}
+        found.append(row | table[["n_queries", "n_trainings"]].iloc[rows].min().astype(int).to_dict())
+
+    for model, rival in itertools.permutations(of.index, 2):
+        (one, mine), (two, theirs) = (of.loc[name, ["objective", "tc"]] for name in (model, rival))
+        about = "pretraining" if two == "none" else ""
+        if one in TEXT_LEVEL and two == "words" and mine == theirs:
+            about = "a task for the whole text"
+        if one == two and mine and not theirs:
+            about = "the target collection"
+        if about:
+            keys = ("starts", model, "all"), ("starts", rival, "all")
+            add(about, f"{model} loses less than {rival}", starts, *keys)
+    for way in ways.loc[(ways["study"] == "strategies") & (ways["model"] != BM25), "model"].unique():
+        mine, bare, spared = (("strategies", *key) for key in ((way, "all"), (base, "all"), (way, "unexposed")))
+        if way != base:
+            add("ways of training", f"{way} is better than {base} in interpolation", ways, mine, bare, "first")
+            add("ways of training", f"{way} loses more than {base}", ways, bare, mine)
+        add("exposure", f"{way}: exposure is part of the loss", ways, spared, mine)
+        for start in marks.loc[marks["tc"], "model"]:
+            add("start against way", f"{start} loses less than {way}", ways, ("starts", start, "all"), mine)
+    return judged(found)
