@@ -57,7 +57,7 @@ KINDS = {
     "forest": lambda: figures.forest(EFFECTS, "model", "delta", "Δ nDCG@10", hue="n_train", percent=True),
     "heat": lambda: figures.heat(MATRIX, "without", "on", "RR@10", "RR@10", panel="model"),
     "scatter_map": lambda: figures.scatter_map(
-        np.random.default_rng(1).normal(size=(60, 8)), ["random"] * 40 + ["test queries"] * 20, crosses=["test queries"]
+        {"": np.random.default_rng(1).normal(size=(60, 8))}, ["random"] * 40 + ["test queries"] * 20
     ),
     "bars": lambda: figures.bars(SHARES, "set", "percent", "label", "% of the test queries"),
     "curves": lambda: figures.curves(CURVES, "n_train", "y", "regime", "nDCG@10", dashed="part"),
@@ -174,13 +174,17 @@ def test_heat_of_other_numbers_is_coloured_where_sure():
 
 def test_map_draws_each_vector_once_in_its_colour():
     figure = KINDS["scatter_map"]()
-    dots, crosses = offsets(figure.axes[0])
-    assert (len(dots), len(crosses)) == (40, 20)
+    (dots,) = offsets(figure.axes[0])
+    assert len(dots) == len(np.unique(dots, axis=0)) == 60
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["random (40)", "test queries (20)"]
     apart = np.repeat([[0.0, 0.0], [9.0, 9.0]], 20, axis=0) + np.random.default_rng(1).normal(size=(40, 2))
-    alt = figures.scatter_map(apart, ["a"] * 20 + ["b"] * 20).alt
-    assert "100% of nearest neighbours are of the same group; if all were mixed, 50% would be" in alt
-    again = figures.scatter_map(np.random.default_rng(1).normal(size=(60, 8)), ["u"] * 30 + [""] * 30, method="t-SNE")
+    both = figures.scatter_map(
+        {"apart": apart, "mixed": apart[::-1][np.argsort(np.tile([0, 1], 20))]}, ["a"] * 20 + ["b"] * 20
+    )
+    assert [axis.get_title() for axis in both.axes] == ["apart", "mixed"]
+    assert "apart: 100%" in both.alt and "of the same group; if all were mixed, 50% would be" in both.alt
+    noise = {"": np.random.default_rng(1).normal(size=(60, 8))}
+    again = figures.scatter_map(noise, ["u"] * 30 + [""] * 30, method="t-SNE")
     assert len(offsets(again.axes[0])[0]) == 30
 
 

@@ -43,7 +43,6 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 TITLES = {"n_train": "training queries"}  # columns whose names are not the words for them
 WIDTH = 8  # inches
 MOST = 3000  # points of a map; more hide each other
-BEHIND = ("in neither set", "not trained on")  # groups of a map that lie behind the others
 FEW = 8  # lines or medians that alternative text names one by one
 QUANTILES = 20  # dots of a distribution
 
@@ -153,12 +152,11 @@ def heat(frame: DataFrame, row: str, column: str, value: str, label: str, panel:
     return figure
 
 
-def scatter_map(vectors: np.ndarray, group: Sequence[str], method: str = "PCA", crosses: Sequence[str] = ()) -> Figure:
-    """Vectors float[n, d] in a plane, a colour a group; vectors of the group "" are left out.
+def scatter_map(vectors: dict[str, np.ndarray], group: Sequence[str], method: str = "PCA") -> Figure:
+    """Vectors float[n, d] in a plane, a panel a name, a colour a group; vectors of the group "" are left out.
 
     PCA is fitted to all of them and draws a random part of each group. t-SNE (Lupart, Figure 1) is fitted to what it
     draws, with the constants of the released notebook: PCA to 50 dimensions first, perplexity 40, 300 iterations.
-    `crosses`: groups that are drawn as crosses above the others, at most 150 of each.
     """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
@@ -166,35 +164,32 @@ def scatter_map(vectors: np.ndarray, group: Sequence[str], method: str = "PCA", 
 
     group = np.asarray(group, dtype=object)
     names = [name for name in dict.fromkeys(group) if name != ""]
-    names.sort(key=lambda name: name in crosses)
-    rng, share = np.random.default_rng(1234), MOST // max(1, len(names) - len(crosses))
+    rng = np.random.default_rng(1234)
     rows = {name: rng.permutation(np.flatnonzero(group == name)) for name in names}
-    drawn = {name: found[: 150 if name in crosses else share] for name, found in rows.items()}
-    shown = np.concatenate(list(drawn.values()))
-    if method == "PCA":
-        plane = PCA(2, random_state=0).fit(vectors[group != ""])
-        points, parts = plane.transform(vectors[shown]), plane.explained_variance_ratio_
-        titles = [f"component {at} ({part:.0%} of the variance)" for at, part in enumerate(parts, 1)]
-    else:
-        short = PCA(min(50, vectors.shape[1], len(shown)), random_state=1234).fit_transform(vectors[shown])
-        tsne = TSNE(perplexity=min(40, (len(shown) - 1) / 3), max_iter=300, random_state=1234)
-        points, titles = tsne.fit_transform(short), ["t-SNE 1", "t-SNE 2"]
-    of, colours, keys = group[shown], _colours(DataFrame({"group": names}), "group"), []
-    colours |= dict.fromkeys(crosses, "#000000") if len(crosses) == 1 else {}
-    order = np.lexsort((rng.random(len(of)), ~np.isin(of, BEHIND)))  # mixed: no group hides another
-    figure, (axis,) = _figure(1, 5)
-    for on_top, looks in ((False, {"marker": ".", "s": 30, "lw": 0}), (True, {"marker": "x", "s": 26})):
-        here = order[np.isin(of[order], list(crosses)) == on_top]
-        axis.scatter(*points[here].T, c=[colours[name] for name in of[here]], **looks)
-    for name in names:
-        mark = {"marker": "x" if name in crosses else ".", "lw": 0}
-        keys += _keys({f"{name} ({len(rows[name]):,})": colours[name]}, **mark)
-    axis.set(xlabel=titles[0], ylabel=titles[1], xticks=[], yticks=[])
-    _legend(figure, keys)
-    nearest = NearestNeighbors(n_neighbors=2).fit(points).kneighbors(points, return_distance=False)[:, 1]
-    alike, mixed = (of[nearest] == of).mean(), sum((of == name).mean() ** 2 for name in names)
-    figure.alt = f"Map of vectors by {method}, coloured by group: {', '.join(key.get_label() for key in keys)}. "
-    figure.alt += f"{alike:.0%} of nearest neighbours are of the same group; if all were mixed, {mixed:.0%} would be."
+    shown = np.concatenate([found[: MOST // max(1, len(names))] for found in rows.values()])
+    of, colours, told = group[shown], _colours(DataFrame({"group": names}), "group"), []
+    order = np.argsort(rng.random(len(of)))  # mixed: no group hides another
+    figure, axes = _figure(len(vectors), 5 if len(vectors) == 1 else 3.2, 2)
+    for axis, (panel, every) in zip(axes, vectors.items(), strict=True):
+        if method == "PCA":
+            plane = PCA(2, random_state=0).fit(every[group != ""])
+            points, parts = plane.transform(every[shown]), plane.explained_variance_ratio_
+            titles = [f"component {at} ({part:.0%} of the variance)" for at, part in enumerate(parts, 1)]
+        else:
+            short = PCA(min(50, every.shape[1], len(shown)), random_state=1234).fit_transform(every[shown])
+            tsne = TSNE(perplexity=min(40, (len(shown) - 1) / 3), max_iter=300, random_state=1234)
+            points, titles = tsne.fit_transform(short), ["t-SNE 1", "t-SNE 2"]
+        axis.scatter(*points[order].T, c=[colours[name] for name in of[order]], marker=".", s=30, lw=0)
+        axis.set(xlabel=titles[0], ylabel=titles[1], xticks=[], yticks=[], title=panel)
+        nearest = NearestNeighbors(n_neighbors=2).fit(points).kneighbors(points, return_distance=False)[:, 1]
+        told.append(f"{panel}: {(of[nearest] == of).mean():.0%}".removeprefix(": "))
+    keys = [_keys({f"{name} ({len(rows[name]):,})": colours[name]}, marker=".", lw=0) for name in names]
+    _legend(figure, [key for pair in keys for key in pair])
+    mixed = sum((of == name).mean() ** 2 for name in names)
+    figure.alt = f"Map of vectors by {method}, coloured by group: {', '.join(f'{name} ({len(rows[name]):,})' for name in names)}. "
+    figure.alt += (
+        f"{'; '.join(told)} of nearest neighbours are of the same group; if all were mixed, {mixed:.0%} would be."
+    )
     return figure
 
 
