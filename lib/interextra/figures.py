@@ -156,7 +156,8 @@ def scatter_map(vectors: dict[str, np.ndarray], group: Sequence[str], method: st
     """Vectors float[n, d] in a plane, a panel a name, a colour a group; vectors of the group "" are left out.
 
     PCA is fitted to all of them and draws a random part of each group. t-SNE (Lupart, Figure 1) is fitted to what it
-    draws, with the constants of the released notebook: PCA to 50 dimensions first, perplexity 40, 300 iterations.
+    draws, with the constants of the released notebook: PCA to 50 dimensions first, perplexity 40, 300 iterations. At
+    most 120 vectors get more iterations, and a sixth of their number as perplexity.
     """
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
@@ -177,7 +178,8 @@ def scatter_map(vectors: dict[str, np.ndarray], group: Sequence[str], method: st
             titles = [f"component {at} ({part:.0%} of the variance)" for at, part in enumerate(parts, 1)]
         else:
             short = PCA(min(50, every.shape[1], len(shown)), random_state=1234).fit_transform(every[shown])
-            tsne = TSNE(perplexity=min(40, (len(shown) - 1) / 3), max_iter=300, random_state=1234)
+            perplexity, steps = (40, 300) if len(shown) > 120 else ((len(shown) - 1) / 6, 1000)
+            tsne = TSNE(perplexity=perplexity, max_iter=steps, random_state=1234)
             points, titles = tsne.fit_transform(short), ["t-SNE 1", "t-SNE 2"]
         axis.scatter(*points[order].T, c=[colours[name] for name in of[order]], marker=".", s=30, lw=0)
         axis.set(xlabel=titles[0], ylabel=titles[1], xticks=[], yticks=[], title=panel)
@@ -186,10 +188,9 @@ def scatter_map(vectors: dict[str, np.ndarray], group: Sequence[str], method: st
     keys = [_keys({f"{name} ({len(rows[name]):,})": colours[name]}, marker=".", lw=0) for name in names]
     _legend(figure, [key for pair in keys for key in pair])
     mixed = sum((of == name).mean() ** 2 for name in names)
-    figure.alt = f"Map of vectors by {method}, coloured by group: {', '.join(f'{name} ({len(rows[name]):,})' for name in names)}. "
-    figure.alt += (
-        f"{'; '.join(told)} of nearest neighbours are of the same group; if all were mixed, {mixed:.0%} would be."
-    )
+    sizes = ", ".join(f"{name} ({len(rows[name]):,})" for name in names)
+    figure.alt = f"Map of vectors by {method}, coloured by group: {sizes}. {'; '.join(told)} of nearest neighbours are "
+    figure.alt += f"of the same group; if all were mixed, {mixed:.0%} would be."
     return figure
 
 
