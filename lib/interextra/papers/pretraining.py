@@ -211,7 +211,7 @@ def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base
     def add(about: str, finding: str, table: pd.DataFrame, one: tuple, other: tuple, side: str = "effect") -> None:
         """The finding says that the first of two rows has the larger Δ (or interpolation: side first)."""
         names = ["study", "model", "negative_passages"]
-        rows = [table[names].eq(key).all(axis=1).to_numpy().nonzero()[0] for key in (one, other)]
+        rows = [table[names].eq(list(key)).all(axis=1).to_numpy().nonzero()[0] for key in (one, other)]
         if not all(map(len, rows)):
             return
         rows = np.concatenate(rows)

@@ -1,0 +1,156 @@
+"""Notebook 06: its plan, what each start has, what each thing adds, and what is concluded."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from interextra.ground.effects import effects
+from interextra.ground.errors import InputError
+from interextra.models.pretrained import Pretrained
+from interextra.papers import pretraining
+from interextra.papers.plans import cells_of, plan_of
+from interextra.papers.zhan import REGIMES
+
+P = {
+    "collection": "mini:n_train=600",
+    "train_split": "train",
+    "test_splits": ["test"],
+    "resttest_splits": ["test"],
+    "protocols": ["ReSTrain", "ReSTTest"],
+    "encoder": "trained",
+    "recipes": ["bm25", "mini-dense"],
+    "strategies": ["bm25", "Random | mini-dense", "STAR | mini-star", "ADORE | mini-adore", "TCT-ColBERT | mini-tct"],
+    "starts": [
+        "nothing | none | none",
+        "words | words | other",
+        "spans, other | spans | other",
+        "spans | spans | target",
+    ],
+    "start_recipe": "mini-dense{initialisation: random}",
+    "pretraining_steps": 3,
+    "other_text": ["mini:ood-hobby-questions"],
+    "steps": 0,
+    "sizes": [60],
+    "trained_sizes": [60],
+    "match": "exact",
+    "k": 2,
+    "fold_size": 0,
+    "seeds": [1, 2],
+    "restrain_measures": ["nDCG@10", "R@100"],
+    "resttest_measures": ["RR@10", "R@100"],
+    "recall_relevance": 2,
+    "depth": 10,
+    "seed": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return plan_of("06_pretraining_study", P)
+
+
+def test_plan_trains_each_way_with_both_kinds_of_negatives_and_each_start_once(plan):
+    trained = plan.strategies_restrain[plan.strategies_restrain["model"] != "BM25"]
+    assert set(trained.groupby(["model", "negative_passages"]).size()) == {4}  # two regimes, two trainings
+    assert trained.groupby("negative_passages")["model"].nunique().to_dict() == {"all": 4, "unexposed": 4}
+    assert plan.starts_restrain["model"].unique().tolist() == ["BM25", "nothing", "words", "spans, other", "spans"]
+    assert set(plan.starts_resttest["left_out"]) == {"1", "2"}
+    for row in trained.itertuples():
+        assert row.run.model.recipe.negative_passages == row.negative_passages
+
+
+def test_what_comes_first_is_trained_on_the_same_queries_with_the_same_negatives_and_shared(plan):
+    runs = plan.strategies_restrain.set_index(["model", "negative_passages", "regime", "seed"])["run"]
+    random, star, adore = (runs[name, "unexposed", REGIMES[0], 2].model for name in ("Random", "STAR", "ADORE"))
+    assert star.first.key == star.ranking.model.key == random.key and adore.first.key == star.key
+    assert star.ranking.queries == (star.train,) and star.ranking.depth == star.recipe.negative_depth
+    teacher = runs["TCT-ColBERT", "unexposed", REGIMES[0], 2].model.teacher
+    assert (teacher.recipe.architecture, teacher.recipe.negative_passages, teacher.seed) == ("colbert", "unexposed", 2)
+    kinds = {cell.key for run in runs for cell in run.model.needs() if isinstance(cell, Pretrained)}
+    assert not kinds
+    seeds = [
+        cell.seed
+        for cell in cells_of([row.run.model.first for row in plan.starts_restrain.itertuples() if row.model == "spans"])
+    ]
+    assert sorted(seeds) == [1, 2]  # a pretraining a training, shared by its regimes
+
+
+def test_without_resttest_there_are_no_buckets(plan):
+    assert plan_of("06_pretraining_study", P | {"protocols": ["ReSTrain"]}).starts_resttest.empty
+    with pytest.raises(InputError, match="words reads 'wiki'; it is one of none, other, target"):
+        plan_of("06_pretraining_study", P | {"starts": ["words | words | wiki"]})
+
+
+def test_marks_say_what_a_start_has_and_whose_place_it_takes(plan):
+    marks = pretraining.marks(plan.pretrained, P["collection"]).set_index("model")
+    assert marks["te"].to_dict() == {"nothing": False, "words": False, "spans, other": True, "spans": True}
+    assert marks["tc"].to_dict() == {"nothing": False, "words": False, "spans, other": False, "spans": True}
+    assert marks["role"].tolist() == ["Rand", "RoBERTa", "coCon-wiki", "coCon-marco"]
+    theirs = pretraining.published_table(9, 2).set_index(["role", "protocol", "measure"])["scaled"]
+    assert theirs["Rand", "ReSTrain", "R(rel=2)@100"] == -0.30 and theirs["coCon-marco", "ReSTTest", "R@100"] == -0.03
+    assert ("BERT, HardNeg", "ReSTrain", "nDCG@10") in pretraining.published_table(8, 2).set_index(
+        ["role", "protocol", "measure"]
+    ).index
+    assert "R@100" in set(pretraining.published_table(9, 1).query("protocol == 'ReSTrain'")["measure"])
+
+
+def table(levels, noise=0.01):
+    """Effects of systems with the given interpolation and extrapolation: (study, model, negative_passages) → both."""
+    draw, parts = np.random.default_rng(1), []
+    base = np.random.default_rng(2).normal(scale=0.1, size=300)
+    for (study, model, passages), sides in levels.items():
+        for regime, level in zip(REGIMES, sides, strict=True):
+            values = level + base + draw.normal(scale=noise, size=300)
+            row = {"study": study, "model": model, "negative_passages": passages, "regime": regime, "seed": 1}
+            parts.append(pd.DataFrame(row | {"query_id": np.arange(300), "measure": "R@100", "value": values}))
+    by = ["study", "model", "negative_passages", "measure"]
+    how = {"on": "regime", "sides": REGIMES, "effect": "delta", "seed": 1, "n_boot": 500, "family": []}
+    made = effects(pd.concat(parts), by, **how)
+    return made.assign(comparable=made["model"] != "weak")
+
+
+def test_conclusions_are_differences_of_delta_and_the_gate_keeps_some_out():
+    marks = pd.DataFrame(
+        [("weak", "none", False), ("words", "words", False), ("other", "spans", False), ("target", "spans", True)],
+        columns=["model", "objective", "tc"],
+    )
+    levels = {
+        ("starts", name, "all"): sides
+        for name, sides in {
+            "weak": (0.4, 0.3),
+            "words": (0.6, 0.5),
+            "other": (0.6, 0.55),
+            "target": (0.6, 0.55),
+        }.items()
+    }
+    levels |= {("strategies", "Random", which): (0.6, 0.5) for which in ("all", "unexposed")}
+    levels |= {("strategies", "STAR", "all"): (0.7, 0.5), ("strategies", "STAR", "unexposed"): (0.7, 0.6)}
+    made = table(levels)
+    nine = made[made["study"] == "starts"]
+    found = pretraining.findings(nine, made, marks, "Random").set_index("finding")
+    verdicts = found["verdict"].to_dict()
+    assert verdicts["other loses less than words"] == "holds"
+    assert verdicts["target loses less than other"] == "not shown"
+    assert verdicts["words loses less than weak"] == "not comparable"
+    assert verdicts["STAR is better than Random in interpolation"] == verdicts["STAR loses more than Random"] == "holds"
+    assert verdicts["STAR: exposure is part of the loss"] == "holds"
+    assert verdicts["Random: exposure is part of the loss"] == "not shown"
+    assert verdicts["target loses less than STAR"] == "holds"
+    assert found["estimate"]["STAR: exposure is part of the loss"] == pytest.approx(1 / 7, abs=0.01)
+    added = pretraining.steps(nine, marks).set_index("added")["difference"]
+    assert added["words"] == pytest.approx(0.25 - 1 / 6, abs=0.01) and abs(added["spans: the target"]) < 0.01
+
+
+def test_relevant_passages_are_those_of_one_query_alone():
+    class Rows:
+        def rows(self, ids):
+            return np.array([int(name[1:]) for name in ids])
+
+    data = type("Data", (), {"passages": Rows()})
+    queries = pd.DataFrame({"query_id": ["a", "b", "c"], "text": ["A", "B", "C"]})
+    pairs = [("a", "d1"), ("a", "d2"), ("a", "d3"), ("b", "d3"), ("b", "d4"), ("c", "d5"), ("c", "d6"), ("c", "d7")]
+    qrels = pd.DataFrame([(q, d, 1) for q, d in pairs] + [("a", "d8", 0)], columns=["query_id", "doc_id", "relevance"])
+    found = pretraining.relevant_passages(data, queries, qrels, least=2, most=1)
+    assert found.values.tolist() == [["c", "C", 5], ["c", "C", 6], ["c", "C", 7]]
+    both = pretraining.relevant_passages(data, queries, qrels, least=2, most=5)
+    assert both["query"].tolist() == ["A", "A", "C", "C", "C"]
