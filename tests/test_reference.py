@@ -56,6 +56,19 @@ def test_changed_verdict_missing_row_and_missing_table_are_found(tmp_path):
     assert "rows differ" in compared("02_toy", tmp_path / "c", tmp_path / "d")["problem"].item()
 
 
+def test_texts_that_are_not_ours_are_compared_only_where_the_reference_has_them(tmp_path):
+    texts = pd.DataFrame({"test_query": ["what is rest"]})
+    for name in ("measured", "both"):
+        write(tmp_path / name, EFFECTS)
+        texts.to_csv(tmp_path / name / "02_toy" / "tables" / "duplicates.csv", index=False)
+    write(tmp_path / "reference", EFFECTS)
+    found = compared("02_toy", tmp_path / "reference", tmp_path / "measured")
+    assert found["table"].tolist() == ["restrain"]
+    (tmp_path / "measured" / "02_toy" / "tables" / "duplicates.csv").unlink()
+    found = compared("02_toy", tmp_path / "both", tmp_path / "measured").set_index("table")["problem"]
+    assert "rows differ" in found["duplicates"] and found["restrain"] == ""
+
+
 def test_on_another_processor_a_number_must_lie_in_the_reference_s_interval(tmp_path):
     inside = EFFECTS.assign(delta=[0.0, -0.15], low=[0.0, -0.3])
     assert problem(tmp_path / "in", inside, "another kind") == ""
