@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from interextra.ground.errors import InputError
-from interextra.study.reference import compared, difference_of, make, verify
+from interextra.study.reference import WITHHELD, compared, difference_of, make, verify
 
 EFFECTS = pd.DataFrame(
     {
@@ -56,16 +56,14 @@ def test_changed_verdict_missing_row_and_missing_table_are_found(tmp_path):
     assert "rows differ" in compared("02_toy", tmp_path / "c", tmp_path / "d")["problem"].item()
 
 
-def test_texts_that_are_not_ours_are_compared_only_where_the_reference_has_them(tmp_path):
-    texts = pd.DataFrame({"test_query": ["what is rest"]})
-    for name in ("measured", "both"):
-        write(tmp_path / name, EFFECTS)
-        texts.to_csv(tmp_path / name / "02_toy" / "tables" / "duplicates.csv", index=False)
+def test_only_a_withheld_table_may_be_absent_from_the_reference(tmp_path):
     write(tmp_path / "reference", EFFECTS)
-    found = compared("02_toy", tmp_path / "reference", tmp_path / "measured")
-    assert found["table"].tolist() == ["restrain"]
-    (tmp_path / "measured" / "02_toy" / "tables" / "duplicates.csv").unlink()
-    found = compared("02_toy", tmp_path / "both", tmp_path / "measured").set_index("table")["problem"]
+    write(tmp_path / "measured", EFFECTS)
+    texts = pd.DataFrame({"test_query": ["what is rest"]})
+    texts.to_csv(tmp_path / "measured" / "02_toy" / "tables" / "duplicates.csv", index=False)
+    found = compared("02_toy", tmp_path / "reference", tmp_path / "measured", WITHHELD["small"])
+    assert found["table"].tolist() == ["restrain"] and "mini" not in WITHHELD
+    found = compared("02_toy", tmp_path / "reference", tmp_path / "measured").set_index("table")["problem"]
     assert "rows differ" in found["duplicates"] and found["restrain"] == ""
 
 
