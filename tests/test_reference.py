@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from interextra.ground.errors import InputError
-from interextra.study.reference import compared, difference_of, make, verify
+from interextra.study.reference import WITHHELD, compared, difference_of, make, verify
 
 EFFECTS = pd.DataFrame(
     {
@@ -54,6 +54,17 @@ def test_changed_verdict_missing_row_and_missing_table_are_found(tmp_path):
     write(tmp_path / "c", EFFECTS)
     (write(tmp_path / "d", EFFECTS) / "02_toy" / "tables" / "restrain.csv").unlink()
     assert "rows differ" in compared("02_toy", tmp_path / "c", tmp_path / "d")["problem"].item()
+
+
+def test_only_a_withheld_table_may_be_absent_from_the_reference(tmp_path):
+    write(tmp_path / "reference", EFFECTS)
+    write(tmp_path / "measured", EFFECTS)
+    texts = pd.DataFrame({"test_query": ["what is rest"]})
+    texts.to_csv(tmp_path / "measured" / "02_toy" / "tables" / "duplicates.csv", index=False)
+    found = compared("02_toy", tmp_path / "reference", tmp_path / "measured", WITHHELD["small"])
+    assert found["table"].tolist() == ["restrain"] and "mini" not in WITHHELD
+    found = compared("02_toy", tmp_path / "reference", tmp_path / "measured").set_index("table")["problem"]
+    assert "rows differ" in found["duplicates"] and found["restrain"] == ""
 
 
 def test_on_another_processor_a_number_must_lie_in_the_reference_s_interval(tmp_path):
