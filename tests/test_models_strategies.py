@@ -132,6 +132,34 @@ def test_a_goal_is_the_teachers_score_of_the_positive_and_each_negative(toy, pai
             assert score == (float("-inf") if (query, texts.index(text)) in known else size * len(text))
 
 
+class PairTeacher:
+    """Scores a pair by the product of the lengths of its texts."""
+
+    def score(self, passages, texts, rows):
+        lengths = [[len(passages.texts([row])[0]) for row in of] for of in rows.tolist()]
+        return np.array([[len(text)] for text in texts], dtype=np.float32) * np.array(lengths, dtype=np.float32)
+
+
+def test_margins_are_those_of_the_teacher_for_each_querys_own_negatives(toy, pairs, ranking):
+    asked = MINED | {"negatives": "mined", "loss": "margin-mse", "teacher": "mini-reranker", "temperature": 0.5}
+    recipe = load_recipe("mini-dense", **asked)
+    found = ranked_rows(ranking[0], toy, pairs.query_ids, 4)
+    batch = EncoderBatches(Words(), pairs, toy, recipe, 1, found, PairTeacher())([{"pair": i} for i in (0, 1, 4)])
+    draw = torch.Generator().manual_seed(4)
+    queries, positives, negatives = (torch.randn(n, 4, generator=draw) for n in (3, 3, 6))
+    plain = 0.0
+    for at, query in enumerate((0, 1, 3)):
+        size = len(QUERIES[query][1])
+        for own in (2 * at, 2 * at + 1):
+            student = float(queries[at] @ positives[at] - queries[at] @ negatives[own]) / 0.5
+            teacher = size * (len(batch["positive_texts"][at]) - len(batch["negative_texts"][own]))
+            plain += (student - teacher) ** 2 / 6
+    loss = SharedNegatives(None, recipe, lambda out: out, lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T)
+    assert float(loss.compute_loss_from_embeddings([queries, positives, negatives], batch["label"])) == pytest.approx(
+        plain, rel=1e-5
+    )
+
+
 def test_a_step_against_its_own_ranking_is_the_plain_loop(toy, pairs):
     draw = torch.Generator().manual_seed(3)
     passages, vectors = torch.randn(len(PASSAGES), 4, generator=draw), torch.randn(2, 4, generator=draw)
@@ -180,6 +208,7 @@ def test_a_recipe_says_what_comes_first_and_fit_asks_for_it(toy, tmp_path):
     for values, message in (
         ({"negatives": "mined"}, "need the recipe of the model that finds them"),
         ({"loss": "distilled"}, "come together"),
+        ({"loss": "margin-mse", "teacher": "mini-reranker"}, "negatives of each query's own"),
         ({"after": "mini-dense", "pretraining": {"objective": "none"}}, "two starts"),
     ):
         with pytest.raises(InputError, match=message):

@@ -82,7 +82,7 @@ def test_without_resttest_there_are_no_buckets(plan):
 
 
 def test_marks_say_what_a_start_has_and_whose_place_it_takes(plan):
-    marks = pretraining.marks(plan.pretrained, P["collection"]).set_index("model")
+    marks = plan.marks.set_index("model")
     assert marks["te"].to_dict() == {"nothing": False, "words": False, "spans, other": True, "spans": True}
     assert marks["tc"].to_dict() == {"nothing": False, "words": False, "spans, other": False, "spans": True}
     assert marks["role"].tolist() == ["Rand", "RoBERTa", "coCon-wiki", "coCon-marco"]
@@ -92,6 +92,34 @@ def test_marks_say_what_a_start_has_and_whose_place_it_takes(plan):
         ["role", "protocol", "measure"]
     ).index
     assert "R@100" in set(pretraining.published_table(9, 1).query("protocol == 'ReSTrain'")["measure"])
+
+
+def test_starts_from_given_weights_keep_what_these_have():
+    more = [
+        "Rand | none | none | small-dense{initialisation: minilm:layers=2:random}",
+        "MiniLM | pairs | other | small-dense",
+        "words, target | words | target",
+        "spans, target | spans | target",
+    ]
+    plan = plan_of("06_pretraining_study", P | {"starts": more, "start_recipe": "small-dense"})
+    marks = plan.marks.set_index("model")
+    assert marks["te"].to_dict() == {"Rand": False, "MiniLM": True, "words, target": True, "spans, target": True}
+    assert marks["made"].tolist() == ["given", "base", "ours", "ours"] and list(plan.pretrained) == list(
+        marks.index[2:]
+    )
+    runs = plan.starts_restrain.drop_duplicates("model").set_index("model")["run"]
+    assert runs["Rand"].model.first is None and runs["Rand"].model.start == runs["MiniLM"].model.start
+    assert runs["spans, target"].model.first.initialisation == "minilm:layers=2"
+    levels = {("starts", name, "all"): (0.6, 0.5 + 0.01 * place) for place, name in enumerate(marks.index)}
+    made = table(levels)
+    added = pretraining.steps(made, plan.marks)
+    assert added["added"].tolist() == ["words, on the target"] and added["second"].tolist() == ["MiniLM"]
+    found = pretraining.findings(made, made, plan.marks, "Random")
+    assert found.loc[found["about"] == "the target collection", "finding"].tolist() == [
+        "words, target loses less than MiniLM",
+        "spans, target loses less than MiniLM",
+    ]
+    assert (found["about"] == "pretraining").sum() == 3 and "a task for the whole text" not in set(found["about"])
 
 
 def table(levels, noise=0.01):
@@ -111,9 +139,14 @@ def table(levels, noise=0.01):
 
 def test_conclusions_are_differences_of_delta_and_the_gate_keeps_some_out():
     marks = pd.DataFrame(
-        [("weak", "none", False), ("words", "words", False), ("other", "spans", False), ("target", "spans", True)],
-        columns=["model", "objective", "tc"],
-    )
+        [
+            ("weak", "none", False, False),
+            ("words", "words", False, False),
+            ("other", "spans", True, False),
+            ("target", "spans", True, True),
+        ],
+        columns=["model", "objective", "te", "tc"],
+    ).assign(made="ours")
     levels = {
         ("starts", name, "all"): sides
         for name, sides in {

@@ -19,7 +19,7 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 
 
 class Initialisation(NamedTuple):
-    """`source`: folder or hub id; `layers`: keep the first so many; `random`: take the shape only, not the weights."""
+    """`source`: folder or hub id; `layers`: keep the first so many; `random`: the shape and the tokenizer alone."""
 
     source: str
     layers: int | None = None
@@ -27,16 +27,21 @@ class Initialisation(NamedTuple):
 
 
 def initialisation(spec: str) -> Initialisation:
-    """Resolve `tiny-base`, `random`, `minilm`, `minilm:layers=2`, a folder or a hub id, and check the weights.
+    """Resolve `tiny-base`, `minilm`, `minilm:layers=2`, a folder or a hub id, and check the weights.
+
+    With `:random` at the end only its shape and its tokenizer are taken; `random` is that of the tiny base.
 
     Raises
     ------
     InputError
         Unknown, missing or damaged; a hub id is only checked when it is loaded.
     """
+    shape = _shape(spec)
+    if shape != spec:
+        return initialisation(shape)._replace(random=True)
     name, _, option = spec.partition(":")
-    if spec in ("tiny-base", "random"):
-        return Initialisation(str(verified_base()), random=spec == "random")
+    if spec == "tiny-base":
+        return Initialisation(str(verified_base()))
     if name == "minilm":
         layers = option.removeprefix("layers=")
         if option and not (option.startswith("layers=") and layers.isdecimal() and 1 <= int(layers) <= 6):
@@ -54,9 +59,15 @@ def initialisation(spec: str) -> Initialisation:
     return Initialisation(spec)
 
 
+def _shape(spec: str) -> str:
+    """The initialisation whose shape a random one takes; any other as it is."""
+    return "tiny-base" if spec == "random" else spec.removesuffix(":random")
+
+
 def start_of(spec: str) -> str:
     """What an initialisation is, by content: other weights under the same name are another model."""
-    if spec in ("tiny-base", "random"):  # random weights, but the tokenizer of the tiny base
+    spec = _shape(spec)
+    if spec == "tiny-base":
         return sha256(BASE / "recipe.json")
     if spec.partition(":")[0] == "minilm":
         return MINILM_SHA256

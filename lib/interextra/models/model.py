@@ -86,7 +86,9 @@ def fit(
     """
     out_dir = Path(out_dir)
     if missing := needed_before(recipe) - given.keys():
-        raise InputError(f"the recipe needs what other trainings make: {offenders(missing)}; see chain.model_of")
+        raise InputError(
+            f"the recipe needs what other trainings make: {offenders(sorted(missing))}; see chain.model_of"
+        )
     if out_dir.exists() and any(out_dir.iterdir()) and not (out_dir / "model.json").is_file():
         raise InputError(f"{out_dir} holds other files than a model; give a new or empty folder")
     aside = out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")

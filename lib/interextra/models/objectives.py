@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 from transformers import (
+    AutoConfig,
     AutoModelForMaskedLM,
     AutoTokenizer,
     BertConfig,
@@ -223,9 +224,12 @@ def opened(start: str, seed: int):
     """(masked language model, tokenizer) of an initialisation; `random`: as the tiny base was before its training."""
     found = initialisation(start)
     tokenizer = AutoTokenizer.from_pretrained(found.source)
-    if found.random:
+    if start == "random":
         return new_model(len(tokenizer), seed), tokenizer
-    model = AutoModelForMaskedLM.from_pretrained(found.source, use_safetensors=True, trust_remote_code=False)
+    if found.random:
+        model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(found.source), trust_remote_code=False)
+    else:
+        model = AutoModelForMaskedLM.from_pretrained(found.source, use_safetensors=True, trust_remote_code=False)
     if found.layers is not None:
         model.base_model.encoder.layer = model.base_model.encoder.layer[: found.layers]
         model.config.num_hidden_layers = found.layers

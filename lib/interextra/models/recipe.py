@@ -96,8 +96,9 @@ class Trained(Recipe):
     temperature: float = Field(1.0, gt=0)  # scores are divided by it in the loss; cosine needs about .05
     # listwise: one softmax over the positive and all negatives; pairwise: mean over the pairs (positive, negative)
     # of the cross entropy of two logits. "Cross entropy" in the paper can be read both ways.
-    # distilled: the softmax of a teacher's scores of the same passages is the goal, instead of the positive passage
-    loss: Literal["listwise", "pairwise", "distilled"] = "listwise"
+    # distilled: the softmax of a teacher's scores of the same passages is the goal, instead of the positive passage;
+    # margin-mse: the difference of a reranker's scores of the positive passage and of each negative is the goal
+    loss: Literal["listwise", "pairwise", "distilled", "margin-mse"] = "listwise"
     teacher: str = ""  # recipe of the model, trained on the same queries, whose scores are the goal
     teacher_temperature: float = Field(1.0, gt=0)
     # random: drawn from the corpus, shared by the whole batch; in-batch: the positives of the batch's other queries;
@@ -132,8 +133,10 @@ class Trained(Recipe):
             raise ValueError("a share of exposed negatives (negative_passages) needs negatives: random or both")
         if self.negatives.startswith(("mined", "own")) and not self.after:
             raise ValueError(f"negatives {self.negatives} need the recipe of the model that finds them (after)")
-        if (self.loss == "distilled") != bool(self.teacher):
-            raise ValueError("loss distilled and the recipe of a teacher come together")
+        if (self.loss in ("distilled", "margin-mse")) != bool(self.teacher):
+            raise ValueError("the losses distilled and margin-mse, and the recipe of a teacher, come together")
+        if self.loss == "margin-mse" and self.negatives not in ("bm25", "mined"):
+            raise ValueError("loss margin-mse needs negatives of each query's own: bm25 or mined")
         if self.after and self.pretraining:
             raise ValueError("after and pretraining are two starts; give the pretraining to the recipe of `after`")
         return self
@@ -142,8 +145,9 @@ class Trained(Recipe):
         return self.steps if self.steps is not None else max(1, math.ceil(self.epochs * n_train / self.batch_size))
 
     def drawn(self) -> int:
-        """Negatives drawn for a batch; those of BM25 are shared with the batch's other queries."""
-        return {"in-batch": 0, "random": 1, "both": 1}.get(self.negatives, self.batch_size) * self.n_negatives
+        """Negatives read for a batch; those of BM25 are shared with the batch's other queries."""
+        per_batch = {"in-batch": 0, "own": 0, "random": 1, "both": 1}
+        return per_batch.get(self.negatives, self.batch_size) * self.n_negatives
 
     def scored_pairs(self, steps: int) -> int:
         """(query, passage) scores that the loss sees in `steps` training steps: what an architecture learns from.
@@ -163,8 +167,10 @@ class Trained(Recipe):
         own = self.initialisation in ("tiny-base", "random")
         speed = THROUGHPUT["tiny" if own else "minilm" if self.initialisation.startswith("minilm") else "base-gpu"]
         steps = self.training_steps(n_train)
+        # what training reads without learning from it: the teacher's share of each batch; all passages, once
+        given = steps * tokens * bool(self.teacher) + read * (self.negatives == "own")
         times = {
-            "train_seconds": steps * tokens / speed["train_tokens"],
+            "train_seconds": steps * tokens / speed["train_tokens"] + given / speed["encode_tokens"],
             "encode_seconds": read / speed["encode_tokens"],
         }
         return {"steps": steps} | times

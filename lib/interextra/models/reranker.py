@@ -51,7 +51,7 @@ class Reranker(Neural):
         found = []
         for start in range(0, len(texts), BLOCK):
             here = slice(start, start + BLOCK)
-            scored = self._score(collection, texts[here], first[here, : self.recipe.rerank_depth])
+            scored = self.score(collection.passages, texts[here], first[here, : self.recipe.rerank_depth])
             if weight := self.recipe.first_stage_weight:
                 bm25_scores = first_scores[here, : self.recipe.rerank_depth]
                 scored = (1 - weight) * standardised(scored) + weight * standardised(bm25_scores)
@@ -59,15 +59,15 @@ class Reranker(Neural):
         rows, scores = zip(*found, strict=True)
         return np.concatenate(rows), np.concatenate(scores)
 
-    def _score(self, collection, texts: list[str], rows: np.ndarray) -> np.ndarray:
-        """Scores float32 of the pairs, -inf where a row is padding."""
+    def score(self, passages, texts: list[str], rows: np.ndarray) -> np.ndarray:
+        """The cross-encoder's scores of each text with its own passages `rows` [n, k]: float32, -inf for padding."""
         import torch
 
         there = rows >= 0
         scores = np.full(rows.shape, -np.inf, dtype=np.float32)
-        passages = collection.passages.texts(rows[there])
-        if passages:
-            pairs = [[texts[i], passage] for i, passage in zip(np.nonzero(there)[0], passages, strict=True)]
+        found = passages.texts(rows[there])
+        if found:
+            pairs = [[texts[i], passage] for i, passage in zip(np.nonzero(there)[0], found, strict=True)]
             options = {"batch_size": 128, "show_progress_bar": False, "pool": self._pool}
             scores[there] = self.model.predict(pairs, activation_fn=torch.nn.Identity(), **options)
         return scores

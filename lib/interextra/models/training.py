@@ -10,6 +10,7 @@ import sentence_transformers
 import torch
 from datasets import Dataset
 from sentence_transformers.base.trainer import BaseTrainer
+from sentence_transformers.sentence_transformer.losses import MarginMSELoss
 from torch.nn.functional import softplus
 from transformers import PrinterCallback, ProgressCallback
 
@@ -85,6 +86,7 @@ class SharedNegatives(torch.nn.Module):
     def __init__(self, model, recipe: Trained, represent: Callable, pairwise: Callable, matrix: Callable):
         super().__init__()
         self.model, self.recipe, self.represent, self.pairwise, self.matrix = model, recipe, represent, pairwise, matrix
+        self.margins = MarginMSELoss(None, lambda q, p: pairwise(q, p) / recipe.temperature)
 
     def forward(self, features, label):
         tasks = ("query", "document", "document")
@@ -93,6 +95,9 @@ class SharedNegatives(torch.nn.Module):
 
     def compute_loss_from_embeddings(self, columns, label):
         queries, positives, *drawn = columns
+        if self.recipe.loss == "margin-mse":  # the label is the teacher's score of the positive and of each negative
+            own = drawn[0].unflatten(0, (len(queries), -1)).unbind(1)
+            return self.margins.compute_loss_from_embeddings([queries, positives, *own], label)
         bad = [*drawn, *([positives] if self.recipe.negatives in _IN_BATCH else [])]
         good = self.pairwise(queries, positives).unsqueeze(1)
         scores = torch.cat([self.matrix(queries, column) for column in bad], dim=1)
@@ -153,7 +158,8 @@ class Batches:
     """A collator: draws the negatives of a batch of {"pair": index} and tokenizes it; the label are barred negatives.
 
     A subclass says how a batch is laid out. `ranking`: rows of the passages that a model ranks first for each training
-    query, best first, int[queries, depth], -1 where there are fewer (negatives: mined). `teacher`: an encoder.
+    query, best first, int[queries, depth], -1 where there are fewer (negatives: mined). `teacher`: an encoder, or a
+    reranker (loss: margin-mse).
     """
 
     def __init__(self, model, pairs: Pairs, collection, recipe: Trained, seed: int, ranking=None, teacher=None):
@@ -217,8 +223,13 @@ class EncoderBatches(Batches):
         for name, rows in columns.items():
             coded[name] = self.model.preprocess(self.passages.texts(rows), task="document")
         batch = {f"{name}_{key}": value for name, column in coded.items() for key, value in column.items()}
-        barred = self.barred(query, negatives[None])
-        return batch | {"label": barred if self.teacher is None else self._goal(query, positive, negatives, barred)}
+        label = self.barred(query, negatives[None])
+        if self.recipe.loss == "margin-mse":
+            own = np.column_stack([positive, columns["negative"].reshape(len(query), -1)])
+            label = torch.as_tensor(self.teacher.score(self.passages, [self.pairs.texts[row] for row in query], own))
+        elif self.teacher is not None:
+            label = self._goal(query, positive, negatives, label)
+        return batch | {"label": label}
 
     def _goal(self, query, positive, negatives, barred) -> torch.Tensor:
         """The teacher's scores of the positive and the negatives, −∞ for a barred one: float32[batch, 1 + m]."""
@@ -319,7 +330,7 @@ def train(
 ) -> dict:
     """Train a model of sentence-transformers and save it to `out_dir`; the log that `model.fit` returns.
 
-    `ranking`: a run of the training queries; `teacher`: the folder of a trained encoder. See `model.fit`.
+    `ranking`: a run of the training queries; `teacher`: the folder of a trained model. See `model.fit`.
 
     On the CPU one thread is used unless OMP_NUM_THREADS says otherwise, so that a repetition gives the same bytes.
     """

@@ -6,7 +6,8 @@ only in the objective and the text of their pretraining.
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,13 +24,14 @@ from interextra.papers.claims import judged
 from interextra.papers.plans import Plan, design, parts_of, plans, systems, training_log
 from interextra.papers.zhan import REGIMES, both_protocols, buckets_of, measures, sets_of
 
-TEXT_LEVEL = ("order", "condenser", "spans")  # objectives with a task for the whole text
+TEXT_LEVEL = ("order", "condenser", "spans", "pairs")  # objectives with a task for the whole text
 BM25 = "BM25"
 #: Row of Table 9 → (objective, whether the target collection was read) of the start of ours in its place.
 ROLES = {
     "Rand": ("none", False),
     "RoBERTa": ("words", False),
     "BERT": ("order", False),
+    "ERNIE": ("order", False),
     "Condenser": ("condenser", False),
     "coCon-wiki": ("spans", False),
     "coCon-marco": ("spans", True),
@@ -41,14 +43,15 @@ def pretraining_study(p: dict) -> Plan:
     """Frames of runs, as in notebook 05 with the column negative_passages: `strategies_restrain`,
     `strategies_resttest`, `starts_restrain`, `starts_resttest`; those of ReSTTest are empty without that protocol.
 
-    `pretrained`: label → the Pretrained of its first training.
+    `pretrained`: label → the Pretrained of its first training. `marks`: what each start has, see `marks`.
     """
     sets = sets_of(p)
     buckets = buckets_of(p, p["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
     frames, pretrained = {}, {}
     ways = systems(p | {"recipes": p["strategies"]})
     bm25 = {label: one for label, one in ways.items() if not one.training_steps(1)}
-    made_of = {"strategies": ways, "starts": bm25 | dict(_start(p, text) for text in p["starts"])}
+    starts = [start_in(p, text) for text in p["starts"]]
+    made_of = {"strategies": ways, "starts": bm25 | {start.label: start.recipe for start in starts}}
     for name, spared in (("strategies", ("all", "unexposed")), ("starts", ("all",))):
         rows = {"restrain": [], "resttest": []}
         for passages in spared:
@@ -59,17 +62,36 @@ def pretraining_study(p: dict) -> Plan:
     for row in frames["starts_restrain"].itertuples():
         if isinstance(row.run.model.first, Pretrained):
             pretrained.setdefault(row.model, row.run.model.first)
-    return Plan(sets=sets, buckets=buckets, measures=measures(p, "restrain_measures"), pretrained=pretrained, **frames)
+    plan = {"sets": sets, "buckets": buckets, "measures": measures(p, "restrain_measures")}
+    return Plan(**plan, pretrained=pretrained, marks=marks(starts), **frames)
 
 
-def _start(p: dict, text: str) -> tuple[str, Recipe]:
-    """LABEL | OBJECTIVE | TEXT: the label and the recipe of a start; the text is none, other or target."""
-    label, objective, text = parts_of(text, "LABEL | OBJECTIVE | TEXT")
+class Start(NamedTuple):
+    """`objective` and `text` (none, other, target) of a start; `made`: who pretrained it.
+
+    ours: from nothing, or from the start that is `base` where there is one; given: weights as they are.
+    """
+
+    label: str
+    objective: str
+    text: str
+    recipe: Recipe
+    made: str
+
+
+def start_in(p: dict, entry: str) -> Start:
+    """LABEL | OBJECTIVE | TEXT, pretrained by us from `start_recipe`; or … | RECIPE: weights that are as they are."""
+    form, own = "LABEL | OBJECTIVE | TEXT", entry.count("|") == 2
+    label, objective, text, *recipe = parts_of(entry, form if own else f"{form} | RECIPE")
     read = {"none": (), "other": p["other_text"], "target": (p["collection"],)}
     if text not in read:
         raise InputError(f"parameter 'starts': {label} reads {text!r}; it is one of {', '.join(read)}")
+    steps = {"steps": p["steps"]} if p["steps"] else {}
+    if not own:
+        made = "base" if recipe[0] == p["start_recipe"] else "given"
+        return Start(label, objective, text, load_recipe(recipe[0], **steps), made)
     how = {"objective": objective, "corpus": read[text], "steps": p["pretraining_steps"]}
-    return label, load_recipe(p["start_recipe"], pretraining=how, **({"steps": p["steps"]} if p["steps"] else {}))
+    return Start(label, objective, text, load_recipe(p["start_recipe"], pretraining=how, **steps), "ours")
 
 
 def _with(made: Recipe, passages: str) -> Recipe:
@@ -78,17 +100,18 @@ def _with(made: Recipe, passages: str) -> Recipe:
     return make_recipe(made.model_dump() | {"negative_passages": passages}, "negative_passages")
 
 
-def marks(pretrained: Mapping[str, Pretrained], collection: str) -> pd.DataFrame:
-    """What each start has: model, objective, te (a task for the whole text), tc (it read `collection`), role.
+def marks(starts: Sequence[Start]) -> pd.DataFrame:
+    """What each start has: model, objective, te (a task for the whole text), tc (it read the target), made, role.
 
-    `role`: the row of Table 9 whose place it takes.
+    What is pretrained from a base has its te, too. `role`: the row of Table 9 whose place it takes.
     """
+    before = any(start.made == "base" and start.objective in TEXT_LEVEL for start in starts)
     rows = []
-    for model, cell in pretrained.items():
-        objective, target = cell.how.objective, collection in cell.how.corpus
-        role = next((name for name, of in ROLES.items() if of == (objective, target)), "")
-        rows.append((model, objective, objective in TEXT_LEVEL, target, role))
-    return pd.DataFrame(rows, columns=["model", "objective", "te", "tc", "role"])
+    for label, objective, text, _, made in starts:
+        te, tc = objective in TEXT_LEVEL or (before and made == "ours"), text == "target"
+        role = label if label in ROLES else next((name for name, of in ROLES.items() if of == (objective, tc)), "")
+        rows.append((label, objective, te, tc, made, role))
+    return pd.DataFrame(rows, columns=["model", "objective", "te", "tc", "made", "role"])
 
 
 def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
@@ -175,29 +198,32 @@ STEPS = (("words", "none"), ("order", "words"), ("condenser", "words"), ("spans"
 
 
 def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
-    """What each thing that a pretraining adds does to Δ: the differences of the starts that differ in it alone.
+    """What each thing that a pretraining adds does to Δ: the differences of the starts of ours that differ in it alone.
 
-    `starts`: of `effects`. Returns the rows of `contrast` with `added`: an objective, or the target collection.
+    `starts`: of `effects`. Returns the rows of `contrast` with `added`: an objective, or the target collection. Starts
+    that others pretrained differ in much at once; only the base counts, as that to which nothing was added.
     """
-    of = {(row.objective, row.tc): row.model for row in marks.itertuples()}
-    pairs = {one: (of[one, False], of[two, False]) for one, two in STEPS if {(one, False), (two, False)} <= of.keys()}
-    pairs |= {
-        f"{one}: the target": (of[one, True], of[one, False])
-        for one, _ in STEPS
-        if {(one, True), (one, False)} <= of.keys()
-    }
-    made = contrast(starts, "model", list(pairs.values()))
-    names = {pair: name for name, pair in pairs.items()}
-    return made.assign(added=[names[pair] for pair in zip(made["first"], made["second"], strict=True)])
+    ours = marks[marks["made"] != "given"]
+    of = {("none" if row.made == "base" else row.objective, row.tc): row.model for row in ours.itertuples()}
+    added = {}
+    for one, two in STEPS:
+        for target in (False, True):
+            pair = (one, target), (two, target and two != "none")
+            name = f"{one}, on the target" if target else one
+            added |= {tuple(of[key] for key in pair): name} if of.keys() >= set(pair) else {}
+        pair = (one, True), (one, False)
+        added |= {tuple(of[key] for key in pair): f"{one}: the target"} if of.keys() >= set(pair) else {}
+    made = contrast(starts, "model", list(added))
+    return made.assign(added=[added[pair] for pair in zip(made["first"], made["second"], strict=True)])
 
 
 def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base: str) -> pd.DataFrame:
     """What section 5.2 concludes, and what exposure adds: with intervals that hold together, see `claims.judged`.
 
-    Of the starts: pretraining makes the loss smaller, so does a task for the whole text (against words only), so does
-    the target collection (against the same objective on other text). Of the ways of training: better than `base` in
-    interpolation, at the price of a larger loss; and exposure is part of that loss. Last, the start that read the
-    target collection loses less than each way of training.
+    Of the starts: pretraining makes the loss smaller, so does a task for the whole text (against words only, of the
+    same text), so does the target collection (against the same objective on other text, or against the base). Of the
+    ways of training: better than `base` in interpolation, at the price of a larger loss; and exposure is part of that
+    loss. Last, the start that read the target collection loses less than each way of training.
 
     Parameters
     ----------
@@ -221,11 +247,11 @@ def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base
         found.append(row | table[["n_queries", "n_trainings"]].iloc[rows].min().astype(int).to_dict())
 
     for model, rival in itertools.permutations(of.index, 2):
-        (one, mine), (two, theirs) = (of.loc[name, ["objective", "tc"]] for name in (model, rival))
-        about = "pretraining" if two == "none" else ""
-        if one in TEXT_LEVEL and two == "words" and mine == theirs:
+        one, two = of.loc[model], of.loc[rival]
+        about = "pretraining" if two["objective"] == "none" else ""
+        if one["te"] and two["objective"] == "words" and one["tc"] == two["tc"] and not two["te"]:
             about = "a task for the whole text"
-        if one == two and mine and not theirs:
+        if one["tc"] and not two["tc"] and (one["objective"] == two["objective"] or two["made"] == "base"):
             about = "the target collection"
         if about:
             keys = ("starts", model, "all"), ("starts", rival, "all")
