@@ -32,9 +32,10 @@ def toy(tmp_path_factory):
     return collection_of(tmp_path_factory.mktemp("toy"), passages, [("q", "few")], [("q", "d0", 1)])
 
 
-def made(tokenizer, name, seed=1):
-    torch.manual_seed(seed)
-    return Objective(new_model(len(tokenizer), seed), tokenizer, name)
+def made(tokenizer, name, **values):
+    torch.manual_seed(1)
+    how = Pretraining(objective=name, corpus=("some",), **values)
+    return Objective(new_model(len(tokenizer), 1), tokenizer, how)
 
 
 def rows(n=6, length=10):
@@ -84,6 +85,16 @@ def test_the_late_head_sees_cls_of_the_last_layer_and_the_words_of_an_early_one(
     objective(rows(), torch.Generator().manual_seed(1))
     assert torch.equal(seen["mixed"][:, 0], seen["states"][-1][:, 0])
     assert torch.equal(seen["mixed"][:, 1:], seen["states"][1][:, 1:]) and len(seen["states"]) == 3
+
+
+def test_a_mean_is_that_of_the_tokens_without_padding(tokenizer):
+    objective = made(tokenizer, "spans", pooling="mean")
+    texts = [[5, 6, 7], [8, 9, 10, 11, 12, 13]]
+    found = objective.vectors(texts)
+    for text, vector in zip(texts, found, strict=True):
+        tokens = objective.framed([text])
+        alone = objective.model.bert(tokens).last_hidden_state[0].mean(dim=0)
+        assert torch.allclose(vector, alone, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,12 +1,13 @@
 """Pretraining objectives on passages alone: what Zhan et al. compare in section 5.2.4 and Table 9, with all else equal.
 
 words       masked tokens, nothing for the whole text (the role of RoBERTa)
-order       and: were the two halves of the passage exchanged? [CLS] tells (the text-level task of BERT and ERNIE)
-condenser   and: the masked tokens once more, by a late head that sees [CLS] of the last layer and the words of an early
-            one, so that [CLS] must hold what they lack (Gao and Callan, EMNLP 2021)
-spans       condenser on the halves, and: the [CLS] of a half is nearest to that of the other half of its passage
+order       and: were the two halves of the passage exchanged? Its vector tells (the text-level task of BERT and ERNIE)
+condenser   and: the masked tokens once more, by a late head that sees the vector and the words of an early layer, so
+            that the vector must hold what they lack (Gao and Callan, EMNLP 2021)
+spans       condenser on the halves, and: the vector of a half is nearest to that of the other half of its passage
             (coCondenser: Gao and Callan, ACL 2022)
 
+The vector of a text is [CLS] of the last layer, as in the papers, or the mean of its tokens (`Pretraining.pooling`).
 All of them see the same passages in the same order, up to the [CLS] and [SEP] that a second half needs.
 """
 
@@ -29,6 +30,7 @@ from transformers import (
 from interextra.ground.errors import InputError
 from interextra.models.base import initialisation, quiet
 from interextra.models.recipe import Pretraining
+from interextra.models.topk import device
 
 MASKING, HIDDEN, N_HELD = 0.2, 64, 640  # share of words masked; width of the tiny BERT; passages held out
 
@@ -40,37 +42,39 @@ class Objective(torch.nn.Module):
     ----------
     model : BertForMaskedLM, trained in place.
     tokenizer : names [CLS], [SEP] and [MASK].
-    name : one of `OBJECTIVES`.
+    how : which objective, and how a text becomes one vector.
     """
 
-    def __init__(self, model, tokenizer, name: str):
+    def __init__(self, model, tokenizer, how: Pretraining):
         super().__init__()
-        self.model, self.name, shape = model, name, model.config
+        self.model, self.name, self.pooling, shape = model, how.objective, how.pooling, model.config
         self.cls, self.sep, self.mask = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id
         self.first_word = max(tokenizer.all_special_ids) + 1
-        self.order = torch.nn.Linear(shape.hidden_size, 2) if name == "order" else None
+        self.order = torch.nn.Linear(shape.hidden_size, 2) if self.name == "order" else None
         sizes = shape.hidden_size, shape.num_attention_heads, shape.intermediate_size
         layer = {"dropout": 0.0, "activation": "gelu", "batch_first": True, "layer_norm_eps": shape.layer_norm_eps}
-        late = name in ("condenser", "spans")
+        late = self.name in ("condenser", "spans")
         self.late = torch.nn.ModuleList(torch.nn.TransformerEncoderLayer(*sizes, **layer) for _ in range(2 * late))
 
     def forward(self, passages: Sequence[Sequence[int]], generator: torch.Generator) -> dict[str, torch.Tensor]:
         """The losses of a batch of passages (tokens without [CLS] and [SEP]): words, and order, head or spans."""
         rows, exchanged = self.laid_out(passages, generator)
         tokens = self.framed(rows)
-        inputs, chosen = masked(tokens, self.mask, self.first_word, self.model.config.vocab_size, generator)
+        drawn = masked(tokens, self.mask, self.first_word, self.model.config.vocab_size, generator)
+        tokens, inputs, chosen = (part.to(self.model.device) for part in (tokens, *drawn))
         out = self.model.base_model(inputs, attention_mask=tokens > 0, output_hidden_states=True)
         last = out.last_hidden_state
+        vectors = self.pooled(last, tokens)
         losses = {"words": cross_entropy(self.model.cls(last[chosen]), tokens[chosen])}
         if self.name == "order":
-            losses["order"] = cross_entropy(self.order(last[:, 0]), exchanged)
+            losses["order"] = cross_entropy(self.order(vectors), exchanged.to(vectors.device))
         if self.late:
-            mixed = torch.cat([last[:, :1], out.hidden_states[len(out.hidden_states) // 2][:, 1:]], dim=1)
+            mixed = torch.cat([vectors[:, None], out.hidden_states[len(out.hidden_states) // 2][:, 1:]], dim=1)
             for layer in self.late:
                 mixed = layer(mixed, src_key_padding_mask=tokens == 0)
             losses["head"] = cross_entropy(self.model.cls(mixed[chosen]), tokens[chosen])
         if self.name == "spans":
-            losses["spans"] = cross_entropy(*partners(last[:, 0]))
+            losses["spans"] = cross_entropy(*partners(vectors))
         return losses
 
     def laid_out(self, passages, generator) -> tuple[list[list[int]], torch.Tensor | None]:
@@ -94,7 +98,7 @@ class Objective(torch.nn.Module):
         """What it can on passages that it was not trained on, the mean over batches.
 
         The loss of each of its parts; `order_accuracy` of its classifier; and whatever its objective, for what share of
-        the halves the other half of the passage is the nearest by inner product of [CLS], among the 2 · batch − 1
+        the halves the other half of the passage is the nearest by inner product, among the 2 · batch − 1
         others (`span_accuracy`).
         """
         generator, found = torch.Generator().manual_seed(seed), []
@@ -107,17 +111,23 @@ class Objective(torch.nn.Module):
             row["span_accuracy"] = float((scores.argmax(dim=1) == truth).float().mean())
             if self.order is not None:
                 rows, exchanged = self.laid_out(part, generator)
-                row["order_accuracy"] = float(
-                    (self.order(self.vectors(rows)).argmax(dim=1) == exchanged).float().mean()
-                )
+                guess = self.order(self.vectors(rows)).argmax(dim=1).cpu()
+                row["order_accuracy"] = float((guess == exchanged).float().mean())
             found.append(row)
         self.train()
         return {name: float(np.mean([row[name] for row in found])) for name in found[0]}
 
     def vectors(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
-        """[CLS] of the last layer, nothing masked: float32[n, d]."""
-        tokens = self.framed(rows)
-        return self.model.base_model(tokens, attention_mask=tokens > 0).last_hidden_state[:, 0]
+        """The vectors of texts in which nothing is masked: float32[n, d]."""
+        tokens = self.framed(rows).to(self.model.device)
+        return self.pooled(self.model.base_model(tokens, attention_mask=tokens > 0).last_hidden_state, tokens)
+
+    def pooled(self, last: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """One vector a text of what the last layer has for its tokens: [n, longest, d] → [n, d]."""
+        if self.pooling == "cls":
+            return last[:, 0]
+        there = (tokens > 0).unsqueeze(2)
+        return (last * there).sum(dim=1) / there.sum(dim=1)
 
 
 def halves(passages: Sequence[Sequence[int]], generator: torch.Generator) -> list[tuple[list[int], list[int]]]:
@@ -139,8 +149,8 @@ def partners(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     Row i and row n + i are the halves of a passage.
     """
     n = len(vectors) // 2
-    itself = torch.eye(2 * n, dtype=torch.bool)
-    return (vectors @ vectors.T).masked_fill(itself, float("-inf")), torch.arange(2 * n).roll(n)
+    itself = torch.eye(2 * n, dtype=torch.bool, device=vectors.device)
+    return (vectors @ vectors.T).masked_fill(itself, float("-inf")), torch.arange(2 * n, device=vectors.device).roll(n)
 
 
 def masked(tokens, mask_id: int, first_word: int, vocabulary: int, generator):
@@ -209,7 +219,7 @@ def pretrain(how: Pretraining, collections: Sequence, start: str, seed: int, out
     model, tokenizer = opened(start, seed)
     log = {"tokens": 0}
     if how.objective != "none":
-        objective, passages = Objective(model, tokenizer, how.objective), read(how, collections, tokenizer)
+        objective, passages = Objective(model, tokenizer, how).to(device()), read(how, collections, tokenizer)
         n_held = min(N_HELD, len(passages) // 4)
         held, passages = passages[:n_held], passages[n_held:]
         log = {"passages": len(passages), "held_out": len(held), "before": objective.measure(held, 0, how.batch_size)}
@@ -262,7 +272,8 @@ def train(objective: Objective, passages: Sequence[Sequence[int]], how: Pretrain
     schedule = get_linear_schedule_with_warmup(optimiser, how.steps // 10, how.steps)
     curve, since, every = [], [], max(1, how.steps // 50)
     for step, batch in enumerate(rows, 1):
-        losses = objective([passages[row] for row in batch], generator)
+        with torch.autocast(objective.model.device.type, torch.bfloat16, enabled=how.precision == "bf16"):
+            losses = objective([passages[row] for row in batch], generator)
         optimiser.zero_grad()
         sum(losses.values()).backward()
         torch.nn.utils.clip_grad_norm_(objective.parameters(), 1.0)

@@ -74,6 +74,8 @@ class Pretraining(BaseModel):
     batch_size: PositiveInt = 32
     learning_rate: float = Field(6e-3, gt=0)
     length: PositiveInt = 72  # of a passage, in tokens
+    pooling: Literal["cls", "mean"] = "cls"  # what becomes the vector of a text
+    precision: Literal["fp32", "bf16"] = "fp32"
 
     @model_validator(mode="after")
     def _something_to_read(self) -> "Pretraining":

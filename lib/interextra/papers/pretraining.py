@@ -31,7 +31,7 @@ ROLES = {
     "Rand": ("none", False),
     "RoBERTa": ("words", False),
     "BERT": ("order", False),
-    "ERNIE": ("order", False),
+    "ERNIE2.0": ("order", False),
     "Condenser": ("condenser", False),
     "coCon-wiki": ("spans", False),
     "coCon-marco": ("spans", True),
@@ -90,7 +90,9 @@ def start_in(p: dict, entry: str) -> Start:
     if not own:
         made = "base" if recipe[0] == p["start_recipe"] else "given"
         return Start(label, objective, text, load_recipe(recipe[0], **steps), made)
-    how = {"objective": objective, "corpus": read[text], "steps": p["pretraining_steps"]}
+    base = load_recipe(p["start_recipe"])
+    how = {"objective": objective, "corpus": read[text], "pooling": base.pooling, "precision": base.precision}
+    how |= {"steps": p["pretraining_steps"], "learning_rate": p["pretraining_rate"]}
     return Start(label, objective, text, load_recipe(p["start_recipe"], pretraining=how, **steps), "ours")
 
 
