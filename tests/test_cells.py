@@ -12,8 +12,9 @@ from toy_cells import Failing, Slow, Stuck, Toy
 from interextra.ground import cells as module
 from interextra.ground.cells import Store, config_of, from_config
 from interextra.ground.errors import InputError
-from interextra.ground.files import seal_problem
-from interextra.study.adopt import adopt, clean
+from interextra.ground.files import seal_problem, write_json
+from interextra.models.recipe import load_recipe
+from interextra.study.adopt import adopt, clean, results
 from interextra.study.schedule import build_all
 
 TOY = Toy()
@@ -175,6 +176,14 @@ def test_results_of_older_code_are_taken_over_only_where_a_sample_is_equal(tmp_p
     taken = Toy(n=4)
     note = json.loads((Store(tmp_path)[taken] / "provenance.json").read_text())
     assert note["adopted"]["equal sample"] == 2 and Store(tmp_path).missing([taken]) == []
+
+
+def test_a_recipe_from_before_a_parameter_equals_one_that_has_it_at_its_default(tmp_path):
+    recipe = load_recipe("mini-dense").model_dump(mode="json")
+    older = {name: value for name, value in recipe.items() if name not in ("teacher", "pretraining")}
+    for name, values in (("new", recipe), ("old", older), ("other", recipe | {"teacher_temperature": 2.0})):
+        write_json(tmp_path / name / "weights" / "model.json", {"recipe": values, "seed": 1})
+    assert results(tmp_path / "new") == results(tmp_path / "old") != results(tmp_path / "other")
 
 
 def test_results_of_older_code_that_differ_are_not_taken_over(tmp_path, changed_code):

@@ -9,8 +9,10 @@ from pathlib import Path
 from interextra.ground.cells import NOTES, Cell, Store, config_of
 from interextra.ground.files import checksums, digest, seal_problem, write_json
 from interextra.models.model import Model
+from interextra.models.recipe import make_recipe
 
 SAMPLE = 2  # cells of each kind that are recomputed
+RECIPE_OF_MODEL = "weights/model.json"
 
 
 def adopt(store: Store, cells: Iterable[Cell]) -> Counter:
@@ -50,8 +52,15 @@ def _noted(path: Path) -> dict:
 
 
 def results(folder: Path) -> dict[str, str]:
-    """Checksums of the results in a cell's folder, without the notes about it."""
-    return {name: sum_ for name, sum_ in checksums(folder).items() if name not in NOTES}
+    """Checksums of the results in a cell's folder, without the notes about it.
+
+    A recipe written before it had a parameter equals one that has it at its default.
+    """
+    found = {name: sum_ for name, sum_ in checksums(folder).items() if name not in NOTES}
+    for name in found.keys() & {RECIPE_OF_MODEL}:
+        note = json.loads((folder / name).read_text(encoding="utf-8"))
+        found[name] = digest(note | {"recipe": config_of(make_recipe(note["recipe"], source=str(folder / name)))})
+    return found
 
 
 def clean(store: Store) -> tuple[int, int]:
