@@ -212,6 +212,14 @@ PLAIN = {
         "k": 2,
     },
 }
+PLAIN["06_pretraining_study"] = {
+    "test_splits": ["test"],
+    "resttest_splits": ["test"],
+    "starts": ["nothing | none | none", "words | words | other"],
+    "mapped": ["nothing", "words"],
+    "sizes": [8, 16],
+    "trained_sizes": [16],
+}
 PLAIN["07_indicators"] = PLAIN["04_ms_shift_clusters"]
 PLAIN["09_negative_exposure"] = {"shift": "wh-words/how/who", "n_test": 4, "train_size": 8}
 

@@ -115,11 +115,11 @@ def test_starts_from_given_weights_keep_what_these_have():
     added = pretraining.steps(made, plan.marks)
     assert added["added"].tolist() == ["words, on the target"] and added["second"].tolist() == ["MiniLM"]
     found = pretraining.findings(made, made, plan.marks, "Random")
-    assert found.loc[found["about"] == "the target collection", "finding"].tolist() == [
+    assert found.loc[found["about"] == pretraining.TARGET, "finding"].tolist() == [
         "words, target loses less than MiniLM",
         "spans, target loses less than MiniLM",
     ]
-    assert (found["about"] == "pretraining").sum() == 3 and "a task for the whole text" not in set(found["about"])
+    assert (found["about"] == pretraining.READ).sum() == 3 and pretraining.WHOLE not in set(found["about"])
 
 
 def table(levels, noise=0.01):
@@ -169,6 +169,11 @@ def test_conclusions_are_differences_of_delta_and_the_gate_keeps_some_out():
     assert verdicts["STAR: exposure is part of the loss"] == "holds"
     assert verdicts["Random: exposure is part of the loss"] == "not shown"
     assert verdicts["target loses less than STAR"] == "holds"
+    told = pretraining.in_words(found.reset_index().assign(protocol="ReSTrain"))
+    assert told[1].startswith(
+        "Does a task for the whole text? Of 1 findings: holds 1 (other loses less than words, ReSTrain: +8"
+    )
+    assert told[2] == "Does reading the target collection? Of 1 findings: not shown 1."
     assert found["estimate"]["STAR: exposure is part of the loss"] == pytest.approx(1 / 7, abs=0.01)
     added = pretraining.steps(nine, marks).set_index("added")["difference"]
     assert added["words"] == pytest.approx(0.25 - 1 / 6, abs=0.01) and abs(added["spans: the target"]) < 0.01

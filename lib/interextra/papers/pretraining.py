@@ -26,6 +26,16 @@ from interextra.papers.zhan import REGIMES, both_protocols, buckets_of, measures
 
 TEXT_LEVEL = ("order", "condenser", "spans", "pairs")  # objectives with a task for the whole text
 BM25 = "BM25"
+# What a finding is about, as a question
+ABOUT = READ, WHOLE, TARGET, BEYOND, GAIN, PRICE, EXPOSED = (
+    "Does pretraining make the loss smaller",
+    "Does a task for the whole text",
+    "Does reading the target collection",
+    "And does it do more than another way of training",
+    "Do hard negatives and distillation gain in interpolation",
+    "At the price of a larger loss",
+    "Is exposure part of the loss",
+)
 #: Row of Table 9 → (objective, whether the target collection was read) of the start of ours in its place.
 ROLES = {
     "Rand": ("none", False),
@@ -250,20 +260,35 @@ def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base
 
     for model, rival in itertools.permutations(of.index, 2):
         one, two = of.loc[model], of.loc[rival]
-        about = "pretraining" if two["objective"] == "none" else ""
+        about = READ if two["objective"] == "none" else ""
         if one["te"] and two["objective"] == "words" and one["tc"] == two["tc"] and not two["te"]:
-            about = "a task for the whole text"
+            about = WHOLE
         if one["tc"] and not two["tc"] and (one["objective"] == two["objective"] or two["made"] == "base"):
-            about = "the target collection"
+            about = TARGET
         if about:
             keys = ("starts", model, "all"), ("starts", rival, "all")
             add(about, f"{model} loses less than {rival}", starts, *keys)
     for way in ways.loc[(ways["study"] == "strategies") & (ways["model"] != BM25), "model"].unique():
         mine, bare, spared = (("strategies", *key) for key in ((way, "all"), (base, "all"), (way, "unexposed")))
         if way != base:
-            add("ways of training", f"{way} is better than {base} in interpolation", ways, mine, bare, "first")
-            add("ways of training", f"{way} loses more than {base}", ways, bare, mine)
-        add("exposure", f"{way}: exposure is part of the loss", ways, spared, mine)
+            add(GAIN, f"{way} is better than {base} in interpolation", ways, mine, bare, "first")
+            add(PRICE, f"{way} loses more than {base}", ways, bare, mine)
+        add(EXPOSED, f"{way}: exposure is part of the loss", ways, spared, mine)
         for start in marks.loc[marks["tc"], "model"]:
-            add("start against way", f"{start} loses less than {way}", ways, ("starts", start, "all"), mine)
-    return judged(found)
+            add(BEYOND, f"{start} loses less than {way}", ways, ("starts", start, "all"), mine)
+    return judged(sorted(found, key=lambda row: ABOUT.index(row["about"])))
+
+
+def in_words(found: pd.DataFrame) -> list[str]:
+    """A sentence a conclusion (`about`) of `findings`, with the differences that are shown."""
+    sentences = []
+    for about, part in found.groupby("about", sort=False):
+        told = []
+        for verdict, rows in part.groupby("verdict", sort=False):
+            points = 100 * rows[["estimate", "low", "high"]]
+            ends = [f"{at:+.1f} [{low:+.1f}, {high:+.1f}]" for at, low, high in points.itertuples(index=False)]
+            named = [f"{row.finding}, {row.protocol}: {end}" for row, end in zip(rows.itertuples(), ends, strict=True)]
+            shown = f" ({'; '.join(named)})" if verdict in ("holds", "contradicted") else ""
+            told.append(f"{verdict} {len(rows)}{shown}")
+        sentences.append(f"{about}? Of {len(part)} findings: {', '.join(told)}.")
+    return sentences
