@@ -24,7 +24,8 @@ from interextra.papers.claims import judged
 from interextra.papers.plans import Plan, design, parts_of, plans, systems, training_log
 from interextra.papers.zhan import REGIMES, both_protocols, buckets_of, measures, sets_of
 
-TEXT_LEVEL = ("order", "condenser", "spans", "pairs")  # objectives with a task for the whole text
+# Objectives with a task for the whole text; the last two are of given weights: MiniLM's, and the tiny base's
+TEXT_LEVEL = ("order", "condenser", "spans", "pairs", "bag")
 BM25 = "BM25"
 # What a finding is about, as a question
 ABOUT = READ, WHOLE, TARGET, BEYOND, GAIN, PRICE, EXPOSED = (
@@ -279,16 +280,26 @@ def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base
     return judged(sorted(found, key=lambda row: ABOUT.index(row["about"])))
 
 
+def _points(frame: pd.DataFrame, value: str) -> list[str]:
+    points = 100 * frame[[value, "low", "high"]]
+    return [f"{at:+.1f} [{low:+.1f}, {high:+.1f}]" for at, low, high in points.itertuples(index=False)]
+
+
+def losses_in_words(table: pd.DataFrame) -> list[str]:
+    """A sentence a protocol and measure of `effects`: Δ of each start and way of training, with its interval."""
+    told = table.assign(told=table["model"] + " " + _points(table, "delta"))
+    groups = told.groupby(["protocol", "measure", "n_queries"], sort=False)["told"]
+    return [f"Δ in %, {', '.join(names)}, {n:,} queries: {'; '.join(part)}." for (*names, n), part in groups]
+
+
 def in_words(found: pd.DataFrame) -> list[str]:
     """A sentence a conclusion (`about`) of `findings`, with the differences that are shown."""
+    found = found.assign(told=found["finding"] + ", " + found["protocol"] + ": " + _points(found, "estimate"))
     sentences = []
     for about, part in found.groupby("about", sort=False):
         told = []
         for verdict, rows in part.groupby("verdict", sort=False):
-            points = 100 * rows[["estimate", "low", "high"]]
-            ends = [f"{at:+.1f} [{low:+.1f}, {high:+.1f}]" for at, low, high in points.itertuples(index=False)]
-            named = [f"{row.finding}, {row.protocol}: {end}" for row, end in zip(rows.itertuples(), ends, strict=True)]
-            shown = f" ({'; '.join(named)})" if verdict in ("holds", "contradicted") else ""
+            shown = f" ({'; '.join(rows['told'])})" if verdict in ("holds", "contradicted") else ""
             told.append(f"{verdict} {len(rows)}{shown}")
         sentences.append(f"{about}? Of {len(part)} findings: {', '.join(told)}.")
     return sentences

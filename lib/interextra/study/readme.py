@@ -24,6 +24,16 @@ QUESTIONS = {
         "ColBERT: a smaller loss than DR (base)",
         "protocol == 'ReSTTest'",
     ),
+    "Zhan: hard negatives are paid for with a larger loss": (
+        "06_pretraining_study",
+        "STAR loses more than Random",
+        "index == index",
+    ),
+    "Zhan: a start that read the target collection loses less": (
+        "06_pretraining_study",
+        "coCondenser, target loses less than coCondenser, other text",
+        "index == index",
+    ),
     "Lupart: dense loses more than SPLADE": (
         "04_ms_shift_clusters",
         "DR (base) loses more than SPLADE",
