@@ -114,7 +114,7 @@ def _with(made: Recipe, passages: str) -> Recipe:
 
 
 def marks(starts: Sequence[Start]) -> pd.DataFrame:
-    """What each start has: model, objective, te (a task for the whole text), tc (it read the target), made, role.
+    """What each start has: model, objective, text, te (a task for the whole text), tc (it read the target), made, role.
 
     What is pretrained from a base has its te, too. `role`: the row of Table 9 whose place it takes.
     """
@@ -123,8 +123,8 @@ def marks(starts: Sequence[Start]) -> pd.DataFrame:
     for label, objective, text, _, made in starts:
         te, tc = objective in TEXT_LEVEL or (before and made == "ours"), text == "target"
         role = label if label in ROLES else next((name for name, of in ROLES.items() if of == (objective, tc)), "")
-        rows.append((label, objective, te, tc, made, role))
-    return pd.DataFrame(rows, columns=["model", "objective", "te", "tc", "made", "role"])
+        rows.append((label, objective, text, te, tc, made, role))
+    return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role"])
 
 
 def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
@@ -150,14 +150,13 @@ def curves(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
 
 
 def cost(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
-    """model, objective, corpus, steps, tokens (seen by one pretraining), seconds (where it was computed)."""
+    """Of one pretraining each: model, passages (there are), steps, tokens (read), seconds (where it was computed)."""
     rows = []
     for model, cell in pretrained.items():
-        noted = json.loads((store[cell] / "provenance.json").read_text(encoding="utf-8"))
-        row = {"model": model, "objective": cell.how.objective, "corpus": " + ".join(cell.how.corpus) or "none"}
-        row |= {"steps": cell.how.steps if cell.how.corpus else 0, "tokens": _log(cell, store)["tokens"]}
-        rows.append(row | {"seconds": round(noted["seconds"])})
-    return pd.DataFrame(rows)
+        log, noted = _log(cell, store), json.loads((store[cell] / "provenance.json").read_text(encoding="utf-8"))
+        passages = log.get("passages", 0) + log.get("held_out", 0)
+        rows.append((model, passages, cell.how.steps if passages else 0, log["tokens"], round(noted["seconds"])))
+    return pd.DataFrame(rows, columns=["model", "passages", "steps", "tokens", "seconds"])
 
 
 def _log(cell: Pretrained, store: Store) -> dict:
