@@ -214,7 +214,7 @@ class Store:
         """The cell's folder, built first (with what it needs) when there is none with a valid seal."""
         for needed in self.missing([cell]):
             self.plan(needed)
-            with self._lock(needed.key):
+            with self.lock(needed.key):
                 if not self.valid(needed):  # else another process built it while this one waited
                     self._build(needed)
         return self.path(cell)
@@ -256,7 +256,8 @@ class Store:
         self.say(f"cell {cell.key} is damaged ({problem}): put aside under {aside.parent.name}/, computed again")
 
     @contextmanager
-    def _lock(self, key: str) -> Iterator[None]:
+    def lock(self, key: str) -> Iterator[None]:
+        """While the block runs, nobody else writes the folder of this key."""
         locks = self.root / "locks"
         locks.mkdir(parents=True, exist_ok=True)
         with open(locks / key, "w") as file:

@@ -34,13 +34,19 @@ def adopt(store: Store, cells: Iterable[Cell]) -> Counter:
             equal[kind] = equal[kind] + 1 if same else -1
             counts[kind[0], "recomputed" if same else "differs"] += 1
         else:
-            aside = store.root / "building" / f"{cell.key}.adopted"
-            shutil.copytree(folder, aside, dirs_exist_ok=True)
-            note = json.loads((aside / "provenance.json").read_text(encoding="utf-8"))
-            write_json(aside / "provenance.json", note | {"adopted": {"from": folder.name, "equal sample": SAMPLE}})
-            store.finish(cell, aside)
-            counts[kind[0], "adopted"] += 1
+            with store.lock(cell.key):
+                if not store.valid(cell):  # else another process built it while this one waited
+                    _take(store, cell, folder)
+                    counts[kind[0], "adopted"] += 1
     return counts
+
+
+def _take(store: Store, cell: Cell, folder: Path) -> None:
+    aside = store.root / "building" / f"{cell.key}.adopted"
+    shutil.copytree(folder, aside, dirs_exist_ok=True)
+    note = json.loads((aside / "provenance.json").read_text(encoding="utf-8"))
+    write_json(aside / "provenance.json", note | {"adopted": {"from": folder.name, "equal sample": SAMPLE}})
+    store.finish(cell, aside)
 
 
 def _noted(path: Path) -> dict:
