@@ -170,10 +170,9 @@ def test_conclusions_are_differences_of_delta_and_the_gate_keeps_some_out():
     assert verdicts["Random: exposure is part of the loss"] == "not shown"
     assert verdicts["target loses less than STAR"] == "holds"
     told = pretraining.in_words(found.reset_index().assign(protocol="ReSTrain"))
-    assert told[1].startswith(
-        "Does a task for the whole text? Of 1 findings: holds 1 (other loses less than words, ReSTrain: +8"
-    )
-    assert told[2] == "Does reading the target collection? Of 1 findings: not shown 1."
+    assert "Does a task for the whole text? – holds: other loses less than words (ReSTrain) +8" in told[0]
+    assert "make it smaller? – not shown 1. More than another way of training does? – holds: target" in told[1]
+    assert len(told) == 3 and "Is a larger loss their price? – holds: STAR loses more than Random" in told[2]
     assert found["estimate"]["STAR: exposure is part of the loss"] == pytest.approx(1 / 7, abs=0.01)
     added = pretraining.steps(nine, marks).set_index("added")["difference"]
     assert added["words"] == pytest.approx(0.25 - 1 / 6, abs=0.01) and abs(added["spans: the target"]) < 0.01

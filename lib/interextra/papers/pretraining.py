@@ -27,16 +27,12 @@ from interextra.papers.zhan import REGIMES, both_protocols, buckets_of, measures
 # Objectives with a task for the whole text; the last two are of given weights: MiniLM's, and the tiny base's
 TEXT_LEVEL = ("order", "condenser", "spans", "pairs", "bag")
 BM25 = "BM25"
-# What a finding is about, as a question
-ABOUT = READ, WHOLE, TARGET, BEYOND, GAIN, PRICE, EXPOSED = (
-    "Does pretraining make the loss smaller",
-    "Does a task for the whole text",
-    "Does reading the target collection",
-    "And does it do more than another way of training",
-    "Do hard negatives and distillation gain in interpolation",
-    "At the price of a larger loss",
-    "Is exposure part of the loss",
-)
+# What a finding is about, as a question: three conclusions of the paper, each with what follows from it
+READ, WHOLE = "Does pretraining make the loss smaller", "Does a task for the whole text"
+TARGET, BEYOND = "Does reading the target collection make it smaller", "More than another way of training does"
+GAIN, PRICE = "Do hard negatives and distillation gain in interpolation", "Is a larger loss their price"
+EXPOSED = "Is exposure part of the loss"
+CONCLUSIONS = (READ, WHOLE), (TARGET, BEYOND), (GAIN, PRICE, EXPOSED)
 #: Row of Table 9 → (objective, whether the target collection was read) of the start of ours in its place.
 ROLES = {
     "Rand": ("none", False),
@@ -276,7 +272,8 @@ def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base
         add(EXPOSED, f"{way}: exposure is part of the loss", ways, spared, mine)
         for start in marks.loc[marks["tc"], "model"]:
             add(BEYOND, f"{start} loses less than {way}", ways, ("starts", start, "all"), mine)
-    return judged(sorted(found, key=lambda row: ABOUT.index(row["about"])))
+    order = [about for conclusion in CONCLUSIONS for about in conclusion]
+    return judged(sorted(found, key=lambda row: order.index(row["about"])))
 
 
 def _points(frame: pd.DataFrame, value: str) -> list[str]:
@@ -292,13 +289,14 @@ def losses_in_words(table: pd.DataFrame) -> list[str]:
 
 
 def in_words(found: pd.DataFrame) -> list[str]:
-    """A sentence a conclusion (`about`) of `findings`, with the differences that are shown."""
-    found = found.assign(told=found["finding"] + ", " + found["protocol"] + ": " + _points(found, "estimate"))
-    sentences = []
-    for about, part in found.groupby("about", sort=False):
-        told = []
-        for verdict, rows in part.groupby("verdict", sort=False):
-            shown = f" ({'; '.join(rows['told'])})" if verdict in ("holds", "contradicted") else ""
-            told.append(f"{verdict} {len(rows)}{shown}")
-        sentences.append(f"{about}? Of {len(part)} findings: {', '.join(told)}.")
-    return sentences
+    """A sentence or more on each conclusion of `findings`, with the differences that are shown."""
+    told = {about: [] for about in found["about"].unique()}
+    found = found.assign(told=found["finding"] + " (" + found["protocol"] + ") " + _points(found, "estimate"))
+    for (about, verdict), rows in found.groupby(["about", "verdict"], sort=False):
+        shown = f": {'; '.join(rows['told'])}" if verdict in ("holds", "contradicted") else f" {len(rows)}"
+        told[about].append(verdict + shown)
+    return [
+        " ".join(f"{about}? – {'; '.join(told[about])}." for about in conclusion if about in told)
+        for conclusion in CONCLUSIONS
+        if told.keys() & set(conclusion)
+    ]
