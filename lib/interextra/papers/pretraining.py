@@ -166,19 +166,17 @@ def exposed(runs: pd.DataFrame, store: Store) -> pd.DataFrame:
     return of["exposed_negatives"].mean().reset_index()
 
 
-def relevant_passages(
-    data: Collection, queries: pd.DataFrame, qrels: pd.DataFrame, least: int, most: int
-) -> pd.DataFrame:
-    """Passages of the queries that have most of them, as in Table 10: query_id, query, row (in the collection).
+def relevant_passages(data: Collection, queries: pd.DataFrame, qrels: pd.DataFrame, least: int) -> pd.DataFrame:
+    """Relevant passages as in Table 10: query_id, query, row (in the collection); first the query that has most.
 
-    `least` relevant passages a query, and at most `most` queries; a passage of several queries is left out.
+    A passage of several queries is left out, and then a query with fewer than `least`.
     """
     found = qrels[(qrels["relevance"] >= 1) & qrels["query_id"].isin(queries["query_id"])]
     found = found[~found["doc_id"].duplicated(keep=False)]
-    sizes = found["query_id"].value_counts()
-    chosen = sizes[sizes >= least].sort_index(kind="stable").sort_values(ascending=False, kind="stable").index[:most]
-    found = found[found["query_id"].isin(chosen)].merge(queries[["query_id", "text"]], on="query_id")
-    return found.assign(row=data.passages.rows(found["doc_id"].tolist())).rename(columns={"text": "query"})[
+    size = found.groupby("query_id")["doc_id"].transform("size").rename("size")
+    found = found.assign(size=size)[size >= least].merge(queries[["query_id", "text"]], on="query_id")
+    found = found.assign(row=data.passages.rows(found["doc_id"].tolist())).rename(columns={"text": "query"})
+    return found.sort_values(["size", "query_id"], ascending=[False, True], kind="stable", ignore_index=True)[
         ["query_id", "query", "row"]
     ]
 
