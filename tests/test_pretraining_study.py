@@ -39,6 +39,7 @@ P = {
     "seeds": [1, 2],
     "restrain_measures": ["nDCG@10", "R@100"],
     "resttest_measures": ["RR@10", "R@100"],
+    "start_measures": ["R@100"],
     "recall_relevance": 2,
     "depth": 10,
     "seed": 1,
@@ -55,6 +56,7 @@ def test_plan_trains_each_way_with_both_kinds_of_negatives_and_each_start_once(p
     assert set(trained.groupby(["model", "negative_passages"]).size()) == {4}  # two regimes, two trainings
     assert trained.groupby("negative_passages")["model"].nunique().to_dict() == {"all": 4, "unexposed": 4}
     assert plan.starts_restrain["model"].unique().tolist() == ["BM25", "nothing", "words", "spans, other", "spans"]
+    assert plan.judged_by["starts"] == {"ReSTrain": "R(rel=2)@100", "ReSTTest": "R@100"}
     assert set(plan.starts_resttest["left_out"]) == {"1", "2"}
     for row in trained.itertuples():
         assert row.run.model.recipe.negative_passages == row.negative_passages

@@ -50,7 +50,8 @@ def pretraining_study(p: dict) -> Plan:
     """Frames of runs, as in notebook 05 with the column negative_passages: `strategies_restrain`,
     `strategies_resttest`, `starts_restrain`, `starts_resttest`; those of ReSTTest are empty without that protocol.
 
-    `pretrained`: label → the Pretrained of its first training. `marks`: what each start has, see `marks`.
+    `pretrained`: label → the Pretrained of its first training. `marks`: what each start has, see `marks`. `judged_by`:
+    study → protocol → measure.
     """
     sets = sets_of(p)
     buckets = buckets_of(p, p["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
@@ -69,7 +70,12 @@ def pretraining_study(p: dict) -> Plan:
     for row in frames["starts_restrain"].itertuples():
         if isinstance(row.run.model.first, Pretrained):
             pretrained.setdefault(row.model, row.run.model.first)
-    plan = {"sets": sets, "buckets": buckets, "measures": measures(p, "restrain_measures")}
+    used, for_starts = measures(p, "restrain_measures"), measures(p, "start_measures")
+    judged_by = {
+        "starts": {"ReSTrain": for_starts[0], "ReSTTest": p["start_measures"][-1]},
+        "strategies": {"ReSTrain": used[0], "ReSTTest": p["resttest_measures"][0]},
+    }
+    plan = {"sets": sets, "buckets": buckets, "measures": used, "judged_by": judged_by}
     return Plan(**plan, pretrained=pretrained, marks=marks(starts), **frames)
 
 
