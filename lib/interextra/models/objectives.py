@@ -8,7 +8,8 @@ spans       condenser on the halves, and: the vector of a half is nearest to tha
             (coCondenser: Gao and Callan, ACL 2022)
 
 The vector of a text is [CLS] of the last layer, as in the papers, or the mean of its tokens (`Pretraining.pooling`).
-All of them see the same passages in the same order, up to the [CLS] and [SEP] that a second half needs.
+All of them see the same passages in the same order, up to the [CLS] and [SEP] that a second half needs. Taught in
+notebooks/06_pretraining_study.
 """
 
 import os

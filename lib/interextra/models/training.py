@@ -64,6 +64,7 @@ def distillation_loss(good, bad, goal, temperature: float, teacher_temperature: 
     """Cross entropy of the softmax of a student's scores against that of its teacher's, mean over the batch.
 
     Its gradient is that of the Kullback–Leibler divergence. Source: TCT-ColBERT (Lin et al., RepL4NLP 2021).
+    Taught in notebooks/06_pretraining_study.
 
     Parameters
     ----------
@@ -138,7 +139,7 @@ def rank_weighted_loss(good, bad, met):
     """Mean over the batch of Σ |1/rank⁺ − 1/rank⁻| · log(1 + exp(s⁻ − s⁺)) over the negatives.
 
     Ranks are those among the positive passage and its negatives. good: [batch, 1]; bad: [batch, m] by score descending;
-    met: bool[batch, m], which of them count.
+    met: bool[batch, m], which of them count. Taught in notebooks/06_pretraining_study.
     """
     above = ((bad > good) & met).sum(dim=1, keepdim=True)
     place = torch.arange(1, bad.shape[1] + 1, device=bad.device)
