@@ -215,8 +215,8 @@ PLAIN = {
 PLAIN["06_pretraining_study"] = {
     "test_splits": ["test"],
     "resttest_splits": ["test"],
-    "starts": ["nothing | none | none", "words | words | other"],
-    "mapped": ["nothing", "words"],
+    "starts": ["chosen weights | none | none", "words | words | other"],
+    "mapped": ["chosen weights", "words"],
     "sizes": [8, 16],
     "trained_sizes": [16],
 }

@@ -1,12 +1,16 @@
 """Notebook 06: its plan, what each start has, what each thing adds, and what is concluded."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
+from interextra.ground.files import write_json
 from interextra.models.pretrained import Pretrained
+from interextra.models.recipe import load_recipe
 from interextra.papers import pretraining
 from interextra.papers.plans import cells_of, plan_of
 from interextra.papers.zhan import REGIMES
@@ -26,6 +30,7 @@ P = {
         "spans, other | spans | other",
         "spans | spans | target",
     ],
+    "bases": ["Random"],
     "start_recipe": "mini-dense{initialisation: random}",
     "pretraining_steps": 3,
     "pretraining_rate": 0.006,
@@ -88,7 +93,7 @@ def test_marks_say_what_a_start_has_and_whose_place_it_takes(plan):
     marks = plan.marks.set_index("model")
     assert marks["te"].to_dict() == {"nothing": False, "words": False, "spans, other": True, "spans": True}
     assert marks["tc"].to_dict() == {"nothing": False, "words": False, "spans, other": False, "spans": True}
-    assert marks["role"].tolist() == ["Rand", "RoBERTa", "coCon-wiki", "coCon-marco"]
+    assert marks["role"].tolist() == ["", "RoBERTa", "coCon-wiki", "coCon-marco"]
     theirs = pretraining.published_table(9, 2).set_index(["role", "protocol", "measure"])["scaled"]
     assert theirs["Rand", "ReSTrain", "R(rel=2)@100"] == -0.30 and theirs["coCon-marco", "ReSTTest", "R@100"] == -0.03
     assert ("BERT, HardNeg", "ReSTrain", "nDCG@10") in pretraining.published_table(8, 2).set_index(
@@ -116,12 +121,37 @@ def test_starts_from_given_weights_keep_what_these_have():
     made = table(levels)
     added = pretraining.steps(made, plan.marks)
     assert added["added"].tolist() == ["words, on the target"] and added["second"].tolist() == ["MiniLM"]
-    found = pretraining.findings(made, made, plan.marks, "Random")
-    assert found.loc[found["about"] == pretraining.TARGET, "finding"].tolist() == [
-        "words, target loses less than MiniLM",
-        "spans, target loses less than MiniLM",
+    found = pretraining.findings(made, made, plan.marks, ["Random"]).groupby("about", sort=False)["finding"].agg(list)
+    assert found[pretraining.MORE] == ["words, target loses less than MiniLM", "spans, target loses less than MiniLM"]
+    assert len(found[pretraining.READ]) == 3 and pretraining.WHOLE not in found and pretraining.TARGET not in found
+    fair = plan.marks.set_index("model")["fair"]
+    assert not fair["words, target"]  # the ways of training start from other weights here
+    with pytest.raises(InputError, match="the objective of X is 'word'; it is one of none, words"):
+        plan_of("06_pretraining_study", P | {"starts": ["X | word | other | mini-dense"]})
+    with pytest.raises(InputError, match=r"'start_measures': AP is not measured by ReSTrain"):
+        plan_of("06_pretraining_study", P | {"start_measures": ["AP"]})
+
+
+def test_shares_of_exposed_negatives_count_what_was_drawn(tmp_path):
+    recipes = {"Random": load_recipe("mini-dense"), "In-batch": load_recipe("mini-dense", negatives="in-batch")}
+    recipes |= {"BM25": load_recipe("bm25")}
+    rows = [
+        {
+            "model": name,
+            "negative_passages": "all",
+            "regime": side,
+            "run": SimpleNamespace(name=name + side, model=m),
+        }
+        for name, recipe in recipes.items()
+        for m in [SimpleNamespace(recipe=recipe)]
+        for side in REGIMES
     ]
-    assert (found["about"] == pretraining.READ).sum() == 3 and pretraining.WHOLE not in set(found["about"])
+    for row in rows:
+        write_json(tmp_path / row["run"].name / "training.json", {"exposed_negatives": 0.05, "exposed_passages": 0.4})
+    store = type("Folders", (), {"__getitem__": lambda _, run: tmp_path / run.name})()
+    found = pretraining.exposed(pd.DataFrame(rows), store)
+    assert found["model"].tolist() == ["Random", "Random"] and found["regime"].tolist() == list(REGIMES)
+    assert found["exposed_negatives"].tolist() == pytest.approx([0.05 * (16 + 96) / 16] * 2)  # 16 drawn, 96 in-batch
 
 
 def table(levels, noise=0.01):
@@ -142,13 +172,13 @@ def table(levels, noise=0.01):
 def test_conclusions_are_differences_of_delta_and_the_gate_keeps_some_out():
     marks = pd.DataFrame(
         [
-            ("weak", "none", False, False),
-            ("words", "words", False, False),
-            ("other", "spans", True, False),
-            ("target", "spans", True, True),
+            ("weak", "none", False, False, "given", "Rand"),
+            ("words", "words", False, False, "ours", ""),
+            ("other", "condenser", True, False, "ours", ""),
+            ("target", "condenser", True, True, "ours", ""),
         ],
-        columns=["model", "objective", "te", "tc"],
-    ).assign(made="ours")
+        columns=["model", "objective", "te", "tc", "made", "role"],
+    ).assign(fair=True)
     levels = {
         ("starts", name, "all"): sides
         for name, sides in {
@@ -162,22 +192,24 @@ def test_conclusions_are_differences_of_delta_and_the_gate_keeps_some_out():
     levels |= {("strategies", "STAR", "all"): (0.7, 0.5), ("strategies", "STAR", "unexposed"): (0.7, 0.6)}
     made = table(levels)
     nine = made[made["study"] == "starts"]
-    found = pretraining.findings(nine, made, marks, "Random").set_index("finding")
+    found = pretraining.findings(nine, made, marks, ["Random"]).set_index("finding")
     verdicts = found["verdict"].to_dict()
     assert verdicts["other loses less than words"] == "holds"
     assert verdicts["target loses less than other"] == "not shown"
     assert verdicts["words loses less than weak"] == "not comparable"
-    assert verdicts["STAR is better than Random in interpolation"] == verdicts["STAR loses more than Random"] == "holds"
+    assert verdicts["STAR is better than Random in interpolation"] == "holds"
+    assert verdicts["STAR loses less than Random"] == "contradicted"
     assert verdicts["STAR: exposure is part of the loss"] == "holds"
     assert verdicts["Random: exposure is part of the loss"] == "not shown"
     assert verdicts["target loses less than STAR"] == "holds"
     told = pretraining.in_words(found.reset_index().assign(protocol="ReSTrain"))
-    assert "Does a task for the whole text? – holds: other loses less than words (ReSTrain) +8" in told[0]
-    assert "make it smaller? – not shown 1. More than another way of training does? – holds: target" in told[1]
-    assert len(told) == 3 and "Is a larger loss their price? – holds: STAR loses more than Random" in told[2]
+    assert f"{pretraining.WHOLE}? – holds: other loses less than words (ReSTrain) +8" in told[0]
+    assert f"{pretraining.READ}? – not comparable: 3 differences, +8" in told[0]
+    assert f"{pretraining.TARGET}? – not shown: target loses less than other (ReSTrain) " in told[1]
+    assert len(told) == 3 and f"{pretraining.NARROW}? – contradicted: STAR loses less than Random" in told[2]
     assert found["estimate"]["STAR: exposure is part of the loss"] == pytest.approx(1 / 7, abs=0.01)
     added = pretraining.steps(nine, marks).set_index("added")["difference"]
-    assert added["words"] == pytest.approx(0.25 - 1 / 6, abs=0.01) and abs(added["spans: the target"]) < 0.01
+    assert added["condenser"] == pytest.approx(1 / 12, abs=0.01) and abs(added["condenser: the target"]) < 0.01
 
 
 def test_relevant_passages_are_those_of_one_query_alone():

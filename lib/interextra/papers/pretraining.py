@@ -7,7 +7,7 @@ only in the objective and the text of their pretraining.
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,21 +18,22 @@ from interextra.ground.effects import contrast, draws
 from interextra.ground.errors import InputError
 from interextra.models.model import Model, load_model
 from interextra.models.pretrained import Pretrained
-from interextra.models.recipe import Recipe, load_recipe, make_recipe
+from interextra.models.recipe import Pretraining, Recipe, Trained, load_recipe, make_recipe
 from interextra.papers import published
-from interextra.papers.claims import judged
+from interextra.papers.claims import BM25, judged
 from interextra.papers.plans import Plan, design, parts_of, plans, systems, training_log
 from interextra.papers.zhan import REGIMES, both_protocols, buckets_of, measures, sets_of
 
+OBJECTIVES = get_args(Pretraining.model_fields["objective"].annotation)  # those of ours
 # Objectives with a task for the whole text; the last two are of given weights: MiniLM's, and the tiny base's
 TEXT_LEVEL = ("order", "condenser", "spans", "pairs", "bag")
-BM25 = "BM25"
 # What a finding is about, as a question: three conclusions of the paper, each with what follows from it
-READ, WHOLE = "Does pretraining make the loss smaller", "Does a task for the whole text"
-TARGET, BEYOND = "Does reading the target collection make it smaller", "More than another way of training does"
-GAIN, PRICE = "Do hard negatives and distillation gain in interpolation", "Is a larger loss their price"
+READ, MORE = "Does pretraining make the loss smaller", "Smaller than that of the weights which it went on from"
+WHOLE = "Does a task for the whole text make it smaller"
+TARGET, BEYOND = "Does reading the target collection", "More than another way of training does"
+GAIN, NARROW = "Do hard negatives and distillation gain in interpolation", "Do they make the loss smaller"
 EXPOSED = "Is exposure part of the loss"
-CONCLUSIONS = (READ, WHOLE), (TARGET, BEYOND), (GAIN, PRICE, EXPOSED)
+CONCLUSIONS = (READ, MORE, WHOLE), (TARGET, BEYOND), (GAIN, NARROW, EXPOSED)
 #: Row of Table 9 → (objective, whether the target collection was read) of the start of ours in its place.
 ROLES = {
     "Rand": ("none", False),
@@ -63,7 +64,7 @@ def pretraining_study(p: dict) -> Plan:
     for name, spared in (("strategies", ("all", "unexposed")), ("starts", ("all",))):
         rows = {"restrain": [], "resttest": []}
         for passages in spared:
-            made = {label: _with(one, passages) for label, one in made_of[name].items()}
+            made = {label: _with(one, passages) for label, one in made_of[name].items() if _has(one, passages)}
             for protocol, found in both_protocols(p, sets, buckets, made).items():
                 rows[protocol] += [{"negative_passages": passages} | row for row in found]
         frames |= {f"{name}_restrain": design(rows["restrain"]), f"{name}_resttest": pd.DataFrame(rows["resttest"])}
@@ -75,8 +76,12 @@ def pretraining_study(p: dict) -> Plan:
         "starts": {"ReSTrain": for_starts[0], "ReSTTest": p["start_measures"][-1]},
         "strategies": {"ReSTrain": used[0], "ReSTTest": p["resttest_measures"][0]},
     }
+    asked = {"ReSTrain": used, "ReSTTest": p["resttest_measures"]}
+    for protocol, measure in judged_by["starts"].items():
+        if protocol in p["protocols"] and measure not in asked[protocol]:
+            raise InputError(f"parameter 'start_measures': {measure} is not measured by {protocol}: {asked[protocol]}")
     plan = {"sets": sets, "buckets": buckets, "measures": used, "judged_by": judged_by}
-    return Plan(**plan, pretrained=pretrained, marks=marks(starts), **frames)
+    return Plan(**plan, pretrained=pretrained, marks=marks(starts, ways[p["bases"][0]]), **frames)
 
 
 class Start(NamedTuple):
@@ -101,6 +106,9 @@ def start_in(p: dict, entry: str) -> Start:
         raise InputError(f"parameter 'starts': {label} reads {text!r}; it is one of {', '.join(read)}")
     steps = {"steps": p["steps"]} if p["steps"] else {}
     if not own:
+        if objective not in (*OBJECTIVES, *TEXT_LEVEL):
+            known = ", ".join(dict.fromkeys([*OBJECTIVES, *TEXT_LEVEL]))
+            raise InputError(f"parameter 'starts': the objective of {label} is {objective!r}; it is one of {known}")
         made = "base" if recipe[0] == p["start_recipe"] else "given"
         return Start(label, objective, text, load_recipe(recipe[0], **steps), made)
     base = load_recipe(p["start_recipe"])
@@ -109,67 +117,92 @@ def start_in(p: dict, entry: str) -> Start:
     return Start(label, objective, text, load_recipe(p["start_recipe"], pretraining=how, **steps), "ours")
 
 
+def _has(made: Recipe, passages: str) -> bool:
+    """Whether a recipe has negatives that can be spared; all of them: any recipe."""
+    return passages == "all" or "negative_passages" in type(made).model_fields
+
+
 def _with(made: Recipe, passages: str) -> Recipe:
-    if passages == "all" or "negative_passages" not in type(made).model_fields:
-        return made
-    return make_recipe(made.model_dump() | {"negative_passages": passages}, "negative_passages")
+    return made if passages == "all" else make_recipe(made.model_dump() | {"negative_passages": passages}, "starts")
 
 
-def marks(starts: Sequence[Start]) -> pd.DataFrame:
-    """What each start has: model, objective, text, te (a task for the whole text), tc (it read the target), made, role.
+def marks(starts: Sequence[Start], way: Recipe) -> pd.DataFrame:
+    """What each start has: model, objective, text, te (a task for the whole text), tc (it read the target), made, role,
+    fair.
 
-    What is pretrained from a base has its te, too. `role`: the row of Table 9 whose place it takes.
+    What is pretrained from a base has its te, too. `role`: the row of Table 9 whose place it takes. `fair`: it may be
+    compared with the ways of training, of which `way` is one: it had all that they start from, and is none of them.
     """
     before = any(start.made == "base" and start.objective in TEXT_LEVEL for start in starts)
     rows = []
-    for label, objective, text, _, made in starts:
+    for label, objective, text, recipe, made in starts:
         te, tc = objective in TEXT_LEVEL or (before and made == "ours"), text == "target"
-        role = label if label in ROLES else next((name for name, of in ROLES.items() if of == (objective, tc)), "")
-        rows.append((label, objective, text, te, tc, made, role))
-    return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role"])
+        of = (
+            (objective, tc) if objective != "none" or made == "given" else None
+        )  # ours: chosen weights, not random ones
+        role = label if label in ROLES else next((name for name, has in ROLES.items() if has == of), "")
+        fair = recipe != way and (made != "ours" or recipe.initialisation == way.initialisation)
+        rows.append((label, objective, text, te, tc, made, role, fair))
+    return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role", "fair"])
 
 
 def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
-    """What each start could before and after its pretraining, on passages that were held out: model, what, before,
-    after."""
-    logs = {model: _log(cell, store) for model, cell in pretrained.items()}
-    parts = [
-        pd.DataFrame({"before": log["before"], "after": log["after"]})
-        .rename_axis("what")
-        .reset_index()
-        .assign(model=model)
-        for model, log in logs.items()
-        if "after" in log
+    """What each start could before and after its pretraining, on passages that were held out of the text that it reads:
+    model, what, before, after."""
+    rows = [
+        (model, what, value, log["after"][what])
+        for model, log in _logs(pretrained, store).items()
+        for what, value in log.get("before", {}).items()
     ]
-    return pd.concat(parts, ignore_index=True)[["model", "what", "before", "after"]]
+    return pd.DataFrame(rows, columns=["model", "what", "before", "after"])
 
 
 def curves(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
     """The losses of each pretraining: model, part (words, order, head, spans), step, loss."""
-    parts = [pd.DataFrame(_log(cell, store).get("curve", [])).assign(model=m) for m, cell in pretrained.items()]
-    long = pd.concat(parts).melt(["model", "step"], var_name="part", value_name="loss").dropna()
-    return long[["model", "part", "step", "loss"]].reset_index(drop=True)
+    rows = [
+        (model, part, row["step"], loss)
+        for model, log in _logs(pretrained, store).items()
+        for row in log.get("curve", [])
+        for part, loss in row.items()
+        if part != "step"
+    ]
+    return pd.DataFrame(rows, columns=["model", "part", "step", "loss"])
 
 
 def cost(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
     """Of one pretraining each: model, passages (there are), steps, tokens (read), seconds (where it was computed)."""
     rows = []
-    for model, cell in pretrained.items():
-        log, noted = _log(cell, store), json.loads((store[cell] / "provenance.json").read_text(encoding="utf-8"))
-        passages = log.get("passages", 0) + log.get("held_out", 0)
+    for model, log in _logs(pretrained, store).items():
+        cell, passages = pretrained[model], log.get("passages", 0) + log.get("held_out", 0)
+        noted = json.loads((store[cell] / "provenance.json").read_text(encoding="utf-8"))
         rows.append((model, passages, cell.how.steps if passages else 0, log["tokens"], round(noted["seconds"])))
     return pd.DataFrame(rows, columns=["model", "passages", "steps", "tokens", "seconds"])
 
 
-def _log(cell: Pretrained, store: Store) -> dict:
-    return json.loads((store[cell] / "pretraining.json").read_text(encoding="utf-8"))
+def _logs(pretrained: Mapping[str, Pretrained], store: Store) -> dict[str, dict]:
+    return {
+        model: json.loads((store[cell] / "pretraining.json").read_text(encoding="utf-8"))
+        for model, cell in pretrained.items()
+    }
 
 
 def exposed(runs: pd.DataFrame, store: Store) -> pd.DataFrame:
-    """Share of exposed negatives in the last training of each system: model, negative_passages, exposed_negatives."""
-    rows = [training_log(run, store).get("exposed_negatives", np.nan) for run in runs["run"]]
-    of = runs.assign(exposed_negatives=rows).groupby(["model", "negative_passages"], sort=False)
-    return of["exposed_negatives"].mean().reset_index()
+    """How many of the negatives that the last training of each system draws are exposed: model, negative_passages,
+    regime, exposed_negatives (a share), chance (the share of exposed ones among all passages).
+
+    Systems that draw none (in-batch alone) have no row. The log counts the positives of the batch's other queries, too,
+    which are never exposed; they are taken out here.
+    """
+    labels, rows = ["model", "negative_passages", "regime"], []
+    for row in runs.itertuples():
+        log, recipe = training_log(row.run, store), row.run.model.recipe
+        if not isinstance(recipe, Trained) or recipe.negatives == "in-batch":
+            continue
+        others = recipe.batch_size * (recipe.negatives == "both" or recipe.negatives.endswith("+in-batch"))
+        share = log["exposed_negatives"] * (1 + others / max(1, recipe.drawn()))
+        rows.append((*(getattr(row, name) for name in labels), share, log["exposed_passages"]))
+    found = pd.DataFrame(rows, columns=[*labels, "exposed_negatives", "chance"])
+    return found.groupby(labels, sort=False, as_index=False).mean()
 
 
 def relevant_passages(data: Collection, queries: pd.DataFrame, qrels: pd.DataFrame, least: int) -> pd.DataFrame:
@@ -209,11 +242,10 @@ def published_table(number: int, recall_relevance: int) -> pd.DataFrame:
 STEPS = (("words", "none"), ("order", "words"), ("condenser", "words"), ("spans", "condenser"))
 
 
-def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
-    """What each thing that a pretraining adds does to Δ: the differences of the starts of ours that differ in it alone.
+def differing(marks: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """Pairs of starts of ours of which the first has one thing more, and what: an objective, or the target's text.
 
-    `starts`: of `effects`. Returns the rows of `contrast` with `added`: an objective, or the target collection. Starts
-    that others pretrained differ in much at once; only the base counts, as that to which nothing was added.
+    Starts that others pretrained differ in much at once; only the base counts, as that to which nothing was added.
     """
     ours = marks[marks["made"] != "given"]
     of = {("none" if row.made == "base" else row.objective, row.tc): row.model for row in ours.itertuples()}
@@ -225,24 +257,34 @@ def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
             added |= {tuple(of[key] for key in pair): name} if of.keys() >= set(pair) else {}
         pair = (one, True), (one, False)
         added |= {tuple(of[key] for key in pair): f"{one}: the target"} if of.keys() >= set(pair) else {}
+    return added
+
+
+def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
+    """What each thing that a pretraining adds does to Δ: the rows of `contrast` with `added`, see `differing`.
+
+    `starts`: of `effects`.
+    """
+    added = differing(marks)
     made = contrast(starts, "model", list(added))
     return made.assign(added=[added[pair] for pair in zip(made["first"], made["second"], strict=True)])
 
 
-def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base: str) -> pd.DataFrame:
+def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, bases: Sequence[str]) -> pd.DataFrame:
     """What section 5.2 concludes, and what exposure adds: with intervals that hold together, see `claims.judged`.
 
-    Of the starts: pretraining makes the loss smaller, so does a task for the whole text (against words only, of the
-    same text), so does the target collection (against the same objective on other text, or against the base). Of the
-    ways of training: better than `base` in interpolation, at the price of a larger loss; and exposure is part of that
-    loss. Last, the start that read the target collection loses less than each way of training.
+    Of the starts: pretraining makes the loss smaller (against random weights, and against the weights that it went on
+    from), so does a task for the whole text (against words only), so does the target collection (against the same
+    objective on other text). Of the ways of training: better in interpolation than each of `bases`, and a smaller loss,
+    which the paper does not find; and exposure is part of the loss. Last, a start that read the target collection loses
+    less than each way of training.
 
     Parameters
     ----------
     starts, ways : of `effects` in one protocol: the study starts by the measure of Table 9, and both studies by that of
         Table 8. Columns: study, model, negative_passages, interpolation, extrapolation, delta, comparable.
     marks : of `marks`.
-    base : the way of training that the others are compared with.
+    bases : ways of training with random negatives.
     """
     found, of = [], marks.set_index("model")
 
@@ -258,23 +300,28 @@ def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base
         row |= {"estimate": value[0] - value[1], "draws": drawn[0] - drawn[1]}
         found.append(row | table[["n_queries", "n_trainings"]].iloc[rows].min().astype(int).to_dict())
 
-    for model, rival in itertools.permutations(of.index, 2):
-        one, two = of.loc[model], of.loc[rival]
-        about = READ if two["objective"] == "none" else ""
-        if one["te"] and two["objective"] == "words" and one["tc"] == two["tc"] and not two["te"]:
-            about = WHOLE
-        if one["tc"] and not two["tc"] and (one["objective"] == two["objective"] or two["made"] == "base"):
-            about = TARGET
-        if about:
-            keys = ("starts", model, "all"), ("starts", rival, "all")
-            add(about, f"{model} loses less than {rival}", starts, *keys)
+    def add_starts(about: str, model: str, rival: str) -> None:
+        add(about, f"{model} loses less than {rival}", starts, ("starts", model, "all"), ("starts", rival, "all"))
+
+    ours = marks[(marks["made"] == "ours") & (marks["objective"] != "none")]
+    before = marks[(marks["made"] == "base") | (marks["made"].eq("ours") & marks["objective"].eq("none"))]
+    for model, rival in itertools.product(marks["model"], marks.loc[marks["role"] == "Rand", "model"]):
+        if model != rival:
+            add_starts(READ, model, rival)
+    for model, rival in itertools.product(ours["model"], before["model"]):
+        add_starts(MORE, model, rival)
+    for one, two in differing(marks):
+        if of["objective"][one] == of["objective"][two]:
+            add_starts(TARGET, one, two)
+        elif of["te"][one] and not of["te"][two]:
+            add_starts(WHOLE, one, two)
     for way in ways.loc[(ways["study"] == "strategies") & (ways["model"] != BM25), "model"].unique():
-        mine, bare, spared = (("strategies", *key) for key in ((way, "all"), (base, "all"), (way, "unexposed")))
-        if way != base:
-            add(GAIN, f"{way} is better than {base} in interpolation", ways, mine, bare, "first")
-            add(PRICE, f"{way} loses more than {base}", ways, bare, mine)
+        mine, spared = ("strategies", way, "all"), ("strategies", way, "unexposed")
+        for base in bases if way not in bases else ():
+            add(GAIN, f"{way} is better than {base} in interpolation", ways, mine, ("strategies", base, "all"), "first")
+            add(NARROW, f"{way} loses less than {base}", ways, mine, ("strategies", base, "all"))
         add(EXPOSED, f"{way}: exposure is part of the loss", ways, spared, mine)
-        for start in marks.loc[marks["tc"], "model"]:
+        for start in marks.loc[marks["tc"] & marks["fair"], "model"]:
             add(BEYOND, f"{start} loses less than {way}", ways, ("starts", start, "all"), mine)
     order = [about for conclusion in CONCLUSIONS for about in conclusion]
     return judged(sorted(found, key=lambda row: order.index(row["about"])))
@@ -293,12 +340,13 @@ def losses_in_words(table: pd.DataFrame) -> list[str]:
 
 
 def in_words(found: pd.DataFrame) -> list[str]:
-    """A sentence or more on each conclusion of `findings`, with the differences that are shown."""
+    """A sentence or more on each conclusion of `findings`: what is shown, and the range of the other differences."""
     told = {about: [] for about in found["about"].unique()}
     found = found.assign(told=found["finding"] + " (" + found["protocol"] + ") " + _points(found, "estimate"))
     for (about, verdict), rows in found.groupby(["about", "verdict"], sort=False):
-        shown = f": {'; '.join(rows['told'])}" if verdict in ("holds", "contradicted") else f" {len(rows)}"
-        told[about].append(verdict + shown)
+        ends = f"{100 * rows['estimate'].min():+.1f} to {100 * rows['estimate'].max():+.1f}"
+        shown = verdict in ("holds", "contradicted") or len(rows) == 1
+        told[about].append(f"{verdict}: {'; '.join(rows['told']) if shown else f'{len(rows)} differences, {ends}'}")
     return [
         " ".join(f"{about}? – {'; '.join(told[about])}." for about in conclusion if about in told)
         for conclusion in CONCLUSIONS
