@@ -30,7 +30,7 @@ TEXT_LEVEL = ("order", "condenser", "spans", "pairs", "bag")
 # What a finding is about, as a question: three conclusions of the paper, each with what follows from it
 READ, MORE = "Does pretraining make the loss smaller", "Smaller than that of the weights which it went on from"
 WHOLE = "Does a task for the whole text make it smaller"
-TARGET, BEYOND = "Does reading the target collection", "More than another way of training does"
+TARGET, BEYOND = "Does reading the target collection make it smaller", "More than another way of training does"
 GAIN, NARROW = "Do hard negatives and distillation gain in interpolation", "Do they make the loss smaller"
 EXPOSED = "Is exposure part of the loss"
 CONCLUSIONS = (READ, MORE, WHOLE), (TARGET, BEYOND), (GAIN, NARROW, EXPOSED)
@@ -109,7 +109,7 @@ def start_in(p: dict, entry: str) -> Start:
         if objective not in (*OBJECTIVES, *TEXT_LEVEL):
             known = ", ".join(dict.fromkeys([*OBJECTIVES, *TEXT_LEVEL]))
             raise InputError(f"parameter 'starts': the objective of {label} is {objective!r}; it is one of {known}")
-        made = "base" if recipe[0] == p["start_recipe"] else "given"
+        made = "base" if recipe[0] == p["start_recipe"] and objective != "none" else "given"
         return Start(label, objective, text, load_recipe(recipe[0], **steps), made)
     base = load_recipe(p["start_recipe"])
     how = {"objective": objective, "corpus": read[text], "pooling": base.pooling, "precision": base.precision}
