@@ -97,6 +97,12 @@ def test_forest_draws_effects_intervals_and_published_diamonds_at_their_values()
     assert [label.get_text() for label in axis.get_yticklabels()] == ["BM25", "DR (base)"]
 
 
+def test_rows_of_one_hue_each_stand_at_their_names():
+    frame = EFFECTS.assign(row=[f"row {at}" for at in range(len(EFFECTS))], of=["a", "b", "a", "b"])
+    (axis,) = figures.forest(frame, "row", "delta", "Δ", hue="of").axes
+    assert [at for _, at in offsets(axis)[0]] == [0, 1, 2, 3]
+
+
 def test_forest_says_in_words_what_is_seen():
     assert KINDS["forest"]().alt == (
         "Δ nDCG@10: 4 effects, from -30.0% (DR (base), 360) to 1.0% (BM25, 360); intervals: 1 below 0, 3 on both sides "

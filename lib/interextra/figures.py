@@ -68,12 +68,14 @@ def forest(
     hue = hue or (row if set(_names(frame, row)) & SYSTEMS else "")
     colours, panels = _colours(frame, hue), _panels(frame, panel)
     same, counts = _rows_of(panels, row)
-    hues = [_names(part, inner).nunique() for part in panels.values()]
+    alone = all(_names(part, row).is_unique for part in panels.values())
+    beside = "" if alone else inner  # what stands below each other in a row
+    hues = [_names(part, beside).nunique() for part in panels.values()]
     heights = [0.5 + count * (0.16 + 0.14 * n) for count, n in zip(counts, hues, strict=True)]
     figure, axes = _figure(len(panels), heights, 3 if same else 2, sharex=True, sharey=same)
     for axis, (title, part) in zip(axes, panels.items(), strict=True):
-        rows, places = list(_names(part, row).unique()), list(_names(part, inner).unique())
-        below = 0.7 * ((_names(part, inner).map(places.index) + 0.5) / len(places) - 0.5)
+        rows, places = list(_names(part, row).unique()), list(_names(part, beside).unique())
+        below = 0.7 * ((_names(part, beside).map(places.index) + 0.5) / len(places) - 0.5)
         at, colour = _names(part, row).map(rows.index) + below, _names(part, hue).map(colours)
         axis.hlines(at, part["low"], part["high"], color=colour, lw=2)
         axis.scatter(part[effect], at, c=colour.mask(_closed(part), "white"), ec=colour, s=36, zorder=3)
