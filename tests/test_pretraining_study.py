@@ -83,6 +83,13 @@ def test_what_comes_first_is_trained_on_the_same_queries_with_the_same_negatives
     assert sorted(seeds) == [1, 2]  # a pretraining a training, shared by its regimes
 
 
+def test_a_control_of_length_is_not_trained_without_exposed_negatives():
+    control = "Random, longer | mini-dense{steps: 9}"
+    made = P | {"strategies": [*P["strategies"], control], "bases": ["Random", "Random, longer"]}
+    of = plan_of("06_pretraining_study", made).strategies_restrain.groupby("negative_passages")["model"].unique()
+    assert set(of["all"]) - set(of["unexposed"]) == {"BM25", "Random, longer"}
+
+
 def test_without_resttest_there_are_no_buckets(plan):
     assert plan_of("06_pretraining_study", P | {"protocols": ["ReSTrain"]}).starts_resttest.empty
     with pytest.raises(InputError, match="words reads 'wiki'; it is one of none, other, target"):

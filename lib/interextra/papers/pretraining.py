@@ -59,12 +59,14 @@ def pretraining_study(p: dict) -> Plan:
     frames, pretrained = {}, {}
     ways = systems(p | {"recipes": p["strategies"]})
     bm25 = {label: one for label, one in ways.items() if not one.training_steps(1)}
+    unspared = {*bm25, *p["bases"][1:]}  # without negatives; and the controls of the length of training
     starts = [start_in(p, text) for text in p["starts"]]
     made_of = {"strategies": ways, "starts": bm25 | {start.label: start.recipe for start in starts}}
     for name, spared in (("strategies", ("all", "unexposed")), ("starts", ("all",))):
         rows = {"restrain": [], "resttest": []}
         for passages in spared:
-            made = {label: _with(one, passages) for label, one in made_of[name].items() if _has(one, passages)}
+            kept = {label: one for label, one in made_of[name].items() if passages == "all" or label not in unspared}
+            made = {label: _with(one, passages) for label, one in kept.items()}
             for protocol, found in both_protocols(p, sets, buckets, made).items():
                 rows[protocol] += [{"negative_passages": passages} | row for row in found]
         frames |= {f"{name}_restrain": design(rows["restrain"]), f"{name}_resttest": pd.DataFrame(rows["resttest"])}
@@ -115,11 +117,6 @@ def start_in(p: dict, entry: str) -> Start:
     how = {"objective": objective, "corpus": read[text], "pooling": base.pooling, "precision": base.precision}
     how |= {"steps": p["pretraining_steps"], "learning_rate": p["pretraining_rate"]}
     return Start(label, objective, text, load_recipe(p["start_recipe"], pretraining=how, **steps), "ours")
-
-
-def _has(made: Recipe, passages: str) -> bool:
-    """Whether a recipe has negatives that can be spared; all of them: any recipe."""
-    return passages == "all" or "negative_passages" in type(made).model_fields
 
 
 def _with(made: Recipe, passages: str) -> Recipe:
@@ -284,7 +281,7 @@ def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base
     starts, ways : of `effects` in one protocol: the study starts by the measure of Table 9, and both studies by that of
         Table 8. Columns: study, model, negative_passages, interpolation, extrapolation, delta, comparable.
     marks : of `marks`.
-    bases : ways of training with random negatives.
+    bases : ways of training with random negatives; all but the first are controls of the length of training.
     """
     found, of = [], marks.set_index("model")
 
