@@ -24,9 +24,9 @@ QUESTIONS = {
         "ColBERT: a smaller loss than DR (base)",
         "protocol == 'ReSTTest'",
     ),
-    "Zhan: hard negatives are paid for with a larger loss": (
+    "Zhan: hard negatives gain in interpolation": (
         "06_pretraining_study",
-        "STAR loses more than Random",
+        "STAR is better than Random in interpolation",
         "index == index",
     ),
     "Zhan: a start that read the target collection loses less": (
