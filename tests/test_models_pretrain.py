@@ -8,7 +8,8 @@ import torch
 
 from interextra.ground.files import sha256
 from interextra.models.base import verified_base
-from interextra.models.pretrain import masked, matching_accuracy, new_model, pretrain
+from interextra.models.objectives import masked, new_model
+from interextra.models.pretrain import matching_accuracy, pretrain
 from interextra.models.pretrain_text import rare_words, renamed_passages, repeated_names, token_ids, train_tokenizer
 
 NAMES = ["Bado", "Kilu", "Menosh", "Tivor", "Prado"]
@@ -22,7 +23,7 @@ def tokenizer():
 
 def test_masking_takes_the_share_asked_for_and_never_a_special_token():
     tokens = torch.randint(0, 50, (400, 70), generator=torch.Generator().manual_seed(1))
-    inputs, chosen = masked(tokens, 4, 50, torch.Generator().manual_seed(2))
+    inputs, chosen = masked(tokens, 4, 5, 50, torch.Generator().manual_seed(2))
     ordinary = tokens >= 5
     assert not (chosen & ~ordinary).any() and (inputs[~chosen] == tokens[~chosen]).all()
     assert chosen.sum() / ordinary.sum() == pytest.approx(0.2, abs=0.01)

@@ -84,7 +84,7 @@ def test_cost_grows_with_steps_and_passages():
     [
         ("mini-dense", {"rerank_depth": 10}, "dense has no parameter 'rerank_depth'"),
         ("mini-dense", {"query_flops": 0.1, "dimension": 32}, "dense has no parameter 'query_flops'"),
-        ("mini-dense", {"loss": "pointwise"}, "loss = 'pointwise': input should be 'listwise' or 'pairwise'"),
+        ("mini-dense", {"loss": "pointwise"}, "loss = 'pointwise': input should be 'listwise', 'pairwise'"),
         ("mini-splade", {"query_expansion": True}, "splade has no parameter 'query_expansion'"),
         ("mini-splade", {"pooling": "mean"}, "splade has no parameter 'pooling'"),
         ("mini-colbert", {"passage_flops": 0.5}, "colbert has no parameter 'passage_flops'"),
