@@ -30,6 +30,7 @@ P = {
         "spans, other | spans | other",
         "spans | spans | target",
     ],
+    "spared": ["Random", "STAR", "ADORE", "TCT-ColBERT"],
     "bases": ["Random"],
     "start_recipe": "mini-dense{initialisation: random}",
     "pretraining_steps": 3,
@@ -83,11 +84,12 @@ def test_what_comes_first_is_trained_on_the_same_queries_with_the_same_negatives
     assert sorted(seeds) == [1, 2]  # a pretraining a training, shared by its regimes
 
 
-def test_a_control_of_length_is_not_trained_without_exposed_negatives():
-    control = "Random, longer | mini-dense{steps: 9}"
-    made = P | {"strategies": [*P["strategies"], control], "bases": ["Random", "Random, longer"]}
+def test_only_what_is_spared_is_trained_without_exposed_negatives():
+    made = P | {"spared": ["Random", "STAR"]}
     of = plan_of("06_pretraining_study", made).strategies_restrain.groupby("negative_passages")["model"].unique()
-    assert set(of["all"]) - set(of["unexposed"]) == {"BM25", "Random, longer"}
+    assert set(of["all"]) - set(of["unexposed"]) == {"BM25", "ADORE", "TCT-ColBERT"}
+    with pytest.raises(InputError, match="'spared': 'TAR' is none of the strategies"):
+        plan_of("06_pretraining_study", P | {"spared": ["TAR"]})
 
 
 def test_without_resttest_there_are_no_buckets(plan):

@@ -15,7 +15,7 @@ import pandas as pd
 from interextra.data.collection import Collection
 from interextra.ground.cells import Store
 from interextra.ground.effects import contrast, draws
-from interextra.ground.errors import InputError
+from interextra.ground.errors import InputError, offenders
 from interextra.models.model import Model, load_model
 from interextra.models.pretrained import Pretrained
 from interextra.models.recipe import Pretraining, Recipe, Trained, load_recipe, make_recipe
@@ -59,13 +59,14 @@ def pretraining_study(p: dict) -> Plan:
     frames, pretrained = {}, {}
     ways = systems(p | {"recipes": p["strategies"]})
     bm25 = {label: one for label, one in ways.items() if not one.training_steps(1)}
-    unspared = {*bm25, *p["bases"][1:]}  # without negatives; and the controls of the length of training
+    if unknown := set(p["spared"]) - ways.keys():
+        raise InputError(f"parameter 'spared': {offenders(sorted(unknown))} is none of the strategies")
     starts = [start_in(p, text) for text in p["starts"]]
     made_of = {"strategies": ways, "starts": bm25 | {start.label: start.recipe for start in starts}}
     for name, spared in (("strategies", ("all", "unexposed")), ("starts", ("all",))):
         rows = {"restrain": [], "resttest": []}
         for passages in spared:
-            kept = {label: one for label, one in made_of[name].items() if passages == "all" or label not in unspared}
+            kept = {label: one for label, one in made_of[name].items() if passages == "all" or label in p["spared"]}
             made = {label: _with(one, passages) for label, one in kept.items()}
             for protocol, found in both_protocols(p, sets, buckets, made).items():
                 rows[protocol] += [{"negative_passages": passages} | row for row in found]
@@ -281,7 +282,7 @@ def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base
     starts, ways : of `effects` in one protocol: the study starts by the measure of Table 9, and both studies by that of
         Table 8. Columns: study, model, negative_passages, interpolation, extrapolation, delta, comparable.
     marks : of `marks`.
-    bases : ways of training with random negatives; all but the first are controls of the length of training.
+    bases : ways of training with random negatives, such as a control of the length of training.
     """
     found, of = [], marks.set_index("model")
 
