@@ -65,6 +65,11 @@ def run_00(tiny, *more):
     ]
 
 
+def test_parameter_that_is_no_yaml(house, capsys):
+    line = refused(capsys, "run", "--profile", "smoke", "--only", "00", "-p", "recipes=[bm25, mini-dense{steps: 2}]")
+    assert "-p recipes=" in line and "not readable as YAML" in line
+
+
 def test_misspelt_parameter(house, capsys):
     line = refused(capsys, "run", "--profile", "smoke", "--only", "00", "-p", "colection=mini")
     assert "unknown parameter 'colection'" in line and "did you mean 'collection'" in line

@@ -29,7 +29,12 @@ def _selected(args: argparse.Namespace) -> list:
         name, sign, text = pair.partition("=")
         if not sign:
             raise InputError(f"-p {pair}: write name=value")
-        overrides[name] = yaml.safe_load(text)
+        try:
+            overrides[name] = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise InputError(
+                f'-p {pair}: not readable as YAML; put what holds braces into quotes: ["a{{b: 1}}"]'
+            ) from None
     chosen = notebooks(root, args.only)
     if args.profile == PROFILE:
         if overrides:
