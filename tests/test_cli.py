@@ -67,7 +67,7 @@ def run_00(tiny, *more):
 
 def test_parameter_that_is_no_yaml(house, capsys):
     line = refused(capsys, "run", "--profile", "smoke", "--only", "00", "-p", "recipes=[bm25, mini-dense{steps: 2}]")
-    assert "-p recipes=" in line and "no YAML; put what holds braces into quotes" in line
+    assert "-p recipes=" in line and "not readable as YAML; put what holds braces into quotes" in line
 
 
 def test_misspelt_parameter(house, capsys):
