@@ -268,6 +268,11 @@ def test_floor_equals_all_orders(n, relevant, cutoff):
     assert expected_reciprocal_rank(n, relevant, cutoff) == pytest.approx(brute)
 
 
+def test_an_intent_whose_wordings_are_all_too_long_is_left_out():
+    found = generate("ood-affairs-lookup", seed=4)  # one of its intents is of that kind
+    assert len(found.queries["test"]) == 50 and found.queries["test"]["text"].str.split().str.len().max() <= 15
+
+
 def test_out_of_domain_worlds_share_nothing_with_mini(mini, ood):
     assert len(ood) >= 6
     known = {entity.lower() for entities in mini.facts["entities"] for entity in entities}

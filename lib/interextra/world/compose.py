@@ -192,11 +192,11 @@ class Composer:
     # queries
 
     def query(self, intent: dict, rng: Random, typos: float = 0.04) -> tuple[str, str]:
-        """A wording of an intent and how it opens."""
-        while True:
-            text = self._question(intent, rng).lower()
-            if 2 <= len(text.split()) <= MAX_QUERY_WORDS:
-                break
+        """A wording of an intent and how it opens; both empty where none is of a query's length."""
+        drawn = (self._question(intent, rng).lower() for _ in range(1000))
+        text = next((text for text in drawn if 2 <= len(text.split()) <= MAX_QUERY_WORDS), "")
+        if not text:
+            return "", ""
         form = wh_form(text)
         return (typo(text, rng) if rng.random() < typos else text), form
 

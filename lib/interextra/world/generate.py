@@ -46,10 +46,10 @@ class Wordings:
         self.ids: set[int] = set()
 
     def row(self, intent: dict) -> dict | None:
-        """A fresh query for an intent; None where its wordings are used up."""
+        """A fresh query for an intent; None where its wordings are used up, or all too long."""
         drawn = (self.composer.query(intent, self.rng) for _ in range(40))
-        text, form = next(((text, form) for text, form in drawn if letters(text) not in self.texts), (None, None))
-        if text is None:
+        text, form = next(((text, form) for text, form in drawn if letters(text) not in self.texts), ("", ""))
+        if not text:
             return None
         self.texts.add(letters(text))
         number = 1000 + int(self.rng.random() * 1_180_000)
