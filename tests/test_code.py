@@ -15,10 +15,12 @@ def copy(tmp_path, monkeypatch):
 
     def behind(module="interextra.models.dense"):
         code._parsed.cache_clear()
+        code.behind.cache_clear()
         return code.behind((module,))
 
     yield behind
     code._parsed.cache_clear()
+    code.behind.cache_clear()
 
 
 def change(old, new, file="models/training.py"):

@@ -45,6 +45,7 @@ def _parsed(module: str) -> tuple[str, frozenset[str], frozenset[str]]:
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), frozenset(inside), frozenset(libraries)
 
 
+@cache
 def behind(modules: tuple[str, ...]) -> dict[str, str]:
     """Module or library → digest or minor version, of all that stands behind some modules.
 
