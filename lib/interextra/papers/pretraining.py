@@ -33,7 +33,7 @@ WHOLE = "Does a task for the whole text make it smaller"
 TARGET, BEYOND = "Does reading the target collection make it smaller", "More than another way of training does"
 GAIN, NARROW = "Do hard negatives and distillation gain in interpolation", "Do they make the loss smaller"
 EXPOSED = "Is exposure part of the loss"
-CONCLUSIONS = (READ, MORE, WHOLE), (TARGET, BEYOND), (GAIN, NARROW, EXPOSED)
+ORDER = (READ, MORE, WHOLE, TARGET, BEYOND, GAIN, NARROW, EXPOSED)
 #: Row of Table 9 → (objective, whether the target collection was read) of the start of ours in its place.
 ROLES = {
     "Rand": ("none", False),
@@ -321,8 +321,7 @@ def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base
         add(EXPOSED, f"{way}: exposure is part of the loss", ways, spared, mine)
         for start in marks.loc[marks["tc"] & marks["fair"], "model"]:
             add(BEYOND, f"{start} loses less than {way}", ways, ("starts", start, "all"), mine)
-    order = [about for conclusion in CONCLUSIONS for about in conclusion]
-    return judged(sorted(found, key=lambda row: order.index(row["about"])))
+    return judged(sorted(found, key=lambda row: ORDER.index(row["about"])))
 
 
 def _points(frame: pd.DataFrame, value: str) -> list[str]:
@@ -338,15 +337,14 @@ def losses_in_words(table: pd.DataFrame) -> list[str]:
 
 
 def in_words(found: pd.DataFrame) -> list[str]:
-    """A sentence or more on each conclusion of `findings`: what is shown, and the range of the other differences."""
+    """A sentence a question of `findings`: what is shown, and the range of the other differences."""
+    ends = found["protocol"] + " " + _points(found, "estimate")
     told = {about: [] for about in found["about"].unique()}
-    found = found.assign(told=found["finding"] + " (" + found["protocol"] + ") " + _points(found, "estimate"))
     for (about, verdict), rows in found.groupby(["about", "verdict"], sort=False):
-        ends = f"{100 * rows['estimate'].min():+.1f} to {100 * rows['estimate'].max():+.1f}"
-        shown = verdict in ("holds", "contradicted") or len(rows) == 1
-        told[about].append(f"{verdict}: {'; '.join(rows['told']) if shown else f'{len(rows)} differences, {ends}'}")
-    return [
-        " ".join(f"{about}? – {'; '.join(told[about])}." for about in conclusion if about in told)
-        for conclusion in CONCLUSIONS
-        if told.keys() & set(conclusion)
-    ]
+        each = ends[rows.index].groupby(rows["finding"], sort=False).agg(", ".join)
+        listed = [f"{finding} ({where})" for finding, where in each.items()]
+        if verdict not in ("holds", "contradicted") and len(rows) > 1:
+            low, high = 100 * rows["estimate"].min(), 100 * rows["estimate"].max()
+            listed = [f"{len(rows)} differences, {low:+.1f} to {high:+.1f}"]
+        told[about].append(f"{verdict}: {'; '.join(listed)}")
+    return [f"{about}? – {'. '.join(said)}." for about, said in told.items()]
