@@ -16,8 +16,8 @@ from interextra.ground.cells import Store
 from interextra.ground.errors import InputError, offenders
 from interextra.study.worlds import planned
 
-#: Profile → tables with texts of real queries, which are not ours to pass on: no part of its reference.
-WITHHELD = {"small": ("duplicates", "bucket_portraits", "cluster_portraits")}
+#: Profile → tables and figures with texts of real queries, which are not ours to pass on: no part of its reference.
+WITHHELD = {"small": ("duplicates", "bucket_portraits", "cluster_portraits", "passages_tsne", "passages_pca")}
 TRAINED = 1e-6  # relative difference allowed to a number that follows from a training, on the same kind of processor
 
 
@@ -46,8 +46,9 @@ def make(root: Path, profile: str, only: str = "") -> Path:
             shutil.copytree(folder / "figures", into / "figures", ignore=shutil.ignore_patterns("*.svg"))
         for note in ("metrics.json", "provenance.json"):
             shutil.copy(folder / note, into)
-        for table in WITHHELD.get(profile, ()):
-            (into / "tables" / f"{table}.csv").unlink(missing_ok=True)
+        for part in WITHHELD.get(profile, ()):
+            for held in (into / "tables" / f"{part}.csv", into / "figures" / f"{part}.png"):
+                held.unlink(missing_ok=True)
     return target
 
 
