@@ -29,6 +29,11 @@ QUESTIONS = {
         "STAR is better than Random in interpolation",
         "index == index",
     ),
+    "… more than as many steps with random negatives do": (
+        "06_pretraining_study",
+        "STAR is better than Random, longer in interpolation",
+        "index == index",
+    ),
     "Zhan: a start that read the target collection loses less": (
         "06_pretraining_study",
         "coCondenser, target loses less than coCondenser, other text",
