@@ -43,6 +43,8 @@ _FRONT = {
     "exposure": "papers.exposure",
     "foresight": "papers.foresight",
     "pretraining": "papers.pretraining",
+    "transfer": "papers.transfer",
+    "published_models": "papers.published_models",
 }
 __all__ = list(_FRONT)
 

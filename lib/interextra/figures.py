@@ -39,7 +39,7 @@ COLOURS = {
 SYSTEMS = {module.LABEL for module in architectures().values()}
 OTHERS = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#882255", "#0072B2", "#44AA99", "#332288", "#999933"]
 INK = "#333333"  # where colour says nothing
-MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
 TITLES = {"n_train": "training queries"}  # columns whose names are not the words for them
 WIDTH = 8  # inches
 MOST = 3000  # points of a map; more hide each other
@@ -332,21 +332,23 @@ def scatter(frame: DataFrame, x: str, y: str, hue: str, marker: str, label: str,
     figure, axes = _figure(len(panels), 3.2, 3, sharex=True, sharey=True)
     for axis, (title, every) in zip(axes, panels.items(), strict=True):
         part = every.dropna(subset=[x, y])
-        for (name, shape), found in part.groupby([hue, marker], sort=False):
+        names = _names(part, hue)
+        for (name, shape), found in part.groupby([names, marker], sort=False):
             axis.scatter(found[x], found[y], marker=shapes[shape], s=36, color=colours[name], ec="white", lw=0.6)
-        for name, found in part.groupby(hue, sort=False):
+        for name, found in part.groupby(names, sort=False):
             if len(found) > 2 and np.ptp(found[x]):
                 ends = np.array([found[x].min(), found[x].max()])
                 line = np.polyval(np.polyfit(found[x], found[y], 1), ends)
                 axis.plot(ends, line, color=colours[name], lw=1)
                 lines[", ".join(filter(None, (title, f"line of {name}")))] = pd.Series(line)
-        axis.axhline(0, color="black", lw=0.8)
+        if frame[y].min() < 0:
+            axis.axhline(0, color="black", lw=0.8)
         axis.set(title=title)
     axes[0].yaxis.set_major_formatter("{x:.0%}")
     figure.supxlabel(_words(x))
     figure.supylabel(label)
     points = [key for name, shape in shapes.items() for key in _keys({name: "#777777"}, marker=shape, lw=0)]
-    _legend(figure, _keys(colours, lw=3) + points)
+    _legend(figure, _keys(colours, lw=3) + points, hue)
     figure.alt = f"{label} over {_words(x)}, {len(frame)} points: {_range(frame, y, [hue, marker, panel], True)}."
     figure.alt += _ways(lines, percent=True)
     return figure

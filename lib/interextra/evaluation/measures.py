@@ -61,7 +61,9 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
 
     Parameters
     ----------
-    design : a row a run: its labels, and the Run cell itself in the column `run`; other cells are left out.
+    design : a row a run: its labels, and the Run cell itself in the column `run`; other cells are left out. Where the
+        column `skip_own` is true, the passage with the id of its query does not count: BEIR's way with queries that
+        are passages themselves, and wrong where ids are mere numbers.
     names : of measures, as `per_query` takes them.
     strata : label of each query, by query_id: what a bootstrap draws within.
 
@@ -74,11 +76,12 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     check(names)
     units: dict[tuple[str, str], pd.Series] = {}
     cells = [name for name in design if design[name].map(lambda label: isinstance(label, Cell)).any()]
-    labels, pieces, rows = design.drop(columns=["run", *cells]), [], []
+    skipping = design.get("skip_own", pd.Series(False, design.index)).to_numpy(bool)
+    labels, pieces, rows = design.drop(columns=["run", *cells, "skip_own"], errors="ignore"), [], []
     for row, run in enumerate(design["run"]):
         mine = [name for name in names if not settled(run, name)]
         for queries in run.queries if mine else ():
-            found = _measured(run, queries, store, mine)
+            found = _measured(run, queries, store, mine, skipping[row])
             place = queries.source.spec, queries.split
             if place not in units:
                 units[place] = entity_units(queries.source.open().queries(queries.split))
@@ -152,11 +155,13 @@ def _of_files(qrels_path: str | Path, run_path: str | Path, names: Sequence[str]
     return per_query(RunFile.read(run_path), read_qrels(qrels_path), names)
 
 
-def _measured(run, queries, store: Store, names: Sequence[str]) -> pd.DataFrame:
+def _measured(run, queries, store: Store, names: Sequence[str], skip_own: bool) -> pd.DataFrame:
     """`per_query` of one run of a Run cell."""
-    place = (run.key, queries.name, *names)
+    place = (run.key, queries.name, *names, skip_own)
     if place not in _MEASURED:
         file = RunFile.read(store[run] / f"run.{queries.name}.parquet")
+        if skip_own:
+            file = RunFile.from_frame(file.frame().query("query_id != doc_id"))
         _MEASURED[place] = per_query(file, queries.qrels(store), names)
     return _MEASURED[place]
 

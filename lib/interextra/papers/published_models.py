@@ -1,0 +1,190 @@
+"""Does in-domain quality foretell out-of-domain quality among published models? Any table of scores, a row a model.
+
+These are not the models of Zhan et al.: nobody resampled their training queries. Their table (section 4.2) asks whether
+*extrapolation* foretells; here is what plain quality in domain foretells, among the models that people use.
+"""
+
+import re
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from interextra.data.load import data_folder
+from interextra.ground.correlation import METHODS, correlations, drawn_groups
+from interextra.ground.effects import interval
+from interextra.ground.errors import InputError, offenders
+from interextra.papers import published
+
+DEV, DL19 = "msmarco_dev_ndcg10", "msmarco_test_dl19_ndcg10"
+ABOUT = ["model", "model_type", "trained_on_of_these", "training_data"]
+NOT_SETS = (*ABOUT, DEV, DL19, "msmarco_dev_mrr10", "msmarco_revision_folder", "family")
+ALL, BY_DL19 = "mean of all", "by TREC DL 2019"
+# Sizes, versions and languages: what a maker's models of one recipe differ in
+SIZE = r"(x|xx)?(tiny|mini|small|base|medium|large|micro|s|m|l|xs|b|h)|\d+(\.\d+)?[bmk]|[vl]?\d+(\.\d+)*|1b1|d\d+|h\d+"
+OTHER = r"multilingual|english|en|r\d|instruct|long|only|ablated|unsupervised|supervised|unsup|simcse|mntp"
+
+
+def read(path: str) -> pd.DataFrame:
+    """A table of scores: model, msmarco_dev_ndcg10 and, for each collection, a column with its nDCG@10, fractions.
+
+    `$INTEREXTRA_DATA` stands for the folder of real data. Columns that may be there: model_type (dense, sparse,
+    late-interaction), trained_on_of_these (names of collections, with spaces between them), training_data (declared, or
+    something else), msmarco_test_dl19_ndcg10. Every other column of numbers is a collection.
+
+    Returns the table with `family`, see `family`, and the column "mean of all".
+
+    Raises
+    ------
+    InputError
+        No such file, a missing column, a model that stands twice, a score that is missing or no fraction.
+    """
+    place = Path(path.replace("$INTEREXTRA_DATA", str(data_folder())) if "$INTEREXTRA_DATA" in path else path)
+    if not place.is_file():
+        raise InputError(f"parameter 'results': there is no file {path}")
+    table = pd.read_csv(place)
+    if absent := [name for name in ("model", DEV) if name not in table]:
+        raise InputError(f"{path}: no column {offenders(absent)}; there are {offenders(list(table), 20)}")
+    if (twice := table["model"].duplicated()).any():
+        raise InputError(f"{path}: model {offenders(table['model'][twice].unique())} stands twice")
+    table = table.assign(**{name: "" for name in ABOUT if name not in table}, family=table["model"].map(family))
+    table[ABOUT] = table[ABOUT].fillna("")
+    sets = collections(table)
+    if len(sets) < 2 or len(table) < 4:
+        raise InputError(f"{path}: {len(table)} models on {len(sets)} collections; needs 4 models and 2 collections")
+    for name in [DEV, *sets]:
+        if len(wrong := table.index[~table[name].between(0, 1)]):
+            raise InputError(f"{path}, line {wrong[0] + 2}: {name} = {table[name][wrong[0]]} is no fraction")
+    return table.assign(**{ALL: table[sets].mean(axis=1)})
+
+
+def collections(table: pd.DataFrame) -> list[str]:
+    numbers = table.select_dtypes("number")
+    return [name for name in numbers if name not in (*NOT_SETS, ALL)]
+
+
+def family(model: str) -> str:
+    """Maker and recipe: the name without size, version and language.
+
+    >>> family("intfloat/multilingual-e5-large"), family("intfloat/e5-small-v2"), family("Qwen/Qwen3-Embedding-0.6B")
+    ('intfloat/e5', 'intfloat/e5', 'qwen/qwen3-embedding')
+    """
+    maker, _, name = model.lower().rpartition("/")
+    words = [word for word in re.split(r"[-_]", name) if not re.fullmatch(f"{SIZE}|{OTHER}", word)]
+    return f"{maker}/{'-'.join(words) or name}"
+
+
+def subsets(table: pd.DataFrame, collection: str, floor: float) -> dict[str, pd.Series]:
+    """Name → which models, bool: all; those above the floor, and of these whoever has not declared the collection, has
+    declared MS MARCO and none of the collections, or has declared its training at all.
+
+    For the mean of all, *not trained on it* means on none of the collections.
+    """
+    sets, strong = collections(table), table[DEV] > floor
+    declared = table["trained_on_of_these"].str.split()
+    trained = declared.map(lambda names: bool(set(names) & set(sets if collection == ALL else [collection])))
+    only = declared.map(lambda names: "MSMARCO" in names and not set(names) & set(sets))
+    above = f"dev above {floor:g}"
+    return {
+        "all": pd.Series(True, table.index),
+        above: strong,
+        f"{above}, not declared on it": strong & ~trained,
+        f"{above}, MS MARCO and none of these": strong & only,
+        f"{above}, training disclosed": strong & (table["training_data"] == "declared"),
+    }
+
+
+def foretold(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.DataFrame:
+    """Correlation of quality in domain and out of domain: collection, subset, statistic, value, low, high, n_models,
+    n_families. Families are drawn, not models.
+
+    By nDCG@10 on MS MARCO dev; subset *by TREC DL 2019* by that, of the models that have it. Below four families there
+    is no interval.
+    """
+    rows = []
+    for collection in [*collections(table), ALL]:
+        chosen = {name: (DEV, which) for name, which in subsets(table, collection, floor).items()}
+        if DL19 in table:
+            chosen[BY_DL19] = (DL19, table[DL19].notna())
+        for (name, (column, which)), statistic in ((item, method) for item in chosen.items() for method in METHODS):
+            part = table[which]
+            if len(part) < 4:
+                continue
+            x, y, families = part[column].to_numpy(), part[collection].to_numpy(), part["family"]
+            value = correlations(x, y, np.ones((1, len(part))), statistic)[0]
+            ends = (np.nan, np.nan)
+            if families.nunique() > 3:
+                drawn = correlations(x, y, drawn_groups(families, seed, n_boot), statistic)
+                ends = interval(drawn[np.isfinite(drawn)])  # a draw of one family alone has no correlation
+            rows.append((collection, name, statistic, value, *ends, len(part), families.nunique()))
+    columns = ["collection", "subset", "statistic", "value", "low", "high", "n_models", "n_families"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def advantage(table: pd.DataFrame, floor: float, pair: tuple[str, str]) -> pd.DataFrame:
+    """At equal quality in domain, how much higher does an architecture stand out of domain than dense models do?
+
+    Least squares of nDCG@10 in a collection on that in domain and on the architecture, of the models above the floor
+    whose architecture is known; errors are clustered by family, with Student's distribution over the families. Beside
+    it `pair`, two models that differ in architecture only: the difference of the first from the second, less what the
+    regression says of their difference in domain.
+
+    Returns DataFrame[collection, architecture, advantage, low, high, n_models, n_families, pair] : advantage in
+    nDCG@10; `pair` is the same of the two models, for the architecture of the first.
+    """
+    from statsmodels.api import OLS, add_constant
+
+    part = table[(table[DEV] > floor) & (table["model_type"] != "")]
+    others = [name for name in part["model_type"].unique() if name != "dense"]
+    if "dense" not in set(part["model_type"]) or not others or part["family"].nunique() < 4:
+        return pd.DataFrame(columns=[*("collection", "architecture", "advantage", "low", "high"), "n_models"])
+    known = pd.DataFrame({DEV: part[DEV]} | {name: (part["model_type"] == name).astype(float) for name in others})
+    errors = {"cov_type": "cluster", "cov_kwds": {"groups": pd.factorize(part["family"])[0]}, "use_t": True}
+    two, rows = table.set_index("model").reindex(pair), []
+    for collection in [*collections(table), ALL]:
+        fitted = OLS(part[collection], add_constant(known)).fit(**errors)
+        apart = two.iloc[0][[DEV, collection]] - two.iloc[1][[DEV, collection]]
+        anchor = apart[collection] - fitted.params[DEV] * apart[DEV]
+        for name in others:
+            ends, mine = fitted.conf_int().loc[name], part[part["model_type"] == name]
+            row = {"collection": collection, "architecture": name, "advantage": fitted.params[name]}
+            row |= {"low": ends[0], "high": ends[1], "n_models": len(mine), "n_families": mine["family"].nunique()}
+            rows.append(row | {"pair": anchor if two.iloc[0]["model_type"] == name else np.nan})
+    return pd.DataFrame(rows)
+
+
+def beside_table_5(told: pd.DataFrame) -> pd.DataFrame:
+    """Among published models, by TREC DL 2019, on which the paper measures too: Spearman beside that of its Table 5.
+
+    `told`: of `foretold`. Returns DataFrame[collection, value, low, high, n_models, interpolation, extrapolation], a row
+    a set of the paper that is there; the two last are the paper's, of its own models.
+    """
+    theirs = published.load("zhan", 5).query("statistic == 'Spearman'")
+    theirs = theirs.pivot_table(index="dataset", columns="regime", values="scaled", sort=False)
+    ours = told[(told["subset"] == BY_DL19) & (told["statistic"] == "Spearman")]
+    rows = [
+        row[["collection", "value", "low", "high", "n_models"]].to_dict() | both.to_dict()
+        for name, both in theirs.iterrows()
+        for _, row in ours.iterrows()
+        if _letters(row["collection"]).startswith(_letters(name))
+    ]
+    return pd.DataFrame(rows, columns=["collection", "value", "low", "high", "n_models", *theirs.columns])
+
+
+def _letters(name: str) -> str:
+    """For names of one set that are spelled and cut differently: CQADupS., CQADupstackRetrieval."""
+    return re.sub(r"[^a-z0-9]", "", unicodedata.normalize("NFKD", name).lower())
+
+
+def in_words(told: pd.DataFrame, ahead: pd.DataFrame) -> list[str]:
+    """Sentences for the answer: how well dev foretells the mean, and the advantage of other architectures."""
+    mean = told[(told["collection"] == ALL) & (told["statistic"] == "Spearman")].set_index("subset")
+    parts = [f"{name} {row['value']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]" for name, row in mean.iterrows()]
+    said = [f"Published models, Spearman correlation of MS MARCO with the mean of BEIR: {'; '.join(parts)}."]
+    points = [
+        f"{row['architecture']} {100 * row['advantage']:+.1f} [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
+        for _, row in ahead[ahead["collection"] == ALL].iterrows()
+    ]
+    above = f"At equal quality in domain, points of nDCG@10 above dense models: {'; '.join(points)}."
+    return [*said, above] if points else said
