@@ -221,6 +221,7 @@ PLAIN["06_pretraining_study"] = {
     "trained_sizes": [16],
 }
 PLAIN["07_indicators"] = PLAIN["04_ms_shift_clusters"]
+PLAIN["08_beir_correlation"] = {"test_splits": ["test"], "sizes": [8, 16], "trained_sizes": [8, 16]}
 PLAIN["09_negative_exposure"] = {"shift": "wh-words/how/who", "n_test": 4, "train_size": 8}
 
 

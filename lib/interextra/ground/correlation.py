@@ -74,6 +74,27 @@ def _ratio(top: np.ndarray, bottom: np.ndarray, empty: float = np.nan) -> np.nda
     return np.divide(top, bottom, out=np.full(top.shape, empty), where=bottom > 1e-12)
 
 
+def stretched(drawn: np.ndarray, estimate: float, n_groups: int) -> np.ndarray:
+    """Draws of a correlation, float[n_boot], as far from the estimate as few groups ask for.
+
+    On Fisher's z, by Student's factor over the normal one and that of a sample's own mean. Of eight groups the plain
+    draws miss a true 0 in up to 10 of 100 samples, these in at most 5 (a test has the simulation).
+
+    >>> stretched(np.array([0.5, 0.9]), 0.5, n_groups=8).round(2).tolist()
+    [0.5, 0.94]
+    """
+    if n_groups < 2:
+        return np.full(len(drawn), np.nan)
+    factor = stats.t.ppf(0.975, n_groups - 1) / stats.norm.ppf(0.975) * np.sqrt(n_groups / (n_groups - 1))
+    centre = fisher_z(estimate)
+    return np.tanh(centre + factor * (fisher_z(drawn) - centre))
+
+
+def fisher_z(r: np.ndarray | float) -> np.ndarray:
+    """Fisher's z; 1 and -1 count as a shade less."""
+    return np.arctanh(np.clip(r, -0.9999, 0.9999))
+
+
 def interval_of_one(r: float, n: int, method: str, level: float = 0.95) -> tuple[float, float]:
     """Interval of one correlation of n independent points by Fisher's z, for Spearman as Bonett and Wright
     (Psychometrika 2000).

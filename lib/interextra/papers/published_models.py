@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.load import data_folder
-from interextra.ground.correlation import METHODS, correlations, drawn_groups
+from interextra.ground.correlation import METHODS, correlations, drawn_groups, stretched
 from interextra.ground.effects import interval
 from interextra.ground.errors import InputError, offenders
 from interextra.papers import published
@@ -116,7 +116,8 @@ def foretold(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.Da
             ends = (np.nan, np.nan)
             if families.nunique() > 3:
                 drawn = correlations(x, y, drawn_groups(families, seed, n_boot), statistic)
-                ends = interval(drawn[np.isfinite(drawn)])  # a draw of one family alone has no correlation
+                drawn = drawn[np.isfinite(drawn)]  # a draw of one model alone has no correlation
+                ends = interval(stretched(drawn, value, families.nunique()))
             rows.append((collection, name, statistic, value, *ends, len(part), families.nunique()))
     columns = ["collection", "subset", "statistic", "value", "low", "high", "n_models", "n_families"]
     return pd.DataFrame(rows, columns=columns)
@@ -157,8 +158,8 @@ def advantage(table: pd.DataFrame, floor: float, pair: tuple[str, str]) -> pd.Da
 def beside_table_5(told: pd.DataFrame) -> pd.DataFrame:
     """Among published models, by TREC DL 2019, on which the paper measures too: Spearman beside that of its Table 5.
 
-    `told`: of `foretold`. Returns DataFrame[collection, value, low, high, n_models, interpolation, extrapolation], a row
-    a set of the paper that is there; the two last are the paper's, of its own models.
+    `told`: of `foretold`. Returns DataFrame[collection, value, low, high, n_models, interpolation, extrapolation], a
+    row a set of the paper that is there; the two last are the paper's, of its own models.
     """
     theirs = published.load("zhan", 5).query("statistic == 'Spearman'")
     theirs = theirs.pivot_table(index="dataset", columns="regime", values="scaled", sort=False)

@@ -11,7 +11,16 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.queries import Part, Queries, Source
-from interextra.ground.correlation import METHODS, correlations, drawn_groups, independent, interval_of_one, steiger
+from interextra.ground.correlation import (
+    METHODS,
+    correlations,
+    drawn_groups,
+    fisher_z,
+    independent,
+    interval_of_one,
+    steiger,
+    stretched,
+)
 from interextra.ground.effects import Draws, draws, holm, interval, resampled_means
 from interextra.ground.errors import InputError, offenders
 from interextra.models.model import Model
@@ -94,15 +103,7 @@ def models(inside: pd.DataFrame) -> pd.DataFrame:
 
 
 def _names(table: pd.DataFrame) -> pd.Series:
-    return (
-        table["method"]
-        + ", "
-        + table["n_train"].astype(str)
-        + ", "
-        + table["regime"]
-        + ", "
-        + table["seed"].astype(str)
-    )
+    return table[LABELS].astype(str).agg(", ".join, axis=1)
 
 
 def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -111,13 +112,18 @@ def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd
     `outside`, `bm25`: values of `measure` and of Judged@10 of the frames `elsewhere` and `bm25` of `zero_shot`. A
     collection of several parts has the mean of their means.
     """
-    both = pd.concat([outside.assign(model=_names(outside)), bm25[bm25["collection"] != IN_DOMAIN].assign(model=BM25)])
-    by = ["model", "collection", "measure"]
-    parts = both.groupby([*by, "part"], sort=False)["value"].agg(["mean", "size"])
-    means = parts.groupby(by, sort=False).agg(value=("mean", "mean"), n_queries=("size", "sum")).reset_index()
-    judged_too = means[means["measure"] == JUDGED].rename(columns={"value": "judged_at_10"})
-    found = means[means["measure"] == measure].merge(judged_too[["model", "collection", "judged_at_10"]])
-    return found[[*by, "value", "judged_at_10", "n_queries"]]
+
+    def averaged(values: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
+        by = [*labels, "collection", "measure"]
+        parts = values.groupby([*by, "part"], sort=False)["value"].agg(["mean", "size"])
+        means = parts.groupby(by, sort=False).agg(value=("mean", "mean"), n_queries=("size", "sum")).reset_index()
+        judged_too = means[means["measure"] == JUDGED].rename(columns={"value": "judged_at_10"})
+        mine = means[means["measure"] == measure]
+        return mine.merge(judged_too[[*labels, "collection", "judged_at_10"]])
+
+    found, theirs = averaged(outside, LABELS), averaged(bm25[bm25["collection"] != IN_DOMAIN], [])
+    both = pd.concat([found.assign(model=_names(found)), theirs.assign(model=BM25)], ignore_index=True)
+    return both[["model", "collection", "measure", "value", "judged_at_10", "n_queries"]]
 
 
 class Points:
@@ -162,6 +168,11 @@ class Points:
         passing = [[interval(point)[0] > 0 for point in side.T] for side in lead]
         return pd.Series(np.mean(passing, axis=1), REGIMES)
 
+    def drawn(self, x: np.ndarray, y: np.ndarray, estimate: float, method: str, within: Sequence | None = None):
+        """Correlations of resampled sides float[n_boot, n_points], float[n_boot]: see `correlation.stretched`."""
+        plain = correlations(x, y, self.counts, method, within)
+        return stretched(plain, estimate, self.labels["method"].nunique())
+
     def frame(self) -> pd.DataFrame:
         """method, n_train, regime, collection, in_domain, out_of_domain: a row a point, regime and collection."""
         rows = [
@@ -188,7 +199,7 @@ def table_5(points: Points) -> pd.DataFrame:
             continue
         pairs = list(zip(points.inside[0], means, strict=True))
         at = [float(correlations(x, y, once, **how)[0]) for x, y in pairs]
-        sides = [correlations(x, y, points.counts, **how) for x, y in zip(points.inside[1], resampled, strict=True)]
+        sides = [points.drawn(*side, **how) for side in zip(points.inside[1], resampled, at, strict=True)]
         row = {"collection": name, "statistic": statistic}
         for regime, short, value, side in zip(REGIMES, ("inter", "extra"), at, sides, strict=True):
             row[regime] = value
@@ -228,8 +239,8 @@ def crossed(points: Points) -> pd.DataFrame:
     """
     rows, once = [], np.ones((1, len(points.labels)))
     for (name, (means, resampled)), one, two in itertools.product(points.outside.items(), (0, 1), (0, 1)):
-        value = correlations(points.inside[0][one], means[two], once, "Spearman")[0]
-        low, high = interval(correlations(points.inside[1][one], resampled[two], points.counts, "Spearman"))
+        value = correlations(points.inside[0][one], means[two], once, METHODS[0])[0]
+        low, high = interval(points.drawn(points.inside[1][one], resampled[two], value, METHODS[0]))
         rows.append((name, REGIMES[one], REGIMES[two], value, low, high))
     return pd.DataFrame(rows, columns=["collection", "in_domain", "out_of_domain", "value", "low", "high"])
 
@@ -237,6 +248,7 @@ def crossed(points: Points) -> pd.DataFrame:
 def findings(table: pd.DataFrame, beating: pd.Series, n_queries: pd.Series, n_trainings: int) -> pd.DataFrame:
     """What section 4.2 concludes, in each collection and in their mean, by Spearman: see `claims.judged`.
 
+    Correlations are judged on Fisher's z, so that no interval reaches beyond 1; their differences as they are.
     `table`: of `table_5`. `beating`: of `Points.beating`; where fewer than half of the models of a regime beat BM25 in
     domain, nothing is concluded. `n_queries`: of each collection.
     """
@@ -251,9 +263,14 @@ def findings(table: pd.DataFrame, beating: pd.Series, n_queries: pd.Series, n_tr
         for (_, row), drawn in zip(spearman.iterrows(), draws(spearman, side), strict=True):
             counts = {"n_queries": int(n_queries.get(row["collection"], n_queries.sum())), "n_trainings": n_trainings}
             about = {"collection": row["collection"], "finding": finding.format(row["collection"])}
-            of = {"estimate": row[column], "draws": drawn, "kind": "above", "gate": bool(share >= 0.5)}
+            is_difference = column == "difference"
+            both = [side if is_difference else fisher_z(side) for side in (row[column], drawn)]
+            of = {"estimate": both[0], "draws": both[1], "kind": "above", "gate": bool(share >= 0.5)}
             found.append(about | of | counts)
-    return judged(found)
+    table = judged(found)
+    ends = ["estimate", "low", "high"]
+    table[ends] = table[ends].where(table["finding"].str.endswith(" better"), np.tanh(table[ends]))
+    return table
 
 
 def published_differences(n: int = 24) -> pd.DataFrame:

@@ -92,29 +92,31 @@ def command_plan(args: argparse.Namespace) -> int:
     from interextra.data.queries import pricing
     from interextra.study.schedule import described
 
-    store, total, counted = _store(repository_root()), 0.0, set()
+    store, total, size, counted = _store(repository_root()), 0.0, 0.0, set()
     with pricing():
         selected = _selected(args)
         planned = [(cell.name, described(store, [*_cells(cell), cell])) for cell in selected]
     specs = {json.loads(run.parameters)["collection"] for cell in selected for run in cell.runs}
+    specs |= {
+        queries.source.spec for cell in selected for run in _cells(cell) for queries in getattr(run, "queries", ())
+    }
     for spec, found in ((spec, peek(spec)) for spec in sorted(specs)):
         if found:
-            size = (
-                f"about {found['megabytes']:,.0f} MB" if found["megabytes"] is not None else "a size that is not known"
-            )
-            print(f"{spec} is not here: {found['passages']:,} passages, {size} to download", file=sys.stderr)
+            load = f"about {found['megabytes']:,.0f} MB" if found["megabytes"] is not None else "an unknown size"
+            print(f"{spec} is not here: {found['passages']:,} passages, {load} to download", file=sys.stderr)
     if args.json:
         print(json.dumps([{"notebook": name, "cells": rows} for name, rows in planned]))
         return 0
     for name, rows in planned:
         todo = [row for row in rows if row["state"] == "todo"]
-        seconds = sum(row["seconds"] for row in todo if row["key"] not in counted)
+        seconds, here = (sum(row[of] for row in todo if row["key"] not in counted) for of in ("seconds", "megabytes"))
         counted |= {row["key"] for row in rows}  # notebooks share results
-        total += seconds
+        total, size = total + seconds, size + here
         print(f"{name}: {len(todo)} of {len(rows)} results to compute, about {seconds:.0f} s")
         for row in rows:
             print(f"  {row['key']}  {row['state']:<4}  {row['seconds']:8.0f} s  {row['what']}")
-    print(f"about {total:.0f} s of one core in all; build one result with `interextra cell KEY`")
+    print(f"about {total:.0f} s ({total / 3600:,.1f} hours) of one core or GPU and {size:,.0f} MB of disk in all")
+    print("build one result with `interextra cell KEY`")
     return 0
 
 

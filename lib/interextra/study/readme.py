@@ -12,6 +12,7 @@ BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared
 END = "<!-- end of results -->"
 WHERE = {"small": "MedQuAD", "worlds": "five generated worlds", "mini": "one generated world"}
 OVERLAP, FORESIGHT, EXPOSURE = "01_overlap_annotation_analysis", "07_indicators", "09_negative_exposure"
+TRANSFER = "08_beir_correlation"
 # question → notebook, finding, what its row must meet; the last row is taken, of the largest training set
 QUESTIONS = {
     "Zhan: dense retrieval loses on buckets it was not trained on": (
@@ -37,6 +38,16 @@ QUESTIONS = {
     "Zhan: a start that read the target collection loses less": (
         "06_pretraining_study",
         "coCondenser, target loses less than coCondenser, other text",
+        "index == index",
+    ),
+    "Zhan: extrapolation foretells how a model does on other collections": (
+        TRANSFER,
+        "extrapolation foretells mean of all",
+        "index == index",
+    ),
+    "… better than interpolation does": (
+        TRANSFER,
+        "extrapolation foretells mean of all better",
         "index == index",
     ),
     "Lupart: dense loses more than SPLADE": (
@@ -84,7 +95,7 @@ def results_page(reference: Path) -> str:
     """RESULTS.md: every finding of every notebook and profile, with its interval, counts and verdict."""
     parts = ["# All findings\n\nWritten by `make readme` from the tables `findings` under `outputs/reference`."]
     parts.append(
-        "An effect is a relative loss, or the difference of two in points; in 07 also a correlation or a width. "
+        "An effect is a relative loss, or the difference of two in points; in 07 and 08 also a correlation or a width. "
         "Intervals of one notebook and profile hold together with 95 %. *not comparable*: a system that does not beat "
         "BM25 in domain, so that nothing is said of its loss (the gate); *not shown*: the interval holds both."
     )
@@ -147,9 +158,9 @@ def _finding(reference: Path, notebook: str, finding: str, query: str) -> dict:
 
 
 def _effect(row: dict, notebook: str) -> str:
-    """With its unit: a loss in percent, the difference of two in points; 07 has correlations and widths."""
+    """With its unit: a loss in percent, the difference of two in points; 07 and 08 have correlations and widths."""
     alone = ": a loss" in row["finding"] or ": no loss" in row["finding"]
-    unit = "" if notebook == FORESIGHT else "%" if alone else "points"
+    unit = "" if notebook in (FORESIGHT, TRANSFER) else "%" if alone else "points"
     return spelled(row["estimate"], row["low"], row["high"], unit)
 
 

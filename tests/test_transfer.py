@@ -1,0 +1,197 @@
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from interextra.ground.correlation import stretched
+from interextra.ground.effects import draws
+from interextra.ground.errors import InputError
+from interextra.papers import foresight, transfer
+from interextra.papers.plans import cells_of, plan_of
+from interextra.study.parameters import profile_parameters
+
+METHODS, SIZES, REGIMES = [f"m{i}" for i in range(8)], [100, 200, 400], ["interpolation", "extrapolation"]
+
+
+def values_of(means, name="", part="", n=40, noise=0.05, seed=0):
+    """Values per query of each model: `means` float[regimes, methods, sizes]."""
+    random, rows = np.random.default_rng(seed), []
+    for (r, regime), (m, method), (s, size) in itertools.product(*map(enumerate, (REGIMES, METHODS, SIZES))):
+        rows.append(
+            pd.DataFrame(
+                {
+                    **{
+                        "method": method,
+                        "n_train": size,
+                        "regime": regime,
+                        "seed": 1,
+                        "collection": name,
+                        "part": part,
+                    },
+                    **{"query_id": [f"q{i}" for i in range(n)], "unit": [f"q{i}" for i in range(n)]},
+                    "measure": "nDCG@10",
+                    "value": means[r, m, s] + noise * random.normal(size=n),
+                }
+            )
+        )
+    return pd.concat(rows, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def points():
+    """Two collections: one that follows extrapolation, one that nothing in domain foretells."""
+    random = np.random.default_rng(7)
+    inside = random.uniform(0.2, 0.8, size=(2, 8, 3))
+    follows = np.stack([random.uniform(0.2, 0.8, size=(8, 3)), inside[1] + 0.02 * random.normal(size=(8, 3))])
+    other = random.uniform(0.2, 0.8, size=(2, 8, 3))
+    outside = [values_of(follows, "follows", "a", seed=1), values_of(other, "other", "a", seed=2)]
+    return transfer.Points(values_of(inside), pd.concat(outside), seed=1, n_boot=400)
+
+
+def test_table_5_agrees_with_scipy(points):
+    frame, table = points.frame(), transfer.table_5(points)
+    assert len(frame) == 2 * 24 * 3 and (table["n_models"] == 24).all()
+    for method, function in {
+        "Spearman": stats.spearmanr,
+        "Kendall": stats.kendalltau,
+        "Pearson": stats.pearsonr,
+    }.items():
+        for row in table[table["statistic"] == method].itertuples():
+            for regime in REGIMES:
+                part = frame[(frame["collection"] == row.collection) & (frame["regime"] == regime)]
+                assert getattr(row, regime) == pytest.approx(
+                    function(part["in_domain"], part["out_of_domain"]).statistic
+                )
+    row = table[(table["statistic"] == transfer.WITHIN) & (table["collection"] == "other")].iloc[0]
+    part = frame[(frame["collection"] == "other") & (frame["regime"] == "extrapolation")]
+    known = foresight.correlation(part["in_domain"], part["out_of_domain"], "Spearman", part["n_train"])
+    assert row["extrapolation"] == pytest.approx(known["estimate"])
+
+
+def test_a_regime_that_foretells_is_found_and_one_that_does_not_is_not(points):
+    table = transfer.table_5(points)
+    row = table[(table["collection"] == "follows") & (table["statistic"] == "Spearman")].iloc[0]
+    assert row["extrapolation"] > 0.9 and row["low"] > 0 and row["p_value"] < 0.01
+    assert (table.loc[table["collection"] == transfer.ALL, "p_holm"]).isna().all()
+    beating = pd.Series(1.0, REGIMES)
+    found = transfer.findings(table, beating, pd.Series({"follows": 40, "other": 40}), 1).set_index("finding")
+    assert found.loc["extrapolation foretells follows", "verdict"] == "holds"
+    assert found.loc["extrapolation foretells follows better", "verdict"] == "holds"
+    assert found.loc["interpolation foretells follows", "verdict"] == "not shown"
+    assert found.loc["extrapolation foretells other better", "verdict"] == "not shown"
+    assert (found[["low", "high"]].drop([name for name in found.index if "better" in name]).abs() < 1).all(axis=None)
+    assert found.loc[f"interpolation foretells {transfer.ALL}", "n_queries"] == 80
+    closed = transfer.findings(table, pd.Series([0.2, 1.0], REGIMES), pd.Series({"follows": 40, "other": 40}), 1)
+    verdicts = closed.set_index("finding")["verdict"]
+    assert verdicts["extrapolation foretells follows"] == "holds"
+    assert verdicts["extrapolation foretells follows better"] == "not comparable"
+
+
+def test_intervals_draw_ways_of_training_not_points():
+    """Three equal sizes of each method hold no more than one of them does."""
+    random = np.random.default_rng(8)
+    inside, outside = (np.repeat(random.uniform(0.2, 0.8, size=(2, 8, 1)), 3, axis=2) for _ in range(2))
+    both = transfer.Points(values_of(inside, noise=0), values_of(outside, "c", "a", noise=0), seed=1, n_boot=2000)
+    table = transfer.table_5(both)
+    row = table[(table["statistic"] == "Pearson") & (table["collection"] == "c")].iloc[0]
+    drawn = [random.integers(8, size=8) for _ in range(2000)]
+    once = [stats.pearsonr(inside[1, d, 0], outside[1, d, 0]).statistic for d in drawn if len(set(d)) > 1]
+    once = stretched(np.array(once), row["extrapolation"], 8)
+    assert [row["extra_low"], row["extra_high"]] == pytest.approx(np.quantile(once, [0.025, 0.975]), abs=0.08)
+
+
+def test_exchanging_the_regimes_turns_the_difference(points):
+    turned = transfer.Points.__new__(transfer.Points)
+    turned.labels, turned.counts = points.labels, points.counts
+    turned.inside = tuple(side[::-1] for side in points.inside)
+    turned.outside = {name: tuple(side[::-1] for side in both) for name, both in points.outside.items()}
+    one, two = transfer.table_5(points), transfer.table_5(turned)
+    assert one["difference"].to_numpy() == pytest.approx(-two["difference"].to_numpy())
+    assert np.allclose(draws(one), -draws(two), equal_nan=True)
+    assert one["p_value"].to_numpy() == pytest.approx(two["p_value"].to_numpy(), nan_ok=True)
+
+
+def test_crossed_sides_hold_the_table_on_their_diagonal(points):
+    crossed = transfer.crossed(points)
+    table = transfer.table_5(points).query("statistic == 'Spearman'").set_index("collection")
+    same = crossed[crossed["in_domain"] == crossed["out_of_domain"]]
+    for row in same.itertuples():
+        assert row.value == pytest.approx(table.loc[row.collection, row.in_domain])
+
+
+def test_beating_needs_the_whole_interval():
+    means = np.full((2, 8, 3), 0.5)
+    means[1, :6] = 0.3
+    both = transfer.Points(values_of(means), values_of(means, "c", "a"), seed=1, n_boot=200)
+    bm25 = values_of(means).query("method == 'm0' and n_train == 100 and regime == 'interpolation'").assign(value=0.4)
+    assert both.beating(bm25).tolist() == [1.0, 0.25]
+
+
+def test_a_collection_of_parts_is_their_mean_whatever_their_sizes():
+    means = np.random.default_rng(9).uniform(size=(2, 8, 3))
+    parts = [values_of(means, "c", "a", n=10, noise=0), values_of(means + 1, "c", "b", n=30, noise=0)]
+    both = pd.concat([*parts, *(part.assign(measure=transfer.JUDGED, value=0.5) for part in parts)])
+    bm25 = both.query("method == 'm0' and n_train == 100 and regime == 'extrapolation'")
+    own = bm25.assign(collection=transfer.IN_DOMAIN)
+    found = transfer.out_of_domain(both, pd.concat([bm25, own]), "nDCG@10")
+    assert len(found) == 49 and (found["n_queries"] == 40).all() and (found["judged_at_10"] == 0.5).all()
+    assert found.loc[found["model"] == "m3, 200, extrapolation, 1", "value"].item() == pytest.approx(
+        means[1, 3, 1] + 0.5
+    )
+    made = transfer.Points(parts[0], pd.concat(parts), seed=1, n_boot=10)
+    assert made.outside["c"][0].ravel() == pytest.approx((means + 0.5).ravel())
+
+
+def test_a_model_that_lacks_queries_is_refused():
+    values = values_of(np.full((2, 8, 3), 0.5), "c", "a")
+    with pytest.raises(InputError, match="lacks queries"):
+        transfer.Points(values.iloc[1:], values, seed=1, n_boot=10)
+
+
+def test_published_differences_are_those_of_the_paper_with_intervals():
+    """inventory F9: one difference of 14 has p < .05, none after Holm; TREC-COVID .537 [.14, .78], .841 [.62, .94]."""
+    table = transfer.published_differences().query("statistic == 'Spearman'").set_index("collection")
+    covid = table.loc["TREC-Covid"]
+    assert covid[["inter_low", "inter_high", "extra_low", "extra_high"]].round(2).tolist() == [0.14, 0.78, 0.62, 0.94]
+    assert covid["p_value"] == pytest.approx(0.07, abs=0.005)
+    assert table.index[table["p_value"] < 0.05].tolist() == ["CQADupS."] and (table["p_holm"] > 0.05).all()
+    assert table.loc["CQADupS.", "p_value"] == pytest.approx(0.018, abs=0.001)
+
+
+@pytest.fixture(scope="module")
+def parameters(root):
+    return profile_parameters(root, "mini", root / "notebooks" / "08_beir_correlation.ipynb", {})
+
+
+def test_mini_has_48_models_and_trains_none_of_the_largest_sets_again(root, parameters, monkeypatch):
+    monkeypatch.chdir(root)
+    plan = plan_of("08_beir_correlation", parameters)
+    assert len(plan.in_domain) == 48 and plan.in_domain.groupby("regime").size().tolist() == [24, 24]
+    assert len(plan.elsewhere) == 48 * 8 and len(plan.bm25) == 9
+    given = profile_parameters(root, "mini", root / "notebooks" / "06_pretraining_study.ipynb", {})
+    there = {cell.key for cell in cells_of(plan_of("06_pretraining_study", given))}
+    largest = plan.in_domain[plan.in_domain["n_train"] == 1600]
+    assert all(run.key in there for run in largest["run"])
+
+
+def test_sets_of_further_sizes_leave_those_that_are_shared_alone(root, parameters, monkeypatch):
+    monkeypatch.chdir(root)
+    more = transfer.zero_shot(parameters | {"sizes": [1600], "trained_sizes": [1600], "more_sizes": [112, 360]})
+    assert more.sets[1600].sizes == (1600,) and more.sets[112].sizes == more.sets[360].sizes == (112, 360)
+    assert sorted(more.in_domain["n_train"].unique()) == [112, 360, 1600]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"collections": ["a | test | mini"]}, "NAME | SPLIT | READ | SPEC"),
+        ({"skip_own": ["nowhere"]}, "'nowhere' is none of the collections"),
+        ({"strategies": ["words | mini-dense"]}, "stands in both"),
+    ],
+)
+def test_what_cannot_be_meant_is_named(root, parameters, changed, said, monkeypatch):
+    monkeypatch.chdir(root)
+    with pytest.raises(InputError, match=said.replace("|", r"\|")):
+        transfer.zero_shot(parameters | changed)
