@@ -1,6 +1,7 @@
 """The command line: each mistake is one clear message and exit code 2, and nothing is written."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -145,6 +146,16 @@ def test_plan_prints_results_and_one_can_be_built_by_its_key(house, tiny, capsys
     assert after["run bm25"]["state"] == "done"
     assert after["run dense"]["state"] == "todo"
     assert main(["check"]) == 0
+
+
+def test_plan_at_paper_scale_prices_downloads_time_and_disk_before_anything_starts(house, capsys):
+    assert main(["plan", "--profile", "msmarco", "--only", "08"]) == 0
+    out, err = capsys.readouterr()
+    assert "irds:msmarco-passage is not here: 8,841,823 passages" in err
+    assert "irds:beir/fever/test is not here: 5,416,568 passages" in err and err.count("irds:beir/") == 25
+    hours, megabytes = re.search(r"\(([\d,.]+) hours\) of one core or GPU and ([\d,]+) MB of disk in all", out).groups()
+    assert float(hours.replace(",", "")) > 100 and int(megabytes.replace(",", "")) > 20_000
+    assert not results(house)
 
 
 def test_recipes_are_known_by_their_architecture_not_by_their_place(house, tiny, capsys):

@@ -393,6 +393,18 @@ def test_random_order_of_the_first_passages_is_the_mean_over_orders(design):
         assert table["set0", query_id] == pytest.approx(np.mean(each), abs=0.08)
 
 
+def test_a_query_s_own_passage_is_left_out_where_it_is_asked_for_and_only_there(tmp_path):
+    """BEIR's way with ArguAna; where ids are mere numbers, a passage with the query's id is one like any other."""
+    judged = pd.DataFrame({"query_id": ["1", "2"], "doc_id": ["9", "2"], "relevance": 1})
+    run = Searched(f"{tmp_path} own", (Judged("set0", judged),))
+    store = Shelf({run.key: tmp_path})
+    found = pd.DataFrame({"query_id": ["1", "1", "2", "2"], "doc_id": ["1", "9", "2", "1"], "score": [2.0, 1, 2, 1]})
+    RunFile.from_frame(found).write_parquet(tmp_path / "run.set0.parquet")
+    frame = pd.DataFrame({"model": ["as it is", "without"], "skip_own": [False, True], "run": [run, run]})
+    table = values(frame, store, ["RR"])
+    assert "skip_own" not in table and table["value"].tolist() == [0.5, 1.0, 1.0, 0.0]
+
+
 def test_a_run_is_measured_once_in_a_process(design):
     frame, store = design
     first = values(frame, store, ["AP"])

@@ -325,8 +325,10 @@ def boxes(frame: DataFrame, x: str, y: str, label: str, panel: Names) -> Figure:
     return figure
 
 
-def scatter(frame: DataFrame, x: str, y: str, hue: str, marker: str, label: str, panel: Names) -> Figure:
-    """Fractions over a number as points, with a least-squares line a hue from three points on."""
+def scatter(
+    frame: DataFrame, x: str, y: str, hue: str, marker: str, label: str, panel: Names, percent: bool = True
+) -> Figure:
+    """Numbers over others as points, with a least-squares line a hue from three points on; `percent`: y in percent."""
     panels, colours, lines = _panels(frame, panel), _colours(frame, hue), {}
     shapes = dict(zip(frame[marker].unique(), itertools.cycle(MARKERS), strict=False))
     figure, axes = _figure(len(panels), 3.2, 3, sharex=True, sharey=True)
@@ -344,13 +346,14 @@ def scatter(frame: DataFrame, x: str, y: str, hue: str, marker: str, label: str,
         if frame[y].min() < 0:
             axis.axhline(0, color="black", lw=0.8)
         axis.set(title=title)
-    axes[0].yaxis.set_major_formatter("{x:.0%}")
+    if percent:
+        axes[0].yaxis.set_major_formatter("{x:.0%}")
     figure.supxlabel(_words(x))
     figure.supylabel(label)
     points = [key for name, shape in shapes.items() for key in _keys({name: "#777777"}, marker=shape, lw=0)]
     _legend(figure, _keys(colours, lw=3) + points, hue)
-    figure.alt = f"{label} over {_words(x)}, {len(frame)} points: {_range(frame, y, [hue, marker, panel], True)}."
-    figure.alt += _ways(lines, percent=True)
+    figure.alt = f"{label} over {_words(x)}, {len(frame)} points: {_range(frame, y, [hue, marker, panel], percent)}."
+    figure.alt += _ways(lines, percent=percent)
     return figure
 
 

@@ -38,7 +38,11 @@ POINT = ["method", "n_train"]  # what is seen of it in both regimes
 WITHIN = "Spearman within a size"  # what size alone does is taken out
 STATISTICS = (*METHODS, WITHIN)
 JUDGED = "Judged@10"
-BETTER = "extrapolation foretells {} better"
+FINDINGS = {
+    "extrapolation": "extrapolation foretells {}",
+    "interpolation": "interpolation foretells {}",
+    "difference": "extrapolation foretells {} better",
+}
 
 
 @plans("08_beir_correlation")
@@ -252,24 +256,18 @@ def findings(table: pd.DataFrame, beating: pd.Series, n_queries: pd.Series, n_tr
     `table`: of `table_5`. `beating`: of `Points.beating`; where fewer than half of the models of a regime beat BM25 in
     domain, nothing is concluded. `n_queries`: of each collection.
     """
-    found = []
-    said = {
-        "extrapolation": ("extrapolation foretells {}", "extrapolation", "second", beating["extrapolation"]),
-        "interpolation": ("interpolation foretells {}", "interpolation", "first", beating["interpolation"]),
-        "difference": (BETTER, "difference", "effect", beating.min()),
-    }
-    spearman = table[table["statistic"] == METHODS[0]]
-    for finding, column, side, share in said.values():
+    found, spearman = [], table[table["statistic"] == METHODS[0]]
+    sides = {"extrapolation": "second", "interpolation": "first", "difference": "effect"}
+    for column, side in sides.items():
+        share = beating.get(column, beating.min())
         for (_, row), drawn in zip(spearman.iterrows(), draws(spearman, side), strict=True):
             counts = {"n_queries": int(n_queries.get(row["collection"], n_queries.sum())), "n_trainings": n_trainings}
-            about = {"collection": row["collection"], "finding": finding.format(row["collection"])}
-            is_difference = column == "difference"
-            both = [side if is_difference else fisher_z(side) for side in (row[column], drawn)]
+            about = {"collection": row["collection"], "finding": FINDINGS[column].format(row["collection"])}
+            both = [part if column == "difference" else fisher_z(part) for part in (row[column], drawn)]
             of = {"estimate": both[0], "draws": both[1], "kind": "above", "gate": bool(share >= 0.5)}
-            found.append(about | of | counts)
-    table = judged(found)
-    ends = ["estimate", "low", "high"]
-    table[ends] = table[ends].where(table["finding"].str.endswith(" better"), np.tanh(table[ends]))
+            found.append({"about": column} | about | of | counts)
+    table, ends = judged(found), ["estimate", "low", "high"]
+    table[ends] = table[ends].where(table["about"] == "difference", np.tanh(table[ends]))
     return table
 
 
@@ -305,20 +303,18 @@ def in_words(table: pd.DataFrame, found: pd.DataFrame, beating: pd.Series) -> li
         f"{regime} {_told(row[regime], row[f'{short}_low'], row[f'{short}_high'])}"
         for regime, short in zip(REGIMES, ("inter", "extra"), strict=True)
     ]
-    judgement = found.set_index("finding").loc[BETTER.format(ALL)]
+    judgement = found.set_index(["about", "collection"]).loc[("difference", ALL)]
     difference = _told(judgement["estimate"], judgement["low"], judgement["high"])
     sentences = [
         f"Spearman correlation of what a model does in domain with its mean out of domain, {row['n_models']} models a "
         f"regime: {', '.join(both)}. That extrapolation foretells it better: {judgement['verdict']} ({difference})."
     ]
-    single = found[found["collection"] != ALL].assign(said=lambda rows: rows["finding"].str.partition(" foretells ")[0])
-    single["said"] += single["finding"].str.endswith(" better").map({True: " foretells better", False: " foretells"})
-    counted = [
-        f"{said}: " + ", ".join(f"{verdict} {n}" for verdict, n in rows["verdict"].value_counts().items())
-        for said, rows in single.groupby("said", sort=False)
-    ]
+    single, counted = found[found["collection"] != ALL], []
+    for about, told in zip(FINDINGS, ("by extrapolation", "by interpolation", "better by extrapolation"), strict=True):
+        verdicts = single.loc[single["about"] == about, "verdict"].value_counts().items()
+        counted.append(f"{told}: " + ", ".join(f"{verdict} in {n}" for verdict, n in verdicts))
     shares = [f"{share:.0%} ({regime})".replace("%", " %") for regime, share in beating.items()]
-    sentences.append(f"Of the {single['collection'].nunique()} collections each: {'; '.join(counted)}.")
+    sentences.append(f"Each of the {single['collection'].nunique()} collections, foretold {'; '.join(counted)}.")
     return [*sentences, f"{' and '.join(shares)} of the models beat BM25 in domain."]
 
 
