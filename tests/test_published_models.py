@@ -104,6 +104,14 @@ def test_an_advantage_is_found_where_there_is_one(tmp_path, gain):
     assert row["pair"] == pytest.approx(gain, abs=0.02) and (row["n_models"], row["n_families"]) == (20, 20)
 
 
+def test_an_anchor_is_two_models(tmp_path):
+    table = published_models.read(written(tmp_path, scores()))
+    with pytest.raises(InputError, match="names two models, not 1"):
+        published_models.advantage(table, 0.3, ["maker0/recipe0"])
+    unknown = published_models.advantage(table, 0.3, ["maker0/recipe0", "nobody"])
+    assert len(unknown) == 3 and unknown["pair"].isna().all() and unknown["advantage"].notna().all()
+
+
 def test_the_187_published_models_give_the_known_figures(real_data):
     """inventory F19."""
     table = published_models.read(str(real_data / "mteb-beir" / "models.csv"))

@@ -6,6 +6,7 @@ These are not the models of Zhan et al.: nobody resampled their training queries
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -123,7 +124,7 @@ def foretold(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.Da
     return pd.DataFrame(rows, columns=columns)
 
 
-def advantage(table: pd.DataFrame, floor: float, pair: tuple[str, str]) -> pd.DataFrame:
+def advantage(table: pd.DataFrame, floor: float, pair: Sequence[str]) -> pd.DataFrame:
     """At equal quality in domain, how much higher does an architecture stand out of domain than dense models do?
 
     Least squares of nDCG@10 in a collection on that in domain and on the architecture, of the models above the floor
@@ -136,13 +137,15 @@ def advantage(table: pd.DataFrame, floor: float, pair: tuple[str, str]) -> pd.Da
     """
     from statsmodels.api import OLS, add_constant
 
+    if len(pair) != 2:
+        raise InputError(f"parameter 'anchor': names two models, not {len(pair)}")
     part = table[(table[DEV] > floor) & (table["model_type"] != "")]
     others = [name for name in part["model_type"].unique() if name != "dense"]
     if "dense" not in set(part["model_type"]) or not others or part["family"].nunique() < 4:
         return pd.DataFrame(columns=[*("collection", "architecture", "advantage", "low", "high"), "n_models"])
     known = pd.DataFrame({DEV: part[DEV]} | {name: (part["model_type"] == name).astype(float) for name in others})
     errors = {"cov_type": "cluster", "cov_kwds": {"groups": pd.factorize(part["family"])[0]}, "use_t": True}
-    two, rows = table.set_index("model").reindex(pair), []
+    two, rows = table.set_index("model").reindex(list(pair)), []
     for collection in [*collections(table), ALL]:
         fitted = OLS(part[collection], add_constant(known)).fit(**errors)
         apart = two.iloc[0][[DEV, collection]] - two.iloc[1][[DEV, collection]]
