@@ -74,6 +74,23 @@ def test_ties_go_to_the_larger_doc_id_also_at_the_cut(words):
     np.testing.assert_array_equal(cut, whole[:, :9])
 
 
+def test_passages_without_text_are_never_found_and_move_no_other(words, tmp_path):
+    """Anserini leaves them out of an index: whatever followed was taken for its neighbour (Cranfield has two)."""
+    texts = words.passages.texts(slice(None))
+    ids = words.passages.doc_ids.to_pylist()
+    blank = {ids[3]: "", ids[90]: " \t\n", ids[150]: "\u2003"}
+    gaps = collection_of(tmp_path, [(name, blank.get(name, text)) for name, text in zip(ids, texts, strict=True)])
+    rows, scores = BM25(1.2, 1.0).search(gaps, ["w1 w2 w3", "w44"], 200)
+    kept = [blank.get(name, text) for name, text in zip(ids, texts, strict=True)]
+    for i, query in enumerate(["w1 w2 w3", "w44"]):
+        lengths = formula(query, [text for text in kept if text.strip()], 1.2, 1.0)  # means are over those with words
+        expected = np.zeros(len(kept))
+        expected[[at for at, text in enumerate(kept) if text.strip()]] = lengths
+        found = rows[i][rows[i] >= 0]
+        assert set(found) == set(np.flatnonzero(expected > 0)) and not set(found) & {3, 90, 150}
+        np.testing.assert_allclose(scores[i, : len(found)], expected[found], atol=1e-4)
+
+
 def test_query_of_unknown_words_gets_padding_only(words):
     rows, scores = BM25(0.9, 0.4).search(words, ["zzz", "", "w1"], 5)
     assert (rows[:2] == -1).all() and np.isneginf(scores[:2]).all() and (rows[2] >= 0).all()

@@ -75,7 +75,7 @@ def test_a_regime_that_foretells_is_found_and_one_that_does_not_is_not(points):
     row = table[(table["collection"] == "follows") & (table["statistic"] == "Spearman")].iloc[0]
     assert row["extrapolation"] > 0.9 and row["low"] > 0 and row["p_value"] < 0.01
     assert (table.loc[table["collection"] == transfer.ALL, "p_holm"]).isna().all()
-    beating = pd.Series(1.0, REGIMES)
+    beating = points.labels.assign(interpolation=True, extrapolation=True)
     found = transfer.findings(table, beating, pd.Series({"follows": 40, "other": 40}), 1).set_index("finding")
     assert found.loc["extrapolation foretells follows", "verdict"] == "holds"
     assert found.loc["extrapolation foretells follows better", "verdict"] == "holds"
@@ -83,7 +83,8 @@ def test_a_regime_that_foretells_is_found_and_one_that_does_not_is_not(points):
     assert found.loc["extrapolation foretells other better", "verdict"] == "not shown"
     assert (found[["low", "high"]].drop([name for name in found.index if "better" in name]).abs() < 1).all(axis=None)
     assert found.loc[f"interpolation foretells {transfer.ALL}", "n_queries"] == 80
-    closed = transfer.findings(table, pd.Series([0.2, 1.0], REGIMES), pd.Series({"follows": 40, "other": 40}), 1)
+    few = beating["method"].isin(METHODS[:3]) | (beating["n_train"] < SIZES[-1])  # 3 of 8 at the largest size
+    closed = transfer.findings(table, beating.assign(interpolation=few), pd.Series({"follows": 40, "other": 40}), 1)
     verdicts = closed.set_index("finding")["verdict"]
     assert verdicts["extrapolation foretells follows"] == "holds"
     assert verdicts["extrapolation foretells follows better"] == "not comparable"
@@ -126,7 +127,20 @@ def test_beating_needs_the_whole_interval():
     means[1, :6] = 0.3
     both = transfer.Points(values_of(means), values_of(means, "c", "a"), seed=1, n_boot=200)
     bm25 = values_of(means).query("method == 'm0' and n_train == 100 and regime == 'interpolation'").assign(value=0.4)
-    assert both.beating(bm25).tolist() == [1.0, 0.25]
+    found = both.beating(bm25)
+    assert found["interpolation"].all() and found["extrapolation"].tolist() == [False] * 18 + [True] * 6
+    assert transfer.learnt(found).tolist() == [1.0, 0.25]
+
+
+def test_some_points_are_measured_as_if_they_were_all(points):
+    kept = (points.labels["n_train"] > 100).to_numpy()
+    few = points.among(kept)
+    once = transfer.table_5(few).query("statistic == 'Kendall'").set_index("collection")
+    part = points.frame().query("n_train > 100 and collection == 'other' and regime == 'extrapolation'")
+    assert once.loc["other", "extrapolation"] == pytest.approx(
+        stats.kendalltau(part["in_domain"], part["out_of_domain"]).statistic
+    )
+    assert (once["n_models"] == 16).all() and len(points.labels) == 24
 
 
 def test_a_collection_of_parts_is_their_mean_whatever_their_sizes():

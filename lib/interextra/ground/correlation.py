@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
+from interextra.ground.effects import interval
+
 METHODS = ("Spearman", "Kendall", "Pearson")
 
 
@@ -88,6 +90,16 @@ def stretched(drawn: np.ndarray, estimate: float, n_groups: int) -> np.ndarray:
     factor = stats.t.ppf(0.975, n_groups - 1) / stats.norm.ppf(0.975) * np.sqrt(n_groups / (n_groups - 1))
     centre = fisher_z(estimate)
     return np.tanh(centre + factor * (fisher_z(drawn) - centre))
+
+
+def ends_of(drawn: np.ndarray) -> tuple[float, float]:
+    """Interval of draws. Those of one point alone have no correlation: they are left out where they are 1 % or fewer.
+
+    >>> ends_of(np.append(np.full(99, 0.5), np.nan)), ends_of(np.array([0.5, np.nan]))
+    ((0.5, 0.5), (nan, nan))
+    """
+    known = drawn[np.isfinite(drawn)]
+    return interval(known if len(known) >= 0.99 * len(drawn) else drawn)
 
 
 def fisher_z(r: np.ndarray | float) -> np.ndarray:

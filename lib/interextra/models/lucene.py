@@ -17,6 +17,7 @@ from interextra.ground.files import cache_folder, digest, seal, seal_problem
 from interextra.models.topk import PADDING, tie_order
 
 _HIT = re.compile(r'"score":([-+0-9.eE]+),"doc":(\d+)')
+WORDLESS = "."  # has no word, so that it is never found
 _SOUND: set[Path] = set()  # indexes whose checksums were read by this process
 
 
@@ -73,7 +74,7 @@ def bm25_index(collection) -> Path:
     Passages are added by doc_id descending into one segment, so that Lucene's own rule for ties (the earlier passage
     wins) is the rule of trec_eval. Porter stemming and stop words as Anserini's default.
     """
-    folder = cache_folder() / "lucene" / digest(["bm25", collection.fingerprint])
+    folder = cache_folder() / "lucene" / digest(["bm25", WORDLESS, collection.fingerprint])
     if folder in _SOUND and folder.is_dir():
         return folder
     if seal_problem(folder):
@@ -94,10 +95,14 @@ def _build(passages, folder: Path) -> None:
     indexer.object.writer.getConfig().setMergePolicy(merge_in_order())
     for start in range(0, len(order), 10_000):
         rows = order[start : start + 10_000]
-        texts = passages.texts(rows)
+        # Anserini leaves out a passage without text, and all after it would be taken for their neighbours
+        texts = [text if text.strip() else WORDLESS for text in passages.texts(rows)]
         indexer.add_batch_dict([{"id": str(row), "contents": text} for row, text in zip(rows, texts, strict=True)])
     indexer.object.writer.forceMerge(1)
+    n_indexed = indexer.object.writer.getDocStats().numDocs
     indexer.close()
+    if n_indexed != len(order):
+        raise InputError(f"Lucene indexed {n_indexed:,} of {len(order):,} passages: hits would be mistaken for others")
     seal(aside)
     if seal_problem(folder):  # else another process was faster
         shutil.rmtree(folder, ignore_errors=True)

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.load import data_folder
-from interextra.ground.correlation import METHODS, correlations, drawn_groups, stretched
-from interextra.ground.effects import interval
+from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, stretched
 from interextra.ground.errors import InputError, offenders
 from interextra.papers import published
 
@@ -117,8 +116,7 @@ def foretold(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.Da
             ends = (np.nan, np.nan)
             if families.nunique() > 3:
                 drawn = correlations(x, y, drawn_groups(families, seed, n_boot), statistic)
-                drawn = drawn[np.isfinite(drawn)]  # a draw of one model alone has no correlation
-                ends = interval(stretched(drawn, value, families.nunique()))
+                ends = ends_of(stretched(drawn, value, families.nunique()))
             rows.append((collection, name, statistic, value, *ends, len(part), families.nunique()))
     columns = ["collection", "subset", "statistic", "value", "low", "high", "n_models", "n_families"]
     return pd.DataFrame(rows, columns=columns)

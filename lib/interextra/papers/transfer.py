@@ -6,6 +6,7 @@ training at one size: its measure in domain, and that of the same model out of d
 
 import itertools
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from interextra.ground.correlation import (
     METHODS,
     correlations,
     drawn_groups,
+    ends_of,
     fisher_z,
     independent,
     interval_of_one,
@@ -165,12 +167,23 @@ class Points:
         units = pd.factorize(values.drop_duplicates("query_id").set_index("query_id")["unit"].loc[wide.index])[0]
         return resampled_means(wide.to_numpy(), units, self.seed, self.n_boot)
 
-    def beating(self, bm25: pd.DataFrame) -> pd.Series:
-        """Share of the points of each regime that beat BM25 in domain with their whole interval; index the regime."""
+    def beating(self, bm25: pd.DataFrame) -> pd.DataFrame:
+        """Which models beat BM25 in domain, with their whole interval: the points' labels, and a column a regime."""
         wide = bm25.groupby("query_id", sort=False)["value"].mean().to_frame()
         lead = self.inside[1] - self._resampled(bm25, wide)
-        passing = [[interval(point)[0] > 0 for point in side.T] for side in lead]
-        return pd.Series(np.mean(passing, axis=1), REGIMES)
+        passing = {
+            regime: [interval(point)[0] > 0 for point in side.T] for regime, side in zip(REGIMES, lead, strict=True)
+        }
+        return self.labels.assign(**passing)
+
+    def among(self, kept: np.ndarray) -> "Points":
+        """Some of the points, bool[n_points]; their ways of training are drawn anew."""
+        some = copy(self)
+        some.labels = self.labels[kept].reset_index(drop=True)
+        some.counts = drawn_groups(some.labels["method"], self.seed, self.n_boot)
+        some.inside = tuple(side[..., kept] for side in self.inside)
+        some.outside = {name: tuple(side[..., kept] for side in both) for name, both in self.outside.items()}
+        return some
 
     def drawn(self, x: np.ndarray, y: np.ndarray, estimate: float, method: str, within: Sequence | None = None):
         """Correlations of resampled sides float[n_boot, n_points], float[n_boot]: see `correlation.stretched`."""
@@ -207,10 +220,10 @@ def table_5(points: Points) -> pd.DataFrame:
         row = {"collection": name, "statistic": statistic}
         for regime, short, value, side in zip(REGIMES, ("inter", "extra"), at, sides, strict=True):
             row[regime] = value
-            row[f"{short}_low"], row[f"{short}_high"] = interval(side)
+            row[f"{short}_low"], row[f"{short}_high"] = ends_of(side)
         sides.append(sides[1] - sides[0])
         row["difference"] = at[1] - at[0]
-        row["low"], row["high"] = interval(sides[2])
+        row["low"], row["high"] = ends_of(sides[2])
         row["p_value"] = np.nan if how["method"] == "Kendall" else _dependent(pairs, how)
         rows.append(row | {"n_models": len(points.labels)})
         drawn.append(sides)
@@ -244,22 +257,27 @@ def crossed(points: Points) -> pd.DataFrame:
     rows, once = [], np.ones((1, len(points.labels)))
     for (name, (means, resampled)), one, two in itertools.product(points.outside.items(), (0, 1), (0, 1)):
         value = correlations(points.inside[0][one], means[two], once, METHODS[0])[0]
-        low, high = interval(points.drawn(points.inside[1][one], resampled[two], value, METHODS[0]))
+        low, high = ends_of(points.drawn(points.inside[1][one], resampled[two], value, METHODS[0]))
         rows.append((name, REGIMES[one], REGIMES[two], value, low, high))
     return pd.DataFrame(rows, columns=["collection", "in_domain", "out_of_domain", "value", "low", "high"])
 
 
-def findings(table: pd.DataFrame, beating: pd.Series, n_queries: pd.Series, n_trainings: int) -> pd.DataFrame:
+def learnt(beating: pd.DataFrame) -> pd.Series:
+    """Share of the ways of training that beat BM25 in domain at their largest size; index the regime."""
+    return beating.loc[beating["n_train"] == beating["n_train"].max(), list(REGIMES)].mean()
+
+
+def findings(table: pd.DataFrame, beating: pd.DataFrame, n_queries: pd.Series, n_trainings: int) -> pd.DataFrame:
     """What section 4.2 concludes, in each collection and in their mean, by Spearman: see `claims.judged`.
 
     Correlations are judged on Fisher's z, so that no interval reaches beyond 1; their differences as they are.
-    `table`: of `table_5`. `beating`: of `Points.beating`; where fewer than half of the models of a regime beat BM25 in
-    domain, nothing is concluded. `n_queries`: of each collection.
+    `table`: of `table_5`. `beating`: of `Points.beating`; where fewer than half of the ways of training beat BM25 in a
+    regime, even at their largest size, nothing is concluded of it. `n_queries`: of each collection.
     """
-    found, spearman = [], table[table["statistic"] == METHODS[0]]
+    found, spearman, shares = [], table[table["statistic"] == METHODS[0]], learnt(beating)
     sides = {"extrapolation": "second", "interpolation": "first", "difference": "effect"}
     for column, side in sides.items():
-        share = beating.get(column, beating.min())
+        share = shares.get(column, shares.min())
         for (_, row), drawn in zip(spearman.iterrows(), draws(spearman, side), strict=True):
             counts = {"n_queries": int(n_queries.get(row["collection"], n_queries.sum())), "n_trainings": n_trainings}
             about = {"collection": row["collection"], "finding": FINDINGS[column].format(row["collection"])}
@@ -296,7 +314,7 @@ def published_differences(n: int = 24) -> pd.DataFrame:
     return table.assign(p_holm=table.groupby("statistic")["p_value"].transform(lambda p: holm(p)))
 
 
-def in_words(table: pd.DataFrame, found: pd.DataFrame, beating: pd.Series) -> list[str]:
+def in_words(table: pd.DataFrame, found: pd.DataFrame, beating: pd.DataFrame) -> list[str]:
     """Sentences for the answer: the correlations with the mean of all collections, and where what is said holds."""
     row = table[(table["collection"] == ALL) & (table["statistic"] == METHODS[0])].iloc[0]
     both = [
@@ -313,9 +331,9 @@ def in_words(table: pd.DataFrame, found: pd.DataFrame, beating: pd.Series) -> li
     for about, told in zip(FINDINGS, ("by extrapolation", "by interpolation", "better by extrapolation"), strict=True):
         verdicts = single.loc[single["about"] == about, "verdict"].value_counts().items()
         counted.append(f"{told}: " + ", ".join(f"{verdict} in {n}" for verdict, n in verdicts))
-    shares = [f"{share:.0%} ({regime})".replace("%", " %") for regime, share in beating.items()]
+    counts = [f"{beating[regime].sum()} of {len(beating)} ({regime})" for regime in REGIMES]
     sentences.append(f"Each of the {single['collection'].nunique()} collections, foretold {'; '.join(counted)}.")
-    return [*sentences, f"{' and '.join(shares)} of the models beat BM25 in domain."]
+    return [*sentences, f"{' and '.join(counts)} of the models beat BM25 in domain."]
 
 
 def _told(value: float, low: float, high: float) -> str:
