@@ -83,6 +83,11 @@ def test_a_regime_that_foretells_is_found_and_one_that_does_not_is_not(points):
     assert found.loc["extrapolation foretells other better", "verdict"] == "not shown"
     assert (found[["low", "high"]].drop([name for name in found.index if "better" in name]).abs() < 1).all(axis=None)
     assert found.loc[f"interpolation foretells {transfer.ALL}", "n_queries"] == 80
+    ood = pd.DataFrame({"model": ["m0", "m1", "BM25"], "value": [0.2, 0.3, 0.45]})
+    mean, each, strength = transfer.in_words(table, found.reset_index(), beating, ood)
+    assert "24 models a regime" in mean and "extrapolation does so better: " in mean
+    assert "Each of the 2 collections, foretold by extrapolation: holds in" in each and "not shown in" in each
+    assert "24 of 24 (interpolation)" in strength and "best of them has a mean of 0.30, BM25 0.45" in strength
     few = beating["method"].isin(METHODS[:3]) | (beating["n_train"] < SIZES[-1])  # 3 of 8 at the largest size
     closed = transfer.findings(table, beating.assign(interpolation=few), pd.Series({"follows": 40, "other": 40}), 1)
     verdicts = closed.set_index("finding")["verdict"]

@@ -183,7 +183,9 @@ def in_words(told: pd.DataFrame, ahead: pd.DataFrame) -> list[str]:
     """Sentences for the answer: how well dev foretells the mean, and the advantage of other architectures."""
     mean = told[(told["collection"] == ALL) & (told["statistic"] == "Spearman")].set_index("subset")
     parts = [f"{name} {row['value']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]" for name, row in mean.iterrows()]
-    said = [f"Published models, Spearman correlation of MS MARCO with the mean of BEIR: {'; '.join(parts)}."]
+    said = [
+        f"Published models, Spearman correlation of nDCG@10 on MS MARCO dev with the mean of BEIR: {'; '.join(parts)}."
+    ]
     points = [
         f"{row['architecture']} {100 * row['advantage']:+.1f} [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
         for _, row in ahead[ahead["collection"] == ALL].iterrows()

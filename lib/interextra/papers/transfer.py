@@ -270,7 +270,9 @@ def learnt(beating: pd.DataFrame) -> pd.Series:
 def findings(table: pd.DataFrame, beating: pd.DataFrame, n_queries: pd.Series, n_trainings: int) -> pd.DataFrame:
     """What section 4.2 concludes, in each collection and in their mean, by Spearman: see `claims.judged`.
 
-    Correlations are judged on Fisher's z, so that no interval reaches beyond 1; their differences as they are.
+    The mean of all collections is the question, with three findings that hold together; the collections one by one are
+    a family of their own, since few ways of training cannot carry all at once. Correlations are judged on Fisher's z,
+    so that no interval reaches beyond 1; their differences as they are.
     `table`: of `table_5`. `beating`: of `Points.beating`; where fewer than half of the ways of training beat BM25 in a
     regime, even at their largest size, nothing is concluded of it. `n_queries`: of each collection.
     """
@@ -284,7 +286,8 @@ def findings(table: pd.DataFrame, beating: pd.DataFrame, n_queries: pd.Series, n
             both = [part if column == "difference" else fisher_z(part) for part in (row[column], drawn)]
             of = {"estimate": both[0], "draws": both[1], "kind": "above", "gate": bool(share >= 0.5)}
             found.append({"about": column} | about | of | counts)
-    table, ends = judged(found), ["estimate", "low", "high"]
+    whole, single = ([row for row in found if (row["collection"] == ALL) == of_all] for of_all in (True, False))
+    table, ends = pd.concat([judged(whole), judged(single)], ignore_index=True), ["estimate", "low", "high"]
     table[ends] = table[ends].where(table["about"] == "difference", np.tanh(table[ends]))
     return table
 
@@ -314,8 +317,9 @@ def published_differences(n: int = 24) -> pd.DataFrame:
     return table.assign(p_holm=table.groupby("statistic")["p_value"].transform(lambda p: holm(p)))
 
 
-def in_words(table: pd.DataFrame, found: pd.DataFrame, beating: pd.DataFrame) -> list[str]:
-    """Sentences for the answer: the correlations with the mean of all collections, and where what is said holds."""
+def in_words(table: pd.DataFrame, found: pd.DataFrame, beating: pd.DataFrame, ood: pd.DataFrame) -> list[str]:
+    """Sentences for the answer: the correlations with the mean of all collections, where what is said holds, and how
+    good the models are beside BM25. Takes `table_5`, `findings`, `Points.beating` and `out_of_domain`."""
     row = table[(table["collection"] == ALL) & (table["statistic"] == METHODS[0])].iloc[0]
     both = [
         f"{regime} {_told(row[regime], row[f'{short}_low'], row[f'{short}_high'])}"
@@ -323,9 +327,11 @@ def in_words(table: pd.DataFrame, found: pd.DataFrame, beating: pd.DataFrame) ->
     ]
     judgement = found.set_index(["about", "collection"]).loc[("difference", ALL)]
     difference = _told(judgement["estimate"], judgement["low"], judgement["high"])
+    verdicts = found[found["collection"] == ALL].set_index("about")["verdict"]
     sentences = [
         f"Spearman correlation of what a model does in domain with its mean out of domain, {row['n_models']} models a "
-        f"regime: {', '.join(both)}. That extrapolation foretells it better: {judgement['verdict']} ({difference})."
+        f"regime: {', '.join(both)}. Extrapolation foretells it: {verdicts['extrapolation']}; so does interpolation: "
+        f"{verdicts['interpolation']}; extrapolation does so better: {verdicts['difference']} ({difference})."
     ]
     single, counted = found[found["collection"] != ALL], []
     for about, told in zip(FINDINGS, ("by extrapolation", "by interpolation", "better by extrapolation"), strict=True):
@@ -333,7 +339,12 @@ def in_words(table: pd.DataFrame, found: pd.DataFrame, beating: pd.DataFrame) ->
         counted.append(f"{told}: " + ", ".join(f"{verdict} in {n}" for verdict, n in verdicts))
     counts = [f"{beating[regime].sum()} of {len(beating)} ({regime})" for regime in REGIMES]
     sentences.append(f"Each of the {single['collection'].nunique()} collections, foretold {'; '.join(counted)}.")
-    return [*sentences, f"{' and '.join(counts)} of the models beat BM25 in domain."]
+    means = ood.groupby("model")["value"].mean()
+    sentences.append(
+        f"{' and '.join(counts)} of the models beat BM25 in domain; elsewhere the best of them has a mean of "
+        f"{means.drop(BM25).max():.2f}, BM25 {means[BM25]:.2f}."
+    )
+    return sentences
 
 
 def _told(value: float, low: float, high: float) -> str:
