@@ -35,7 +35,7 @@ def test_each_question_has_a_row_with_its_interval_counts_and_verdict(reference)
     for question in QUESTIONS:
         said, verdict = rows[question]
         counts = r"[\d,]+ queries, \d trainings? of each system, .* \(\d\d\)$"
-        assert re.search(rf"(%|points) \[.*\]( by [\w -]+)?; {counts}", said), said
+        assert re.search(rf"(%|points|Spearman [+-][\d.]+) \[.*\]( by [\w -]+)?; {counts}", said), said
         assert verdict in ("holds", "contradicted", "not shown", "not comparable", "undefined")
 
 

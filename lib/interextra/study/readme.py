@@ -161,7 +161,7 @@ def _effect(row: dict, notebook: str) -> str:
     """With its unit: a loss in percent, the difference of two in points; 07 and 08 have correlations and widths."""
     alone = ": a loss" in row["finding"] or ": no loss" in row["finding"]
     unit = "" if notebook in (FORESIGHT, TRANSFER) else "%" if alone else "points"
-    return spelled(row["estimate"], row["low"], row["high"], unit)
+    return "Spearman " * (notebook == TRANSFER) + spelled(row["estimate"], row["low"], row["high"], unit)
 
 
 def _told(row: dict, notebook: str) -> str:
