@@ -4,6 +4,7 @@ import nbformat
 import pytest
 
 from interextra.ground.errors import InputError
+from interextra.study.notebook import _listing
 from interextra.study.parameters import (
     declared_parameters,
     notebooks,
@@ -112,3 +113,15 @@ def test_every_yaml_key_of_every_profile_is_declared(root):
         profile_parameters(root, path.parent.name, known[path.stem], {})
         checked += 1
     assert checked >= 2 * len(known)
+
+
+def test_a_changed_table_of_scores_is_another_notebook(root, tmp_path):
+    """Else a second run would take the page of the older file."""
+    scores, parameters = tmp_path / "scores.csv", {"results": str(tmp_path / "scores.csv")}
+    path = root / "notebooks" / "08_beir_correlation.ipynb"
+    with pytest.raises(InputError, match="there is no file"):
+        _listing(path, parameters)
+    scores.write_text("model\na\n")
+    before = _listing(path, parameters)
+    scores.write_text("model\nb\n")
+    assert _listing(path, parameters) != before

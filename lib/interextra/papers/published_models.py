@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from interextra.data.load import data_folder
 from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, stretched
@@ -40,10 +41,7 @@ def read(path: str) -> pd.DataFrame:
     InputError
         No such file, a missing column, a model that stands twice, a score that is missing or no fraction.
     """
-    place = Path(path.replace("$INTEREXTRA_DATA", str(data_folder())) if "$INTEREXTRA_DATA" in path else path)
-    if not place.is_file():
-        raise InputError(f"parameter 'results': there is no file {path}")
-    table = pd.read_csv(place)
+    table = pd.read_csv(located(path))
     if absent := [name for name in ("model", DEV) if name not in table]:
         raise InputError(f"{path}: no column {offenders(absent)}; there are {offenders(list(table), 20)}")
     if (twice := table["model"].duplicated()).any():
@@ -57,6 +55,14 @@ def read(path: str) -> pd.DataFrame:
         if len(wrong := table.index[~table[name].between(0, 1)]):
             raise InputError(f"{path}, line {wrong[0] + 2}: {name} = {table[name][wrong[0]]} is no fraction")
     return table.assign(**{ALL: table[sets].mean(axis=1)})
+
+
+def located(path: str) -> Path:
+    """The file of a table of scores; InputError where there is none."""
+    place = Path(path.replace("$INTEREXTRA_DATA", str(data_folder())) if "$INTEREXTRA_DATA" in path else path)
+    if not place.is_file():
+        raise InputError(f"parameter 'results': there is no file {path}")
+    return place
 
 
 def collections(table: pd.DataFrame) -> list[str]:
@@ -126,8 +132,9 @@ def advantage(table: pd.DataFrame, floor: float, pair: Sequence[str]) -> pd.Data
     """At equal quality in domain, how much higher does an architecture stand out of domain than dense models do?
 
     Least squares of nDCG@10 in a collection on that in domain and on the architecture, of the models above the floor
-    whose architecture is known; errors are clustered by family, with Student's distribution over the families. Beside
-    it `pair`, two models that differ in architecture only: the difference of the first from the second, less what the
+    whose architecture is known; errors are clustered by family, and since few families have another architecture, the
+    interval is Student's over those few, with the factor of their own mean (none for a single family). Beside it
+    `pair`, two models that differ in architecture only: the difference of the first from the second, less what the
     regression says of their difference in domain.
 
     Returns DataFrame[collection, architecture, advantage, low, high, n_models, n_families, pair] : advantage in
@@ -142,16 +149,18 @@ def advantage(table: pd.DataFrame, floor: float, pair: Sequence[str]) -> pd.Data
     if "dense" not in set(part["model_type"]) or not others or part["family"].nunique() < 4:
         return pd.DataFrame(columns=[*("collection", "architecture", "advantage", "low", "high"), "n_models"])
     known = pd.DataFrame({DEV: part[DEV]} | {name: (part["model_type"] == name).astype(float) for name in others})
-    errors = {"cov_type": "cluster", "cov_kwds": {"groups": pd.factorize(part["family"])[0]}, "use_t": True}
+    errors = {"cov_type": "cluster", "cov_kwds": {"groups": pd.factorize(part["family"])[0]}}
     two, rows = table.set_index("model").reindex(list(pair)), []
     for collection in [*collections(table), ALL]:
         fitted = OLS(part[collection], add_constant(known)).fit(**errors)
         apart = two.iloc[0][[DEV, collection]] - two.iloc[1][[DEV, collection]]
         anchor = apart[collection] - fitted.params[DEV] * apart[DEV]
         for name in others:
-            ends, mine = fitted.conf_int().loc[name], part[part["model_type"] == name]
-            row = {"collection": collection, "architecture": name, "advantage": fitted.params[name]}
-            row |= {"low": ends[0], "high": ends[1], "n_models": len(mine), "n_families": mine["family"].nunique()}
+            mine, value = part[part["model_type"] == name], fitted.params[name]
+            n = mine["family"].nunique()
+            reach = stats.t.ppf(0.975, n - 1) * fitted.bse[name] * np.sqrt(n / (n - 1)) if n > 1 else np.nan
+            row = {"collection": collection, "architecture": name, "advantage": value}
+            row |= {"low": value - reach, "high": value + reach, "n_models": len(mine), "n_families": n}
             rows.append(row | {"pair": anchor if two.iloc[0]["model_type"] == name else np.nan})
     return pd.DataFrame(rows)
 

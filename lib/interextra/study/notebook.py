@@ -15,6 +15,7 @@ from interextra.ground.code import PACKAGE, ROOT
 from interextra.ground.errors import InputError
 from interextra.ground.files import digest, sha256
 from interextra.papers.plans import cells_of, plan_of
+from interextra.papers.published_models import located
 from interextra.study.answer import put
 
 TIMEOUT = 7200  # seconds that one notebook cell may take
@@ -95,10 +96,11 @@ class Notebook(Cell):
 
 
 def _listing(notebook: Path, parameters: dict[str, Any]) -> str:
-    """Digest of published and committed tables, of sheets, and of names, sizes and times of the real data."""
+    """Digest of published and committed tables, sheets, scores, and of names, sizes and times of the real data."""
     committed = notebook.parent.parent / "outputs" / "reference" / "small" / notebook.stem
     files_there = [path for path in sorted(committed.rglob("*.*")) if path.name != "provenance.json"]
     read = [*sorted(ROOT.rglob("*.yaml")), *files_there, *parameters.get("sheets", [])]
+    read += [located(parameters["results"])] if parameters.get("results") else []
     sheets = [sha256(path) for path in read]
     files: list[list] = []
     if parameters.get("real_msmarco") or (parameters.get("real_encoder") and "real_msmarco" not in parameters):
