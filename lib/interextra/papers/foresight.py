@@ -20,6 +20,7 @@ from interextra.data.runs import RunFile
 from interextra.evaluation import indicators, prediction
 from interextra.evaluation.predictors import POST, PRE, post_retrieval, pre_retrieval, term_statistics
 from interextra.ground.cells import Store
+from interextra.ground.correlation import interval_of_one
 from interextra.ground.effects import Draws, draws, effects, holm, interval, ratio, simultaneous
 from interextra.ground.errors import InputError
 from interextra.models.dense import LABEL as DENSE
@@ -139,7 +140,7 @@ def correlation(x: np.ndarray, y: np.ndarray, method: str, shifts: Sequence | No
     n = len(x) - codes.max()
     estimate = round(float(stats.pearsonr(x, y).statistic), 12)  # 1 is 1
     t = stats.t.ppf(0.975, n - 2)
-    needed, spread = t / np.sqrt(n - 2 + t**2), 1 + estimate**2 / 2 if method == "Spearman" else 1.0
+    needed = t / np.sqrt(n - 2 + t**2)
     strength = np.inf if abs(estimate) == 1 else estimate * np.sqrt((n - 2) / (1 - estimate**2))
     p_value = float(2 * stats.t.sf(abs(strength), n - 2))
     if method == "Spearman" and n < 9 and shifts is None:
@@ -154,8 +155,7 @@ def correlation(x: np.ndarray, y: np.ndarray, method: str, shifts: Sequence | No
         sizes = every.null_distribution.round(9)
         p_value = float(every.pvalue)
         needed = min((size for size in np.unique(sizes) if (sizes >= size).mean() < 0.05), default=np.nan)
-    width = stats.norm.ppf(0.975) * np.sqrt(spread / (n - 3))
-    ends = np.tanh(np.arctanh(estimate) + np.array([-width, width])) if abs(estimate) < 1 else (np.nan, np.nan)
+    ends = interval_of_one(estimate, n, method) if abs(estimate) < 1 else (np.nan, np.nan)
     names = ("estimate", "low", "high", "p_value", "needed")
     return {name: float(value) for name, value in zip(names, (estimate, *ends, p_value, needed), strict=True)}
 
