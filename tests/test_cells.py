@@ -13,8 +13,6 @@ from interextra.ground import cells as module
 from interextra.ground.cells import Store, config_of, from_config
 from interextra.ground.errors import InputError
 from interextra.ground.files import seal_problem, write_json
-from interextra.models.recipe import load_recipe
-from interextra.study.adopt import adopt, clean, results
 from interextra.study.schedule import build_all
 
 TOY = Toy()
@@ -30,7 +28,7 @@ def test_key_depends_on_fields_needed_cells_and_code(monkeypatch):
     before = TOY.key
     assert Toy().key == Toy(n=3).key == before != Toy(n=4).key
     assert Toy(needed=(Toy(),)).key != Toy(needed=(Toy(n=4),)).key
-    monkeypatch.setattr(module.code, "behind", lambda modules: {"other": "code"})
+    monkeypatch.setattr(module.code, "digested", lambda modules: [["other", "code"]])
     assert Toy().key != before
 
 
@@ -42,6 +40,14 @@ def test_configuration_gives_the_cell_back():
     cell = Toy(n=5, needed=(Toy(), Toy(needed=(Toy(n=1),))))
     again = from_config(json.loads(json.dumps(config_of(cell))))
     assert again == cell and again.key == cell.key
+
+
+@pytest.mark.parametrize("kind", ["os.system", "pathlib.Path", "interextra.ground.files.sha256", "nowhere.Toy"])
+def test_a_note_builds_kinds_of_cell_only(tmp_path, kind):
+    with pytest.raises(ValueError, match="no kind of this package"):
+        from_config({"kind": kind, "command": f"touch {tmp_path / 'ran'}"})
+    write_json(tmp_path / "planned" / "ab.json", {"config": {"kind": kind, "command": f"touch {tmp_path / 'ran'}"}})
+    assert Store(tmp_path).planned() == [] and not (tmp_path / "ran").exists()
 
 
 def test_finished_cell_is_not_built_again(tmp_path):
@@ -70,6 +76,14 @@ def test_missing_file_and_missing_seal_are_noticed(tmp_path):
     assert seal_problem(folder) == "answer.txt is missing" and not fresh(tmp_path).valid(TOY)
     (folder / "seal.json").unlink()
     assert seal_problem(folder) == "no seal"
+
+
+def test_a_seal_names_every_file(tmp_path):
+    folder = Store(tmp_path).build(TOY)
+    (folder / "more.txt").write_text("nobody sealed this")
+    assert seal_problem(folder) == "seal.json does not name more.txt"
+    (folder / "seal.json").write_text("{}")
+    assert seal_problem(folder) == "seal.json names no file" and not fresh(tmp_path).valid(TOY)
 
 
 def test_cell_that_is_not_there_is_a_clear_error(tmp_path):
@@ -157,33 +171,31 @@ def test_schedule_ends_with_the_first_failure(tmp_path):
 
 @pytest.fixture
 def changed_code(monkeypatch):
-    """A function after whose call the kinds of cell have other code behind them."""
+    """A function after whose call the kinds of cell, or those of these names, have other code behind them."""
+    plain = module.code.digested
 
-    def change():
-        monkeypatch.setattr(module.code, "behind", lambda modules: {"other": "code"})
+    def change(*names):
+        def digested(modules):
+            others = names and modules[0].rpartition(":")[2] not in names
+            return plain(modules) if others else [["other", "code"]]
+
+        monkeypatch.setattr(module.code, "digested", digested)
         Store._valid.clear()
 
     return change
 
 
-def test_results_of_older_code_are_taken_over_only_where_a_sample_is_equal(tmp_path, changed_code):
-    configs = [{"n": n} for n in range(5)]
-    for config in configs:
-        Store(tmp_path).build(Toy(**config))
+def record(folder):
+    return json.loads((folder / "provenance.json").read_text())
+
+
+def test_results_of_older_code_are_taken_over_only_after_an_equal_sample(tmp_path, changed_code):
+    older = [Store(tmp_path).build(Toy(n=n)) for n in range(5)]
     changed_code()
-    counts = adopt(Store(tmp_path), [Toy(**config) for config in configs])
-    assert counts == {("Toy", "recomputed"): 2, ("Toy", "adopted"): 3}
-    taken = Toy(n=4)
-    note = json.loads((Store(tmp_path)[taken] / "provenance.json").read_text())
-    assert note["adopted"]["equal sample"] == 2 and Store(tmp_path).missing([taken]) == []
-
-
-def test_a_recipe_from_before_a_parameter_equals_one_that_has_it_at_its_default(tmp_path):
-    recipe = load_recipe("mini-dense").model_dump(mode="json")
-    older = {name: value for name, value in recipe.items() if name not in ("teacher", "pretraining")}
-    for name, values in (("new", recipe), ("old", older), ("other", recipe | {"teacher_temperature": 2.0})):
-        write_json(tmp_path / name / "weights" / "model.json", {"recipe": values, "seed": 1})
-    assert results(tmp_path / "new") == results(tmp_path / "old") != results(tmp_path / "other")
+    folders = [Store(tmp_path).build(Toy(n=n)) for n in range(5)]
+    assert ["taken over" in record(folder) for folder in folders] == [False, False, True, True, True]
+    assert record(folders[4])["taken over"]["from"] == older[4].name
+    assert fresh(tmp_path).missing([Toy(n=n) for n in range(5)]) == []
 
 
 def test_results_of_older_code_that_differ_are_not_taken_over(tmp_path, changed_code):
@@ -192,14 +204,37 @@ def test_results_of_older_code_that_differ_are_not_taken_over(tmp_path, changed_
         (folder / "answer.txt").write_text("as an older method had it")
         module.seal(folder)
     changed_code()
-    counts = adopt(Store(tmp_path), [Toy(n=n) for n in range(4)])
-    assert counts == {("Toy", "differs"): 1}
-    assert len(Store(tmp_path).missing([Toy(n=n) for n in range(4)])) == 3
+    folders = [Store(tmp_path).build(Toy(n=n)) for n in range(4)]
+    assert not any("taken over" in record(folder) for folder in folders)
+    assert {(folder / "answer.txt").read_text() for folder in folders} == {f"{n} rows\n" for n in range(4)}
+
+
+def test_a_changed_method_with_the_same_results_leaves_what_was_made_from_them(tmp_path, changed_code):
+    last = Slow(counter=str(tmp_path / "counter"), needed=(TOY,))
+    old = Store(tmp_path).build(last)
+    changed_code("Toy")
+    again = Slow(counter=str(tmp_path / "counter"), needed=(Toy(),))
+    new = Store(tmp_path).build(again)
+    assert new != old and record(new)["taken over"] == {"from": old.name}
+    assert "taken over" not in record(Store(tmp_path)[Toy()]), "its own code changed: computed again"
+    assert (tmp_path / "counter").read_text() == "x" and seal_problem(new) is None
+
+
+def test_other_results_of_what_is_needed_are_another_cell(tmp_path, changed_code):
+    folder = Store(tmp_path).build(TOY)
+    (folder / "answer.txt").write_text("as an older method had it")
+    module.seal(folder)
+    last = Slow(counter=str(tmp_path / "counter"), needed=(TOY,))
+    fresh(tmp_path).build(last)
+    changed_code("Toy")
+    Store(tmp_path).build(Slow(counter=str(tmp_path / "counter"), needed=(Toy(),)))
+    assert (tmp_path / "counter").read_text() == "xx"
 
 
 def test_clean_frees_cells_of_older_code_and_keeps_today_s(tmp_path, changed_code):
     old = Store(tmp_path).build(Toy(n=1))
     changed_code()
     new = Store(tmp_path).build(Toy(n=2))
-    removed, freed = clean(Store(tmp_path))
+    removed, freed = Store(tmp_path).clean()
     assert removed == 1 and freed > 0 and not old.exists() and new.exists()
+    assert [mark.name for mark in tmp_path.glob("alike/*/*")] == [new.name]

@@ -1,67 +1,141 @@
-"""The key holds the code: a changed constant changes it, a changed docstring or comment does not."""
+"""The key holds the code, definition by definition: a changed constant changes it, a changed docstring does not."""
 
 import shutil
 
 import pytest
 
+import interextra
 from interextra.ground import code
+
+DENSE = "interextra.models.dense"
 
 
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
-    """A copy of the package whose files can be changed; returns the digests behind the dense models."""
+    """A copy of the package whose files can be changed; returns the digests behind some definitions."""
     shutil.copytree(code.ROOT, tmp_path / "interextra", ignore=shutil.ignore_patterns("__pycache__", "*.yaml", "base"))
     monkeypatch.setattr(code, "ROOT", tmp_path / "interextra")
 
-    def behind(module="interextra.models.dense"):
+    def behind(*names):
         code._parsed.cache_clear()
         code.behind.cache_clear()
-        return code.behind((module,))
+        return code.behind(names or (DENSE,))
 
     yield behind
     code._parsed.cache_clear()
     code.behind.cache_clear()
 
 
-def change(old, new, file="models/training.py"):
+def change(file, old, new):
     path = code.ROOT / file
     text = path.read_text()
-    assert text.count(old) >= 1
+    assert text.count(old) >= 1, f"{file} has no {old!r}"
     path.write_text(text.replace(old, new, 1))
 
 
-def test_a_constant_in_a_loss_changes_the_digest(copy):
+def test_a_changed_constant_or_method_changes_the_digest(copy):
     before = copy()
-    change("clamp(min=1)", "clamp(min=2)")
+    change("models/pairs.py", "k1=0.9", "k1=0.8")
     assert copy() != before
 
 
-def test_docstring_and_comment_leave_it(copy):
+def test_docstring_comment_and_wording_of_an_error_leave_it(copy):
     before = copy()
-    change("Cross entropy of the positive passage", "The cross entropy of a positive passage")
-    change("import torch", "import torch  # a comment")
+    change("models/pairs.py", "Training pairs (query, relevant passage)", "Pairs for training")
+    change("models/pairs.py", "import numpy", "import numpy as np  # a comment\nimport numpy")
+    change("models/pairs.py", "are not in split", "do not stand in the split")
     assert copy() == before
 
 
+def test_what_a_cell_is_called_and_costs_leaves_it(copy):
+    before = copy("interextra.models.run:Run")
+    change("models/run.py", 'return f"run ', 'return f"a run ')
+    assert copy("interextra.models.run:Run") == before
+
+
+def test_a_definition_that_nobody_reaches_leaves_it(copy):
+    names = ("interextra.models.run:Run", DENSE, "interextra.splits.restrain:ReSTrain")
+    before = copy(*names)
+    for file in ("models/pairs.py", "ground/effects.py", "figures.py"):
+        change(file, "import numpy as np\n", "import numpy as np\n\n\ndef further(x):\n    return x\n")
+    change("ground/effects.py", "BLOCK = 4_000_000", "BLOCK = 5_000_000")
+    assert copy(*names) == before
+
+
+def test_a_definition_may_move_to_another_module(copy):
+    copy()
+    before = code.digested((DENSE,))
+    change("models/topk.py", "PADDING = -1\n", "from interextra.models.moved import PADDING\n")
+    (code.ROOT / "models" / "moved.py").write_text("PADDING = -1\n")
+    after = copy()
+    assert code.digested((DENSE,)) == before and "interextra.models.moved:PADDING" in after
+
+
 def test_what_a_function_imports_counts(copy):
-    found = copy("interextra.models.run")
-    assert {"interextra.models.model", "interextra.data.runs"} <= found.keys()
-    assert "interextra.models.pairs" in copy("interextra.models.dense")
+    found = copy("interextra.models.run:Run")
+    assert {"interextra.models.model:load_model", "interextra.data.runs:RunFile"} <= found.keys()
+    assert "interextra.models.pairs:training_pairs" in copy()
 
 
 def test_one_architecture_does_not_depend_on_another(copy):
     before = copy()
-    change("return ", "return 1 and ", "models/splade.py")
+    change("models/splade.py", "return ", "return 1 and ")
     assert copy() == before
 
 
-def test_wording_of_errors_and_storing_leave_it(copy):
+def test_storing_leaves_it(copy):
     before = copy()
-    change("def offenders", "def offenders_of", "ground/errors.py")
-    assert copy() == before and "interextra.ground.errors" not in before
+    change("ground/errors.py", "def offenders", "def offenders_of")
+    assert copy() == before and not any("ground.errors" in place for place in before)
 
 
-def test_minor_versions_of_the_model_libraries_belong_to_it(copy):
-    assert {"torch", "sentence_transformers"} <= copy().keys()
-    assert all(version.count(".") == 1 for name, version in copy().items() if name in code.VERSIONS)
-    assert "torch" not in copy("interextra.splits.restrain")
+def test_versions_of_the_libraries_that_compute_belong_to_it(copy):
+    assert {"torch", "sentence_transformers", "numpy"} <= copy().keys()
+    assert "torch" not in copy("interextra.splits.restrain:ReSTrain") and "faiss" in code.behind(
+        ("interextra.splits.resttest:ReSTTest",)
+    )
+    assert {"pyserini"} <= copy("interextra.models.bm25").keys() and "+" not in copy()["torch"]
+
+
+def test_a_new_version_of_such_a_library_is_another_result(copy, monkeypatch):
+    before = copy("interextra.splits.resttest:ReSTTest")
+    monkeypatch.setattr(code.metadata, "version", lambda name: "99.1")
+    assert copy("interextra.splits.resttest:ReSTTest") != before
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        ("def f(x):\n    return g(x)", {"f", "g"}),
+        ("def f(g):\n    return g", {"f"}),  # an argument of this name
+        ("def f():\n    return [g for g in range(3)], g", {"f", "g"}),  # bound in the comprehension alone
+        ("def f():\n    g = 1\n    return g", {"f"}),
+        ("def f(x=g):\n    return x", {"f", "g"}),
+        ("def f(x: g):\n    return x", {"f", "g"}),
+        ("class f(g):\n    pass", {"f", "g"}),
+        ("@g\ndef f():\n    pass", {"f", "g"}),
+        ("def f():\n    def inner():\n        return g\n    return inner", {"f", "g"}),
+        ("f = lambda x: g(x)", {"f", "g"}),
+        ("f = {'a': g}", {"f", "g"}),
+        ("def f():\n    raise ValueError(g())", {"f"}),
+        ("f = 1\nf = f + g()", {"f", "g"}),
+    ],
+)
+def test_names_are_followed_by_the_rules_of_the_language(copy, text, used):
+    (code.ROOT / "toy.py").write_text(f"{text}\n\n\ndef g(x=1):\n    return x\n")
+    found = copy("interextra.toy:f")
+    assert {place.rpartition(":")[2] for place in found} == used
+
+
+def test_statements_at_the_top_of_a_module_count_with_each_of_its_definitions(copy):
+    (code.ROOT / "toy.py").write_text("import numpy as np\nnp.seterr(all='raise')\n\n\ndef f():\n    return 1\n")
+    assert set(copy("interextra.toy:f")) == {"interextra.toy:f", "interextra.toy:", "numpy"}
+
+
+def test_a_notebook_uses_what_its_code_names():
+    source = "import interextra as ix\nfrom interextra.splits import restrain as method\n"
+    source += "nb = ix.start(1)\nix.figures.heat(2)\nmethod.bands(ix.effects)\n"
+    assert code.used_by(source, interextra._FRONT) == (
+        *("interextra.figures:heat", "interextra.ground.effects:effects"),
+        *("interextra.splits.restrain:bands", "interextra.study.session:start"),
+    )

@@ -14,7 +14,7 @@ from interextra.models.fusion import Fused
 from interextra.models.model import Model
 from interextra.models.recipe import load_recipe
 from interextra.models.run import Run
-from interextra.study import adopt, schedule
+from interextra.study import schedule
 
 TRAIN, ELSEWHERE = "mini:n_train=400,n_dev=40", "mini:ood-hobby-questions"
 
@@ -67,7 +67,7 @@ def test_run_is_there_without_the_weights_that_made_it(home):
     home.plan(cell), home.plan(cell.model)
     weights = home.path(cell.model) / "weights"
     assert weights.is_dir()
-    adopt.clean(home)
+    home.clean()
     Store._valid.clear()
     assert not weights.exists() and home.missing([cell]) == []
     deeper = run(DENSE, depth=20)
@@ -80,7 +80,7 @@ def test_weights_stay_while_a_planned_run_needs_them(home):
     home.build(run(DENSE))
     home.build(run(DENSE).model)
     home.plan(run(DENSE, depth=30))
-    adopt.clean(home)
+    home.clean()
     assert (home.path(run(DENSE).model) / "weights").is_dir()
 
 

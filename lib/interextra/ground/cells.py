@@ -4,6 +4,11 @@ A cell is named by its configuration, by the cells that it needs and by the code
 aside and renamed when its seal (a checksum of every file) is written, so that a killed process leaves nothing that
 could be taken for a result. A lock per key makes a second process wait instead of computing the same cell; the lock
 vanishes with its process.
+
+Each cell notes the digests of the results that it was made from. Where an older cell of the same configuration was made
+by the same code from the same results, it is taken over instead of being computed again, whatever changed before it.
+Where only its own code changed, `SAMPLE` cells are computed again; if they are byte-equal to the older ones, the other
+cells that went from that code to this one are taken over.
 """
 
 import fcntl
@@ -11,6 +16,7 @@ import importlib
 import json
 import os
 import shutil
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -23,16 +29,17 @@ from pydantic import BaseModel, ConfigDict
 
 from interextra.ground import code, provenance
 from interextra.ground.errors import InputError
-from interextra.ground.files import digest, seal, seal_problem, write_json
+from interextra.ground.files import SEAL, digest, seal, seal_problem, write_json
 
-NOTES = ("config.json", "provenance.json", "seal.json")  # what stands beside the results of a cell
+NOTES = ("config.json", "provenance.json", SEAL)  # what stands beside the results of a cell
+SAMPLE = 2  # cells that are computed again before others of changed code are taken over
 
 
 class Cell(BaseModel, ABC):
     """A result that is kept. Its fields are its configuration, and the cells among them are what it needs.
 
-    A kind of cell says in `build` which files it writes, in `seconds` what that costs one core, in `title` what a
-    reader calls it, and in `modules` whose code decides its result.
+    A kind of cell says in `build` which files it writes, in `seconds` what that costs one core, in `megabytes` what it
+    takes on disk, in `title` what a reader calls it, and in `modules` which code decides its result.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -51,9 +58,24 @@ class Cell(BaseModel, ABC):
         """Estimated seconds of one core."""
         return 1.0
 
+    def megabytes(self) -> float:
+        """Estimated size on disk."""
+        return 0.0
+
     def modules(self) -> tuple[str, ...]:
-        """Modules whose code, with all that they import from this package, decides the result."""
-        return (type(self).__module__,)
+        """Definitions and modules that decide the result with all that they reach, see `ground.code.behind`.
+
+        What `build` looks up while it runs must be named here.
+        """
+        return (f"{type(self).__module__}:{type(self).__qualname__}",)
+
+    def is_result(self, name: str) -> bool:
+        """Whether a file of the cell counts as its result, for what is made from it."""
+        return name not in NOTES
+
+    def is_stepping_stone(self) -> bool:
+        """Whether the cell is of no use once what is made from it is there: `interextra clean` removes it then."""
+        return False
 
     def needs(self) -> tuple["Cell", ...]:
         """The cells that must be there first, each once."""
@@ -64,12 +86,17 @@ class Cell(BaseModel, ABC):
     @cached_property
     def code(self) -> str:
         """Digest of the code behind this kind of cell."""
-        return digest(code.behind(self.modules()))
+        return digest(code.digested(self.modules()))
+
+    @cached_property
+    def identity(self) -> str:
+        """Digest of the configuration alone, its own and that of all that it needs."""
+        return digest(config_of(self, lambda cell: cell.identity, lambda kind: kind.__name__))
 
     @cached_property
     def key(self) -> str:
         """Name of the cell: 20 hex digits of its configuration, the keys of the cells it needs, and its code."""
-        return digest([config_of(self, lambda cell: cell.key), self.code])
+        return digest([config_of(self, lambda cell: cell.key, lambda kind: kind.__name__), self.code])
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -88,10 +115,17 @@ def nested(value: Any) -> Iterator[Cell]:
         yield from nested(list(value.values()))
 
 
-def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def config_of(
+    value: Any, inner: Callable[[Cell], Any] | None = None, named: Callable[[type], str] = _full_name
+) -> Any:
     """Plain JSON of a cell or of any of its values; fields at their default are left out.
 
-    `inner` replaces each cell inside the value (the key of a cell names the cells inside it by their keys).
+    `inner` replaces each cell inside the value (the key of a cell names the cells inside it by their keys); `named`
+    says how a kind is named.
     """
 
     def plain(item: Any) -> Any:
@@ -99,9 +133,8 @@ def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:
             return inner(item)
         if isinstance(item, BaseModel):
             fields = type(item).model_fields
-            kind = f"{type(item).__module__}.{type(item).__qualname__}"
             given = {name: getattr(item, name) for name in fields if getattr(item, name) != fields[name].default}
-            return {"kind": kind} | {name: plain(part) for name, part in given.items()}
+            return {"kind": named(type(item))} | {name: plain(part) for name, part in given.items()}
         if isinstance(item, tuple | list):
             return [plain(part) for part in item]
         return {name: plain(part) for name, part in item.items()} if isinstance(item, dict) else item
@@ -110,7 +143,7 @@ def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:
 
 
 def from_config(config: Any) -> Any:
-    """What `config_of` was made from."""
+    """What `config_of` was made from; ValueError where a kind is none of this package (or of what is loaded)."""
     if isinstance(config, list):
         return tuple(from_config(item) for item in config)
     if not isinstance(config, dict):
@@ -118,8 +151,12 @@ def from_config(config: Any) -> Any:
     values = {name: from_config(value) for name, value in config.items() if name != "kind"}
     if "kind" not in config:
         return values
-    module, _, name = config["kind"].rpartition(".")
-    return getattr(importlib.import_module(module), name)(**values)
+    place, _, name = config["kind"].rpartition(".")
+    module = importlib.import_module(place) if place.startswith(f"{code.PACKAGE}.") else sys.modules.get(place)
+    kind = getattr(module, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        raise ValueError(f"{config['kind']!r} is no kind of this package")
+    return kind(**values)
 
 
 class Store:
@@ -158,22 +195,23 @@ class Store:
     def problem(self, cell: Cell) -> str | None:
         """Why there is no valid folder of this cell, or None."""
         problem = seal_problem(self.path(cell))
-        if problem is None and self.noted(self.path(cell)) != {"config": config_of(cell), "code": cell.code}:
+        if problem is None and self.noted(self.path(cell)).get("key") != cell.key:
             return "config.json belongs to another cell"
         return problem
 
-    def noted(self, path: Path) -> dict | None:
-        """Configuration and code that stand in a folder's config.json or in a planned file; None if unreadable."""
+    def noted(self, path: Path) -> dict:
+        """What stands in a folder's config.json or in a planned file; empty if unreadable."""
         try:
-            return json.loads((path / "config.json" if path.is_dir() else path).read_text(encoding="utf-8"))
+            note = json.loads((path / "config.json" if path.is_dir() else path).read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return None
+            return {}
+        return note if isinstance(note, dict) else {}
 
     def plan(self, cell: Cell) -> None:
         """Note the cell, so that `interextra cell KEY` can build it; a damaged note is written again."""
-        path, note = self.root / "planned" / f"{cell.key}.json", {"config": config_of(cell), "code": cell.code}
-        if self.noted(path) != note:
-            write_json(path, note)
+        path = self.root / "planned" / f"{cell.key}.json"
+        if self.noted(path).get("key") != cell.key:
+            write_json(path, {"key": cell.key, "config": config_of(cell)})
 
     def planned(self) -> list[Cell]:
         """All cells that were planned with today's code."""
@@ -186,9 +224,8 @@ class Store:
         raise InputError(f"no cell {key!r} is planned in {self.root}: run `interextra plan` (again, if code changed)")
 
     def _read(self, key: str) -> Cell | None:
-        note = self.noted(self.root / "planned" / f"{key}.json")
         try:
-            cell = from_config(note["config"])
+            cell = from_config(self.noted(self.root / "planned" / f"{key}.json")["config"])
         except (TypeError, KeyError, ValueError, ImportError, AttributeError):  # damaged, or of another version
             return None
         return cell if isinstance(cell, Cell) and cell.key == key else None
@@ -216,29 +253,84 @@ class Store:
             self.plan(needed)
             with self.lock(needed.key):
                 if not self.valid(needed):  # else another process built it while this one waited
-                    self._build(needed)
+                    self._put_aside(needed)
+                    self._take_over(needed) or self._build(needed)
         return self.path(cell)
 
     def _build(self, cell: Cell) -> None:
-        self._put_aside(cell)
+        with self._aside(cell) as aside:
+            begin = time.perf_counter()
+            cell.build(aside, self)
+            self._finish(cell, aside, seconds=round(time.perf_counter() - begin, 3))
+        for folder, note in self._alike(cell):  # a cell of a sample: does the changed code give the same bytes?
+            if note["code"] != cell.code:
+                same = self._results(folder, cell) == self.results(cell)
+                (self._compared(note["code"], cell) / f"{cell.key}.{'equal' if same else 'differs'}").touch()
+
+    def _take_over(self, cell: Cell) -> bool:
+        """Put an older cell into the place of this one where its code, or that of a sample, gives the same bytes."""
+        for folder, note in self._alike(cell):
+            if note["code"] != cell.code:
+                compared = [path.suffix for path in self._compared(note["code"], cell).iterdir()]
+                if ".differs" in compared or len(compared) < SAMPLE:
+                    continue
+            with self._aside(cell) as aside:
+                shutil.copytree(folder, aside, dirs_exist_ok=True, copy_function=_linked)
+                record = json.loads((aside / "provenance.json").read_text(encoding="utf-8"))
+                write_json(aside / "provenance.json", record | {"taken over": {"from": folder.name}})
+                self._finish(cell, aside)
+            return True
+        return False
+
+    def results(self, cell: Cell) -> str:
+        """Digest of the results of a finished cell."""
+        return self._results(self[cell], cell)
+
+    def _results(self, folder: Path, cell: Cell) -> str:
+        sums = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        return digest({name: value for name, value in sums.items() if cell.is_result(name)})
+
+    def _inputs(self, cell: Cell) -> dict[str, str]:
+        """Identity of each cell that this one needs → digest of its results."""
+        return {needed.identity: self.results(needed) for needed in cell.needs()}
+
+    def _alike(self, cell: Cell) -> Iterator[tuple[Path, dict]]:
+        """Other valid folders of this configuration that were made from the same results, and what they note."""
+        folders = [self.root / path.name for path in sorted((self.root / "alike" / cell.identity).glob("*"))]
+        for folder in folders:
+            note = self.noted(folder)
+            if folder != self.path(cell) and note.get("inputs") == self._inputs(cell) and not seal_problem(folder):
+                yield folder, note
+
+    def _compared(self, older: str, cell: Cell) -> Path:
+        """The folder that holds what came of computing cells again that another code had computed."""
+        folder = self.root / "compared" / f"{older}-{cell.code}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @contextmanager
+    def _aside(self, cell: Cell) -> Iterator[Path]:
+        """An empty folder to write a cell into; what is left of it when the block ends is removed."""
         aside = self.root / "building" / f"{cell.key}.{os.getpid()}"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         try:
-            begin = time.perf_counter()
-            cell.build(aside, self)
-            self.finish(cell, aside, seconds=round(time.perf_counter() - begin, 3))
+            yield aside
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
-    def finish(self, cell: Cell, aside: Path, **noted: Any) -> None:
+    def _finish(self, cell: Cell, aside: Path, **noted: Any) -> None:
         """Note configuration and provenance in a folder aside, seal it, and put it into the cell's place."""
-        write_json(aside / "config.json", {"config": config_of(cell), "code": cell.code})
+        note = {"key": cell.key, "code": cell.code, "inputs": self._inputs(cell), "config": config_of(cell)}
+        write_json(aside / "config.json", note)
         if not (aside / "provenance.json").exists():
             write_json(aside / "provenance.json", provenance.record(self.root.parent.parent, **noted))
         seal(aside)
         os.replace(aside, self.path(cell))
         self._valid.add(self.path(cell))
+        mark = self.root / "alike" / cell.identity / cell.key
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
 
     def _put_aside(self, cell: Cell) -> None:
         """Rename what stands in the cell's place without being valid; only under the cell's lock."""
@@ -273,3 +365,29 @@ class Store:
                 except BlockingIOError:
                     continue
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def clean(self) -> tuple[int, int]:
+        """Remove stepping stones that no planned cell still needs, cells of older code, and what is damaged or half
+        built; returns (folders removed, bytes freed)."""
+        planned = self.planned()
+        missing = self.missing(planned)
+        needed = {cell.key for cell in missing} | {need.key for cell in missing for need in cell.needs()}
+        kept = {cell.key for cell in planned if not cell.is_stepping_stone()} | needed
+        gone = [path.parent for path in self.root.glob("*/config.json") if path.parent.name not in kept]
+        marks = [mark for mark in self.root.glob("alike/*/*") if mark.name not in kept]
+        notes = [path for path in self.root.glob("planned/*.json") if path.stem not in {cell.key for cell in planned}]
+        folders = [*gone, *(self.root / name for name in ("damaged", "building", "compared"))]
+        freed = sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        for path in (*marks, *notes):
+            path.unlink()
+        return len(gone), freed
+
+
+def _linked(source: str, target: str) -> None:
+    """The same file under a second name, or a copy where the file system has no links: no file of a cell changes."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

@@ -65,10 +65,14 @@ def seal(folder: Path) -> None:
 def seal_problem(folder: Path) -> str | None:
     """Why the folder is not a valid sealed folder, or None when it is.
 
-    Files that the seal does not name are ignored; a named file that is gone or whose bytes changed is a problem.
+    A file that the seal does not name is a problem, and so is a named one that is gone or whose bytes changed.
     """
     try:
-        for name, expected in json.loads((folder / SEAL).read_text(encoding="utf-8")).items():
+        named = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {SEAL}
+        if not named or (more := sorted(there - named.keys())):
+            return f"{SEAL} does not name {more[0]}" if named else f"{SEAL} names no file"
+        for name, expected in named.items():
             if not (folder / name).is_file():
                 return f"{name} is missing"
             if sha256(folder / name) != expected:

@@ -51,6 +51,9 @@ class Model(Cell):
     def modules(self) -> tuple[str, ...]:
         return (*super().modules(), architectures()[self.recipe.architecture].__name__)
 
+    def is_stepping_stone(self) -> bool:
+        return True
+
     def title(self) -> str:
         trained = self.train.part if isinstance(self.train, Part) else f"all of {self.train.split}"
         return f"model {self.recipe.architecture} · {self.train.source.spec} · {trained} · seed {self.seed}"

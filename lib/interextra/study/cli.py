@@ -1,4 +1,4 @@
-"""The command line: `interextra run | plan | cell | adopt | clean | reference | verify | check | evaluate | export`."""
+"""The command line: `interextra run | plan | cell | clean | reference | verify | check | evaluate | export`."""
 
 import argparse
 import json
@@ -127,20 +127,8 @@ def command_cell(args: argparse.Namespace) -> int:
     return 0
 
 
-def command_adopt(args: argparse.Namespace) -> int:
-    from interextra.study.adopt import adopt
-
-    store = _store(repository_root())
-    cells = [cell for selected in _selected(args) for cell in _cells(selected)]
-    for (kind, what), count in sorted(adopt(store, cells).items()):
-        print(f"{kind:<12} {what:<10} {count}")
-    return 0
-
-
 def command_clean(args: argparse.Namespace) -> int:
-    from interextra.study.adopt import clean
-
-    removed, freed = clean(_store(repository_root()))
+    removed, freed = _store(repository_root()).clean()
     print(f"{removed} results of older code and weights that no planned run needs: {freed / 2**20:.0f} MB freed")
     return 0
 
@@ -221,7 +209,6 @@ def parser() -> argparse.ArgumentParser:
     selecting = [
         add("run", command_run, "execute notebooks with papermill, missing results first"),
         add("plan", command_plan, "print what would run and what it costs"),
-        add("adopt", command_adopt, "take over results of older code where a recomputed sample is byte-equal"),
     ]
     for sub in selecting:
         sub.add_argument("--profile", default="mini")

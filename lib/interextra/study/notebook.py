@@ -3,15 +3,15 @@
 import itertools
 import json
 import os
-import re
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import interextra
 from interextra.data.load import data_folder
 from interextra.ground.cells import Cell, Store
-from interextra.ground.code import PACKAGE, ROOT
+from interextra.ground.code import ROOT, used_by
 from interextra.ground.errors import InputError
 from interextra.ground.files import digest, sha256
 from interextra.papers.plans import cells_of, plan_of
@@ -54,14 +54,17 @@ class Notebook(Cell):
     name: str
     source: str  # SHA-256 of the stored notebook
     parameters: str  # JSON
+    uses: tuple[str, ...]  # definitions of this package that its code names
     plan: tuple[Cell, ...]
     files: str  # digest of what it reads beside its cells: published tables, annotation sheets, real data
 
     @classmethod
     def of(cls, path: Path, parameters: dict[str, Any]) -> "Notebook":
-        plan = cells_of(plan_of(path.stem, parameters))
-        given, files = json.dumps(parameters, sort_keys=True), _listing(path, parameters)
-        return cls(name=path.stem, source=sha256(path), parameters=given, plan=tuple(plan), files=files)
+        plan = tuple(cells_of(plan_of(path.stem, parameters)))
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        made = {"uses": used_by(source, interextra._FRONT), "plan": plan, "files": _listing(path, parameters)}
+        return cls(name=path.stem, source=sha256(path), parameters=json.dumps(parameters, sort_keys=True), **made)
 
     @property
     def runs(self) -> tuple["Notebook", ...]:
@@ -69,9 +72,7 @@ class Notebook(Cell):
         return (self,)
 
     def modules(self) -> tuple[str, ...]:
-        """The whole package: a notebook may use any of it."""
-        files = sorted(path.relative_to(ROOT).with_suffix("") for path in ROOT.rglob("*.py"))
-        return tuple(re.sub(r"\.__init__$", "", ".".join((PACKAGE, *path.parts))) for path in files)
+        return (*super().modules(), *self.uses)
 
     def title(self) -> str:
         return f"notebook {self.name}"
@@ -99,7 +100,7 @@ def _listing(notebook: Path, parameters: dict[str, Any]) -> str:
     """Digest of published and committed tables, sheets, scores, and of names, sizes and times of the real data."""
     committed = notebook.parent.parent / "outputs" / "reference" / "small" / notebook.stem
     files_there = [path for path in sorted(committed.rglob("*.*")) if path.name != "provenance.json"]
-    read = [*sorted(ROOT.rglob("*.yaml")), *files_there, *parameters.get("sheets", [])]
+    read = [*sorted(ROOT.glob("papers/**/*.yaml")), *files_there, *parameters.get("sheets", [])]
     read += [located(parameters["results"])] if parameters.get("results") else []
     sheets = [sha256(path) for path in read]
     files: list[list] = []

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from interextra.ground.cells import Cell, Store, config_of, from_config
+from interextra.ground.cells import Cell, Store
 from interextra.models.model import Model
 from interextra.models.run import Run
 
@@ -47,7 +47,7 @@ def _compute(store: Store, pool: ProcessPoolExecutor, missing: dict[str, Cell], 
         ready = sorted([*ready, *graph.get_ready()], key=order.__getitem__)
         while ready and len(running) < pool._max_workers:
             key = ready.pop(0)
-            running[pool.submit(_build, str(store.root), config_of(missing[key]))] = key
+            running[pool.submit(_build, str(store.root), missing[key])] = key
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             key = running.pop(future)
             try:
@@ -93,9 +93,9 @@ def _start_worker(places) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _build(root: str, config: dict) -> list[str]:
+def _build(root: str, cell: Cell) -> list[str]:
     said: list[str] = []
-    Store(root, say=said.append).build(from_config(config))
+    Store(root, say=said.append).build(cell)
     return said
 
 
