@@ -11,9 +11,8 @@ from statsmodels.stats.weightstats import ttost_paired
 
 from interextra.ground import effects as kernel
 from interextra.ground.effects import (
+    Effects,
     across,
-    contrast,
-    draws,
     effects,
     interval,
     resampled_means,
@@ -88,19 +87,21 @@ def test_p_values_are_those_of_scipy_and_holm_s_those_of_statsmodels(two):
 
 def test_systems_on_the_same_queries_are_drawn_together(two):
     table = of(two)
-    gap = contrast(table, "model", [("dense", "BM25"), ("dense", "absent")])
-    joint = draws(table)[0] - draws(table)[1]
+    gap = table.contrast("model", [("dense", "BM25"), ("dense", "absent")])
+    joint = table.drawn()[0] - table.drawn()[1]
     assert len(gap) == 1 and (gap["low"][0], gap["high"][0]) == interval(joint)
     same = pd.concat([two, two.query("model == 'dense'").assign(model="twin")])
-    twins = contrast(of(same), "model", [("dense", "twin")]).iloc[0]
+    twins = of(same).contrast("model", [("dense", "twin")]).iloc[0]
     assert (twins["difference"], twins["low"], twins["high"]) == (0, 0, 0)
 
 
 def test_draws_follow_the_rows_of_a_filtered_table(two):
     table = of(two)
-    assert np.array_equal(draws(table[table["model"] == "BM25"])[0], draws(table)[1])
+    assert np.array_equal(table[table["model"] == "BM25"].drawn()[0], table.drawn()[1])
+    assert np.array_equal(table.sort_values("model").reset_index(drop=True).drawn()[0], table.drawn()[1])
+    assert np.array_equal(pd.concat([table, table]).drawn()[2], table.drawn()[0])
     with pytest.raises(InputError, match="no draws"):
-        draws(pd.DataFrame({"model": ["dense"]}))
+        Effects({"model": ["dense"]}).drawn()
 
 
 def test_undefined_effect_leaves_the_rest_of_the_table():
@@ -246,7 +247,8 @@ def test_strata_count_the_same_and_are_drawn_within():
 
 def test_means_without_sides():
     table = effects(tidy("dense", np.array([0.2, 0.4]), np.array([0.1, 0.1])), ["regime", "measure"], n_boot=50)
-    assert list(table) == ["regime", "measure", "mean", "low", "high", "n_queries", "n_trainings", "sd_trainings"]
+    names = ["regime", "measure", "mean", "low", "high", "n_queries", "n_trainings", "sd_trainings"]
+    assert list(table.plain()) == names and list(table) == [*names, "draws"]
     assert table["mean"].tolist() == pytest.approx([0.3, 0.1])
 
 
@@ -269,10 +271,17 @@ def test_the_same_difference_for_all_queries_is_not_called_equivalent():
     assert same[["p_permutation", "p_equivalent", "cohen_d"]].tolist() == [1.0, 0.0, 0.0]
 
 
-def test_table_with_new_row_numbers_has_no_draws(two):
+def test_family_is_of_the_row_s_labels(two):
+    assert "p_holm" in effects(two.drop(columns="measure", errors="ignore"), ["model"], "regime", REGIMES, n_boot=2)
+    with pytest.raises(InputError, match="'protocl' is no label of a row"):
+        effects(two, ["model"], "regime", REGIMES, family=["protocl"], n_boot=2)
+
+
+def test_intervals_that_hold_together_are_wider_and_leave_the_others_alone(two):
     table = of(two)
-    with pytest.raises(InputError, match="numbered anew"):
-        draws(table.iloc[::-1].reset_index(drop=True))
+    both, one = table.holding_together(), table.holding_together([True, False])
+    assert both["low"][0] < one["low"][0] and both["high"][0] > one["high"][0]
+    assert (both["delta"] == table["delta"]).all() and np.array_equal(both.drawn(), table.drawn())
 
 
 @pytest.mark.parametrize(

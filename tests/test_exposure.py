@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 
 from interextra.data.runs import RunFile
+from interextra.experiments import exposure
+from interextra.experiments.exposure import DENSE
+from interextra.experiments.plans import plan_of
 from interextra.ground.cells import Store
-from interextra.ground.effects import draws, effects
+from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
-from interextra.papers import exposure
 from interextra.papers.claims import gate
-from interextra.papers.exposure import DENSE
-from interextra.papers.plans import plan_of
 
 P = {
     "collection": "mini:n_train=600",
@@ -88,7 +88,7 @@ def test_share_of_the_loss_is_what_is_saved():
     row = table.loc[("SPLADE", "BM25")]
     assert row["saved"] == pytest.approx(0.10, abs=0.02) and row["saved_low"] < row["saved"] < row["saved_high"]
     at = [mean.index[(mean[exposure.CONDITION] == list(key)).all(axis=1)][0] for key in list(LOSSES)[:2]]
-    drawn = draws(mean)[at]
+    drawn = mean.drawn()[at]
     assert table.loc[(DENSE, "BM25"), "low"] == pytest.approx(np.quantile(1 - drawn[1] / drawn[0], 0.025), abs=0.002)
 
 

@@ -13,12 +13,13 @@ from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.evaluation import indicators, prediction
 from interextra.evaluation.predictors import POST, PRE
+from interextra.experiments import indicators as foresight
+from interextra.experiments import shifts as lupart
+from interextra.experiments.indicators import DENSE, POOLED, SPACE, WORDS
 from interextra.ground.cells import Store
-from interextra.ground.effects import contrast, draws, effects, resamples
+from interextra.ground.effects import effects, resamples
 from interextra.ground.errors import InputError
-from interextra.papers import foresight, lupart
 from interextra.papers.claims import judged
-from interextra.papers.foresight import DENSE, POOLED, SPACE, WORDS
 from interextra.splits.resttest import sides
 
 
@@ -390,7 +391,7 @@ def test_trend_is_tau_within_clusters_for_better_and_for_worse():
     assert trend.loc[("s", "SPLADE", "RR@10", "difference"), "kendall"] == pytest.approx(np.mean(known))
     none = trend.loc[(POOLED, "ColBERT", "RR@10", "relative")]
     assert none["low"] < 0 < none["high"] and none["n_queries"] == 400
-    ends = np.quantile(draws(table), [0.025, 0.975], axis=1)
+    ends = np.quantile(table.drawn(), [0.025, 0.975], axis=1)
     assert ends == pytest.approx(table[["low", "high"]].to_numpy().T, abs=0.02)
 
 
@@ -399,7 +400,7 @@ def test_the_same_resamples_serve_all_systems():
     copy = values[values["model"] == "SPLADE"].assign(model="copy")
     _, pairs, far, w = prepared(pd.concat([values, copy]), near)
     table = foresight.trend(pairs[pairs["measure"] == "RR@10"], far, w)
-    one, other = (draws(table[(table["model"] == name) & (table["shift"] == "s")]) for name in ("SPLADE", "copy"))
+    one, other = (table[(table["model"] == name) & (table["shift"] == "s")].drawn() for name in ("SPLADE", "copy"))
     assert (one == other).all() and one.std() > 0
     assert w.loc["q5"].tolist() == np.concatenate(list(resamples(400, 1, 100)))[:, 5].tolist()
 
@@ -472,7 +473,7 @@ def test_spread_compares_interquartile_ranges_of_the_outer_intervals():
     assert row["low"] < row["difference"] < row["high"] < 0
     often = np.concatenate(list(resamples(600, 1, 300)))[0].astype(int)
     ends = [stats.iqr(np.repeat(loss, often * (bins == at))) for at in (1, 3)]
-    assert draws(table)[0, 0] == pytest.approx(ends[0] - ends[1])
+    assert table.drawn()[0, 0] == pytest.approx(ends[0] - ends[1])
 
 
 def hardness(values, near, clusters=("a", "b"), n_boot=300):
@@ -498,8 +499,8 @@ def test_r_is_read_as_distance_or_difficulty_only_where_that_is_shown():
         rows = [
             {"shift": "s", "model": DENSE, "finding": finding, "kind": "above"} | {"estimate": e.item(), "draws": d[0]}
             for finding, e, d in (
-                (foresight.ORDERS, row["tau_out"], draws(row, "second")),
-                (foresight.BETTER, row["difference"], draws(row)),
+                (foresight.ORDERS, row["tau_out"], row.drawn("second")),
+                (foresight.BETTER, row["difference"], row.drawn()),
             )
         ]
         assert foresight.readings(judged(rows), 0.05)["reading"].tolist() == [reading], reading
@@ -516,7 +517,7 @@ def test_difficulty_takes_all_definitions_of_far():
     assert table.groupby("model", sort=False).size().to_dict() == {DENSE: 3, "SPLADE": 6, "ColBERT": 3}
     of = table.set_index(["model", "name"])
     assert of.loc[("SPLADE", "own: R"), "tau_out"] == pytest.approx(-of.loc[("SPLADE", "dense: R"), "tau_out"])
-    assert draws(table, "second") - draws(table, "first") == pytest.approx(draws(table))
+    assert table.drawn("second") - table.drawn("first") == pytest.approx(table.drawn())
 
 
 def test_one_model_stands_against_one_model_and_not_against_the_mean_of_several():
@@ -583,7 +584,7 @@ def test_predictors_are_turned_towards_what_they_are_expected_to_say(predicted):
 def test_definitions_of_far_are_contrasted_on_the_same_resamples(predicted):
     pairs, near, known, w = predicted
     table = foresight.predict(pairs[pairs["measure"] == "RR@10"], known, w)
-    gaps = contrast(table[table["target"] == "loss"], "name", foresight.GAPS).set_index(["model", "first", "second"])
+    gaps = table[table["target"] == "loss"].contrast("name", foresight.GAPS).set_index(["model", "first", "second"])
     same = gaps.loc[("SPLADE", "dense: max", "own: max")]
     assert same[["difference", "low", "high"]].tolist() == [0.0, 0.0, 0.0]
     turned = gaps.loc[("SPLADE", "dense: R", "own: R")]

@@ -9,12 +9,13 @@ import pytest
 from sklearn.metrics import adjusted_rand_score, homogeneity_score
 
 from interextra.data import released
+from interextra.experiments import shifts as lupart
+from interextra.experiments.plans import plan_of
+from interextra.experiments.shifts import DENSE
 from interextra.ground.cells import Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
-from interextra.papers import lupart, published
-from interextra.papers.lupart import DENSE
-from interextra.papers.plans import plan_of
+from interextra.papers import published
 from interextra.splits.resttest import sides
 
 P = {
@@ -259,7 +260,7 @@ def test_losses_are_the_printed_cells():
 
 def test_our_means_stand_beside_those_of_the_same_shift():
     means = means_of(OUT)
-    table = published.beside(means, lupart.published_means(), ["shift", "model", "measure"], effect="loss")
+    table = means.beside(lupart.published_means(), ["shift", "model", "measure"])
     assert table.set_index("model")["verdict"].to_dict() == {
         "BM25": "",
         "Reranker": "agrees" if table.loc[1, "low"] <= 0.048 <= table.loc[1, "high"] else "same direction",

@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from interextra.experiments import pretraining
+from interextra.experiments.plans import cells_of, plan_of
+from interextra.experiments.zhan import REGIMES
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.ground.files import write_json
 from interextra.models.pretrained import Pretrained
 from interextra.models.recipe import load_recipe
-from interextra.papers import pretraining
-from interextra.papers.plans import cells_of, plan_of
-from interextra.papers.zhan import REGIMES
 
 P = {
     "collection": "mini:n_train=600",

@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 import yaml
 
+from interextra.ground.effects import Effects
 from interextra.ground.errors import InputError
 from interextra.papers import published
-from interextra.papers.published import beside, load
+from interextra.papers.published import load
 
 # (cells, cells without a value, sum of all printed numbers), counted on the papers' text and not with the loader.
 EXPECTED = {
@@ -165,7 +166,7 @@ def verdict(effect: float, low: float, high: float, theirs: float, beats: bool =
     """The verdict of one effect beside one that was printed as whole percents (NaN: not printed)."""
     ours = pd.DataFrame([{"model": "m", "delta": effect, "low": low, "high": high, "beats": beats}])
     printed = pd.DataFrame({"model": ["m"], "scaled": [theirs], "rounding": [0.005]}).dropna()
-    return beside(ours, printed, on=["model"], gate="beats")["verdict"].item()
+    return Effects(ours).beside(printed, on=["model"], gate="beats", effect="delta")["verdict"].item()
 
 
 @pytest.mark.parametrize(
@@ -205,8 +206,7 @@ def test_beside_keeps_our_rows_and_their_order():
     printed = load("zhan", 7).query("regime == 'delta'")
     ours = pd.DataFrame({"model": ["SPLADE", "mine", "SPLADE"], "measure": "RR@10", "n_train": [900, 900, 100]})
     ours = ours.assign(delta=-0.1, low=-0.2, high=-0.05).set_axis([7, 0, 3])  # by the index draws are found
-    ours.attrs["draws"] = "kept"
-    table = beside(ours, printed, on=["model", "measure"])
+    table = Effects(ours).beside(printed, on=["model", "measure"], effect="delta")
     assert table[list(ours)].equals(ours) and table.attrs == ours.attrs
     assert table["published"].tolist()[::2] == [-0.13, -0.13] and table["verdict"].tolist() == ["agrees", "", "agrees"]
 
@@ -215,6 +215,6 @@ def test_ambiguous_comparison_is_an_error():
     printed = load("zhan", 7)
     ours = pd.DataFrame({"model": ["SPLADE"], "delta": [-0.1], "low": [-0.2], "high": [0.0]})
     with pytest.raises(InputError, match=r"published effects: named twice: \('BM25',\)"):
-        beside(ours, printed, on=["model"])
+        Effects(ours).beside(printed, on=["model"], effect="delta")
     with pytest.raises(InputError, match="our effects: no column 'measure'; there are model, delta"):
-        beside(ours, printed, on=["model", "measure"])
+        Effects(ours).beside(printed, on=["model", "measure"], effect="delta")

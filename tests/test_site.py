@@ -7,11 +7,11 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
+from interextra.experiments import zhan
+from interextra.experiments.plans import cells_of
 from interextra.ground.cells import Store
-from interextra.papers import zhan
-from interextra.papers.plans import cells_of
+from interextra.ground.effects import shown
 from interextra.study.schedule import described
-from interextra.study.session import shown
 from interextra.study.site import write_index
 
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from interextra.experiments import correlation as transfer
+from interextra.experiments import indicators as foresight
+from interextra.experiments.plans import cells_of, plan_of
 from interextra.ground.correlation import stretched
-from interextra.ground.effects import draws
 from interextra.ground.errors import InputError
-from interextra.papers import foresight, transfer
-from interextra.papers.plans import cells_of, plan_of
 from interextra.study.parameters import profile_parameters
 
 METHODS, SIZES, REGIMES = [f"m{i}" for i in range(8)], [100, 200, 400], ["interpolation", "extrapolation"]
@@ -115,7 +115,7 @@ def test_exchanging_the_regimes_turns_the_difference(points):
     turned.outside = {name: tuple(side[::-1] for side in both) for name, both in points.outside.items()}
     one, two = transfer.table_5(points), transfer.table_5(turned)
     assert one["difference"].to_numpy() == pytest.approx(-two["difference"].to_numpy())
-    assert np.allclose(draws(one), -draws(two), equal_nan=True)
+    assert np.allclose(one.drawn(), -two.drawn(), equal_nan=True)
     assert one["p_value"].to_numpy() == pytest.approx(two["p_value"].to_numpy(), nan_ok=True)
 
 

@@ -9,14 +9,12 @@ import pytest
 from scipy import stats
 
 from interextra.data.runs import RunFile
+from interextra.experiments import zhan
+from interextra.experiments.plans import cells_of
 from interextra.ground.cells import Store
-from interextra.ground.effects import contrast, draws, effects
+from interextra.ground.effects import effects, with_interval
 from interextra.models.recipe import load_recipe
-from interextra.papers import zhan
 from interextra.papers.claims import gate
-from interextra.papers.plans import cells_of
-from interextra.papers.published import beside
-from interextra.study.session import with_interval
 
 LOSSES = {"BM25": 0.0, "Reranker": 0.01, "ColBERT": 0.02, "SPLADE": 0.2, "DR (base)": 0.3}
 ABOVE = dict.fromkeys(("Reranker", "ColBERT", "SPLADE", "DR (base)"), 1.2)  # in domain, against BM25
@@ -106,7 +104,7 @@ def test_rank_correlation_is_kendalls_tau_of_the_means_and_of_each_draw():
     table = effects(values_of({"BM25": 0.0, "ColBERT": 0.1, "SPLADE": 0.5, "DR (base)": 0.2, "Reranker": 0.9}), **HOW)
     [row] = zhan.rank_correlation(table, BY).to_dict("records")
     assert row["tau"] == pytest.approx(stats.kendalltau(table["interpolation"], table["extrapolation"]).statistic)
-    first, second = draws(table, "first"), draws(table, "second")
+    first, second = table.drawn("first"), table.drawn("second")
     taus = [stats.kendalltau(first[:, i], second[:, i]).statistic for i in range(500)]
     np.testing.assert_allclose(zhan.kendall(first.T, second.T), taus)
     assert row["low"] == pytest.approx(np.quantile(taus, 0.025, method="lower")) and row["extrapolation"].endswith(
@@ -135,11 +133,10 @@ def test_macro_delta_of_models_that_are_all_the_same_is_that_of_its_weights():
     table = effects(zhan.averages(folds(0.0)), ["model", "average"], **how)
     delta = table.set_index(["model", "average"])["delta"]
     assert delta["x", "micro"] == pytest.approx(0) and abs(delta["x", "macro"]) > 0.05
-    apart = contrast(table, "average", [("macro", "constant")])
+    apart = table.contrast("average", [("macro", "constant")])
     np.testing.assert_allclose(apart[["difference", "low", "high"]], 0, atol=1e-12)
-    lossy = contrast(
-        effects(zhan.averages(folds(0.05)), ["model", "average"], **how), "average", [("macro", "constant")]
-    )
+    lossy = effects(zhan.averages(folds(0.05)), ["model", "average"], **how)
+    lossy = lossy.contrast("average", [("macro", "constant")])
     assert (lossy["high"] < 0).all()
 
 
@@ -153,7 +150,7 @@ def test_verdicts_rest_on_comparable_systems_and_on_macro_without_what_its_weigh
     fair = zhan.fair(table)
     assert fair["average"].drop_duplicates().tolist() == ["micro", "macro less constant"]
     assert fair.groupby("model")["comparable"].all().to_dict() == {"BM25": True, "above": True, "below": False}
-    own = contrast(table, "average", [("macro", "constant")]).set_index("model")
+    own = table.contrast("average", [("macro", "constant")]).set_index("model")
     less = fair[fair["average"] == "macro less constant"].set_index("model")
     np.testing.assert_allclose(less["delta"], own.loc[less.index, "difference"])
     micro = fair[fair["average"] == "micro"].set_index("model")
@@ -188,7 +185,7 @@ def test_a_delta_of_exactly_0_has_no_direction():
     ours = pd.DataFrame({"protocol": "ReSTrain", "published_n_train": "14k", "model": "BM25", "measure": ["nDCG@10"]})
     ours = ours.assign(delta=0.0, low=0.0, high=0.0)
     on = ["protocol", "published_n_train", "model", "measure"]
-    assert beside(ours, zhan.published_deltas(), on)["verdict"].tolist() == ["undecided"]
+    assert ours.beside(zhan.published_deltas(), on)["verdict"].tolist() == ["undecided"]
 
 
 RESTRAIN = {"recipes": ["bm25", "mini-dense"], "sizes": [20, 60], "seeds": [1], "measures": ["RR@10"]}

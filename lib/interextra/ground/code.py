@@ -2,10 +2,10 @@
 
 Starting from some definitions (functions, classes, constants at the top of a module), everything of this package that
 they reach by name is found, definition by definition: names in bodies, annotations, decorators and base classes, names
-of imported modules and their attributes, imports inside functions. What is looked up while the program runs (a registry,
-`importlib`) is invisible and must be named by whoever asks. Docstrings, comments, the wording of errors, and the methods
-of `ABOUT`, which say what a result is called and costs, do not count; a definition may move to another module. The
-versions of the libraries that compute belong to it.
+of imported modules and their attributes, imports inside functions. What is looked up while the program runs (a
+registry, `importlib`) is invisible and must be named by whoever asks. Docstrings, comments, the wording of errors, and
+the methods of `ABOUT`, which say what a result is called and costs, do not count; a definition may move to another
+module. The versions of the libraries that compute belong to it.
 """
 
 import ast
@@ -178,6 +178,8 @@ class _Bare(ast.NodeTransformer):
     """Without docstrings, without the wording of errors, and without the methods of ABOUT."""
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.Raise):
+            return ast.Raise()
         body = getattr(node, "body", None)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and body:
             kept = body[1:] if ast.get_docstring(node, clean=False) is not None else body
@@ -185,9 +187,6 @@ class _Bare(ast.NodeTransformer):
                 kept = [part for part in kept if getattr(part, "name", "") not in ABOUT]
             node.body = kept or [ast.Pass()]
         return super().generic_visit(node)
-
-    def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        return ast.Raise()
 
 
 def _bound_at_top(node: ast.stmt) -> set[str]:
@@ -201,10 +200,8 @@ def _bound_at_top(node: ast.stmt) -> set[str]:
 def _imported(node: ast.AST) -> dict[str, Chain]:
     """Local name → (module,) or (module, name) of an import; empty for anything else."""
     if isinstance(node, ast.Import):
-        return {
-            alias.asname or alias.name.partition(".")[0]: (alias.name if alias.asname else alias.name.partition(".")[0],)
-            for alias in node.names
-        }
+        first = {alias.name.partition(".")[0]: (alias.name.partition(".")[0],) for alias in node.names}
+        return first | {alias.asname: (alias.name,) for alias in node.names if alias.asname}
     if isinstance(node, ast.ImportFrom):
         return {alias.asname or alias.name: (node.module or "", alias.name) for alias in node.names}
     return {}
@@ -240,7 +237,7 @@ def _used(node: ast.AST, bound: frozenset[str] = frozenset()) -> frozenset[Chain
 
 
 def _bound_inside(node: ast.AST) -> frozenset[str]:
-    """Names that a statement of a function binds there; those of inner functions, comprehensions and imports are not."""
+    """Names that a statement of a function binds there: not in inner functions or comprehensions, nor by imports."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return frozenset({node.name})
     if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):

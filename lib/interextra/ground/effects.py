@@ -7,7 +7,8 @@ about one entity, are drawn together. Where systems were trained several times, 
 too: two or three trainings of one row say little about it, so its variance is estimated over all rows of a system. It
 is drawn for each side and stratum by itself, although one model stands on several, and although drawn queries hold a
 part of it: where the strata differ little, such as random ones, intervals are wider than they need be.
-`contrast` subtracts two rows on the same draws. Taught in notebooks/02_restrain.
+A row of the table, an `Effects`, carries its draws: `contrast` subtracts two rows on the same ones, `beside` puts the
+published effects beside them, `holding_together` gives simultaneous intervals. Taught in notebooks/02_restrain.
 
 An effect whose first side has the mean 0 is undefined (NaN); so is an interval if a draw is undefined. The rest of the
 table stands.
@@ -15,6 +16,7 @@ table stands.
 
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,15 +120,158 @@ KINDS = {  # name of an effect → from the means of the first and the second si
 }
 
 
+DRAWS = "draws"  # the column of a table that is for computing on, not for reading
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Draws:
-    """Resampled sides and effects of the rows of a table, float[rows, n_boot] each; rides in the table's `attrs`."""
+    """The resamples of one row of a table of effects, float[n_boot] each; they ride in its column `draws`."""
 
-    def __init__(self, sides: list[np.ndarray], labels: pd.DataFrame, name: str):
-        self.first, self.second, self.effect = sides
-        self.labels, self.by, self.name = labels, list(labels), name  # of the column of effects
+    by: tuple[str, ...]  # the columns that name the row
+    columns: dict[str, str]  # first, second, effect → the column that holds the estimate
+    first: np.ndarray
+    second: np.ndarray
+    effect: np.ndarray
 
-    def __deepcopy__(self, memo: dict) -> "Draws":  # pandas copies attrs with each operation
-        return self
+
+class Effects(pd.DataFrame):
+    """A table of effects whose rows carry their draws, whatever is done to it as a table."""
+
+    @property
+    def _constructor(self) -> type["Effects"]:
+        return Effects
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, by: Sequence[str], columns: Sequence[str], *drawn: np.ndarray) -> "Effects":
+        """A table with draws float[rows, n_boot] of its effects, or of both sides and the effect.
+
+        `columns`: that of the effect, or those of both sides and the effect.
+        """
+        names, sides = (list(part) * (3 // len(part)) for part in (columns, drawn))
+        named = dict(zip(("first", "second", "effect"), names, strict=True))
+        return cls(table.assign(**{DRAWS: [Draws(tuple(by), named, *row) for row in zip(*sides, strict=True)]}))
+
+    def drawn(self, what: str = "effect") -> np.ndarray:
+        """The draws float[rows, n_boot] of the effects, or of the `first` or `second` sides."""
+        if DRAWS not in self:
+            raise InputError("this table has no draws: take a table of `effects`, or some of its rows")
+        return np.stack([getattr(draws, what) for draws in self[DRAWS]])
+
+    def plain(self) -> pd.DataFrame:
+        """The table to read and to write."""
+        return pd.DataFrame(self.drop(columns=DRAWS, errors="ignore"))
+
+    def _repr_html_(self) -> str:
+        return shown(self).to_html()
+
+    def by_label(self, *columns: str) -> dict[Any, pd.Series]:
+        """Row of each value of a column, or of each tuple of values of several columns."""
+        keys = self[columns[0]] if len(columns) == 1 else zip(*(self[name] for name in columns), strict=True)
+        return {key: row for key, (_, row) in zip(keys, self.iterrows(), strict=True)}
+
+    def contrast(self, column: str, pairs: Sequence[tuple]) -> "Effects":
+        """Effect of one system less that of another, on the same draws.
+
+        Parameters
+        ----------
+        column : one of those that name the rows, e.g. model.
+        pairs : (first, second) values of that column; a group that lacks one of them has no row.
+
+        Returns
+        -------
+        Effects[the other labels, first, second, difference, low, high]
+
+        >>> values = pd.DataFrame({"model": list("aabb"), "query_id": list("pqpq"), "value": [0.8, 0.6, 0.4, 0.2]})
+        >>> effects(values, ["model"]).contrast("model", [("a", "b")]).plain().round(9).values.tolist()
+        [['a', 'b', 0.4, 0.4, 0.4]]
+        """
+        every, rows, drawn = self.drawn(), [], []
+        name, others = "", []
+        if len(self):
+            name = self[DRAWS].iloc[0].columns["effect"]
+            others = [label for label in self[DRAWS].iloc[0].by if label != column]
+        estimates, places = self[name].to_numpy(float), self.plain().assign(_row=range(len(self)))
+        for key, part in _grouped(places, others):
+            of = dict(zip(part[column], part["_row"], strict=True))
+            for first, second in [pair for pair in pairs if set(pair) <= of.keys()]:
+                drawn.append(every[of[first]] - every[of[second]])
+                row = dict(zip(others, key, strict=True)) | {"first": first, "second": second}
+                row["difference"] = estimates[of[first]] - estimates[of[second]]
+                rows.append(row | dict(zip(("low", "high"), interval(drawn[-1]), strict=True)))
+        labels = [*others, "first", "second"]
+        table = pd.DataFrame(rows, columns=[*labels, "difference", "low", "high"])
+        return Effects.of(table, labels, ["difference"], drawn)
+
+    def holding_together(self, judged: Sequence[bool] | None = None, level: float = 0.95) -> "Effects":
+        """The table with intervals that hold together over the rows `judged` (all); each other row is alone."""
+        inside = np.ones(len(self), bool) if judged is None else np.asarray(judged, bool)
+        estimates = np.array([row[row[DRAWS].columns["effect"]] for _, row in self.iterrows()], float)
+        ends, drawn = np.empty((2, len(self))), self.drawn()
+        for family in [np.flatnonzero(inside), *np.flatnonzero(~inside)[:, None]]:
+            ends[:, family] = simultaneous(estimates[family], drawn[family], level)
+        return self.assign(low=ends[0], high=ends[1])
+
+    def beside(
+        self, published: pd.DataFrame, on: Sequence[str], gate: str | None = None, effect: str = ""
+    ) -> "Effects":
+        """The rows with the published effects beside them: `published`, and one `verdict` a row.
+
+        | verdict | when |
+        |---|---|
+        | (empty) | nothing was published |
+        | not comparable | `gate` is false: the system does not beat the one that it must beat, say BM25 in domain |
+        | undecided | our effect is undefined; our interval holds 0 and the published effect; or one of both is 0 |
+        | agrees | the published effect, within its rounding, lies inside our interval, which does not hold 0 |
+        | same direction | it lies outside, on our side of 0 |
+        | opposite | it lies on the other side of 0 |
+
+        A wide interval is no agreement: it is undecided. An effect of exactly 0 has no direction.
+
+        Parameters
+        ----------
+        published : rows of `papers.published.load`, or others with the columns of `on`, scaled and rounding; each
+            combination of `on` once.
+        on : the columns that name an effect on both sides. Several of our rows may stand beside the same published one.
+        gate : a boolean column.
+        effect : the column of our effects; unless given, that of the draws.
+
+        Raises
+        ------
+        InputError
+            Missing columns, or a published effect that is named twice.
+        """
+        on = list(on)
+        for side, frame, needed in (
+            ("our effects", self, [*on, "low", "high", effect or DRAWS]),
+            ("published effects", published, [*on, "scaled", "rounding"]),
+        ):
+            if absent := [name for name in needed if name not in frame]:
+                raise InputError(f"{side}: no column {offenders(absent)}; there are {', '.join(map(str, frame))}")
+        if (twice := published.duplicated(on)).any():
+            several = offenders(published.loc[twice, on].itertuples(index=False, name=None))
+            raise InputError(f"published effects: named twice: {several}; add to `on` the columns that tell them apart")
+        printed = pd.DataFrame(self[on]).merge(published[[*on, "scaled", "rounding"]], how="left", on=on)
+        theirs, rounding = (printed[name].set_axis(self.index) for name in ("scaled", "rounding"))
+        ours = self[effect or self[DRAWS].iloc[0].columns["effect"]]
+        comparable = self[gate].to_numpy(bool) if gate else np.True_
+        verdict = _verdicts(ours, self["low"], self["high"], theirs, rounding, comparable)
+        return self.assign(published=theirs, verdict=verdict)
+
+
+def _verdicts(ours, low, high, published, rounding, comparable) -> np.ndarray:
+    reach = rounding + 1e-12  # binary fractions: -0.13 must be within half a percent of -0.125
+    inside = (low <= published + reach) & (published - reach <= high)
+    is_zero = published.abs() <= reach
+    undefined = ours.isna() | low.isna() | high.isna()
+    rules = [
+        ("", published.isna()),
+        ("not comparable", ~comparable),
+        ("undecided", undefined | (ours == 0) | ((low <= 0) & (high >= 0) & (inside | is_zero))),
+        ("agrees", inside),
+        ("undecided", is_zero),
+        ("same direction", ours * published > 0),
+    ]
+    return np.select([rule for _, rule in rules], [name for name, _ in rules], "opposite")
 
 
 def effects(
@@ -136,11 +281,11 @@ def effects(
     sides: tuple = (),
     effect: str = "mean",
     strata: str | None = None,
-    family: Sequence[str] = ("measure",),
+    family: Sequence[str] | None = None,
     seed: int = 0,
     n_boot: int = 10_000,
     level: float = 0.95,
-) -> pd.DataFrame:
+) -> Effects:
     """One row a group: means of the sides, their effect and its interval.
 
     Parameters
@@ -153,17 +298,16 @@ def effects(
     values may have the columns seed (trainings), left_out (the model of a row made of several), and unit (queries that
         are drawn together).
     strata : a column; queries are drawn within each of its values, and the effect is the mean of the strata's effects.
-    family : Holm's correction holds within rows that share these labels.
+    family : Holm's correction holds within rows that share these labels of `by`; unless given, the measure.
     seed, n_boot, level : of the bootstrap.
 
     Returns
     -------
-    DataFrame[*by, *sides, effect, low, high, p_value, p_holm, n_queries, n_trainings, sd_trainings] : columns of the
+    Effects[*by, *sides, effect, low, high, p_value, p_holm, n_queries, n_trainings, sd_trainings] : columns of the
         sides and of the effect bear their names. p_value is of the paired t-test over queries: of two sides, without
         strata. sd_trainings is the standard deviation between trainings of the mean of a single model on the queries
         of its row and stratum, pooled over the models of a system; where it is missing, nothing was trained twice and
         the interval is of queries alone.
-        `draws` and `contrast` find the draws of the rows by their index labels.
 
     Raises
     ------
@@ -175,9 +319,12 @@ def effects(
     [[-0.5, -0.5, 2.0]]
     """
     by, names = list(by), [str(side) for side in sides] or ["mean"]
+    family = [name for name in by if name == "measure"] if family is None else list(family)
     groups = [*by, strata] if strata else by
     if absent := [name for name in (*groups, *filter(None, [on]), "query_id", "value") if name not in values]:
         raise InputError(f"effects: no column {offenders(absent)}; there are {', '.join(map(str, values.columns))}")
+    if absent := [name for name in family if name not in by]:
+        raise InputError(f"effects: family: {offenders(absent)} is no label of a row; there are {', '.join(by)}")
     if effect not in KINDS:
         raise InputError(f"effects: no effect {effect!r}; there are {', '.join(KINDS)}")
     kept = values[values[on].isin(sides)] if on else values
@@ -203,12 +350,10 @@ def effects(
         drawn.append([sides_drawn[..., 0].mean(axis=0), sides_drawn[..., -1].mean(axis=0), effect_drawn])
     table = pd.DataFrame(rows)
     if on:
-        alike = table.groupby(list(family), dropna=False)["p_value"] if family else None
+        alike = table.groupby(family, dropna=False)["p_value"] if family else None
         corrected = alike.transform(lambda p: holm(p)) if family else holm(table["p_value"])
         table.insert(table.columns.get_loc("p_value") + 1, "p_holm", corrected)
-    stacked = [np.stack(column) for column in zip(*drawn, strict=True)]
-    table.attrs["draws"] = Draws(stacked, table[by], effect)
-    return table
+    return Effects.of(table, by, [names[0], names[-1], effect], *zip(*drawn, strict=True))
 
 
 def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str, level: float = 0.95) -> pd.DataFrame:
@@ -229,45 +374,6 @@ def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str, level
             dict(zip(by, key, strict=True)) | ends | {"least": known.min(), "most": known.max(), "n": len(known)}
         )
     return pd.DataFrame(rows)
-
-
-def draws(table: pd.DataFrame, what: str = "effect") -> np.ndarray:
-    """The draws float[len(table), n_boot] of rows of a table of `effects`: of the effect, the first or second side."""
-    if "draws" not in table.attrs:
-        raise InputError("this table has no draws: take a table of `effects`, or some of its rows")
-    kept = table.attrs["draws"]
-    if not kept.labels.reindex(table.index).equals(table[kept.by]):
-        raise InputError("the rows of this table were numbered anew or relabelled: keep the index that `effects` gave")
-    return getattr(kept, what)[table.index]
-
-
-def contrast(table: pd.DataFrame, column: str, pairs: Sequence[tuple]) -> pd.DataFrame:
-    """Effect of one system less that of another, on the same draws.
-
-    Parameters
-    ----------
-    table : of `effects`, or rows of it; `column` is one of its `by`, e.g. model.
-    pairs : (first, second) values of that column; a group that lacks one of them has no row.
-
-    Returns
-    -------
-    DataFrame[the other labels of `by`, first, second, difference, low, high]
-
-    >>> values = pd.DataFrame({"model": list("aabb"), "query_id": list("pqpq"), "value": [0.8, 0.6, 0.4, 0.2]})
-    >>> contrast(effects(values, ["model"]), "model", [("a", "b")]).round(9).values.tolist()
-    [['a', 'b', 0.4, 0.4, 0.4]]
-    """
-    every, others = draws(table), [name for name in table.attrs["draws"].by if name != column]
-    estimates, rows = table[table.attrs["draws"].name].to_numpy(float), []
-    places = table.assign(_row=range(len(table)))
-    for key, part in _grouped(places, others):
-        of = dict(zip(part[column], part["_row"], strict=True))
-        for first, second in [pair for pair in pairs if set(pair) <= of.keys()]:
-            difference = estimates[of[first]] - estimates[of[second]]
-            low, high = interval(every[of[first]] - every[of[second]])
-            row = dict(zip(others, key, strict=True)) | {"first": first, "second": second}
-            rows.append(row | {"difference": difference, "low": low, "high": high})
-    return pd.DataFrame(rows, columns=[*others, "first", "second", "difference", "low", "high"])
 
 
 def tests(
@@ -370,7 +476,9 @@ def _spreads(parts: dict[tuple, _Part], systems: list[int]) -> dict[tuple, _Spre
     found = {}
     for system in dict.fromkeys(_labels(key, systems) for key in parts):
         mine = [part for key, part in parts.items() if _labels(key, systems) == system]
-        squares, counted, freedom = (sum(column) for column in zip(*(part[2:5] for part in mine), strict=True))
+        squares, counted, freedom = (
+            sum(getattr(part, name) for part in mine) for name in ("squares", "counted", "freedom")
+        )
         found[system] = _Spread(float(np.sqrt(squares / counted)) if counted else float("nan"), freedom)
     return found
 
@@ -425,3 +533,45 @@ def _paired_t(pair: np.ndarray) -> float:
     if len(difference) < 2:
         return float("nan")
     return 1.0 if np.allclose(difference, 0, atol=1e-12) else float(stats.ttest_1samp(difference, 0).pvalue)
+
+
+def spelled(value: float, low: float, high: float, unit: str = "%") -> str:
+    """An effect and its interval as text; `unit`: %, points (both times 100) or nothing.
+
+    >>> spelled(0.5, 0.25, 0.75, unit=""), spelled(0.5, 0.25, 0.75, "points"), spelled(0.5, np.nan, np.nan)
+    ('+0.50 [+0.25, +0.75]', '+50.0 points [+25.0, +75.0]', '+50.0 % [undefined]')
+    """
+    text = (lambda part: f"{100 * part:+.1f}") if unit else "{:+.2f}".format
+    between = "undefined" if np.isnan(low) else f"{text(low)}, {text(high)}"
+    return "undefined" if np.isnan(value) else f"{text(value)} {unit}".rstrip() + f" [{between}]"
+
+
+def with_interval(table: pd.DataFrame, effect: str = "delta", unit: str = "%") -> pd.DataFrame:
+    """For the page: an effect and its interval as one text in the column `effect`, and `published` as a percentage.
+
+    The columns low and high go.
+
+    >>> with_interval(pd.DataFrame({"delta": [-0.104], "low": [-0.18], "high": [-0.026]}))["delta"].item()
+    '-10.4 % [-18.0, -2.6]'
+    """
+    ends = zip(table[effect], table["low"], table["high"], strict=True)
+    table = table.drop(columns=["low", "high"]).assign(**{effect: [spelled(*row, unit) for row in ends]})
+    if "published" in table:
+        table["published"] = [f"{100 * value:+.0f} %" if np.isfinite(value) else "–" for value in table["published"]]
+    return table
+
+
+def shown(frame: pd.DataFrame) -> Any:
+    """A table for the page: all text escaped and to the left, three digits, p < .001, a dash for nothing, no index."""
+
+    def text(value: Any) -> str:
+        if value is None or value is pd.NA or (isinstance(value, float) and value != value):
+            return "–"
+        return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+    frame = pd.DataFrame(frame.drop(columns=DRAWS, errors="ignore"))
+    tests = {name: lambda p: "< .001" if p < 0.001 else text(p) for name in frame if str(name).startswith("p_")}
+    plain = {name: tests.get(name, text) for name in frame}
+    left = {name: [{"selector": "", "props": "text-align: left"}] for name in frame.select_dtypes(exclude="number")}
+    look = frame.style.hide(axis="index").format(plain, escape="html").format_index(escape="html", axis=1)
+    return look.set_table_styles(left)

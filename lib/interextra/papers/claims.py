@@ -5,23 +5,27 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from interextra.ground.effects import draws, interval, simultaneous
+from interextra.ground.effects import DRAWS, Effects, interval, simultaneous
+from interextra.ground.errors import InputError
+from interextra.models.bm25 import LABEL as BM25
 
 COLUMNS = ["finding", "estimate", "low", "high", "verdict"]
 SAID = ["kind", "margin", "effects"]
 COUNTS = ["n_queries", "n_trainings"]  # of a finding, the smallest of the systems that it names
-BM25 = "BM25"
+GATE = "comparable"
 
 
-def gate(table: pd.DataFrame, within: Sequence[str] | None = None) -> pd.Series:
+def gate(table: Effects, within: Sequence[str] | None = None) -> pd.Series:
     """May the effect of a row be judged? Only of a system that beats BM25 in domain, with its whole interval.
 
-    Who does not has learnt little that it could fail to carry over. `table`: rows of `effects` whose first side is in
-    domain and higher is better, among them those of BM25, which passes itself. `within`: labels that a row shares with
-    its rival; all but the model's unless given. Returns bool, with the table's index.
+    Who does not has learnt little that it could fail to carry over. `table`: effects whose first side is in domain and
+    higher is better, among them those of a model called BM25, which passes itself. `within`: labels that a row shares
+    with its rival; all but the model's unless given. Returns bool, with the table's index.
     """
-    labels = [name for name in table.attrs["draws"].by if name != "model"] if within is None else list(within)
-    inside, passing = draws(table, "first"), (table["model"] == BM25).to_numpy(copy=True)
+    if BM25 not in set(table["model"]):
+        raise InputError(f"no system is called {BM25!r}, which the others must beat in domain: label one so")
+    labels = [name for name in table[DRAWS].iloc[0].by if name != "model"] if within is None else list(within)
+    inside, passing = table.drawn("first"), (table["model"] == BM25).to_numpy(copy=True)
     groups = table.groupby(labels, dropna=False).indices.values() if labels else [np.arange(len(table))]
     for rows in groups:
         for rival in rows[passing[rows]]:
@@ -29,15 +33,48 @@ def gate(table: pd.DataFrame, within: Sequence[str] | None = None) -> pd.Series:
     return pd.Series(passing, table.index)
 
 
+def said(
+    finding: str,
+    *gaps: tuple[Sequence[pd.Series], Sequence[pd.Series]],
+    kind: str = "above",
+    side: str = "effect",
+    margin: float = 0.0,
+    also: Sequence[pd.Series] = (),
+    **labels,
+) -> dict:
+    """A finding for `judged`: that each of some gaps between effects is above 0, or as `kind` says.
+
+    Parameters
+    ----------
+    gaps : (plus, minus), rows of tables of effects (`Effects.by_label` finds them): the sum of the first less the sum
+        of the second, estimate and draws.
+    side : of the rows: effect, first or second.
+    also : further rows that the finding speaks of.
+    labels : what stands before the finding in its row.
+
+    All rows count for the gate (their column comparable, where they have it) and for the counts.
+    """
+
+    def total(rows: Sequence[pd.Series]) -> np.ndarray:
+        """Estimate and draws, float[1 + n_boot]."""
+        return sum((np.append(row[row[DRAWS].columns[side]], getattr(row[DRAWS], side)) for row in rows), np.zeros(1))
+
+    values = np.stack([total(plus) - total(minus) for plus, minus in gaps])
+    rows = [row for gap in gaps for part in gap for row in part] + list(also)
+    counts = {name: int(min(row[name] for row in rows)) for name in COUNTS if all(name in row for row in rows)}
+    made = {"finding": finding, "estimate": values[:, 0], "draws": values[:, 1:], "kind": kind, "margin": margin}
+    return labels | made | {"gate": all(row.get(GATE, True) for row in rows)} | counts
+
+
 def judged(findings: Sequence[dict], level: float = 0.95) -> pd.DataFrame:
     """The verdicts of a notebook: its findings with intervals that hold together (max-t on their joint draws).
 
     Parameters
     ----------
-    findings : dicts of any labels and
+    findings : of `said`: dicts of any labels and
         finding : in words.
-        estimate, draws : an effect and its bootstrap draws float[n_boot], such as `ground.effects.draws` gives; or
-            several that must all be as is said, float[n] and float[n, n_boot]: each of them is one of the family.
+        estimate, draws : an effect and its bootstrap draws float[n_boot], or several that must all be as is said,
+            float[n] and float[n, n_boot]: each of them is one of the family.
         kind : what is said of the effect: below 0, above 0, or kept (not below -`margin`: no loss).
         gate : false where the systems can't be compared, see `gate`.
         n_queries, n_trainings : may be there.

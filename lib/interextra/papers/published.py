@@ -1,4 +1,4 @@
-"""The tables of the three papers as data, and the one comparison of our effects with the published ones.
+"""The tables of the three papers as data; `ground.effects.Effects.beside` puts our effects beside them.
 
 The numbers stand as printed in `published_tables/*.yaml`. A file has, per table, the row keys, the columns and the
 rows; a cell's attributes (unit, measure, regime, collection) come from, in rising precedence: the table's `cells`, the
@@ -7,13 +7,12 @@ file's `labels` for each part of the column's name ("R@100 | Inter." has two), t
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import yaml
 
@@ -69,66 +68,6 @@ def load(paper: str, table: str | int) -> pd.DataFrame:
     if cells.empty:
         raise InputError(f"{paper}, table {number}: no numbers. {' '.join(found['notes'])}")
     return cells[[*CORE, *(name for name in cells if name not in CORE and cells[name].notna().any())]]
-
-
-def beside(
-    table: pd.DataFrame, published: pd.DataFrame, on: Sequence[str], effect: str = "delta", gate: str | None = None
-) -> pd.DataFrame:
-    """Our effects with the published ones beside them: the rows of `table`, with `published` and one `verdict` a row.
-
-    | verdict | when |
-    |---|---|
-    | (empty) | nothing was published |
-    | not comparable | `gate` is false: the system is not better than the one that it must beat, say BM25 in domain |
-    | undecided | our effect is undefined; or our interval holds 0 and the published effect too; or one of both is 0 |
-    | agrees | the published effect, within its rounding, lies inside our interval, which does not hold 0 |
-    | same direction | it lies outside, on our side of 0 |
-    | opposite | it lies on the other side of 0 |
-
-    A wide interval is no agreement: it is undecided. An effect of exactly 0 has no direction.
-
-    Parameters
-    ----------
-    table : of `ground.effects`: the columns of `on`, `effect`, low, high; fractions.
-    published : rows of `load`, or others with the columns of `on`, scaled and rounding; each combination of `on` once.
-    on : the columns that name an effect on both sides. Several of our rows may stand beside the same published one.
-    gate : a boolean column of `table`.
-
-    Raises
-    ------
-    InputError
-        Missing columns, or a published effect that is named twice.
-    """
-    on = list(on)
-    for side, frame, needed in (
-        ("our effects", table, [*on, effect, "low", "high"]),
-        ("published effects", published, [*on, "scaled", "rounding"]),
-    ):
-        if absent := [name for name in needed if name not in frame]:
-            raise InputError(f"{side}: no column {offenders(absent)}; there are {', '.join(map(str, frame))}")
-    if (twice := published.duplicated(on)).any():
-        shown = offenders(published.loc[twice, on].itertuples(index=False, name=None))
-        raise InputError(f"published effects: named twice: {shown}; add to `on` the columns that tell them apart")
-    printed = table[on].merge(published[[*on, "scaled", "rounding"]], how="left", on=on).set_index(table.index)
-    theirs, comparable = printed["scaled"], table[gate].to_numpy(bool) if gate else np.True_
-    verdict = _verdicts(table[effect], table["low"], table["high"], theirs, printed["rounding"], comparable)
-    return table.assign(published=theirs, verdict=verdict)  # with the index by which the table's draws are found
-
-
-def _verdicts(ours, low, high, published, rounding, comparable) -> np.ndarray:
-    reach = rounding + 1e-12  # binary fractions: -0.13 must be within half a percent of -0.125
-    inside = (low <= published + reach) & (published - reach <= high)
-    is_zero = published.abs() <= reach
-    undefined = ours.isna() | low.isna() | high.isna()
-    rules = [
-        ("", published.isna()),
-        ("not comparable", ~comparable),
-        ("undecided", undefined | (ours == 0) | ((low <= 0) & (high >= 0) & (inside | is_zero))),
-        ("agrees", inside),
-        ("undecided", is_zero),
-        ("same direction", ours * published > 0),
-    ]
-    return np.select([rule for _, rule in rules], [name for name, _ in rules], "opposite")
 
 
 @lru_cache

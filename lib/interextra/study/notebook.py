@@ -10,11 +10,11 @@ from typing import Any
 
 import interextra
 from interextra.data.load import data_folder
+from interextra.experiments.plans import cells_of, plan_of
 from interextra.ground.cells import Cell, Store
 from interextra.ground.code import ROOT, used_by
 from interextra.ground.errors import InputError
 from interextra.ground.files import digest, sha256
-from interextra.papers.plans import cells_of, plan_of
 from interextra.papers.published_models import located
 from interextra.study.answer import put
 

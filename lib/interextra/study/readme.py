@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from interextra.ground.effects import spelled
 from interextra.ground.errors import InputError
-from interextra.study.session import spelled
 
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
 END = "<!-- end of results -->"

@@ -13,19 +13,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from IPython.display import Image, Markdown
 
 from interextra import figures
 from interextra.data.load import open_collection
 from interextra.evaluation import measures
+from interextra.experiments.plans import cells_of
 from interextra.ground import provenance
 from interextra.ground.cells import Cell, Store
+from interextra.ground.effects import DRAWS, shown
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256, write_aside, write_json
 from interextra.models.model import Model
-from interextra.papers.plans import cells_of
 from interextra.study.answer import text_of
 from interextra.study.parameters import checked, declared_parameters, repository_root
 from interextra.study.schedule import build_all, described
@@ -121,7 +121,7 @@ class Session:
         if not len(frame.columns):
             raise InputError(f"table {name!r} has no columns: nothing was measured")
         with write_aside(self.folder / "tables" / f"{name}.csv") as aside:
-            frame.to_csv(aside, index=False, float_format="%.10g", lineterminator="\n")
+            frame.drop(columns=DRAWS, errors="ignore").to_csv(aside, index=False, float_format="%.10g", lineterminator="\n")
         if not self.trained:
             self.untrained.append(name)
         return frame
@@ -182,44 +182,3 @@ def needs_training(cell: Cell) -> bool:
     if isinstance(cell, Model):
         return cell.recipe.training_steps(cell.train.size()) > 0
     return any(needs_training(needed) for needed in cell.needs())
-
-
-def with_interval(table: pd.DataFrame, effect: str = "delta", unit: str = "%") -> pd.DataFrame:
-    """For the page: an effect and its interval as one text in the column `effect`, and `published` as a percentage.
-
-    The columns low and high go. `unit`: %, points (both times 100) or nothing.
-
-    >>> with_interval(pd.DataFrame({"delta": [-0.104], "low": [-0.18], "high": [-0.026]}))["delta"].item()
-    '-10.4 % [-18.0, -2.6]'
-    """
-    ends = zip(table[effect], table["low"], table["high"], strict=True)
-    table = table.drop(columns=["low", "high"]).assign(**{effect: [spelled(*row, unit) for row in ends]})
-    if "published" in table:
-        table["published"] = [f"{100 * value:+.0f} %" if np.isfinite(value) else "–" for value in table["published"]]
-    return table
-
-
-def spelled(value: float, low: float, high: float, unit: str = "%") -> str:
-    """An effect and its interval as text.
-
-    >>> spelled(0.5, 0.25, 0.75, unit=""), spelled(0.5, 0.25, 0.75, "points"), spelled(0.5, np.nan, np.nan)
-    ('+0.50 [+0.25, +0.75]', '+50.0 points [+25.0, +75.0]', '+50.0 % [undefined]')
-    """
-    text = (lambda part: f"{100 * part:+.1f}") if unit else "{:+.2f}".format
-    between = "undefined" if np.isnan(low) else f"{text(low)}, {text(high)}"
-    return "undefined" if np.isnan(value) else f"{text(value)} {unit}".rstrip() + f" [{between}]"
-
-
-def shown(frame: pd.DataFrame) -> Any:
-    """A table for the page: all text escaped and to the left, three digits, p < .001, a dash for nothing, no index."""
-
-    def text(value: Any) -> str:
-        if value is None or value is pd.NA or (isinstance(value, float) and value != value):
-            return "–"
-        return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-    tests = {name: lambda p: "< .001" if p < 0.001 else text(p) for name in frame if str(name).startswith("p_")}
-    plain = {name: tests.get(name, text) for name in frame}
-    left = {name: [{"selector": "", "props": "text-align: left"}] for name in frame.select_dtypes(exclude="number")}
-    look = frame.style.hide(axis="index").format(plain, escape="html").format_index(escape="html", axis=1)
-    return look.set_table_styles(left)

@@ -19,15 +19,15 @@ from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.evaluation import indicators, prediction
 from interextra.evaluation.predictors import POST, PRE, post_retrieval, pre_retrieval, term_statistics
+from interextra.experiments.plans import Plan
+from interextra.experiments.shifts import CLUSTERS, published_losses, released_jaccard, released_queries, worse
 from interextra.ground.cells import Store
 from interextra.ground.correlation import interval_of_one
-from interextra.ground.effects import Draws, draws, effects, holm, interval, ratio, simultaneous
+from interextra.ground.effects import Effects, effects, holm, interval, ratio, simultaneous
 from interextra.ground.errors import InputError
 from interextra.models.dense import LABEL as DENSE
 from interextra.papers import published
 from interextra.papers.claims import judged
-from interextra.papers.lupart import CLUSTERS, published_losses, released_jaccard, released_queries, worse
-from interextra.papers.plans import Plan
 from interextra.splits.shift import Shift
 
 POOLED = "pooled"
@@ -322,8 +322,7 @@ def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> pd.DataFram
 def _with_draws(table: pd.DataFrame, by: list[str], columns: list[str], drawn: list) -> pd.DataFrame:
     """The table with draws [rows, columns, n_boot] as `effects` has: of the effect, or of both sides and the effect."""
     of = np.moveaxis(np.stack(drawn).reshape(len(table), len(columns), -1), 1, 0)
-    table.attrs["draws"] = Draws(list(of) * (3 // len(columns)), table[by], columns[-1])
-    return table
+    return Effects.of(table, by, columns, *of)
 
 
 def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
@@ -417,7 +416,7 @@ def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         if n.empty:  # too few queries: no predictor orders any
             continue
         table = part[part["name"].isin(n.index[n == n.max()])].groupby("name", sort=False)[["within", "smare"]].mean()
-        drawn = np.stack([pd.DataFrame(draws(part[part["name"] == name])).mean().to_numpy() for name in table.index])
+        drawn = np.stack([part[part["name"] == name].drawn().mean(axis=0) for name in table.index])
         table["low"], table["high"] = simultaneous(table["within"], drawn)
         first, second = np.nonzero(~np.eye(len(table), dtype=bool))
         gaps = table["within"].to_numpy()[first] - table["within"].to_numpy()[second]
@@ -479,7 +478,7 @@ def findings(
     its normal distribution apart from all others, as it has none over queries. n_queries: whose values are in it, of a
     correlation over clusters those of all clusters, of the farthest queries these.
     """
-    rows, n_boot = [], draws(trends).shape[1]
+    rows, n_boot = [], trends.drawn().shape[1]
 
     def add(
         shift: str, model: str, finding: str, estimate: float, drawn: np.ndarray, kind: str, n: int, rival: str = ""
@@ -493,7 +492,7 @@ def findings(
         z, low, high = np.arctanh([row.estimate, row.low, row.high])
         drawn = np.random.default_rng(at).normal(z, (high - low) / 2 / stats.norm.ppf(0.975), n_boot)
         add(POOLED, row.model, f"higher {row.indicator}, lower loss", z, drawn, "below", trends["n_queries"].max())
-    for row, drawn in zip(trends.itertuples(), draws(trends), strict=True):
+    for row, drawn in zip(trends.itertuples(), trends.drawn(), strict=True):
         if row.shift == POOLED and row.model in FIRST_STAGE:
             add(
                 POOLED,
@@ -505,15 +504,15 @@ def findings(
                 row.n_queries,
             )
     n_far = far["n_queries"].max()
-    of = {row.model: np.array([row.loss, *drawn]) for row, drawn in zip(far.itertuples(), draws(far), strict=True)}
+    of = {row.model: np.array([row.loss, *drawn]) for row, drawn in zip(far.itertuples(), far.drawn(), strict=True)}
     for rival in [name for name in FIRST_STAGE if name != "ColBERT" and {name, "ColBERT"} <= of.keys()]:
         gap = of["ColBERT"] - of[rival]
         add(POOLED, rival, "farthest queries: ColBERT loses less", gap[0], gap[1:], "below", n_far, "ColBERT")
-    for row, drawn in zip(widths.itertuples(), draws(widths), strict=True):
+    for row, drawn in zip(widths.itertuples(), widths.drawn(), strict=True):
         if row.model in FIRST_STAGE:  # the paper: RR varies less far away, ASL more
             less, kind = ("less", "below") if worse(row.measure) > 0 else ("more", "above")
             add(POOLED, row.model, f"losses of {row.measure} vary {less} far away", row.difference, drawn, kind, n_far)
-    for row, out, gap in zip(hard.itertuples(), draws(hard, "second"), draws(hard), strict=True):
+    for row, out, gap in zip(hard.itertuples(), hard.drawn("second"), hard.drawn(), strict=True):
         add(row.shift, row.model, ORDERS, row.tau_out, out, "above", row.n_queries)
         add(row.shift, row.model, BETTER, row.difference, gap, "above", row.n_queries)
     table, ends = judged(rows), ["estimate", "low", "high"]

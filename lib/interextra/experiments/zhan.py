@@ -11,16 +11,7 @@ from interextra import splits
 from interextra.data import released
 from interextra.data.queries import Part, Queries, Source
 from interextra.evaluation import measures as evaluation
-from interextra.ground.cells import Store
-from interextra.ground.effects import draws, interval, ratio
-from interextra.models.chain import model_of
-from interextra.models.recipe import FirstStage, Recipe, make_recipe
-from interextra.models.run import Run
-from interextra.models.vectors import Vectors
-from interextra.overlap.annotation import Candidates
-from interextra.papers import published
-from interextra.papers.claims import gate, judged
-from interextra.papers.plans import (
+from interextra.experiments.plans import (
     Plan,
     design,
     plans,
@@ -32,6 +23,15 @@ from interextra.papers.plans import (
     trainings,
     untrained,
 )
+from interextra.ground.cells import Store
+from interextra.ground.effects import interval, ratio
+from interextra.models.chain import model_of
+from interextra.models.recipe import FirstStage, Recipe, make_recipe
+from interextra.models.run import Run
+from interextra.models.vectors import Vectors
+from interextra.overlap.annotation import Candidates
+from interextra.papers import published
+from interextra.papers.claims import gate, judged
 from interextra.splits.restrain import BANDS, ReSTrain
 from interextra.splits.resttest import ReSTTest
 from interextra.splits.similarity import nearest
@@ -246,7 +246,7 @@ def fair(table: pd.DataFrame) -> pd.DataFrame:
     Returns the rows with `comparable`, whether the system beats BM25 in domain (`claims.gate`), and with low and high
     of intervals that hold together over the comparable rows. Of `averages` macro is less constant, which has no row.
     """
-    rows = table.assign(drawn=list(draws(table)), comparable=gate(table))
+    rows = table.assign(drawn=list(table.drawn()), comparable=gate(table))
     if "average" in rows:
         micro, macro, constant = (rows[rows["average"] == name] for name in ("micro", "macro", "constant"))
         left = {name: macro[name].to_numpy() - constant[name].to_numpy() for name in ("delta", "drawn")}
@@ -355,7 +355,7 @@ def findings(table: pd.DataFrame, by: Sequence[str], margin: float) -> pd.DataFr
     """
     found = []
     for key, part in table.groupby(list(by), sort=False):
-        delta, drawn = (dict(zip(part["model"], of, strict=True)) for of in (part["delta"], draws(part)))
+        delta, drawn = (dict(zip(part["model"], of, strict=True)) for of in (part["delta"], part.drawn()))
         passing = set(part.loc[part["comparable"], "model"])
         said = [(f"{model}: no loss beyond {100 * margin:g} %", "kept", model) for model in ("BM25", *INTERACTION)]
         said += [(f"{model}: a loss", "below", model) for model in REPRESENTATION]
@@ -418,7 +418,7 @@ def rank_correlation(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     rows = []
     for key, part in table.groupby(list(by), sort=False):
         tau = kendall(*(part[regime].to_numpy() for regime in REGIMES)).item()
-        low, high = interval(kendall(draws(part, "first").T, draws(part, "second").T))
+        low, high = interval(kendall(part.drawn("first").T, part.drawn("second").T))
         orders = {r: " > ".join(part.sort_values(r, ascending=False, kind="stable")["model"]) for r in REGIMES}
         rows.append(dict(zip(by, key, strict=True)) | {"tau": tau, "low": low, "high": high} | orders)
     return pd.DataFrame(rows)

@@ -13,16 +13,15 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Collection
+from interextra.experiments.plans import Plan, design, parts_of, plans, systems, training_log
+from interextra.experiments.zhan import REGIMES, both_protocols, buckets_of, measures, sets_of
 from interextra.ground.cells import Store
-from interextra.ground.effects import contrast, draws
 from interextra.ground.errors import InputError, offenders
 from interextra.models.model import Model, load_model
 from interextra.models.pretrained import Pretrained
 from interextra.models.recipe import Pretraining, Recipe, Trained, load_recipe, make_recipe
 from interextra.papers import published
 from interextra.papers.claims import BM25, judged
-from interextra.papers.plans import Plan, design, parts_of, plans, systems, training_log
-from interextra.papers.zhan import REGIMES, both_protocols, buckets_of, measures, sets_of
 
 OBJECTIVES = get_args(Pretraining.model_fields["objective"].annotation)  # those of ours
 # Objectives with a task for the whole text; the last two are of given weights: MiniLM's, and the tiny base's
@@ -264,7 +263,7 @@ def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
     `starts`: of `effects`.
     """
     added = differing(marks)
-    made = contrast(starts, "model", list(added))
+    made = starts.contrast("model", list(added))
     return made.assign(added=[added[pair] for pair in zip(made["first"], made["second"], strict=True)])
 
 
@@ -293,7 +292,7 @@ def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base
         if not all(map(len, rows)):
             return
         rows = np.concatenate(rows)
-        value, drawn = table["delta" if side == "effect" else REGIMES[0]].to_numpy()[rows], draws(table, side)[rows]
+        value, drawn = table["delta" if side == "effect" else REGIMES[0]].to_numpy()[rows], table.drawn(side)[rows]
         row = {"about": about, "finding": finding, "kind": "above", "gate": table["comparable"].iloc[rows].all()}
         row |= {"estimate": value[0] - value[1], "draws": drawn[0] - drawn[1]}
         found.append(row | table[["n_queries", "n_trainings"]].iloc[rows].min().astype(int).to_dict())

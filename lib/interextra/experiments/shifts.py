@@ -17,17 +17,18 @@ from interextra.data import released
 from interextra.data.load import data_folder
 from interextra.data.queries import Part
 from interextra.evaluation.indicators import Nearness, jaccard
+from interextra.experiments import zhan
+from interextra.experiments.plans import Plan, parts_of, plans, pool, recipe, systems, trainings
 from interextra.ground.cells import Store
-from interextra.ground.effects import draws, interval, ratio
+from interextra.ground.effects import interval, ratio
 from interextra.ground.errors import InputError, offenders
 from interextra.models.chain import model_of
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.recipe import Recipe
 from interextra.models.run import Run
 from interextra.models.vectors import Vectors
-from interextra.papers import published, zhan
+from interextra.papers import published
 from interextra.papers.claims import COUNTS, judged
-from interextra.papers.plans import Plan, parts_of, plans, pool, recipe, systems, trainings
 from interextra.splits import attributes
 from interextra.splits.clusters import agreement, distinctive_words
 from interextra.splits.shift import Shift
@@ -231,7 +232,7 @@ def order_claims(means: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
     see `claims.judged`: a finding says that its estimate is above 0. Where it names several models, each difference
     from one that can be compared must be; about absent ones nothing is said.
     """
-    drawn, found = {"loss": draws(means), "out": draws(means, "second")}, []
+    drawn, found = {"loss": means.drawn(), "out": means.drawn("second")}, []
     passing = dict(zip(zip(means["shift"], means["model"], strict=True), comparable, strict=True))
     places = means.assign(place=range(len(means))).groupby("shift", sort=False)
     for shift, part in places:
@@ -293,7 +294,7 @@ def variance_shares(means: pd.DataFrame) -> pd.DataFrame:
     in_order = np.lexsort([pd.factorize(means[name])[0] for name in ("model", "shift")])
     if len(means) != np.prod(shape) or means.duplicated(["shift", "model"]).any():
         raise InputError(f"variance: {len(means)} losses are not one each of {shape[0]} shifts and {shape[1]} systems")
-    columns = np.column_stack([means["loss"], draws(means)])[in_order].reshape(*shape, -1)  # [shifts, systems, 1 + n]
+    columns = np.column_stack([means["loss"], means.drawn()])[in_order].reshape(*shape, -1)  # [shifts, systems, 1 + n]
     kind, system = (ratio(columns.mean(axis=over).var(axis=0), columns.var(axis=(0, 1))) for over in (1, 0))
     shares = {"kind": kind, "system": system, "both": 1 - kind - system, "kind - system": kind - system}
     rows = [(name, share[0], *interval(share[1:])) for name, share in shares.items()]

@@ -38,10 +38,10 @@ def plans(*notebooks: str) -> Callable:
 
 def plan_of(notebook: str, parameters: dict) -> Plan:
     """The plan of a notebook; empty for one that computes nothing that is kept."""
-    import interextra.papers as papers
+    from interextra import experiments
 
-    for module in pkgutil.iter_modules(papers.__path__):
-        importlib.import_module(f"{papers.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(experiments.__path__):
+        importlib.import_module(f"{experiments.__name__}.{module.name}")
     return _PLANS[notebook](parameters) if notebook in _PLANS else Plan()
 
 

@@ -12,6 +12,9 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.queries import Part, Queries, Source
+from interextra.experiments.plans import Plan, design, parts_of, plans, pool, systems, trainings
+from interextra.experiments.pretraining import start_in
+from interextra.experiments.zhan import REGIMES, run_of, sets_of
 from interextra.ground.correlation import (
     METHODS,
     correlations,
@@ -23,16 +26,13 @@ from interextra.ground.correlation import (
     steiger,
     stretched,
 )
-from interextra.ground.effects import Draws, draws, holm, interval, resampled_means
+from interextra.ground.effects import Effects, holm, interval, resampled_means
 from interextra.ground.errors import InputError, offenders
 from interextra.models.model import Model
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.run import Run
 from interextra.papers import published
 from interextra.papers.claims import BM25, judged
-from interextra.papers.plans import Plan, design, parts_of, plans, pool, systems, trainings
-from interextra.papers.pretraining import start_in
-from interextra.papers.zhan import REGIMES, run_of, sets_of
 
 IN_DOMAIN, ALL = "in domain", "mean of all"
 LABELS = ["method", "n_train", "regime", "seed"]
@@ -207,7 +207,7 @@ def table_5(points: Points) -> pd.DataFrame:
     difference, low, high, p_value, p_holm, n_models] : the first six over the models of a regime each; the difference
     is extrapolation less interpolation. Intervals are of the draws of `Points`. p_value is Steiger's of two dependent
     correlations, for which points count as independent (too small a value, then), Holm's over the collections; Kendall
-    has none. Statistics: `STATISTICS`; n_models in a regime. `draws` finds the draws of the rows.
+    has none. Statistics: `STATISTICS`; n_models in a regime.
     """
     sizes, rows, drawn, once = points.labels["n_train"].to_numpy(), [], [], np.ones((1, len(points.labels)))
     for (name, (means, resampled)), statistic in itertools.product(points.outside.items(), STATISTICS):
@@ -231,9 +231,7 @@ def table_5(points: Points) -> pd.DataFrame:
     single = table[table["collection"] != ALL]
     table["p_holm"] = single.groupby("statistic")["p_value"].transform(lambda p: holm(p))
     table.insert(len(table.columns) - 2, "p_holm", table.pop("p_holm"))
-    stacked = [np.stack(column) for column in zip(*drawn, strict=True)]
-    table.attrs["draws"] = Draws(stacked, table[["collection", "statistic"]], "difference")
-    return table
+    return Effects.of(table, ["collection", "statistic"], [*REGIMES, "difference"], *zip(*drawn, strict=True))
 
 
 def _dependent(pairs: Sequence[tuple[np.ndarray, np.ndarray]], how: dict) -> float:
@@ -280,7 +278,7 @@ def findings(table: pd.DataFrame, beating: pd.DataFrame, n_queries: pd.Series, n
     sides = {"extrapolation": "second", "interpolation": "first", "difference": "effect"}
     for column, side in sides.items():
         share = shares.get(column, shares.min())
-        for (_, row), drawn in zip(spearman.iterrows(), draws(spearman, side), strict=True):
+        for (_, row), drawn in zip(spearman.iterrows(), spearman.drawn(side), strict=True):
             counts = {"n_queries": int(n_queries.get(row["collection"], n_queries.sum())), "n_trainings": n_trainings}
             about = {"collection": row["collection"], "finding": FINDINGS[column].format(row["collection"])}
             both = [part if column == "difference" else fisher_z(part) for part in (row[column], drawn)]

@@ -17,16 +17,7 @@ from interextra.data.medquad import entity_units
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.ground.cells import Store
-from interextra.ground.effects import draws, effects, interval, ratio
-from interextra.models.chain import model_of
-from interextra.models.dense import LABEL as DENSE
-from interextra.models.pairs import exposed_passages, training_pairs
-from interextra.models.recipe import Recipe, make_recipe
-from interextra.models.run import Run
-from interextra.papers.claims import COUNTS, judged
-from interextra.papers.lupart import read_shift
-from interextra.papers.plans import (
+from interextra.experiments.plans import (
     Plan,
     design,
     parts_of,
@@ -37,6 +28,15 @@ from interextra.papers.plans import (
     training_log,
     trainings,
 )
+from interextra.experiments.shifts import read_shift
+from interextra.ground.cells import Store
+from interextra.ground.effects import effects, interval, ratio
+from interextra.models.chain import model_of
+from interextra.models.dense import LABEL as DENSE
+from interextra.models.pairs import exposed_passages, training_pairs
+from interextra.models.recipe import Recipe, make_recipe
+from interextra.models.run import Run
+from interextra.papers.claims import COUNTS, judged
 from interextra.splits.shift import Shift
 
 NONE = "none"  # where nothing is drawn
@@ -139,7 +139,7 @@ def share_of_loss(mean: pd.DataFrame) -> pd.DataFrame:
     difference), saved_low, saved_high, share_of_loss, low, high, n_queries, n_trainings.
     """
     at = {tuple(row): place for place, row in enumerate(mean[CONDITION].itertuples(index=False, name=None))}
-    drawn, rows = draws(mean), []
+    drawn, rows = mean.drawn(), []
     for (model, negatives, against), place in at.items():
         other = at.get((model, negatives, "unexposed"))
         if against == "unexposed" or other is None:
@@ -165,7 +165,7 @@ def findings(mean: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
     `comparable`: of `claims.gate`, over all negatives.
     """
     at = {tuple(row): place for place, row in enumerate(mean[CONDITION].itertuples(index=False, name=None))}
-    losses, found = np.column_stack([mean["loss"], draws(mean)]), []  # estimate and draws of each row
+    losses, found = np.column_stack([mean["loss"], mean.drawn()]), []  # estimate and draws of each row
 
     def add(finding: str, *sums: dict[tuple, int], also: Sequence[tuple] = ()) -> None:
         """The finding says that each of some weighted sums of losses is above 0; `also`: systems that it speaks of."""
