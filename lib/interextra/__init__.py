@@ -45,6 +45,7 @@ _FRONT = {
     "pretraining": "papers.pretraining",
     "transfer": "papers.transfer",
     "published_models": "papers.published_models",
+    "releases": "papers.releases",
 }
 __all__ = list(_FRONT)
 

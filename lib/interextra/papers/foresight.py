@@ -26,8 +26,9 @@ from interextra.ground.errors import InputError
 from interextra.models.dense import LABEL as DENSE
 from interextra.papers import published
 from interextra.papers.claims import judged
-from interextra.papers.lupart import CLUSTERS, published_losses, released_jaccard, released_queries, worse
+from interextra.papers.lupart import published_losses, worse
 from interextra.papers.plans import Plan
+from interextra.papers.releases import CLUSTERS, released_jaccard, released_queries
 from interextra.splits.shift import Shift
 
 POOLED = "pooled"
