@@ -20,13 +20,14 @@ lab: .venv/ready
 	@$(PY) -m jupyterlab --notebook-dir=notebooks
 
 check: .venv/ready
+	@$(PY) -m tools.structure
 	@.venv/bin/interextra check
 
 bench: .venv/ready
 	@for script in bench/*.py; do echo "== $$script"; $(PY) $$script || exit 1; done
 
 base: .venv/ready
-	@$(PY) -m interextra.models.pretrain
+	@$(PY) -m tools.pretrain
 
 # Tables and figures of a finished profile for readers, from one clean commit, and the README's results from them.
 reference: .venv/ready
@@ -37,7 +38,7 @@ verify: .venv/ready
 	@.venv/bin/interextra verify --profile $(PROFILE) $(if $(ONLY),--only $(ONLY))
 
 readme: .venv/ready
-	@.venv/bin/interextra readme
+	@$(PY) -m tools.readme
 
 clean:
 	rm -rf $(filter-out outputs/reference,$(wildcard outputs/*)) .venv build

@@ -1,8 +1,9 @@
 """The table of effects beside scipy's bootstrap, run row by row: seconds for the tables of one notebook.
 
-Twenty systems on 1,521 queries, 10,000 resamples. Run: python bench/effects.py
+Twenty systems on 1,521 queries, 10,000 resamples. Run: python bench/effects.py [--small]
 """
 
+import sys
 import time
 
 import numpy as np
@@ -14,16 +15,16 @@ from interextra.ground.effects import effects
 SYSTEMS, QUERIES, RESAMPLES = 20, 1521, 10_000
 
 
-def main() -> None:
+def main(n_boot: int) -> None:
     values = np.random.default_rng(1).random((SYSTEMS, 2, QUERIES))
     index = pd.MultiIndex.from_product(
         [range(SYSTEMS), ["in", "out"], range(QUERIES)], names=["model", "side", "query_id"]
     )
     tidy = pd.DataFrame({"value": values.ravel()}, index=index).reset_index()
     begin = time.perf_counter()
-    table = effects(tidy, ["model"], "side", ("in", "out"), "delta", family=[], n_boot=RESAMPLES)
+    table = effects(tidy, ["model"], "side", ("in", "out"), "delta", family=[], n_boot=n_boot)
     ours, begin = time.perf_counter() - begin, time.perf_counter()
-    options = {"paired": True, "n_resamples": RESAMPLES, "method": "percentile", "vectorized": True, "batch": 500}
+    options = {"paired": True, "n_resamples": n_boot, "method": "percentile", "vectorized": True, "batch": 500}
     delta = [
         stats.bootstrap(pair, lambda a, b, axis: b.mean(axis) / a.mean(axis) - 1, **options).confidence_interval
         for pair in values
@@ -35,4 +36,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(100 if "--small" in sys.argv else RESAMPLES)

@@ -4,6 +4,9 @@ import re
 import tomllib
 
 import yaml
+from setuptools.config.pyprojecttoml import read_configuration
+
+import interextra
 
 # Only from conda, hence in no lock; faiss-gpu stands for the lock's faiss-cpu, in a range (see environment.yml).
 FROM_CONDA_ONLY = {"python", "pip", "make", "openjdk", "faiss-gpu"}
@@ -66,7 +69,8 @@ def test_torch_and_what_it_needs_stay_out_of_the_second_step(root):
 
 
 def test_package_citation_and_licence_say_the_same(root):
-    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    project = read_configuration(root / "pyproject.toml")["project"]
+    assert project["version"] == interextra.__version__
     citation = yaml.safe_load((root / "CITATION.cff").read_text())
     assert (citation["cff-version"], citation["version"]) == ("1.2.0", project["version"])
     assert citation["authors"] == project["authors"] and len(citation["references"]) == 3

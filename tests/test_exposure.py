@@ -229,6 +229,16 @@ def test_share_of_answers_on_ms_marco_is_counted_in_the_files(tmp_path):
     assert table.loc["BM25's first 10 (a)", "exposed"] == pytest.approx(0.5 * scale * 0.2)
 
 
+def test_none_or_two_files_of_judgements_are_an_error_that_names_them(tmp_path):
+    """It ended with "not enough values to unpack"."""
+    with pytest.raises(InputError, match="there are: none"):
+        exposure.on_ms_marco(tmp_path, {}, held_out=0.2)
+    for name in ("qrels.train.tsv", "qrels.train.part.tsv"):
+        (tmp_path / name).write_text("1 0 100 1\n")
+    with pytest.raises(InputError, match="'qrels.train.part.tsv', 'qrels.train.tsv'"):
+        exposure.on_ms_marco(tmp_path, {}, held_out=0.2)
+
+
 def test_real_answers_are_about_as_frequent_in_bm25_s_list_as_at_random(real_data):
     run = real_data / "runs/dl-passage/colbert-prf-appendix/BM25.2020.res.gz"
     table = exposure.on_ms_marco(real_data / "msmarco", {"DL 2020": run}, held_out=0.2).set_index("negatives")

@@ -19,6 +19,7 @@ from interextra.experiments.indicators import DENSE, POOLED, SPACE, WORDS
 from interextra.ground.cells import Store
 from interextra.ground.effects import effects, resamples
 from interextra.ground.errors import InputError
+from interextra.papers import releases
 from interextra.papers.claims import judged
 from interextra.splits.resttest import sides
 
@@ -244,7 +245,7 @@ def test_with_the_question_words_all_spearman_correlations_pass_holm_and_no_pear
 
 def test_released_r_is_the_mean_score_with_the_other_clusters(real_data):
     folder = real_data / "ms-marco-shift"
-    queries = lupart.released_queries(folder, "wh-words")
+    queries = releases.released_queries(folder, "wh-words")
     ids = queries["query_id"].drop_duplicates().tolist()
     vectors = np.random.default_rng(0).normal(size=(len(ids), 4)).astype(np.float32)
     table = foresight.released_r(folder, ids, vectors).set_index("query_id")
@@ -257,7 +258,7 @@ def test_released_r_is_the_mean_score_with_the_other_clusters(real_data):
     assert table.loc[query, "R"] == pytest.approx((vectors[other] @ vectors[place[query]]).mean(), abs=1e-6)
     assert table.loc[query, "own"] == pytest.approx((vectors[own] @ vectors[place[query]]).mean(), abs=1e-6)
     assert foresight.released_r(folder, ["none"], vectors[:1]).empty
-    half = lupart.released_queries(folder, "length").query("cluster == 'long'")["query_id"].unique().tolist()
+    half = releases.released_queries(folder, "length").query("cluster == 'long'")["query_id"].unique().tolist()
     with pytest.raises(InputError, match="no vector of a query"):
         foresight.released_r(folder, half, np.ones((len(half), 2), np.float32))
 

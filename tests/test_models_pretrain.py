@@ -1,6 +1,10 @@
-"""Pretraining of the tiny base, on a few sentences."""
+"""Pretraining of the tiny base, on a few sentences, and the text that it reads."""
 
 import json
+import re
+from collections import Counter
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,8 +13,11 @@ import torch
 from interextra.ground.files import sha256
 from interextra.models.base import verified_base
 from interextra.models.objectives import masked, new_model
-from interextra.models.pretrain import matching_accuracy, pretrain
-from interextra.models.pretrain_text import rare_words, renamed_passages, repeated_names, token_ids, train_tokenizer
+from interextra.world import generate
+from tools import other
+from tools.other import other_worlds_text, vocabulary
+from tools.pretrain import matching_accuracy, pretrain
+from tools.pretrain_text import rare_words, renamed_passages, repeated_names, token_ids, train_tokenizer
 
 NAMES = ["Bado", "Kilu", "Menosh", "Tivor", "Prado"]
 TEXTS = [f"The lake of {name} lies near {other}; few have seen {name}." for name in NAMES for other in NAMES] * 4
@@ -67,8 +74,8 @@ def test_model_that_copies_is_told_from_one_that_does_not(tokenizer):
 
 
 def test_pretraining_repeats_bit_for_bit_and_seals_its_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("interextra.models.pretrain.EVERY", 3)
-    monkeypatch.setattr("interextra.models.pretrain.VOCABULARY", 120)
+    monkeypatch.setattr("tools.pretrain.EVERY", 3)
+    monkeypatch.setattr("tools.pretrain.VOCABULARY", 120)
     recipes = [pretrain(TEXTS, TEXTS, 6, 1, tmp_path / name) for name in "ab"]
     assert recipes[0]["sha256"] == recipes[1]["sha256"] and recipes[0]["curve"] == recipes[1]["curve"]
     assert verified_base(tmp_path / "a") == tmp_path / "a"
@@ -78,10 +85,21 @@ def test_pretraining_repeats_bit_for_bit_and_seals_its_files(tmp_path, monkeypat
 
 
 def test_renamed_passages_hold_no_name_of_the_world_and_no_question():
-    from interextra.world import generate
-
     texts = list(renamed_passages(1, 1))
     names = {name.lower() for names in generate("mini").facts["entities"] for name in names if len(name) > 6}
     assert len(texts) > 2000 and texts == list(renamed_passages(1, 1))
     assert not [name for name in names if any(f" {name} " in text for text in texts)]
     assert not [text for text in texts if "?" in text or not text.strip()]
+
+
+def test_text_of_other_worlds_has_invented_names_that_repeat():
+    texts = list(islice(other_worlds_text(3, 10), 1000))
+    assert texts == list(other_worlds_text(3, 10)) and len(set(texts)) > 950
+    pool = set(vocabulary())
+    assert len(pool) > 2000
+    entities = generate("mini").facts["entities"]
+    names = {name.lower() for names in entities for name in names if len(name) > 5}
+    assert not any(re.search(rf"\b{re.escape(name)}\b", text) for name in names for text in texts)
+    known = pool | set(re.findall(r"\w+", Path(other.__file__).with_suffix(".yaml").read_text()))
+    odd = [Counter(w for w in re.findall(r"[a-z]+", text) if w not in known) for text in texts]
+    assert np.mean([max(c.values(), default=0) >= 2 for c in odd]) > 0.5

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import interextra
-from interextra.study.readme import BEGIN, END, QUESTIONS, results_page, with_results
+from tools.readme import BEGIN, END, QUESTIONS, results_page, with_results
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def test_results_of_the_readme_and_their_page_are_those_of_the_reference(root):
 
 def test_each_question_has_a_row_with_its_interval_counts_and_verdict(reference):
     rows = rows_of(reference)
-    for question in QUESTIONS:
-        said, verdict = rows[question]
+    for asked in QUESTIONS:
+        said, verdict = rows[asked["question"]]
         counts = r"[\d,]+ queries, \d trainings? of each system, .* \(\d\d\)$"
         assert re.search(rf"(%|points|Spearman [+-][\d.]+) \[.*\]( by [\w -]+)?; {counts}", said), said
         assert verdict in ("holds", "contradicted", "not shown", "not comparable", "undefined")

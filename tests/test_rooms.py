@@ -12,7 +12,7 @@ from interextra.ground.code import ROOT, source_of
 
 # A room may import those before it; data and world, overlap and evaluation stand side by side.
 ORDER = {"ground": 0, "data": 1, "world": 1, "splits": 2, "models": 3, "overlap": 4, "evaluation": 4, "papers": 5}
-ORDER |= {"figures": 5, "study": 6, "__init__": 7}
+ORDER |= {"figures": 5, "experiments": 6, "study": 7, "__init__": 8}
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -53,10 +53,9 @@ def test_no_import_circle():
 
 
 def test_every_function_and_class_has_a_caller(root):
-    """By name: in the library, the notebooks, the benchmarks, or as a name of the front door."""
-    texts = [
-        path.read_text() for path in [*FILES, *(root / "bench").glob("*.py"), *(root / "notebooks").glob("*.ipynb")]
-    ]
+    """By name: in the library, the notebooks, the tools, the benchmarks, or as a name of the front door."""
+    outside = [path for folder in ("bench", "tools", "notebooks") for path in (root / folder).glob("*.*")]
+    texts = [path.read_text() for path in [*FILES, *outside] if path.is_file()]
     words = re.findall(r"\w+", "\n".join(texts))
     counts = {word: words.count(word) for word in set(words) if len(word) > 1}
     called_by_others = {
@@ -67,12 +66,12 @@ def test_every_function_and_class_has_a_caller(root):
         "compute_loss_from_embeddings",
     }
     idle = []
-    for path in FILES:
+    for path in [*FILES, *(root / "tools").glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             registered = getattr(node, "decorator_list", [])  # a validator, a plan
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__") and not registered:
                 named = counts[node.name] > 1 or node.name in called_by_others or node.name in interextra.__all__
-                idle += [] if named else [f"{module_of(path)}.{node.name}"]
+                idle += [] if named else [f"{path.stem}.{node.name}"]
     assert not idle
 
 
@@ -83,7 +82,7 @@ def test_every_name_of_the_front_door_is_there():
 
 
 def test_stored_code_has_no_suppressed_formatting_or_rule(root):
-    folders = ("lib", "notebooks", "tests", "bench")
+    folders = ("lib", "notebooks", "tests", "bench", "tools")
     marks = ("fmt" + ": skip", "no" + "qa")
     files = [path for folder in folders for path in Path(root / folder).rglob("*") if path.suffix in (".py", ".ipynb")]
     files = [path for path in files if "structure" not in path.name]  # which has the rule for notebooks

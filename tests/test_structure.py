@@ -7,7 +7,7 @@ import nbformat
 import pytest
 
 from interextra.study.parameters import notebooks
-from interextra.study.structure import problems
+from tools.structure import problems
 
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
 

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from itertools import islice, permutations
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -20,9 +20,7 @@ from interextra.world import (
     generate,
     intent_overlap,
     ood_names,
-    other_worlds_text,
 )
-from interextra.world.other import vocabulary
 from interextra.world.plan import SHARES, whole
 from interextra.world.templates import domain, load
 from interextra.world.truth import expected_reciprocal_rank
@@ -287,15 +285,3 @@ def test_out_of_domain_worlds_share_nothing_with_mini(mini, ood):
         assert not {letters(t) for _, t in world.passages} & {letters(t) for t in world.queries["test"]["text"]}
         worlds[name.split("-")[1]] |= entities
     assert len(worlds) == 2 and not worlds["hobby"] & worlds["affairs"]
-
-
-def test_text_of_other_worlds_has_invented_names_that_repeat(mini):
-    texts = list(islice(other_worlds_text(3, 10), 1000))
-    assert texts == list(other_worlds_text(3, 10)) and len(set(texts)) > 950
-    pool = set(vocabulary())
-    assert len(pool) > 2000
-    names = {entity.lower() for entities in mini.facts["entities"] for entity in entities if len(entity) > 5}
-    assert not any(re.search(rf"\b{re.escape(name)}\b", text) for name in names for text in texts)
-    known = pool | set(re.findall(r"\w+", json.dumps(load("other.yaml"))))
-    odd = [Counter(w for w in re.findall(r"[a-z]+", text) if w not in known) for text in texts]
-    assert np.mean([max(c.values(), default=0) >= 2 for c in odd]) > 0.5

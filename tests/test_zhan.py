@@ -12,7 +12,7 @@ from interextra.data.runs import RunFile
 from interextra.experiments import zhan
 from interextra.experiments.plans import cells_of
 from interextra.ground.cells import Store
-from interextra.ground.effects import effects, with_interval
+from interextra.ground.effects import Effects, effects, with_interval
 from interextra.models.recipe import load_recipe
 from interextra.papers.claims import gate
 
@@ -183,9 +183,9 @@ def test_bm25_stands_beside_every_size_and_every_published_delta_once():
 def test_a_delta_of_exactly_0_has_no_direction():
     """Δ = 0 was counted as a disagreement."""
     ours = pd.DataFrame({"protocol": "ReSTrain", "published_n_train": "14k", "model": "BM25", "measure": ["nDCG@10"]})
-    ours = ours.assign(delta=0.0, low=0.0, high=0.0)
+    ours = Effects(ours.assign(delta=0.0, low=0.0, high=0.0))
     on = ["protocol", "published_n_train", "model", "measure"]
-    assert ours.beside(zhan.published_deltas(), on)["verdict"].tolist() == ["undecided"]
+    assert ours.beside(zhan.published_deltas(), on, effect="delta")["verdict"].tolist() == ["undecided"]
 
 
 RESTRAIN = {"recipes": ["bm25", "mini-dense"], "sizes": [20, 60], "seeds": [1], "measures": ["RR@10"]}
@@ -370,53 +370,3 @@ def test_published_duplicates_are_found_among_candidates_whatever_their_case():
 
 
 NO_PAIRS = pd.DataFrame(columns=["test_query", "train_query", "bm25_rank", "embedding_rank"])
-
-
-class Known:
-    """Stands in for a Vectors cell: known vectors of the real queries."""
-
-    def __init__(self, train, test, vectors):
-        self.train, self.test, self.vectors = train, test, vectors
-
-    def read(self, store):
-        return self.vectors
-
-
-def test_released_buckets_partition_the_test_queries_and_are_question_forms(real_data, monkeypatch):
-    monkeypatch.setenv("INTEREXTRA_DATA", str(real_data))
-    found = zhan.released_buckets(real_data / "extrapolate-eval")
-    assert found.value_counts().sort_index().tolist() == [981, 2206, 1824, 1491, 478] and found.index.is_unique
-    words = zhan.released_words(real_data / "extrapolate-eval").set_index("bucket")["words"].str.split()
-    assert words[1][0] == "how" and words[2][0] == "what" and words[3][0] == "where" and "cost" in words[5]
-
-
-def test_k_means_of_the_released_buckets_themselves_finds_them(real_data, monkeypatch):
-    monkeypatch.setenv("INTEREXTRA_DATA", str(real_data))
-    folder, random = real_data / "extrapolate-eval", np.random.default_rng(1)
-    known = pd.concat([zhan.released_buckets(folder, name) for name in ("dev", "trec19", "trec20")])
-    dev, dl = zhan.real_queries("dev"), (zhan.real_queries("dl19"), zhan.real_queries("dl20"))
-    made = [np.eye(5)[known.loc[[i for part in parts for i in part.ids()]] - 1] for parts in ((dev,), dl)]
-    made = [(x + random.normal(scale=0.05, size=x.shape)).astype(np.float32) for x in made]
-    made[0][:3] = 0  # no word known: left out
-    cells = Known(dev, dl, (made[1], made[1])), Known(dev, (), (made[0], made[0][:0]))
-    table = zhan.released_bucket_agreement(None, {"known": cells[0]}, {"known": cells[1]}, [1, 2], folder)
-    assert len(table) == 2 * 2 * 2 and set(table["n_queries"]) == {6977}
-    best = table.loc[table["ari"].idxmax()]
-    assert best["ari"] == best["nmi"] == best["share_matched"] == best["share_matched_dl"] == 1
-    assert table["nmi_chance"].max() < 0.01
-
-
-def test_vectors_that_know_the_released_sets_agree_with_them(real_data, monkeypatch):
-    """Training queries of a released interpolation set lie at the test queries, the others away."""
-    monkeypatch.setenv("INTEREXTRA_DATA", str(real_data))
-    folder, pool, dl = real_data / "extrapolate-eval", zhan.real_queries("train"), (zhan.real_queries("dl19"),)
-    inter, extra = (
-        pool.frame()["query_id"].isin(ids).to_numpy() for ids in zhan._released_sets(folder, "14k").values()
-    )
-    side = np.select([inter, extra], [1.0, -1.0], 0.0) + np.random.default_rng(1).normal(scale=0.01, size=len(inter))
-    train = np.stack([side, np.sqrt(np.maximum(0, 1 - side**2))], axis=1).astype(np.float32)
-    cell = Known(pool, dl, (train, np.tile(np.float32([1, 0]), (len(dl[0].ids()), 1))))
-    shares = zhan.released_agreement(None, {"known": cell}, 10, folder).set_index("size").loc["14k"]
-    assert (shares["interpolation"] == 1).all() and shares["chance_interpolation"].iloc[0] == inter.mean()
-    row = zhan.selection_overlap(None, {"known": cell}, folder).set_index("size").loc["14k"]
-    assert row["interpolation_in_released"] == 1 and row["extrapolation_in_released"] > 0.9

@@ -10,12 +10,10 @@ Lupart et al. (ECIR 2023), repository naver/ms-marco-shift: `EVAL/queries/querie
 import json
 import re
 from collections.abc import Mapping, Sequence
-from itertools import product
 from operator import index
 from pathlib import Path
 
 import pandas as pd
-import yaml
 
 from interextra.data.trec import (
     QRELS_COLUMNS,
@@ -27,15 +25,6 @@ from interextra.data.trec import (
 )
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_aside
-
-SIZES = ("14k", "45k", "200k")
-REGIMES = ("interpolate", "extrapolate")
-BUCKETS = (1, 2, 3, 4, 5)
-TEST_SETS = ("dev", "trec19", "trec20")
-CLUSTERS = ("0", "1", "2", "3", "4", "wha", "how", "who", "short", "long")
-
-# release -> row -> property -> value
-KNOWN = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
 def read_restrain(folder: Path, size: str, regime: str) -> pd.DataFrame:
@@ -129,76 +118,3 @@ def export_split(
             paths.append(folder / f"{file}-qrel.txt")
             write_qrels(paths[-1], qrels[rows])
     return paths
-
-
-def check_release(folder: Path) -> pd.DataFrame:
-    """Measure the files of a release (its folder) and compare with what they are known to hold (`KNOWN`).
-
-    Returns
-    -------
-    DataFrame with release, property, value, expected, ok.
-    """
-    rows = []
-    for name, (release, measure) in FOLDERS.items():
-        if (folder / name).is_dir():
-            facts = measure(folder)
-            for row, known in KNOWN[release].items():
-                rows += [(release, f"{row}: {what}", facts[row][what], value) for what, value in known.items()]
-    if not rows:
-        raise InputError(f"{folder}: none of {', '.join(FOLDERS)} in it; give the folder of a release")
-    table = pd.DataFrame(rows, columns=["release", "property", "value", "expected"])
-    return table.assign(ok=table["value"] == table["expected"])
-
-
-def _restrain_facts(folder: Path) -> dict[str, dict]:
-    sets = {(size, regime): read_restrain(folder, size, regime) for size, regime in product(SIZES, REGIMES)}
-    ids = {name: set(qrels["query_id"]) for name, qrels in sets.items()}
-    larger = dict(zip(SIZES, (*SIZES[1:], SIZES[-1]), strict=True))
-    return {
-        f"{regime} {size}": {
-            "queries": len(ids[size, regime]),
-            "rows": len(qrels),
-            "repeated rows": int(qrels.duplicated().sum()),
-            "queries outside the next size": len(ids[size, regime] - ids[larger[size], regime]),
-            "queries also in interpolate": len(ids[size, regime] & ids[size, "interpolate"]),
-        }
-        for (size, regime), qrels in sets.items()
-    }
-
-
-def _resttest_facts(folder: Path) -> dict[str, dict]:
-    facts = {}
-    for test_set in TEST_SETS:
-        held_out = {bucket: read_resttest(folder, bucket, "extrapolate", test_set)["query_id"] for bucket in BUCKETS}
-        everything = pd.concat(held_out.values())
-        for bucket, ids in held_out.items():
-            others = set(read_resttest(folder, bucket, "interpolate", test_set)["query_id"])
-            facts[f"{test_set} bucket {bucket}"] = {
-                "queries held out": ids.nunique(),
-                "interpolate is not the complement by": len(others ^ (set(everything) - set(ids))),
-            }
-        facts[test_set] = {
-            "queries": everything.nunique(),
-            "queries in more than one bucket": sum(map(pd.Series.nunique, held_out.values())) - everything.nunique(),
-            "qrels rows": len(everything),
-        }
-    return facts
-
-
-def _shift_facts(folder: Path) -> dict[str, dict]:
-    facts = {}
-    for cluster in CLUSTERS:
-        queries, qrels, without_text = read_shift(folder, cluster)
-        facts[cluster] = {
-            "queries with qrels": qrels["query_id"].nunique(),
-            "queries with text": len(queries),
-            "qrels without query text": " ".join(sorted(without_text, key=int)),
-        }
-    return facts
-
-
-FOLDERS = {
-    "restrain_files": ("ReSTrain", _restrain_facts),
-    "resttest_files": ("ReSTTest", _resttest_facts),
-    "EVAL": ("MS-Shift", _shift_facts),
-}

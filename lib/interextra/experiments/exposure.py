@@ -31,6 +31,7 @@ from interextra.experiments.plans import (
 from interextra.experiments.shifts import read_shift
 from interextra.ground.cells import Store
 from interextra.ground.effects import effects, interval, ratio
+from interextra.ground.errors import InputError, offenders
 from interextra.models.chain import model_of
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.pairs import exposed_passages, training_pairs
@@ -266,8 +267,11 @@ def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.Data
     Returns negatives, answers (share that answers any training query), exposed (that answers a held-out one only,
     answers × held_out), against_random.
     """
-    [path] = sorted(folder.glob("qrels.train*"))
-    judged_pairs = read_qrels(path)
+    paths = sorted(folder.glob("qrels.train*"))
+    if len(paths) != 1:
+        found = offenders(path.name for path in paths) or "none"
+        raise InputError(f"{folder}: one file qrels.train* is read, there are: {found}; keep the judgements in one")
+    judged_pairs = read_qrels(paths[0])
     answers, scale = judged_pairs["doc_id"].unique(), TRAIN_QUERIES / judged_pairs["query_id"].nunique()
     rows = [("a random passage", len(answers) / PASSAGES * scale)]
     for (name, run), depth in itertools.product(runs.items(), (10, 100, 1000)):

@@ -20,7 +20,7 @@ from interextra.data.runs import RunFile
 from interextra.evaluation import indicators, prediction
 from interextra.evaluation.predictors import POST, PRE, post_retrieval, pre_retrieval, term_statistics
 from interextra.experiments.plans import Plan
-from interextra.experiments.shifts import CLUSTERS, published_losses, released_jaccard, released_queries, worse
+from interextra.experiments.shifts import published_losses, worse
 from interextra.ground.cells import Store
 from interextra.ground.correlation import interval_of_one
 from interextra.ground.effects import Effects, effects, holm, interval, ratio, simultaneous
@@ -28,6 +28,7 @@ from interextra.ground.errors import InputError
 from interextra.models.dense import LABEL as DENSE
 from interextra.papers import published
 from interextra.papers.claims import judged
+from interextra.papers.releases import CLUSTERS, released_jaccard, released_queries
 from interextra.splits.shift import Shift
 
 POOLED = "pooled"

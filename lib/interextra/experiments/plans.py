@@ -1,39 +1,31 @@
 """Which cells a notebook needs, from its parameters alone: notebook, plan and workflow ask the same place.
 
 A plan is a namespace of cells, of frames of runs (a *design*: labels and, in the column `run`, the cell), or of lists.
-The function that makes a notebook's plan stands in the module of its paper, under `@plans("NN_name")`.
+Each notebook has a module here, which names it in NOTEBOOK and makes its plan in `plan(parameters)`.
 """
 
 import importlib
-import json
+import itertools
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 
-from interextra.data.queries import Queries, Source
-from interextra.ground.cells import Cell, Store
+from interextra.data.queries import Part, Queries, Source
+from interextra.ground.cells import Cell
 from interextra.ground.errors import InputError
 from interextra.models import architectures
 from interextra.models.chain import model_of
 from interextra.models.recipe import Recipe, load_recipe, make_recipe
 from interextra.models.run import Run
 from interextra.models.vectors import Vectors
+from interextra.splits.restrain import ReSTrain
+from interextra.splits.resttest import ReSTTest, sides
 
 Plan = SimpleNamespace
-_PLANS: dict[str, Callable[[dict], Plan]] = {}
-
-
-def plans(*notebooks: str) -> Callable:
-    """Register the function that makes the plan of these notebooks."""
-
-    def register(function: Callable[[dict], Plan]) -> Callable[[dict], Plan]:
-        _PLANS.update(dict.fromkeys(notebooks, function))
-        return function
-
-    return register
+REGIMES = ("interpolation", "extrapolation")
 
 
 def plan_of(notebook: str, parameters: dict) -> Plan:
@@ -41,8 +33,10 @@ def plan_of(notebook: str, parameters: dict) -> Plan:
     from interextra import experiments
 
     for module in pkgutil.iter_modules(experiments.__path__):
-        importlib.import_module(f"{experiments.__name__}.{module.name}")
-    return _PLANS[notebook](parameters) if notebook in _PLANS else Plan()
+        found = importlib.import_module(f"{experiments.__name__}.{module.name}")
+        if getattr(found, "NOTEBOOK", "") == notebook:
+            return found.plan(parameters)
+    return Plan()
 
 
 def cells_of(plan: Any) -> list[Cell]:
@@ -66,13 +60,14 @@ def cells_of(plan: Any) -> list[Cell]:
     return list(found.values())
 
 
-def pool(p: dict) -> Queries:
+def training_queries(p: dict) -> Queries:
     """The training queries that a notebook's parameters name."""
     source, limit = Source.of(p["collection"]), p.get("train_limit", 0)
     return Queries(source=source, split=p["train_split"], limit=limit, seed=p["seed"])
 
 
-def tests(p: dict, splits: list[str]) -> tuple[Queries, ...]:
+def test_queries(p: dict, splits: Iterable[str]) -> tuple[Queries, ...]:
+    """The test queries of some splits."""
     return tuple(Queries(source=Source.of(p["collection"]), split=split) for split in splits)
 
 
@@ -114,33 +109,106 @@ def parts_of(text: str, form: str) -> list[str]:
     return parts
 
 
-def training_log(run: Run, store: Store) -> dict:
-    """What a model noted of its training: steps, loss, n_train, shares of exposed passages and negatives."""
-    return json.loads((store[run] / "training.json").read_text(encoding="utf-8"))
-
-
 def trainings(p: dict, made: Recipe) -> list[int]:
     """Seeds of a system's trainings: `seeds` for dense, `other_seeds` for the others; one where nothing is trained."""
     seeds = p["seeds"] if made.architecture == "dense" else p.get("other_seeds", p["seeds"])
     return seeds if made.training_steps(1) else seeds[:1]
 
 
+def runs(
+    p: dict,
+    made: Mapping[str, Recipe],
+    sets: Sequence[tuple[dict, Queries | Part]],
+    queries: tuple[Queries | Part, ...],
+    **labels: Any,
+) -> list[dict]:
+    """Rows of a design: each system, on each training set, with each of its seeds.
+
+    Parameters
+    ----------
+    made : label in the column `model` → recipe.
+    sets : the labels of a training set, and its queries.
+    queries : what is searched for.
+    labels : of all rows, before the others.
+    """
+    return [
+        labels | {"model": model} | named | {"seed": seed, "run": run_of(p, one, train, seed, queries)}
+        for model, one in made.items()
+        for named, train in sets
+        for seed in trainings(p, one)
+    ]
+
+
+def run_of(p: dict, made: Recipe, train: Queries | Part, seed: int, queries: tuple[Queries | Part, ...]) -> Run:
+    return Run(model=model_of(made, train, seed), queries=queries, depth=p["depth"])
+
+
+def changed(made: Recipe, **values: Any) -> Recipe:
+    """The recipe with some values replaced."""
+    return make_recipe(made.model_dump() | values, ", ".join(values))
+
+
 def untrained(made: Recipe) -> Recipe:
     """The recipe without any training step; of BM25 itself."""
-    given = made.model_dump()
-    return make_recipe(given | {"steps": 0, "epochs": None}, "untrained") if "steps" in given else made
+    return changed(made, steps=0, epochs=None) if "steps" in type(made).model_fields else made
 
 
 def query_vectors(p: dict, test: tuple[Queries, ...]) -> Vectors:
     """Vectors of training and test queries by `encoder`: trained (dense, on all training queries), minilm, lsa."""
     if p["encoder"] != "trained":
-        return Vectors(encoder=p["encoder"], train=pool(p), test=test)
+        return Vectors(encoder=p["encoder"], train=training_queries(p), test=test)
     dense = next((made for made in systems(p).values() if made.architecture == "dense"), None)
     if dense is None:
         raise InputError(
             "parameter 'encoder': trained needs a dense recipe among `recipes`; give one, or minilm or lsa"
         )
-    return Vectors(encoder=model_of(dense, pool(p), p["seed"]), train=pool(p), test=test)
+    return Vectors(encoder=model_of(dense, training_queries(p), p["seed"]), train=training_queries(p), test=test)
+
+
+def measures_of(p: dict, name: str) -> list[str]:
+    """The measures that a parameter names; R@100 counts from the parameter `recall_relevance` on."""
+    rel = f"(rel={p['recall_relevance']})" if p["recall_relevance"] > 1 else ""
+    return [f"R{rel}@100" if measure == "R@100" else measure for measure in p[name]]
+
+
+def restrain_of(p: dict) -> ReSTrain:
+    """ReSTrain of the notebook's training queries, as seen from its test queries."""
+    vectors = query_vectors(p, test_queries(p, p["test_splits"]))
+    return ReSTrain(vectors=vectors, sizes=tuple(p["sizes"]), match=p["match"], seed=p["seed"])
+
+
+def resttest_of(p: dict, test_splits: list[str]) -> ReSTTest:
+    """ReSTTest of the notebook's training queries, with the test queries of some splits."""
+    vectors, options = query_vectors(p, test_queries(p, test_splits)), ("k", "fold_size", "normalise")
+    return ReSTTest(vectors=vectors, seed=p["seed"], **{name: p[name] for name in options if name in p})
+
+
+def in_both_regimes(split: ReSTrain, sizes: Sequence[int]) -> list[tuple[dict, Part]]:
+    """The training sets of a ReSTrain split for `runs`: labels n_train and regime."""
+    places = itertools.product(sizes, REGIMES)
+    return [({"n_train": n, "regime": regime}, Part(of=split, part=f"{regime}-{n}")) for n, regime in places]
+
+
+def without_each(split: Any) -> list[tuple[dict, Part]]:
+    """The training sets of a leave-one-out split for `runs`: label left_out."""
+    return [({"left_out": name}, Part(of=split, part=f"without-{name}")) for name in split.names]
+
+
+def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapping[str, Recipe], **labels: Any):
+    """Rows of a design of each system in both protocols, by its name: restrain (n_train, model, regime, seed, run) and
+    resttest (model, left_out, seed, run; none without buckets)."""
+    restrained = runs(p, made, in_both_regimes(sets, p["trained_sizes"]), test_queries(p, p["test_splits"]), **labels)
+    tested = []
+    if buckets:
+        tested = runs(p, made, without_each(buckets), test_queries(p, p["resttest_splits"]), **labels)
+    return {"restrain": restrained, "resttest": tested}
+
+
+def in_regimes(values: pd.DataFrame) -> pd.DataFrame:
+    """Values of a leave-one-out design with the column `regime`: extrapolation for the model without the query's
+    stratum."""
+    values = sides(values)
+    return values.assign(regime=values["side"].map(dict(zip(("in", "out"), REGIMES, strict=True))))
 
 
 def design(rows: list[dict]) -> pd.DataFrame:

@@ -1,23 +1,17 @@
-"""Lupart et al. (ECIR 2023): what notebooks 04 and 07 compute, the released MS-Shift queries, and the published losses.
+"""Lupart et al. (ECIR 2023): what notebooks 04 and 07 compute, and the published losses.
 
 Clusters bear the paper's names: topics C0 to C4, question words wha, how, who, lengths short and long. A loss is
 RelLoss, (Avg In - Out) / Avg In; for ASL, where lower is better, a negative value is a loss.
 """
 
 import itertools
-import re
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from interextra.data import released
 from interextra.data.load import data_folder
 from interextra.data.queries import Part
-from interextra.evaluation.indicators import Nearness, jaccard
-from interextra.experiments import zhan
+from interextra.evaluation.indicators import Nearness
 from interextra.experiments.plans import Plan, parts_of, plans, pool, recipe, systems, trainings
 from interextra.ground.cells import Store
 from interextra.ground.effects import interval, ratio
@@ -29,18 +23,13 @@ from interextra.models.run import Run
 from interextra.models.vectors import Vectors
 from interextra.papers import published
 from interextra.papers.claims import COUNTS, judged
-from interextra.splits import attributes
+from interextra.papers.releases import CLUSTERS, real_vectors
 from interextra.splits.clusters import agreement, distinctive_words
 from interextra.splits.shift import Shift
 from interextra.splits.topics import Topics, topics
 
 ENCODERS = ("dense", "splade", "colbert")  # architectures that encode a query by itself
 
-CLUSTERS = {  # shift → cluster → name of its released file
-    "topics": {f"C{number}": str(number) for number in range(5)},
-    "wh-words": {name: name for name in ("wha", "how", "who")},
-    "length": {name: name for name in ("short", "long")},
-}
 MODELS = {  # the paper's → ours
     "BM25": "BM25",
     "monoBERT": "Reranker",
@@ -48,7 +37,6 @@ MODELS = {  # the paper's → ours
     "SPLADE": "SPLADE",
     "bi-encoder": DENSE,
 }
-Rule = Callable[[str], list[str]]
 
 
 @plans("04_ms_shift_clusters")
@@ -85,7 +73,7 @@ def ms_shift(p: dict) -> Plan:
         raise InputError(f"parameter 'variants': no shift {offenders(unknown)}; shifts are {', '.join(shifts)}")
     variants = runs([(shift, model, recipe(p, text)) for shift, model, text in variants])
     plan = Plan(pool=pool(p), shifts=shifts, topics=topics_of(p), design=main, control=control, variants=variants)
-    plan.real = zhan.real_vectors(p["real_encoder"]) if p["real_encoder"] else None
+    plan.real = real_vectors(p["real_encoder"]) if p["real_encoder"] else None
     plan.released = data_folder() / "ms-marco-shift" if p["real_encoder"] else None
     return plan
 
@@ -299,202 +287,3 @@ def variance_shares(means: pd.DataFrame) -> pd.DataFrame:
     shares = {"kind": kind, "system": system, "both": 1 - kind - system, "kind - system": kind - system}
     rows = [(name, share[0], *interval(share[1:])) for name, share in shares.items()]
     return pd.DataFrame(rows, columns=["source", "share", "low", "high"])
-
-
-def released_queries(folder: Path, shift: str) -> pd.DataFrame:
-    """cluster, query_id, text of a shift's released evaluation queries, as in the files; a query may be in two."""
-    if shift not in CLUSTERS:
-        raise InputError(f"the release has no shift {shift!r}; use one of {', '.join(CLUSTERS)}")
-    parts = [released.read_shift(folder, file)[0].assign(cluster=name) for name, file in CLUSTERS[shift].items()]
-    return pd.concat(parts, ignore_index=True)[["cluster", "query_id", "text"]]
-
-
-def rules(shift: str) -> dict[str, Rule]:
-    r"""Readings of a shift's rule: name → function from a query's text to the clusters that it falls into.
-
-    wh-words: `contains` gives every cluster of which the lower-cased query holds a word, letters inside another word
-    included; `case kept` doesn't lower the case; `whole words` takes words; `how > who > wha` and so on give the first
-    that is contained. length: `spaces` counts single spaces; `split` and `\w+` count words.
-
-    >>> [rules("wh-words")[name]("what a show") for name in ("contains", "wha > who > how", "whole words")]
-    [['how', 'wha'], ['wha'], ['wha']]
-    """
-    if shift == "length":
-        return {
-            "spaces": lambda text: [attributes.length(text)],
-            "split": lambda text: [attributes.length(text, whole=True)],
-            r"\w+": lambda text: [attributes.length(" ".join(re.findall(r"\w+", text)), whole=True)],
-        }
-    if shift != "wh-words":
-        raise InputError(f"the shift {shift!r} is not made by a rule; use wh-words or length")
-    return {
-        "contains": attributes.wh_words,
-        "case kept": _case_kept,
-        "whole words": lambda text: attributes.wh_words(text, whole=True),
-    } | {" > ".join(order): _first(order) for order in itertools.permutations(sorted(attributes.WH_WORDS))}
-
-
-def _case_kept(text: str) -> list[str]:
-    return [name for name, signs in attributes.WH_WORDS.items() if any(sign in text for sign in signs)]
-
-
-def _first(order: tuple[str, ...]) -> Rule:
-    return lambda text: sorted(attributes.wh_words(text), key=order.index)[:1]
-
-
-def rule_agreement(folder: Path) -> pd.DataFrame:
-    """How many released queries are consistent with a rule: it puts them into their released cluster (Lupart §3.1).
-
-    The length rule classifies: a query has one length. The rule of the question words is containment: 708 of the 19,487
-    released queries hold words of two clusters or more, so that no order of precedence gives each query its own.
-    Returns shift, rule (see `rules`), cluster, n_released, n_consistent, n_other; nothing is said of the queries of MS
-    MARCO that were passed over.
-    """
-    rows = []
-    for shift in ("length", "wh-words"):
-        queries = released_queries(folder, shift)
-        for name, rule in rules(shift).items():
-            for cluster, found in _consistent(queries, rule).groupby(queries["cluster"], sort=False):
-                rows.append((shift, name, cluster, len(found), found.sum(), (~found).sum()))
-    return pd.DataFrame(rows, columns=["shift", "rule", "cluster", "n_released", "n_consistent", "n_other"])
-
-
-def inconsistent(folder: Path, shift: str, rule: str) -> pd.DataFrame:
-    """Released queries that a rule doesn't put into their cluster: cluster, query_id, text, label (what it says)."""
-    known = rules(shift)
-    if rule not in known:
-        raise InputError(f"{shift} has no rule {rule!r}; there are {offenders(known, 12)}")
-    queries = released_queries(folder, shift)
-    found = queries[~_consistent(queries, known[rule])]
-    return found.assign(label=[", ".join(known[rule](text)) for text in found["text"]])
-
-
-def _consistent(queries: pd.DataFrame, rule: Rule) -> pd.Series:
-    pairs = zip(queries["cluster"], queries["text"], strict=True)
-    return pd.Series([cluster in rule(text) for cluster, text in pairs], queries.index, dtype=bool)
-
-
-def opening_agreement(queries: pd.DataFrame) -> pd.DataFrame:
-    """The rules for question words against the openings that a generated world knows (column `wh` of its queries).
-
-    Returns shift, rule (letters or whole words), cluster, n_known (queries that open so), n_consistent, n_other.
-    """
-    of = {"what": "wha", "how": "how", "how many": "how", "how much": "how"}
-    opens = queries["wh"].map(of | dict.fromkeys(attributes.WH_WORDS["who"], "who")).fillna("none")
-    rows = []
-    for rule, spec in (("letters", "wh-words"), ("whole words", "wh-words:whole=true")):
-        same = pd.Series(attributes.labels(queries, spec), queries.index).replace("", "none") == opens
-        for cluster in (*attributes.WH_WORDS, "none"):
-            found = same[opens == cluster]
-            rows.append(("wh-words", rule, cluster, len(found), found.sum(), (~found).sum()))
-    return pd.DataFrame(rows, columns=["shift", "rule", "cluster", "n_known", "n_consistent", "n_other"])
-
-
-def capitals(folder: Path, queries: pd.DataFrame) -> pd.DataFrame:
-    """Did the release lower the case? A question word that only stands there with a capital would show it.
-
-    `queries`: query_id, text of training queries of MS MARCO; those of the released files are left out. Returns
-    cluster, n_released (that hold a word of it), n_capital (those of them that don't before they are lower-cased),
-    n_other and n_other_capital (the same of the other queries), expected (capitals in the released file by their
-    share), p_value (to find no more than there are, binomial).
-    """
-    there = released_queries(folder, "wh-words")
-    others, rows = queries.loc[~queries["query_id"].isin(there["query_id"]), "text"], []
-    for cluster in CLUSTERS["wh-words"]:
-        counts = []
-        for texts in (there.loc[there["cluster"] == cluster, "text"], others):
-            held = [text for text in texts if cluster in attributes.wh_words(text)]
-            counts += [len(held), sum(cluster not in _case_kept(text) for text in held)]
-        n, k, n_other, k_other = counts
-        if not n_other:
-            raise InputError(f"none of {len(others)} queries outside the release falls into {cluster}; give more")
-        share = k_other / n_other
-        rows.append((cluster, *counts, n * share, float(stats.binom.cdf(k, n, share))))
-    names = ["cluster", "n_released", "n_capital", "n_other", "n_other_capital", "expected", "p_value"]
-    return pd.DataFrame(rows, columns=names)
-
-
-def topic_agreement(ours: pd.Series, folder: Path) -> tuple[dict, pd.DataFrame]:
-    """Our topics against the released ones, on the released queries that we know (Lupart §3.1, topics).
-
-    `ours`: query_id → name of our topic, "" for none. Returns n_released, n_known (in `ours`), n_in_ours (in a topic of
-    ours), share (of the known), and over those in a topic ari, ami (both 0 by chance), nmi and share_matched of
-    `clusters.agreement`; and DataFrame[cluster, topic, n_known, n_in_ours, n_matched, recall, precision]: `topic` is
-    ours that was matched one to one ("" where we have fewer), recall its share of the cluster's known queries,
-    precision the cluster's share of the released queries in it.
-    """
-    from sklearn.metrics import adjusted_mutual_info_score
-
-    n_released, known = _known_topics(ours, folder)
-    inside = known[known["ours"] != ""]
-    if inside.empty:
-        raise InputError(f"topics: none of {len(known)} released queries is in a topic of ours; all are others")
-    same = agreement(inside["ours"], inside["cluster"])
-    found = {"n_released": n_released, "n_known": len(known), "n_in_ours": len(inside)}
-    found |= {"share": len(inside) / len(known), **{name: same[name] for name in ("ari", "nmi", "share_matched")}}
-    found["ami"] = float(adjusted_mutual_info_score(inside["cluster"], inside["ours"]))
-    table = pd.DataFrame({"cluster": list(CLUSTERS["topics"])})
-    table["topic"] = table["cluster"].map(same["match"]).fillna("")
-    for name, some in (("n_known", known), ("n_in_ours", inside)):
-        table[name] = table["cluster"].map(some["cluster"].value_counts()).fillna(0).astype(int)
-    pairs, n_topic = inside.value_counts(["cluster", "ours"]), table["topic"].map(inside["ours"].value_counts())
-    table["n_matched"] = [pairs.get(pair, 0) for pair in zip(table["cluster"], table["topic"], strict=True)]
-    table["recall"] = ratio(table["n_matched"], table["n_known"])
-    return found, table.assign(precision=ratio(table["n_matched"], n_topic.fillna(0)))
-
-
-def partition_agreement(native: pd.Series, folder: Path, seed: int) -> dict:
-    """Do the clusters of a finer partition (the k=100 native ones) lie inside the released topics?
-
-    `native`: query_id → native cluster. Returns n_known, n_clusters, homogeneity (1: each inside one topic), purity
-    (queries in their cluster's most frequent topic), ami, and homogeneity_chance, purity_chance: means over 20
-    permutations of the clusters, as many small clusters are purer than few large ones.
-    """
-    from sklearn.metrics import adjusted_mutual_info_score, homogeneity_score
-
-    _, known = _known_topics(native, folder)
-    topic, cluster, random = known["cluster"], known["ours"].to_numpy(), np.random.default_rng(seed)
-    drawn = [random.permutation(cluster) for _ in range(20)]
-    found = {"n_known": len(known), "n_clusters": known["ours"].nunique()}
-    for name, measure in (("homogeneity", homogeneity_score), ("purity", _purity)):
-        found[name] = float(measure(topic, cluster))
-        found[f"{name}_chance"] = float(np.mean([measure(topic, one) for one in drawn]))
-    return found | {"ami": float(adjusted_mutual_info_score(topic, cluster))}
-
-
-def _purity(topic: pd.Series, cluster: np.ndarray) -> float:
-    return pd.crosstab(topic.to_numpy(), cluster).max().sum() / len(topic)
-
-
-def _known_topics(ours: pd.Series, folder: Path) -> tuple[int, pd.DataFrame]:
-    """The number of released topic queries; cluster and ours of those that `ours` has."""
-    if ours.index.has_duplicates:
-        raise InputError(f"topics: query_id given twice: {offenders(ours.index[ours.index.duplicated()])}")
-    if wrong := [label for label in ours if not isinstance(label, str)]:
-        raise InputError(f'topics: a label is a string, "" for none, not {offenders(wrong)}; -1 would be a topic')
-    theirs = released_queries(folder, "topics")
-    known = theirs.assign(ours=theirs["query_id"].map(ours)).dropna(subset="ours")
-    if known.empty:
-        raise InputError(f"topics: none of {len(theirs)} released queries is among ours; index them by query_id")
-    return len(theirs), known
-
-
-def released_jaccard(folder: Path) -> pd.DataFrame:
-    """Weighted Jaccard of each cluster and the other clusters of its shift, on the released evaluation queries.
-
-    The fewer queries, the fewer words in common: compare values of samples of one size only, and their order with care.
-    Returns shift, cluster, jaccard, n_queries, n_words (different ones), authors (the value of the release's notebook
-    for whole clusters; topics only).
-    """
-    rows = []
-    for shift, names in CLUSTERS.items():
-        queries = released_queries(folder, shift)
-        for name in names:
-            inside = queries["cluster"] == name
-            texts = queries.loc[inside, "text"].tolist()
-            others = queries[~inside].drop_duplicates("query_id")["text"].tolist()
-            words = {word for text in texts for word in text.lower().split()}
-            rows.append((shift, name, jaccard(texts, others), len(texts), len(words)))
-    frame = pd.DataFrame(rows, columns=["shift", "cluster", "jaccard", "n_queries", "n_words"])
-    authors = published.load("lupart", "release-jaccard").set_index("cluster")["scaled"]
-    return frame.assign(authors=frame["cluster"].map(authors))

@@ -1,15 +1,12 @@
-"""Zhan et al. (CIKM 2022): what notebooks 00 to 03 and 05 compute, and our numbers beside the paper and its release."""
+"""Zhan et al. (CIKM 2022): what notebooks 00 to 03 and 05 compute, and our numbers beside the paper."""
 
 import itertools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from interextra import splits
-from interextra.data import released
-from interextra.data.queries import Part, Queries, Source
+from interextra.data.queries import Part, Queries
 from interextra.evaluation import measures as evaluation
 from interextra.experiments.plans import (
     Plan,
@@ -28,17 +25,15 @@ from interextra.ground.effects import interval, ratio
 from interextra.models.chain import model_of
 from interextra.models.recipe import FirstStage, Recipe, make_recipe
 from interextra.models.run import Run
-from interextra.models.vectors import Vectors
 from interextra.overlap.annotation import Candidates
 from interextra.papers import published
 from interextra.papers.claims import gate, judged
+from interextra.papers.releases import SIZES, real_dev_vectors, real_vectors
 from interextra.splits.restrain import BANDS, ReSTrain
-from interextra.splits.resttest import ReSTTest
+from interextra.splits.resttest import ReSTTest, constant, macro, sides
 from interextra.splits.similarity import nearest
 
 REGIMES = ("interpolation", "extrapolation")
-RELEASED = dict(zip(REGIMES, released.REGIMES, strict=True))  # ours → as the release names its files
-SIZES = released.SIZES
 TEST_SETS = {"TREC DL 2019": "dl19", "TREC DL 2020": "dl20", "MS MARCO dev": "dev"}
 ALONE = "its interpolation"  # what a finding about one system compares it with
 INTERACTION, REPRESENTATION = ("Reranker", "ColBERT"), ("SPLADE", "DR (base)")  # as §5.1 groups the systems
@@ -59,22 +54,6 @@ def overlap(p: dict) -> Plan:
     if p["real_msmarco"]:
         plan.real = Candidates(vectors=real_vectors(p["real_encoder"]), k=p["candidates"])
     return plan
-
-
-def real_queries(split: str) -> Queries:
-    return Queries(source=Source.of("msmarco-queries"), split=split)
-
-
-def real_vectors(encoder: str) -> Vectors:
-    """Vectors of the real MS MARCO training queries and of the 97 judged DL queries."""
-    return Vectors(encoder=encoder, train=real_queries("train"), test=(real_queries("dl19"), real_queries("dl20")))
-
-
-def real_dev_vectors(encoder: str) -> Vectors:
-    """Vectors of the dev queries in the space of `real_vectors`; LSA is fitted on the training queries, hence both."""
-    if encoder.startswith("lsa"):
-        return Vectors(encoder=encoder, train=real_queries("train"), test=(real_queries("dev"),))
-    return Vectors(encoder=encoder, train=real_queries("dev"))
 
 
 @plans("02_restrain")
@@ -225,7 +204,7 @@ def floors(plan: Plan, names: Mapping[str, str], store: Store, seed: int) -> pd.
 
 def in_regimes(values: pd.DataFrame) -> pd.DataFrame:
     """Values of a ReSTTest design with the column `regime`: extrapolation for the model without the query's bucket."""
-    values = splits.resttest.sides(values)
+    values = sides(values)
     return values.assign(regime=values["side"].map({"in": REGIMES[0], "out": REGIMES[1]}))
 
 
@@ -235,8 +214,8 @@ def averages(values: pd.DataFrame) -> pd.DataFrame:
     micro: every query counts the same. macro: every bucket does. constant: the macro average as if no training made a
     difference, which is what comes from the weights alone. macro less constant is what comes from the models.
     """
-    made = {"micro": values, "macro": splits.resttest.macro(values)}
-    made["constant"] = splits.resttest.macro(splits.resttest.constant(values))
+    made = {"micro": values, "macro": macro(values)}
+    made["constant"] = macro(constant(values))
     return pd.concat([in_regimes(part).assign(average=name) for name, part in made.items()], ignore_index=True)
 
 
@@ -478,119 +457,3 @@ def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
     found = pairs[[*texts, "bm25_rank", "embedding_rank"]]
     found = found.assign(**{name: found[name].str.strip().str.lower() for name in texts}).drop_duplicates(texts)
     return twins.assign(in_our_training_queries=known).merge(found, how="left", on=texts)
-
-
-def released_agreement(store: Store, vectors: Mapping[str, Vectors], k: int, folder: Path) -> pd.DataFrame:
-    """Share of each judged DL query's k nearest training queries that lie in each released ReSTrain set.
-
-    Parameters
-    ----------
-    vectors : encoder → vectors of the real queries.
-    folder : Zhan's release.
-
-    Returns
-    -------
-    DataFrame[encoder, size, query_id, interpolation, extrapolation, neither, chance_interpolation,
-    chance_extrapolation] : `chance` is the share of all training queries at hand that lie in the set.
-    """
-    parts = []
-    for encoder, cell in vectors.items():
-        train, test = cell.read(store)
-        ids, near = cell.train.frame()["query_id"], nearest(test, train, k)[1]
-        queries = [query_id for part in cell.test for query_id in part.ids()]
-        for size in SIZES:
-            sets = _released_sets(folder, size)
-            shares = splits.restrain.agreement(near, ids, *sets.values())
-            shares = shares.assign(**{f"chance_{regime}": ids.isin(found).mean() for regime, found in sets.items()})
-            labels = pd.DataFrame({"encoder": encoder, "size": size, "query_id": queries})
-            parts.append(labels.join(shares))
-    return pd.concat(parts, ignore_index=True)
-
-
-def _released_sets(folder: Path, size: str) -> dict[str, np.ndarray]:
-    """query_ids of the released ReSTrain sets of a size, by regime."""
-    return {r: released.read_restrain(folder, size, name)["query_id"].unique() for r, name in RELEASED.items()}
-
-
-def selection_overlap(store: Store, vectors: Mapping[str, Vectors], folder: Path) -> pd.DataFrame:
-    """Our own ReSTrain sets on the real queries against the released sets, at the same number of queries.
-
-    Only training queries whose text is at hand take part. Ours hold as many queries as the smaller of the two released
-    sets has among them. `interpolation_in_released`: share of our interpolation set that is in the released one;
-    `interpolation_chance`: the share that a random set would have.
-    """
-    rows = []
-    for encoder, cell in vectors.items():
-        train, test = cell.read(store)
-        ids, space = cell.train.frame()["query_id"], splits.restrain.neighbourhood(test, train)
-        for size in SIZES:
-            theirs = {regime: ids.isin(found).to_numpy() for regime, found in _released_sets(folder, size).items()}
-            n = min(int(inside.sum()) for inside in theirs.values())
-            ours = splits.restrain.restrain(space, min(n, len(ids) // 2), "exact")
-            row = {"encoder": encoder, "size": size, "n_queries": n, "I": ours.top_i, "E": ours.top_e}
-            for regime, inside in theirs.items():
-                row[f"{regime}_in_released"] = inside[getattr(ours, regime)].mean()
-                row[f"{regime}_chance"] = inside.mean()
-                row[f"released_{regime}_similarity"] = space.mean_similarity(np.flatnonzero(inside))
-            rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def released_buckets(folder: Path, test_set: str = "dev") -> pd.Series:
-    """Bucket (1 to 5) of each query of a released ReSTTest set: `dev`, `trec19` or `trec20`; index query_id."""
-    held_out = {bucket: released.read_resttest(folder, bucket, "extrapolate", test_set) for bucket in released.BUCKETS}
-    return pd.Series({query_id: bucket for bucket, qrels in held_out.items() for query_id in qrels["query_id"]})
-
-
-def released_words(folder: Path) -> pd.DataFrame:
-    """What the released buckets are about: bucket, n_test, first_words (three commonest), words (over-represented)."""
-    buckets, rows = released_buckets(folder), []
-    texts = real_queries("dev").frame().set_index("query_id")["text"].loc[buckets.index]
-    for bucket, words in splits.clusters.distinctive_words(texts.tolist(), buckets, n=10).items():
-        first = texts[buckets == bucket].str.split().str[0].value_counts(normalize=True)[:3]
-        row = {"bucket": bucket, "n_test": int((buckets == bucket).sum())}
-        row["first_words"] = ", ".join(f"{word} {share:.0%}" for word, share in first.items())
-        rows.append(row | {"words": " ".join(words)})
-    return pd.DataFrame(rows)
-
-
-def released_bucket_agreement(
-    store: Store, vectors: Mapping[str, Vectors], dev_vectors: Mapping[str, Vectors], seeds: Sequence[int], folder: Path
-) -> pd.DataFrame:
-    """k-means of the real queries against the released buckets, compared on the dev queries.
-
-    Parameters
-    ----------
-    vectors : encoder → vectors of the training queries and of the judged DL queries.
-    dev_vectors : encoder → vectors that hold the dev queries, as training or as test queries.
-
-    Returns
-    -------
-    DataFrame, a row an encoder, what was clustered (`train+test` queries, or `test` queries only), normalise and seed.
-    By chance `ari` is 0; `nmi_chance` is the mean NMI over 20 permutations of our bucket numbers. `share_matched_dl`:
-    share of the judged DL queries in the bucket that the dev queries matched. `ari_other_seeds`: mean ARI with our
-    other seeds, the yardstick for `ari`. Queries without a vector are left out.
-    """
-    on_dev, rows = released_buckets(folder), []
-    on_dl = pd.concat([released_buckets(folder, name) for name in ("trec19", "trec20")])
-    for encoder, cell in vectors.items():
-        train, dl = cell.read(store)
-        dev = next(part for part in reversed(dev_vectors[encoder].read(store)) if len(part))
-        known = dev.any(axis=1)
-        dev, theirs = dev[known], on_dev.loc[real_queries("dev").ids()].to_numpy()[known]
-        theirs_dl = on_dl.loc[[query_id for part in cell.test for query_id in part.ids()]]
-        clustered = {"train+test": (train, np.concatenate([dev, dl])), "test": (dev, dl)}
-        for (what, pair), normalise in itertools.product(clustered.items(), (True, False)):
-            made = {seed: splits.resttest.buckets(*pair, len(released.BUCKETS), seed, normalise) for seed in seeds}
-            of_test = {seed: np.concatenate([b.train, b.test])[-len(dev) - len(dl) :] for seed, b in made.items()}
-            for seed, (ours, ours_dl) in ((seed, np.split(numbers, [len(dev)])) for seed, numbers in of_test.items()):
-                same, random = splits.clusters.agreement(ours, theirs), np.random.default_rng(seed)
-                match = theirs_dl.map(same.pop("match")).to_numpy()
-                chance = [splits.clusters.agreement(random.permutation(ours), theirs)["nmi"] for _ in range(20)]
-                others = [splits.clusters.agreement(ours, of_test[s][: len(dev)])["ari"] for s in seeds if s != seed]
-                row = {"encoder": encoder, "clustered": what, "normalise": normalise, "seed": seed}
-                row |= {"n_queries": len(dev)} | same | {"nmi_chance": np.mean(chance)}
-                row |= {name: " ".join(map(str, same[name])) for name in ("sizes", "released_sizes")}
-                row |= {"share_matched_dl": np.mean(match == ours_dl)}
-                rows.append(row | {"ari_other_seeds": np.mean(others) if others else np.nan})
-    return pd.DataFrame(rows)

@@ -1,5 +1,6 @@
 """A run as a cell: a trained model searches any collection."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -33,6 +34,14 @@ class Run(Cell):
             run = RunFile.from_arrays(frame["query_id"].tolist(), collection.passages.doc_ids, *hits)
             run.write_parquet(folder / f"run.{queries.name}.parquet")
         shutil.copy(store[self.model] / "training.json", folder)
+
+    def read(self, store: Store, queries: Queries | Part | str) -> RunFile:
+        """The ranking of a set of queries, or of that of this name."""
+        return RunFile.read(store[self] / f"run.{queries if isinstance(queries, str) else queries.name}.parquet")
+
+    def log(self, store: Store) -> dict:
+        """What the model noted of its training: steps, loss, n_train, shares of exposed passages and negatives."""
+        return json.loads((store[self] / "training.json").read_text(encoding="utf-8"))
 
     def modules(self) -> tuple[str, ...]:
         return (*super().modules(), architectures()[self.model.recipe.architecture].__name__)

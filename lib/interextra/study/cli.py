@@ -150,23 +150,10 @@ def command_verify(args: argparse.Namespace) -> int:
     return 1 if len(wrong) else 0
 
 
-def command_readme(args: argparse.Namespace) -> int:
-    from interextra.study.readme import results_page, with_results
-
-    root = repository_root()
-    reference, text = root / "outputs" / "reference", (root / "README.md").read_text(encoding="utf-8")
-    (root / "README.md").write_text(with_results(text, reference), encoding="utf-8")
-    (root / "RESULTS.md").write_text(results_page(reference), encoding="utf-8")
-    return 0
-
-
 def command_check(args: argparse.Namespace) -> int:
-    """Stored notebooks keep their rules, every YAML key is declared, every planned result has its bytes."""
-    from interextra.study.structure import problems
-
+    """Every YAML key is declared, every planned result has its bytes."""
     root, store = repository_root(), _store(repository_root())
-    known = {path.stem: path for path in notebooks(root)}
-    found = [line for path in known.values() for line in problems(path)]
+    known, found = {path.stem: path for path in notebooks(root)}, []
     for path in sorted((root / "params").glob("*/*.yaml")):
         try:
             profile_parameters(root, path.parent.name, known[path.stem], {})
@@ -176,7 +163,8 @@ def command_check(args: argparse.Namespace) -> int:
             found.append(str(error))
     there = [cell for cell in store.planned() if store.path(cell).is_dir()]
     found += [f"{cell.key}: {problem}" for cell in there if (problem := store.problem(cell))]
-    print("\n".join(found) if found else f"{len(known)} notebooks and {len(there)} results: nothing wrong")
+    fine = f"parameters of {len(known)} notebooks and {len(there)} results: nothing wrong"
+    print("\n".join(found) or fine)
     return 1 if found else 0
 
 
@@ -223,8 +211,7 @@ def parser() -> argparse.ArgumentParser:
     for name in ("reference", "verify"):
         commands.choices[name].add_argument("--profile", default="mini")
         commands.choices[name].add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
-    add("readme", command_readme, "write the README's results and RESULTS.md from outputs/reference")
-    add("check", command_check, "check stored notebooks, parameter files and finished results")
+    add("check", command_check, "check parameter files and finished results")
     evaluate = add("evaluate", command_evaluate, "measure any run file")
     evaluate.add_argument("--qrels", required=True)
     evaluate.add_argument("--run", required=True)

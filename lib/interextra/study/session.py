@@ -120,8 +120,9 @@ class Session:
         """Write `tables/<name>.csv` (10 digits, no index) and return the frame."""
         if not len(frame.columns):
             raise InputError(f"table {name!r} has no columns: nothing was measured")
+        plain = frame.drop(columns=DRAWS, errors="ignore")
         with write_aside(self.folder / "tables" / f"{name}.csv") as aside:
-            frame.drop(columns=DRAWS, errors="ignore").to_csv(aside, index=False, float_format="%.10g", lineterminator="\n")
+            plain.to_csv(aside, index=False, float_format="%.10g", lineterminator="\n")
         if not self.trained:
             self.untrained.append(name)
         return frame

@@ -1,4 +1,4 @@
-"""The generated world behind the embedded collection, small out-of-domain worlds, and text of invented worlds.
+"""The generated world behind the embedded collection and small out-of-domain worlds.
 
 The YAML files hold domains, entities, values and wordings; compose.py writes passages and queries from them, plan.py
 holds facts out of training so that overlap comes out as asked, truth.py says what is true of the result.
@@ -6,10 +6,9 @@ holds facts out of training so that overlap comes out as asked, truth.py says wh
 
 from interextra.world.generate import SEED, World, generate_mini
 from interextra.world.ood import generate_ood, ood_names
-from interextra.world.other import other_worlds_text
 from interextra.world.truth import entity_overlap, floor, intent_overlap
 
-__all__ = ["entity_overlap", "floor", "generate", "generate_mini", "intent_overlap", "ood_names", "other_worlds_text"]
+__all__ = ["entity_overlap", "floor", "generate", "generate_mini", "intent_overlap", "ood_names"]
 
 
 def generate(name: str, **parameters) -> World:

@@ -1,6 +1,6 @@
 """The tiny base encoder: a BERT of 2 × 64 pretrained on passages about invented things.
 
-`python -m interextra.models.pretrain` writes the folder base/ anew. What makes so small a model learn to match tokens
+`python -m tools.pretrain` writes the folder models/base/ anew. What makes so small a model learn to match tokens
 in four minutes, instead of staying on the unigram plateau: names that are new in each passage and repeat within it,
 masking of single tokens, a start from which attention copies equal tokens, a high learning rate, and a bag-of-words
 loss on [CLS]. Half of the text is that of other worlds (`other_worlds_text`), where names repeat; the other half are
@@ -24,8 +24,8 @@ from interextra.data.load import open_collection
 from interextra.ground.files import sha256, write_json
 from interextra.models.base import BASE, SPECIAL, WEIGHTS, quiet
 from interextra.models.objectives import masked, new_model
-from interextra.models.pretrain_text import rare_words, renamed_passages, repeated_names, token_ids, train_tokenizer
-from interextra.world import other_worlds_text
+from tools.other import other_worlds_text
+from tools.pretrain_text import rare_words, renamed_passages, repeated_names, token_ids, train_tokenizer
 
 VOCABULARY, BATCH, EVERY = 4000, 32, 500
 

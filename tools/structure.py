@@ -3,11 +3,12 @@
 import json
 import re
 import statistics
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from interextra.ground.errors import InputError
-from interextra.study.parameters import declared_parameters
+from interextra.study.parameters import declared_parameters, notebooks, repository_root
 
 MEDIAN_LINES, USUAL_LINES, USUAL_SHARE, MAX_LINES = 4, 9, 0.9, 25
 HEADINGS = ("By hand", "Where it can go wrong", "Exercises", "In short")
@@ -139,3 +140,10 @@ def problems(path: Path) -> list[str]:
     """Everything that is wrong with a stored notebook, a line each; empty when nothing is."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     return [f"{path.name}: {line}" for rule in RULES for line in rule(cells, path)]
+
+
+if __name__ == "__main__":
+    stored = notebooks(repository_root())
+    wrong = [line for path in stored for line in problems(path)]
+    print("\n".join(wrong) if wrong else f"{len(stored)} stored notebooks: nothing wrong")
+    sys.exit(1 if wrong else 0)

@@ -4,78 +4,18 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import yaml
 
 from interextra.ground.effects import spelled
 from interextra.ground.errors import InputError
+from interextra.study.parameters import repository_root
 
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
 END = "<!-- end of results -->"
 WHERE = {"small": "MedQuAD", "worlds": "five generated worlds", "mini": "one generated world"}
 OVERLAP, FORESIGHT, EXPOSURE = "01_overlap_annotation_analysis", "07_indicators", "09_negative_exposure"
 TRANSFER = "08_beir_correlation"
-# question → notebook, finding, what its row must meet; the last row is taken, of the largest training set
-QUESTIONS = {
-    "Zhan: dense retrieval loses on buckets it was not trained on": (
-        "05_architecture_comparison",
-        "DR (base): a loss",
-        "protocol == 'ReSTTest'",
-    ),
-    "Zhan: ColBERT loses less than dense": (
-        "05_architecture_comparison",
-        "ColBERT: a smaller loss than DR (base)",
-        "protocol == 'ReSTTest'",
-    ),
-    "Zhan: hard negatives gain in interpolation": (
-        "06_pretraining_study",
-        "STAR is better than Random in interpolation",
-        "index == index",
-    ),
-    "… more than as many steps with random negatives do": (
-        "06_pretraining_study",
-        "STAR is better than Random, longer in interpolation",
-        "index == index",
-    ),
-    "Zhan: a start that read the target collection loses less": (
-        "06_pretraining_study",
-        "coCondenser, target loses less than coCondenser, other text",
-        "index == index",
-    ),
-    "Zhan: extrapolation foretells how a model does on other collections": (
-        TRANSFER,
-        "extrapolation foretells mean of all",
-        "index == index",
-    ),
-    "… better than interpolation does": (
-        TRANSFER,
-        "extrapolation foretells mean of all better",
-        "index == index",
-    ),
-    "Lupart: dense loses more than SPLADE": (
-        "04_ms_shift_clusters",
-        "DR (base) loses more than SPLADE",
-        "shift in ('question type', 'wh-words')",
-    ),
-    "Neither asks: part of dense retrieval's loss goes where no negative is exposed (random ones)": (
-        EXPOSURE,
-        "DR (base), random negatives: exposure is part of the loss",
-        "index == index",
-    ),
-    "… of ColBERT's (BM25's)": (
-        EXPOSURE,
-        "ColBERT, BM25 negatives: exposure is part of the loss",
-        "index == index",
-    ),
-    "… and of the reranker's (random ones)": (
-        EXPOSURE,
-        "Reranker, random negatives: exposure is part of the loss",
-        "index == index",
-    ),
-    "… and it is why the two disagree on SPLADE": (
-        EXPOSURE,
-        "exposure is why the papers differ on SPLADE",
-        "index == index",
-    ),
-}
+QUESTIONS = yaml.safe_load(Path(__file__).with_name("questions.yaml").read_text(encoding="utf-8"))
 
 
 def with_results(text: str, reference: Path) -> str:
@@ -85,9 +25,9 @@ def with_results(text: str, reference: Path) -> str:
     if not begin or not end:
         raise InputError("README.md: the marks around the results are gone; put them back")
     lines = ["| what the papers say | what came out here | verdict |", "|---|---|---|", _overlaps(reference)]
-    for question, (notebook, finding, query) in QUESTIONS.items():
-        if row := _finding(reference, notebook, finding, query):
-            lines.append(f"| {question} | {_told(row, notebook)} | {row['verdict']} |")
+    for asked in QUESTIONS:
+        if row := _finding(reference, asked["notebook"], asked["finding"], asked.get("where", "index == index")):
+            lines.append(f"| {asked['question']} | {_told(row, asked['notebook'])} | {row['verdict']} |")
     return "\n".join([head + BEGIN, *lines, "", _exposed(reference), END + tail])
 
 
@@ -169,3 +109,10 @@ def _told(row: dict, notebook: str) -> str:
     by = f" by {row['shift']}" if "shift" in row else ""
     where = f"{WHERE[row['profile']]} ({notebook[:2]})"
     return f"{_effect(row, notebook)}{by}; {row['n_queries']:,} queries, {trainings}, {where}"
+
+
+if __name__ == "__main__":
+    root = repository_root()
+    readme, tables = root / "README.md", root / "outputs" / "reference"
+    readme.write_text(with_results(readme.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    (root / "RESULTS.md").write_text(results_page(tables), encoding="utf-8")

@@ -6,7 +6,10 @@ are those of other.yaml only; single words may be those of `mini`, except its na
 
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from random import Random
+
+import yaml
 
 from interextra.world.templates import domain, fill, lines, load, parse, pick
 
@@ -34,7 +37,7 @@ def vocabulary() -> tuple[str, ...]:
 
 @cache
 def _material() -> tuple[dict, dict]:
-    raw = load("other.yaml")
+    raw = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
     pools = {key: raw[key].split() for key in (*_LISTS, "syllables", "endings")}
     pools |= {key: raw[key].split("|") for key in ("where", "when")} | {"w": vocabulary()}
     frames = {key: [parse(line) for line in lines(raw[key])] for key in ("statements", "questions", "follow")}

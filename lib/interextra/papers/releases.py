@@ -1,0 +1,353 @@
+"""What the two groups released: its known properties, and our splits and rules on the same real queries beside it.
+
+Zhan et al. (CIKM 2022) released training and test sets, Lupart et al. (ECIR 2023) evaluation queries per cluster.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from interextra.data.queries import Queries, Source
+from interextra.data.released import read_restrain, read_resttest, read_shift
+from interextra.evaluation.indicators import jaccard
+from interextra.ground.cells import Store
+from interextra.ground.effects import ratio
+from interextra.ground.errors import InputError, offenders
+from interextra.models.vectors import Vectors
+from interextra.papers import published
+from interextra.splits import attributes, clusters, restrain, resttest
+from interextra.splits.similarity import nearest
+
+SIZES = ("14k", "45k", "200k")
+REGIMES = {"interpolation": "interpolate", "extrapolation": "extrapolate"}  # ours → as the files are named
+BUCKETS = (1, 2, 3, 4, 5)
+TEST_SETS = ("dev", "trec19", "trec20")
+CLUSTERS = {  # shift → cluster → name of its released file
+    "topics": {f"C{number}": str(number) for number in range(5)},
+    "wh-words": {name: name for name in ("wha", "how", "who")},
+    "length": {name: name for name in ("short", "long")},
+}
+Rule = Callable[[str], list[str]]
+
+# release -> row -> property -> value
+KNOWN = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+
+
+def real_queries(split: str) -> Queries:
+    return Queries(source=Source.of("msmarco-queries"), split=split)
+
+
+def real_vectors(encoder: str) -> Vectors:
+    """Vectors of the real MS MARCO training queries and of the 97 judged DL queries."""
+    return Vectors(encoder=encoder, train=real_queries("train"), test=(real_queries("dl19"), real_queries("dl20")))
+
+
+def real_dev_vectors(encoder: str) -> Vectors:
+    """Vectors of the dev queries in the space of `real_vectors`; LSA is fitted on the training queries, hence both."""
+    if encoder.startswith("lsa"):
+        return Vectors(encoder=encoder, train=real_queries("train"), test=(real_queries("dev"),))
+    return Vectors(encoder=encoder, train=real_queries("dev"))
+
+
+def check_release(folder: Path) -> pd.DataFrame:
+    """Measure the files of a release (its folder) and compare with what they are known to hold (`KNOWN`).
+
+    Returns
+    -------
+    DataFrame with release, property, value, expected, ok.
+    """
+    rows = []
+    for name, (release, measure) in FOLDERS.items():
+        if (folder / name).is_dir():
+            facts = measure(folder)
+            for row, known in KNOWN[release].items():
+                rows += [(release, f"{row}: {what}", facts[row][what], value) for what, value in known.items()]
+    if not rows:
+        raise InputError(f"{folder}: none of {', '.join(FOLDERS)} in it; give the folder of a release")
+    table = pd.DataFrame(rows, columns=["release", "property", "value", "expected"])
+    return table.assign(ok=table["value"] == table["expected"])
+
+
+def _restrain_facts(folder: Path) -> dict[str, dict]:
+    names = itertools.product(SIZES, REGIMES.values())
+    sets = {(size, regime): read_restrain(folder, size, regime) for size, regime in names}
+    ids = {name: set(qrels["query_id"]) for name, qrels in sets.items()}
+    larger = dict(zip(SIZES, (*SIZES[1:], SIZES[-1]), strict=True))
+    return {
+        f"{regime} {size}": {
+            "queries": len(ids[size, regime]),
+            "rows": len(qrels),
+            "repeated rows": int(qrels.duplicated().sum()),
+            "queries outside the next size": len(ids[size, regime] - ids[larger[size], regime]),
+            "queries also in interpolate": len(ids[size, regime] & ids[size, "interpolate"]),
+        }
+        for (size, regime), qrels in sets.items()
+    }
+
+
+def _resttest_facts(folder: Path) -> dict[str, dict]:
+    facts = {}
+    for test_set in TEST_SETS:
+        held_out = {bucket: read_resttest(folder, bucket, "extrapolate", test_set)["query_id"] for bucket in BUCKETS}
+        everything = pd.concat(held_out.values())
+        for bucket, ids in held_out.items():
+            others = set(read_resttest(folder, bucket, "interpolate", test_set)["query_id"])
+            facts[f"{test_set} bucket {bucket}"] = {
+                "queries held out": ids.nunique(),
+                "interpolate is not the complement by": len(others ^ (set(everything) - set(ids))),
+            }
+        facts[test_set] = {
+            "queries": everything.nunique(),
+            "queries in more than one bucket": sum(map(pd.Series.nunique, held_out.values())) - everything.nunique(),
+            "qrels rows": len(everything),
+        }
+    return facts
+
+
+def _shift_facts(folder: Path) -> dict[str, dict]:
+    facts = {}
+    for file in itertools.chain(*map(dict.values, CLUSTERS.values())):
+        queries, qrels, without_text = read_shift(folder, file)
+        facts[file] = {
+            "queries with qrels": qrels["query_id"].nunique(),
+            "queries with text": len(queries),
+            "qrels without query text": " ".join(sorted(without_text, key=int)),
+        }
+    return facts
+
+
+FOLDERS = {
+    "restrain_files": ("ReSTrain", _restrain_facts),
+    "resttest_files": ("ReSTTest", _resttest_facts),
+    "EVAL": ("MS-Shift", _shift_facts),
+}
+
+
+def released_agreement(store: Store, vectors: Mapping[str, Vectors], k: int, folder: Path) -> pd.DataFrame:
+    """Share of each judged DL query's k nearest training queries that lie in each released ReSTrain set.
+
+    Parameters
+    ----------
+    vectors : encoder → vectors of the real queries.
+    folder : Zhan's release.
+
+    Returns
+    -------
+    DataFrame[encoder, size, query_id, interpolation, extrapolation, neither, chance_interpolation,
+    chance_extrapolation] : `chance` is the share of all training queries at hand that lie in the set.
+    """
+    parts = []
+    for encoder, cell in vectors.items():
+        train, test = cell.read(store)
+        ids, near = cell.train.frame()["query_id"], nearest(test, train, k)[1]
+        queries = [query_id for part in cell.test for query_id in part.ids()]
+        for size in SIZES:
+            sets = _released_sets(folder, size)
+            shares = restrain.agreement(near, ids, *sets.values())
+            shares = shares.assign(**{f"chance_{regime}": ids.isin(found).mean() for regime, found in sets.items()})
+            labels = pd.DataFrame({"encoder": encoder, "size": size, "query_id": queries})
+            parts.append(labels.join(shares))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _released_sets(folder: Path, size: str) -> dict[str, np.ndarray]:
+    """query_ids of the released ReSTrain sets of a size, by regime."""
+    return {r: read_restrain(folder, size, name)["query_id"].unique() for r, name in REGIMES.items()}
+
+
+def released_buckets(folder: Path, test_set: str = "dev") -> pd.Series:
+    """Bucket (1 to 5) of each query of a released ReSTTest set: `dev`, `trec19` or `trec20`; index query_id."""
+    held_out = {bucket: read_resttest(folder, bucket, "extrapolate", test_set) for bucket in BUCKETS}
+    return pd.Series({query_id: bucket for bucket, qrels in held_out.items() for query_id in qrels["query_id"]})
+
+
+def released_words(folder: Path) -> pd.DataFrame:
+    """What the released buckets are about: bucket, n_test, first_words (three commonest), words (over-represented)."""
+    buckets, rows = released_buckets(folder), []
+    texts = real_queries("dev").frame().set_index("query_id")["text"].loc[buckets.index]
+    for bucket, words in clusters.distinctive_words(texts.tolist(), buckets, n=10).items():
+        first = texts[buckets == bucket].str.split().str[0].value_counts(normalize=True)[:3]
+        row = {"bucket": bucket, "n_test": int((buckets == bucket).sum())}
+        row["first_words"] = ", ".join(f"{word} {share:.0%}" for word, share in first.items())
+        rows.append(row | {"words": " ".join(words)})
+    return pd.DataFrame(rows)
+
+
+def released_bucket_agreement(
+    store: Store, vectors: Mapping[str, Vectors], dev_vectors: Mapping[str, Vectors], seeds: Sequence[int], folder: Path
+) -> pd.DataFrame:
+    """k-means of the real queries against the released buckets, compared on the dev queries.
+
+    Parameters
+    ----------
+    vectors : encoder → vectors of the training queries and of the judged DL queries.
+    dev_vectors : encoder → vectors that hold the dev queries, as training or as test queries.
+
+    Returns
+    -------
+    DataFrame, a row an encoder, what was clustered (`train+test` queries, or `test` queries only), normalise and seed.
+    By chance `ari` is 0; `nmi_chance` is the mean NMI over 20 permutations of our bucket numbers. `share_matched_dl`:
+    share of the judged DL queries in the bucket that the dev queries matched. `ari_other_seeds`: mean ARI with our
+    other seeds, the yardstick for `ari`. Queries without a vector are left out.
+    """
+    on_dev, rows = released_buckets(folder), []
+    on_dl = pd.concat([released_buckets(folder, name) for name in ("trec19", "trec20")])
+    for encoder, cell in vectors.items():
+        train, dl = cell.read(store)
+        dev = next(part for part in reversed(dev_vectors[encoder].read(store)) if len(part))
+        known = dev.any(axis=1)
+        dev, theirs = dev[known], on_dev.loc[real_queries("dev").ids()].to_numpy()[known]
+        theirs_dl = on_dl.loc[[query_id for part in cell.test for query_id in part.ids()]]
+        clustered = {"train+test": (train, np.concatenate([dev, dl])), "test": (dev, dl)}
+        for (what, pair), normalise in itertools.product(clustered.items(), (True, False)):
+            made = {seed: resttest.buckets(*pair, len(BUCKETS), seed, normalise) for seed in seeds}
+            of_test = {seed: np.concatenate([b.train, b.test])[-len(dev) - len(dl) :] for seed, b in made.items()}
+            for seed, (ours, ours_dl) in ((seed, np.split(numbers, [len(dev)])) for seed, numbers in of_test.items()):
+                same, random = clusters.agreement(ours, theirs), np.random.default_rng(seed)
+                match = theirs_dl.map(same.pop("match")).to_numpy()
+                chance = [clusters.agreement(random.permutation(ours), theirs)["nmi"] for _ in range(20)]
+                others = [clusters.agreement(ours, of_test[s][: len(dev)])["ari"] for s in seeds if s != seed]
+                row = {"encoder": encoder, "clustered": what, "normalise": normalise, "seed": seed}
+                row |= {"n_queries": len(dev)} | same | {"nmi_chance": np.mean(chance)}
+                row |= {name: " ".join(map(str, same[name])) for name in ("sizes", "released_sizes")}
+                row |= {"share_matched_dl": np.mean(match == ours_dl)}
+                rows.append(row | {"ari_other_seeds": np.mean(others) if others else np.nan})
+    return pd.DataFrame(rows)
+
+
+def released_queries(folder: Path, shift: str) -> pd.DataFrame:
+    """cluster, query_id, text of a shift's released evaluation queries, as in the files; a query may be in two."""
+    if shift not in CLUSTERS:
+        raise InputError(f"the release has no shift {shift!r}; use one of {', '.join(CLUSTERS)}")
+    parts = [read_shift(folder, file)[0].assign(cluster=name) for name, file in CLUSTERS[shift].items()]
+    return pd.concat(parts, ignore_index=True)[["cluster", "query_id", "text"]]
+
+
+def rules(shift: str) -> dict[str, Rule]:
+    r"""Readings of a shift's rule: name → function from a query's text to the clusters that it falls into.
+
+    wh-words: `contains` gives every cluster of which the lower-cased query holds a word, letters inside another word
+    included; `case kept` doesn't lower the case; `whole words` takes words; `how > who > wha` and so on give the first
+    that is contained. length: `spaces` counts single spaces; `split` and `\w+` count words.
+
+    >>> [rules("wh-words")[name]("what a show") for name in ("contains", "wha > who > how", "whole words")]
+    [['how', 'wha'], ['wha'], ['wha']]
+    """
+    if shift == "length":
+        return {
+            "spaces": lambda text: [attributes.length(text)],
+            "split": lambda text: [attributes.length(text, whole=True)],
+            r"\w+": lambda text: [attributes.length(" ".join(re.findall(r"\w+", text)), whole=True)],
+        }
+    if shift != "wh-words":
+        raise InputError(f"the shift {shift!r} is not made by a rule; use wh-words or length")
+    return {
+        "contains": attributes.wh_words,
+        "case kept": _case_kept,
+        "whole words": lambda text: attributes.wh_words(text, whole=True),
+    } | {" > ".join(order): _first(order) for order in itertools.permutations(sorted(attributes.WH_WORDS))}
+
+
+def _case_kept(text: str) -> list[str]:
+    return [name for name, signs in attributes.WH_WORDS.items() if any(sign in text for sign in signs)]
+
+
+def _first(order: tuple[str, ...]) -> Rule:
+    return lambda text: sorted(attributes.wh_words(text), key=order.index)[:1]
+
+
+def rule_agreement(folder: Path) -> pd.DataFrame:
+    """How many released queries are consistent with a rule: it puts them into their released cluster (Lupart §3.1).
+
+    The length rule classifies: a query has one length. The rule of the question words is containment: 708 of the 19,487
+    released queries hold words of two clusters or more, so that no order of precedence gives each query its own.
+    Returns shift, rule (see `rules`), cluster, n_released, n_consistent, n_other; nothing is said of the queries of MS
+    MARCO that were passed over.
+    """
+    rows = []
+    for shift in ("length", "wh-words"):
+        queries = released_queries(folder, shift)
+        for name, rule in rules(shift).items():
+            for cluster, found in _consistent(queries, rule).groupby(queries["cluster"], sort=False):
+                rows.append((shift, name, cluster, len(found), found.sum(), (~found).sum()))
+    return pd.DataFrame(rows, columns=["shift", "rule", "cluster", "n_released", "n_consistent", "n_other"])
+
+
+def inconsistent(folder: Path, shift: str, rule: str) -> pd.DataFrame:
+    """Released queries that a rule doesn't put into their cluster: cluster, query_id, text, label (what it says)."""
+    known = rules(shift)
+    if rule not in known:
+        raise InputError(f"{shift} has no rule {rule!r}; there are {offenders(known, 12)}")
+    queries = released_queries(folder, shift)
+    found = queries[~_consistent(queries, known[rule])]
+    return found.assign(label=[", ".join(known[rule](text)) for text in found["text"]])
+
+
+def _consistent(queries: pd.DataFrame, rule: Rule) -> pd.Series:
+    pairs = zip(queries["cluster"], queries["text"], strict=True)
+    return pd.Series([cluster in rule(text) for cluster, text in pairs], queries.index, dtype=bool)
+
+
+def topic_agreement(ours: pd.Series, folder: Path) -> tuple[dict, pd.DataFrame]:
+    """Our topics against the released ones, on the released queries that we know (Lupart §3.1, topics).
+
+    `ours`: query_id → name of our topic, "" for none. Returns n_released, n_known (in `ours`), n_in_ours (in a topic of
+    ours), share (of the known), and over those in a topic ari (0 by chance), nmi and share_matched of
+    `clusters.agreement`; and DataFrame[cluster, topic, n_known, n_in_ours, n_matched, recall, precision]: `topic` is
+    ours that was matched one to one ("" where we have fewer), recall its share of the cluster's known queries,
+    precision the cluster's share of the released queries in it.
+    """
+    n_released, known = _known_topics(ours, folder)
+    inside = known[known["ours"] != ""]
+    if inside.empty:
+        raise InputError(f"topics: none of {len(known)} released queries is in a topic of ours; all are others")
+    same = clusters.agreement(inside["ours"], inside["cluster"])
+    found = {"n_released": n_released, "n_known": len(known), "n_in_ours": len(inside)}
+    found |= {"share": len(inside) / len(known), **{name: same[name] for name in ("ari", "nmi", "share_matched")}}
+    table = pd.DataFrame({"cluster": list(CLUSTERS["topics"])})
+    table["topic"] = table["cluster"].map(same["match"]).fillna("")
+    for name, some in (("n_known", known), ("n_in_ours", inside)):
+        table[name] = table["cluster"].map(some["cluster"].value_counts()).fillna(0).astype(int)
+    pairs, n_topic = inside.value_counts(["cluster", "ours"]), table["topic"].map(inside["ours"].value_counts())
+    table["n_matched"] = [pairs.get(pair, 0) for pair in zip(table["cluster"], table["topic"], strict=True)]
+    table["recall"] = ratio(table["n_matched"], table["n_known"])
+    return found, table.assign(precision=ratio(table["n_matched"], n_topic.fillna(0)))
+
+
+def _known_topics(ours: pd.Series, folder: Path) -> tuple[int, pd.DataFrame]:
+    """The number of released topic queries; cluster and ours of those that `ours` has."""
+    if ours.index.has_duplicates:
+        raise InputError(f"topics: query_id given twice: {offenders(ours.index[ours.index.duplicated()])}")
+    if wrong := [label for label in ours if not isinstance(label, str)]:
+        raise InputError(f'topics: a label is a string, "" for none, not {offenders(wrong)}; -1 would be a topic')
+    theirs = released_queries(folder, "topics")
+    known = theirs.assign(ours=theirs["query_id"].map(ours)).dropna(subset="ours")
+    if known.empty:
+        raise InputError(f"topics: none of {len(theirs)} released queries is among ours; index them by query_id")
+    return len(theirs), known
+
+
+def released_jaccard(folder: Path) -> pd.DataFrame:
+    """Weighted Jaccard of each cluster and the other clusters of its shift, on the released evaluation queries.
+
+    The fewer queries, the fewer words in common: compare values of samples of one size only, and their order with care.
+    Returns shift, cluster, jaccard, n_queries, n_words (different ones), authors (the value of the release's notebook
+    for whole clusters; topics only).
+    """
+    rows = []
+    for shift, names in CLUSTERS.items():
+        queries = released_queries(folder, shift)
+        for name in names:
+            inside = queries["cluster"] == name
+            texts = queries.loc[inside, "text"].tolist()
+            others = queries[~inside].drop_duplicates("query_id")["text"].tolist()
+            words = {word for text in texts for word in text.lower().split()}
+            rows.append((shift, name, jaccard(texts, others), len(texts), len(words)))
+    frame = pd.DataFrame(rows, columns=["shift", "cluster", "jaccard", "n_queries", "n_words"])
+    authors = published.load("lupart", "release-jaccard").set_index("cluster")["scaled"]
+    return frame.assign(authors=frame["cluster"].map(authors))
