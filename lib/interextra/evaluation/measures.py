@@ -157,6 +157,8 @@ def _of_files(qrels_path: str | Path, run_path: str | Path, names: Sequence[str]
 
 def _measured(run, queries, store: Store, names: Sequence[str], skip_own: bool) -> pd.DataFrame:
     """`per_query` of one run of a Run cell."""
+    if store.measured:
+        return store.measured(run, queries, names, bool(skip_own))
     place = (run.key, queries.name, *names, skip_own)
     if place not in _MEASURED:
         file = RunFile.read(store[run] / f"run.{queries.name}.parquet")

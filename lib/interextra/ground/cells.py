@@ -77,6 +77,10 @@ class Cell(BaseModel, ABC):
         """Whether the cell is of no use once what is made from it is there: `interextra clean` removes it then."""
         return False
 
+    def travels(self) -> tuple[str, ...]:
+        """Patterns of the files that go with a committed reference: small ones, without texts and weights."""
+        return ("*",)
+
     def needs(self) -> tuple["Cell", ...]:
         """The cells that must be there first, each once."""
         return tuple(
@@ -169,6 +173,7 @@ class Store:
     """
 
     _valid: set[Path] = set()  # checksums are read once a process
+    measured: Callable | None = None  # gives values of a run without its files, where they came with a reference
 
     def __init__(self, root: Path | str, say: Callable[[str], None] = print):
         self.root, self.say = Path(root).resolve(), say

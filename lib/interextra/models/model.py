@@ -54,6 +54,9 @@ class Model(Cell):
     def is_stepping_stone(self) -> bool:
         return True
 
+    def travels(self) -> tuple[str, ...]:
+        return ()
+
     def title(self) -> str:
         trained = self.train.part if isinstance(self.train, Part) else f"all of {self.train.split}"
         return f"model {self.recipe.architecture} · {self.train.source.spec} · {trained} · seed {self.seed}"

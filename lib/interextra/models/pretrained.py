@@ -33,6 +33,9 @@ class Pretrained(Cell):
         )
         write_json(folder / "pretraining.json", log)
 
+    def travels(self) -> tuple[str, ...]:
+        return ("pretraining.json", "provenance.json")
+
     def modules(self) -> tuple[str, ...]:
         return (*super().modules(), OBJECTIVES)
 

@@ -43,6 +43,9 @@ class Run(Cell):
         """What the model noted of its training: steps, loss, n_train, shares of exposed passages and negatives."""
         return json.loads((store[self] / "training.json").read_text(encoding="utf-8"))
 
+    def travels(self) -> tuple[str, ...]:
+        return ("training.json",)
+
     def modules(self) -> tuple[str, ...]:
         return (*super().modules(), architectures()[self.model.recipe.architecture].__name__)
 

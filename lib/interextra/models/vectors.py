@@ -38,6 +38,9 @@ class Vectors(Cell):
         train = np.load(store[self] / "train.npy")
         return train, np.concatenate([train[:0], *(np.load(store[self] / f"{part.name}.npy") for part in self.test)])
 
+    def travels(self) -> tuple[str, ...]:
+        return ()
+
     def modules(self) -> tuple[str, ...]:
         return (*super().modules(), "interextra.models.dense")
 

@@ -8,7 +8,7 @@ nb.table(frame, "restrain"); nb.figure(figure, "gap"); nb.metric("delta", -0.1);
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from interextra.models.model import Model
 from interextra.study.answer import text_of
 from interextra.study.parameters import checked, declared_parameters, repository_root
 from interextra.study.schedule import build_all, described
+from interextra.study.travel import RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 
 PIXELS_PER_INCH = 96  # on a page; the file has more
 
@@ -58,14 +59,17 @@ class Session:
         self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
         aside = os.environ.get("INTEREXTRA_OUTPUT")  # `interextra run` names the folder of the cell that it builds
         self.folder = Path(aside) if aside else root / "outputs" / "lab" / name
-        for part in ("tables", "figures"):
+        for part in ("tables", "figures", VALUES):
             shutil.rmtree(self.folder / part, ignore_errors=True)
-            (self.folder / part).mkdir(parents=True, exist_ok=True)
-        self.store = Store(root / "outputs" / "cells")
+        for part in ("tables", "figures"):
+            (self.folder / part).mkdir(parents=True)
+        reference, cells = os.environ.get("INTEREXTRA_REFERENCE"), root / "outputs" / "cells"
+        self.store = Reference(Path(reference), cells) if reference else Store(cells)
         self.metrics: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
         self.data: dict[str, str] = {}
         self.cells: set[str] = set()
+        self.values: list[pd.DataFrame] = []  # of all measured designs
         self.trained, self.untrained = False, []  # has a trained model been used; tables written before
         self.looks: dict[str, Image] = {}  # figures by name
         self._begin = time.perf_counter()
@@ -105,7 +109,21 @@ class Session:
         `strata`: query_id → label, becomes the column stratum.
         """
         self.run(design)
-        return measures.values(design, self.store, list(names), strata)
+        marks = {RUN: [run.identity for run in design["run"]], SKIPS: design.get("skip_own", False)}
+        self.values.append(measures.values(design.assign(**marks), self.store, list(names), strata))
+        return self.values[-1].drop(columns=list(marks))
+
+    def kept(self, name: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        """What is computed from files that don't travel with a reference (rankings, vectors, weights), kept with it.
+
+        `compute` gives a frame without texts; it is called where the files are, else the kept frame is read.
+        """
+        if isinstance(self.store, Reference):
+            return self.store.kept(name)
+        frame, path = compute(), self.folder / VALUES / f"{name}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        frame.to_parquet(path, compression="zstd")
+        return frame
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -161,6 +179,8 @@ class Session:
         """Write metrics.json and provenance.json (all declared parameters, versions, checksums, seconds a stage)."""
         self.seconds["whole notebook"] = round(time.perf_counter() - self._begin, 3)
         write_json(self.folder / "metrics.json", self.metrics)
+        if self.values and not isinstance(self.store, Reference):
+            write_runs(self.folder / RUNS, self.values)
         written = sorted(path for part in ("tables", "figures") for path in (self.folder / part).glob("*.*"))
         record = provenance.record(
             self.root,

@@ -1,0 +1,109 @@
+"""What travels with the reference: values per query and small cells, so that notebooks run without a trained model.
+
+A notebook keeps the values of its runs (`Session.measure`) and what it computed from files that are too large to travel
+(`Session.kept`) in `values/`; `pack` adds the small files of its cells (splits, labels, indicators, training logs; no
+texts, no weights, no rankings). A `Reference` is the store of a session that works on them.
+"""
+
+import fnmatch
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from interextra.ground.cells import Cell, Store
+from interextra.ground.errors import InputError, offenders
+from interextra.models.model import Model
+
+VALUES, RUNS, CELLS = "values", "values/runs.parquet", "cells.zip"
+RUN, SKIPS = "run_identity", "skips_own"  # columns of RUNS beside the labels: the run, and whether own passages count
+MEMBER = re.compile(r"[0-9a-f]{20}(/[\w .@-]+)+")  # identity of a cell, then a file of it
+PLACE = [RUN, "test_set", "measure", SKIPS]
+
+
+def pack(folder: Path, cells: Iterable[Cell], store: Store, into: Path) -> None:
+    """Copy the values of an executed notebook, and the files of its cells that travel, into one archive."""
+    shutil.rmtree(into / VALUES, ignore_errors=True)
+    if (folder / VALUES).is_dir():
+        shutil.copytree(folder / VALUES, into / VALUES)
+    members = {}
+    for cell in cells:
+        files = [path for path in store[cell].rglob("*") if path.is_file()]
+        names = {path.relative_to(store[cell]).as_posix(): path for path in files}
+        chosen = [name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels())]
+        members |= {f"{cell.identity}/{name}": names[name] for name in chosen}
+    with zipfile.ZipFile(into / CELLS, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in sorted(members.items()):
+            archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED, 9)  # without a date
+
+
+def write_runs(path: Path, parts: Sequence[pd.DataFrame]) -> None:
+    """The values of several designs, as `Session.measure` has them, in one file; `design`: which of them."""
+    table = pd.concat([part.assign(design=number) for number, part in enumerate(parts)], ignore_index=True)
+    words = table.select_dtypes(exclude="number").columns.drop(SKIPS)
+    path.parent.mkdir(exist_ok=True)
+    kept = table.assign(**{name: table[name].map(str, na_action="ignore").astype("category") for name in words})
+    kept.to_parquet(path, index=False, compression="zstd")
+
+
+class Reference(Store):
+    """The committed cells and values of a notebook; what needs no training and is not among them is computed.
+
+    Parameters
+    ----------
+    folder : of the notebook under outputs/reference.
+    root : of the cells that are computed.
+    """
+
+    def __init__(self, folder: Path, root: Path):
+        super().__init__(root)
+        if not (folder / CELLS).is_file():
+            raise InputError(f"{folder}: no {CELLS}: this reference was made without values; run without it")
+        self.folder, self._unpacked = folder, tempfile.TemporaryDirectory()
+        with zipfile.ZipFile(folder / CELLS) as archive:
+            if bad := [name for name in archive.namelist() if not MEMBER.fullmatch(name) or ".." in name]:
+                raise InputError(f"{folder / CELLS}: {offenders(bad)} is no file of a cell; get the archive again")
+            archive.extractall(self._unpacked.name)
+
+    def path(self, cell: Cell) -> Path:
+        here = Path(self._unpacked.name) / cell.identity
+        return here if here.is_dir() else super().path(cell)
+
+    def valid(self, cell: Cell) -> bool:
+        return (Path(self._unpacked.name) / cell.identity).is_dir() or super().valid(cell)
+
+    def missing(self, cells: Iterable[Cell]) -> list[Cell]:
+        found = super().missing(cells)
+        if trained := [cell.title() for cell in found if isinstance(cell, Model)]:
+            raise InputError(
+                f"{self.folder}: {len(trained)} models would have to be trained ({offenders(trained)}): the reference "
+                "has other parameters or is older than this notebook; run without it"
+            )
+        return found
+
+    @cached_property
+    def _runs(self) -> dict[tuple, pd.Series]:
+        """(run, test set, measure, skip_own) → value by query_id."""
+        table = pd.read_parquet(self.folder / RUNS)
+        once = table.drop_duplicates([*PLACE, "query_id"]).astype({"query_id": object})
+        parts = once.groupby(PLACE, sort=False, observed=True)
+        return {key: part.set_index("query_id")["value"] for key, part in parts}
+
+    def measured(self, run: Cell, queries, names: Sequence[str], skip_own: bool) -> pd.DataFrame:
+        """Values of a run by query_id, a column a measure, as `evaluation.measures.of_run` has them."""
+        places = {name: (run.identity, queries.name, name, skip_own) for name in names}
+        if absent := [name for name, place in places.items() if place not in self._runs]:
+            raise InputError(f"{self.folder}: no values of {offenders(absent)} for {run.title()}: run without it")
+        return pd.DataFrame({name: self._runs[place] for name, place in places.items()})
+
+    def kept(self, name: str) -> pd.DataFrame:
+        """What a notebook kept under a name."""
+        path = self.folder / VALUES / f"{name}.parquet"
+        if not path.is_file():
+            raise InputError(f"{self.folder}: no values {name!r}: run without it")
+        return pd.read_parquet(path)
