@@ -1,8 +1,10 @@
 """The command line: `interextra run | plan | cell | clean | reference | verify | check | evaluate | export`."""
 
 import argparse
+import errno
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -236,19 +238,27 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # `interextra plan | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        if error.errno is None:  # not what the system refused
+    except Exception as error:
+        if not (line := _refused(error)):
             raise
-        line = _refused(error)
     print(f"interextra: {line}", file=sys.stderr)
     return 2
 
 
-def _refused(error: OSError) -> str:
-    """One line about what the system refused: where, why, what to do. A full disk names no file."""
-    where = error.filename2 or error.filename or f"outputs/ or {cache_folder()}"
+def _refused(error: Exception) -> str:
+    """One line about what the system refused: where, why and what to do. Empty for any other error.
+
+    A full disk names no file, and libraries report it as errors of their own.
+    """
+    full = os.strerror(errno.ENOSPC)
+    if isinstance(error, OSError) and (error.filename or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)):
+        where, why = error.filename2 or error.filename, error.strerror
+    elif full in str(error) or re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # numpy says the latter
+        where, why = "", full
+    else:
+        return ""
     todo = "make room, make it writable or move away what stands there, then start again: what is finished is kept"
-    return f"{where}: {error.strerror}; {todo}"
+    return f"{where or f'outputs/ or {cache_folder()}'}: {why}; {todo}"
 
 
 if __name__ == "__main__":
