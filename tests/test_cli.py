@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 
@@ -16,32 +15,6 @@ from interextra.ground.cells import Store
 from interextra.splits.shift import Shift
 from interextra.study.cli import main
 from interextra.study.schedule import priced
-
-
-@pytest.fixture
-def house(tmp_path, root, monkeypatch):
-    """A copy of the repository's notebooks and parameters, with no outputs."""
-    shutil.copytree(root / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns(".*"))
-    shutil.copytree(root / "params", tmp_path / "params")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path / "cache"))
-    return tmp_path
-
-
-@pytest.fixture
-def tiny(tmp_path):
-    """A collection of four passages in BEIR's layout, with the splits train and test."""
-    folder = tmp_path / "tiny"
-    (folder / "qrels").mkdir(parents=True)
-    passages = {"a": "tea is a hot drink", "b": "rome is an old city", "c": "a lion is a cat", "d": "gold is a metal"}
-    queries = {"1": "what is tea", "2": "where is rome", "3": "what is a lion", "4": "is gold a metal"}
-    for name, content in (("corpus", passages), ("queries", queries)):
-        lines = [json.dumps({"_id": key, "text": text}) for key, text in content.items()]
-        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-    header = "query-id\tcorpus-id\tscore\n"
-    (folder / "qrels" / "train.tsv").write_text(header + "1\ta\t1\n2\tb\t1\n")
-    (folder / "qrels" / "test.tsv").write_text(header + "3\tc\t1\n4\td\t2\n")
-    return folder
 
 
 def refused(capsys, *arguments):
