@@ -37,8 +37,9 @@ def _selected(args: argparse.Namespace) -> list:
             raise InputError(
                 f'-p {pair}: not readable as YAML; put what holds braces into quotes: ["a{{b: 1}}"]'
             ) from None
-    selected = planned(root, args.profile, args.only, overrides)
-    args.name = output_name(root, args.profile, overrides, args.name)
+    from_reference = getattr(args, "from_reference", False)
+    selected = planned(root, args.profile, args.only, overrides, from_reference)
+    args.name = output_name(root, args.profile, overrides, args.name) + "-from-reference" * from_reference
     return selected
 
 
@@ -74,7 +75,7 @@ def command_run(args: argparse.Namespace) -> int:
 
 def _cells(selected) -> list:
     """What a notebook needs, or a notebook in several worlds."""
-    return [cell for run in selected.runs for cell in run.plan]
+    return [cell for run in selected.by_place.values() for cell in run.plan]
 
 
 def command_plan(args: argparse.Namespace) -> int:
@@ -86,7 +87,7 @@ def command_plan(args: argparse.Namespace) -> int:
     with pricing():
         selected = _selected(args)
         rows = {cell.name: described(store, [*_cells(cell), cell]) for cell in selected}
-    specs = {json.loads(run.parameters).get("collection") for cell in selected for run in cell.runs}
+    specs = {json.loads(run.parameters).get("collection") for cell in selected for run in cell.by_place.values()}
     specs |= {
         queries.source.spec for cell in selected for run in _cells(cell) for queries in getattr(run, "queries", ())
     }
@@ -193,6 +194,9 @@ def parser() -> argparse.ArgumentParser:
     for sub in (running, planning):
         sub.add_argument("-p", dest="parameter", action="append", default=[], metavar="NAME=VALUE")
         sub.add_argument("--name", default="", help="folder under outputs/ (default: the profile, or what was changed)")
+    running.add_argument(
+        "--from-reference", action="store_true", help="from the committed values: nothing is trained"
+    )
     planning.add_argument("--all", action="store_true", help="a line for every result, with its key")
     planning.add_argument("--json", action="store_true", help="for a workflow engine")
     add("cell", command_cell, "compute planned results").add_argument("key", nargs="+")

@@ -17,6 +17,7 @@ from interextra.ground.errors import InputError
 from interextra.ground.files import digest, sha256
 from interextra.papers.published_models import located
 from interextra.study.answer import put
+from interextra.study.travel import CELLS, REFERENCE, VALUES
 
 TIMEOUT = 7200  # seconds that one notebook cell may take
 FOLDED = {"parameters": "Parameters", "injected-parameters": "Parameters of this run", "solution": "Solution"}
@@ -49,7 +50,7 @@ class NotebookError(RuntimeError):
 
 
 class Notebook(Cell):
-    """`NAME.ipynb` and `NAME.html` executed, `tables/`, `figures/`, metrics.json."""
+    """`NAME.ipynb` and `NAME.html` executed, `tables/`, `figures/`, `values/`, metrics.json."""
 
     name: str
     source: str  # SHA-256 of the stored notebook
@@ -57,19 +58,21 @@ class Notebook(Cell):
     uses: tuple[str, ...]  # definitions of this package that its code names
     plan: tuple[Cell, ...]
     files: str  # digest of what it reads beside its cells: published tables, annotation sheets, real data
+    reference: str = ""  # folder under outputs/reference whose values it is executed from; empty: from its cells
 
     @classmethod
-    def of(cls, path: Path, parameters: dict[str, Any]) -> "Notebook":
-        plan = tuple(cells_of(plan_of(path.stem, parameters)))
+    def of(cls, path: Path, parameters: dict[str, Any], reference: str = "") -> "Notebook":
+        plan = () if reference else tuple(cells_of(plan_of(path.stem, parameters)))
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-        made = {"uses": used_by(source, interextra._FRONT), "plan": plan, "files": _listing(path, parameters)}
+        made = {"uses": used_by(source, interextra._FRONT), "plan": plan, "reference": reference}
+        made |= {"files": _listing(path, parameters, reference)}
         return cls(name=path.stem, source=sha256(path), parameters=json.dumps(parameters, sort_keys=True), **made)
 
     @property
-    def runs(self) -> tuple["Notebook", ...]:
-        """Itself alone, where `worlds.Worlds` has several."""
-        return (self,)
+    def by_place(self) -> dict[str, "Notebook"]:
+        """Itself alone, where `worlds.Worlds` has several, by the folder of its values in its reference."""
+        return {"": self}
 
     def modules(self) -> tuple[str, ...]:
         return (*super().modules(), *self.uses)
@@ -86,21 +89,24 @@ class Notebook(Cell):
         if sha256(notebook) != self.source:
             raise InputError(f"{notebook.name} has changed since it was planned; plan again")
         try:
-            _papermill(notebook, json.loads(self.parameters), folder)
+            reference = str(root / REFERENCE / self.reference) if self.reference else ""
+            _papermill(notebook, json.loads(self.parameters), folder, reference)
         except NotebookError as error:
             kept = root / "outputs" / f"{self.name}.failed.ipynb"
             os.replace(folder / notebook.name, kept)
             raise NotebookError(f"{error} (the executed copy with its traceback is {os.path.relpath(kept)})") from None
         (root / "outputs" / f"{self.name}.failed.ipynb").unlink(missing_ok=True)
-        put(folder / notebook.name, root / "outputs" / "reference", json.loads(self.parameters)["profile"])
+        put(folder / notebook.name, root / REFERENCE, json.loads(self.parameters)["profile"])
         _html(folder / notebook.name)
 
 
-def _listing(notebook: Path, parameters: dict[str, Any]) -> str:
+def _listing(notebook: Path, parameters: dict[str, Any], reference: str) -> str:
     """Digest of published and committed tables, sheets, scores, and of names, sizes and times of the real data."""
-    committed = notebook.parent.parent / "outputs" / "reference" / "small" / notebook.stem
-    files_there = [path for path in sorted(committed.rglob("*.*")) if path.name != "provenance.json"]
-    read = [*sorted(ROOT.glob("papers/**/*.yaml")), *files_there, *parameters.get("sheets", [])]
+    committed = notebook.parent.parent / REFERENCE
+    parts = [f"small/{notebook.stem}/{part}" for part in ("tables/*", "figures/*", "metrics.json")]
+    parts += [f"{reference}/{part}" for part in (f"{VALUES}/*", CELLS)] if reference else []
+    committed_files = sorted(path for part in parts for path in committed.glob(part))
+    read = [*sorted(ROOT.glob("papers/**/*.yaml")), *committed_files, *parameters.get("sheets", [])]
     read += [located(parameters["results"])] if parameters.get("results") else []
     sheets = [sha256(path) for path in read]
     files: list[list] = []
@@ -111,13 +117,13 @@ def _listing(notebook: Path, parameters: dict[str, Any]) -> str:
     return digest([sheets, files])
 
 
-def _papermill(notebook: Path, parameters: dict[str, Any], folder: Path) -> None:
+def _papermill(notebook: Path, parameters: dict[str, Any], folder: Path, reference: str) -> None:
     import papermill
     from papermill.exceptions import PapermillExecutionError
     from traitlets.config import Config
 
     sockets = tempfile.mkdtemp()  # a short path: a socket's name has at most 107 bytes
-    os.environ["INTEREXTRA_OUTPUT"] = str(folder.resolve())
+    os.environ |= {"INTEREXTRA_OUTPUT": str(folder.resolve()), "INTEREXTRA_REFERENCE": reference}
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one from the user's home
     try:
         papermill.execute_notebook(
@@ -139,7 +145,7 @@ def _papermill(notebook: Path, parameters: dict[str, Any], folder: Path) -> None
             raise InputError(f"{notebook.stem}: {error.evalue}") from None
         raise NotebookError(f"{notebook.stem}, cell {error.exec_count}: {error.ename}: {error.evalue}") from None
     finally:
-        del os.environ["INTEREXTRA_OUTPUT"]
+        del os.environ["INTEREXTRA_OUTPUT"], os.environ["INTEREXTRA_REFERENCE"]
         shutil.rmtree(sockets, ignore_errors=True)
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 from interextra.ground import provenance
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError, offenders
+from interextra.study.travel import CELLS, pack
 from interextra.study.worlds import planned
 
 #: Profile → tables and figures with texts of real queries, which are not ours to pass on: no part of its reference.
@@ -22,7 +23,7 @@ TRAINED = 1e-6  # relative difference allowed to a number that follows from a tr
 
 
 def make(root: Path, profile: str, only: str = "") -> Path:
-    """Copy tables, figures and provenance of a finished profile to outputs/reference/<profile>.
+    """Copy tables, figures, values, small cells and provenance of a finished profile to outputs/reference/<profile>.
 
     Raises InputError for a tree with changes, or a notebook that is not executed with today's code, parameters and
     collections (their content is part of its key).
@@ -46,6 +47,8 @@ def make(root: Path, profile: str, only: str = "") -> Path:
             shutil.copytree(folder / "figures", into / "figures", ignore=shutil.ignore_patterns("*.svg"))
         for note in ("metrics.json", "provenance.json"):
             shutil.copy(folder / note, into)
+        for place, run in notebook.by_place.items():
+            pack(store[run], run.plan, store, into / place)
         for part in WITHHELD.get(profile, ()):
             for held in (into / "tables" / f"{part}.csv", into / "figures" / f"{part}.png"):
                 held.unlink(missing_ok=True)
@@ -53,11 +56,13 @@ def make(root: Path, profile: str, only: str = "") -> Path:
 
 
 def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
-    """Run a profile from an empty store in a folder of its own and compare every table with the reference.
+    """Run a profile in a folder of its own, from the committed values and then from an empty store, and compare every
+    table with the reference.
 
     Returns
     -------
-    DataFrame[notebook, table, rows, largest_difference, problem] : a row a table; `problem` is empty where it agrees.
+    DataFrame[made_from, notebook, table, rows, largest_difference, problem] : a row a table; `problem` is empty where
+        it agrees. A reference without values is compared with a run from nothing only.
     """
     house, reference = root / "outputs" / f"verify-{profile}", root / "outputs" / "reference" / profile
     names = [cell.name for cell in planned(root, profile, only)]
@@ -69,10 +74,18 @@ def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
             shutil.copytree(root / part, house / part)
     command = [sys.executable, "-m", "interextra.study.cli", "run", "--profile", profile, "--only", only]
     environment = os.environ | {"INTEREXTRA_CACHE": str(house / "cache")}
-    if subprocess.run(command, cwd=house, env=environment).returncode:
-        raise InputError(f"the run in {os.path.relpath(house)} failed: see above")
-    measured, withheld = house / "outputs" / profile, WITHHELD.get(profile, ())
-    return pd.concat(compared(name, reference, measured, withheld) for name in names)
+    has_values = all(next((reference / name).rglob(CELLS), None) for name in names)
+    ways, parts = {"nothing": []}, []
+    ways = ({"values": ["--from-reference"]} if has_values else {}) | ways
+    for way, options in ways.items():
+        shutil.rmtree(house / "outputs" / "cells", ignore_errors=True)
+        if subprocess.run([*command, *options], cwd=house, env=environment).returncode:
+            raise InputError(f"the run in {os.path.relpath(house)} failed: see above")
+        measured = house / "outputs" / f"{profile}{'-from-reference' * (way == 'values')}"
+        made = pd.concat(compared(name, reference, measured, WITHHELD.get(profile, ())) for name in names)
+        parts.append(made.assign(made_from=way))
+    table = pd.concat(parts, ignore_index=True)
+    return table[["made_from", *table.columns.drop("made_from")]]
 
 
 def compared(name: str, reference: Path, measured: Path, withheld: Collection[str] = ()) -> pd.DataFrame:

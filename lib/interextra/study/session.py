@@ -121,7 +121,7 @@ class Session:
         if isinstance(self.store, Reference):
             return self.store.kept(name)
         frame, path = compute(), self.folder / VALUES / f"{name}.parquet"
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         frame.to_parquet(path, compression="zstd")
         return frame
 

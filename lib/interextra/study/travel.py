@@ -20,6 +20,7 @@ from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.models.model import Model
 
+REFERENCE = Path("outputs", "reference")
 VALUES, RUNS, CELLS = "values", "values/runs.parquet", "cells.zip"
 RUN, SKIPS = "run_identity", "skips_own"  # columns of RUNS beside the labels: the run, and whether own passages count
 MEMBER = re.compile(r"[0-9a-f]{20}(/[\w .@-]+)+")  # identity of a cell, then a file of it
@@ -28,6 +29,7 @@ PLACE = [RUN, "test_set", "measure", SKIPS]
 
 def pack(folder: Path, cells: Iterable[Cell], store: Store, into: Path) -> None:
     """Copy the values of an executed notebook, and the files of its cells that travel, into one archive."""
+    into.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(into / VALUES, ignore_errors=True)
     if (folder / VALUES).is_dir():
         shutil.copytree(folder / VALUES, into / VALUES)
@@ -35,8 +37,10 @@ def pack(folder: Path, cells: Iterable[Cell], store: Store, into: Path) -> None:
     for cell in cells:
         files = [path for path in store[cell].rglob("*") if path.is_file()]
         names = {path.relative_to(store[cell]).as_posix(): path for path in files}
-        chosen = [name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels())]
-        members |= {f"{cell.identity}/{name}": names[name] for name in chosen}
+        for name in names:
+            is_named = any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels())
+            if is_named and (cell.is_result(name) or name in cell.travels()):
+                members[f"{cell.identity}/{name}"] = names[name]
     with zipfile.ZipFile(into / CELLS, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in sorted(members.items()):
             archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED, 9)  # without a date
@@ -46,7 +50,7 @@ def write_runs(path: Path, parts: Sequence[pd.DataFrame]) -> None:
     """The values of several designs, as `Session.measure` has them, in one file; `design`: which of them."""
     table = pd.concat([part.assign(design=number) for number, part in enumerate(parts)], ignore_index=True)
     words = table.select_dtypes(exclude="number").columns.drop(SKIPS)
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     kept = table.assign(**{name: table[name].map(str, na_action="ignore").astype("category") for name in words})
     kept.to_parquet(path, index=False, compression="zstd")
 

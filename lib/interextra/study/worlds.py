@@ -31,9 +31,18 @@ class Worlds(Cell):
     runs: tuple[Notebook, ...]
 
     @classmethod
-    def of(cls, root: Path, path: Path) -> "Worlds":
-        given = [profile_parameters(root, PROFILE, path, {"collection": f"mini:seed={seed}"}) for seed in SEEDS]
-        return cls(name=path.stem, runs=tuple(Notebook.of(path, parameters) for parameters in given))
+    def of(cls, root: Path, path: Path, from_reference: bool) -> "Worlds":
+        runs = []
+        for seed in SEEDS:
+            parameters = profile_parameters(root, PROFILE, path, {"collection": f"mini:seed={seed}"})
+            reference = f"{PROFILE}/{path.stem}/{seed}" if from_reference else ""
+            runs.append(Notebook.of(path, parameters, reference))
+        return cls(name=path.stem, runs=tuple(runs))
+
+    @property
+    def by_place(self) -> dict[str, Notebook]:
+        """The notebook in each world, by the folder of its values in the reference."""
+        return dict(zip(map(str, SEEDS), self.runs, strict=True))
 
     def title(self) -> str:
         return f"notebook {self.name} over {len(self.runs)} worlds"
@@ -54,10 +63,13 @@ class Worlds(Cell):
         write_json(folder / "provenance.json", provenance.record(store.root.parent.parent, method=noted))
 
 
-def planned(root: Path, profile: str, only: str, overrides: dict[str, Any] | None = None) -> list[Cell]:
+def planned(
+    root: Path, profile: str, only: str, overrides: dict[str, Any] | None = None, from_reference: bool = False
+) -> list[Cell]:
     """The cells of a profile: its notebooks, or of `worlds` those that have a file under params/worlds.
 
     `overrides` change parameters of one notebook. All parameters are checked before the first plan is made.
+    `from_reference`: executed from the committed values, see `travel`.
     """
     chosen = notebooks(root, only)
     if profile == PROFILE:
@@ -66,11 +78,12 @@ def planned(root: Path, profile: str, only: str, overrides: dict[str, Any] | Non
         files = [path.stem for path in sorted((root / "params" / PROFILE).glob("*.yaml"))]
         if not (chosen := [path for path in chosen if path.stem in files]):
             raise InputError(f"--only {only}: the profile worlds has {', '.join(files)}")
-        return [Worlds.of(root, path) for path in chosen]
+        return [Worlds.of(root, path, from_reference) for path in chosen]
     if overrides and len(chosen) > 1:
         raise InputError("-p changes one notebook: name it with --only")
     given = [(path, profile_parameters(root, profile, path, overrides or {})) for path in chosen]
-    return [Notebook.of(path, parameters) for path, parameters in given]
+    names = {path: f"{profile}/{path.stem}" if from_reference else "" for path in chosen}
+    return [Notebook.of(path, parameters, names[path]) for path, parameters in given]
 
 
 def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
