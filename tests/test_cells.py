@@ -32,6 +32,10 @@ def test_key_depends_on_fields_needed_cells_and_code(monkeypatch):
     assert Toy().key != before
 
 
+def test_a_changed_copy_has_a_key_of_its_own():
+    assert TOY.key and TOY.model_copy(update={"n": 9}).key == Toy(n=9).key != TOY.key
+
+
 def test_field_at_its_default_is_no_part_of_the_name():
     assert config_of(Toy(n=3, note="")) == {"kind": "toy_cells.Toy"}
 

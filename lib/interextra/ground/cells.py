@@ -102,6 +102,13 @@ class Cell(BaseModel, ABC):
         """Name of the cell: 20 hex digits of its configuration, the keys of the cells it needs, and its code."""
         return digest([config_of(self, lambda cell: cell.key, lambda kind: kind.__name__), self.code])
 
+    def __copy__(self) -> "Cell":
+        """Without what was derived from the fields, which `model_copy` may change."""
+        copied = super().__copy__()
+        for name in ("code", "identity", "key"):
+            copied.__dict__.pop(name, None)
+        return copied
+
     def __hash__(self) -> int:
         return hash(self.key)
 
