@@ -84,12 +84,6 @@ def test_weights_stay_while_a_planned_run_needs_them(home):
     assert (home.path(run(DENSE).model) / "weights").is_dir()
 
 
-def test_unknown_index_is_refused(home):
-    cell = run(BM25).model_copy(update={"index": "hnsw"})
-    with pytest.raises(InputError, match="hnsw"):
-        home.build(Run(model=cell.model, queries=cell.queries, depth=5, index="hnsw"))
-
-
 def test_reciprocal_rank_fusion_is_the_sum_of_reciprocal_ranks(home):
     runs = (run(BM25), run(DENSE))
     fused = Fused(runs=runs, depth=10)

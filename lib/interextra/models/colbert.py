@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.models.colbert_index import ivf_search
 from interextra.models.maxsim import maxsim, texts_of
 from interextra.models.recipe import PositiveInt, Trained
 from interextra.models.retriever import Encoder, reopen, transformer
@@ -32,12 +31,7 @@ class ColBERT(Encoder):
     int64[texts], the tokens of each text.
     """
 
-    indexes = ("exact", "ivf")
     block_size = 1024
-
-    def ivf(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Only passages that an inverted file finds are scored, see `colbert_index`."""
-        return ivf_search(self, collection.passages, texts, k)
 
     def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
         """The block of some texts; `task` is query or document."""

@@ -118,7 +118,7 @@ def needed_before(recipe: Recipe) -> set[str]:
 
 
 def load_model(out_dir: str | Path):
-    """The model that `fit` wrote to `out_dir`; it has search(collection, texts, k, index).
+    """The model that `fit` wrote to `out_dir`; it has search(collection, texts, k).
 
     `search` gives rows int32[n, k] of `collection.passages` and scores float32[n, k], by score descending, ties by
     doc_id descending as trec_eval; padding is row -1 with score -inf. It runs on the CPU, one GPU or several.

@@ -21,13 +21,12 @@ class Run(Cell):
     model: Model
     queries: tuple[Queries | Part, ...]
     depth: int = 100
-    index: str = "exact"  # how it is searched: exact, or an index of the architecture (impact, ivf)
 
     def build(self, folder: Path, store: Store) -> None:
         collection, model = self.queries[0].source.open(), load_model(store[self.model] / "weights")
         asked = [queries.frame(store) for queries in self.queries]
         texts = [text for frame in asked for text in frame["text"]]
-        found = model.search(collection, texts, self.depth, self.index)
+        found = model.search(collection, texts, self.depth)
         ends = np.cumsum([len(frame) for frame in asked])[:-1]
         for queries, frame, *hits in zip(self.queries, asked, *(np.split(part, ends) for part in found), strict=True):
             run = RunFile.from_arrays(frame["query_id"].tolist(), collection.passages.doc_ids, *hits)

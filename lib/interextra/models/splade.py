@@ -6,7 +6,6 @@ quadratically over the first part of the training.
 """
 
 import re
-import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +17,6 @@ from interextra.ground.errors import InputError
 from interextra.models.base import initialisation
 from interextra.models.recipe import Trained
 from interextra.models.retriever import Encoder, reopen, transformer
-from interextra.models.splade_index import impact_index, impact_search
 from interextra.models.topk import Block, device
 
 LABEL = "SPLADE"
@@ -35,18 +33,8 @@ class Options(Trained):
 class Splade(Encoder):
     """A sparse encoder; wraps a `SparseEncoder`. `encode_queries(texts)` gives a scipy CSR matrix [n, vocabulary]."""
 
-    indexes = ("exact", "impact")
     block_size = 1024  # a block is dense, passages × vocabulary, before it is made sparse
     query_block = 512
-
-    def impact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Search on an inverted index with rounded weights, made for this search (see `splade_index`).
-
-        It pays for many queries and a large collection; on a few thousand passages exact search is faster.
-        """
-        with tempfile.TemporaryDirectory(prefix="interextra-") as folder:
-            impact_index(collection.passages, self.encode_passages, Path(folder), self.block_size)
-            return impact_search(collection.passages, Path(folder), self.encode_queries(texts), k)
 
     def encode_queries(self, texts: Sequence[str]):
         return self._vectors(texts, "query")

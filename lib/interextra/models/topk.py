@@ -95,8 +95,8 @@ class Best:
         self._order, self._place = tie_order(passages)
         self._keys = torch.full((n_queries, k), _LOWEST, device=device())
 
-    def merge(self, queries: slice, rows: slice | np.ndarray, scores) -> None:
-        """Take in scores, float32[queries, m], of the m passages of these rows; -inf leaves a pair out."""
+    def merge(self, queries: slice, rows: slice, scores) -> None:
+        """Take in scores, float32[queries, m], of the m passages of these rows."""
         import torch
 
         k, m = self._keys.shape[1], scores.shape[1]
