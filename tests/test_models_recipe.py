@@ -84,11 +84,17 @@ def test_cost_grows_with_steps_and_passages():
     [
         ("mini-dense", {"rerank_depth": 10}, "dense has no parameter 'rerank_depth'"),
         ("mini-dense", {"query_flops": 0.1, "dimension": 32}, "dense has no parameter 'query_flops'"),
-        ("mini-dense", {"loss": "pointwise"}, "loss = 'pointwise': input should be 'listwise', 'pairwise'"),
+        (
+            "mini-dense",
+            {"loss": "pointwise"},
+            "loss = 'pointwise': it is one of distilled, listwise, margin-mse, pairwise",
+        ),
         ("mini-splade", {"query_expansion": True}, "splade has no parameter 'query_expansion'"),
         ("mini-splade", {"pooling": "mean"}, "splade has no parameter 'pooling'"),
         ("mini-colbert", {"passage_flops": 0.5}, "colbert has no parameter 'passage_flops'"),
         ("mini-colbert", {"similarity": "cosine"}, "colbert has no parameter 'similarity'"),
+        ("mini-reranker", {"loss": "distilled"}, "loss = 'distilled': it is one of listwise, pairwise, pointwise"),
+        ("mini-colbert", {"loss": "margin-mse"}, "loss = 'margin-mse': it is one of distilled, listwise, pairwise"),
         ("mini-reranker", {"negatives": "in-batch"}, "negatives = 'in-batch': input should be 'random', 'both'"),
         ("mini-reranker", {"similarity": "cosine"}, "reranker has no parameter 'similarity'"),
         ("bm25", {"encode_precision": "bf16"}, "bm25 has no parameter 'encode_precision'"),
@@ -125,7 +131,7 @@ def test_cost_counts_what_training_reads_without_learning_from_it():
         for values in (
             {"negatives": "in-batch"},
             {"negatives": "in-batch", "loss": "distilled", "teacher": "mini-colbert"},
-            {"negatives": "own", "after": "mini-star"},
+            {"negatives": "own", "loss": "rank-weighted", "after": "mini-star"},
         )
     ]
     recipe = load_recipe("mini-dense")

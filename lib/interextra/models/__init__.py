@@ -5,6 +5,7 @@ fields of a recipe that matter for it), `fit` and `load`; see `model`.
 """
 
 import importlib
+import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,11 @@ def architectures() -> dict[str, ModuleType]:
     >>> architectures()["dense"].LABEL
     'DR (base)'
     """
-    files = sorted(Path(__file__).parent.glob("*.py"))
-    names = [file.stem for file in files if "\nLABEL = " in file.read_text(encoding="utf-8")]
-    return {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    return modules_with("LABEL", __name__)
+
+
+def modules_with(constant: str, package: str) -> dict[str, ModuleType]:
+    """Name → module, of the modules of a package that define a constant."""
+    files = sorted(Path(sys.modules[package].__file__).parent.glob("*.py"))
+    names = [file.stem for file in files if f"\n{constant} = " in file.read_text(encoding="utf-8")]
+    return {name: importlib.import_module(f"{package}.{name}") for name in names}

@@ -88,7 +88,7 @@ def _matrix(queries, passages):
 
 def multi_vector_loss(model, recipe: Options):
     """The ranking loss of all encoders, scored by MaxSim."""
-    from interextra.models.training import SharedNegatives
+    from interextra.models.losses.scored import SharedNegatives
 
     return SharedNegatives(model, recipe, _represent, _pairwise, _matrix)
 
@@ -97,7 +97,8 @@ def fit(
     recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
 ) -> dict:
     """Train a multi-vector encoder and save it; see `interextra.models.model.fit`."""
-    from interextra.models.training import EncoderBatches, train
+    from interextra.models.batches import EncoderBatches
+    from interextra.models.training import train
 
     model = build(recipe, seed)
     loss = multi_vector_loss(model, recipe)

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -17,6 +17,8 @@ COLOUR = "#0072B2"
 
 class Options(Trained):
     """The recipe of a dense retriever."""
+
+    scores: ClassVar[tuple[str, ...]] = ("batch", "query", "corpus")
 
     pooling: Literal["cls", "mean"] = "cls"
     similarity: Literal["dot", "cosine"] = "dot"
@@ -102,9 +104,11 @@ def fit(
 ) -> dict:
     """Train a bi-encoder and save it; see `interextra.models.model.fit`.
 
-    With `negatives: own` only the encoder of queries is trained (see `training.OwnRanking`): two encoders are saved.
+    With `negatives: own` only the encoder of queries is trained (see `scored.OwnRanking`): two encoders are saved.
     """
-    from interextra.models.training import EncoderBatches, OwnRanking, QueryBatches, inner_product_loss, train
+    from interextra.models.batches import EncoderBatches, QueryBatches
+    from interextra.models.losses.scored import OwnRanking, inner_product_loss
+    from interextra.models.training import train
 
     model = build(recipe, seed)
     if recipe.negatives != "own":

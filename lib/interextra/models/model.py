@@ -16,6 +16,7 @@ from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
 from interextra.models import architectures
 from interextra.models.base import start_of
+from interextra.models.losses import losses
 from interextra.models.recipe import Recipe, Trained, make_recipe
 
 
@@ -49,7 +50,8 @@ class Model(Cell):
         write_json(folder / "training.json", log | {"n_train": len(ids)})
 
     def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), architectures()[self.recipe.architecture].__name__)
+        found = (*super().modules(), architectures()[self.recipe.architecture].__name__)
+        return (*found, losses()[self.recipe.loss].__name__) if isinstance(self.recipe, Trained) else found
 
     def title(self) -> str:
         trained = self.train.part if isinstance(self.train, Part) else f"all of {self.train.split}"
@@ -100,7 +102,9 @@ def fit(
         log = architectures()[recipe.architecture].fit(from_here, collection, query_ids, split, seed, aside, **given)
         if int(os.environ.get("RANK", 0)):  # under torchrun every process trains, the first one writes
             return log
-        write_json(aside / "model.json", {"recipe": recipe.model_dump(mode="json"), "seed": seed})
+        # values at their default are left out, so that a new option leaves the bytes of older models as they are
+        note = recipe.model_dump(mode="json", exclude_defaults=True)
+        write_json(aside / "model.json", {"recipe": note, "seed": seed})
         shutil.rmtree(out_dir, ignore_errors=True)
         os.replace(aside, out_dir)
     finally:

@@ -9,6 +9,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -25,6 +26,8 @@ COLOUR = "#009E73"
 
 class Options(Trained):
     """The recipe of SPLADE: weights of the FLOPS regularisation, reached over the first third of the steps."""
+
+    scores: ClassVar[tuple[str, ...]] = ("batch", "query")
 
     query_flops: float = Field(3e-4, ge=0)
     passage_flops: float = Field(1e-4, ge=0)
@@ -169,7 +172,7 @@ def splade_loss(model, recipe: Options):
     """The ranking loss of all encoders plus FLOPS of queries and passages (Formal et al. 2021, section 3.2)."""
     from sentence_transformers.sparse_encoder.losses import SpladeLoss
 
-    from interextra.models.training import inner_product_loss
+    from interextra.models.losses.scored import inner_product_loss
 
     weights = {"query_regularizer_weight": recipe.query_flops, "document_regularizer_weight": recipe.passage_flops}
     return SpladeLoss(model, inner_product_loss(model, recipe), **weights)
@@ -179,7 +182,8 @@ def fit(
     recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
 ) -> dict:
     """Train a sparse encoder and save it; see `interextra.models.model.fit`."""
-    from interextra.models.training import EncoderBatches, train
+    from interextra.models.batches import EncoderBatches
+    from interextra.models.training import train
 
     model = build(recipe, seed)
     loss = splade_loss(model, recipe)
