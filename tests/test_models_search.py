@@ -23,12 +23,11 @@ def brute_force(scores, doc_ids, k):
 def find(passages, queries, vectors, k, size, query_block=9):
     """`exact_search` over vectors: the text of passage i is the number i."""
     scores = inner_products(queries)
-    return exact_search(passages, rows_of(vectors), scores, len(queries), k, size, query_block)
+    return exact_search(passages, blocks_of(vectors, size), scores, len(queries), k, query_block)
 
 
-def rows_of(vectors):
-    """An encode function that takes rows of `vectors`."""
-    return lambda texts: {"vectors": vectors[[int(text) for text in texts]]}
+def blocks_of(vectors, size):
+    return ({"vectors": vectors[start : start + size]} for start in range(0, len(vectors), size))
 
 
 def same(found, expected):
@@ -97,7 +96,7 @@ def test_passages_scored_minus_infinity_are_left_out(passages):
         return lambda here: torch.where(torch.as_tensor(block["vectors"][:, 0]) > 0, 1.0, -torch.inf)[None]
 
     vectors = np.arange(157, dtype=np.float32)[:, None] % 2
-    rows, scores = exact_search(passages, rows_of(vectors), open_block, 1, 157, 50, 9)
+    rows, scores = exact_search(passages, blocks_of(vectors, 50), open_block, 1, 157, 9)
     assert sorted(rows[0, :78]) == list(range(1, 157, 2)) and (scores[0, :78] == 1).all()
     assert (rows[0, 78:] == -1).all() and np.isneginf(scores[0, 78:]).all()
 

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from interextra.data.queries import Queries, Source, pricing
-from interextra.data.runs import RunFile
 from interextra.evaluation import measures
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
@@ -38,7 +37,7 @@ DENSE = load_recipe("mini-dense", steps=2)
 
 
 def read(store, cell, name="dev"):
-    return RunFile.read(store[cell] / f"run.{name}.parquet")
+    return cell.read(store, name)
 
 
 def test_model_is_trained_once_and_searches_another_collection(home):

@@ -1,7 +1,14 @@
 """Models: a recipe is fitted to a collection's queries and then searches any collection.
 
-An architecture is a module of this folder that has LABEL (its name in tables), COLOUR (in figures), `Options` (the
-fields of a recipe that matter for it), `fit` and `load`; see `model`.
+An architecture is a module of this folder. It has
+
+LABEL, COLOUR       of tables and figures
+ENCODES_QUERIES     whether a query is encoded without a passage, so that queries have similarities
+INTERACTS           whether words of the query meet words of the passage in a learnt score (Zhan et al., section 5.1)
+SINGLE_VECTOR       whether a text is one vector of numbers
+Options             its recipe
+fit                 (recipe, collection, query_ids, split, seed, out_dir) → log
+load                (out_dir, recipe) → retriever
 """
 
 import importlib

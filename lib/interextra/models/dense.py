@@ -1,7 +1,7 @@
 """Dense bi-encoder: one vector a text, ranked by inner product (sentence-transformers)."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -13,6 +13,7 @@ from interextra.models.topk import Block, device
 
 LABEL = "DR (base)"
 COLOUR = "#0072B2"
+ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = True, False, True
 
 
 class Options(Trained):
@@ -51,8 +52,13 @@ class Dense(Encoder):
         """Vectors of all passages, a tensor float32[n, d]."""
         import torch
 
-        blocks = [self.encode_passages(texts) for _, texts in collection.passages.batches(self.block_size)]
-        return torch.as_tensor(np.concatenate(blocks)).to(device())
+        return torch.as_tensor(np.concatenate([*self.blocks(collection)])).to(device())
+
+    def blocks(self, collection) -> Iterator[np.ndarray]:
+        """Vectors of all passages, `block_size` at once: float32[some, d]."""
+        with self._workers():
+            for _, texts in collection.passages.batches(self.block_size):
+                yield self.encode_passages(texts)
 
     def open_queries(self, texts: Sequence[str]):
         return inner_products(self.encode_queries(texts))

@@ -17,6 +17,7 @@ from interextra.ground.files import write_json
 from interextra.models import architectures
 from interextra.models.base import start_of
 from interextra.models.losses import losses
+from interextra.models.ranking import LOG, Ranking, file_of
 from interextra.models.recipe import Recipe, Trained, make_recipe
 
 
@@ -28,7 +29,7 @@ class Model(Cell):
     seed: int
     start: str  # what the weights start from, by content
     first: Cell | None = None  # a Model or a Pretrained, whose `weights/` this training goes on from
-    ranking: Cell | None = None  # a Run of the training queries, whose passages are the mined negatives
+    ranking: Ranking | None = None  # of the training queries, whose passages are the mined negatives
     teacher: Cell | None = None  # a Model, whose scores are the goal
 
     @classmethod
@@ -42,12 +43,12 @@ class Model(Cell):
         ids, collection = self.train.ids(store), self.train.source.open()
         given = {
             "start": self.first and store[self.first] / "weights",
-            "ranking": self.ranking and store[self.ranking] / f"run.{self.train.name}.parquet",
+            "ranking": self.ranking and store[self.ranking] / file_of(self.train),
             "teacher": self.teacher and store[self.teacher] / "weights",
         }
         given = {name: path for name, path in given.items() if path}
         log = fit(self.recipe, collection, ids, self.train.split, self.seed, folder / "weights", **given)
-        write_json(folder / "training.json", log | {"n_train": len(ids)})
+        write_json(folder / LOG, log | {"n_train": len(ids)})
 
     def modules(self) -> tuple[str, ...]:
         found = (*super().modules(), architectures()[self.recipe.architecture].__name__)
@@ -59,6 +60,9 @@ class Model(Cell):
 
     def seconds(self) -> float:
         return self.recipe.cost(self.train.size(), self.train.source.n_passages(), 0)["train_seconds"]
+
+    def megabytes(self) -> float:
+        return self.recipe.megabytes()
 
 
 def fit(

@@ -1,8 +1,4 @@
-"""A recipe says how a model is made: architecture, initialisation, fine-tuning. It never says on which data.
-
-An architecture is a module of this folder that has LABEL and COLOUR (of tables and figures), `Options` (its recipe),
-`fit(recipe, collection, query_ids, split, seed, out_dir) -> log` and `load(out_dir, recipe) -> retriever`.
-"""
+"""A recipe says how a model is made: architecture, initialisation, fine-tuning. It never says on which data."""
 
 import difflib
 import math
@@ -15,18 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from interextra.ground.errors import InputError
 from interextra.models import architectures
+from interextra.models.cost import INDEXED, Size, size_of
 from interextra.models.losses import losses
 
 RECIPES = Path(__file__).with_name("recipes")
 PositiveInt = Annotated[int, Field(ge=1)]
-
-# Tokens a second through the encoder, forward and backward or forward only. The first two rows are measured on one
-# thread of a 2-core CPU, the third is an estimate for BERT-base with half precision on one recent GPU.
-THROUGHPUT = {
-    "tiny": {"train_tokens": 90_000, "encode_tokens": 200_000},
-    "minilm": {"train_tokens": 2_500, "encode_tokens": 9_000},
-    "base-gpu": {"train_tokens": 150_000, "encode_tokens": 450_000},
-}
 
 
 class Recipe(BaseModel):
@@ -53,7 +42,11 @@ class Recipe(BaseModel):
         n_train, n_passages, n_queries
             Training pairs; passages to encode and search; queries to search with.
         """
-        return {"steps": 0, "train_seconds": 0.0, "encode_seconds": n_passages / 8_000}  # measured: Lucene's indexing
+        return {"steps": 0, "train_seconds": 0.0, "encode_seconds": n_passages / INDEXED}
+
+    def megabytes(self) -> float:
+        """Estimated size of the weights on disk."""
+        return 0.0
 
 
 class FirstStage(Recipe):
@@ -181,20 +174,26 @@ class Trained(Recipe):
         others = self.batch_size - 1 if self.in_batch else 0
         return steps * self.batch_size * (1 + self.drawn() + others)
 
+    @property
+    def size(self) -> Size:
+        """Of the weights that the training starts from, which may be those of another recipe."""
+        return load_recipe(self.after).size if self.after else size_of(self.initialisation)
+
+    def megabytes(self) -> float:
+        return self.size.megabytes
+
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
         tokens = self.batch_size * (self.query_length + self.passage_length) + self.drawn() * self.passage_length
         return self._cost(n_train, tokens, n_passages * self.passage_length)
 
     def _cost(self, n_train: int, tokens: int, read: int) -> dict[str, float]:
         """`tokens` of a training step, `read` in search."""
-        own = self.initialisation in ("tiny-base", "random")
-        speed = THROUGHPUT["tiny" if own else "minilm" if self.initialisation.startswith("minilm") else "base-gpu"]
-        steps = self.training_steps(n_train)
+        steps, speed = self.training_steps(n_train), self.size
         # what training reads without learning from it: the teacher's share of each batch; all passages, once
         given = steps * tokens * bool(self.teacher) + read * (self.negatives == "own")
         times = {
-            "train_seconds": steps * tokens / speed["train_tokens"] + given / speed["encode_tokens"],
-            "encode_seconds": read / speed["encode_tokens"],
+            "train_seconds": steps * tokens / speed.train_tokens + given / speed.encode_tokens,
+            "encode_seconds": read / speed.encode_tokens,
         }
         return {"steps": steps} | times
 

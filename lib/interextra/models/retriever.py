@@ -67,9 +67,9 @@ class Encoder(Neural):
     query_block = 2048
 
     def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        scores = self.open_queries(texts)
-        sizes = self.block_size, self.query_block
-        return exact_search(collection.passages, self.encode_block, scores, len(texts), k, *sizes)
+        scores, passages = self.open_queries(texts), collection.passages
+        blocks = (self.encode_block(some) for _, some in passages.batches(self.block_size))
+        return exact_search(passages, blocks, scores, len(texts), k, self.query_block)
 
     def query_similarities(self, queries: Sequence[str], others: Sequence[str]) -> Iterator[np.ndarray]:
         """Scores of queries against other queries taken for passages: blocks float32[some queries, n_others]."""

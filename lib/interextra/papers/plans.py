@@ -20,7 +20,7 @@ from interextra.models import architectures
 from interextra.models.chain import model_of
 from interextra.models.recipe import Recipe, load_recipe, make_recipe
 from interextra.models.run import Run
-from interextra.models.vectors import Vectors
+from interextra.models.vectors import QueryVectors, TrainedVectors, Vectors
 
 Plan = SimpleNamespace
 _PLANS: dict[str, Callable[[dict], Plan]] = {}
@@ -131,7 +131,7 @@ def untrained(made: Recipe) -> Recipe:
     return make_recipe(given | {"steps": 0, "epochs": None}, "untrained") if "steps" in given else made
 
 
-def query_vectors(p: dict, test: tuple[Queries, ...]) -> Vectors:
+def query_vectors(p: dict, test: tuple[Queries, ...]) -> QueryVectors:
     """Vectors of training and test queries by `encoder`: trained (dense, on all training queries), minilm, lsa."""
     if p["encoder"] != "trained":
         return Vectors(encoder=p["encoder"], train=pool(p), test=test)
@@ -140,7 +140,7 @@ def query_vectors(p: dict, test: tuple[Queries, ...]) -> Vectors:
         raise InputError(
             "parameter 'encoder': trained needs a dense recipe among `recipes`; give one, or minilm or lsa"
         )
-    return Vectors(encoder=model_of(dense, pool(p), p["seed"]), train=pool(p), test=test)
+    return TrainedVectors(model=model_of(dense, pool(p), p["seed"]), train=pool(p), test=test)
 
 
 def design(rows: list[dict]) -> pd.DataFrame:

@@ -11,8 +11,6 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from interextra.ground.cells import Cell, Store, config_of, from_config
-from interextra.models.model import Model
-from interextra.models.run import Run
 
 # One thread a process: two torch processes with two threads each run eight times slower. And glibc keeps large arrays
 # of a training step instead of giving them back after each: about a third less time with a large vocabulary.
@@ -110,20 +108,8 @@ def described(store: Store, cells: Sequence[Cell]) -> list[dict]:
             "key": key,
             "state": "todo" if key in missing else "done",
             "seconds": cell.seconds(),
-            "megabytes": _megabytes(cell),
+            "megabytes": cell.megabytes(),
             "what": cell.title(),
         }
         rows.append(row | {"needs": [need.key for need in cell.needs() if need.key in missing]})
     return rows
-
-
-def _megabytes(cell: Cell) -> float:
-    """What a run or trained weights take on disk, from what some took; other cells are small."""
-    if isinstance(cell, Run):
-        return 7e-6 * sum(queries.size() for queries in cell.queries) * cell.depth
-    start = cell
-    while isinstance(start, Model) and start.first is not None:
-        start = start.first
-    initialisation = getattr(getattr(start, "recipe", start), "initialisation", "")
-    known = {"": 0.0, "random": 1.6, "tiny-base": 1.6, "minilm": 62.0}  # else BERT-base
-    return known.get(initialisation.partition(":")[0], 440.0)
