@@ -75,8 +75,9 @@ def test_order_of_insertion_is_drawn_with_the_seed_and_repeats():
     scores = queries @ vectors.T
     much = indexed_search(vectors, orders[1], queries, 10, "HNSW32", "efConstruction=200,efSearch=500")
     np.testing.assert_allclose(much[1], np.take_along_axis(scores, much[0], axis=1), atol=1e-5)
-    exact = np.sort(scores, axis=1)[:, -10:].sum()
-    assert first[1].sum() < 0.99 * exact < 0.999 * exact < much[1].sum() <= exact + 1e-3
+    exact = np.argsort(-scores, axis=1)[:, :10]
+    recall = [np.mean([np.isin(a, b).mean() for a, b in zip(exact, found[0], strict=True)]) for found in (first, much)]
+    assert recall[0] < 0.9 < 0.97 < recall[1]
 
 
 @pytest.mark.parametrize(("index", "parameters"), [("HNWS", ""), ("HNSW4", "efSerach=4"), ("IVF4,Flat", "nprobe=x")])

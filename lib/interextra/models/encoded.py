@@ -106,7 +106,7 @@ class Searched(Ranking):
 def indexed_search(
     vectors: np.ndarray, order: np.ndarray, queries: np.ndarray, k: int, index: str, parameters: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a faiss index finds: (rows int64[n, k], scores float32[n, k]); row -1 where it finds fewer.
+    """What a faiss index finds: (rows int64[n, k], scores float32[n, k]); row -1, score -inf where it finds fewer.
 
     `vectors` float32[n, d] are inserted in `order`, by one thread, so that a repetition gives the same index.
     """
@@ -127,4 +127,4 @@ def indexed_search(
         raise InputError(f"faiss: index {index!r} with parameters {parameters!r}: {message}") from None
     finally:
         faiss.omp_set_num_threads(threads)
-    return np.where(places < 0, -1, order[places]), scores
+    return np.where(places < 0, -1, order[places]), np.where(places < 0, -np.inf, scores)
