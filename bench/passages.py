@@ -1,7 +1,7 @@
 """Passages on disk beside a Python dictionary: seconds and peak memory at two million passages.
 
 Writes a corpus of plain words in the BEIR layout to a temporary folder, measures each step in a process of its own, and
-removes everything. Run: python bench/passages.py [number of passages]
+removes everything. Run: python bench/passages.py [number of passages, or --small]
 """
 
 import importlib
@@ -129,5 +129,7 @@ def main(n: int) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--step"]:
         child(sys.argv[2], Path(sys.argv[3]))
+    elif sys.argv[1:2] == ["--small"]:
+        main(2_000)
     else:
         main(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000)

@@ -4,7 +4,7 @@ Ours encodes a block, scores it and forgets it; sentence-transformers' `encode` 
 texts and all vectors. Both have the same model, a table of random word vectors (StaticEmbedding), so that search and
 memory are measured and not a transformer; both must find the same scores. SPLADE and ColBERT follow on fewer passages
 with the tiny base. Each step runs in a process of its own; everything is removed at the end.
-Run: python bench/search.py [--n 2000000] [--n-tokens 20000]
+Run: python bench/search.py [--small] [--n 2000000] [--n-tokens 20000]
 """
 
 import argparse
@@ -157,7 +157,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=2_000_000, help="passages of the dense search")
     parser.add_argument("--n-tokens", type=int, default=20_000, help="passages of SPLADE and ColBERT")
+    parser.add_argument("--small", action="store_true", help="2,000 and 200 passages: only whether it runs")
     parser.add_argument("--step", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    child(given.step, given.folder) if given.step else main(given.n, given.n_tokens)
+    if given.step:
+        child(given.step, given.folder)
+    else:
+        main(*((2_000, 200) if given.small else (given.n, given.n_tokens)))

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
 
@@ -251,3 +252,29 @@ def test_start_from_a_folder_does_not_change_it(toy, tmp_path):
     before = {path.name: sha256(path) for path in copy.iterdir()}
     fit(recipe_of("dense", copy), toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
     assert {path.name: sha256(path) for path in copy.iterdir()} == before
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_bytes_of_a_model_do_not_depend_on_what_its_process_did_before(toy, tmp_path, monkeypatch, architecture):
+    monkeypatch.setattr("interextra.models.tokens._KEPT", defaultdict(dict))
+    recipe, found = recipe_of(architecture, "tiny-base"), []
+    for name in ("first", "again"):  # the second training finds all its texts tokenized
+        fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / name)
+        files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+        found.append({path.relative_to(tmp_path / name).as_posix(): sha256(path) for path in files})
+    assert found[0] == found[1] and {"tokenizer.json", "model.json"} <= found[0].keys()
+    saved = json.loads((tmp_path / "first" / "tokenizer.json").read_text())
+    assert saved["truncation"] is saved["padding"] is None  # the lengths stand in the library's own configuration
+
+
+def test_note_of_a_model_holds_what_its_recipe_sets_and_is_read_back(toy, tmp_path):
+    recipe = recipe_of("dense", "tiny-base")
+    fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    note = json.loads(path.read_text())
+    defaults = {name: field.default for name, field in type(recipe).model_fields.items()}
+    assert note["recipe"]["architecture"] == "dense" and note["recipe"]["steps"] == 2
+    assert not [name for name, value in note["recipe"].items() if value == defaults[name]]
+    assert load_model(tmp_path / "model").recipe == recipe
+    path.write_text(json.dumps(note | {"recipe": recipe.model_dump()}))  # as it was written before
+    assert load_model(tmp_path / "model").recipe == recipe

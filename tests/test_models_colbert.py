@@ -1,4 +1,4 @@
-"""ColBERT: MaxSim as defined, training that learns and repeats, the approximate index against exact search."""
+"""ColBERT: MaxSim as defined, training that learns and repeats, exact search."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from toy_models import animals
 
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256
-from interextra.models import colbert, colbert_index, maxsim
+from interextra.models import colbert, maxsim
 from interextra.models.base import WEIGHTS
 from interextra.models.bm25 import reciprocal_rank
 from interextra.models.model import fit, load_model
@@ -131,31 +131,3 @@ def test_damaged_projection_is_a_clear_error(trained, tmp_path):
     projection.write_bytes(projection.read_bytes()[:100])
     with pytest.raises(InputError, match="holds no readable colbert model"):
         load_model(copy)
-
-
-def test_approximate_search_of_everything_is_exact_search(toy, model, texts, monkeypatch):
-    monkeypatch.setattr(colbert_index, "NPROBE", 10**6)
-    monkeypatch.setattr(colbert_index, "CANDIDATES", 10**6)
-    monkeypatch.setattr(model, "block_size", 32)
-    exact, found = model.search(toy, texts, 15), model.search(toy, texts, 15, index="ivf")
-    np.testing.assert_array_equal(found[0], exact[0])
-    np.testing.assert_allclose(found[1], exact[1], atol=1e-5)
-
-
-def test_approximate_search_finds_most_and_its_scores_are_exact(toy, model, texts, monkeypatch):
-    monkeypatch.setattr(colbert_index, "NPROBE", 8)
-    monkeypatch.setattr(colbert_index, "CANDIDATES", 64)
-    rows, scores = model.search(toy, texts, len(toy.passages))
-    found, approximate = model.search(toy, texts, 10, index="ivf")
-    recall = [len(set(a[:10]) & set(b)) / 10 for a, b in zip(rows.tolist(), found.tolist(), strict=True)]
-    assert np.mean(recall) > 0.9
-    place = np.argsort(rows, axis=1)
-    expected = np.take_along_axis(np.take_along_axis(scores, place, axis=1), found, axis=1)
-    np.testing.assert_allclose(approximate[found >= 0], expected[found >= 0], atol=1e-5)
-
-
-def test_few_candidates_are_padded(toy, model, texts, monkeypatch):
-    monkeypatch.setattr(colbert_index, "NPROBE", 1)
-    monkeypatch.setattr(colbert_index, "CANDIDATES", 2)
-    rows, scores = model.search(toy, texts[:3], 100, index="ivf")
-    assert ((rows == -1) == np.isneginf(scores)).all() and (rows[:, -1] == -1).all() and (rows[:, 0] >= 0).all()

@@ -6,8 +6,8 @@ import torch
 from toy_models import animals
 
 from interextra.models import colbert, dense, maxsim, splade
+from interextra.models.encoders import encoder_module
 from interextra.models.recipe import load_recipe
-from interextra.models.vectors import encoder
 
 
 @pytest.mark.parametrize("module", [dense, splade, colbert])
@@ -29,7 +29,7 @@ def test_query_similarities_are_the_models_own_scores_in_blocks(module, tmp_path
 
 
 def test_untuned_cls_encoder_is_the_first_token_of_the_transformer():
-    made, texts = encoder("cls:tiny-base", []), ["what is it", "where is the moon"]
+    made, texts = encoder_module("cls").encoder("cls:tiny-base", []), ["what is it", "where is the moon"]
     words = made.model[0]
     coded = words.tokenizer(texts, padding=True, return_tensors="pt")
     with torch.no_grad():

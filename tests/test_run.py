@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from interextra.data.queries import Queries, Source, pricing
-from interextra.data.runs import RunFile
 from interextra.evaluation import measures
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
@@ -38,7 +37,7 @@ DENSE = load_recipe("mini-dense", steps=2)
 
 
 def read(store, cell, name="dev"):
-    return RunFile.read(store[cell] / f"run.{name}.parquet")
+    return cell.read(store, name)
 
 
 def test_model_is_trained_once_and_searches_another_collection(home):
@@ -82,12 +81,6 @@ def test_weights_stay_while_a_planned_run_needs_them(home):
     home.plan(run(DENSE, depth=30))
     home.clean()
     assert (home.path(run(DENSE).model) / "weights").is_dir()
-
-
-def test_unknown_index_is_refused(home):
-    cell = run(BM25).model_copy(update={"index": "hnsw"})
-    with pytest.raises(InputError, match="hnsw"):
-        home.build(Run(model=cell.model, queries=cell.queries, depth=5, index="hnsw"))
 
 
 def test_reciprocal_rank_fusion_is_the_sum_of_reciprocal_ranks(home):

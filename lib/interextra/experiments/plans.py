@@ -20,7 +20,7 @@ from interextra.models import architectures
 from interextra.models.chain import model_of
 from interextra.models.recipe import Recipe, load_recipe, make_recipe
 from interextra.models.run import Run
-from interextra.models.vectors import Vectors
+from interextra.models.vectors import QueryVectors, TrainedVectors, Vectors
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest, sides
 
@@ -153,7 +153,7 @@ def untrained(made: Recipe) -> Recipe:
     return changed(made, steps=0, epochs=None) if "steps" in type(made).model_fields else made
 
 
-def query_vectors(p: dict, test: tuple[Queries, ...]) -> Vectors:
+def query_vectors(p: dict, test: tuple[Queries, ...]) -> QueryVectors:
     """Vectors of training and test queries by `encoder`: trained (dense, on all training queries), minilm, lsa."""
     if p["encoder"] != "trained":
         return Vectors(encoder=p["encoder"], train=training_queries(p), test=test)
@@ -162,7 +162,8 @@ def query_vectors(p: dict, test: tuple[Queries, ...]) -> Vectors:
         raise InputError(
             "parameter 'encoder': trained needs a dense recipe among `recipes`; give one, or minilm or lsa"
         )
-    return Vectors(encoder=model_of(dense, training_queries(p), p["seed"]), train=training_queries(p), test=test)
+    train = training_queries(p)
+    return TrainedVectors(model=model_of(dense, train, p["seed"]), train=train, test=test)
 
 
 def measures_of(p: dict, name: str) -> list[str]:

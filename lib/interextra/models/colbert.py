@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.models.colbert_index import ivf_search
 from interextra.models.maxsim import maxsim, texts_of
 from interextra.models.recipe import PositiveInt, Trained
 from interextra.models.retriever import Encoder, reopen, transformer
@@ -16,6 +15,7 @@ from interextra.models.topk import Block, device
 
 LABEL = "ColBERT"
 COLOUR = "#E69F00"
+ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = True, True, False
 
 
 class Options(Trained):
@@ -32,12 +32,7 @@ class ColBERT(Encoder):
     int64[texts], the tokens of each text.
     """
 
-    indexes = ("exact", "ivf")
     block_size = 1024
-
-    def ivf(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Only passages that an inverted file finds are scored, see `colbert_index`."""
-        return ivf_search(self, collection.passages, texts, k)
 
     def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
         """The block of some texts; `task` is query or document."""
@@ -94,7 +89,7 @@ def _matrix(queries, passages):
 
 def multi_vector_loss(model, recipe: Options):
     """The ranking loss of all encoders, scored by MaxSim."""
-    from interextra.models.training import SharedNegatives
+    from interextra.models.losses.scored import SharedNegatives
 
     return SharedNegatives(model, recipe, _represent, _pairwise, _matrix)
 
@@ -103,7 +98,8 @@ def fit(
     recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
 ) -> dict:
     """Train a multi-vector encoder and save it; see `interextra.models.model.fit`."""
-    from interextra.models.training import EncoderBatches, train
+    from interextra.models.batches import EncoderBatches
+    from interextra.models.training import train
 
     model = build(recipe, seed)
     loss = multi_vector_loss(model, recipe)

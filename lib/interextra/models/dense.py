@@ -1,9 +1,9 @@
 """Dense bi-encoder: one vector a text, ranked by inner product (sentence-transformers)."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -13,10 +13,13 @@ from interextra.models.topk import Block, device
 
 LABEL = "DR (base)"
 COLOUR = "#0072B2"
+ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = True, False, True
 
 
 class Options(Trained):
     """The recipe of a dense retriever."""
+
+    scores: ClassVar[tuple[str, ...]] = ("batch", "query", "corpus")
 
     pooling: Literal["cls", "mean"] = "cls"
     similarity: Literal["dot", "cosine"] = "dot"
@@ -49,8 +52,13 @@ class Dense(Encoder):
         """Vectors of all passages, a tensor float32[n, d]."""
         import torch
 
-        blocks = [self.encode_passages(texts) for _, texts in collection.passages.batches(self.block_size)]
-        return torch.as_tensor(np.concatenate(blocks)).to(device())
+        return torch.as_tensor(np.concatenate([*self.blocks(collection)])).to(device())
+
+    def blocks(self, collection) -> Iterator[np.ndarray]:
+        """Vectors of all passages, `block_size` at once: float32[some, d]."""
+        with self._workers():
+            for _, texts in collection.passages.batches(self.block_size):
+                yield self.encode_passages(texts)
 
     def open_queries(self, texts: Sequence[str]):
         return inner_products(self.encode_queries(texts))
@@ -102,9 +110,11 @@ def fit(
 ) -> dict:
     """Train a bi-encoder and save it; see `interextra.models.model.fit`.
 
-    With `negatives: own` only the encoder of queries is trained (see `training.OwnRanking`): two encoders are saved.
+    With `negatives: own` only the encoder of queries is trained (see `scored.OwnRanking`): two encoders are saved.
     """
-    from interextra.models.training import EncoderBatches, OwnRanking, QueryBatches, inner_product_loss, train
+    from interextra.models.batches import EncoderBatches, QueryBatches
+    from interextra.models.losses.scored import OwnRanking, inner_product_loss
+    from interextra.models.training import train
 
     model = build(recipe, seed)
     if recipe.negatives != "own":

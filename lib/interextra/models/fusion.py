@@ -1,25 +1,24 @@
 """Fusion: several runs on the same queries become one, with ranx (reciprocal rank fusion, weighted sums, …)."""
 
-import shutil
 from pathlib import Path
 
 import pandas as pd
 
 from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile
-from interextra.ground.cells import Cell, Store
+from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
-from interextra.models.run import Run
+from interextra.models.ranking import Ranking, file_of
 
 
-class Fused(Cell):
+class Fused(Ranking):
     """Runs on the same queries in one ranking, `run.NAME.parquet` a set of queries.
 
     `method` is one of ranx: rrf (reciprocal rank fusion, k = 60), or wsum with `weights`, one a run, of scores that
     were brought to 0…1 by query (the weighted interpolation of Hofstätter et al., TREC 2021).
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[Ranking, ...]
     method: str = "rrf"
     weights: tuple[float, ...] = ()
     depth: int = 100
@@ -36,7 +35,7 @@ class Fused(Cell):
         import ranx
 
         for queries in self.queries:
-            files = [RunFile.read(store[run] / f"run.{queries.name}.parquet") for run in self.runs]
+            files = [run.read(store, queries) for run in self.runs]
             types = {"query_id": object, "doc_id": object, "score": float}  # ranx refuses pandas' own strings
             frames = [file.frame().astype(types) for file in files]
             runs = [
@@ -47,10 +46,7 @@ class Fused(Cell):
             fused.columns = ["query_id", "doc_id", "score"]
             kept = fused.sort_values("score", ascending=False, kind="stable").groupby("query_id").head(self.depth)
             order = pd.Index(files[0].query_ids).get_indexer(kept["query_id"])
-            RunFile.from_frame(kept.iloc[order.argsort(kind="stable")]).write_parquet(
-                folder / f"run.{queries.name}.parquet"
-            )
-        shutil.copy(store[self.runs[0]] / "training.json", folder)
+            RunFile.from_frame(kept.iloc[order.argsort(kind="stable")]).write_parquet(folder / file_of(queries))
 
     def title(self) -> str:
         return f"fusion by {self.method} of {len(self.runs)} runs"

@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -63,11 +63,6 @@ def java():
     return autoclass
 
 
-def merge_in_order():
-    """A merge policy that keeps the order of the documents: Lucene breaks ties by it."""
-    return java()("org.apache.lucene.index.LogByteSizeMergePolicy")()
-
-
 def bm25_index(collection) -> Path:
     """The Lucene index of a collection in the cache, built if there is none or if its checksums do not hold.
 
@@ -92,7 +87,8 @@ def _build(passages, folder: Path) -> None:
 
     order, _ = tie_order(passages)
     indexer = LuceneIndexer(str(aside), threads=1)
-    indexer.object.writer.getConfig().setMergePolicy(merge_in_order())
+    # the documents stay in their order: Lucene breaks ties by it
+    indexer.object.writer.getConfig().setMergePolicy(java()("org.apache.lucene.index.LogByteSizeMergePolicy")())
     for start in range(0, len(order), 10_000):
         rows = order[start : start + 10_000]
         # Anserini leaves out a passage without text, and all after it would be taken for their neighbours
@@ -122,25 +118,15 @@ def bm25_search(collection, texts: Sequence[str], k: int, k1: float, b: float) -
     searcher.setSimilarity(autoclass("org.apache.lucene.search.similarities.BM25Similarity")(float(k1), float(b)))
     words = autoclass("io.anserini.search.query.BagOfWordsQueryGenerator")()
     analyzer = opened.object.get_analyzer()
-    asked = (words.buildQuery("contents", analyzer, text) for text in texts)
-    found = hits(searcher, asked, len(texts), collection.passages, k)
-    opened.object.close()
-    return found
-
-
-def hits(searcher, queries: Iterable, n: int, passages, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """What a Lucene searcher finds for n Lucene queries (None finds nothing): (rows int32[n, k], scores float32[n, k]).
-
-    The passages stand in the index by doc_id descending.
-    """
-    order, _ = tie_order(passages)
-    to_json = java()("com.fasterxml.jackson.databind.ObjectMapper")()  # one call a query instead of two a hit
-    rows = np.full((n, k), PADDING, dtype=np.int32)
-    scores = np.full((n, k), -np.inf, dtype=np.float32)
-    for i, query in enumerate(queries):
-        found = [] if query is None else _HIT.findall(to_json.writeValueAsString(searcher.search(query, k)))
-        if found:
+    order, _ = tie_order(collection.passages)
+    to_json = autoclass("com.fasterxml.jackson.databind.ObjectMapper")()  # one call a query instead of two a hit
+    rows = np.full((len(texts), k), PADDING, dtype=np.int32)
+    scores = np.full((len(texts), k), -np.inf, dtype=np.float32)
+    for i, text in enumerate(texts):
+        hits = searcher.search(words.buildQuery("contents", analyzer, text), k)
+        if found := _HIT.findall(to_json.writeValueAsString(hits)):
             score, place = zip(*found, strict=True)
             rows[i, : len(found)] = order[np.array(place, dtype=np.int64)]
             scores[i, : len(found)] = np.array(score, dtype=np.float32)
+    opened.object.close()
     return rows, scores

@@ -15,7 +15,9 @@ from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
 from interextra.models import architectures
-from interextra.models.base import megabytes_of, start_of
+from interextra.models.base import start_of
+from interextra.models.losses import losses
+from interextra.models.ranking import LOG, Ranking, file_of
 from interextra.models.recipe import Recipe, Trained, make_recipe
 
 
@@ -27,7 +29,7 @@ class Model(Cell):
     seed: int
     start: str  # what the weights start from, by content
     first: Cell | None = None  # a Model or a Pretrained, whose `weights/` this training goes on from
-    ranking: Cell | None = None  # a Run of the training queries, whose passages are the mined negatives
+    ranking: Ranking | None = None  # of the training queries, whose passages are the mined negatives
     teacher: Cell | None = None  # a Model, whose scores are the goal
 
     @classmethod
@@ -41,15 +43,16 @@ class Model(Cell):
         ids, collection = self.train.ids(store), self.train.source.open()
         given = {
             "start": self.first and store[self.first] / "weights",
-            "ranking": self.ranking and store[self.ranking] / f"run.{self.train.name}.parquet",
+            "ranking": self.ranking and store[self.ranking] / file_of(self.train),
             "teacher": self.teacher and store[self.teacher] / "weights",
         }
         given = {name: path for name, path in given.items() if path}
         log = fit(self.recipe, collection, ids, self.train.split, self.seed, folder / "weights", **given)
-        write_json(folder / "training.json", log | {"n_train": len(ids)})
+        write_json(folder / LOG, log | {"n_train": len(ids)})
 
     def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), architectures()[self.recipe.architecture].__name__)
+        found = (*super().modules(), architectures()[self.recipe.architecture].__name__)
+        return (*found, losses()[self.recipe.loss].__name__) if isinstance(self.recipe, Trained) else found
 
     def is_stepping_stone(self) -> bool:
         return True
@@ -65,8 +68,7 @@ class Model(Cell):
         return self.recipe.cost(self.train.size(), self.train.source.n_passages(), 0)["train_seconds"]
 
     def megabytes(self) -> float:
-        start = getattr(self.recipe, "initialisation", "")  # BM25 has none
-        return self.first.megabytes() if self.first else megabytes_of(start) if start else 0.0
+        return self.recipe.megabytes()
 
 
 def fit(
@@ -110,7 +112,9 @@ def fit(
         log = architectures()[recipe.architecture].fit(from_here, collection, query_ids, split, seed, aside, **given)
         if int(os.environ.get("RANK", 0)):  # under torchrun every process trains, the first one writes
             return log
-        write_json(aside / "model.json", {"recipe": recipe.model_dump(mode="json"), "seed": seed})
+        # values at their default are left out, so that a new option leaves the bytes of older models as they are
+        note = recipe.model_dump(mode="json", exclude_defaults=True)
+        write_json(aside / "model.json", {"recipe": note, "seed": seed})
         shutil.rmtree(out_dir, ignore_errors=True)
         os.replace(aside, out_dir)
     finally:
@@ -128,7 +132,7 @@ def needed_before(recipe: Recipe) -> set[str]:
 
 
 def load_model(out_dir: str | Path):
-    """The model that `fit` wrote to `out_dir`; it has search(collection, texts, k, index).
+    """The model that `fit` wrote to `out_dir`; it has search(collection, texts, k).
 
     `search` gives rows int32[n, k] of `collection.passages` and scores float32[n, k], by score descending, ties by
     doc_id descending as trec_eval; padding is row -1 with score -inf. It runs on the CPU, one GPU or several.

@@ -6,8 +6,9 @@ from pathlib import Path
 from interextra.data.queries import Source
 from interextra.ground.cells import Cell, Store
 from interextra.ground.files import write_json
-from interextra.models.base import megabytes_of, start_of
-from interextra.models.recipe import THROUGHPUT, Pretraining
+from interextra.models.base import start_of
+from interextra.models.cost import size_of
+from interextra.models.recipe import Pretraining
 
 OBJECTIVES = "interextra.models.objectives"  # imports torch, and only these cells depend on its code
 
@@ -44,8 +45,7 @@ class Pretrained(Cell):
         return f"pretraining {self.how.objective} · {read or 'nothing'} · from {self.initialisation} · seed {self.seed}"
 
     def seconds(self) -> float:
-        speed = THROUGHPUT["minilm" if self.initialisation.startswith("minilm") else "tiny"]["train_tokens"]
-        return self.how.steps * self.how.batch_size * self.how.length / speed
+        return self.how.steps * self.how.batch_size * self.how.length / size_of(self.initialisation).train_tokens
 
     def megabytes(self) -> float:
-        return megabytes_of(self.initialisation)
+        return size_of(self.initialisation).megabytes

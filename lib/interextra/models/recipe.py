@@ -1,31 +1,21 @@
-"""A recipe says how a model is made: architecture, initialisation, fine-tuning. It never says on which data.
-
-An architecture is a module of this folder that has LABEL and COLOUR (of tables and figures), `Options` (its recipe),
-`fit(recipe, collection, query_ids, split, seed, out_dir) -> log` and `load(out_dir, recipe) -> retriever`.
-"""
+"""A recipe says how a model is made: architecture, initialisation, fine-tuning. It never says on which data."""
 
 import difflib
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from interextra.ground.errors import InputError
 from interextra.models import architectures
+from interextra.models.cost import INDEXED, Size, size_of
+from interextra.models.losses import losses
 
 RECIPES = Path(__file__).with_name("recipes")
 PositiveInt = Annotated[int, Field(ge=1)]
-
-# Tokens a second through the encoder, forward and backward or forward only. The first two rows are measured on one
-# thread of a 2-core CPU, the third is an estimate for BERT-base with half precision on one recent GPU.
-THROUGHPUT = {
-    "tiny": {"train_tokens": 90_000, "encode_tokens": 200_000},
-    "minilm": {"train_tokens": 2_500, "encode_tokens": 9_000},
-    "base-gpu": {"train_tokens": 150_000, "encode_tokens": 450_000},
-}
 
 
 class Recipe(BaseModel):
@@ -52,7 +42,11 @@ class Recipe(BaseModel):
         n_train, n_passages, n_queries
             Training pairs; passages to encode and search; queries to search with.
         """
-        return {"steps": 0, "train_seconds": 0.0, "encode_seconds": n_passages / 8_000}  # measured: Lucene's indexing
+        return {"steps": 0, "train_seconds": 0.0, "encode_seconds": n_passages / INDEXED}
+
+    def megabytes(self) -> float:
+        """Estimated size of the weights on disk."""
+        return 0.0
 
 
 class FirstStage(Recipe):
@@ -89,6 +83,8 @@ class Pretraining(BaseModel):
 class Trained(Recipe):
     """What all neural architectures share. Lengths are in tokens, counts in passages or queries."""
 
+    scores: ClassVar[tuple[str, ...]] = ("batch",)  # what an architecture gives to a loss, see `losses`
+
     # tiny-base, random, minilm, minilm:layers=2, a folder or a hub id
     initialisation: str = "tiny-base"
     pretraining: Pretraining | None = None  # of these weights, before they are fine-tuned
@@ -96,11 +92,7 @@ class Trained(Recipe):
     # goes on from its weights, and mined negatives are of its ranking.
     after: str = ""
     temperature: float = Field(1.0, gt=0)  # scores are divided by it in the loss; cosine needs about .05
-    # listwise: one softmax over the positive and all negatives; pairwise: mean over the pairs (positive, negative)
-    # of the cross entropy of two logits. "Cross entropy" in the paper can be read both ways.
-    # distilled: the softmax of a teacher's scores of the same passages is the goal, instead of the positive passage;
-    # margin-mse: the difference of a reranker's scores of the positive passage and of each negative is the goal
-    loss: Literal["listwise", "pairwise", "distilled", "margin-mse"] = "listwise"
+    loss: str = "listwise"  # a module of `losses` that is for the architecture's scores
     teacher: str = ""  # recipe of the model, trained on the same queries, whose scores are the goal
     teacher_temperature: float = Field(1.0, gt=0)
     # random: drawn from the corpus, shared by the whole batch; in-batch: the positives of the batch's other queries;
@@ -127,6 +119,14 @@ class Trained(Recipe):
     precision: Literal["fp32", "bf16"] = "fp32"  # of training
     encode_precision: Literal["fp32", "bf16"] = "fp32"  # of the weights in encoding and reranking
 
+    @field_validator("loss")
+    @classmethod
+    def _loss_of_these_scores(cls, name: str) -> str:
+        fitting = [known for known, module in losses().items() if set(module.SCORES) & set(cls.scores)]
+        if name not in fitting:
+            raise ValueError(f"it is one of {', '.join(fitting)}")
+        return name
+
     @model_validator(mode="after")
     def _one_duration(self) -> "Trained":
         if (self.steps is None) == (self.epochs is None):
@@ -135,16 +135,30 @@ class Trained(Recipe):
             raise ValueError("a share of exposed negatives (negative_passages) needs negatives: random or both")
         if self.negatives.startswith(("mined", "own")) and not self.after:
             raise ValueError(f"negatives {self.negatives} need the recipe of the model that finds them (after)")
-        if (self.loss in ("distilled", "margin-mse")) != bool(self.teacher):
-            raise ValueError("the losses distilled and margin-mse, and the recipe of a teacher, come together")
-        if self.loss == "margin-mse" and self.negatives not in ("bm25", "mined"):
-            raise ValueError("loss margin-mse needs negatives of each query's own: bm25 or mined")
+        loss = losses()[self.loss]
+        if hasattr(loss, "goal") != bool(self.teacher):
+            raise ValueError(
+                f"loss {self.loss}, teacher {self.teacher!r}: a loss with a teacher, and its recipe, come together"
+            )
+        if "query" in loss.SCORES and self.negatives not in ("bm25", "mined"):
+            raise ValueError(f"loss {self.loss} needs negatives of each query's own: bm25 or mined")
+        if ("corpus" in loss.SCORES) != (self.negatives == "own"):
+            over = [name for name, module in losses().items() if "corpus" in module.SCORES]
+            raise ValueError(
+                f"loss {self.loss}, negatives {self.negatives}: own needs a loss over all passages "
+                f"({', '.join(over)}), and the other way round"
+            )
         if self.after and self.pretraining:
             raise ValueError("after and pretraining are two starts; give the pretraining to the recipe of `after`")
         return self
 
     def training_steps(self, n_train: int) -> int:
         return self.steps if self.steps is not None else max(1, math.ceil(self.epochs * n_train / self.batch_size))
+
+    @property
+    def in_batch(self) -> bool:
+        """Whether the positives of the batch's other queries are negatives."""
+        return self.negatives == "both" or "in-batch" in self.negatives
 
     def drawn(self) -> int:
         """Negatives read for a batch; those of BM25 are shared with the batch's other queries."""
@@ -157,8 +171,16 @@ class Trained(Recipe):
         >>> load_recipe("mini-dense", batch_size=96).scored_pairs(10)  # 96 queries × (96 passages of theirs + 16)
         107520
         """
-        others = self.batch_size - 1 if self.negatives == "both" or "in-batch" in self.negatives else 0
+        others = self.batch_size - 1 if self.in_batch else 0
         return steps * self.batch_size * (1 + self.drawn() + others)
+
+    @property
+    def size(self) -> Size:
+        """Of the weights that the training starts from, which may be those of another recipe."""
+        return load_recipe(self.after).size if self.after else size_of(self.initialisation)
+
+    def megabytes(self) -> float:
+        return self.size.megabytes
 
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
         tokens = self.batch_size * (self.query_length + self.passage_length) + self.drawn() * self.passage_length
@@ -166,14 +188,12 @@ class Trained(Recipe):
 
     def _cost(self, n_train: int, tokens: int, read: int) -> dict[str, float]:
         """`tokens` of a training step, `read` in search."""
-        own = self.initialisation in ("tiny-base", "random")
-        speed = THROUGHPUT["tiny" if own else "minilm" if self.initialisation.startswith("minilm") else "base-gpu"]
-        steps = self.training_steps(n_train)
+        steps, speed = self.training_steps(n_train), self.size
         # what training reads without learning from it: the teacher's share of each batch; all passages, once
         given = steps * tokens * bool(self.teacher) + read * (self.negatives == "own")
         times = {
-            "train_seconds": steps * tokens / speed["train_tokens"] + given / speed["encode_tokens"],
-            "encode_seconds": read / speed["encode_tokens"],
+            "train_seconds": steps * tokens / speed.train_tokens + given / speed.encode_tokens,
+            "encode_seconds": read / speed.encode_tokens,
         }
         return {"steps": steps} | times
 
@@ -238,4 +258,5 @@ def _complaint(architecture: str, kind: type[Recipe], item: Mapping[str, Any]) -
     if item["type"] == "extra_forbidden":
         close = difflib.get_close_matches(key, kind.model_fields, n=1)
         return f"{architecture} has no parameter {key!r}" + (f", did you mean {close[0]!r}?" if close else "")
-    return f"{key} = {item['input']!r}: {item['msg'].lower()}" if key else item["msg"].removeprefix("Value error, ")
+    message = item["msg"].removeprefix("Value error, ")
+    return f"{key} = {item['input']!r}: {message[0].lower()}{message[1:]}" if key else message

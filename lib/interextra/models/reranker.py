@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -14,14 +14,16 @@ from interextra.models.topk import device, tie_order
 
 LABEL = "Reranker"
 COLOUR = "#D55E00"
+ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = False, True, False
 BLOCK = 64  # queries reranked at once: memory only, the result does not depend on it
 
 
 class Options(Trained, FirstStage):
     """The recipe of a reranker and of the BM25 before it."""
 
+    scores: ClassVar[tuple[str, ...]] = ("pairs",)
+
     pooling: Literal["cls", "mean"] = "cls"
-    loss: Literal["listwise", "pairwise", "pointwise"] = "listwise"  # pointwise: binary cross entropy of each score
     # both: as many positives of the batch's other queries as random passages
     negatives: Literal["random", "both", "bm25"] = "random"
     rerank_depth: PositiveInt = 1000  # so many passages of BM25
@@ -143,7 +145,9 @@ def fit(
     recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
 ) -> dict:
     """Tune BM25's k1 and b, train a cross-encoder and save both; see `interextra.models.model.fit`."""
-    from interextra.models.training import PairBatches, PairLoss, train
+    from interextra.models.batches import PairBatches
+    from interextra.models.losses.scored import PairLoss
+    from interextra.models.training import train
 
     tuned = bm25.fit(recipe, collection, query_ids, split, seed, out_dir)
     model = build(recipe, seed)

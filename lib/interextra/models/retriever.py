@@ -15,21 +15,14 @@ from interextra.models.topk import Block, device, devices, exact_search
 
 
 class Retriever(ABC):
-    """A model that searches. A subclass has a method for each way to search: `exact`, and one for each index."""
-
-    indexes = ("exact",)
+    """A model that searches."""
 
     @abstractmethod
     def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """`search` without an index."""
+        """`search` for one text or more."""
 
-    def search(self, collection, texts: Sequence[str], k: int, index: str = "exact") -> tuple[np.ndarray, np.ndarray]:
+    def search(self, collection, texts: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best passages for each query text.
-
-        Parameters
-        ----------
-        index
-            exact: every passage is scored; impact (SPLADE), ivf (ColBERT): an index finds passages first.
 
         Returns
         -------
@@ -37,12 +30,10 @@ class Retriever(ABC):
             Rows of `collection.passages` by score descending, ties by doc_id descending as trec_eval; padding is row
             -1 with score -inf.
         """
-        if index not in self.indexes:
-            raise InputError(f"{type(self).__name__} has no index {index!r}; it is one of {', '.join(self.indexes)}")
         if not len(texts):
             return np.zeros((0, k), dtype=np.int32), np.zeros((0, k), dtype=np.float32)
         with self._workers():
-            return getattr(self, index)(collection, list(texts), k)
+            return self.exact(collection, list(texts), k)
 
     def _workers(self) -> AbstractContextManager:
         """What runs while a search does."""
@@ -76,9 +67,9 @@ class Encoder(Neural):
     query_block = 2048
 
     def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        scores = self.open_queries(texts)
-        sizes = self.block_size, self.query_block
-        return exact_search(collection.passages, self.encode_block, scores, len(texts), k, *sizes)
+        scores, passages = self.open_queries(texts), collection.passages
+        blocks = (self.encode_block(some) for _, some in passages.batches(self.block_size))
+        return exact_search(passages, blocks, scores, len(texts), k, self.query_block)
 
     def query_similarities(self, queries: Sequence[str], others: Sequence[str]) -> Iterator[np.ndarray]:
         """Scores of queries against other queries taken for passages: blocks float32[some queries, n_others]."""

@@ -1,20 +1,18 @@
 """A run as a cell: a trained model searches any collection."""
 
-import json
 import shutil
 from pathlib import Path
 
-import numpy as np
-
 from interextra.data.queries import Part, Queries
-from interextra.data.runs import RunFile
-from interextra.ground.cells import Cell, Store
+from interextra.ground.cells import Store
 from interextra.models import architectures
 from interextra.models.model import Model, load_model
+from interextra.models.ranking import LOG, Ranking
+from interextra.models.recipe import Recipe
 
 
-class Run(Cell):
-    """The first `depth` passages of each query: `run.NAME.parquet` a set of queries, and the model's training.json.
+class Run(Ranking):
+    """The first `depth` passages of each query, by a trained model.
 
     All sets of queries belong to one collection, which need not be that of the training: its passages are encoded once.
     """
@@ -22,40 +20,24 @@ class Run(Cell):
     model: Model
     queries: tuple[Queries | Part, ...]
     depth: int = 100
-    index: str = "exact"  # how it is searched: exact, or an index of the architecture (impact, ivf)
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.model.recipe
 
     def build(self, folder: Path, store: Store) -> None:
         collection, model = self.queries[0].source.open(), load_model(store[self.model] / "weights")
         asked = [queries.frame(store) for queries in self.queries]
         texts = [text for frame in asked for text in frame["text"]]
-        found = model.search(collection, texts, self.depth, self.index)
-        ends = np.cumsum([len(frame) for frame in asked])[:-1]
-        for queries, frame, *hits in zip(self.queries, asked, *(np.split(part, ends) for part in found), strict=True):
-            run = RunFile.from_arrays(frame["query_id"].tolist(), collection.passages.doc_ids, *hits)
-            run.write_parquet(folder / f"run.{queries.name}.parquet")
-        shutil.copy(store[self.model] / "training.json", folder)
-
-    def read(self, store: Store, queries: Queries | Part | str) -> RunFile:
-        """The ranking of a set of queries, or of that of this name."""
-        return RunFile.read(store[self] / f"run.{queries if isinstance(queries, str) else queries.name}.parquet")
-
-    def log(self, store: Store) -> dict:
-        """What the model noted of its training: steps, loss, n_train, shares of exposed passages and negatives."""
-        return json.loads((store[self] / "training.json").read_text(encoding="utf-8"))
-
-    def travels(self) -> tuple[str, ...]:
-        return ("training.json",)
+        self.write(folder, asked, collection.passages.doc_ids, *model.search(collection, texts, self.depth))
+        shutil.copy(store[self.model] / LOG, folder)
 
     def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), architectures()[self.model.recipe.architecture].__name__)
+        return (*super().modules(), architectures()[self.recipe.architecture].__name__)
 
     def title(self) -> str:
         found = "+".join(queries.name for queries in self.queries)
         return f"run {self.model.title().removeprefix('model ')} → {found} of {self.queries[0].source.spec}"
 
     def seconds(self) -> float:
-        n_passages, n_queries = self.queries[0].source.n_passages(), sum(part.size() for part in self.queries)
-        return self.model.recipe.cost(0, n_passages, n_queries)["encode_seconds"]
-
-    def megabytes(self) -> float:
-        return 7e-6 * sum(queries.size() for queries in self.queries) * self.depth  # from what some took
+        return self.recipe.cost(0, self.queries[0].source.n_passages(), self.n_queries())["encode_seconds"]

@@ -6,10 +6,10 @@ quadratically over the first part of the training.
 """
 
 import re
-import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -18,15 +18,17 @@ from interextra.ground.errors import InputError
 from interextra.models.base import initialisation
 from interextra.models.recipe import Trained
 from interextra.models.retriever import Encoder, reopen, transformer
-from interextra.models.splade_index import impact_index, impact_search
 from interextra.models.topk import Block, device
 
 LABEL = "SPLADE"
 COLOUR = "#009E73"
+ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = True, False, False
 
 
 class Options(Trained):
     """The recipe of SPLADE: weights of the FLOPS regularisation, reached over the first third of the steps."""
+
+    scores: ClassVar[tuple[str, ...]] = ("batch", "query")
 
     query_flops: float = Field(3e-4, ge=0)
     passage_flops: float = Field(1e-4, ge=0)
@@ -35,18 +37,8 @@ class Options(Trained):
 class Splade(Encoder):
     """A sparse encoder; wraps a `SparseEncoder`. `encode_queries(texts)` gives a scipy CSR matrix [n, vocabulary]."""
 
-    indexes = ("exact", "impact")
     block_size = 1024  # a block is dense, passages × vocabulary, before it is made sparse
     query_block = 512
-
-    def impact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Search on an inverted index with rounded weights, made for this search (see `splade_index`).
-
-        It pays for many queries and a large collection; on a few thousand passages exact search is faster.
-        """
-        with tempfile.TemporaryDirectory(prefix="interextra-") as folder:
-            impact_index(collection.passages, self.encode_passages, Path(folder), self.block_size)
-            return impact_search(collection.passages, Path(folder), self.encode_queries(texts), k)
 
     def encode_queries(self, texts: Sequence[str]):
         return self._vectors(texts, "query")
@@ -181,7 +173,7 @@ def splade_loss(model, recipe: Options):
     """The ranking loss of all encoders plus FLOPS of queries and passages (Formal et al. 2021, section 3.2)."""
     from sentence_transformers.sparse_encoder.losses import SpladeLoss
 
-    from interextra.models.training import inner_product_loss
+    from interextra.models.losses.scored import inner_product_loss
 
     weights = {"query_regularizer_weight": recipe.query_flops, "document_regularizer_weight": recipe.passage_flops}
     return SpladeLoss(model, inner_product_loss(model, recipe), **weights)
@@ -191,7 +183,8 @@ def fit(
     recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
 ) -> dict:
     """Train a sparse encoder and save it; see `interextra.models.model.fit`."""
-    from interextra.models.training import EncoderBatches, train
+    from interextra.models.batches import EncoderBatches
+    from interextra.models.training import train
 
     model = build(recipe, seed)
     loss = splade_loss(model, recipe)

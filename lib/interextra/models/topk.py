@@ -4,7 +4,7 @@ The one exception is the order of the doc_ids (4 bytes a passage), which settles
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -51,35 +51,37 @@ def devices() -> list[str]:
 
 def exact_search(
     passages,
-    encode: Callable[[list[str]], Block],
+    blocks: Iterable[Block],
     open_block: Callable[[Block], Callable[[slice], "object"]],
     n_queries: int,
     k: int,
-    block_size: int,
     query_block: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k passages of highest score for each query, exactly: encode a block, score it, merge it, forget it.
+    """The k passages of highest score for each query, exactly: take a block, score it, merge it, forget it.
 
     Parameters
     ----------
-    encode
-        texts of some passages → their block.
+    blocks
+        Those of all passages, in their order.
     open_block
         block → function from a slice of the queries to their scores, a float32 tensor [queries, passages of the block].
-    block_size, query_block
-        Passages encoded and scored at once, and queries: bounds memory, the result does not depend on them.
+    query_block
+        Queries scored at once: like the size of the blocks it bounds memory, the result does not depend on it.
 
     Returns
     -------
     (rows int32[n, k], scores float32[n, k])
         By score descending, then doc_id descending. Fewer than k passages: row -1, score -inf.
     """
-    best = Best(passages, n_queries, k)
-    for start, texts in passages.batches(block_size):
-        scores = open_block(encode(texts))
+    best, start = Best(passages, n_queries, k), 0
+    for block in blocks:
+        scores, size = open_block(block), 0
         for at in range(0, n_queries, query_block):
             here = slice(at, min(at + query_block, n_queries))
-            best.merge(here, slice(start, start + len(texts)), scores(here))
+            found = scores(here)
+            size = found.shape[1]
+            best.merge(here, slice(start, start + size), found)
+        start += size
     return best.result()
 
 
@@ -95,8 +97,8 @@ class Best:
         self._order, self._place = tie_order(passages)
         self._keys = torch.full((n_queries, k), _LOWEST, device=device())
 
-    def merge(self, queries: slice, rows: slice | np.ndarray, scores) -> None:
-        """Take in scores, float32[queries, m], of the m passages of these rows; -inf leaves a pair out."""
+    def merge(self, queries: slice, rows: slice, scores) -> None:
+        """Take in scores, float32[queries, m], of the m passages of these rows."""
         import torch
 
         k, m = self._keys.shape[1], scores.shape[1]

@@ -21,7 +21,7 @@ from interextra.ground.effects import effects
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_aside
 from interextra.models.lucene import bm25_search
-from interextra.models.vectors import Vectors
+from interextra.models.vectors import QueryVectors
 from interextra.overlap.labels import LABELS
 from interextra.splits.similarity import nearest
 
@@ -37,7 +37,7 @@ class Candidates(Cell):
     Writes candidates.parquet, see `candidates`. BM25 has Anserini's default k1 and b, as if queries were passages.
     """
 
-    vectors: Vectors
+    vectors: QueryVectors
     k: int
 
     def title(self) -> str:
