@@ -183,9 +183,7 @@ def test_fingerprint_follows_the_content_only(tmp_path):
     ]
     prints = [build(tmp_path / f"c{i}", **change).fingerprint for i, change in enumerate(changes)]
     assert len({base, *prints}) == len(changes) + 1
-    assert base.startswith("bee41cef24d2"), (
-        "another fingerprint makes every stored cell stale: raise converted.FORMAT with it"
-    )
+    assert base.startswith("bee41cef24d2"), "another fingerprint makes every stored cell stale"
 
 
 def test_repeated_and_empty_queries_are_named(tmp_path):

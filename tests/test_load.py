@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -305,6 +307,42 @@ def test_a_world_is_generated_once_and_again_when_its_files_change(tmp_path, mon
         prints.add(open_collection(spec).fingerprint)
         assert len(calls) == expected
     assert len(prints) == 1
+
+
+EDITS = {  # a file of the package, what is replaced and by what: does it convert anew the folder, the world?
+    "nothing": ("data/beir.py", "", "", False, False),
+    "a comment": ("data/beir.py", "FIRST_SPLITS", "# the usual ones\nFIRST_SPLITS", False, False),
+    "how a folder is read": ("data/beir.py", "random_state=0)", "random_state=1)", True, False),
+    "how all are checked": ("data/converted.py", "not table.num_rows", "table.num_rows == 0", True, True),
+    "a comment on the world": ("world/generate.py", "SEED = ", "# of worlds\nSEED = ", False, False),
+    "how worlds are made": ("world/generate.py", "SEED = ", "SEED = 0 + ", False, True),
+}
+
+
+def test_a_changed_conversion_converts_anew_and_a_comment_does_not(tmp_path, root):
+    """The folder was named by a constant that one had to remember to raise, the world by the bytes of its code."""
+    put(tmp_path / "c")
+    made = {}
+    for name, (file, old, new, *_) in EDITS.items():
+        package = tmp_path / name / "interextra"
+        shutil.copytree(root / "lib" / "interextra", package, ignore=shutil.ignore_patterns("base", "__pycache__"))
+        text = (package / file).read_text()
+        assert old in text
+        (package / file).write_text(text.replace(old, new, 1))
+        env = os.environ | {"PYTHONPATH": str(tmp_path / name), "INTEREXTRA_CACHE": str(tmp_path / "cache" / name)}
+        subprocess.run([sys.executable, "-c", OPEN, f"beir:{tmp_path / 'c'}"], env=env, check=True)
+        folders = sorted((tmp_path / "cache" / name / "collections").iterdir())
+        made[name] = {path.name.partition("-")[0]: path.name for path in folders}
+    for name, (*_, folder, world_) in EDITS.items():
+        moved = [made[name][kind] != made["nothing"][kind] for kind in ("c", "mini")]
+        assert moved == [folder, world_], name
+
+
+OPEN = """
+import sys
+from interextra.data.load import open_collection
+open_collection(sys.argv[1]), open_collection("mini:n_train=300,n_dev=40")
+"""
 
 
 def test_a_damaged_world_heals(tmp_path, capsys):

@@ -214,3 +214,19 @@ def test_nearest_training_queries_of_judged_queries_lie_in_the_released_interpol
         released("extrapolate"),
     )
     assert table["interpolation"].mean() > 5 * table["extrapolation"].mean()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"match": "close"}, "unknown match .close.: one of as-released, exact"),
+        ({"sizes": (0,)}, "size 0: two sets of 600 training queries"),
+        ({"sizes": (20, 301)}, "size 301: .* have 1 to 300"),
+        ({"sizes": (20, 30, 20)}, "sizes: 20 stands twice"),
+        ({"sizes": (201,), "draws": 2}, "201 of 200 training queries; use a size of 1 to 200"),
+    ],
+)
+def test_sets_that_cannot_be_made_are_found_wrong_when_they_are_planned(change, words):
+    """They were only after the encoder was trained."""
+    with pytest.raises(InputError, match=words):
+        ReSTrain(**{"vectors": drawn(), "sizes": (20,)} | change)

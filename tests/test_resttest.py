@@ -236,3 +236,18 @@ def test_names_match_as_strings_and_must_match():
     twice = pd.concat([values.assign(model="a"), values.query("left_out == 1").assign(model="b")])
     with pytest.raises(InputError, match=r"'b'.*'2' is not both"):  # no model of b without bucket 2
         sides(twice)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"k": 1}, "k=1: \\d+ queries can make 2 to"),
+        ({"k": 9999}, "k=9999: \\d+ queries can make"),
+        ({"fold_size": 451}, "451 of 450 training queries"),
+        ({"fold_size": -1}, "-1 of 450 training queries"),
+    ],
+)
+def test_impossible_buckets_are_found_wrong_when_they_are_planned(change, words):
+    """They were only after the encoder was trained."""
+    with pytest.raises(InputError, match=words):
+        ReSTTest(**{"vectors": drawn_vectors(), "k": 4} | change)

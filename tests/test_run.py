@@ -139,3 +139,10 @@ def visible():
     import os
 
     return os.environ["CUDA_VISIBLE_DEVICES"]
+
+
+def test_queries_that_are_not_there_are_found_wrong_when_they_are_planned():
+    with pytest.raises(InputError, match="has no split 'teach'; it has train, dev"):
+        queries(TRAIN, "teach")
+    with pytest.raises(InputError, match="-1 queries of the split 'dev': give a number, 0 for all"):
+        Queries(source=Source.of(TRAIN), split="dev", limit=-1)

@@ -123,3 +123,17 @@ def test_a_function_of_your_own_is_named_by_its_content(tmp_path, monkeypatch):
     assert key == by_words(by="python:my_attribute:label", clusters=("odd", "even")).key
     module.write_text(module.read_text() + "# changed\n")
     assert by_words(by="python:my_attribute:label", clusters=("odd", "even")).key != key
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n_test": 0}, "n_test 0: give the number of test queries"),
+        ({"train_size": 600}, "600 of \\d+ training queries; use a size of"),
+        ({"train_size": -1}, "-1 of \\d+ training queries"),
+    ],
+)
+def test_impossible_divisions_are_found_wrong_when_they_are_planned(change, words):
+    """They were only after training, or with a traceback."""
+    with pytest.raises(InputError, match=words):
+        by_words(**change)

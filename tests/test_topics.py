@@ -346,3 +346,18 @@ def test_cell_holds_the_topics_of_the_library(tmp_path):
     assert np.array_equal(np.load(folder / "centroids.npy"), found.centroids)
     note = json.loads((folder / "topics.json").read_text())
     assert note == {"chosen": found.chosen.tolist(), "joined": found.joined, "spread": found.spread}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"choose": "best"}, "unknown choose .best."),
+        ({"n_topics": 0}, "0 topics of k=10"),
+        ({"k": 601}, "k=601 clusters of 600 queries"),
+        ({"target": 301}, "600 can make topics of 1 to 300"),
+    ],
+)
+def test_impossible_topics_are_found_wrong_when_they_are_planned(change, words):
+    """They were only after the encoder was trained."""
+    with pytest.raises(InputError, match=words):
+        Topics(**{"vectors": drawn_vectors(), "n_topics": 2, "k": 10, "target": 100} | change)

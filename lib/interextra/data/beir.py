@@ -29,7 +29,7 @@ def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) 
     sources = _sources(folder)
     stamps = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in sources.values()]
     cut = [f"whole entities, {keep}"] if keep else []
-    target = converted.folder_of(folder.name, "beir", stamps, sorted(switches), *cut)
+    target = converted.folder_of(folder.name, f"{__name__}:_read", stamps, sorted(switches), *cut)
     return converted.stored(target, folder.name, spec, partial(_read, sources, keep), switches)
 
 

@@ -20,10 +20,9 @@ import pyarrow.parquet as pq
 
 from interextra.data.collection import Collection, Passages, content_hash, write_passages
 from interextra.data.trec import QRELS_COLUMNS, blank_rows, refuse_repeated
+from interextra.ground import code
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import cache_folder, digest, seal, seal_problem, write_json
-
-FORMAT = 2  # goes into every key: a change of the stored form never meets an old folder
 
 
 class Parts(NamedTuple):
@@ -35,9 +34,13 @@ class Parts(NamedTuple):
     at: Callable[[str, int], str]
 
 
-def folder_of(name: str, *depends: object) -> Path:
-    """Folder of a converted collection, by all that its content depends on."""
-    return cache_folder() / "collections" / f"{name.replace('/', '-')}-{digest([FORMAT, *depends])}"
+def folder_of(name: str, read: str, *depends: object) -> Path:
+    """Folder of a converted collection, by all that its content depends on.
+
+    `read`: MODULE:DEFINITION of the code that reads the source; its digest is in the name, and that of the conversion.
+    """
+    made_by = code.behind((read.partition(":")[0], __name__))
+    return cache_folder() / "collections" / f"{name.replace('/', '-')}-{digest([made_by, *depends])}"
 
 
 def stored(folder: Path, name: str, spec: str, read: Callable[[], Parts], switches: Set[str]) -> Collection:

@@ -91,7 +91,7 @@ def _downloads(reader: object) -> dict[str, int | None]:
 def _folder(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> Path:
     version = importlib.metadata.version("ir_datasets")
     depends = [dataset_id, list(splits.items()), sorted(switches), version, str(_home())]
-    return converted.folder_of(dataset_id, "irds", *depends)
+    return converted.folder_of(dataset_id, f"{__name__}:_read", *depends)
 
 
 def _home() -> Path:

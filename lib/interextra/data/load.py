@@ -112,12 +112,12 @@ def open_world(spec: str):
 
 
 def _open_mini(spec: str) -> Collection:
-    """A generated world, kept by its name, parameters and the content of the generator's own files."""
+    """A generated world, kept by its name, its parameters, and the generator's code and texts."""
     from interextra import world
 
-    files = sorted(path for path in Path(world.__file__).parent.iterdir() if path.is_file())
+    texts = [[path.name, sha256(path)] for path in sorted(Path(world.__file__).parent.glob("*.yaml"))]
     name, parameters = _world_of(spec)
-    folder = converted.folder_of(name, "mini", name, parameters, [[path.name, sha256(path)] for path in files])
+    folder = converted.folder_of(name, "interextra.world:generate", name, parameters, texts)
     return converted.stored(folder, name, spec, partial(_read_world, spec), set())
 
 

@@ -14,6 +14,7 @@ from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
 
 _PRICING = [False]
+_OPEN: set[str] = set()  # fingerprints of the collections that this process has planned with
 
 
 @contextmanager
@@ -38,7 +39,14 @@ class Source(BaseModel):
     def of(cls, spec: str) -> "Source":
         if _PRICING[0] and peek(spec):
             return cls(spec=spec, fingerprint="")
-        return cls(spec=spec, fingerprint=open_collection(spec).fingerprint)
+        fingerprint = open_collection(spec).fingerprint
+        _OPEN.add(fingerprint)
+        return cls(spec=spec, fingerprint=fingerprint)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether cells can be checked against it when they are planned: a worker, say, need not open it for that."""
+        return self.fingerprint in _OPEN
 
     def n_passages(self) -> int:
         return len(self.open().passages) if self.fingerprint else peek(self.spec)["passages"]
@@ -64,6 +72,13 @@ class Queries(BaseModel):
     limit: int = 0
     seed: int = 0
 
+    def __init__(self, **fields):
+        super().__init__(**fields)
+        if self.limit < 0:
+            raise InputError(f"{self.limit} queries of the split {self.split!r}: give a number, 0 for all")
+        if self.source.is_open and self.split not in (known := self.source.open().splits):
+            raise InputError(f"{self.source.spec} has no split {self.split!r}; it has {', '.join(known)}")
+
     @property
     def name(self) -> str:
         return self.split
@@ -87,8 +102,6 @@ class Queries(BaseModel):
 @lru_cache(maxsize=16)
 def _queries(queries: Queries) -> pd.DataFrame:
     collection = queries.source.open()
-    if queries.split not in collection.splits:
-        raise InputError(f"{collection.spec} has no split {queries.split!r}; it has {', '.join(collection.splits)}")
     frame = collection.queries(queries.split)
     if queries.limit and queries.limit < len(frame):
         rows = np.random.default_rng(queries.seed).choice(len(frame), queries.limit, replace=False)

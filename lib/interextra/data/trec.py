@@ -5,6 +5,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import dropwhile, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -18,7 +19,7 @@ from interextra.ground.errors import InputError, offenders
 
 QRELS_COLUMNS = ["query_id", "doc_id", "relevance"]
 BEIR_HEADER = ["query-id", "corpus-id", "score"]
-NUMBERS = {"relevance": (int, pa.int64(), "an integer"), "score": (float, pa.float64(), "a number")}
+NUMBERS = {"relevance": (np.int64, pa.int64(), "an integer"), "score": (np.float64, pa.float64(), "a number")}
 NOT_READ = ("iteration", "rank", "tag")
 
 
@@ -65,17 +66,19 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
             except UnicodeDecodeError:
                 raise InputError(f"{path}:{number}: not UTF-8; save the file as UTF-8") from None
-            if line.strip():
+            if line.strip(" \t\r"):
                 yield number, line
 
 
+def _rows(path: str | Path) -> Iterator[tuple[str, str]]:
+    """(`file:line`, text) of each row: the lines that are neither blank nor BEIR's header (only errors ask)."""
+    for number, line in dropwhile(lambda first: _is_header(first[1]), numbered_lines(path)):
+        yield from ((f"{path}:{number}", row) for row in line.split("\r") if row.strip(" \t"))  # as pyarrow splits
+
+
 def line_of(path: str | Path, row: int) -> str:
-    """`file:line` of a row; rows count the lines that are neither blank nor BEIR's header (only errors ask)."""
-    for number, line in numbered_lines(path):
-        row -= not _is_header(line)
-        if row < 0:
-            return f"{path}:{number}"
-    return str(path)
+    """`file:line` of a row."""
+    return next(islice(_rows(path), row, None), (str(path), ""))[0]
 
 
 def refuse_repeated(keys: pd.DataFrame, at: Callable[[int], str]) -> None:
@@ -96,75 +99,70 @@ def refuse_white_space(name: str, ids: pd.Series | pa.Array) -> None:
 
 
 def read_table(path: str | Path, layout: Layout) -> pa.Table:
-    """The kept columns of a line file, rows in file order.
+    """The kept columns of a line file, all rows at once, in file order; an InputError names the first wrong line."""
+    with _opened(path) as file:
+        data = _tidied(file.read().removeprefix(b"\xef\xbb\xbf"), layout)
+    strings, separator = dict.fromkeys(layout.columns, pa.string()), "\t" if layout.only_tabs else " "
+    wrong, n_header = {}, int(layout.header)  # row → what is wrong with it
 
-    All rows at once; where that fails, a second look line by line reads them or names the first wrong line.
-    """
+    def ragged(row: pa.csv.InvalidRow) -> str:
+        wrong[row.number - 1 - n_header] = f"{row.actual_columns} columns instead of {row.expected_columns}"
+        return "skip"
+
     try:
-        with _opened(path) as file:
-            return _read_fast(file.read().removeprefix(b"\xef\xbb\xbf"), layout)
+        table = pa.csv.read_csv(
+            pa.BufferReader(data),
+            pa.csv.ReadOptions(column_names=layout.columns, use_threads=False, block_size=2**24),
+            pa.csv.ParseOptions(delimiter=separator, quote_char=False, invalid_row_handler=ragged),
+            pa.csv.ConvertOptions(column_types=strings, include_columns=layout.kept, null_values=[]),
+        ).slice(n_header)
     except pa.ArrowInvalid:
-        return _read_lines(path, layout)
-
-
-def _read_fast(data: bytes, layout: Layout) -> pa.Table:
-    if not layout.only_tabs:  # white space of any kind and length becomes one space
-        data = data.replace(b"\t", b" ").replace(b"\r\n", b"\n")
-        data = re.sub(rb" +", b" ", data) if b"  " in data else data
-        data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip()
-    types = {name: NUMBERS[name][1] if name in NUMBERS else pa.string() for name in layout.columns}
-    table = pa.csv.read_csv(
-        pa.BufferReader(data),
-        pa.csv.ReadOptions(column_names=layout.columns, skip_rows=int(layout.header), use_threads=False),
-        pa.csv.ParseOptions(delimiter="\t" if layout.only_tabs else " ", quote_char=False),
-        pa.csv.ConvertOptions(column_types=types, include_columns=layout.kept, null_values=[]),
-    )
-    for column in table.columns:
-        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-            raise pa.ArrowInvalid("not a number")
-        if layout.only_tabs and pa.types.is_string(column.type) and len(blank_rows(column)):
-            raise pa.ArrowInvalid("an empty column")
-    if not table.num_rows:
-        raise pa.ArrowInvalid("no rows")
+        line_of(path, len(data))  # names the line that is not UTF-8; else there is nothing but white space
+        table = pa.table({})
+    if not table.num_rows and not wrong:
+        raise InputError(f"{path}: no rows in it; {layout.expected}")
+    rows = np.delete(np.arange(table.num_rows + len(wrong)), list(wrong))
+    for name in layout.kept if layout.only_tabs else ():
+        wrong |= dict.fromkeys(rows[blank_rows(table[name])], "an empty column")
+    for place, name in enumerate(layout.kept):
+        if name in NUMBERS:
+            numbers = _numbers(table[name], name)
+            for at in np.flatnonzero(pc.is_null(numbers, nan_is_null=True)):
+                wrong.setdefault(rows[at], f"{name} {table[name][at].as_py()!r} is not {NUMBERS[name][2]}")
+            table = table.set_column(place, name, numbers)
+    if wrong:
+        found = [(where, wrong[row], line[:80]) for row, (where, line) in enumerate(_rows(path)) if row in wrong]
+        raise InputError(f"{found[0][0]}: {found[0][1]}: {offenders(line for *_, line in found)}; {layout.expected}")
     return table
+
+
+def _tidied(data: bytes, layout: Layout) -> bytes:
+    """Lines whose columns one character separates; pyarrow passes over empty ones."""
+    if layout.only_tabs:
+        odd = data[:1].isspace() or b"\n " in data or b"\n\t" in data
+        return re.sub(rb"(?m)^[ \t\r]+$", b"", data) if odd else data
+    data = data.replace(b"\t", b" ").replace(b"\r\n", b"\n")
+    data = re.sub(rb" +", b" ", data) if b"  " in data else data
+    return data.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip()
+
+
+def _numbers(texts: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """The numbers of a column, null where a text is none; one by one where pyarrow cannot read all of them."""
+    parse, kind, _ = NUMBERS[name]
+
+    def number(text: str) -> np.number | None:
+        with suppress(ValueError, OverflowError):
+            return parse(text.replace("_", "x"))  # Python reads 1_0
+        return None
+
+    with suppress(pa.ArrowInvalid):
+        return texts.cast(kind)
+    return pa.chunked_array([[number(text) for text in texts.to_pylist()]], kind)
 
 
 def blank_rows(strings: pa.ChunkedArray) -> np.ndarray:
     """Rows of strings that hold nothing but white space."""
     return np.flatnonzero(pc.or_(pc.utf8_is_space(strings), pc.equal(pc.binary_length(strings), 0)).to_numpy())
-
-
-def _read_lines(path: str | Path, layout: Layout) -> pa.Table:
-    rows, wrong = [], []
-    for number, line in numbered_lines(path):
-        if layout.header and _is_header(line):
-            continue
-        fields = line.split("\t") if layout.only_tabs else re.split(r"[ \t]+", line.strip(" \t"))
-        try:
-            rows.append(_row(fields, layout))
-        except ValueError as problem:
-            wrong.append((f"{path}:{number}: {problem}", line[:80]))
-    if wrong:
-        raise InputError(f"{wrong[0][0]}: {offenders(line for _, line in wrong)}; {layout.expected}")
-    if not rows:
-        raise InputError(f"{path}: no rows in it; {layout.expected}")
-    return pa.table(list(map(pa.array, zip(*rows, strict=True))), names=layout.kept)
-
-
-def _row(fields: list[str], layout: Layout) -> list:
-    """The kept fields of a line, numbers parsed; ValueError where the line is not of this layout."""
-    if len(fields) != len(layout.columns):
-        raise ValueError(f"{len(fields)} columns instead of {len(layout.columns)}")
-    if not all(map(str.strip, fields)):
-        raise ValueError("an empty column")
-    row = dict(zip(layout.columns, fields, strict=True))
-    for name in row.keys() & NUMBERS:
-        parse, _, what = NUMBERS[name]
-        with suppress(ValueError):
-            row[name] = parse(row[name].replace("_", "x"))  # Python reads 1_0
-        if isinstance(row[name], str) or row[name] != row[name]:  # NaN
-            raise ValueError(f"{name} {fields[layout.columns.index(name)]!r} is not {what}")
-    return [row[name] for name in layout.kept]
 
 
 def _is_header(line: str) -> bool:

@@ -67,7 +67,7 @@ def restrain(p: dict) -> Plan:
     """
     split, made, rows, grid, few = sets_of(p), systems(p), [], [], []
     options = {"sizes": tuple(p["grid_sizes"]), "draws": p["grid_draws"], "seed": p["seed"]}
-    banded = ReSTrain(vectors=split.vectors, match=p["match"], **options)
+    banded = ReSTrain(vectors=split.vectors, match=p["match"], **options) if p["grid_draws"] else None
     for (model, one), size, regime in itertools.product(made.items(), p["sizes"], REGIMES):
         for seed in trainings(p, one):
             run = run_of(p, one, Part(of=split, part=f"{regime}-{size}"), seed, p["test_splits"])

@@ -3,7 +3,7 @@
 An attribute maps a query to a label, or to "" where it belongs to no cluster. The two rules are those of the release:
 `length` gives every released query its cluster, and every query of a released cluster of question words holds the
 letters of one of its words. But those clusters overlap, so that no order of precedence gives each query its own (counts
-in `papers.lupart`). The paper words the rules differently; `whole=True` is the paper's reading.
+in `papers.releases`). The paper words the rules differently; `whole=True` is the paper's reading.
 """
 
 import inspect
@@ -20,7 +20,7 @@ from interextra.data.medquad import with_truth
 from interextra.ground.errors import InputError, offenders
 
 # In order of precedence: a query with words of two clusters belongs to the first. Of the six orders this one agrees
-# best with the released files, and none explains them (papers/lupart.py).
+# best with the released files, and none explains them (papers/releases.py).
 WH_WORDS = {"how": ("how",), "who": ("who", "when", "where", "which"), "wha": ("what", "definition")}
 MEDIAN_LENGTH = 6  # words; long queries have at least so many
 SPECS = "wh-words, length, both with :whole=true, length:limit=N, column:NAME, random:parts=N, python:MODULE:FUNCTION"
@@ -30,8 +30,7 @@ def wh_words(text: str, whole: bool = False) -> list[str]:
     """All clusters of question words that a query falls into, in order of precedence.
 
     The released rule looks for the letters anywhere in the query, so that "show" holds "how" and "whole" holds "who";
-    `whole` looks for words. Here the query is lower-cased first; the release seems not to have done so, see
-    `papers.lupart.capitals`: one query in some hundreds of MS MARCO, all where texts are cased.
+    `whole` looks for words. Here the query is lower-cased first; the released queries hold the words in lower case.
 
     >>> wh_words("Who sings the TV show theme"), wh_words("Who sings the TV show theme", whole=True)
     (['how', 'who'], ['who'])

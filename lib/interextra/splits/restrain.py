@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 
 from interextra.data.queries import Queries
 from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError
+from interextra.ground.errors import InputError, offenders
 from interextra.splits.similarity import same_space
 from interextra.splits.split import Split
 
@@ -40,6 +40,16 @@ class ReSTrain(Split):
     match: str = "exact"  # see `restrain`
     draws: int = 0  # random sets of each size and band of distance
     seed: int = 0  # of these
+
+    def __init__(self, **fields):
+        super().__init__(**fields)
+        if twice := sorted({size for size in self.sizes if self.sizes.count(size) > 1}):
+            raise InputError(f"sizes: {offenders(twice)} stands twice; keep one of each")
+        n = self.pool.size() if self.pool.source.is_open else None
+        for size in self.sizes:
+            check_size(size, self.match, n)
+            if self.draws and n:
+                check_part(size, n // len(BANDS))
 
     @property
     def pool(self) -> Queries:
@@ -145,10 +155,7 @@ def restrain(space: Neighbourhood, size: int, match: str) -> Regimes:
     InputError: the two regimes would overlap, or a set would be empty.
     """
     n = len(space.best_rank)
-    if match not in MATCHES:
-        raise InputError(f"unknown match {match!r}: one of {', '.join(MATCHES)}")
-    if not 1 <= size <= n // 2:
-        raise InputError(f"size {size}: two sets of {n} training queries that don't overlap have 1 to {n // 2}")
+    check_size(size, match, n)
     order = np.lexsort((np.arange(n), -space.similarity, space.best_rank))  # from the nearest to the farthest
     ranks, near, far = space.best_rank[order], size, n - size
     if match == "as-released":  # back to the last, forward to the next border between two ranks
@@ -167,10 +174,23 @@ def restrain(space: Neighbourhood, size: int, match: str) -> Regimes:
     )
 
 
+def check_size(size: int, match: str, n: int | None) -> None:
+    """InputError for arguments of `restrain` that no `n` training queries (None: not known yet) allow."""
+    if match not in MATCHES:
+        raise InputError(f"unknown match {match!r}: one of {', '.join(MATCHES)}")
+    if n and not 1 <= size <= n // 2:
+        raise InputError(f"size {size}: two sets of {n} training queries that don't overlap have 1 to {n // 2}")
+
+
+def check_part(size: int, n: int) -> None:
+    """InputError where no random part of `size` can be drawn from `n` training queries."""
+    if not 0 < size <= n:
+        raise InputError(f"a random part: {size} of {n} training queries; use a size of 1 to {n}")
+
+
 def random_part(rows: np.ndarray, size: int, seed: int | tuple[int, ...]) -> np.ndarray:
     """Random `size` of the training queries `rows`, sorted."""
-    if not 0 < size <= len(rows):
-        raise InputError(f"a random part: {size} of {len(rows)} training queries; use a size of 1 to {len(rows)}")
+    check_part(size, len(rows))
     return np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
 
 

@@ -17,7 +17,7 @@ from interextra.data.queries import Queries
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.splits.clusters import kmeans, squared_distances
-from interextra.splits.restrain import random_part
+from interextra.splits.restrain import check_part, random_part
 from interextra.splits.similarity import checked, same_space
 from interextra.splits.split import Split
 
@@ -45,6 +45,14 @@ class ReSTTest(Split):
     fold_size: int = 0  # see `folds`
     normalise: bool = True
     seed: int = 0
+
+    def __init__(self, **fields):
+        super().__init__(**fields)
+        if self.pool.source.is_open:
+            n = self.pool.size()
+            check_k(self.k, n + sum(queries.size() for queries in self.vectors.test))
+            if self.fold_size:  # the largest bucket holds a k-th of the training queries or more
+                check_part(self.fold_size, n * (self.k - 1) // self.k)
 
     @property
     def pool(self) -> Queries:
@@ -119,8 +127,7 @@ def buckets(train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalis
     """
     train, test = same_space(train, test, normalise)
     vectors = np.concatenate([train, test])
-    if not 2 <= k <= len(vectors):
-        raise InputError(f"k={k}: {len(vectors)} queries can make 2 to {len(vectors)} buckets")
+    check_k(k, len(vectors))
     centroids = kmeans(vectors, k, seed, normalise)
     distances = squared_distances(vectors, centroids)
     nearest = distances.argmin(axis=1)  # ties: the lower number
@@ -132,6 +139,12 @@ def buckets(train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalis
         if len(missing := np.setdiff1d(np.arange(k), rows)):
             raise InputError(f"empty bucket: no {name} query in {offenders(missing.tolist())}; lower k or other seed")
     return found
+
+
+def check_k(k: int, n: int) -> None:
+    """InputError where `n` queries cannot make k buckets."""
+    if not 2 <= k <= n:
+        raise InputError(f"k={k}: {n} queries can make 2 to {n} buckets")
 
 
 def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ notebooks/04_ms_shift_clusters.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +44,11 @@ class Shift(Split):
         super().__init__(**fields | {"by_sha256": sha256(file) if file else ""})
         if isinstance(self.by, Topics) and self.by.pool != self.pool:
             raise InputError(f"a shift of {self.pool} by topics of other queries, {self.by.pool}: take the same")
+        if self.n_test < 1:
+            raise InputError(f"n_test {self.n_test}: give the number of test queries per cluster, 1 or more")
+        if self.pool.source.is_open and not isinstance(self.by, Topics):  # topics have no sizes before they are made
+            for name in self.names if self.train_size else ():
+                _divided(self).complement(name, self.train_size, self.seed)
 
     @property
     def tested(self) -> tuple[Queries, ...]:
@@ -55,7 +60,7 @@ class Shift(Split):
         if not isinstance(self.by, Topics):
             if not self.pool.source.fingerprint:  # priced before the collection is here
                 return self.clusters or attributes.known_labels(self.by)
-            return shift(attributes.labels(self.pool.frame(), self.by), self.n_test, self.clusters, self.seed).clusters
+            return _divided(self).clusters
         if unknown := [name for name in self.clusters if name not in self.by.names]:
             raise InputError(f"no topic {offenders(unknown)}; there are {', '.join(self.by.names)}")
         return self.clusters or self.by.names
@@ -83,6 +88,12 @@ class Shift(Split):
         """Cluster of each test query, one of `names`; index query_id."""
         kept = pd.read_parquet(store[self] / "labels.parquet").query("test").set_index("query_id")
         return kept["cluster"].rename("stratum")
+
+
+@lru_cache(maxsize=16)
+def _divided(cell: Shift) -> "Division":
+    """The division of a shift by an attribute, which runs, workers and planned notes ask for again and again."""
+    return shift(attributes.labels(cell.pool.frame(), cell.by), cell.n_test, cell.clusters, cell.seed)
 
 
 @dataclass(frozen=True)

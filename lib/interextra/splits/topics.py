@@ -48,6 +48,12 @@ class Topics(Cell):
     stop: str = "reach"
     normalise: bool = False
 
+    def __init__(self, **fields):
+        super().__init__(**fields)
+        check_switches(self.choose, self.merge, self.order, self.stop)
+        if self.pool.source.is_open:
+            check_numbers(self.n_topics, self.k, self.target, self.pool.size())
+
     @property
     def pool(self) -> Queries:
         return self.vectors.train
@@ -127,15 +133,9 @@ def topics(
     >>> found.topic.tolist(), found.joined
     ([1, 1, -1, -1, 0, 0, 0], [[0], [1]])
     """
-    for name, value in {"choose": choose, "merge": merge, "order": order, "stop": stop}.items():
-        if value not in SWITCHES[name]:
-            raise InputError(f"unknown {name} {value!r}: one of {', '.join(SWITCHES[name])}")
+    check_switches(choose, merge, order, stop)
     vectors = checked(vectors, normalise)
-    if not 1 <= n_topics <= k <= len(vectors):
-        raise InputError(f"{n_topics} topics of k={k} clusters of {len(vectors)} queries: none may exceed the next")
-    most = len(vectors) // n_topics
-    if not 1 <= target <= most:
-        raise InputError(f"{n_topics} topics of {target} queries: {len(vectors)} can make topics of 1 to {most}")
+    check_numbers(n_topics, k, target, len(vectors))
     centroids = kmeans(vectors, k, seed, normalise)
     native = squared_distances(vectors, centroids).argmin(axis=1)  # ties: the lower number
     sizes = np.bincount(native, minlength=k)
@@ -148,6 +148,21 @@ def topics(
     for topic, clusters in enumerate(joined):
         of_cluster[clusters] = topic
     return TopicClusters(native, centroids, chosen, joined, of_cluster[native], spread)
+
+
+def check_switches(*values: str) -> None:
+    """InputError for an unknown one; in the order of SWITCHES."""
+    for (name, known), value in zip(SWITCHES.items(), values, strict=True):
+        if value not in known:
+            raise InputError(f"unknown {name} {value!r}: one of {', '.join(known)}")
+
+
+def check_numbers(n_topics: int, k: int, target: int, n: int) -> None:
+    """InputError for numbers that `n` queries do not allow."""
+    if not 1 <= n_topics <= k <= n:
+        raise InputError(f"{n_topics} topics of k={k} clusters of {n} queries: none may exceed the next")
+    if not 1 <= target <= n // n_topics:
+        raise InputError(f"{n_topics} topics of {target} queries: {n} can make topics of 1 to {n // n_topics}")
 
 
 def farthest(centroids: np.ndarray, n: int, method: str = "exact") -> tuple[np.ndarray, float]:
