@@ -18,8 +18,8 @@ from interextra.ground.files import cache_folder
 from interextra.study.parameters import notebooks, output_name, profile_parameters, repository_root
 
 
-def _store(root: Path) -> Store:
-    return Store(root / "outputs" / "cells", say=lambda line: print(line, file=sys.stderr))
+def _store() -> Store:
+    return Store(repository_root() / "outputs" / "cells", say=lambda line: print(line, file=sys.stderr))
 
 
 def _selected(args: argparse.Namespace) -> list:
@@ -48,9 +48,9 @@ def command_run(args: argparse.Namespace) -> int:
     from interextra.study.schedule import build_all
     from interextra.study.site import write_index
 
-    root, begin, new = repository_root(), time.perf_counter(), 0
-    store, selected = _store(root), _selected(args)
-    folder = root / "outputs" / args.name
+    begin, new = time.perf_counter(), 0
+    store, selected = _store(), _selected(args)
+    folder = repository_root() / "outputs" / args.name
 
     def done(cell) -> None:
         nonlocal new
@@ -73,24 +73,19 @@ def command_run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _cells(selected) -> list:
-    """What a notebook needs, or a notebook in several worlds."""
-    return [cell for run in selected.by_place.values() for cell in run.plan]
-
-
 def command_plan(args: argparse.Namespace) -> int:
     from interextra.data.load import peek
     from interextra.data.queries import pricing
     from interextra.study.schedule import described, priced
 
-    store = _store(repository_root())
+    store = _store()
     with pricing():
         selected = _selected(args)
-        rows = {cell.name: described(store, [*_cells(cell), cell]) for cell in selected}
+        needed = {cell.name: [part for run in cell.by_place.values() for part in run.plan] for cell in selected}
+        rows = {cell.name: described(store, [*needed[cell.name], cell]) for cell in selected}
     specs = {json.loads(run.parameters).get("collection") for cell in selected for run in cell.by_place.values()}
-    specs |= {
-        queries.source.spec for cell in selected for run in _cells(cell) for queries in getattr(run, "queries", ())
-    }
+    searched = [queries for cells in needed.values() for cell in cells for queries in getattr(cell, "queries", ())]
+    specs |= {queries.source.spec for queries in searched}
     for spec, found in ((spec, peek(spec)) for spec in sorted(filter(None, specs))):
         if found:
             load = f"about {found['megabytes']:,.0f} MB" if found["megabytes"] is not None else "an unknown size"
@@ -103,22 +98,20 @@ def command_plan(args: argparse.Namespace) -> int:
         print(f"{name}\n{table.to_string(formatters=whole, float_format='{:,.1f}'.format)}\n")
         for row in rows.get(name, ()) if args.all else ():
             print(f"  {row['key']}  {row['state']:<4}  {row['seconds']:8.0f} s  {row['what']}")
-    print(
-        "Seconds of one core (or GPU); what several notebooks need stands at the first. A line a result with its key:"
-    )
-    print("--all; compute one: `interextra cell KEY`")
+    print("Seconds of one core or GPU; what several notebooks need stands at the first.")
+    print("Every result with its key: --all. Compute one: `interextra cell KEY`")
     return 0
 
 
 def command_cell(args: argparse.Namespace) -> int:
-    store = _store(repository_root())
+    store = _store()
     for key in args.key:
         print(os.path.relpath(store.build(store.cell(key))))
     return 0
 
 
 def command_clean(args: argparse.Namespace) -> int:
-    removed, freed = _store(repository_root()).clean()
+    removed, freed = _store().clean()
     print(f"{removed} results of older code and weights that no planned run needs: {freed / 2**20:.0f} MB freed")
     return 0
 
@@ -142,7 +135,7 @@ def command_verify(args: argparse.Namespace) -> int:
 
 def command_check(args: argparse.Namespace) -> int:
     """Every YAML key is declared, every planned result has its bytes."""
-    root, store = repository_root(), _store(repository_root())
+    root, store = repository_root(), _store()
     known, found = {path.stem: path for path in notebooks(root)}, []
     for path in sorted((root / "params").glob("*/*.yaml")):
         try:
@@ -169,7 +162,7 @@ def command_export(args: argparse.Namespace) -> int:
     """A run as TREC files, or a split in the format of the papers' releases."""
     from interextra.study.export import export
 
-    store = _store(repository_root())
+    store = _store()
     for path in export(store, store.cell(args.key), Path(args.folder)):
         print(os.path.relpath(path))
     return 0
