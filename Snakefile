@@ -1,13 +1,15 @@
-# The same work as a graph of results and notebooks:  snakemake --cores 2 --config profile=mini
-# On a cluster:  snakemake --executor slurm --jobs 50 --config profile=msmarco   (needs snakemake-executor-plugin-slurm)
+# The same work as a graph of results and notebooks:  .venv/bin/snakemake --cores 2 --config profile=mini
+# On a cluster:  .venv/bin/snakemake --executor slurm --jobs 50 --config profile=msmarco   (see the README)
 import json
 import subprocess
+import sys
 from glob import glob
 
 PROFILE = config.get("profile", "mini")
 ONLY = config.get("only", "")
 ONLY = f"{ONLY:02}" if isinstance(ONLY, int) else ONLY  # only=01 is read as a number
-PLAN = json.loads(subprocess.check_output(["interextra", "plan", "--json", "--profile", PROFILE, "--only", ONLY]))
+INTEREXTRA = [sys.executable, "-m", "interextra.study.cli"]  # of the environment that runs snakemake
+PLAN = json.loads(subprocess.check_output([*INTEREXTRA, "plan", "--json", "--profile", PROFILE, "--only", ONLY]))
 MISSING = [cell for notebook in PLAN for cell in notebook["cells"] if cell["state"] == "todo"]
 CELLS = {cell["key"]: cell for cell in MISSING if not cell["what"].startswith("notebook")}
 
@@ -30,7 +32,7 @@ rule cell:
     resources:
         runtime=lambda wildcards: 10 + int(CELLS[wildcards.key]["seconds"] / 20),
     shell:
-        "OMP_NUM_THREADS={threads} interextra cell {wildcards.key}"
+        "OMP_NUM_THREADS={threads} {INTEREXTRA:q} cell {wildcards.key}"
 
 
 rule notebooks:
@@ -40,4 +42,4 @@ rule notebooks:
     output:
         f"outputs/{PROFILE}/index.html",
     shell:
-        "interextra run --profile {PROFILE} --only '{ONLY}'"
+        "{INTEREXTRA:q} run --profile {PROFILE} --only '{ONLY}'"

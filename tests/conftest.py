@@ -1,6 +1,8 @@
-"""Shared fixtures: the repository root, and real data where a user has it."""
+"""Shared fixtures: the repository root, a house to run in, a tiny collection, and real data where a user has it."""
 
+import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,4 +21,30 @@ def real_data() -> Path:
     folder = Path(os.environ.get("INTEREXTRA_DATA") or ROOT.parent / "shared" / "data")
     if not folder.is_dir():
         pytest.skip(f"no real data: set INTEREXTRA_DATA (looked in {folder})")
+    return folder
+
+
+@pytest.fixture
+def house(tmp_path, root, monkeypatch):
+    """A copy of the repository's notebooks and parameters, with no outputs."""
+    for name in ("notebooks", "params"):
+        shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns(".*"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """A collection of four passages in BEIR's layout, with the splits train and test."""
+    folder = tmp_path / "tiny"
+    (folder / "qrels").mkdir(parents=True)
+    passages = {"a": "tea is a hot drink", "b": "rome is an old city", "c": "a lion is a cat", "d": "gold is a metal"}
+    queries = {"1": "what is tea", "2": "where is rome", "3": "what is a lion", "4": "is gold a metal"}
+    for name, content in (("corpus", passages), ("queries", queries)):
+        lines = [json.dumps({"_id": key, "text": text}) for key, text in content.items()]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    header = "query-id\tcorpus-id\tscore\n"
+    (folder / "qrels" / "train.tsv").write_text(header + "1\ta\t1\n2\tb\t1\n")
+    (folder / "qrels" / "test.tsv").write_text(header + "3\tc\t1\n4\td\t2\n")
     return folder

@@ -1,41 +1,20 @@
 """The command line: each mistake is one clear message and exit code 2, and nothing is written."""
 
+import errno
 import json
+import os
 import re
-import shutil
 import subprocess
 import sys
 
+import nbformat
 import pytest
 
+from interextra.data.queries import Queries, Source
 from interextra.ground.cells import Store
+from interextra.splits.shift import Shift
 from interextra.study.cli import main
-
-
-@pytest.fixture
-def house(tmp_path, root, monkeypatch):
-    """A copy of the repository's notebooks and parameters, with no outputs."""
-    shutil.copytree(root / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns(".*"))
-    shutil.copytree(root / "params", tmp_path / "params")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path / "cache"))
-    return tmp_path
-
-
-@pytest.fixture
-def tiny(tmp_path):
-    """A collection of four passages in BEIR's layout, with the splits train and test."""
-    folder = tmp_path / "tiny"
-    (folder / "qrels").mkdir(parents=True)
-    passages = {"a": "tea is a hot drink", "b": "rome is an old city", "c": "a lion is a cat", "d": "gold is a metal"}
-    queries = {"1": "what is tea", "2": "where is rome", "3": "what is a lion", "4": "is gold a metal"}
-    for name, content in (("corpus", passages), ("queries", queries)):
-        lines = [json.dumps({"_id": key, "text": text}) for key, text in content.items()]
-        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-    header = "query-id\tcorpus-id\tscore\n"
-    (folder / "qrels" / "train.tsv").write_text(header + "1\ta\t1\n2\tb\t1\n")
-    (folder / "qrels" / "test.tsv").write_text(header + "3\tc\t1\n4\td\t2\n")
-    return folder
+from interextra.study.schedule import priced
 
 
 def refused(capsys, *arguments):
@@ -148,13 +127,45 @@ def test_plan_prints_results_and_one_can_be_built_by_its_key(house, tiny, capsys
     assert main(["check"]) == 0
 
 
+def test_plan_is_a_table_a_notebook_and_the_list_is_asked_for(house, capsys):
+    assert main(["plan", "--profile", "smoke", "--only", "00,02"]) == 0
+    short = capsys.readouterr().out
+    assert not re.search(r"\b[0-9a-f]{20}\b", short) and len(short.splitlines()) < 40
+    tables = {block.splitlines()[0]: block.splitlines()[1:] for block in short.split("\n\n")}
+    for name in ("00_start_here", "02_restrain", "all notebooks"):
+        head, *rows, total = tables[name]
+        assert head.split()[:4] == ["results", "to_compute", "seconds", "MB"] and f"on {os.cpu_count()} cores" in head
+        assert total.startswith("in all")
+        summed = [sum(int(row.split()[-5 + at].replace(",", "")) for row in rows) for at in range(2)]
+        assert summed == [int(part.replace(",", "")) for part in total.split()[2:4]]
+    assert main(["plan", "--profile", "smoke", "--only", "00,02", "--all"]) == 0
+    keys = re.findall(r"\b[0-9a-f]{20}\b", capsys.readouterr().out)
+    assert len(keys) == int(tables["all notebooks"][-1].split()[2])
+
+
+def test_what_two_notebooks_need_is_paid_once():
+    row = {"key": "a" * 20, "state": "todo", "seconds": 7200.0, "megabytes": 3.0, "what": "model dense · x · seed 1"}
+    tables = priced({"00": [row], "01": [row, row | {"key": "b" * 20, "state": "done"}]}, cores=4)
+    assert tables["all notebooks"].loc["in all"].tolist() == [3, 1, 7200, 3, 0.5]
+    assert tables["01"].loc["model dense"].tolist() == [2, 0, 0, 0, 0]
+
+
+def test_notebook_without_a_collection_is_planned(house, capsys):
+    path = house / "notebooks" / "10_none.ipynb"
+    cell = nbformat.v4.new_code_cell('profile: str = "mini"  # which', metadata={"tags": ["parameters"]})
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), path)
+    assert main(["plan", "--profile", "smoke", "--only", "10"]) == 0
+    assert "notebook 10_none" in capsys.readouterr().out
+
+
 def test_plan_at_paper_scale_prices_downloads_time_and_disk_before_anything_starts(house, capsys):
     assert main(["plan", "--profile", "msmarco", "--only", "08"]) == 0
     out, err = capsys.readouterr()
     assert "irds:msmarco-passage is not here: 8,841,823 passages" in err
     assert "irds:beir/fever/test is not here: 5,416,568 passages" in err and err.count("irds:beir/") == 25
-    hours, megabytes = re.search(r"\(([\d,.]+) hours\) of one core or GPU and ([\d,]+) MB of disk in all", out).groups()
-    assert float(hours.replace(",", "")) > 100 and int(megabytes.replace(",", "")) > 20_000
+    seconds, megabytes, hours = (float(part.replace(",", "")) for part in out.split("in all ")[-1].split()[2:5])
+    assert seconds > 100 * 3600 and megabytes > 20_000
+    assert hours == pytest.approx(seconds / 3600 / os.cpu_count(), rel=0.01)
     assert not results(house)
 
 
@@ -181,6 +192,71 @@ def test_changed_parameters_never_replace_the_profile_s_results(house, tiny, cap
     assert "--name smoke" in line and not results(house)
 
 
+@pytest.mark.parametrize("name", [".", "..", "verify-smoke", "mini"])
+def test_name_never_reaches_beyond_its_folder(house, capsys, monkeypatch, name):
+    """`--name ..` replaced a folder of the project that is called like the notebook."""
+    monkeypatch.setattr("interextra.study.schedule.build_all", lambda *_: pytest.fail("begins to run"))
+    line = refused(capsys, "run", "--profile", "smoke", "--only", "00", "--name", name)
+    assert f"--name {name}" in line.replace("'", "") and not results(house)
+
+
+def test_worlds_has_some_of_the_notebooks_and_no_parameter_of_its_own(house, capsys):
+    assert "the profile worlds has 02_restrain" in refused(capsys, "plan", "--profile", "worlds", "--only", "00")
+    assert "its own worlds" in refused(capsys, "plan", "--profile", "worlds", "--only", "02", "-p", "seed=2")
+
+
+@pytest.mark.parametrize(("place", "link"), [("cache", False), ("cache", True), ("outputs", False)])
+def test_what_stands_in_the_place_of_a_folder_is_one_line(house, tiny, capsys, place, link):
+    (house / place).symlink_to(house / "gone" / "away") if link else (house / place).touch()
+    line = refused(capsys, "plan", *run_00(tiny)[1:])
+    assert str(house / place) in line and "move away what stands there" in line
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_result_that_is_a_file_or_a_broken_link_is_one_line(house, tiny, capsys, link):
+    key = planned(capsys, tiny)["model bm25"]["key"]
+    path = house / "outputs" / "cells" / key
+    path.symlink_to(house / "gone" / "away") if link else path.touch()
+    assert key in refused(capsys, "cell", key)
+
+
+def test_full_disk_is_one_line(house, tiny, tmp_path):
+    """A limit of 1 kB a file is refused by the system like a full disk, in the middle of writing."""
+    script = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+    script += "import sys; from interextra.study.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", script, "plan", *run_00(tiny)[1:]]
+    done = subprocess.run(command, cwd=house, capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    [line] = done.stderr.strip().splitlines()
+    assert line.startswith("interextra: outputs/ or ") and "File too large; make room" in line
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)"),  # of safetensors
+        OSError("4096 requested and 12 written"),  # of numpy
+    ],
+)
+def test_full_disk_as_libraries_report_it(house, capsys, monkeypatch, error):
+    def full(store):
+        raise error
+
+    monkeypatch.setattr(Store, "planned", full)
+    assert "No space left on device; make room" in refused(capsys, "clean")
+
+
+@pytest.mark.parametrize("error", [OSError("a fault of a library"), KeyError("x"), ConnectionResetError(104, "reset")])
+def test_error_of_the_code_keeps_its_traceback(house, monkeypatch, error):
+    def broken(store):
+        raise error
+
+    monkeypatch.setattr(Store, "planned", broken)
+    with pytest.raises(type(error)):
+        main(["clean"])
+
+
 def test_profile_cannot_be_a_path(house, capsys, tmp_path):
     precious = tmp_path / "elsewhere" / "00_start_here"
     precious.mkdir(parents=True)
@@ -195,6 +271,32 @@ def test_run_and_split_are_exported(house, tiny, capsys):
     lines = (house / "out" / "test.trec").read_text().splitlines()
     assert lines[0].split()[0] == "3" and len(lines[0].split()) == 6
     assert main(["export", "0" * 20, "out"]) == 2
+
+
+@pytest.mark.parametrize("label", ["x/../../../gone", "/../gone"])
+def test_label_of_a_split_never_leads_out_of_the_folder(house, capsys, monkeypatch, label):
+    (house / "labels.py").write_text(
+        f"def label(query):\n    return {label!r} if int(query['query_id']) % 2 else 'other'"
+    )
+    monkeypatch.syspath_prepend(house)
+    sys.modules.pop("labels", None)
+    pool = Queries(source=Source.of("mini:n_train=400,n_dev=40"), split="dev")
+    split, store = Shift(pool=pool, by="python:labels:label", n_test=5), Store(house / "outputs" / "cells")
+    store.build(split)
+    before = sorted(house.rglob("*"))
+    assert f"label 'without-{label}'" in refused(capsys, "export", split.key, "deep/down/out")
+    assert sorted(house.rglob("*")) == before
+
+
+def test_shift_is_exported_with_its_test_queries(house, capsys):
+    pool = Queries(source=Source.of("mini:n_train=400,n_dev=40"), split="dev")
+    split, store = Shift(pool=pool, by="wh-words", n_test=2), Store(house / "outputs" / "cells")
+    store.build(split)
+    assert main(["export", split.key, "out"]) == 0
+    written = capsys.readouterr().out.split()
+    assert all((house / path).is_file() for path in written)
+    assert {f"out/EVAL/qrel/qrel_{name}.json" for name in split.names} < set(written)
+    assert {f"out/without-{name}.train-qrel.txt" for name in split.names} < set(written)
 
 
 def test_evaluate_prints_measures_of_any_run_file(house, capsys):

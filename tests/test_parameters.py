@@ -1,11 +1,17 @@
 """Parameters: a misspelt or ill-typed one is an error that names it; every YAML key is declared."""
 
+from pathlib import Path
+
 import nbformat
 import pytest
+import yaml
 
 from interextra.ground.errors import InputError
 from interextra.study.notebook import _listing
 from interextra.study.parameters import (
+    BOUNDS,
+    LARGE,
+    checked,
     declared_parameters,
     notebooks,
     output_name,
@@ -62,9 +68,11 @@ def test_ill_typed_value_is_named(house, bad):
 
 IMPOSSIBLE = {
     "sizes: []": "parameter 'sizes' must not be empty",
-    "sizes: [4, -2]": "parameter 'sizes' must not be negative",
+    "sizes: [4, -2]": "parameter 'sizes' must be 1 to 1,000,000,000 \\(training queries\\), is \\[4, -2\\]",
     "sizes: [4, 4]": "parameter 'sizes' repeats a value",
-    "n_boot: 0": "parameter 'n_boot' must be at least 1",
+    "n_boot: 0": "parameter 'n_boot' must be 40 to 1,000,000",
+    "rate: -0.5": "parameter 'rate' must be 0 to",
+    "rate: .nan": "parameter 'rate' must be 0 to",
     "measures: [nope]": "nope",
     "measures: [R]": "R",
 }
@@ -87,11 +95,77 @@ def test_profile_must_be_a_name_under_params(house, profile):
         profile_parameters(house, profile, house / "notebooks" / "00_toy.ipynb", {})
 
 
-def test_changed_parameters_go_to_a_folder_of_their_own():
-    assert output_name("mini", {"seed": 2}, "") == "mini-seed-2" and output_name("mini", {}, "mine") == "mine"
-    for name in ("../mini", "a b", "cells", "reference"):
-        with pytest.raises(InputError, match="--name"):
-            output_name("mini", {}, name)
+def wrong_values():
+    """(notebook, parameter, value that cannot be meant) for every number and every measure of the notebooks."""
+    for path in notebooks(Path(__file__).parents[1]):
+        for name, parameter in declared_parameters(path).items():
+            low, high = BOUNDS.get(name, (0, LARGE))
+            number = "int" in parameter.type or "float" in parameter.type
+            named = ["nope"] if name.endswith(("measure", "measures")) else []
+            for value in [low - 1, high + 1] if number else named:
+                yield path, name, [value] if "list" in parameter.type else value
+
+
+@pytest.mark.parametrize(("notebook", "name", "value"), list(wrong_values()))
+def test_every_number_and_measure_of_every_notebook_is_checked(notebook, name, value):
+    declared = declared_parameters(notebook)
+    assert checked(declared, {}, "here") == {name: parameter.default for name, parameter in declared.items()}
+    with pytest.raises(InputError, match=rf"here: parameter '{name}' must be .* to|nope"):
+        checked(declared, {name: value}, "here")
+
+
+REPORTED = {
+    "error_rate: 2.0": "01",
+    "annotators: 1": "01",
+    "candidates: 0": "01",
+    "n_tau: 1": "07",
+    "neighbours: 0": "07",
+    "map_queries: 0": "06",
+    "depth: 99999999": "02",
+    "n_boot: 99999999999": "02",
+    "k: 1": "03",
+    "measure: nope": "08",
+}
+
+
+@pytest.mark.parametrize("given", REPORTED)
+def test_what_was_accepted_or_found_after_hours_is_refused_at_once(root, given):
+    [path] = notebooks(root, REPORTED[given])
+    with pytest.raises(InputError, match=given.split(":")[0]):
+        profile_parameters(root, "mini", path, yaml.safe_load(given))
+
+
+def test_bounds_are_of_parameters_that_there_are(root):
+    assert BOUNDS.keys() <= {name for path in notebooks(root) for name in declared_parameters(path)}
+
+
+def test_changed_parameters_go_to_a_folder_of_their_own(house):
+    assert output_name(house, "mini", {}, "") == "mini" and output_name(house, "mini", {}, "mini") == "mini"
+    assert output_name(house, "mini", {"seed": 2, "sizes": [4, 8]}, "") == "mini-seed-2-sizes-4-8"
+    assert output_name(house, "mini", {"seed": 2}, "mine_2.0") == "mine_2.0"
+
+
+@pytest.mark.parametrize("name", ["../mini", "..", ".", "a..b", ".git", "-x", "a b", "ä", "a/b", "a\n"])
+def test_name_that_would_leave_outputs_or_hide_there_is_refused(house, name):
+    with pytest.raises(InputError, match="--name"):
+        output_name(house, "mini", {}, name)
+
+
+@pytest.mark.parametrize("name", ["cells", "lab", "reference", "verify-mini", "small"])
+def test_taken_name_is_refused(house, name):
+    (house / "params" / "small").mkdir()
+    with pytest.raises(InputError, match=f"--name {name} is taken"):
+        output_name(house, "mini", {}, name)
+
+
+def test_two_settings_never_share_a_folder(house):
+    long = "/home/somebody/with/a/long/path/to/many/collections/of/passages/in/this/layout/of/beir/"
+    pairs = [(long + "one", long + "two"), ("/a/b", "/a-b"), ("a..b", "a-b"), ("ä", "ö")]
+    for pair in pairs:
+        made = [output_name(house, "mini", {"collection": f"beir:{path}"}, "") for path in pair]
+        assert made[0] != made[1] and max(map(len, made)) <= 80
+        assert all(output_name(house, "mini", {}, name) == name for name in made)
+        assert made[0].startswith("mini-collection-beir-")
 
 
 def test_unknown_notebook_lists_those_there_are(house):

@@ -1,17 +1,113 @@
-"""The Snakefile plans the same cells as the command line."""
+"""The Snakefile plans the same cells as the command line; every command in the README works as printed."""
 
+import importlib.util
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+import interextra
+from interextra.study.cli import main, parser
+
+ROOT = Path(__file__).parents[1]
+# What stands for the README's placeholders, and the notebook that has the parameter.
+PARAMETERS = {
+    "collection=beir:/path": ("00", ["collection=beir:tiny", "test_splits=[test]"]),
+    "collection=irds:ID": ("00", ["collection=irds:msmarco-passage", "test_splits=[dev]"]),
+    'shifts=["mine=python:interextra.world.truth:kind_of_question"]': ("04", []),
+    "negative_passages=unexposed": ("02", []),
+    "results=PATH": ("08", ["results=scores.csv"]),
+}
 
 
-def test_snakemake_plans_every_cell_and_the_notebooks(root, tmp_path):
-    for name in ("notebooks", "params"):
-        shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns(".*"))
-    shutil.copy(root / "Snakefile", tmp_path)
-    path = f"{sys.prefix}/bin"
-    command = [f"{path}/snakemake", "-n", "--cores", "2", "--config", "profile=smoke", "only=00"]
-    environment = {"PATH": f"{path}:/usr/bin:/bin", "HOME": str(tmp_path), "INTEREXTRA_CACHE": str(tmp_path / "cache")}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+PROGRAMS = ("make", "interextra", "snakemake", "conda")
+
+
+def printed():
+    """The words of every command of the README, in its blocks and in its sentences."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"(?ms)^```\n(.*?)^```$", text)
+    inline = re.findall(r"`([^`]+)`", re.sub(r"(?ms)^```.*?^```$", "", text))
+    for line in [*"\n".join(blocks).splitlines(), *(code.replace("\n", " ") for code in inline)]:
+        for command in line.split("&&"):
+            try:
+                words = shlex.split(command, comments=True)
+            except ValueError:  # an apostrophe: no command
+                continue
+            while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+                words = words[1:]
+            if len(words) > 1 and (words[0].startswith((".venv/bin/", "python3", "-p")) or words[0] in PROGRAMS):
+                yield words
+
+
+PRINTED = list(printed())
+
+
+def of(*programs):
+    return [words for words in PRINTED if words[0].removeprefix(".venv/bin/") in programs]
+
+
+def test_commands_of_the_readme_are_found():
+    assert {words[0].removeprefix(".venv/bin/") for words in PRINTED} == {
+        *("interextra", "make", "snakemake", "pip", "python", "python3", "conda", "-p")
+    }
+    assert {words[1] for words in of("interextra")} == {"run", "plan", "cell", "clean", "evaluate", "export"}
+    assert len(of("-p")) == len(PARAMETERS)
+
+
+@pytest.mark.parametrize("words", of("interextra"), ids=" ".join)
+def test_interextra_takes_its_commands_as_printed(house, capsys, words):
+    arguments = [re.sub(r"^\[(--.*)\]$", r"\1", word) for word in words[1:]]  # [--optional]
+    parser().parse_args(arguments)
+    if arguments[0] in ("run", "plan"):
+        assert main(["plan", *arguments[1:]]) == 0
+        assert "to_compute" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", of("-p"), ids=" ".join)
+def test_parameters_as_printed_are_planned(house, tiny, capsys, words):
+    (house / "scores.csv").write_text("model\na\n")
+    only, others = PARAMETERS[words[1]]
+    given = [word for value in others or words[1:] for word in ("-p", value)]
+    assert main(["plan", "--only", only, *given]) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", of("make"), ids=" ".join)
+def test_make_has_its_targets(root, words):
+    done = subprocess.run(["make", "-n", *words[1:]], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("words", of("python", "python3", "pip", "conda"), ids=" ".join)
+def test_what_other_programs_are_given_is_there(root, words):
+    named = [after for flag, after in zip(words, words[1:], strict=False) if flag in ("-r", "-f", "-e", "-m")]
+    assert named, words
+    for name in named:
+        assert (root / name).exists() or importlib.util.find_spec(name), name
+
+
+def snakemake(house, *arguments):
+    """A dry run by the program of this environment, which is not on the PATH."""
+    shutil.copy(ROOT / "Snakefile", house)
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(house), "INTEREXTRA_CACHE": str(house / "cache")}
+    environment["PYTHONPATH"] = str(Path(interextra.__file__).parents[1])
+    command = [f"{sys.prefix}/bin/snakemake", *arguments, "-n"]
+    done = subprocess.run(command, cwd=house, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("rule cell:") == 4 and done.stdout.count("rule notebooks:") == 1
+    return done.stdout
+
+
+@pytest.mark.parametrize("words", of("snakemake"), ids=" ".join)
+def test_snakemake_plans_as_printed(house, words):
+    given = words[1:] if "slurm" not in words else words[3:]  # needs another package
+    said = snakemake(house, *given, *(() if "--config" in given else ("--config",)), "only=00")
+    assert said.count("rule notebooks:") == 1
+
+
+def test_snakemake_plans_every_cell_and_the_notebooks(house):
+    said = snakemake(house, "--cores", "2", "--config", "profile=smoke", "only=00")
+    assert said.count("rule cell:") == 4 and said.count("rule notebooks:") == 1

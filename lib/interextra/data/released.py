@@ -113,22 +113,31 @@ def export_split(
         "shift" writes EVAL/queries/queries_NAME.tsv and EVAL/qrel/qrel_NAME.json.
     sets : name -> query_ids: the sets of a split, or for the last two kinds the test queries of each bucket or cluster.
     queries, qrels : query_id, text and judgements of at least these queries.
+
+    InputError, and nothing is written: the name of a set would lead out of the folder.
     """
-    qrels, paths = qrels[qrels["query_id"].isin(set().union(*sets.values()))], []
+    paths = {name: _paths(kind, name, folder) for name in sets}
+    for name, path in ((name, path) for name, files in paths.items() for path in files):
+        if ".." in path.parts[len(folder.parts) :] or not path.resolve().is_relative_to(folder.resolve()):
+            raise InputError(f"label {name!r}: its file {path} would not lie in {folder}; rename the label")
+    qrels = qrels[qrels["query_id"].isin(set().union(*sets.values()))]
     for name, ids in sets.items():
         inside = qrels["query_id"].isin(ids)
         if kind == "shift":
             write_shift(folder, name, queries[queries["query_id"].isin(ids)], qrels[inside])
-            paths += _shift_paths(folder, name)
             continue
-        released_name = re.sub(r"^(in|ex)(ter|tra)polation-(\d+)$", r"\3/\1\2polate", name)
-        parts = {f"{released_name}.train": inside}
-        if kind == "resttest":
-            parts = {f"bucket-{name}/extrapolate.test": inside, f"bucket-{name}/interpolate.test": ~inside}
-        for file, rows in parts.items():
-            paths.append(folder / f"{file}-qrel.txt")
-            write_qrels(paths[-1], qrels[rows])
-    return paths
+        for path, rows in zip(paths[name], (inside, ~inside), strict=False):
+            write_qrels(path, qrels[rows])
+    return [path for files in paths.values() for path in files]
+
+
+def _paths(kind: str, name: str, folder: Path) -> tuple[Path, ...]:
+    """The files of a set: its own and, of a bucket, that of all others."""
+    if kind == "shift":
+        return _shift_paths(folder, name)
+    released = re.sub(r"^(in|ex)(ter|tra)polation-(\d+)$", r"\3/\1\2polate", name)
+    names = [f"bucket-{name}/{regime}.test" for regime in ("extrapolate", "interpolate")]
+    return tuple(folder / f"{file}-qrel.txt" for file in (names if kind == "resttest" else [f"{released}.train"]))
 
 
 def check_release(folder: Path) -> pd.DataFrame:

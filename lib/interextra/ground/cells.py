@@ -51,6 +51,10 @@ class Cell(BaseModel, ABC):
         """Estimated seconds of one core."""
         return 1.0
 
+    def megabytes(self) -> float:
+        """Estimated size on disk."""
+        return 0.0
+
     def modules(self) -> tuple[str, ...]:
         """Modules whose code, with all that they import from this package, decides the result."""
         return (type(self).__module__,)

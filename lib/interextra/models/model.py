@@ -15,7 +15,7 @@ from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
 from interextra.models import architectures
-from interextra.models.base import start_of
+from interextra.models.base import megabytes_of, start_of
 from interextra.models.recipe import Recipe, Trained, make_recipe
 
 
@@ -57,6 +57,10 @@ class Model(Cell):
 
     def seconds(self) -> float:
         return self.recipe.cost(self.train.size(), self.train.source.n_passages(), 0)["train_seconds"]
+
+    def megabytes(self) -> float:
+        start = getattr(self.recipe, "initialisation", "")  # BM25 has none
+        return self.first.megabytes() if self.first else megabytes_of(start) if start else 0.0
 
 
 def fit(

@@ -6,7 +6,7 @@ from pathlib import Path
 from interextra.data.queries import Source
 from interextra.ground.cells import Cell, Store
 from interextra.ground.files import write_json
-from interextra.models.base import start_of
+from interextra.models.base import megabytes_of, start_of
 from interextra.models.recipe import THROUGHPUT, Pretraining
 
 OBJECTIVES = "interextra.models.objectives"  # imports torch, and only these cells depend on its code
@@ -43,3 +43,6 @@ class Pretrained(Cell):
     def seconds(self) -> float:
         speed = THROUGHPUT["minilm" if self.initialisation.startswith("minilm") else "tiny"]["train_tokens"]
         return self.how.steps * self.how.batch_size * self.how.length / speed
+
+    def megabytes(self) -> float:
+        return megabytes_of(self.initialisation)

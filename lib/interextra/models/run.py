@@ -44,3 +44,6 @@ class Run(Cell):
     def seconds(self) -> float:
         n_passages, n_queries = self.queries[0].source.n_passages(), sum(part.size() for part in self.queries)
         return self.model.recipe.cost(0, n_passages, n_queries)["encode_seconds"]
+
+    def megabytes(self) -> float:
+        return 7e-6 * sum(queries.size() for queries in self.queries) * self.depth  # from what some took

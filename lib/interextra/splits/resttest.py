@@ -39,6 +39,7 @@ class ReSTTest(Split):
     (bucket of each query, from 0).
     """
 
+    release = "resttest"
     vectors: Cell  # of training and test queries
     k: int
     fold_size: int = 0  # see `folds`
@@ -48,6 +49,10 @@ class ReSTTest(Split):
     @property
     def pool(self) -> Queries:
         return self.vectors.train
+
+    @property
+    def tested(self) -> tuple[Queries, ...]:
+        return self.vectors.test
 
     @property
     def names(self) -> tuple[str, ...]:

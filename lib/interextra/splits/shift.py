@@ -30,6 +30,7 @@ class Shift(Split):
     labels.parquet (query_id, cluster or "", test).
     """
 
+    release = "shift"
     pool: Queries
     by: Topics | str  # topics of the same pool, or an attribute: see `splits.attributes.attribute`
     clusters: tuple[str, ...] = ()  # those that take part, in the order of the tables; default: all, the largest first
@@ -43,6 +44,10 @@ class Shift(Split):
         super().__init__(**fields | {"by_sha256": sha256(file) if file else ""})
         if isinstance(self.by, Topics) and self.by.pool != self.pool:
             raise InputError(f"a shift of {self.pool} by topics of other queries, {self.by.pool}: take the same")
+
+    @property
+    def tested(self) -> tuple[Queries, ...]:
+        return (self.pool,)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import json
 from abc import abstractmethod
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,7 +12,12 @@ from interextra.ground.files import write_json
 
 
 class Split(Cell):
-    """What all kinds of split have in common; each has the queries that it divides as `pool`, a field or a property."""
+    """What all kinds of split have in common; each has the queries that it divides as `pool`, a field or a property.
+
+    One that divides test queries, too, has them as `tested`, and their parts as `strata`.
+    """
+
+    release: ClassVar[str] = ""  # how test queries are written, see `released.export_split`; "": it divides none
 
     @abstractmethod
     def size_of(self, part: str) -> int:

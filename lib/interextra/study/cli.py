@@ -1,8 +1,10 @@
-"""The command line: `interextra run | plan | cell | adopt | clean | reference | verify | check | evaluate | export`."""
+"""The command line: `interextra run | plan | cell | clean | reference | verify | check | evaluate | export`."""
 
 import argparse
+import errno
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -12,17 +14,17 @@ import yaml
 
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
+from interextra.ground.files import cache_folder
 from interextra.study.parameters import notebooks, output_name, profile_parameters, repository_root
 
 
-def _store(root: Path) -> Store:
-    return Store(root / "outputs" / "cells", say=lambda line: print(line, file=sys.stderr))
+def _store() -> Store:
+    return Store(repository_root() / "outputs" / "cells", say=lambda line: print(line, file=sys.stderr))
 
 
 def _selected(args: argparse.Namespace) -> list:
-    """The chosen notebooks as cells, parameters checked: all are checked before the first one runs."""
-    from interextra.study.notebook import Notebook
-    from interextra.study.worlds import PROFILE, planned
+    """The chosen notebooks as cells, all of them checked; `args.name` becomes the folder of their results."""
+    from interextra.study.worlds import planned
 
     root, overrides = repository_root(), {}
     for pair in args.parameter:
@@ -35,21 +37,9 @@ def _selected(args: argparse.Namespace) -> list:
             raise InputError(
                 f'-p {pair}: not readable as YAML; put what holds braces into quotes: ["a{{b: 1}}"]'
             ) from None
-    chosen = notebooks(root, args.only)
-    if args.profile == PROFILE:
-        if overrides:
-            raise InputError("-p: the profile worlds has its own worlds; change its files under params/worlds")
-        args.name = PROFILE
-        return planned(root, PROFILE, args.only)
-    if overrides and len(chosen) > 1:
-        raise InputError("-p changes one notebook: name it with --only")
-    given = [(path, profile_parameters(root, args.profile, path, overrides)) for path in chosen]
-    args.name = output_name(args.profile, overrides, args.name)
-    if overrides and (root / "params" / args.name).is_dir():
-        raise InputError(
-            f"--name {args.name}: outputs/{args.name} holds the profile's own parameters; use another name"
-        )
-    return [Notebook.of(path, parameters) for path, parameters in given]
+    selected = planned(root, args.profile, args.only, overrides)
+    args.name = output_name(root, args.profile, overrides, args.name)
+    return selected
 
 
 def command_run(args: argparse.Namespace) -> int:
@@ -57,9 +47,9 @@ def command_run(args: argparse.Namespace) -> int:
     from interextra.study.schedule import build_all
     from interextra.study.site import write_index
 
-    root, begin, new = repository_root(), time.perf_counter(), 0
-    store, selected = _store(root), _selected(args)
-    folder = root / "outputs" / args.name
+    begin, new = time.perf_counter(), 0
+    store, selected = _store(), _selected(args)
+    folder = repository_root() / "outputs" / args.name
 
     def done(cell) -> None:
         nonlocal new
@@ -82,65 +72,47 @@ def command_run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _cells(selected) -> list:
-    """What a notebook needs, or a notebook in several worlds."""
-    return [cell for run in selected.runs for cell in run.plan]
-
-
 def command_plan(args: argparse.Namespace) -> int:
     from interextra.data.load import peek
     from interextra.data.queries import pricing
-    from interextra.study.schedule import described
+    from interextra.study.schedule import described, priced
 
-    store, total, size, counted = _store(repository_root()), 0.0, 0.0, set()
+    store = _store()
     with pricing():
         selected = _selected(args)
-        planned = [(cell.name, described(store, [*_cells(cell), cell])) for cell in selected]
-    specs = {json.loads(run.parameters)["collection"] for cell in selected for run in cell.runs}
-    specs |= {
-        queries.source.spec for cell in selected for run in _cells(cell) for queries in getattr(run, "queries", ())
-    }
-    for spec, found in ((spec, peek(spec)) for spec in sorted(specs)):
+        needed = {cell.name: [part for run in cell.runs for part in run.plan] for cell in selected}
+        rows = {cell.name: described(store, [*needed[cell.name], cell]) for cell in selected}
+    specs = {json.loads(run.parameters).get("collection") for cell in selected for run in cell.runs}
+    searched = [queries for cells in needed.values() for cell in cells for queries in getattr(cell, "queries", ())]
+    specs |= {queries.source.spec for queries in searched}
+    for spec, found in ((spec, peek(spec)) for spec in sorted(filter(None, specs))):
         if found:
             load = f"about {found['megabytes']:,.0f} MB" if found["megabytes"] is not None else "an unknown size"
             print(f"{spec} is not here: {found['passages']:,} passages, {load} to download", file=sys.stderr)
     if args.json:
-        print(json.dumps([{"notebook": name, "cells": rows} for name, rows in planned]))
+        print(json.dumps([{"notebook": name, "cells": found} for name, found in rows.items()]))
         return 0
-    for name, rows in planned:
-        todo = [row for row in rows if row["state"] == "todo"]
-        seconds, here = (sum(row[of] for row in todo if row["key"] not in counted) for of in ("seconds", "megabytes"))
-        counted |= {row["key"] for row in rows}  # notebooks share results
-        total, size = total + seconds, size + here
-        print(f"{name}: {len(todo)} of {len(rows)} results to compute, about {seconds:.0f} s")
-        for row in rows:
+    whole = dict.fromkeys(("results", "to_compute", "seconds", "MB"), "{:,.0f}".format)
+    for name, table in priced(rows, os.cpu_count() or 1).items():
+        print(f"{name}\n{table.to_string(formatters=whole, float_format='{:,.1f}'.format)}\n")
+        for row in rows.get(name, ()) if args.all else ():
             print(f"  {row['key']}  {row['state']:<4}  {row['seconds']:8.0f} s  {row['what']}")
-    print(f"about {total:.0f} s ({total / 3600:,.1f} hours) of one core or GPU and {size:,.0f} MB of disk in all")
-    print("build one result with `interextra cell KEY`")
+    print("Seconds of one core or GPU; what several notebooks need stands at the first.")
+    print("Every result with its key: --all. Compute one: `interextra cell KEY`")
     return 0
 
 
 def command_cell(args: argparse.Namespace) -> int:
-    store = _store(repository_root())
+    store = _store()
     for key in args.key:
         print(os.path.relpath(store.build(store.cell(key))))
-    return 0
-
-
-def command_adopt(args: argparse.Namespace) -> int:
-    from interextra.study.adopt import adopt
-
-    store = _store(repository_root())
-    cells = [cell for selected in _selected(args) for cell in _cells(selected)]
-    for (kind, what), count in sorted(adopt(store, cells).items()):
-        print(f"{kind:<12} {what:<10} {count}")
     return 0
 
 
 def command_clean(args: argparse.Namespace) -> int:
     from interextra.study.adopt import clean
 
-    removed, freed = clean(_store(repository_root()))
+    removed, freed = clean(_store())
     print(f"{removed} results of older code and weights that no planned run needs: {freed / 2**20:.0f} MB freed")
     return 0
 
@@ -176,7 +148,7 @@ def command_check(args: argparse.Namespace) -> int:
     """Stored notebooks keep their rules, every YAML key is declared, every planned result has its bytes."""
     from interextra.study.structure import problems
 
-    root, store = repository_root(), _store(repository_root())
+    root, store = repository_root(), _store()
     known = {path.stem: path for path in notebooks(root)}
     found = [line for path in known.values() for line in problems(path)]
     for path in sorted((root / "params").glob("*/*.yaml")):
@@ -203,7 +175,7 @@ def command_export(args: argparse.Namespace) -> int:
     """A run as TREC files, or a split in the format of the papers' releases."""
     from interextra.study.export import export
 
-    store = _store(repository_root())
+    store = _store()
     for path in export(store, store.cell(args.key), Path(args.folder)):
         print(os.path.relpath(path))
     return 0
@@ -218,24 +190,20 @@ def parser() -> argparse.ArgumentParser:
         sub.set_defaults(function=function)
         return sub
 
-    selecting = [
-        add("run", command_run, "execute notebooks with papermill, missing results first"),
-        add("plan", command_plan, "print what would run and what it costs"),
-        add("adopt", command_adopt, "take over results of older code where a recomputed sample is byte-equal"),
-    ]
-    for sub in selecting:
+    running = add("run", command_run, "execute notebooks with papermill, missing results first")
+    planning = add("plan", command_plan, "print what would run and what it costs")
+    reference = add("reference", command_reference, "copy a finished profile's tables and figures to outputs/reference")
+    verify = add("verify", command_verify, "run a profile from nothing and compare every table with the reference")
+    for sub in (running, planning, reference, verify):
         sub.add_argument("--profile", default="mini")
         sub.add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
+    for sub in (running, planning):
         sub.add_argument("-p", dest="parameter", action="append", default=[], metavar="NAME=VALUE")
         sub.add_argument("--name", default="", help="folder under outputs/ (default: the profile, or what was changed)")
-    selecting[1].add_argument("--json", action="store_true", help="for a workflow engine")
+    planning.add_argument("--all", action="store_true", help="a line for every result, with its key")
+    planning.add_argument("--json", action="store_true", help="for a workflow engine")
     add("cell", command_cell, "compute planned results").add_argument("key", nargs="+")
     add("clean", command_clean, "free weights that no planned run needs, and results of older code")
-    add("reference", command_reference, "copy a finished profile's tables and figures to outputs/reference")
-    add("verify", command_verify, "run a profile from nothing and compare every table with the reference")
-    for name in ("reference", "verify"):
-        commands.choices[name].add_argument("--profile", default="mini")
-        commands.choices[name].add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
     add("readme", command_readme, "write the README's results and RESULTS.md from outputs/reference")
     add("check", command_check, "check stored notebooks, parameter files and finished results")
     evaluate = add("evaluate", command_evaluate, "measure any run file")
@@ -257,13 +225,33 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return args.function(args)
     except InputError as error:
-        print(f"interextra: {error}", file=sys.stderr)
-        return 2
+        line = str(error)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # `interextra plan | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:
+        if not (line := _refused(error)):
+            raise
+    print(f"interextra: {line}", file=sys.stderr)
+    return 2
+
+
+def _refused(error: Exception) -> str:
+    """One line about what the system refused: where, why and what to do. Empty for any other error.
+
+    A full disk names no file, and libraries report it as errors of their own.
+    """
+    full = os.strerror(errno.ENOSPC)
+    if isinstance(error, OSError) and (error.filename or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)):
+        where, why = error.filename2 or error.filename, error.strerror
+    elif full in str(error) or re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # numpy says the latter
+        where, why = "", full
+    else:
+        return ""
+    todo = "make room, make it writable or move away what stands there, then start again: what is finished is kept"
+    return f"{where or f'outputs/ or {cache_folder()}'}: {why}; {todo}"
 
 
 if __name__ == "__main__":

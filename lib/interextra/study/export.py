@@ -8,8 +8,6 @@ from interextra.data import released
 from interextra.data.runs import RunFile
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
-from interextra.splits.resttest import ReSTTest
-from interextra.splits.shift import Shift
 from interextra.splits.split import Split
 
 
@@ -26,12 +24,11 @@ def export(store: Store, cell: Cell, folder: Path) -> list[Path]:
     for run, path in zip(runs, paths, strict=True):
         RunFile.read(run).write_trec(path)
     if isinstance(cell, Split):
-        trained = {name: ids for name, ids in cell.sets(store).items() if name != "held-out"}
-        paths += released.export_split("restrain", trained, cell.pool.frame(store), cell.pool.qrels(store), folder)
-    if isinstance(cell, ReSTTest | Shift):
-        kind, tests = ("shift", [cell.pool]) if isinstance(cell, Shift) else ("resttest", cell.vectors.test)
-        strata = cell.strata(store)
-        sets = {str(name): part.index.tolist() for name, part in strata.groupby(strata)}
-        queries, qrels = (pd.concat(part) for part in zip(*((q.frame(), q.qrels()) for q in tests), strict=True))
-        paths += released.export_split(kind, sets, queries, qrels, folder)
+        sets = {name: ids for name, ids in cell.sets(store).items() if name != "held-out"}
+        paths += released.export_split("restrain", sets, cell.pool.frame(store), cell.pool.qrels(store), folder)
+        if cell.release:
+            strata = cell.strata(store)
+            sets = {str(name): part.index.tolist() for name, part in strata.groupby(strata)}
+            parts = zip(*((queries.frame(store), queries.qrels(store)) for queries in cell.tested), strict=True)
+            paths += released.export_split(cell.release, sets, *map(pd.concat, parts), folder)
     return paths

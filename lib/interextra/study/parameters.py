@@ -7,7 +7,6 @@ import ast
 import difflib
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +14,31 @@ import yaml
 from pydantic import ConfigDict, ValidationError, create_model
 
 from interextra.ground.errors import InputError, offenders
+from interextra.ground.files import digest
 
 TYPES = {"str": str, "int": int, "float": float, "bool": bool}
 TYPES |= {f"list[{name}]": list[kind] for name, kind in TYPES.items() if name != "bool"}
-POSITIVE = ("n_boot", "n_tau", "bins", "depth", "n_test", "k", "n_topics", "native_clusters", "topic_size")
+LARGE = 10**9
+# Least and greatest value of a number, by the name of its parameter; of others see `_problem`. What a collection bounds
+# (sizes, splits) is checked where it is read.
+BOUNDS: dict[str, tuple[float, float]] = {
+    name: bounds
+    for bounds, names in {
+        (0, 2**31 - 1): "seed seeds other_seeds grid_seeds bucket_seeds",  # faiss takes no larger one
+        (40, 1_000_000): "n_boot n_tau",  # fewer have no 2.5 % percentile
+        (1, 100_000): "depth",
+        (1, LARGE): "sizes grid_sizes trained_sizes more_sizes draw_train test_size n_test topic_size native_clusters",
+        (2, 1_000): "k n_topics annotators",
+        (1, 1_000): "bins candidates neighbours real_neighbours map_queries recall_relevance",
+        (0, 1_000): "grid_draws test_draws",
+        (1, 1_000_000): "sample_dev pretraining_steps",
+        (0, 1): "error_rate error_rates doses margin floor",
+        (1e-9, 1): "pretraining_rate",
+    }.items()
+    for name in names.split()
+}
+TAKEN = r"cells|lab|reference|verify-.*"  # under outputs/
+NAME_LENGTH = 80  # of a folder under outputs/ that is named by what was changed
 
 
 class Parameter(NamedTuple):
@@ -85,29 +105,27 @@ def checked(declared: dict[str, Parameter], values: dict[str, Any], where: str) 
         name = str(first["loc"][0])
         raise InputError(f"{where}: parameter {name!r} must be {declared[name].type}, is {first['input']!r}") from None
     for name, value in found.items():
-        if problem := next((text for refused, text in REFUSED if refused(name, value, declared[name].default)), ""):
+        if problem := _problem(declared[name], value):
             raise InputError(f"{where}: parameter {name!r} {problem}, is {value!r}")
-        if name.endswith("measures"):
+        if name.endswith(("measure", "measures")):
             from interextra.evaluation import measures
 
-            measures.check(value)
+            measures.check(value if isinstance(value, list) else [value])
     return found
 
 
-def _numbers(value: Any) -> list[float]:
+def _problem(parameter: Parameter, value: Any) -> str:
+    """Why a value of the right type cannot be meant, or nothing."""
     values = value if isinstance(value, list) else [value]
-    return [item for item in values if isinstance(item, int | float) and not isinstance(item, bool)]
-
-
-REFUSED: tuple[tuple[Callable[[str, Any, Any], bool], str], ...] = (
-    (lambda name, value, default: value == [] and default != [], "must not be empty: nothing would be measured"),
-    (lambda name, value, default: any(number < 0 for number in _numbers(value)), "must not be negative"),
-    (lambda name, value, default: name in POSITIVE and value < 1, "must be at least 1"),
-    (
-        lambda name, value, default: isinstance(value, list) and len(value) > len(set(map(str, value))),
-        "repeats a value",
-    ),
-)
+    if not values and parameter.default != []:
+        return "must not be empty: nothing would be measured"
+    if len(values) > len(set(map(str, values))):
+        return "repeats a value"
+    if TYPES[parameter.type.removeprefix("list[").removesuffix("]")] not in (int, float):
+        return ""
+    low, high = BOUNDS.get(parameter.name, (0, LARGE))  # 0: as the recipe says, all, none
+    within = all(low <= number <= high for number in values)  # NaN is not
+    return "" if within else f"must be {low:,} to {high:,} ({parameter.meaning})"
 
 
 def profile_parameters(root: Path, profile: str, notebook: Path, overrides: dict[str, Any]) -> dict[str, Any]:
@@ -131,15 +149,22 @@ def profile_parameters(root: Path, profile: str, notebook: Path, overrides: dict
     return checked(declared, {**values, **overrides, "profile": profile}, f"{notebook.stem}, -p")
 
 
-def output_name(profile: str, overrides: dict[str, Any], name: str) -> str:
+def output_name(root: Path, profile: str, overrides: dict[str, Any], name: str) -> str:
     """The folder under outputs/ of a run: the profile's, or one of its own where parameters were changed.
 
-    >>> output_name("mini", {}, ""), output_name("mini", {"collection": "beir:/tmp/my data", "seed": 2}, "")
-    ('mini', 'mini-collection-beir-tmp-my-data-seed-2')
+    A name made of the changes ends with a digest of them where it alone could be that of others: cut, or made of more
+    than words, numbers and lists of numbers. The file names of two collections must never give one folder.
     """
-    if name and not re.fullmatch(r"[\w.-]+", name):
-        raise InputError(f"--name {name!r}: letters, digits, dots, - and _ only; it names a folder under outputs/")
-    if name in ("cells", "lab", "reference"):
-        raise InputError(f"--name {name!r} is taken under outputs/; choose another")
-    changed = [f"{key}-{value}" for key, value in overrides.items()]
-    return name or re.sub(r"[^\w.]+", "-", "-".join([profile, *changed])).strip("-")[:80]
+    if name and (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or ".." in name):
+        raise InputError(
+            f"--name {name!r}: letters, digits, dots, - and _ only, a letter or digit first, no two dots together; "
+            "it names a folder under outputs/"
+        )
+    whole = "-".join([profile, *(f"{key}-{value}" for key, value in overrides.items())])
+    made = re.sub(r"[^A-Za-z0-9_.]+|[.]{2,}", "-", whole).strip("-.")
+    if len(made) > NAME_LENGTH or not re.fullmatch(r"[A-Za-z0-9_.,\[\] -]+", whole):
+        made = f"{made[: NAME_LENGTH - 9]}-{digest(whole)[:8]}"
+    name = name or made
+    if re.fullmatch(TAKEN, name) or ((root / "params" / name).is_dir() and (overrides or name != profile)):
+        raise InputError(f"--name {name} is taken under outputs/, as the names of profiles are; choose another")
+    return name

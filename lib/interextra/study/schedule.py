@@ -4,15 +4,15 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pandas as pd
+
 from interextra.ground.cells import Cell, Store, config_of, from_config
-from interextra.models.model import Model
-from interextra.models.run import Run
 
 # One thread a process: two torch processes with two threads each run eight times slower. And glibc keeps large arrays
 # of a training step instead of giving them back after each: about a third less time with a large vocabulary.
@@ -110,20 +110,28 @@ def described(store: Store, cells: Sequence[Cell]) -> list[dict]:
             "key": key,
             "state": "todo" if key in missing else "done",
             "seconds": cell.seconds(),
-            "megabytes": _megabytes(cell),
+            "megabytes": cell.megabytes(),
             "what": cell.title(),
         }
         rows.append(row | {"needs": [need.key for need in cell.needs() if need.key in missing]})
     return rows
 
 
-def _megabytes(cell: Cell) -> float:
-    """What a run or trained weights take on disk, from what some took; other cells are small."""
-    if isinstance(cell, Run):
-        return 7e-6 * sum(queries.size() for queries in cell.queries) * cell.depth
-    start = cell
-    while isinstance(start, Model) and start.first is not None:
-        start = start.first
-    initialisation = getattr(getattr(start, "recipe", start), "initialisation", "")
-    known = {"": 0.0, "random": 1.6, "tiny-base": 1.6, "minilm": 62.0}  # else BERT-base
-    return known.get(initialisation.partition(":")[0], 440.0)
+def priced(rows: Mapping[str, list[dict]], cores: int) -> dict[str, pd.DataFrame]:
+    """What notebooks cost, from the rows of `described` of each: a table a notebook, and one of all of them.
+
+    Each is a DataFrame[results, to_compute, seconds, MB, hours on N cores] with a row a kind of result (or a notebook),
+    the last one their sum. What several notebooks need costs the first of them.
+    """
+    frame = pd.concat(pd.DataFrame(found).assign(notebook=name) for name, found in rows.items())
+    kind, todo = frame["what"].str.split(" · ").str[0], frame["state"].eq("todo") & ~frame["key"].duplicated()
+    counts = {"results": 1, "to_compute": todo, "seconds": frame["seconds"] * todo, "MB": frame["megabytes"] * todo}
+    counts[f"hours on {cores} cores"] = counts["seconds"] / 3600 / cores
+    frame = frame.assign(kind=kind, **counts)
+
+    def summed(part: pd.DataFrame, by: str) -> pd.DataFrame:
+        table = part.groupby(by, sort=False)[list(counts)].sum()
+        return pd.concat([table, table.sum().to_frame("in all").T])
+
+    tables = {str(name): summed(part, "kind") for name, part in frame.groupby("notebook", sort=False)}
+    return tables | {"all notebooks": summed(frame, "notebook")}

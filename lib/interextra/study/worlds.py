@@ -6,12 +6,14 @@ of them say: the mean over worlds, with Student's interval.
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from interextra.ground import provenance
 from interextra.ground.cells import Cell, Store
 from interextra.ground.effects import across
+from interextra.ground.errors import InputError
 from interextra.ground.files import write_json
 from interextra.papers.claims import verdict
 from interextra.study.notebook import Notebook
@@ -52,12 +54,23 @@ class Worlds(Cell):
         write_json(folder / "provenance.json", provenance.record(store.root.parent.parent, method=noted))
 
 
-def planned(root: Path, profile: str, only: str) -> list[Cell]:
-    """The cells of a profile: its notebooks, or of `worlds` those that have a file under params/worlds."""
+def planned(root: Path, profile: str, only: str, overrides: dict[str, Any] | None = None) -> list[Cell]:
+    """The cells of a profile: its notebooks, or of `worlds` those that have a file under params/worlds.
+
+    `overrides` change parameters of one notebook. All parameters are checked before the first plan is made.
+    """
+    chosen = notebooks(root, only)
     if profile == PROFILE:
-        files = {path.stem for path in (root / "params" / PROFILE).glob("*.yaml")}
-        return [Worlds.of(root, path) for path in notebooks(root, only) if path.stem in files]
-    return [Notebook.of(path, profile_parameters(root, profile, path, {})) for path in notebooks(root, only)]
+        if overrides:
+            raise InputError("-p: the profile worlds has its own worlds; change its files under params/worlds")
+        files = [path.stem for path in sorted((root / "params" / PROFILE).glob("*.yaml"))]
+        if not (chosen := [path for path in chosen if path.stem in files]):
+            raise InputError(f"--only {only}: the profile worlds has {', '.join(files)}")
+        return [Worlds.of(root, path) for path in chosen]
+    if overrides and len(chosen) > 1:
+        raise InputError("-p changes one notebook: name it with --only")
+    given = [(path, profile_parameters(root, profile, path, overrides or {})) for path in chosen]
+    return [Notebook.of(path, parameters) for path, parameters in given]
 
 
 def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
