@@ -13,8 +13,6 @@ from interextra.ground.errors import InputError
 from interextra.overlap.annotating import Annotation, widget
 from interextra.overlap.annotation import (
     SHEET,
-    Candidates,
-    candidates,
     codes,
     kappa,
     median_labels,
@@ -26,6 +24,7 @@ from interextra.overlap.annotation import (
     with_codes,
     write_sheet,
 )
+from interextra.overlap.candidates import Candidates, candidates, with_texts
 from interextra.overlap.labels import LABELS
 from interextra.overlap.proxies import (
     choose_thresholds,
@@ -45,7 +44,7 @@ EMBEDDING = np.array([[3, 4, 1], [6, 5, 7]])
 
 @pytest.fixture
 def pairs():
-    return candidates(TEST, TRAIN, BM25, EMBEDDING)
+    return with_texts(candidates(TEST["query_id"], TRAIN["query_id"], BM25, EMBEDDING), TEST, TRAIN)
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ def test_candidates_are_merged_once_each_with_their_source(pairs):
 
 def test_candidates_refuse_a_test_query_that_was_trained_on():
     with pytest.raises(InputError, match="also training queries .'t1'"):
-        candidates(TEST, TRAIN.assign(query_id=["t1", *TRAIN["query_id"][1:]]), BM25, EMBEDDING)
+        candidates(TEST["query_id"], TRAIN["query_id"].replace("q0", "t1"), BM25, EMBEDDING)
 
 
 class Named(NamedTuple):
@@ -108,10 +107,17 @@ def test_candidates_cell_has_what_bm25_and_the_vectors_find(tmp_path, monkeypatc
     vectors = Stored(Named(train), tuple(map(Named, tests)))
     Candidates.build(Asked(vectors, 2), tmp_path, {})
     found = pd.read_parquet(tmp_path / "candidates.parquet")
+    assert not {"test_query", "train_query"} & set(found)
     ranks = found.set_index(["test_query_id", "train_query_id"])[["bm25_rank", "embedding_rank"]]
     assert ranks.loc[("a", "q4"), "bm25_rank"] == 1 and ranks.loc[("a", "q0"), "embedding_rank"] == 1
     assert ranks.loc[("b", "q2")].tolist() == [1, 1] and found["test_query_id"].drop_duplicates().tolist() == ["a", "b"]
     assert (ranks <= 2).all(axis=None) and len(ranks.loc["a"]) <= 4
+    known = type("Known", (), {"__getitem__": lambda self, cell: tmp_path})()
+    read = Candidates.read(Asked(vectors, 2), known)
+    assert [*read] == [*SHEET, "bm25_rank", "embedding_rank"] and read[[*found]].equals(found)
+    of = dict(zip(train["query_id"], texts, strict=True)) | {"a": "cat moon", "b": "sun"}
+    for side in ("test", "train"):
+        assert read[f"{side}_query"].tolist() == read[f"{side}_query_id"].map(of).tolist()
 
 
 def test_sheet_survives_the_round_trip(pairs, tmp_path):
@@ -223,7 +229,7 @@ def test_full_overlap_needs_exactly_the_same_entities():
     train = pd.DataFrame(columns).assign(intent=["i", "j", "k"], intent_group="g")
     test = train[1:2].assign(query_id="t", intent="l")
     every = np.arange(3)[None]
-    labelled = pair_truth(candidates(test, train, every, every), test, train)
+    labelled = pair_truth(candidates(test["query_id"], train["query_id"], every, every), test, train)
     assert labelled.set_index("train_query_id")["entity"].to_dict() == {"q1": "partial", "q2": "full", "q3": "full"}
     assert entity_overlap(test, train[:1]).tolist() == ["partial"] and entity_overlap(test, train[2:]).tolist() == [
         "full"
@@ -242,7 +248,8 @@ def test_pair_truth_agrees_with_the_truth_per_query():
 
     test, train = queries("t", 60), queries("q", 12)
     all_rows = np.tile(np.arange(12), (60, 1))
-    labels = query_labels(pair_truth(candidates(test, train, all_rows, all_rows), test, train))
+    pairs = candidates(test["query_id"], train["query_id"], all_rows, all_rows)
+    labels = query_labels(pair_truth(pairs, test, train))
     assert labels["entity"].to_dict() == entity_overlap(test, train).to_dict()
     assert labels["intent"].to_dict() == intent_overlap(test, train).to_dict()
     assert all(set(labels[column]) == set(known) for column, known in LABELS.items())

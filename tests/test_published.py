@@ -8,7 +8,7 @@ import yaml
 from interextra.ground.effects import Effects
 from interextra.ground.errors import InputError
 from interextra.papers import published
-from interextra.papers.published import load
+from interextra.papers.published import SIZES, load, zhan_deltas
 
 # (cells, cells without a value, sum of all printed numbers), counted on the papers' text and not with the loader.
 EXPECTED = {
@@ -218,3 +218,18 @@ def test_ambiguous_comparison_is_an_error():
         Effects(ours).beside(printed, on=["model"], effect="delta")
     with pytest.raises(InputError, match="our effects: no column 'measure'; there are model, delta"):
         Effects(ours).beside(printed, on=["model", "measure"], effect="delta")
+
+
+def test_bm25_stands_beside_every_size_and_every_published_delta_once():
+    table = zhan_deltas()
+    assert not table.duplicated(["protocol", "published_n_train", "model", "measure"]).any()
+    bm25 = table[(table["model"] == "BM25") & (table["protocol"] == "ReSTrain")]
+    assert bm25.groupby("published_n_train")["scaled"].agg(list).to_dict() == dict.fromkeys(SIZES, [0.01, 0.01])
+
+
+def test_a_delta_of_exactly_0_has_no_direction():
+    """Δ = 0 was counted as a disagreement."""
+    ours = pd.DataFrame({"protocol": "ReSTrain", "published_n_train": "14k", "model": "BM25", "measure": ["nDCG@10"]})
+    ours = Effects(ours.assign(delta=0.0, low=0.0, high=0.0))
+    on = ["protocol", "published_n_train", "model", "measure"]
+    assert ours.beside(zhan_deltas(), on, effect="delta")["verdict"].tolist() == ["undecided"]

@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from interextra.experiments import zhan
+from interextra.experiments import start_here
 from interextra.experiments.plans import cells_of
 from interextra.ground.cells import Store
 from interextra.ground.effects import shown
@@ -70,7 +70,7 @@ def test_collection_folder_named_as_html_is_text_in_a_list_of_results(tmp_path):
     for split, query in (("train", "q"), ("test", "r")):
         (folder / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{query}\td\t1\n")
     asked = {"collection": f"beir:{folder}", "train_split": "train", "train_limit": 0, "test_splits": ["test"]}
-    plan = zhan.start_here(asked | {"recipes": ["bm25"], "steps": 0, "depth": 10, "seed": 1})
+    plan = start_here.plan(asked | {"recipes": ["bm25", "mini-dense"], "steps": 0, "depth": 10, "seed": 1})
     page = shown(pd.DataFrame(described(Store(tmp_path / "cells"), cells_of(plan)))).to_html()
     assert "&lt;img src=x" in page and "img" not in [tag for tag, _ in Tags(page).found]
 

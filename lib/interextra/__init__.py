@@ -1,7 +1,7 @@
 """interextra: do neural retrievers interpolate or extrapolate?
 
 The front door: `import interextra as ix`, and five verbs. A *design* is a frame of runs, `nb.measure` gives their
-values per query, `ix.effects` a table of effects with intervals, `ix.beside` puts the published figures beside it, and
+values per query, `ix.effects` a table of effects with intervals, its `beside` puts the published figures beside it, and
 `ix.figures` draws it. Imports go downwards only: ground, data and world, splits, models, overlap and evaluation,
 papers, study.
 """
@@ -37,10 +37,16 @@ _FRONT = {
     "tests": "ground.effects",
     "across": "ground.effects",
     "gate": "papers.claims",
+    "fair": "papers.claims",
     "judged": "papers.claims",
     "published": "papers.published",
     "figures": "figures",
-    "zhan": "experiments.zhan",
+    "REGIMES": "experiments.plans",
+    "in_regimes": "experiments.plans",
+    "start_here": "experiments.start_here",
+    "restrain": "experiments.restrain",
+    "resttest": "experiments.resttest",
+    "architectures": "experiments.architectures",
     "shifts": "experiments.shifts",
     "exposure": "experiments.exposure",
     "indicators": "experiments.indicators",

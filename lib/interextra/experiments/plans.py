@@ -17,6 +17,7 @@ from interextra.data.queries import Part, Queries, Source
 from interextra.ground.cells import Cell
 from interextra.ground.errors import InputError
 from interextra.models import architectures
+from interextra.models.bm25 import LABEL as BM25
 from interextra.models.chain import model_of
 from interextra.models.recipe import Recipe, load_recipe, make_recipe
 from interextra.models.run import Run
@@ -95,6 +96,16 @@ def systems(p: dict) -> dict[str, Recipe]:
             raise InputError(f"parameter 'recipes': {label!r} stands twice; write LABEL | RECIPE for one of them")
         found[label] = made
     return found
+
+
+def with_bm25(made: dict[str, Recipe]) -> dict[str, Recipe]:
+    """The systems of a notebook that excludes those below BM25 in domain (`claims.gate`); InputError without BM25."""
+    if BM25 not in made or made[BM25].architecture != "bm25":
+        raise InputError(
+            f"no system is BM25 with the label {BM25!r}, which the others must beat in domain: "
+            f"add bm25 to the recipes; there are {', '.join(made) or 'none'}"
+        )
+    return made
 
 
 def parts_of(text: str, form: str) -> list[str]:

@@ -7,7 +7,6 @@ Taught in notebooks/01_overlap_annotation_analysis.
 """
 
 import csv
-import tempfile
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -15,77 +14,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.data.collection import Collection, Passages, write_passages
-from interextra.ground.cells import Cell, Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_aside
-from interextra.models.lucene import bm25_search
-from interextra.models.vectors import QueryVectors
 from interextra.overlap.labels import LABELS
-from interextra.splits.similarity import nearest
 
 TEXT = ["test_query", "train_query", "source"]
 SHEET = ("test_query_id", "test_query", "train_query_id", "train_query", "source", "entity", "intent")
 PAIR = ["test_query_id", "train_query_id"]
 CODES = {column: {label: 2 - i for i, label in enumerate(labels)} for column, labels in LABELS.items()}  # 2: most
-
-
-class Candidates(Cell):
-    """The pairs to label: for each test query its k nearest training queries by BM25 and by the vectors.
-
-    Writes candidates.parquet, see `candidates`. BM25 has Anserini's default k1 and b, as if queries were passages.
-    """
-
-    vectors: QueryVectors
-    k: int
-
-    def title(self) -> str:
-        return f"candidates · {self.k} a method · {self.vectors.title()}"
-
-    def seconds(self) -> float:
-        return 5 + sum(part.size() for part in self.vectors.test) / 200
-
-    def build(self, folder: Path, store: Store) -> None:
-        train, test = self.vectors.read(store)
-        pool = self.vectors.train.frame(store)
-        queries = pd.concat([part.frame(store) for part in self.vectors.test], ignore_index=True)
-        with tempfile.TemporaryDirectory() as scratch:
-            path = Path(scratch) / "queries.arrow"
-            fingerprint = write_passages(path, zip(pool["query_id"], pool["text"], strict=True))
-            as_passages = Collection("queries", "queries", Passages(path), pool, {}, fingerprint)
-            by_words = bm25_search(as_passages, queries["text"].tolist(), self.k, k1=0.9, b=0.4)[0]
-        found = candidates(queries, pool, by_words, nearest(test, train, self.k)[1])
-        found.to_parquet(folder / "candidates.parquet")
-
-
-def candidates(
-    test: pd.DataFrame, train: pd.DataFrame, bm25_rows: np.ndarray, embedding_rows: np.ndarray
-) -> pd.DataFrame:
-    """The pairs to label: what both methods found, merged, each pair once.
-
-    Of DataFrame[query_id, text] and int[n_test, k], rows of `train` from the nearest on, -1 = padding.
-
-    Returns a DataFrame with the columns of `SHEET` (labels empty) and bm25_rank, embedding_rank (from 1, 0 = not
-    found); source is bm25, embedding or both. Ordered by test query, best rank, row of `train`.
-    """
-    both = test["query_id"].isin(train["query_id"])
-    if both.any():
-        some = offenders(test.loc[both, "query_id"])
-        raise InputError(f"{both.sum()} test queries are also training queries ({some}): take them out of those")
-    parts = []
-    for method, rows in (("bm25", bm25_rows), ("embedding", embedding_rows)):
-        at, rank = np.nonzero(rows >= 0)
-        parts.append(pd.DataFrame({"at": at, "row": rows[at, rank], f"{method}_rank": rank + 1}))
-    pairs = parts[0].merge(parts[1], on=["at", "row"], how="outer").fillna(0).astype(np.int64)
-    ranks = pairs[["bm25_rank", "embedding_rank"]]
-    pairs["source"] = np.select([ranks.min(axis=1) > 0, ranks["bm25_rank"] > 0], ["both", "bm25"], "embedding")
-    pairs["best"] = ranks.where(ranks > 0).min(axis=1)
-    pairs = pairs.sort_values(["at", "best", "row"], ignore_index=True)
-    for name, frame, rows in (("test", test, pairs["at"]), ("train", train, pairs["row"])):
-        pairs[f"{name}_query_id"] = frame["query_id"].to_numpy()[rows]
-        pairs[f"{name}_query"] = frame["text"].to_numpy()[rows]
-    return pairs.assign(entity="", intent="")[[*SHEET, "bm25_rank", "embedding_rank"]]
 
 
 def write_sheet(path: Path | str, pairs: pd.DataFrame) -> None:

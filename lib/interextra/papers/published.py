@@ -7,7 +7,7 @@ file's `labels` for each part of the column's name ("R@100 | Inter." has two), t
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from interextra.ground.errors import InputError, offenders
 FOLDER = Path(__file__).with_name("published_tables")
 CORE = ["table", "row", "column", "value", "unit", "scaled", "rounding", "text", "source", "note"]
 SEPARATOR = " | "
+SIZES = ("14k", "45k", "200k")  # training queries of ReSTrain, of 503k
 #: Factor from a printed value to the scale that we measure on: scores and changes are fractions.
 UNITS = {
     "score": 1.0,
@@ -68,6 +69,27 @@ def load(paper: str, table: str | int) -> pd.DataFrame:
     if cells.empty:
         raise InputError(f"{paper}, table {number}: no numbers. {' '.join(found['notes'])}")
     return cells[[*CORE, *(name for name in cells if name not in CORE and cells[name].notna().any())]]
+
+
+def zhan_deltas() -> pd.DataFrame:
+    """Δ of Tables 6 and 7 of Zhan et al.: protocol, published_n_train, model, measure, scaled, rounding.
+
+    BM25 was printed once, at 14k: it stands at every size.
+    """
+    six, seven = (load("zhan", number).query("regime == 'delta'") for number in (6, 7))
+    bm25 = [six[six["model"] == "BM25"].assign(n_train=size) for size in SIZES[1:]]
+    both = [pd.concat([six, *bm25]).assign(protocol="ReSTrain"), seven.assign(protocol="ReSTTest", n_train="all")]
+    return pd.concat(both, ignore_index=True).rename(columns={"n_train": "published_n_train"})
+
+
+def nearest_share(sizes: Sequence[int], n_train: int) -> dict[int, str]:
+    """Training size → the published size whose share of all training queries is nearest.
+
+    >>> nearest_share([112, 1600], n_train=4000)
+    {112: '14k', 1600: '200k'}
+    """
+    shares = {name: int(name[:-1]) / 503 for name in SIZES}
+    return {size: min(shares, key=lambda name: abs(math.log(size / n_train / shares[name]))) for size in sizes}
 
 
 @lru_cache

@@ -20,10 +20,10 @@ from interextra.ground.effects import ratio
 from interextra.ground.errors import InputError, offenders
 from interextra.models.vectors import Vectors
 from interextra.papers import published
+from interextra.papers.published import SIZES
 from interextra.splits import attributes, clusters, restrain, resttest
 from interextra.splits.similarity import nearest
 
-SIZES = ("14k", "45k", "200k")
 REGIMES = {"interpolation": "interpolate", "extrapolation": "extrapolate"}  # ours → as the files are named
 BUCKETS = (1, 2, 3, 4, 5)
 TEST_SETS = ("dev", "trec19", "trec20")

@@ -1,7 +1,7 @@
 """What a notebook holds in its hand: parameters, cells, values, tables, figures, provenance.
 
 nb = ix.start("02_restrain", globals(), goal="…")
-plan = zhan.restrain(nb.parameters); nb.cost(plan); values = nb.measure(plan.design, ["nDCG@10"])
+plan = ix.restrain.plan(nb.parameters); nb.cost(plan); values = nb.measure(plan.design, ["nDCG@10"])
 nb.table(frame, "restrain"); nb.figure(figure, "gap"); nb.metric("delta", -0.1); nb.finish()
 """
 

@@ -1,0 +1,131 @@
+"""Notebook 02: each system in both regimes of ReSTrain, and what the size of a training set and its distance do apart.
+
+Zhan et al. (CIKM 2022), Table 6. Notebook 05 builds on it.
+"""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from interextra.data.queries import Part
+from interextra.experiments.plans import (
+    REGIMES,
+    Plan,
+    design,
+    in_both_regimes,
+    measures_of,
+    query_vectors,
+    restrain_of,
+    runs,
+    systems,
+    test_queries,
+    with_bm25,
+)
+from interextra.ground.cells import Store
+from interextra.ground.effects import ratio
+from interextra.papers.releases import real_vectors
+from interextra.splits.restrain import BANDS, ReSTrain
+from interextra.splits.similarity import nearest
+
+NOTEBOOK = "02_restrain"
+
+
+def plan(p: dict) -> Plan:
+    """Each system in both regimes at each size; of the trained ones also what takes size and distance apart.
+
+    `design`: model, n_train, regime, seed, run. `grid`: the trained systems on the random sets of `banded`, of three
+    bands of distance (model, n_train, band, draw, seed, run); without `grid_draws` both are empty. `draws`: training
+    queries chosen for a few test queries at a time, as the paper has it (draw, model, n_train, regime, run), one
+    training per draw; empty without `test_draws`.
+    """
+    split, made, queries = restrain_of(p), with_bm25(systems(p)), test_queries(p, p["test_splits"])
+    options = {"sizes": tuple(p["grid_sizes"]), "draws": p["grid_draws"], "seed": p["seed"]}
+    banded = ReSTrain(vectors=split.vectors, match=p["match"], **options)
+    places = itertools.product(p["grid_sizes"], BANDS, range(p["grid_draws"]))
+    random_sets = [
+        ({"n_train": size, "band": band, "draw": draw}, Part(of=banded, part=f"{band}-{size}-{draw}"))
+        for size, band, draw in places
+    ]
+    short = systems(p | {"steps": p["grid_steps"] or p["steps"]}).items()
+    trained = {label: one for label, one in short if one.training_steps(1)}
+    grid = runs(p | dict.fromkeys(("seeds", "other_seeds"), p["grid_seeds"]), trained, random_sets, queries)
+    few = []
+    for draw in range(1, p["test_draws"] + 1):
+        chosen = {"limit": p["test_size"], "seed": draw}
+        test = tuple(part.model_copy(update=chosen) for part in test_queries(p, p["draw_splits"]))
+        drawn = ReSTrain(vectors=query_vectors(p, test), sizes=(p["draw_train"],), match=p["match"])
+        once = p | dict.fromkeys(("seeds", "other_seeds"), [draw])
+        few += runs(once, made, in_both_regimes(drawn, [p["draw_train"]]), test, draw=draw)
+    frames = {"design": design(runs(p, made, in_both_regimes(split, p["sizes"]), queries)), "grid": pd.DataFrame(grid)}
+    frames["draws"] = pd.DataFrame(few).drop(columns="seed", errors="ignore")  # of a draw, which is no second training
+    real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
+    cells = {"vectors": split.vectors, "split": split, "banded": banded if grid else None, "real": real}
+    return Plan(measures=measures_of(p, "measures"), **cells, **frames)
+
+
+def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
+    """A row per run and measure of the values of a `grid`.
+
+    Returns DataFrame[model, measure, set, n_train, band, draw, seed, nearest_similarity, value, delta] : similarity is
+    the mean cosine of a set's queries to their nearest test query (`sets`: sets.csv of the split), value the mean over
+    the test queries, delta its relative difference from the mean of the largest sets of the nearest band.
+    """
+    labels = ["model", "measure", "n_train", "band", "draw", "seed"]
+    each = values.groupby(labels, sort=False)["value"].mean().reset_index()
+    names = [f"{row.band}-{row.n_train}-{row.draw}" for row in each.itertuples()]
+    each.insert(2, "set", names)
+    similarity = each["set"].map(sets.set_index("set")["mean_max_similarity"])
+    best = each["value"].where((each["band"] == BANDS[0]) & (each["n_train"] == each["n_train"].max()))
+    best = best.groupby([each["model"], each["measure"]]).transform("mean")
+    each.insert(each.columns.get_loc("value"), "nearest_similarity", similarity)
+    return each.assign(delta=ratio(each["value"], best) - 1)
+
+
+def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """What the size of a training set and its distance from the test queries do: least squares of delta on both.
+
+    Parameters
+    ----------
+    runs : of `grid_runs`.
+    by : labels that have a regression of their own.
+
+    Returns
+    -------
+    DataFrame[*by, term, delta, low, high, n_sets, n_runs] : what a doubling of the training queries and what 0.1 more
+        similarity add to delta, each in the middle of the other, and what both at once add beyond that. Trainings on
+        one set are not independent: errors are clustered by set, with Student's distribution over the sets.
+    """
+    from statsmodels.api import OLS, add_constant
+
+    rows = []
+    for key, part in runs.groupby(list(by), sort=False):
+        doublings, nearer = (x - x.mean() for x in (np.log2(part["n_train"]), 10 * part["nearest_similarity"]))
+        known = {"twice the training queries": doublings, "0.1 more similarity": nearer}
+        known["both at once, beyond their sum"] = doublings * nearer
+        errors = {"cov_type": "cluster", "cov_kwds": {"groups": pd.factorize(part["set"])[0]}, "use_t": True}
+        fitted = OLS(part["delta"], add_constant(pd.DataFrame(known))).fit(**errors)
+        counts = {"n_sets": part["set"].nunique(), "n_runs": len(part)}
+        for term, (low, high) in fitted.conf_int().loc[list(known)].iterrows():
+            row = {"term": term, "delta": fitted.params[term], "low": low, "high": high}
+            rows.append(dict(zip(by, key, strict=True)) | row | counts)
+    return pd.DataFrame(rows)
+
+
+def query_losses(values: pd.DataFrame) -> pd.DataFrame:
+    """Interpolation less extrapolation of each query, float[query_id × model]; of values of one size and measure."""
+    means = values.pivot_table(index="query_id", columns=["regime", "model"], values="value", sort=False)
+    return means[REGIMES[0]] - means[REGIMES[1]]
+
+
+def nearest_queries(split: ReSTrain, size: int, store: Store) -> pd.DataFrame:
+    """The nearest training query of each test query in both sets: query_id, query, regime, similarity, nearest."""
+    (train, test), pool, found = split.vectors.read(store), split.pool.frame(store), []
+    queries = pd.concat([part.frame(store)[["query_id", "text"]] for part in split.vectors.test], ignore_index=True)
+    for regime in REGIMES:
+        inside = np.flatnonzero(pool["query_id"].isin(split.sets(store)[f"{regime}-{size}"]))
+        cosines, at = nearest(test, train[inside], k=1)
+        texts = pool["text"].to_numpy()[inside[at[:, 0]]]
+        found.append(queries.assign(regime=regime, similarity=cosines[:, 0], nearest=texts))
+    return pd.concat(found, ignore_index=True).rename(columns={"text": "query"})

@@ -1,0 +1,235 @@
+"""Notebook 05: known losses give known verdicts, whatever the systems are called; plans share their cells."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from toy_parameters import COMMON, COMPARED, RESTRAIN
+
+from interextra.data.runs import RunFile
+from interextra.experiments import architectures, restrain, resttest
+from interextra.experiments.plans import REGIMES, cells_of, systems
+from interextra.ground.cells import Store
+from interextra.ground.effects import Effects, effects, with_interval
+from interextra.ground.errors import InputError
+from interextra.models.recipe import load_recipe
+from interextra.papers.claims import gate
+
+LOSSES = {"BM25": 0.0, "Reranker": 0.01, "ColBERT": 0.02, "SPLADE": 0.2, "DR (base)": 0.3}
+ABOVE = dict.fromkeys(("Reranker", "ColBERT", "SPLADE", "DR (base)"), 1.2)  # in domain, against BM25
+BY = ["protocol", "n_train", "measure"]
+HOW = {"by": ["model", *BY], "on": "regime", "sides": REGIMES, "effect": "delta", "n_boot": 500}
+
+
+def values_of(losses, noise=0.05, level=None):
+    """Values of 400 queries in both regimes; the extrapolation of a system lies its loss below its interpolation."""
+    draw, rows = np.random.default_rng(1), []
+    for model, loss in losses.items():
+        inter = draw.uniform(0.3, 0.9, 400) * (level or {}).get(model, 1)
+        sides = (inter, inter * (1 - loss) + noise * draw.normal(size=400))
+        for regime, side in zip(REGIMES, sides, strict=True):
+            rows.append(pd.DataFrame({"model": model, "regime": regime, "value": side}).rename_axis("query_id"))
+    labels = {"protocol": "ReSTTest", "n_train": 9, "measure": "RR@10"}
+    return pd.concat(rows).reset_index().assign(**labels)
+
+
+ENTRIES = ("bm25", "mini-reranker", "mini-colbert", "mini-splade", "mini-dense")
+MADE = systems({"recipes": ENTRIES, "steps": 0})
+
+
+def found_in(values, margin=0.05, made=MADE):
+    table = effects(values, **HOW)
+    return architectures.findings(table.assign(comparable=gate(table)), made, BY, margin).set_index("finding")
+
+
+def verdicts(losses, level=ABOVE, **options):
+    margin = options.pop("margin", 0.05)
+    return found_in(values_of(losses, level=level, **options), margin)["verdict"]
+
+
+def test_published_findings_hold_where_they_were_built_in_and_fail_where_they_were_not():
+    assert len(verdicts(LOSSES)) == 9 and set(verdicts(LOSSES)) == {"holds"}
+    turned = {"BM25": 0.3, "Reranker": 0.2, "ColBERT": 0.3, "SPLADE": -0.1, "DR (base)": -0.1}
+    assert set(verdicts(turned)) == {"contradicted"}
+
+
+def test_what_noise_hides_is_not_shown():
+    assert set(verdicts(dict.fromkeys(LOSSES, 0.0), margin=0.02, noise=1.5)) == {"not shown"}
+
+
+def test_no_finding_leans_on_a_system_below_bm25():
+    """A reranker that was worse than BM25 made "interaction-based: a smaller loss" hold."""
+    found = verdicts(LOSSES, ABOVE | {"Reranker": 0.7})
+    assert set(found[found.index.str.startswith("Reranker")]) == {"not comparable"}
+    assert set(found[~found.index.str.startswith("Reranker")]) == {"holds"}
+
+
+def test_a_system_that_finds_nothing_is_undefined_and_the_others_stand():
+    values = values_of(LOSSES, level=ABOVE)
+    values.loc[values["model"] == "SPLADE", "value"] = 0.0
+    found = found_in(values)["verdict"]
+    splade = found.index.str.contains("SPLADE")
+    assert set(found[splade]) == {"not comparable"} and set(found[~splade]) == {"holds"}
+    assert "undefined" in set(with_interval(effects(values, **HOW))["delta"])
+
+
+def test_systems_are_judged_by_their_architecture_whatever_they_are_called():
+    """A system with a label of its own had no finding at all."""
+    called = {"Reranker": "Reads both", "SPLADE": "Words", "DR (base)": "DR, pairwise"}
+    entries = [
+        f"{called[name]} | {entry}" if name in called else entry for name, entry in zip(LOSSES, ENTRIES, strict=True)
+    ]
+    made = systems({"recipes": [*entries, "Lexical | bm25"], "steps": 0})
+    values = values_of({"Lexical": 0.0} | LOSSES, level=ABOVE | {"Lexical": 1.2}).replace({"model": called})
+    found = found_in(values, made=made)
+    usual = found_in(values.replace({"model": {new: old for old, new in called.items()}}))
+    for old, new in called.items():
+        usual.index = usual.index.str.replace(old, new, regex=False)
+    assert found.index.drop("Lexical: no loss beyond 5 %").tolist() == usual.index.tolist() and len(found) == 10
+    assert set(found["verdict"]) == {"holds"}
+
+
+@pytest.mark.parametrize("study", [restrain, resttest, architectures])
+@pytest.mark.parametrize("first", ["Lexical | bm25", "BM25 | mini-splade"])
+def test_a_plan_without_bm25_under_its_name_is_refused(study, first):
+    """16 of 16 findings were not comparable, without a word."""
+    with pytest.raises(InputError, match="no system is BM25 with the label 'BM25'"):
+        study.plan(COMPARED | RESTRAIN | {"recipes": [first, "mini-dense"]})
+
+
+def test_systems_that_are_not_there_have_no_finding():
+    assert verdicts({"BM25": 0.0, "DR (base)": 0.3}).index.tolist() == ["BM25: no loss beyond 5 %", "DR (base): a loss"]
+
+
+def test_findings_about_one_system_and_about_two_are_told_apart_and_their_intervals_hold_together():
+    found, own = found_in(values_of(LOSSES, level=ABOVE)), effects(values_of(LOSSES, level=ABOVE), **HOW)
+    alone = found[found["against"] == architectures.ALONE].set_index("model")
+    own = own.set_index("model")
+    np.testing.assert_allclose(alone["estimate"], own.loc[alone.index, "delta"])
+    assert (alone["high"] - alone["low"] > own.loc[alone.index, "high"] - own.loc[alone.index, "low"]).all()
+    assert found.loc["ColBERT: a smaller loss than SPLADE", ["model", "against"]].tolist() == ["ColBERT", "SPLADE"]
+
+
+def test_findings_in_words_say_who_loses_how_much_and_what_is_open():
+    level = ABOVE | {"Reranker": 0.7}
+    found = found_in(values_of(LOSSES | {"ColBERT": 0.19}, level=level)).reset_index()
+    [protocol, pairs], unsure = architectures.in_words(found, {"ReSTTest": "400 queries"}, 0.05)
+    lost, kept, closed = protocol.split("; ")
+    assert lost.startswith("400 queries: ColBERT -18.9 % [") and lost.endswith("]: a loss") and lost.count(" % [") == 3
+    assert kept.startswith("BM25 ") and kept.endswith("]: no loss beyond 5 %")
+    assert closed == "Reranker: not comparable, as not shown to be better than BM25."
+    assert "ColBERT: a smaller loss than DR (base) (ReSTTest) holds" in pairs and "Reranker" not in pairs
+    assert unsure == "who of two loses less: ColBERT or SPLADE (ReSTTest); "
+
+
+def test_rank_correlation_is_kendalls_tau_of_the_means_and_of_each_draw():
+    table = effects(values_of({"BM25": 0.0, "ColBERT": 0.1, "SPLADE": 0.5, "DR (base)": 0.2, "Reranker": 0.9}), **HOW)
+    [row] = architectures.rank_correlation(table, BY).to_dict("records")
+    assert row["tau"] == pytest.approx(stats.kendalltau(table["interpolation"], table["extrapolation"]).statistic)
+    first, second = table.drawn("first"), table.drawn("second")
+    taus = [stats.kendalltau(first[:, i], second[:, i]).statistic for i in range(500)]
+    ends = np.quantile(taus, 0.025, method="lower"), np.quantile(taus, 0.975, method="higher")
+    assert (row["low"], row["high"]) == pytest.approx(ends) and row["extrapolation"].endswith("Reranker")
+
+
+def orders(interpolation, extrapolation):
+    """Rank correlation of systems a, b, … with these means."""
+    names, sides = (
+        list("abc")[: len(interpolation)],
+        [np.array(side)[:, None] for side in (interpolation, extrapolation)],
+    )
+    table = pd.DataFrame({"model": names, "measure": "RR@10", REGIMES[0]: interpolation, REGIMES[1]: extrapolation})
+    table = Effects.of(table.assign(delta=0.0), ["model", "measure"], [*REGIMES, "delta"], *sides, sides[0])
+    return architectures.rank_correlation(table, ["measure"])["tau"].item()
+
+
+def test_ties_count_as_neither_and_one_system_has_no_order():
+    assert orders([1.0, 1.0, 2.0], [1.0, 2.0, 3.0]) == pytest.approx(2 / 3)
+    assert np.isnan(orders([1.0], [1.0]))
+
+
+def test_plan_of_the_comparison_shares_its_cells_with_restrain_and_resttest():
+    p = COMPARED | {"recipes": ["bm25", "mini-dense"], "learning": True}
+    plan = architectures.plan({name: p[name] for name in p if name != "normalise"})  # which is as notebook 03 has it
+    p |= {"measures": ["RR@10"], "grid_draws": 0, "grid_sizes": [], "grid_seeds": [], "grid_steps": 0, "test_draws": 0}
+    known = {cell.key for cell in cells_of(restrain.plan(p)) + cells_of(resttest.plan(p | {"test_splits": ["dev"]}))}
+    assert {run.key for frame in (plan.restrain, plan.resttest) for run in frame["run"]} <= known
+    start = plan.learning.set_index(["model", "trained"])["run"]
+    assert start["BM25", True].key == start["BM25", False].key
+    assert start["DR (base)", True].key != start["DR (base)", False].key
+    without = architectures.plan(p | {"learning": False})
+    assert without.learning.empty and without.first_restrain.empty
+
+
+def test_the_first_stage_of_a_reranker_is_the_bm25_that_it_reads():
+    own, tuned = "mini-reranker{k1: [1.2], b: [0.8]}", "mini-reranker{k1: [0.6, 0.9], b: [0.4]}"
+    for name, grid in ((own, ((1.2,), (0.8,))), (tuned, ((0.6, 0.9), (0.4,)))):
+        plan = architectures.plan(COMPARED | {"recipes": ["bm25", name, "mini-dense"]})
+        for first, runs in ((plan.first_restrain, plan.restrain), (plan.first_resttest, plan.resttest)):
+            made = [run.model.recipe for run in first["run"]]
+            assert {(one.architecture, one.k1, one.b) for one in made} == {("bm25", *grid)}
+            trained_on = {run.model.train for run in runs.query("model == 'Reranker'")["run"]}
+            assert {run.model.train for run in first["run"]} == trained_on
+            assert set(first["model"]) == {"Reranker"} and set(first["seed"]) == {1}
+
+
+def test_floor_of_a_reranker_is_chance_and_its_ceiling_what_it_reads(tmp_path):
+    """BM25 has the answer first, the reranker last of ten: random orders lie between, at H(10) / 10."""
+    plan = architectures.plan(COMPARED | {"recipes": ["bm25", "mini-reranker"], "other_seeds": [1, 2]})
+    store = Store(tmp_path / "cells")
+    store.build(plan.buckets.vectors)
+    store.build(plan.buckets)
+    folders = {}
+    for frame, answer in ((plan.restrain, 10), (plan.resttest, 10), (plan.first_restrain, 1), (plan.first_resttest, 1)):
+        for run in frame["run"]:
+            folders[run.key] = tmp_path / run.key
+            folders[run.key].mkdir(exist_ok=True)
+            [asked] = run.queries
+            ranked_at(answer, asked, store).write_parquet(folders[run.key] / f"run.{asked.name}.parquet")
+    found = {"__getitem__": lambda self, cell: folders.get(cell.key) or store[cell]}
+    known = type("Known", (Store,), found)(store.root)
+    values = architectures.candidate_orders(plan, {"ReSTrain": "RR@10", "ReSTTest": "RR@10"}, known, seed=1)
+    assert set(values.loc[values["protocol"] == "ReSTrain", "n_train"]) == {60}
+    table = effects(values, ["protocol", "reranker", "model"], "regime", REGIMES, family=[], n_boot=50)
+    assert table["n_trainings"].tolist() == [1, 1, 2] * 2 and set(table["reranker"]) == {"Reranker"}
+    expected = [sum(1 / rank for rank in range(1, 11)) / 10, 1, 0.1] * 2
+    for regime in REGIMES:
+        np.testing.assert_allclose(table[regime], expected, atol=0.03)
+
+
+def ranked_at(rank, queries, store):
+    """Ten passages a query, one of them right, at that rank."""
+    qrels, rows = queries.qrels(store), []
+    wrong = [f"none-{number}" for number in range(9)]
+    for query_id, doc_id in qrels.sort_values("relevance").groupby("query_id")["doc_id"].last().items():
+        ranking = [*wrong[: rank - 1], doc_id, *wrong[rank - 1 :]]
+        rows += [(query_id, name, 10.0 - at) for at, name in enumerate(ranking)]
+    return RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
+
+
+def test_losses_and_pairs_are_read_from_the_training_logs(tmp_path):
+    p = COMMON | {"recipes": ["bm25", "mini-dense"], "measures": ["RR@10"], "k": 2, "seeds": [3]}
+    design = resttest.plan(p).design.query("left_out == '1'")
+    folders = {run.key: tmp_path / run.key for run in design["run"]}
+    for run in design["run"]:
+        folders[run.key].mkdir()
+        bm25 = run.model.recipe.architecture == "bm25"
+        log = {"steps": 0 if bm25 else 5, "loss": [] if bm25 else [[1, 2.0], [5, 0.5]]}
+        (folders[run.key] / "training.json").write_text(json.dumps(log))
+    store = type("Known", (Store,), {"__getitem__": lambda self, cell: folders[cell.key]})(tmp_path)
+    curve = architectures.loss_curves(design, store)
+    assert curve[["model", "seed", "step", "loss"]].values.tolist() == [
+        ["DR (base)", 3, 1, 2.0],
+        ["DR (base)", 3, 5, 0.5],
+    ]
+    dense = load_recipe("mini-dense")
+    assert architectures.scored_pairs(design, store) == [0, dense.scored_pairs(5)]
+
+
+def test_every_system_of_the_comparison_has_recipes_for_each_profile():
+    for profile in ("mini", "small", "msmarco"):
+        for architecture in ("dense", "splade", "colbert", "reranker"):
+            recipe, dense = (load_recipe(f"{profile}-{name}") for name in (architecture, "dense"))
+            assert recipe.architecture == architecture and recipe.initialisation == dense.initialisation

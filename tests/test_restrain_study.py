@@ -1,0 +1,92 @@
+"""Notebook 02: plans, the regression of size and distance, and which queries lose."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from toy_parameters import COMMON, RESTRAIN
+
+from interextra.experiments import restrain
+from interextra.ground.cells import Store
+
+
+def test_plan_of_restrain_gives_bm25_one_training_and_the_trained_systems_a_grid():
+    p = COMMON | RESTRAIN | {"seeds": [1, 2], "measures": ["nDCG@10", "R@100"]}
+    plan = restrain.plan(p | {"grid_draws": 3, "grid_steps": 7})
+    assert plan.design.groupby("model").size().to_dict() == {"BM25": 4, "DR (base)": 8}
+    assert set(plan.grid["model"]) == {"DR (base)"} and len(plan.grid) == 2 * 3 * 3 * 2
+    assert {run.model.recipe.steps for run in plan.grid["run"]} == {7}
+    assert len({run.key for run in plan.grid["run"]}) == len(plan.grid)
+    assert plan.measures == ["nDCG@10", "R(rel=2)@100"] and plan.real == {}
+    without = restrain.plan(p)
+    assert without.grid.empty and without.banded is None
+    assert [run.key for run in without.design["run"]] == [run.key for run in plan.design["run"]]
+
+
+def test_each_draw_of_test_queries_has_sets_and_trainings_of_its_own():
+    plan = restrain.plan(COMMON | RESTRAIN | {"test_draws": 2})
+    assert plan.draws.groupby(["draw", "model"]).size().unique().tolist() == [2]
+    first, second = (part["run"].tolist() for _, part in plan.draws.groupby("draw"))
+    for one, other in zip(first, second, strict=True):
+        assert one.model.train.of.key != other.model.train.of.key and one.model.seed != other.model.seed
+        assert one.queries == one.model.train.of.vectors.test and len(one.queries[0].ids()) == 8
+        assert one.model.train.of.vectors.encoder == plan.vectors.encoder
+    assert set(first[0].queries[0].ids()) != set(second[0].queries[0].ids())
+
+
+def grid(both=0.0, noise=0.0):
+    """Two runs on each of 27 sets: twice the queries add 0.1 to delta, 0.1 of similarity 0.02; noise is of the sets."""
+    draw, rows = np.random.default_rng(3), []
+    for n_train, band, number in itertools.product((100, 200, 400), range(3), range(3)):
+        size, nearer = np.log2(n_train / 200), 1 - band
+        delta = 0.1 * size + 0.02 * nearer + both * size * nearer + noise * draw.normal()
+        row = {"set": f"{band}-{n_train}-{number}", "n_train": n_train, "nearest_similarity": 0.6 + 0.1 * nearer}
+        rows += [row | {"model": "m", "delta": delta}] * 2
+    return pd.DataFrame(rows)
+
+
+def test_regression_finds_what_size_and_distance_were_built_to_do():
+    found = restrain.size_and_distance(grid(both=0.01), ["model"])
+    np.testing.assert_allclose(found["delta"], [0.1, 0.02, 0.01])
+    assert found[["n_sets", "n_runs"]].drop_duplicates().values.tolist() == [[27, 54]]
+    noisy = restrain.size_and_distance(grid(noise=0.05), ["model"])
+    assert (noisy["low"] < [0.1, 0.02, 0]).all() and (noisy["high"] > [0.1, 0.02, 0]).all()
+
+
+def test_more_trainings_on_the_same_sets_do_not_make_the_regression_surer():
+    """As if each training had a set of its own, ten times as many made the intervals a third as wide."""
+    once, often = (restrain.size_and_distance(pd.concat([grid(noise=0.05)] * n), ["model"]) for n in (1, 10))
+    np.testing.assert_allclose(often["high"] - often["low"], once["high"] - once["low"], rtol=0.05)
+
+
+def test_runs_of_a_grid_stand_against_its_largest_near_sets():
+    rows = [("m", "RR@10", n, band, 0, s, v) for n, band, s, v in GRID]
+    values = pd.DataFrame(rows, columns=["model", "measure", "n_train", "band", "draw", "seed", "value"])
+    values = pd.concat([values.assign(query_id="p", value=values["value"] - 0.1), values.assign(query_id="q")])
+    sets = pd.DataFrame({"set": ["near-9-0", "far-9-0", "near-3-0"], "mean_max_similarity": [0.9, 0.3, 0.8]})
+    runs = restrain.grid_runs(values, sets).set_index(["set", "seed"])
+    np.testing.assert_allclose(runs["value"], [0.45, 0.55, 0.25, 0.1])
+    np.testing.assert_allclose(runs["delta"], [-0.1, 0.1, -0.5, -0.8])
+    assert runs["nearest_similarity"].tolist() == [0.9, 0.9, 0.3, 0.8]
+
+
+GRID = [(9, "near", 1, 0.5), (9, "near", 2, 0.6), (9, "far", 1, 0.3), (3, "near", 1, 0.15)]
+
+
+def test_loss_of_a_query_is_the_mean_over_trainings():
+    values = pd.DataFrame({"model": "m", "regime": ["interpolation", "interpolation", "extrapolation"]})
+    values = values.assign(query_id="q", seed=[1, 2, 1], value=[0.2, 0.6, 0.1])
+    assert restrain.query_losses(values).loc["q", "m"] == pytest.approx(0.3)
+
+
+def test_nearest_queries_come_from_the_set_of_each_regime(tmp_path):
+    p = COMMON | RESTRAIN | {"recipes": ["bm25"]}
+    split, store = restrain.plan(p).split, Store(tmp_path)
+    store.build(split)
+    near = restrain.nearest_queries(split, 20, store)
+    texts, sets = split.pool.frame().set_index("query_id")["text"], split.sets(store)
+    for regime, part in near.groupby("regime"):
+        assert set(part["nearest"]) <= set(texts[sets[f"{regime}-20"]])
+    means = near.groupby("regime")["similarity"].mean()
+    assert means["interpolation"] > means["extrapolation"] and not near.duplicated(["query_id", "regime"]).any()

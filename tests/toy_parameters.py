@@ -1,0 +1,11 @@
+"""Parameters of notebooks 02, 03 and 05 on a small world, for the tests of their plans."""
+
+COMMON = {"collection": "mini:n_train=400", "train_split": "train", "train_limit": 0, "test_splits": ["test"]}
+COMMON |= {"encoder": "lsa", "steps": 0, "seed": 1, "depth": 10, "match": "exact", "normalise": True, "fold_size": 0}
+COMMON |= {"recall_relevance": 2, "real_encoders": ["lsa"], "real_msmarco": False}
+COMPARED = COMMON | {"sizes": [20, 60], "trained_sizes": [20, 60], "k": 2, "seeds": [1], "other_seeds": [1]}
+COMPARED |= {"resttest_splits": ["dev"], "learning": False, "restrain_measures": ["nDCG@10"]}
+
+RESTRAIN = {"recipes": ["bm25", "mini-dense"], "sizes": [20, 60], "seeds": [1], "measures": ["RR@10"]}
+RESTRAIN |= {"grid_sizes": [30, 90], "grid_draws": 0, "grid_seeds": [1, 2], "grid_steps": 0}
+RESTRAIN |= {"test_draws": 0, "draw_splits": ["test"], "test_size": 8, "draw_train": 20}
