@@ -15,8 +15,9 @@ import pandas as pd
 
 from interextra.data.queries import Part, Queries, Source
 from interextra.ground.cells import Cell
-from interextra.ground.errors import InputError
+from interextra.ground.errors import InputError, offenders
 from interextra.models import architectures
+from interextra.models.bm25 import LABEL as BM25
 from interextra.models.chain import model_of
 from interextra.models.recipe import Recipe, load_recipe, make_recipe
 from interextra.models.run import Run
@@ -95,6 +96,12 @@ def systems(p: dict) -> dict[str, Recipe]:
             raise InputError(f"parameter 'recipes': {label!r} stands twice; write LABEL | RECIPE for one of them")
         found[label] = made
     return found
+
+
+def require_bm25(made: Mapping[str, Recipe], name: str = "recipes") -> None:
+    """InputError unless one of the systems of a parameter is called BM25, which `claims.gate` compares with."""
+    if BM25 not in made:
+        raise InputError(f"parameter {name!r}: no system is called {BM25!r}, which the others must beat; label one so")
 
 
 def parts_of(text: str, form: str) -> list[str]:
@@ -185,6 +192,8 @@ def resttest_of(p: dict, test_splits: list[str]) -> ReSTTest:
 
 def in_both_regimes(split: ReSTrain, sizes: Sequence[int]) -> list[tuple[dict, Part]]:
     """The training sets of a ReSTrain split for `runs`: labels n_train and regime."""
+    if unknown := set(sizes) - set(split.sizes):
+        raise InputError(f"parameter 'trained_sizes': {offenders(sorted(unknown))} is none of 'sizes'")
     places = itertools.product(sizes, REGIMES)
     return [({"n_train": n, "regime": regime}, Part(of=split, part=f"{regime}-{n}")) for n, regime in places]
 
