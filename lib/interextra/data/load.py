@@ -51,7 +51,12 @@ def data_folder() -> Path:
 def _located(spec: str) -> str:
     if spec == "msmarco-queries":
         return f"{spec}:{data_folder()}"
-    return spec.replace("$INTEREXTRA_DATA", str(data_folder())) if "$INTEREXTRA_DATA" in spec else spec
+    return with_data_folder(spec)
+
+
+def with_data_folder(text: str) -> str:
+    """The text with the folder of the real data in the place of `$INTEREXTRA_DATA`."""
+    return text.replace("$INTEREXTRA_DATA", str(data_folder())) if "$INTEREXTRA_DATA" in text else text
 
 
 @lru_cache(maxsize=32)

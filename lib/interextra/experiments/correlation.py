@@ -11,10 +11,21 @@ from copy import copy
 import numpy as np
 import pandas as pd
 
-from interextra.data.queries import Part, Queries, Source
-from interextra.experiments.plans import Plan, design, parts_of, plans, pool, systems, trainings
+from interextra.data.queries import Queries, Source
+from interextra.experiments.plans import (
+    REGIMES,
+    Plan,
+    design,
+    in_both_regimes,
+    parts_of,
+    restrain_of,
+    run_of,
+    runs,
+    systems,
+    test_queries,
+    training_queries,
+)
 from interextra.experiments.pretraining import start_in
-from interextra.experiments.zhan import REGIMES, run_of, sets_of
 from interextra.ground.correlation import (
     METHODS,
     correlations,
@@ -26,20 +37,26 @@ from interextra.ground.correlation import (
     steiger,
     stretched,
 )
-from interextra.ground.effects import Effects, holm, interval, resampled_means
+from interextra.ground.effects import Effects, effects, holm, interval, spelled, with_interval
 from interextra.ground.errors import InputError, offenders
-from interextra.models.model import Model
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.run import Run
-from interextra.papers import published
-from interextra.papers.claims import BM25, judged
+from interextra.papers import published, published_models
+from interextra.papers.claims import BM25, judged, said
 
+NOTEBOOK = "08_beir_correlation"
 IN_DOMAIN, ALL = "in domain", "mean of all"
 LABELS = ["method", "n_train", "regime", "seed"]
 POINT = ["method", "n_train"]  # what is seen of it in both regimes
 WITHIN = "Spearman within a size"  # what size alone does is taken out
 STATISTICS = (*METHODS, WITHIN)
 JUDGED = "Judged@10"
+#: A correlation, or the difference of both → the columns of its interval.
+ENDS = {
+    "interpolation": ("inter_low", "inter_high"),
+    "extrapolation": ("extra_low", "extra_high"),
+    "difference": ("difference_low", "difference_high"),
+}
 FINDINGS = {
     "extrapolation": "extrapolation foretells {}",
     "interpolation": "interpolation foretells {}",
@@ -47,50 +64,41 @@ FINDINGS = {
 }
 
 
-@plans("08_beir_correlation")
-def zero_shot(p: dict) -> Plan:
+def plan(p: dict) -> Plan:
     """Frames of runs: `in_domain` with the labels method, n_train, regime, seed, and `elsewhere`, with collection and
     part beside them; a collection of several parts is the mean of them.
 
     `bm25`: the runs of BM25, which stand for no point: collection (in domain among them), part. `read`: collection →
     what its entry says of the texts that the models have read.
     """
-    made, sets = methods(p), sets_of(p)
-    of_size = dict.fromkeys(p["trained_sizes"], sets)
+    if twice := set(p["more_sizes"]) & set(p["sizes"]):
+        raise InputError(f"parameter 'more_sizes': {offenders(sorted(twice))} stands in 'sizes', too; keep it in one")
+    published_models.check(p["results"], p["floor"], p["anchor"])
+    of_size = dict.fromkeys(p["trained_sizes"], restrain_of(p))
     if p["more_sizes"]:
-        of_size |= dict.fromkeys(p["more_sizes"], sets_of(p | {"sizes": p["more_sizes"]}))
+        of_size |= dict.fromkeys(p["more_sizes"], restrain_of(p | {"sizes": p["more_sizes"]}))
+    sets = [one for size in sorted(of_size) for one in in_both_regimes(of_size[size], [size])]
     entries = [parts_of(entry, "NAME | SPLIT | READ | SPEC") for entry in p["collections"]]
     if unknown := set(p["skip_own"]) - {name for name, *_ in entries}:
         raise InputError(f"parameter 'skip_own': {offenders(sorted(unknown))} is none of the collections")
-    elsewhere = [
-        {"collection": name, "part": spec, "skip_own": name in p["skip_own"], "split": split}
-        for name, split, _, spec in entries
-    ]
-    inside, outside = [], []
-    for (method, one), (size, of), regime in itertools.product(made.items(), sorted(of_size.items()), REGIMES):
-        for seed in trainings(p, one):
-            labels = {"method": method, "n_train": size, "regime": regime, "seed": seed}
-            run = run_of(p, one, Part(of=of, part=f"{regime}-{size}"), seed, p["test_splits"])
-            inside.append(labels | {"run": run})
-            outside += [labels | row for row in _searches(run.model, elsewhere, p["depth"])]
-    own = run_of(p, load_recipe(p["bm25"]), pool(p), p["seed"], p["test_splits"])
-    bm25 = [
-        {"collection": IN_DOMAIN, "part": p["collection"], "run": own},
-        *_searches(own.model, elsewhere, p["depth"]),
-    ]
-    read = {name: about for name, _, about, _ in entries}
-    frames = {"in_domain": design(inside), "elsewhere": design(outside), "bm25": design(bm25)}
-    return Plan(sets=of_size, read=read, **frames)
 
+    def elsewhere(row: dict) -> list[dict]:
+        """The model of a row in each collection."""
+        rows = []
+        for name, split, _, spec in entries:
+            queries = Queries(source=Source.of(spec), split=split)
+            run = Run(model=row["run"].model, queries=(queries,), depth=p["depth"])
+            rows.append(row | {"collection": name, "part": spec, "skip_own": name in p["skip_own"], "run": run})
+        return rows
 
-def _searches(model: Model, elsewhere: Sequence[dict], depth: int) -> list[dict]:
-    """Rows collection, part, skip_own, run: a model in each collection."""
-    rows = []
-    for place in elsewhere:
-        queries = Queries(source=Source.of(place["part"]), split=place["split"])
-        run = Run(model=model, queries=(queries,), depth=depth)
-        rows.append({name: place[name] for name in ("collection", "part", "skip_own")} | {"run": run})
-    return rows
+    test = test_queries(p, p["test_splits"])
+    inside = runs(p, methods(p), sets, test)
+    own = {"run": run_of(p, load_recipe(p["bm25"]), training_queries(p), p["seed"], test)}
+    bm25 = [{"collection": IN_DOMAIN, "part": p["collection"]} | own, *elsewhere(own)]
+    outside = [there for row in inside for there in elsewhere(row)]
+    frames = {"in_domain": inside, "elsewhere": outside, "bm25": bm25}
+    frames = {name: design(rows).rename(columns={"model": "method"}) for name, rows in frames.items()}
+    return Plan(sets=of_size, read={name: about for name, _, about, _ in entries}, **frames)
 
 
 def methods(p: dict) -> dict[str, Recipe]:
@@ -115,7 +123,7 @@ def _names(table: pd.DataFrame) -> pd.Series:
 def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd.DataFrame:
     """A row a model and collection: model, collection, measure, value, judged_at_10, n_queries; BM25's come last.
 
-    `outside`, `bm25`: values of `measure` and of Judged@10 of the frames `elsewhere` and `bm25` of `zero_shot`. A
+    `outside`, `bm25`: values of `measure` and of Judged@10 of the frames `elsewhere` and `bm25` of the plan. A
     collection of several parts has the mean of their means.
     """
 
@@ -133,44 +141,37 @@ def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd
 
 
 class Points:
-    """Both sides of every point, in domain and in each collection, and their resamples.
+    """Both sides of every point, in domain and in each collection, and their resamples, from `effects`.
 
     Queries are drawn, in domain and in each collection, and ways of training, each with its sizes: a method's models
     share much, so that 8 methods at 3 sizes are not 24 independent points. The draws are the same in both regimes.
+    Trainings of one model are averaged: their noise is in the points.
     """
 
     def __init__(self, inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int):
-        self.labels = inside[POINT].drop_duplicates().reset_index(drop=True)
-        self.seed, self.n_boot = seed, n_boot
-        self.counts = drawn_groups(self.labels["method"], seed, n_boot)
-        self.inside = self._means(inside)
-        parts = {
-            name: [self._means(part) for _, part in every.groupby("part", sort=False)]
-            for name, every in outside.groupby("collection", sort=False)
-        }
-        self.outside = {
-            name: tuple(np.mean(side, axis=0) for side in zip(*of, strict=True)) for name, of in parts.items()
-        }
+        """`inside`, `outside`: values of one measure of the frames `in_domain` and `elsewhere` of the plan."""
+        self.how = {"seed": seed, "n_boot": n_boot}
+        both = {"on": "regime", "sides": REGIMES, "effect": "difference", "family": []} | self.how
+        in_domain = effects(inside.drop(columns="seed"), POINT, **both)
+        self.labels = pd.DataFrame(in_domain[POINT])
+        self.counts = drawn_groups(self.labels["method"], **self.how)
+        self.inside, self.outside = self._sides(in_domain), {}
+        table = effects(outside.drop(columns="seed"), ["collection", "part", *POINT], **both)
+        for name, every in table.groupby("collection", sort=False):
+            parts = [self._sides(part) for _, part in every.groupby("part", sort=False)]
+            self.outside[name] = tuple(np.mean(side, axis=0) for side in zip(*parts, strict=True))
         self.outside[ALL] = tuple(np.mean(side, axis=0) for side in zip(*self.outside.values(), strict=True))
 
-    def _means(self, values: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    def _sides(self, table: Effects) -> tuple[np.ndarray, np.ndarray]:
         """Means float[2, n_points] over queries and trainings, and their resamples float[2, n_boot, n_points]."""
-        wide = values.pivot_table(index="query_id", columns=["regime", *POINT], values="value", sort=False)
-        keys = [(regime, *point) for regime in REGIMES for point in self.labels.itertuples(index=False, name=None)]
-        if wide.isna().any(axis=None) or set(keys) != set(wide.columns):
+        if table["n_queries"].nunique() > 1 or table[POINT].to_numpy().tolist() != self.labels.to_numpy().tolist():
             raise InputError("points: a model lacks queries that others have; measure all alike")
-        drawn = self._resampled(values, wide[keys])
-        halves = wide[keys].mean().to_numpy().reshape(2, -1)
-        return halves, np.stack(np.split(drawn, 2, axis=1))
-
-    def _resampled(self, values: pd.DataFrame, wide: pd.DataFrame) -> np.ndarray:
-        units = pd.factorize(values.drop_duplicates("query_id").set_index("query_id")["unit"].loc[wide.index])[0]
-        return resampled_means(wide.to_numpy(), units, self.seed, self.n_boot)
+        drawn = np.array([table.drawn(side).T for side in ("first", "second")], order="C")
+        return table[list(REGIMES)].to_numpy().T, drawn
 
     def beating(self, bm25: pd.DataFrame) -> pd.DataFrame:
         """Which models beat BM25 in domain, with their whole interval: the points' labels, and a column a regime."""
-        wide = bm25.groupby("query_id", sort=False)["value"].mean().to_frame()
-        lead = self.inside[1] - self._resampled(bm25, wide)
+        lead = self.inside[1] - effects(bm25, [], **self.how).drawn().T
         passing = {
             regime: [interval(point)[0] > 0 for point in side.T] for regime, side in zip(REGIMES, lead, strict=True)
         }
@@ -180,15 +181,17 @@ class Points:
         """Some of the points, bool[n_points]; their ways of training are drawn anew."""
         some = copy(self)
         some.labels = self.labels[kept].reset_index(drop=True)
-        some.counts = drawn_groups(some.labels["method"], self.seed, self.n_boot)
+        some.counts = drawn_groups(some.labels["method"], **self.how)
         some.inside = tuple(side[..., kept] for side in self.inside)
         some.outside = {name: tuple(side[..., kept] for side in both) for name, both in self.outside.items()}
         return some
 
-    def drawn(self, x: np.ndarray, y: np.ndarray, estimate: float, method: str, within: Sequence | None = None):
-        """Correlations of resampled sides float[n_boot, n_points], float[n_boot]: see `correlation.stretched`."""
-        plain = correlations(x, y, self.counts, method, within)
-        return stretched(plain, estimate, self.labels["method"].nunique())
+    def correlated(self, one: int, other: int, where: str, how: dict) -> tuple[float, np.ndarray]:
+        """Correlation of a regime in domain with a regime in a collection, and its draws, see `stretched`."""
+        (means, drawn), (outside, outside_drawn) = self.inside, self.outside[where]
+        value = float(correlations(means[one], outside[other], np.ones((1, len(self.labels))), **how)[0])
+        plain = correlations(drawn[one], outside_drawn[other], self.counts, **how)
+        return value, stretched(plain, value, self.labels["method"].nunique())
 
     def frame(self) -> pd.DataFrame:
         """method, n_train, regime, collection, in_domain, out_of_domain: a row a point, regime and collection."""
@@ -200,38 +203,40 @@ class Points:
         return pd.concat(rows, ignore_index=True)
 
 
-def table_5(points: Points) -> pd.DataFrame:
+def table_5(points: Points) -> Effects:
     """Does what a model does in domain foretell what it does out of domain? A row a collection and statistic.
 
-    Returns DataFrame[collection, statistic, interpolation, inter_low, inter_high, extrapolation, extra_low, extra_high,
-    difference, low, high, p_value, p_holm, n_models] : the first six over the models of a regime each; the difference
-    is extrapolation less interpolation. Intervals are of the draws of `Points`. p_value is Steiger's of two dependent
-    correlations, for which points count as independent (too small a value, then), Holm's over the collections; Kendall
-    has none. Statistics: `STATISTICS`; n_models in a regime.
+    Returns Effects[collection, statistic, interpolation, inter_low, inter_high, extrapolation, extra_low, extra_high,
+    difference, difference_low, difference_high, p_value, p_holm, n_models] : the first six over the models of a regime
+    each; the difference is extrapolation less interpolation. Intervals are of the draws of `Points`. p_value is
+    Steiger's of two dependent correlations, for which points count as independent (too small a value, then), Holm's
+    over the collections; Kendall has none. Statistics: `STATISTICS`; n_models in a regime.
     """
-    sizes, rows, drawn, once = points.labels["n_train"].to_numpy(), [], [], np.ones((1, len(points.labels)))
-    for (name, (means, resampled)), statistic in itertools.product(points.outside.items(), STATISTICS):
+    sizes, rows, drawn = points.labels["n_train"].to_numpy(), [], []
+    for name, statistic in itertools.product(points.outside, STATISTICS):
         how = {"method": statistic.split()[0], "within": sizes if statistic == WITHIN else None}
         if statistic == WITHIN and len(set(sizes)) == 1:
             continue
-        pairs = list(zip(points.inside[0], means, strict=True))
-        at = [float(correlations(x, y, once, **how)[0]) for x, y in pairs]
-        sides = [points.drawn(*side, **how) for side in zip(points.inside[1], resampled, at, strict=True)]
+        (one, of_one), (two, of_two) = (points.correlated(regime, regime, name, how) for regime in (0, 1))
         row = {"collection": name, "statistic": statistic}
-        for regime, short, value, side in zip(REGIMES, ("inter", "extra"), at, sides, strict=True):
-            row[regime] = value
-            row[f"{short}_low"], row[f"{short}_high"] = ends_of(side)
-        sides.append(sides[1] - sides[0])
-        row["difference"] = at[1] - at[0]
-        row["low"], row["high"] = ends_of(sides[2])
+        drawn.append((of_one, of_two, of_two - of_one))
+        for (column, ends), value, side in zip(ENDS.items(), (one, two, two - one), drawn[-1], strict=True):
+            row |= {column: value} | dict(zip(ends, ends_of(side), strict=True))
+        pairs = [(points.inside[0][regime], points.outside[name][0][regime]) for regime in (0, 1)]
         row["p_value"] = np.nan if how["method"] == "Kendall" else _dependent(pairs, how)
-        rows.append(row | {"n_models": len(points.labels)})
-        drawn.append(sides)
+        rows.append(row | {"p_holm": np.nan, "n_models": len(points.labels)})
     table = pd.DataFrame(rows)
     single = table[table["collection"] != ALL]
     table["p_holm"] = single.groupby("statistic")["p_value"].transform(lambda p: holm(p))
-    table.insert(len(table.columns) - 2, "p_holm", table.pop("p_holm"))
-    return Effects.of(table, ["collection", "statistic"], [*REGIMES, "difference"], *zip(*drawn, strict=True))
+    return Effects.of(table, ["collection", "statistic"], list(ENDS), *zip(*drawn, strict=True))
+
+
+def page(table: pd.DataFrame, statistic: str) -> pd.DataFrame:
+    """Both correlations of a table and their difference for the page, each with its interval where it has one."""
+    rows = table[table["statistic"] == statistic]
+    for column, (low, high) in ENDS.items():
+        rows = with_interval(rows, column, "", low, high) if low in rows else rows
+    return rows[["collection", *ENDS, "p_value", "p_holm"]]
 
 
 def _dependent(pairs: Sequence[tuple[np.ndarray, np.ndarray]], how: dict) -> float:
@@ -245,27 +250,27 @@ def _dependent(pairs: Sequence[tuple[np.ndarray, np.ndarray]], how: dict) -> flo
     return steiger(matrix, n)[1] if n > 3 and np.abs(np.triu(matrix, 1)).max() < 1 else float("nan")
 
 
-def crossed(points: Points) -> pd.DataFrame:
+def crossed(points: Points) -> Effects:
     """Is it what is measured in domain, or which models are? The Spearman correlation of each side in domain with each
     side out of domain, of the models of a method and size: collection, in_domain, out_of_domain, value, low, high.
 
     In the paper both sides differ at once. If the extrapolation of a method said more of it than its interpolation
     does, it would also foretell what the models trained for interpolation do elsewhere.
     """
-    rows, once = [], np.ones((1, len(points.labels)))
-    for (name, (means, resampled)), one, two in itertools.product(points.outside.items(), (0, 1), (0, 1)):
-        value = correlations(points.inside[0][one], means[two], once, METHODS[0])[0]
-        low, high = ends_of(points.drawn(points.inside[1][one], resampled[two], value, METHODS[0]))
-        rows.append((name, REGIMES[one], REGIMES[two], value, low, high))
-    return pd.DataFrame(rows, columns=["collection", "in_domain", "out_of_domain", "value", "low", "high"])
+    labels, rows, drawn = ["collection", "in_domain", "out_of_domain"], [], []
+    for name, one, two in itertools.product(points.outside, (0, 1), (0, 1)):
+        value, of = points.correlated(one, two, name, {"method": METHODS[0]})
+        rows.append((name, REGIMES[one], REGIMES[two], value, *ends_of(of)))
+        drawn.append(of)
+    return Effects.of(pd.DataFrame(rows, columns=[*labels, "value", "low", "high"]), labels, ["value"], drawn)
 
 
-def learnt(beating: pd.DataFrame) -> pd.Series:
+def share_beating(beating: pd.DataFrame) -> pd.Series:
     """Share of the ways of training that beat BM25 in domain at their largest size; index the regime."""
     return beating.loc[beating["n_train"] == beating["n_train"].max(), list(REGIMES)].mean()
 
 
-def findings(table: pd.DataFrame, beating: pd.DataFrame, n_queries: pd.Series, n_trainings: int) -> pd.DataFrame:
+def findings(table: Effects, beating: pd.DataFrame, n_queries: pd.Series, n_trainings: int) -> pd.DataFrame:
     """What section 4.2 concludes, in each collection and in their mean, by Spearman: see `claims.judged`.
 
     The mean of all collections is the question, with three findings that hold together; the collections one by one are
@@ -274,20 +279,35 @@ def findings(table: pd.DataFrame, beating: pd.DataFrame, n_queries: pd.Series, n
     `table`: of `table_5`. `beating`: of `Points.beating`; where fewer than half of the ways of training beat BM25 in a
     regime, even at their largest size, nothing is concluded of it. `n_queries`: of each collection.
     """
-    found, spearman, shares = [], table[table["statistic"] == METHODS[0]], learnt(beating)
-    sides = {"extrapolation": "second", "interpolation": "first", "difference": "effect"}
-    for column, side in sides.items():
-        share = shares.get(column, shares.min())
-        for (_, row), drawn in zip(spearman.iterrows(), spearman.drawn(side), strict=True):
-            counts = {"n_queries": int(n_queries.get(row["collection"], n_queries.sum())), "n_trainings": n_trainings}
-            about = {"collection": row["collection"], "finding": FINDINGS[column].format(row["collection"])}
-            both = [part if column == "difference" else fisher_z(part) for part in (row[column], drawn)]
-            of = {"estimate": both[0], "draws": both[1], "kind": "above", "gate": bool(share >= 0.5)}
-            found.append({"about": column} | about | of | counts)
-    whole, single = ([row for row in found if (row["collection"] == ALL) == of_all] for of_all in (True, False))
-    table, ends = pd.concat([judged(whole), judged(single)], ignore_index=True), ["estimate", "low", "high"]
-    table[ends] = table[ends].where(table["about"] == "difference", np.tanh(table[ends]))
-    return table
+    table, shares, regimes = table[table["statistic"] == METHODS[0]], share_beating(beating), list(REGIMES)
+    counts = {"n_queries": table["collection"].map(n_queries).fillna(n_queries.sum()), "n_trainings": n_trainings}
+    on_z = table.assign(**counts, **{regime: fisher_z(table[regime]) for regime in regimes})
+    drawn = [fisher_z(table.drawn(side)) for side in ("first", "second")]
+    on_z, found = Effects.of(on_z, ["collection"], list(ENDS), *drawn, table.drawn()), []
+    for (about, text), side in zip(FINDINGS.items(), ("second", "first", "effect"), strict=True):
+        rows = on_z.assign(comparable=bool(shares.get(about, shares.min()) >= 0.5))
+        for name, row in rows.by_label("collection").items():
+            found.append(said(text.format(name), ([row], []), side=side, about=about, collection=name))
+    families = [[row for row in found if (row["collection"] == ALL) == of_all] for of_all in (True, False)]
+    made, ends = pd.concat(map(judged, families), ignore_index=True), ["estimate", "low", "high"]
+    made[ends] = made[ends].where(made["about"] == "difference", np.tanh(made[ends]))
+    return made
+
+
+def printed_differences() -> pd.DataFrame:
+    """Extrapolation less interpolation in Table 5 of the paper: collection, statistic, scaled, rounding (of both)."""
+    cells = published.load("zhan", 5).rename(columns={"dataset": "collection"})
+    wide = cells.pivot(index=["collection", "statistic"], columns="regime", values=["scaled", "rounding"])
+    scaled = wide["scaled"]["extrapolation"] - wide["scaled"]["interpolation"]
+    return pd.DataFrame({"scaled": scaled, "rounding": wide["rounding"].sum(axis=1)}).reset_index()
+
+
+def beside_printed(table: Effects) -> Effects:
+    """Our differences by Spearman beside the printed ones, of the collections that the paper has, too."""
+    names = dict(zip(ENDS["difference"], ("low", "high"), strict=True))
+    ours = table[table["statistic"] == METHODS[0]].rename(columns=names)
+    both = ours.beside(printed_differences(), on=["collection", "statistic"])
+    return both[both["published"].notna()]
 
 
 def published_differences(n: int = 24) -> pd.DataFrame:
@@ -306,45 +326,35 @@ def published_differences(n: int = 24) -> pd.DataFrame:
     cells = published.load("zhan", 5)
     wide, rows = cells.pivot_table(index=["dataset", "statistic"], columns="regime", values="scaled", sort=False), []
     for (collection, statistic), pair in wide.iterrows():
-        both = [pair[regime] for regime in REGIMES]
-        ends = [interval_of_one(r, n, statistic) if statistic == "Spearman" else (np.nan, np.nan) for r in both]
-        p_value = independent(*both, n, statistic) if statistic == "Spearman" else np.nan
-        rows.append((collection, statistic, both[0], *ends[0], both[1], *ends[1], both[1] - both[0], p_value))
-    columns = ["collection", "statistic", "interpolation", "inter_low", "inter_high", "extrapolation", "extra_low"]
-    table = pd.DataFrame(rows, columns=[*columns, "extra_high", "difference", "p_value"])
+        both, row = [pair[regime] for regime in REGIMES], {"collection": collection, "statistic": statistic}
+        for regime, r in zip(REGIMES, both, strict=True):
+            ends = interval_of_one(r, n, statistic) if statistic == "Spearman" else (np.nan, np.nan)
+            row |= {regime: r} | dict(zip(ENDS[regime], ends, strict=True))
+        row |= {"difference": both[1] - both[0]}
+        rows.append(row | {"p_value": independent(*both, n, statistic) if statistic == "Spearman" else np.nan})
+    table = pd.DataFrame(rows)
     return table.assign(p_holm=table.groupby("statistic")["p_value"].transform(lambda p: holm(p)))
 
 
-def in_words(table: pd.DataFrame, found: pd.DataFrame, beating: pd.DataFrame, ood: pd.DataFrame) -> list[str]:
+def answers(table: pd.DataFrame, found: pd.DataFrame, beating: pd.DataFrame, ood: pd.DataFrame) -> list[str]:
     """Sentences for the answer: the correlations with the mean of all collections, where what is said holds, and how
     good the models are beside BM25. Takes `table_5`, `findings`, `Points.beating` and `out_of_domain`."""
     row = table[(table["collection"] == ALL) & (table["statistic"] == METHODS[0])].iloc[0]
-    both = [
-        f"{regime} {_told(row[regime], row[f'{short}_low'], row[f'{short}_high'])}"
-        for regime, short in zip(REGIMES, ("inter", "extra"), strict=True)
+    both = [f"{regime} {spelled(*row[[regime, *ENDS[regime]]], unit='')}" for regime in REGIMES]
+    mean, single = (found[(found["collection"] == ALL) == of_all] for of_all in (True, False))
+    difference = spelled(*mean.set_index("about").loc["difference", ["estimate", "low", "high"]], unit="")
+    said = "; ".join(f"{finding}: {verdict}" for finding, verdict in zip(mean["finding"], mean["verdict"], strict=True))
+    counted = [
+        f"{FINDINGS[about].format('them')}: " + ", ".join(f"{verdict} in {n}" for verdict, n in verdicts.items())
+        for about in FINDINGS
+        for verdicts in [single.loc[single["about"] == about, "verdict"].value_counts()]
     ]
-    judgement = found.set_index(["about", "collection"]).loc[("difference", ALL)]
-    difference = _told(judgement["estimate"], judgement["low"], judgement["high"])
-    verdicts = found[found["collection"] == ALL].set_index("about")["verdict"]
-    sentences = [
-        f"Spearman correlation of what a model does in domain with its mean out of domain, {row['n_models']} models a "
-        f"regime: {', '.join(both)}. Extrapolation foretells it: {verdicts['extrapolation']}; so does interpolation: "
-        f"{verdicts['interpolation']}; extrapolation does so better: {verdicts['difference']} ({difference})."
-    ]
-    single, counted = found[found["collection"] != ALL], []
-    for about, told in zip(FINDINGS, ("by extrapolation", "by interpolation", "better by extrapolation"), strict=True):
-        verdicts = single.loc[single["about"] == about, "verdict"].value_counts().items()
-        counted.append(f"{told}: " + ", ".join(f"{verdict} in {n}" for verdict, n in verdicts))
-    counts = [f"{beating[regime].sum()} of {len(beating)} ({regime})" for regime in REGIMES]
-    sentences.append(f"Each of the {single['collection'].nunique()} collections, foretold {'; '.join(counted)}.")
+    counts = " and ".join(f"{beating[regime].sum()} of {len(beating)} ({regime})" for regime in REGIMES)
     means = ood.groupby("model")["value"].mean()
-    sentences.append(
-        f"{' and '.join(counts)} of the models beat BM25 in domain; elsewhere the best of them has a mean of "
-        f"{means.drop(BM25).max():.2f}, BM25 {means[BM25]:.2f}."
-    )
-    return sentences
-
-
-def _told(value: float, low: float, high: float) -> str:
-    text = [f"{part:+.2f}".replace("0.", ".") for part in (value, low, high)]
-    return f"{text[0]} [{text[1]}, {text[2]}]"
+    return [
+        f"Spearman correlation of what a model does in domain with its mean out of domain, {row['n_models']} models a "
+        f"regime: {', '.join(both)}. Verdicts: {said} (difference {difference}).",
+        f"The {single['collection'].nunique()} collections one by one: {'; '.join(counted)}.",
+        f"{counts} of the models beat BM25 in domain; elsewhere the best of them has a mean of "
+        f"{means.drop(BM25).max():.2f}, BM25 {means[BM25]:.2f}.",
+    ]

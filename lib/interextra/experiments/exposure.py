@@ -19,27 +19,27 @@ from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
 from interextra.experiments.plans import (
     Plan,
+    changed,
     design,
     parts_of,
-    plans,
-    pool,
     recipe,
+    runs,
     systems,
-    training_log,
-    trainings,
+    training_queries,
+    with_bm25,
+    without_each,
 )
 from interextra.experiments.shifts import read_shift
 from interextra.ground.cells import Store
-from interextra.ground.effects import effects, interval, ratio
+from interextra.ground.effects import Effects, effects, interval, ratio
 from interextra.ground.errors import InputError, offenders
-from interextra.models.chain import model_of
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.pairs import exposed_passages, training_pairs
-from interextra.models.recipe import Recipe, make_recipe
-from interextra.models.run import Run
-from interextra.papers.claims import COUNTS, judged
+from interextra.models.recipe import Recipe
+from interextra.papers.claims import judged, said
 from interextra.splits.shift import Shift
 
+NOTEBOOK = "09_negative_exposure"
 NONE = "none"  # where nothing is drawn
 CONDITION = ["model", "negatives", "negative_passages"]
 MEAN = "mean"  # over the clusters
@@ -48,43 +48,34 @@ KINDS = ("same entity, kind in training", "same entity, left-out kind", "other e
 ASKED = ("left-out kind", "kind in training, exposed", "kind in training, asked for")
 
 
-@plans("09_negative_exposure")
-def negative_exposure(p: dict) -> Plan:
+def plan(p: dict) -> Plan:
     """Each system without each cluster of one shift, by the source of its negatives and by which passages may be drawn.
 
     `design`: model, negatives, negative_passages, left_out, seed, run. `dose`: the same of the dense system with random
     negatives, and share, the probability that a negative is an exposed passage. `shift`: the Shift.
     """
-    name, by, kept = read_shift(p["shift"])
-    sizes = {"n_test": p["n_test"], "train_size": p["train_size"], "seed": p["seed"]}
-    shift = Shift(pool=pool(p), by=by, clusters=tuple(kept), **sizes)
-    test = (Part(of=shift, part="held-out"),)
+    (_, by, kept), sizes = read_shift(p["shift"]), {name: p[name] for name in ("n_test", "train_size", "seed")}
+    shift = Shift(pool=training_queries(p), by=by, clusters=tuple(kept), **sizes)
+    conditions = [parts_of(text, "SYSTEM | NEGATIVES | RECIPE") for text in p["conditions"]]
+    if unknown := set(p["controlled"]) - {model for model, *_ in conditions}:
+        raise InputError(f"parameter 'controlled': {offenders(sorted(unknown))} is no system of 'conditions'")
+    with_bm25(systems(p))
 
-    def runs(model: str, negatives: str, passages: str | float, made: Recipe) -> list[dict]:
-        rows = []
-        for left_out, seed in itertools.product(shift.names, trainings(p, made)):
-            trained = model_of(made, Part(of=shift, part=f"without-{left_out}"), seed)
-            labels = dict(zip(CONDITION, (model, negatives, passages), strict=True))
-            run = Run(model=trained, queries=test, depth=p["depth"])
-            rows.append(labels | {"left_out": left_out, "seed": seed, "run": run})
-        return rows
+    def trained(model: str, made: Recipe, negatives: str, passages: str | float) -> list[dict]:
+        labels = {"negatives": negatives, "negative_passages": passages}
+        return runs(p, {model: made}, without_each(shift), (Part(of=shift, part="held-out"),), **labels)
 
-    rows = [row for model, made in systems(p).items() for row in runs(model, NONE, "all", made)]
+    rows = [row for model, made in systems(p).items() for row in trained(model, made, NONE, "all")]
     dose = []
-    for text in p["conditions"]:
-        model, negatives, name = parts_of(text, "SYSTEM | NEGATIVES | RECIPE")
+    for model, negatives, name in conditions:
         made = recipe(p, name)
         spared = ["all", "unexposed", *(["control"] if model in p["controlled"] else [])]
         for passages in spared if made.negatives not in ("in-batch", "both") else ["all"]:
-            rows += runs(model, negatives, passages, _with(made, passages))
-        if model == DENSE and made.negatives == "random":
-            for share in p["doses"]:
-                dose += [row | {"share": share} for row in runs(model, negatives, share, _with(made, share))]
+            rows += trained(model, changed(made, negative_passages=passages), negatives, passages)
+        for share in p["doses"] if model == DENSE and made.negatives == "random" else []:
+            drawn = changed(made, negative_passages=share)
+            dose += [row | {"share": share} for row in trained(model, drawn, negatives, share)]
     return Plan(shift=shift, design=design(rows), dose=pd.DataFrame(dose))
-
-
-def _with(made: Recipe, passages: str | float) -> Recipe:
-    return make_recipe(made.model_dump() | {"negative_passages": passages}, "negative_passages")
 
 
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
@@ -92,7 +83,7 @@ def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
     all negatives in the loss), n_models; means over the models."""
     rows = []
     for row in design[design["negatives"] != NONE].to_dict("records"):
-        log = training_log(row["run"], store)
+        log = row["run"].log(store)
         seen = {name: log[name] for name in ("exposed_passages", "exposed_negatives")}
         rows.append({name: row[name] for name in CONDITION} | seen)
     of = pd.DataFrame(rows).groupby(CONDITION, sort=False)
@@ -107,18 +98,17 @@ def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFram
     cluster, qrels, rows = shift.strata(store), shift.pool.qrels(store), []
     qrels = qrels[(qrels["relevance"] >= 1) & qrels["query_id"].isin(cluster.index)]
     answers = data.passages.rows(qrels["doc_id"].tolist())
-    for name, train in ((name, shift.sets(store)[f"without-{name}"]) for name in shift.names):
-        pairs = training_pairs(data, train, shift.pool.split, relevance=1)
-        exposed = (
-            pd.Series(exposed_passages(data, pairs, relevance=1)[answers], qrels["query_id"]).groupby(level=0).all()
-        )
+    for name in shift.names:
+        pairs = training_pairs(data, shift.sets(store)[f"without-{name}"], shift.pool.split, relevance=1)
+        exposed = pd.Series(exposed_passages(data, pairs, relevance=1)[answers], qrels["query_id"])
+        exposed = exposed.groupby(level=0).all()
         side = (exposed.index.map(cluster) == name).astype(int)
         for which, part in exposed.groupby(np.array(["in", "out"])[side]):
             rows.append((name, which, part.mean(), len(part)))
     return pd.DataFrame(rows, columns=["left_out", "side", "exposed", "n_queries"])
 
 
-def losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def relative_losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[Effects, Effects]:
     """RelLoss of each condition, two tables of `effects`: of each left-out cluster, and the mean over the clusters."""
     compared = {"on": "side", "sides": ("in", "out"), "effect": "loss", "family": [], "seed": seed, "n_boot": n_boot}
     each = effects(values, [*CONDITION, "stratum"], **compared)
@@ -126,35 +116,34 @@ def losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[pd.DataFrame, 
 
 
 def exposure_table(shift: str, each: pd.DataFrame, mean: pd.DataFrame) -> pd.DataFrame:
-    """Both tables of `losses` as one, with the columns of exposure.csv; left_out is a cluster, or `mean`."""
+    """Both tables of `relative_losses` as one, with the columns of exposure.csv; left_out is a cluster, or `mean`."""
     both = pd.concat([each.rename(columns={"stratum": "left_out"}), mean.assign(left_out=MEAN)], ignore_index=True)
     both = both.assign(shift=shift).rename(columns={"in": "avg_in", "loss": "rel_loss"})
     columns = ["avg_in", "out", "rel_loss", "low", "high", "n_queries", "n_trainings", "sd_trainings"]
     return both[["shift", "left_out", *CONDITION, *columns]]
 
 
-def share_of_loss(mean: pd.DataFrame) -> pd.DataFrame:
+def share_of_loss(mean: Effects) -> pd.DataFrame:
     """How much of a loss is exposure: 1 - loss with unexposed negatives / loss with all (or with the control).
 
-    `mean`: of `losses`. Returns model, negatives, against (all or control), loss, loss_unexposed, saved (their
+    `mean`: of `relative_losses`. Returns model, negatives, against (all or control), loss, loss_unexposed, saved (their
     difference), saved_low, saved_high, share_of_loss, low, high, n_queries, n_trainings.
     """
-    at = {tuple(row): place for place, row in enumerate(mean[CONDITION].itertuples(index=False, name=None))}
-    drawn, rows = mean.drawn(), []
-    for (model, negatives, against), place in at.items():
+    at, rows = mean.by_label(*CONDITION), []
+    for (model, negatives, against), one in at.items():
         other = at.get((model, negatives, "unexposed"))
         if against == "unexposed" or other is None:
             continue
-        loss, less = (mean["loss"].iloc[where] for where in (place, other))
-        apart, part = drawn[place] - drawn[other], 1 - ratio(drawn[other], drawn[place])
+        loss, less, drawn, spared = one["loss"], other["loss"], one["draws"].effect, other["draws"].effect
         row = {"model": model, "negatives": negatives, "against": against, "loss": loss, "loss_unexposed": less}
-        row |= dict(zip(("saved", "saved_low", "saved_high"), (loss - less, *interval(apart)), strict=True))
-        row |= dict(zip(("share_of_loss", "low", "high"), (1 - ratio(less, loss).item(), *interval(part)), strict=True))
-        rows.append(row | mean[["n_queries", "n_trainings"]].iloc[[place, other]].min().astype(int).to_dict())
+        row |= {"saved": loss - less} | dict(zip(("saved_low", "saved_high"), interval(drawn - spared), strict=True))
+        ends = interval(1 - ratio(spared, drawn))
+        row |= {"share_of_loss": 1 - ratio(less, loss).item()} | dict(zip(("low", "high"), ends, strict=True))
+        rows.append(row | {name: min(one[name], other[name]) for name in ("n_queries", "n_trainings")})
     return pd.DataFrame(rows)
 
 
-def findings(mean: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
+def findings(mean: Effects) -> pd.DataFrame:
     """The verdicts of notebook 09, with intervals that hold together, see `claims.judged`.
 
     Of each system and source of negatives: exposure is part of the loss, which is smaller with unexposed negatives than
@@ -163,44 +152,41 @@ def findings(mean: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
     SPLADE on BM25's. Exposure explains it if the choice of negatives widens the gap, and less so unexposed. Last, which
     of the two it costs more, with the same negatives (and their controls, where there are), and which loses more where
     there are only in-batch ones.
-    `comparable`: of `claims.gate`, over all negatives.
+    `mean`: of `relative_losses`, with the column comparable (`claims.gate`, over all negatives).
     """
-    at = {tuple(row): place for place, row in enumerate(mean[CONDITION].itertuples(index=False, name=None))}
-    losses, found = np.column_stack([mean["loss"], mean.drawn()]), []  # estimate and draws of each row
+    at, found = mean.by_label(*CONDITION), []
 
-    def add(finding: str, *sums: dict[tuple, int], also: Sequence[tuple] = ()) -> None:
-        """The finding says that each of some weighted sums of losses is above 0; `also`: systems that it speaks of."""
-        values = np.stack([sum(sign * losses[at[key]] for key, sign in one.items()) for one in sums])
-        rows = [at[key] for key in (*itertools.chain(*sums), *also)]
-        row = {"finding": finding, "estimate": values[:, 0], "draws": values[:, 1:], "kind": "above"}
-        row |= {"gate": comparable.iloc[rows].all()} | mean[COUNTS].iloc[rows].min().astype(int).to_dict()
-        found.append(row)
+    def add(finding: str, *gaps: tuple[Sequence[tuple], Sequence[tuple]], also: Sequence[tuple] = ()) -> None:
+        """The finding says that some losses less others are above 0, each named by its condition; see `said`."""
+        named = [[[at[key] for key in part] for part in gap] for gap in gaps]
+        found.append(said(finding, *named, also=[at[key] for key in also]))
 
     for model, negatives, passages in at:
         if passages == "unexposed":
             more = [key for which in ("all", "control") if (key := (model, negatives, which)) in at]
-            less = {(model, negatives, "unexposed"): -1}
-            add(f"{model}, {negatives} negatives: exposure is part of the loss", *({key: 1} | less for key in more))
-    asked = itertools.product(((DENSE, "BM25"), (DENSE, "random"), ("SPLADE", "BM25")), ("all", "unexposed"))
-    if not {(*system, which) for system, which in asked} <= at.keys():
+            less = [(model, negatives, "unexposed")]
+            add(f"{model}, {negatives} negatives: exposure is part of the loss", *(([key], less) for key in more))
+    lupart, zhan, sparse = (
+        {which: (*system, which) for which in ("all", "unexposed", "control")}
+        for system in ((DENSE, "BM25"), (DENSE, "random"), ("SPLADE", "BM25"))
+    )
+    if not {system[which] for system in (lupart, zhan, sparse) for which in ("all", "unexposed")} <= at.keys():
         return judged(found)
-    wider = {}
     for which in ("all", "unexposed"):
-        lupart, zhan, sparse = (DENSE, "BM25", which), (DENSE, "random", which), ("SPLADE", "BM25", which)
-        add(f"dense loses more than SPLADE with the negatives of Lupart, {which}", {lupart: 1, sparse: -1})
-        add(f"dense loses more than SPLADE with the negatives of Zhan, {which}", {zhan: 1, sparse: -1})
-        wider[which] = {lupart: 1, zhan: -1}
-        add(f"the negatives of Lupart make the gap larger than those of Zhan, {which}", wider[which], also=[sparse])
-    less = wider["all"] | {key: -sign for key, sign in wider["unexposed"].items()}
-    both = [("SPLADE", "BM25", which) for which in ("all", "unexposed")]
-    add("exposure is why the papers differ on SPLADE", wider["all"], less, also=both)
-    gaps = [{("SPLADE", "BM25", which): 1, (DENSE, "BM25", which): -1} for which in ("all", "control", "unexposed")]
-    less = {key: -sign for key, sign in gaps.pop().items()}
-    costs = [more | less for more in gaps if more.keys() <= at.keys()]
+        one, two, three = lupart[which], zhan[which], sparse[which]
+        add(f"dense loses more than SPLADE with the negatives of Lupart, {which}", ([one], [three]))
+        add(f"dense loses more than SPLADE with the negatives of Zhan, {which}", ([two], [three]))
+        wider = f"the negatives of Lupart make the gap larger than those of Zhan, {which}"
+        add(wider, ([one], [two]), also=[three])
+    less = [lupart["all"], zhan["unexposed"]], [zhan["all"], lupart["unexposed"]]
+    both = [sparse[which] for which in ("all", "unexposed")]
+    add("exposure is why the papers differ on SPLADE", ([lupart["all"]], [zhan["all"]]), less, also=both)
+    more = [which for which in ("all", "control") if {sparse[which], lupart[which]} <= at.keys()]
+    costs = [([sparse[which], lupart["unexposed"]], [lupart[which], sparse["unexposed"]]) for which in more]
     add("exposure costs SPLADE more than dense, BM25 negatives", *costs)
-    if {(DENSE, "in-batch", "all"), ("SPLADE", "in-batch", "all")} <= at.keys():
-        alone = {(DENSE, "in-batch", "all"): 1, ("SPLADE", "in-batch", "all"): -1}
-        add("dense loses more than SPLADE with in-batch negatives only", alone)
+    alone = [(system, "in-batch", "all") for system in (DENSE, "SPLADE")]
+    if set(alone) <= at.keys():
+        add("dense loses more than SPLADE with in-batch negatives only", (alone[:1], alone[1:]))
     return judged(found)
 
 
@@ -221,7 +207,7 @@ def above_the_answer(design: pd.DataFrame, shift: Shift, store: Store, depth: in
     unit, cluster, of_doc = _what_is_known(shift, store)
     held, parts = pd.MultiIndex.from_frame(shift.pool.qrels(store)[["query_id", "doc_id"]]), []
     for row in design.to_dict("records"):
-        first = RunFile.read(store[row["run"]] / "run.held-out.parquet").frame().query("rank <= @depth")
+        first = row["run"].read(store, "held-out").frame().query("rank <= @depth")
         about = first["doc_id"].map(of_doc)
         right = pd.MultiIndex.from_frame(first[["query_id", "doc_id"]]).isin(held)
         place = first["rank"].where(right).groupby(first["query_id"]).transform("min")
@@ -248,7 +234,7 @@ def in_the_first(design: pd.DataFrame, shift: Shift, store: Store, data: Collect
         pairs = training_pairs(data, shift.sets(store)[f"without-{left_out}"], shift.pool.split, relevance=1)
         exposed = set(ids[exposed_passages(data, pairs, relevance=1)])
         for row in rows.to_dict("records"):
-            first = RunFile.read(store[row["run"]] / "run.held-out.parquet").frame().query("rank <= @depth")
+            first = row["run"].read(store, "held-out").frame().query("rank <= @depth")
             first = first[first["query_id"].map(cluster) != left_out]
             drawn, like = first["doc_id"].isin(exposed), first["doc_id"].map(of_doc).map(cluster) == left_out
             kind = pd.Series(np.select([drawn & like, drawn], ASKED[:2], ASKED[2]), first.index, name="kind")

@@ -15,7 +15,7 @@ import pandas as pd
 
 from interextra.data.queries import Part, Queries, Source
 from interextra.ground.cells import Cell
-from interextra.ground.errors import InputError
+from interextra.ground.errors import InputError, offenders
 from interextra.models import architectures
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.chain import model_of
@@ -98,12 +98,15 @@ def systems(p: dict) -> dict[str, Recipe]:
     return found
 
 
-def with_bm25(made: dict[str, Recipe]) -> dict[str, Recipe]:
-    """The systems of a notebook that excludes those below BM25 in domain (`claims.gate`); InputError without BM25."""
+def with_bm25(made: dict[str, Recipe], name: str = "recipes") -> dict[str, Recipe]:
+    """The systems of the parameter `name`, of which those below BM25 in domain are excluded (`claims.gate`).
+
+    InputError where BM25 is not among them under this label.
+    """
     if BM25 not in made or made[BM25].architecture != "bm25":
         raise InputError(
-            f"no system is BM25 with the label {BM25!r}, which the others must beat in domain: "
-            f"add bm25 to the recipes; there are {', '.join(made) or 'none'}"
+            f"parameter {name!r}: no system is BM25 with the label {BM25!r}, which the others must beat in domain: "
+            f"add bm25; there are {', '.join(made) or 'none'}"
         )
     return made
 
@@ -197,6 +200,8 @@ def resttest_of(p: dict, test_splits: list[str]) -> ReSTTest:
 
 def in_both_regimes(split: ReSTrain, sizes: Sequence[int]) -> list[tuple[dict, Part]]:
     """The training sets of a ReSTrain split for `runs`: labels n_train and regime."""
+    if unknown := set(sizes) - set(split.sizes):
+        raise InputError(f"parameter 'trained_sizes': {offenders(sorted(unknown))} is none of 'sizes'")
     places = itertools.product(sizes, REGIMES)
     return [({"n_train": n, "regime": regime}, Part(of=split, part=f"{regime}-{n}")) for n, regime in places]
 

@@ -13,16 +13,27 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Collection
-from interextra.experiments.plans import Plan, design, parts_of, plans, systems, training_log
-from interextra.experiments.zhan import REGIMES, both_protocols, buckets_of, measures, sets_of
+from interextra.experiments.plans import (
+    Plan,
+    both_protocols,
+    changed,
+    design,
+    measures_of,
+    parts_of,
+    restrain_of,
+    resttest_of,
+    systems,
+    with_bm25,
+)
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError, offenders
 from interextra.models.model import Model, load_model
 from interextra.models.pretrained import Pretrained
-from interextra.models.recipe import Pretraining, Recipe, Trained, load_recipe, make_recipe
+from interextra.models.recipe import Pretraining, Recipe, Trained, load_recipe
 from interextra.papers import published
-from interextra.papers.claims import BM25, judged
+from interextra.papers.claims import BM25, judged, listed, said, sentences
 
+NOTEBOOK = "06_pretraining_study"
 OBJECTIVES = get_args(Pretraining.model_fields["objective"].annotation)  # those of ours
 # Objectives with a task for the whole text; the last two are of given weights: MiniLM's, and the tiny base's
 TEXT_LEVEL = ("order", "condenser", "spans", "pairs", "bag")
@@ -45,45 +56,44 @@ ROLES = {
 }
 
 
-@plans("06_pretraining_study")
-def pretraining_study(p: dict) -> Plan:
+def plan(p: dict) -> Plan:
     """Frames of runs, as in notebook 05 with the column negative_passages: `strategies_restrain`,
     `strategies_resttest`, `starts_restrain`, `starts_resttest`; those of ReSTTest are empty without that protocol.
 
     `pretrained`: label → the Pretrained of its first training. `marks`: what each start has, see `marks`. `judged_by`:
     study → protocol → measure.
     """
-    sets = sets_of(p)
-    buckets = buckets_of(p, p["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
-    frames, pretrained = {}, {}
-    ways = systems(p | {"recipes": p["strategies"]})
-    bm25 = {label: one for label, one in ways.items() if not one.training_steps(1)}
-    if unknown := set(p["spared"]) - ways.keys():
-        raise InputError(f"parameter 'spared': {offenders(sorted(unknown))} is none of the strategies")
-    starts = [start_in(p, text) for text in p["starts"]]
-    made_of = {"strategies": ways, "starts": bm25 | {start.label: start.recipe for start in starts}}
-    for name, spared in (("strategies", ("all", "unexposed")), ("starts", ("all",))):
-        rows = {"restrain": [], "resttest": []}
-        for passages in spared:
-            kept = {label: one for label, one in made_of[name].items() if passages == "all" or label in p["spared"]}
-            made = {label: _with(one, passages) for label, one in kept.items()}
-            for protocol, found in both_protocols(p, sets, buckets, made).items():
-                rows[protocol] += [{"negative_passages": passages} | row for row in found]
-        frames |= {f"{name}_restrain": design(rows["restrain"]), f"{name}_resttest": pd.DataFrame(rows["resttest"])}
-    for row in frames["starts_restrain"].itertuples():
-        if isinstance(row.run.model.first, Pretrained):
-            pretrained.setdefault(row.model, row.run.model.first)
-    used, for_starts = measures(p, "restrain_measures"), measures(p, "start_measures")
+    ways, starts = systems(p | {"recipes": p["strategies"]}), [start_in(p, text) for text in p["starts"]]
+    if "ReSTrain" not in p["protocols"] or set(p["protocols"]) - {"ReSTrain", "ReSTTest"}:
+        raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
+    with_bm25(ways, "strategies")
+    for name, known in (("spared", "strategies"), ("bases", "strategies"), ("mapped", "starts")):
+        if unknown := set(p[name]) - (ways.keys() if known == "strategies" else {start.label for start in starts}):
+            raise InputError(f"parameter {name!r}: {offenders(sorted(unknown))} is none of the {known}")
+    sets, used = restrain_of(p), measures_of(p, "restrain_measures")
+    buckets = resttest_of(p, p["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
+    spared = {label: changed(one, negative_passages="unexposed") for label, one in ways.items() if label in p["spared"]}
+    begun = {BM25: ways[BM25]} | {start.label: start.recipe for start in starts}
+    rows = {f"{study}_{protocol}": [] for study in ("strategies", "starts") for protocol in ("restrain", "resttest")}
+    trained = (("strategies", "all", ways), ("strategies", "unexposed", spared), ("starts", "all", begun))
+    for study, passages, made in trained:
+        for protocol, found in both_protocols(p, sets, buckets, made, negative_passages=passages).items():
+            rows[f"{study}_{protocol}"] += found
+    frames = {name: design(found) if "restrain" in name else pd.DataFrame(found) for name, found in rows.items()}
+    pretrained: dict[str, Pretrained] = {}
+    for row in rows["starts_restrain"]:
+        if isinstance(row["run"].model.first, Pretrained):
+            pretrained.setdefault(row["model"], row["run"].model.first)
     judged_by = {
-        "starts": {"ReSTrain": for_starts[0], "ReSTTest": p["start_measures"][-1]},
+        "starts": {"ReSTrain": measures_of(p, "start_measures")[0], "ReSTTest": p["start_measures"][-1]},
         "strategies": {"ReSTrain": used[0], "ReSTTest": p["resttest_measures"][0]},
     }
     asked = {"ReSTrain": used, "ReSTTest": p["resttest_measures"]}
     for protocol, measure in judged_by["starts"].items():
         if protocol in p["protocols"] and measure not in asked[protocol]:
             raise InputError(f"parameter 'start_measures': {measure} is not measured by {protocol}: {asked[protocol]}")
-    plan = {"sets": sets, "buckets": buckets, "measures": used, "judged_by": judged_by}
-    return Plan(**plan, pretrained=pretrained, marks=marks(starts, ways[p["bases"][0]]), **frames)
+    more = {"pretrained": pretrained, "marks": marks(starts, ways[p["bases"][0]]), "judged_by": judged_by}
+    return Plan(sets=sets, buckets=buckets, measures=used, **more, **frames)
 
 
 class Start(NamedTuple):
@@ -119,10 +129,6 @@ def start_in(p: dict, entry: str) -> Start:
     return Start(label, objective, text, load_recipe(p["start_recipe"], pretraining=how, **steps), "ours")
 
 
-def _with(made: Recipe, passages: str) -> Recipe:
-    return made if passages == "all" else make_recipe(made.model_dump() | {"negative_passages": passages}, "starts")
-
-
 def marks(starts: Sequence[Start], way: Recipe) -> pd.DataFrame:
     """What each start has: model, objective, text, te (a task for the whole text), tc (it read the target), made, role,
     fair.
@@ -134,9 +140,7 @@ def marks(starts: Sequence[Start], way: Recipe) -> pd.DataFrame:
     rows = []
     for label, objective, text, recipe, made in starts:
         te, tc = objective in TEXT_LEVEL or (before and made == "ours"), text == "target"
-        of = (
-            (objective, tc) if objective != "none" or made == "given" else None
-        )  # ours: chosen weights, not random ones
+        of = (objective, tc) if objective != "none" or made == "given" else None  # ours: chosen weights, not random
         role = label if label in ROLES else next((name for name, has in ROLES.items() if has == of), "")
         fair = recipe != way and (made != "ours" or recipe.initialisation == way.initialisation)
         rows.append((label, objective, text, te, tc, made, role, fair))
@@ -192,7 +196,7 @@ def exposed(runs: pd.DataFrame, store: Store) -> pd.DataFrame:
     """
     labels, rows = ["model", "negative_passages", "regime"], []
     for row in runs.itertuples():
-        log, recipe = training_log(row.run, store), row.run.model.recipe
+        log, recipe = row.run.log(store), row.run.model.recipe
         if not isinstance(recipe, Trained) or recipe.negatives == "in-batch":
             continue
         others = recipe.batch_size * (recipe.negatives == "both" or recipe.negatives.endswith("+in-batch"))
@@ -220,9 +224,9 @@ def relevant_passages(data: Collection, queries: pd.DataFrame, qrels: pd.DataFra
 def passage_vectors(
     models: Mapping[str, Model], data: Collection, rows: np.ndarray, store: Store
 ) -> dict[str, np.ndarray]:
-    """Vectors of some passages by each model, float32[n, d]; a model whose weights are gone is trained again."""
+    """Vectors of some passages by each model, float32[n, d]."""
     texts = data.passages.texts(rows)
-    return {name: load_model(store.build(model) / "weights").encode_passages(texts) for name, model in models.items()}
+    return {name: load_model(store[model] / "weights").encode_passages(texts) for name, model in models.items()}
 
 
 def published_table(number: int, recall_relevance: int) -> pd.DataFrame:
@@ -284,21 +288,15 @@ def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base
     bases : ways of training with random negatives, such as a control of the length of training.
     """
     found, of = [], marks.set_index("model")
+    nine, eight = (table.by_label("study", "model", "negative_passages") for table in (starts, ways))
 
-    def add(about: str, finding: str, table: pd.DataFrame, one: tuple, other: tuple, side: str = "effect") -> None:
+    def add(about: str, finding: str, one: tuple, other: tuple, side: str = "effect", rows: dict = eight) -> None:
         """The finding says that the first of two rows has the larger Δ (or interpolation: side first)."""
-        names = ["study", "model", "negative_passages"]
-        rows = [table[names].eq(list(key)).all(axis=1).to_numpy().nonzero()[0] for key in (one, other)]
-        if not all(map(len, rows)):
-            return
-        rows = np.concatenate(rows)
-        value, drawn = table["delta" if side == "effect" else REGIMES[0]].to_numpy()[rows], table.drawn(side)[rows]
-        row = {"about": about, "finding": finding, "kind": "above", "gate": table["comparable"].iloc[rows].all()}
-        row |= {"estimate": value[0] - value[1], "draws": drawn[0] - drawn[1]}
-        found.append(row | table[["n_queries", "n_trainings"]].iloc[rows].min().astype(int).to_dict())
+        if {one, other} <= rows.keys():
+            found.append(said(finding, ([rows[one]], [rows[other]]), side=side, about=about))
 
     def add_starts(about: str, model: str, rival: str) -> None:
-        add(about, f"{model} loses less than {rival}", starts, ("starts", model, "all"), ("starts", rival, "all"))
+        add(about, f"{model} loses less than {rival}", ("starts", model, "all"), ("starts", rival, "all"), rows=nine)
 
     ours = marks[(marks["made"] == "ours") & (marks["objective"] != "none")]
     before = marks[(marks["made"] == "base") | (marks["made"].eq("ours") & marks["objective"].eq("none"))]
@@ -315,35 +313,17 @@ def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, base
     for way in ways.loc[(ways["study"] == "strategies") & (ways["model"] != BM25), "model"].unique():
         mine, spared = ("strategies", way, "all"), ("strategies", way, "unexposed")
         for base in bases if way not in bases else ():
-            add(GAIN, f"{way} is better than {base} in interpolation", ways, mine, ("strategies", base, "all"), "first")
-            add(NARROW, f"{way} loses less than {base}", ways, mine, ("strategies", base, "all"))
-        add(EXPOSED, f"{way}: exposure is part of the loss", ways, spared, mine)
+            add(GAIN, f"{way} is better than {base} in interpolation", mine, ("strategies", base, "all"), "first")
+            add(NARROW, f"{way} loses less than {base}", mine, ("strategies", base, "all"))
+        add(EXPOSED, f"{way}: exposure is part of the loss", spared, mine)
         for start in marks.loc[marks["tc"] & marks["fair"], "model"]:
-            add(BEYOND, f"{start} loses less than {way}", ways, ("starts", start, "all"), mine)
+            add(BEYOND, f"{start} loses less than {way}", ("starts", start, "all"), mine)
     return judged(sorted(found, key=lambda row: ORDER.index(row["about"])))
 
 
-def _points(frame: pd.DataFrame, value: str) -> list[str]:
-    points = 100 * frame[[value, "low", "high"]]
-    return [f"{at:+.1f} [{low:+.1f}, {high:+.1f}]" for at, low, high in points.itertuples(index=False)]
-
-
-def losses_in_words(table: pd.DataFrame) -> list[str]:
-    """A sentence a protocol and measure of `effects`: Δ of each start and way of training, with its interval."""
-    told = table.assign(told=table["model"] + " " + _points(table, "delta"))
-    groups = told.groupby(["protocol", "measure", "n_queries"], sort=False)["told"]
-    return [f"Δ in %, {', '.join(names)}, {n:,} queries: {'; '.join(part)}." for (*names, n), part in groups]
-
-
-def in_words(found: pd.DataFrame) -> list[str]:
-    """A sentence a question of `findings`: what is shown, and the range of the other differences."""
-    ends = found["protocol"] + " " + _points(found, "estimate")
-    told = {about: [] for about in found["about"].unique()}
-    for (about, verdict), rows in found.groupby(["about", "verdict"], sort=False):
-        each = ends[rows.index].groupby(rows["finding"], sort=False).agg(", ".join)
-        listed = [f"{finding} ({where})" for finding, where in each.items()]
-        if verdict not in ("holds", "contradicted") and len(rows) > 1:
-            low, high = 100 * rows["estimate"].min(), 100 * rows["estimate"].max()
-            listed = [f"{len(rows)} differences, {low:+.1f} to {high:+.1f}"]
-        told[about].append(f"{verdict}: {'; '.join(listed)}")
-    return [f"{about}? – {'. '.join(said)}." for about, said in told.items()]
+def answers(losses: pd.DataFrame, found: pd.DataFrame) -> list[str]:
+    """Sentences for the answer: Δ in each protocol of some rows of `effects`, and the `findings` by question."""
+    groups = losses.groupby(["protocol", "measure", "n_queries"], sort=False)
+    texts = [f"Δ, {', '.join(names)}, {n:,} queries: {listed(part, 'model', 'delta')}." for (*names, n), part in groups]
+    named = found["finding"] + " (" + found["protocol"] + ")"
+    return texts + sentences(found.assign(about=found["about"] + "?", finding=named), "about")

@@ -82,7 +82,7 @@ def candidates(test: pd.Series, train: pd.Series, bm25_rows: np.ndarray, embeddi
 
 
 def with_texts(pairs: pd.DataFrame, test: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
-    """`candidates` as a sheet: the columns of `SHEET`, labels empty, then the ranks. `test`, `train`: query_id, text."""
+    """`candidates` as a sheet: the columns of `SHEET`, labels empty, then the ranks; of frames with query_id, text."""
     for name, queries in (("test", test), ("train", train)):
         text = queries.drop_duplicates("query_id").set_index("query_id")["text"]
         pairs = pairs.assign(**{f"{name}_query": pairs[f"{name}_query_id"].map(text)})

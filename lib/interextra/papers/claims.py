@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from interextra.ground.effects import DRAWS, Effects, interval, simultaneous
+from interextra.ground.effects import DRAWS, Effects, interval, simultaneous, spelled
 from interextra.ground.errors import InputError
 from interextra.models.bm25 import LABEL as BM25
 
@@ -127,3 +127,32 @@ def verdict(kind: str, low: float, high: float, margin: float = 0.0) -> str:
     if least < low and high < most:
         return "holds"
     return "contradicted" if low > most or high < least else "not shown"
+
+
+def listed(rows: pd.DataFrame, label: str, effect: str, unit: str = "%") -> str:
+    """Rows as text: the label of each, its effect and interval; `unit` as in `spelled`.
+
+    >>> listed(pd.DataFrame({"model": ["a"], "delta": [-0.1], "low": [-0.2], "high": [0.0]}), "model", "delta")
+    'a -10.0 % [-20.0, +0.0]'
+    """
+    ends = zip(rows[label], rows[effect], rows["low"], rows["high"], strict=True)
+    return "; ".join(f"{name} {spelled(*row, unit)}" for name, *row in ends)
+
+
+def sentences(found: pd.DataFrame, by: str, label: str = "finding", unit: str = "points") -> list[str]:
+    """A sentence for each question, the column `by`: its findings by verdict, with their estimates and intervals; of
+    several that are neither shown nor contradicted, how many there are and the range of their estimates.
+
+    `unit`: % or points.
+    """
+    texts = []
+    for question, rows in found.groupby(by, sort=False):
+        parts = []
+        for verdict, same in rows.groupby("verdict", sort=False):
+            low, high = (f"{100 * end:+.1f}" for end in (same["estimate"].min(), same["estimate"].max()))
+            text = f"{len(same)} differences, {low} to {high} {unit}"
+            if verdict in ("holds", "contradicted") or len(same) == 1:
+                text = listed(same, label, "estimate", unit)
+            parts.append(f"{verdict}: {text}")
+        texts.append(f"{question}: {'. '.join(parts)}.")
+    return texts

@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from interextra.data.load import data_folder
+from interextra.data.load import with_data_folder
 from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, stretched
 from interextra.ground.errors import InputError, offenders
 from interextra.papers import published
+from interextra.papers.claims import listed
 
 DEV, DL19 = "msmarco_dev_ndcg10", "msmarco_test_dl19_ndcg10"
 ABOUT = ["model", "model_type", "trained_on_of_these", "training_data"]
@@ -59,7 +60,7 @@ def read(path: str) -> pd.DataFrame:
 
 def located(path: str) -> Path:
     """The file of a table of scores; InputError where there is none."""
-    place = Path(path.replace("$INTEREXTRA_DATA", str(data_folder())) if "$INTEREXTRA_DATA" in path else path)
+    place = Path(with_data_folder(path))
     if not place.is_file():
         raise InputError(f"parameter 'results': there is no file {path}")
     return place
@@ -128,6 +129,26 @@ def foretold(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.Da
     return pd.DataFrame(rows, columns=columns)
 
 
+def check(path: str, floor: float, pair: Sequence[str]) -> None:
+    """InputError unless `pair` are two models, and the table of scores can be read and holds them, if there is one."""
+    if len(pair) != 2:
+        raise InputError(f"parameter 'anchor': names two models, not {len(pair)}")
+    if path:
+        compared(read(path), floor, pair)
+
+
+def compared(table: pd.DataFrame, floor: float, pair: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Models above the floor whose architecture is known, and the architectures to compare with dense ones; none where
+    there are no dense models or too few families. InputError where `pair` is not in the table."""
+    part = table[(table[DEV] > floor) & (table["model_type"] != "")]
+    others = [name for name in part["model_type"].unique() if name != "dense"]
+    if "dense" not in set(part["model_type"]) or part["family"].nunique() < 4 or not others:
+        return part, []
+    if unknown := set(pair) - set(table["model"]):
+        raise InputError(f"parameter 'anchor': {offenders(sorted(unknown))} is no model of the table; name two of them")
+    return part, others
+
+
 def advantage(table: pd.DataFrame, floor: float, pair: Sequence[str]) -> pd.DataFrame:
     """At equal quality in domain, how much higher does an architecture stand out of domain than dense models do?
 
@@ -142,11 +163,8 @@ def advantage(table: pd.DataFrame, floor: float, pair: Sequence[str]) -> pd.Data
     """
     from statsmodels.api import OLS, add_constant
 
-    if len(pair) != 2:
-        raise InputError(f"parameter 'anchor': names two models, not {len(pair)}")
-    part = table[(table[DEV] > floor) & (table["model_type"] != "")]
-    others = [name for name in part["model_type"].unique() if name != "dense"]
-    if "dense" not in set(part["model_type"]) or not others or part["family"].nunique() < 4:
+    part, others = compared(table, floor, pair)
+    if not others:
         return pd.DataFrame(columns=[*("collection", "architecture", "advantage", "low", "high"), "n_models"])
     known = pd.DataFrame({DEV: part[DEV]} | {name: (part["model_type"] == name).astype(float) for name in others})
     errors = {"cov_type": "cluster", "cov_kwds": {"groups": pd.factorize(part["family"])[0]}}
@@ -188,16 +206,11 @@ def _letters(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", unicodedata.normalize("NFKD", name).lower())
 
 
-def in_words(told: pd.DataFrame, ahead: pd.DataFrame) -> list[str]:
-    """Sentences for the answer: how well dev foretells the mean, and the advantage of other architectures."""
-    mean = told[(told["collection"] == ALL) & (told["statistic"] == "Spearman")].set_index("subset")
-    parts = [f"{name} {row['value']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]" for name, row in mean.iterrows()]
-    said = [
-        f"Published models, Spearman correlation of nDCG@10 on MS MARCO dev with the mean of BEIR: {'; '.join(parts)}."
-    ]
-    points = [
-        f"{row['architecture']} {100 * row['advantage']:+.1f} [{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
-        for _, row in ahead[ahead["collection"] == ALL].iterrows()
-    ]
-    above = f"At equal quality in domain, points of nDCG@10 above dense models: {'; '.join(points)}."
-    return [*said, above] if points else said
+def sentences(found: pd.DataFrame, ahead: pd.DataFrame) -> list[str]:
+    """For the answer: how well dev foretells the mean, and the advantage of other architectures."""
+    mean, ahead = (rows[rows["collection"] == ALL] for rows in (found, ahead))
+    mean = mean[mean["statistic"] == "Spearman"]
+    told = "Published models, Spearman correlation of nDCG@10 on MS MARCO dev with the mean of BEIR: "
+    above = "At equal quality in domain, nDCG@10 above dense models: "
+    listing = [told + listed(mean, "subset", "value", unit="") + "."]
+    return listing + ([above + listed(ahead, "architecture", "advantage", "points") + "."] if len(ahead) else [])
