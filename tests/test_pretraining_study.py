@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from interextra.experiments import pretraining
-from interextra.experiments.plans import cells_of, plan_of
-from interextra.experiments.zhan import REGIMES
+from interextra.experiments.plans import REGIMES, cells_of, plan_of
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.ground.files import write_json

@@ -42,7 +42,7 @@ def plan(p: dict) -> Plan:
     """
     split, made, queries = restrain_of(p), with_bm25(systems(p)), test_queries(p, p["test_splits"])
     options = {"sizes": tuple(p["grid_sizes"]), "draws": p["grid_draws"], "seed": p["seed"]}
-    banded = ReSTrain(vectors=split.vectors, match=p["match"], **options)
+    banded = ReSTrain(vectors=split.vectors, match=p["match"], **options) if p["grid_draws"] else None
     places = itertools.product(p["grid_sizes"], BANDS, range(p["grid_draws"]))
     random_sets = [
         ({"n_train": size, "band": band, "draw": draw}, Part(of=banded, part=f"{band}-{size}-{draw}"))
