@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from toy_splits import drawn
 
+from interextra.data.queries import Part
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 from interextra.splits.restrain import (
@@ -230,3 +231,17 @@ def test_sets_that_cannot_be_made_are_found_wrong_when_they_are_planned(change, 
     """They were only after the encoder was trained."""
     with pytest.raises(InputError, match=words):
         ReSTrain(**{"vectors": drawn(), "sizes": (20,)} | change)
+
+
+def test_a_set_that_no_split_has_is_found_wrong_when_it_is_planned():
+    """Other sizes in `trained_sizes` than in `sizes` were found after the encoder was trained."""
+    split = ReSTrain(vectors=drawn(), sizes=(20, 30), draws=2)
+    assert Part(of=split, part="far-30-1").size() == 30
+    with pytest.raises(InputError, match="has no set 'interpolation-40'; it has interpolation-20, extrapolation-20"):
+        Part(of=split, part="interpolation-40")
+
+
+def test_the_sets_are_those_that_were_planned(tmp_path):
+    store, split = Store(tmp_path), ReSTrain(vectors=drawn(), sizes=(20, 30), draws=2)
+    store.build(split)
+    assert sorted(split.sets(store)) == sorted(split.parts())

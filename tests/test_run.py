@@ -144,5 +144,7 @@ def visible():
 def test_queries_that_are_not_there_are_found_wrong_when_they_are_planned():
     with pytest.raises(InputError, match="has no split 'teach'; it has train, dev"):
         queries(TRAIN, "teach")
+    with pricing(), pytest.raises(InputError, match="has no split 'nope'; it has train, dev, dl19, dl20"):
+        queries("irds:msmarco-passage", "nope")
     with pytest.raises(InputError, match="-1 queries of the split 'dev': give a number, 0 for all"):
         Queries(source=Source.of(TRAIN), split="dev", limit=-1)

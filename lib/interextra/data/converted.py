@@ -39,7 +39,7 @@ def folder_of(name: str, read: str, *depends: object) -> Path:
 
     `read`: MODULE:DEFINITION of the code that reads the source; its digest is in the name, and that of the conversion.
     """
-    made_by = code.behind((read.partition(":")[0], __name__))
+    made_by = code.behind((read, f"{__name__}:convert"))
     return cache_folder() / "collections" / f"{name.replace('/', '-')}-{digest([made_by, *depends])}"
 
 

@@ -76,7 +76,12 @@ class Queries(BaseModel):
         super().__init__(**fields)
         if self.limit < 0:
             raise InputError(f"{self.limit} queries of the split {self.split!r}: give a number, 0 for all")
-        if self.source.is_open and self.split not in (known := self.source.open().splits):
+        known = [self.split]
+        if self.source.is_open:
+            known = self.source.open().splits
+        elif _PRICING[0] and not self.source.fingerprint:
+            known = peek(self.source.spec)["queries"]
+        if self.split not in known:
             raise InputError(f"{self.source.spec} has no split {self.split!r}; it has {', '.join(known)}")
 
     @property
@@ -112,12 +117,17 @@ def _queries(queries: Queries) -> pd.DataFrame:
 
 
 class Part(BaseModel):
-    """A named set of queries of a split cell, which has `pool`, `sets(store)` and `size_of(part)`."""
+    """A named set of queries of a split cell, which has `pool`, `parts()`, `sets(store)` and `size_of(part)`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     of: Cell
     part: str
+
+    def __init__(self, **fields):
+        super().__init__(**fields)
+        if self.source.is_open and self.part not in (known := self.of.parts()):
+            raise InputError(f"{self.of.title()} has no set {self.part!r}; it has {', '.join(known)}")
 
     @property
     def name(self) -> str:
@@ -133,8 +143,6 @@ class Part(BaseModel):
 
     def ids(self, store: Store) -> list[str]:
         sets = self.of.sets(store)
-        if self.part not in sets:
-            raise InputError(f"{self.of.title()} has no set {self.part!r}; it has {', '.join(sets)}")
         if not sets[self.part]:
             raise InputError(f"{self.of.title()}: the set {self.part!r} is empty")
         return sets[self.part]

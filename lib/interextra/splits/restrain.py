@@ -58,6 +58,10 @@ class ReSTrain(Split):
     def title(self) -> str:
         return f"ReSTrain · {self.pool.source.spec} · {', '.join(map(str, self.sizes))} training queries"
 
+    def parts(self) -> tuple[str, ...]:
+        drawn = (f"{band}-{size}-{at}" for band, size, at in product(BANDS, self.sizes, range(self.draws)))
+        return (*(f"{regime}-{size}" for size in self.sizes for regime in ("interpolation", "extrapolation")), *drawn)
+
     def size_of(self, part: str) -> int:
         return int(next(token for token in part.split("-") if token.isdecimal()))
 

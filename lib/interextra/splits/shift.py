@@ -69,6 +69,9 @@ class Shift(Split):
         by = "topics" if isinstance(self.by, Topics) else self.by
         return f"shift · {self.pool.source.spec} · {by} · seed {self.seed}"
 
+    def parts(self) -> tuple[str, ...]:
+        return (*super().parts(), "held-out")
+
     def size_of(self, part: str) -> int:
         n = len(self.names)
         each = self.by.target if isinstance(self.by, Topics) else self.pool.size() // n

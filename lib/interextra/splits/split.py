@@ -23,6 +23,10 @@ class Split(Cell):
     def size_of(self, part: str) -> int:
         """Number of queries in a set, estimated where the split is not there yet."""
 
+    def parts(self) -> tuple[str, ...]:
+        """Names of the sets; here of those without one of the strata each, `names`."""
+        return tuple(f"without-{name}" for name in self.names)
+
     def sets(self, store: Store) -> dict[str, list[str]]:
         """query_ids of each set, by its name."""
         return json.loads((store[self] / "sets.json").read_text(encoding="utf-8"))
