@@ -8,9 +8,9 @@ import pytest
 
 from interextra.experiments import pretraining
 from interextra.experiments.plans import REGIMES, cells_of, plan_of
+from interextra.ground.cells import Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
-from interextra.ground.files import write_json
 from interextra.models.pretrained import Pretrained
 from interextra.models.recipe import load_recipe
 
@@ -172,6 +172,7 @@ def test_starts_from_given_weights_keep_what_these_have():
 
 
 def test_shares_of_exposed_negatives_count_what_was_drawn(tmp_path):
+    log = {"exposed_negatives": 0.05, "exposed_passages": 0.4}
     recipes = {"Random": load_recipe("mini-dense"), "In-batch": load_recipe("mini-dense", negatives="in-batch")}
     recipes |= {"BM25": load_recipe("bm25")}
     rows = [
@@ -179,16 +180,13 @@ def test_shares_of_exposed_negatives_count_what_was_drawn(tmp_path):
             "model": name,
             "negative_passages": "all",
             "regime": side,
-            "run": SimpleNamespace(name=name + side, model=m),
+            "run": SimpleNamespace(model=m, log=lambda _: log),
         }
         for name, recipe in recipes.items()
         for m in [SimpleNamespace(recipe=recipe)]
         for side in REGIMES
     ]
-    for row in rows:
-        write_json(tmp_path / row["run"].name / "training.json", {"exposed_negatives": 0.05, "exposed_passages": 0.4})
-    store = type("Folders", (), {"__getitem__": lambda _, run: tmp_path / run.name})()
-    found = pretraining.exposed(pd.DataFrame(rows), store)
+    found = pretraining.exposed(pd.DataFrame(rows), Store(tmp_path))
     assert found["model"].tolist() == ["Random", "Random"] and found["regime"].tolist() == list(REGIMES)
     assert found["exposed_negatives"].tolist() == pytest.approx([0.05 * (16 + 96) / 16] * 2)  # 16 drawn, 96 in-batch
 

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from interextra.ground.errors import InputError
-from interextra.papers import published_models
+from interextra.papers import published_correlations, published_models
 
 
 def scores(n=40, gain=0.0, seed=0):
@@ -143,7 +143,7 @@ def test_the_187_published_models_give_the_known_figures(real_data):
     assert round(value[published_models.ALL, "dev above 0.3", "Pearson"], 2) == 0.64
     assert round(value[published_models.ALL, "all", "Kendall"], 2) == 0.71
     assert value["TRECCOVID", "by TREC DL 2019", "Spearman"] == 0.845
-    beside = published_models.beside_table_5(told).set_index("collection")
+    beside = published_correlations.among_models(told).set_index("collection")
     assert len(beside) == 14 and beside.loc["TRECCOVID", ["interpolation", "extrapolation"]].tolist() == [0.537, 0.841]
     sets = set(published_models.collections(table))
     declared = table["trained_on_of_these"].str.split().map(set)

@@ -62,12 +62,11 @@ def plan(p: dict) -> Plan:
             raise InputError(f"parameter {name!r}: {offenders(sorted(unknown))} is none of the {known}")
     sets, used = plans.restrain_of(p), plans.measures_of(p, "restrain_measures")
     buckets = plans.resttest_of(p, p["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
-    spared = {
-        label: plans.changed(one, negative_passages="unexposed") for label, one in ways.items() if label in p["spared"]
-    }
+    spared = [label for label in ways if label in p["spared"]]
+    unexposed = {label: plans.changed(ways[label], negative_passages="unexposed") for label in spared}
     begun = {BM25: ways[BM25]} | {start.label: start.recipe for start in starts}
     rows = {f"{study}_{protocol}": [] for study in ("strategies", "starts") for protocol in ("restrain", "resttest")}
-    trained = (("strategies", "all", ways), ("strategies", "unexposed", spared), ("starts", "all", begun))
+    trained = (("strategies", "all", ways), ("strategies", "unexposed", unexposed), ("starts", "all", begun))
     for study, passages, made in trained:
         for protocol, found in plans.both_protocols(p, sets, buckets, made, negative_passages=passages).items():
             rows[f"{study}_{protocol}"] += found

@@ -51,8 +51,8 @@ def with_intervals(n: int = 24) -> pd.DataFrame:
 def among_models(told: pd.DataFrame) -> pd.DataFrame:
     """Among published models, by TREC DL 2019, on which the paper measures too: Spearman beside that of its Table 5.
 
-    `told`: of `published_models.foretold`. Returns DataFrame[collection, value, low, high, n_models, interpolation, extrapolation], a
-    row a set of the paper that is there; the two last are the paper's, of its own models.
+    `told`: of `published_models.foretold`. Returns DataFrame[collection, value, low, high, n_models, interpolation,
+    extrapolation], a row a set of the paper that is there; the two last are the paper's, of its own models.
     """
     theirs = published.load("zhan", 5).query("statistic == 'Spearman'")
     theirs = theirs.pivot_table(index="dataset", columns="regime", values="scaled", sort=False)
