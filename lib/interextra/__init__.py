@@ -53,6 +53,7 @@ _FRONT = {
     "pretraining": "experiments.pretraining",
     "correlation": "experiments.correlation",
     "published_models": "papers.published_models",
+    "published_correlations": "papers.published_correlations",
     "releases": "papers.releases",
 }
 __all__ = list(_FRONT)

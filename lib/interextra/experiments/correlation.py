@@ -5,43 +5,21 @@ training at one size: its measure in domain, and that of the same model out of d
 """
 
 import itertools
-from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
 import pandas as pd
 
 from interextra.data.queries import Queries, Source
-from interextra.experiments.plans import (
-    REGIMES,
-    Plan,
-    design,
-    in_both_regimes,
-    parts_of,
-    restrain_of,
-    run_of,
-    runs,
-    systems,
-    test_queries,
-    training_queries,
-)
+from interextra.experiments import plans
+from interextra.experiments.plans import REGIMES, Plan
 from interextra.experiments.pretraining import start_in
-from interextra.ground.correlation import (
-    METHODS,
-    correlations,
-    drawn_groups,
-    ends_of,
-    fisher_z,
-    independent,
-    interval_of_one,
-    steiger,
-    stretched,
-)
+from interextra.ground.correlation import METHODS, correlations, dependent, drawn_groups, ends_of, fisher_z, stretched
 from interextra.ground.effects import Effects, effects, holm, interval, spelled, with_interval
 from interextra.ground.errors import InputError, offenders
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.run import Run
-from interextra.papers import published, published_models
+from interextra.papers import published_correlations, published_models
 from interextra.papers.claims import BM25, judged, said
 
 NOTEBOOK = "08_beir_correlation"
@@ -74,11 +52,11 @@ def plan(p: dict) -> Plan:
     if twice := set(p["more_sizes"]) & set(p["sizes"]):
         raise InputError(f"parameter 'more_sizes': {offenders(sorted(twice))} stands in 'sizes', too; keep it in one")
     published_models.check(p["results"], p["floor"], p["anchor"])
-    of_size = dict.fromkeys(p["trained_sizes"], restrain_of(p))
+    of_size = dict.fromkeys(p["trained_sizes"], plans.restrain_of(p))
     if p["more_sizes"]:
-        of_size |= dict.fromkeys(p["more_sizes"], restrain_of(p | {"sizes": p["more_sizes"]}))
-    sets = [one for size in sorted(of_size) for one in in_both_regimes(of_size[size], [size])]
-    entries = [parts_of(entry, "NAME | SPLIT | READ | SPEC") for entry in p["collections"]]
+        of_size |= dict.fromkeys(p["more_sizes"], plans.restrain_of(p | {"sizes": p["more_sizes"]}))
+    sets = [one for size in sorted(of_size) for one in plans.in_both_regimes(of_size[size], [size])]
+    entries = [plans.parts_of(entry, "NAME | SPLIT | READ | SPEC") for entry in p["collections"]]
     if unknown := set(p["skip_own"]) - {name for name, *_ in entries}:
         raise InputError(f"parameter 'skip_own': {offenders(sorted(unknown))} is none of the collections")
 
@@ -91,19 +69,19 @@ def plan(p: dict) -> Plan:
             rows.append(row | {"collection": name, "part": spec, "skip_own": name in p["skip_own"], "run": run})
         return rows
 
-    test = test_queries(p, p["test_splits"])
-    inside = runs(p, methods(p), sets, test)
-    own = {"run": run_of(p, load_recipe(p["bm25"]), training_queries(p), p["seed"], test)}
+    test = plans.test_queries(p, p["test_splits"])
+    inside = plans.runs(p, methods(p), sets, test)
+    own = {"run": plans.run_of(p, load_recipe(p["bm25"]), plans.training_queries(p), p["seed"], test)}
     bm25 = [{"collection": IN_DOMAIN, "part": p["collection"]} | own, *elsewhere(own)]
     outside = [there for row in inside for there in elsewhere(row)]
     frames = {"in_domain": inside, "elsewhere": outside, "bm25": bm25}
-    frames = {name: design(rows).rename(columns={"model": "method"}) for name, rows in frames.items()}
+    frames = {name: plans.design(rows).rename(columns={"model": "method"}) for name, rows in frames.items()}
     return Plan(sets=of_size, read={name: about for name, _, about, _ in entries}, **frames)
 
 
 def methods(p: dict) -> dict[str, Recipe]:
     """Label → recipe of the ways of training and of the starts, written as in notebook 06."""
-    ways = systems(p | {"recipes": p["strategies"]})
+    ways = plans.systems(p | {"recipes": p["strategies"]})
     starts = {start.label: start.recipe for start in (start_in(p, text) for text in p["starts"])}
     if twice := ways.keys() & starts.keys():
         raise InputError(f"parameters 'strategies' and 'starts': {offenders(sorted(twice))} stands in both")
@@ -223,7 +201,7 @@ def table_5(points: Points) -> Effects:
         for (column, ends), value, side in zip(ENDS.items(), (one, two, two - one), drawn[-1], strict=True):
             row |= {column: value} | dict(zip(ends, ends_of(side), strict=True))
         pairs = [(points.inside[0][regime], points.outside[name][0][regime]) for regime in (0, 1)]
-        row["p_value"] = np.nan if how["method"] == "Kendall" else _dependent(pairs, how)
+        row["p_value"] = np.nan if how["method"] == "Kendall" else dependent(pairs, **how)
         rows.append(row | {"p_holm": np.nan, "n_models": len(points.labels)})
     table = pd.DataFrame(rows)
     single = table[table["collection"] != ALL]
@@ -237,17 +215,6 @@ def page(table: pd.DataFrame, statistic: str) -> pd.DataFrame:
     for column, (low, high) in ENDS.items():
         rows = with_interval(rows, column, "", low, high) if low in rows else rows
     return rows[["collection", *ENDS, "p_value", "p_holm"]]
-
-
-def _dependent(pairs: Sequence[tuple[np.ndarray, np.ndarray]], how: dict) -> float:
-    """Steiger's p-value of the difference of two correlations over the same points; a size costs one of them."""
-    sides = [side for pair in pairs for side in pair]
-    matrix = np.eye(4)
-    for one, two in itertools.combinations(range(4), 2):
-        both = correlations(sides[one], sides[two], np.ones((1, len(sides[0]))), **how)[0]
-        matrix[one, two] = matrix[two, one] = both
-    n = len(sides[0]) - (0 if how["within"] is None else len(set(how["within"])) - 1)
-    return steiger(matrix, n)[1] if n > 3 and np.abs(np.triu(matrix, 1)).max() < 1 else float("nan")
 
 
 def crossed(points: Points) -> Effects:
@@ -294,46 +261,12 @@ def findings(table: Effects, beating: pd.DataFrame, n_queries: pd.Series, n_trai
     return made
 
 
-def printed_differences() -> pd.DataFrame:
-    """Extrapolation less interpolation in Table 5 of the paper: collection, statistic, scaled, rounding (of both)."""
-    cells = published.load("zhan", 5).rename(columns={"dataset": "collection"})
-    wide = cells.pivot(index=["collection", "statistic"], columns="regime", values=["scaled", "rounding"])
-    scaled = wide["scaled"]["extrapolation"] - wide["scaled"]["interpolation"]
-    return pd.DataFrame({"scaled": scaled, "rounding": wide["rounding"].sum(axis=1)}).reset_index()
-
-
 def beside_printed(table: Effects) -> Effects:
     """Our differences by Spearman beside the printed ones, of the collections that the paper has, too."""
     names = dict(zip(ENDS["difference"], ("low", "high"), strict=True))
     ours = table[table["statistic"] == METHODS[0]].rename(columns=names)
-    both = ours.beside(printed_differences(), on=["collection", "statistic"])
+    both = ours.beside(published_correlations.differences(), on=["collection", "statistic"])
     return both[both["published"].notna()]
-
-
-def published_differences(n: int = 24) -> pd.DataFrame:
-    """Table 5 of the paper with what it lacks, as if the `n` models of a regime were independent.
-
-    How the two correlations of a row depend on each other was not published: they are compared as if they did not,
-    which misses some of what there is. Kendall has no interval here.
-
-    Returns DataFrame[collection, statistic, interpolation, inter_low, inter_high, extrapolation, extra_low, extra_high,
-    difference, p_value, p_holm].
-
-    >>> table = published_differences().query("statistic == 'Spearman'")
-    >>> table.loc[table["p_value"] < 0.05, "collection"].tolist(), int((table["p_holm"] < 0.05).sum())
-    (['CQADupS.'], 0)
-    """
-    cells = published.load("zhan", 5)
-    wide, rows = cells.pivot_table(index=["dataset", "statistic"], columns="regime", values="scaled", sort=False), []
-    for (collection, statistic), pair in wide.iterrows():
-        both, row = [pair[regime] for regime in REGIMES], {"collection": collection, "statistic": statistic}
-        for regime, r in zip(REGIMES, both, strict=True):
-            ends = interval_of_one(r, n, statistic) if statistic == "Spearman" else (np.nan, np.nan)
-            row |= {regime: r} | dict(zip(ENDS[regime], ends, strict=True))
-        row |= {"difference": both[1] - both[0]}
-        rows.append(row | {"p_value": independent(*both, n, statistic) if statistic == "Spearman" else np.nan})
-    table = pd.DataFrame(rows)
-    return table.assign(p_holm=table.groupby("statistic")["p_value"].transform(lambda p: holm(p)))
 
 
 def answers(table: pd.DataFrame, found: pd.DataFrame, beating: pd.DataFrame, ood: pd.DataFrame) -> list[str]:

@@ -17,18 +17,8 @@ from interextra.data.medquad import entity_units
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.experiments.plans import (
-    Plan,
-    changed,
-    design,
-    parts_of,
-    recipe,
-    runs,
-    systems,
-    training_queries,
-    with_bm25,
-    without_each,
-)
+from interextra.experiments import plans
+from interextra.experiments.plans import Plan
 from interextra.experiments.shifts import read_shift
 from interextra.ground.cells import Store
 from interextra.ground.effects import Effects, effects, interval, ratio
@@ -55,27 +45,27 @@ def plan(p: dict) -> Plan:
     negatives, and share, the probability that a negative is an exposed passage. `shift`: the Shift.
     """
     (_, by, kept), sizes = read_shift(p["shift"]), {name: p[name] for name in ("n_test", "train_size", "seed")}
-    shift = Shift(pool=training_queries(p), by=by, clusters=tuple(kept), **sizes)
-    conditions = [parts_of(text, "SYSTEM | NEGATIVES | RECIPE") for text in p["conditions"]]
+    shift = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **sizes)
+    conditions = [plans.parts_of(text, "SYSTEM | NEGATIVES | RECIPE") for text in p["conditions"]]
     if unknown := set(p["controlled"]) - {model for model, *_ in conditions}:
         raise InputError(f"parameter 'controlled': {offenders(sorted(unknown))} is no system of 'conditions'")
-    with_bm25(systems(p))
+    plans.with_bm25(plans.systems(p))
 
     def trained(model: str, made: Recipe, negatives: str, passages: str | float) -> list[dict]:
         labels = {"negatives": negatives, "negative_passages": passages}
-        return runs(p, {model: made}, without_each(shift), (Part(of=shift, part="held-out"),), **labels)
+        return plans.runs(p, {model: made}, plans.without_each(shift), (Part(of=shift, part="held-out"),), **labels)
 
-    rows = [row for model, made in systems(p).items() for row in trained(model, made, NONE, "all")]
+    rows = [row for model, made in plans.systems(p).items() for row in trained(model, made, NONE, "all")]
     dose = []
     for model, negatives, name in conditions:
-        made = recipe(p, name)
+        made = plans.recipe(p, name)
         spared = ["all", "unexposed", *(["control"] if model in p["controlled"] else [])]
         for passages in spared if made.negatives not in ("in-batch", "both") else ["all"]:
-            rows += trained(model, changed(made, negative_passages=passages), negatives, passages)
+            rows += trained(model, plans.changed(made, negative_passages=passages), negatives, passages)
         for share in p["doses"] if model == DENSE and made.negatives == "random" else []:
-            drawn = changed(made, negative_passages=share)
+            drawn = plans.changed(made, negative_passages=share)
             dose += [row | {"share": share} for row in trained(model, drawn, negatives, share)]
-    return Plan(shift=shift, design=design(rows), dose=pd.DataFrame(dose))
+    return Plan(shift=shift, design=plans.design(rows), dose=pd.DataFrame(dose))
 
 
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:

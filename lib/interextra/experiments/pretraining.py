@@ -13,18 +13,8 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Collection
-from interextra.experiments.plans import (
-    Plan,
-    both_protocols,
-    changed,
-    design,
-    measures_of,
-    parts_of,
-    restrain_of,
-    resttest_of,
-    systems,
-    with_bm25,
-)
+from interextra.experiments import plans
+from interextra.experiments.plans import Plan
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError, offenders
 from interextra.models.model import Model, load_model
@@ -63,29 +53,30 @@ def plan(p: dict) -> Plan:
     `pretrained`: label → the Pretrained of its first training. `marks`: what each start has, see `marks`. `judged_by`:
     study → protocol → measure.
     """
-    ways, starts = systems(p | {"recipes": p["strategies"]}), [start_in(p, text) for text in p["starts"]]
+    ways, starts = plans.systems(p | {"recipes": p["strategies"]}), [start_in(p, text) for text in p["starts"]]
     if "ReSTrain" not in p["protocols"] or set(p["protocols"]) - {"ReSTrain", "ReSTTest"}:
         raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
-    with_bm25(ways, "strategies")
+    plans.with_bm25(ways, "strategies")
     for name, known in (("spared", "strategies"), ("bases", "strategies"), ("mapped", "starts")):
         if unknown := set(p[name]) - (ways.keys() if known == "strategies" else {start.label for start in starts}):
             raise InputError(f"parameter {name!r}: {offenders(sorted(unknown))} is none of the {known}")
-    sets, used = restrain_of(p), measures_of(p, "restrain_measures")
-    buckets = resttest_of(p, p["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
-    spared = {label: changed(one, negative_passages="unexposed") for label, one in ways.items() if label in p["spared"]}
+    sets, used = plans.restrain_of(p), plans.measures_of(p, "restrain_measures")
+    buckets = plans.resttest_of(p, p["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
+    spared = [label for label in ways if label in p["spared"]]
+    unexposed = {label: plans.changed(ways[label], negative_passages="unexposed") for label in spared}
     begun = {BM25: ways[BM25]} | {start.label: start.recipe for start in starts}
     rows = {f"{study}_{protocol}": [] for study in ("strategies", "starts") for protocol in ("restrain", "resttest")}
-    trained = (("strategies", "all", ways), ("strategies", "unexposed", spared), ("starts", "all", begun))
+    trained = (("strategies", "all", ways), ("strategies", "unexposed", unexposed), ("starts", "all", begun))
     for study, passages, made in trained:
-        for protocol, found in both_protocols(p, sets, buckets, made, negative_passages=passages).items():
+        for protocol, found in plans.both_protocols(p, sets, buckets, made, negative_passages=passages).items():
             rows[f"{study}_{protocol}"] += found
-    frames = {name: design(found) if "restrain" in name else pd.DataFrame(found) for name, found in rows.items()}
+    frames = {name: plans.design(found) if "restrain" in name else pd.DataFrame(found) for name, found in rows.items()}
     pretrained: dict[str, Pretrained] = {}
     for row in rows["starts_restrain"]:
         if isinstance(row["run"].model.first, Pretrained):
             pretrained.setdefault(row["model"], row["run"].model.first)
     judged_by = {
-        "starts": {"ReSTrain": measures_of(p, "start_measures")[0], "ReSTTest": p["start_measures"][-1]},
+        "starts": {"ReSTrain": plans.measures_of(p, "start_measures")[0], "ReSTTest": p["start_measures"][-1]},
         "strategies": {"ReSTrain": used[0], "ReSTTest": p["resttest_measures"][0]},
     }
     asked = {"ReSTrain": used, "ReSTTest": p["resttest_measures"]}
@@ -112,7 +103,7 @@ class Start(NamedTuple):
 def start_in(p: dict, entry: str) -> Start:
     """LABEL | OBJECTIVE | TEXT, pretrained by us from `start_recipe`; or … | RECIPE: weights that are as they are."""
     form, own = "LABEL | OBJECTIVE | TEXT", entry.count("|") == 2
-    label, objective, text, *recipe = parts_of(entry, form if own else f"{form} | RECIPE")
+    label, objective, text, *recipe = plans.parts_of(entry, form if own else f"{form} | RECIPE")
     read = {"none": (), "other": p["other_text"], "target": (p["collection"],)}
     if text not in read:
         raise InputError(f"parameter 'starts': {label} reads {text!r}; it is one of {', '.join(read)}")
