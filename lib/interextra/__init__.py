@@ -44,6 +44,7 @@ _FRONT = {
     "correlation": "experiments.correlation",
     "published_models": "papers.published_models",
     "releases": "papers.releases",
+    "shift_losses": "papers.shift_losses",
 }
 __all__ = list(_FRONT)
 

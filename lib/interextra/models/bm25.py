@@ -17,6 +17,7 @@ from interextra.models.retriever import Retriever
 
 LABEL = "BM25"
 COLOUR = "#999999"
+ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = False, False, False
 
 
 class Options(FirstStage):

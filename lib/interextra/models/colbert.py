@@ -16,6 +16,7 @@ from interextra.models.topk import Block, device
 
 LABEL = "ColBERT"
 COLOUR = "#E69F00"
+ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = True, True, False
 
 
 class Options(Trained):

@@ -13,6 +13,7 @@ from interextra.models.topk import Block, device
 
 LABEL = "DR (base)"
 COLOUR = "#0072B2"
+ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = True, False, True
 
 
 class Options(Trained):

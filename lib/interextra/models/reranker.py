@@ -14,6 +14,7 @@ from interextra.models.topk import device, tie_order
 
 LABEL = "Reranker"
 COLOUR = "#D55E00"
+ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = False, True, False
 BLOCK = 64  # queries reranked at once: memory only, the result does not depend on it
 
 

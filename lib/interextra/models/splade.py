@@ -23,6 +23,7 @@ from interextra.models.topk import Block, device
 
 LABEL = "SPLADE"
 COLOUR = "#009E73"
+ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = True, False, False
 
 
 class Options(Trained):
