@@ -55,6 +55,7 @@ _FRONT = {
     "published_models": "papers.published_models",
     "published_correlations": "papers.published_correlations",
     "releases": "papers.releases",
+    "shift_losses": "papers.shift_losses",
 }
 __all__ = list(_FRONT)
 
