@@ -33,6 +33,7 @@ _FRONT = {
     "ReSTrain": "splits.restrain",
     "ReSTTest": "splits.resttest",
     "Shift": "splits.shift",
+    "logs": "evaluation.logs",
     "effects": "ground.effects",
     "tests": "ground.effects",
     "across": "ground.effects",

@@ -32,7 +32,6 @@ from interextra.splits.shift import Shift
 NOTEBOOK = "09_negative_exposure"
 NONE = "none"  # where nothing is drawn
 CONDITION = ["model", "negatives", "negative_passages"]
-MEAN = "mean"  # over the clusters
 PASSAGES, TRAIN_QUERIES, TRAIN_PAIRS = 8_841_823, 502_939, 532_761  # of MS MARCO passage ranking
 KINDS = ("same entity, kind in training", "same entity, left-out kind", "other entity, left-out kind")
 ASKED = ("left-out kind", "kind in training, exposed", "kind in training, asked for")
@@ -71,12 +70,9 @@ def plan(p: dict) -> Plan:
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
     """What the trainings have seen: *condition, exposed_passages (share of the collection), exposed_negatives (share of
     all negatives in the loss), n_models; means over the models."""
-    rows = []
-    for row in design[design["negatives"] != NONE].to_dict("records"):
-        log = row["run"].log(store)
-        seen = {name: log[name] for name in ("exposed_passages", "exposed_negatives")}
-        rows.append({name: row[name] for name in CONDITION} | seen)
-    of = pd.DataFrame(rows).groupby(CONDITION, sort=False)
+    drawing = design[design["negatives"] != NONE]
+    logs = pd.DataFrame([run.log(store) for run in drawing["run"]], index=drawing.index)
+    of = drawing[CONDITION].join(logs[["exposed_passages", "exposed_negatives"]]).groupby(CONDITION, sort=False)
     return of.mean().assign(n_models=of.size()).reset_index()
 
 
@@ -92,8 +88,7 @@ def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFram
         pairs = training_pairs(data, shift.sets(store)[f"without-{name}"], shift.pool.split, relevance=1)
         exposed = pd.Series(exposed_passages(data, pairs, relevance=1)[answers], qrels["query_id"])
         exposed = exposed.groupby(level=0).all()
-        side = (exposed.index.map(cluster) == name).astype(int)
-        for which, part in exposed.groupby(np.array(["in", "out"])[side]):
+        for which, part in exposed.groupby(np.where(exposed.index.map(cluster) == name, "out", "in")):
             rows.append((name, which, part.mean(), len(part)))
     return pd.DataFrame(rows, columns=["left_out", "side", "exposed", "n_queries"])
 
@@ -107,7 +102,7 @@ def relative_losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[Effec
 
 def exposure_table(shift: str, each: pd.DataFrame, mean: pd.DataFrame) -> pd.DataFrame:
     """Both tables of `relative_losses` as one, with the columns of exposure.csv; left_out is a cluster, or `mean`."""
-    both = pd.concat([each.rename(columns={"stratum": "left_out"}), mean.assign(left_out=MEAN)], ignore_index=True)
+    both = pd.concat([each.rename(columns={"stratum": "left_out"}), mean.assign(left_out="mean")], ignore_index=True)
     both = both.assign(shift=shift).rename(columns={"in": "avg_in", "loss": "rel_loss"})
     columns = ["avg_in", "out", "rel_loss", "low", "high", "n_queries", "n_trainings", "sd_trainings"]
     return both[["shift", "left_out", *CONDITION, *columns]]
@@ -166,17 +161,15 @@ def findings(mean: Effects) -> pd.DataFrame:
         one, two, three = lupart[which], zhan[which], sparse[which]
         add(f"dense loses more than SPLADE with the negatives of Lupart, {which}", ([one], [three]))
         add(f"dense loses more than SPLADE with the negatives of Zhan, {which}", ([two], [three]))
-        wider = f"the negatives of Lupart make the gap larger than those of Zhan, {which}"
-        add(wider, ([one], [two]), also=[three])
+        add(f"the negatives of Lupart make the gap larger than those of Zhan, {which}", ([one], [two]), also=[three])
     less = [lupart["all"], zhan["unexposed"]], [zhan["all"], lupart["unexposed"]]
     both = [sparse[which] for which in ("all", "unexposed")]
     add("exposure is why the papers differ on SPLADE", ([lupart["all"]], [zhan["all"]]), less, also=both)
     more = [which for which in ("all", "control") if {sparse[which], lupart[which]} <= at.keys()]
     costs = [([sparse[which], lupart["unexposed"]], [lupart[which], sparse["unexposed"]]) for which in more]
     add("exposure costs SPLADE more than dense, BM25 negatives", *costs)
-    alone = [(system, "in-batch", "all") for system in (DENSE, "SPLADE")]
-    if set(alone) <= at.keys():
-        add("dense loses more than SPLADE with in-batch negatives only", (alone[:1], alone[1:]))
+    if {one := (DENSE, "in-batch", "all"), two := ("SPLADE", "in-batch", "all")} <= at.keys():
+        add("dense loses more than SPLADE with in-batch negatives only", ([one], [two]))
     return judged(found)
 
 
@@ -205,8 +198,13 @@ def above_the_answer(design: pd.DataFrame, shift: Shift, store: Store, depth: in
         like = about.map(cluster).to_numpy() == first["query_id"].map(cluster).to_numpy()
         kind = np.select([same & ~like, same & like, ~same & like], KINDS, "other entity, kind in training")
         found = first.assign(kind=kind, value=(first["rank"] < place).astype(float))[~right & place.notna()]
-        value = found.groupby(["query_id", "kind"])["value"].mean().reset_index()
-        parts.append(value.assign(**{name: label for name, label in row.items() if name != "run"}))
+        parts.append((row, found.groupby(["query_id", "kind"])["value"].mean().reset_index()))
+    return _of_queries(parts, unit, cluster)
+
+
+def _of_queries(parts: list[tuple[dict, pd.DataFrame]], unit: pd.Series, cluster: pd.Series) -> pd.DataFrame:
+    """Values of runs with the labels of each, and unit and stratum of each query."""
+    parts = [part.assign(**{name: row[name] for name in row if name != "run"}) for row, part in parts]
     table = pd.concat(parts, ignore_index=True)
     return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))
 
@@ -229,10 +227,8 @@ def in_the_first(design: pd.DataFrame, shift: Shift, store: Store, data: Collect
             drawn, like = first["doc_id"].isin(exposed), first["doc_id"].map(of_doc).map(cluster) == left_out
             kind = pd.Series(np.select([drawn & like, drawn], ASKED[:2], ASKED[2]), first.index, name="kind")
             share = pd.crosstab(first["query_id"], kind, normalize="index").reindex(columns=list(ASKED), fill_value=0.0)
-            value = share.stack().rename("value").reset_index()
-            parts.append(value.assign(**{name: label for name, label in row.items() if name != "run"}))
-    table = pd.concat(parts, ignore_index=True)
-    return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))
+            parts.append((row, share.stack().rename("value").reset_index()))
+    return _of_queries(parts, unit, cluster)
 
 
 def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.DataFrame:

@@ -7,10 +7,16 @@ import numpy as np
 import pandas as pd
 
 from interextra.ground.correlation import independent, interval_of_one
-from interextra.ground.effects import holm
+from interextra.ground.effects import Effects, holm, with_interval
 from interextra.papers import published, published_models
 
-REGIMES = {"interpolation": "inter", "extrapolation": "extra"}
+#: A correlation, or the difference of both → the columns of its interval, in our table and in theirs.
+ENDS = {
+    "interpolation": ("inter_low", "inter_high"),
+    "extrapolation": ("extra_low", "extra_high"),
+    "difference": ("difference_low", "difference_high"),
+}
+REGIMES = list(ENDS)[:2]
 
 
 def differences() -> pd.DataFrame:
@@ -38,14 +44,30 @@ def with_intervals(n: int = 24) -> pd.DataFrame:
     wide, rows = cells.pivot_table(index=["dataset", "statistic"], columns="regime", values="scaled", sort=False), []
     for (collection, statistic), pair in wide.iterrows():
         has_interval, row = statistic == "Spearman", {"collection": collection, "statistic": statistic}
-        for regime, short in REGIMES.items():
+        for regime in REGIMES:
             ends = interval_of_one(pair[regime], n, statistic) if has_interval else (np.nan, np.nan)
-            row |= {regime: pair[regime], f"{short}_low": ends[0], f"{short}_high": ends[1]}
+            row |= {regime: pair[regime]} | dict(zip(ENDS[regime], ends, strict=True))
         row["difference"] = pair["extrapolation"] - pair["interpolation"]
-        row["p_value"] = independent(*pair[list(REGIMES)], n, statistic) if has_interval else np.nan
+        row["p_value"] = independent(*pair[REGIMES], n, statistic) if has_interval else np.nan
         rows.append(row)
     table = pd.DataFrame(rows)
     return table.assign(p_holm=table.groupby("statistic")["p_value"].transform(lambda p: holm(p)))
+
+
+def beside(table: Effects) -> Effects:
+    """Differences by Spearman of a table of ours beside the printed ones, of the collections that the paper has."""
+    names = dict(zip(ENDS["difference"], ("low", "high"), strict=True))
+    ours = table[table["statistic"] == "Spearman"].rename(columns=names)
+    both = ours.beside(differences(), on=["collection", "statistic"])
+    return both[both["published"].notna()]
+
+
+def page(table: pd.DataFrame, statistic: str) -> pd.DataFrame:
+    """Both correlations of a table and their difference for the page, each with its interval where it has one."""
+    rows = table[table["statistic"] == statistic]
+    for column, (low, high) in ENDS.items():
+        rows = with_interval(rows, column, "", low, high) if low in rows else rows
+    return rows[["collection", *ENDS, "p_value", "p_holm"]]
 
 
 def among_models(told: pd.DataFrame) -> pd.DataFrame:
