@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from interextra.evaluation import indicators
+from interextra.evaluation.indicators import BINNINGS, Nearness, bins, per_query_loss, z_scores
 from interextra.evaluation.measures import worse
 from interextra.experiments import shifts
 from interextra.experiments.plans import Plan
@@ -43,7 +43,7 @@ def plan(p: dict) -> Plan:
     if DENSE not in set(near["model"]):
         raise InputError("parameter 'recipes': R is measured in the dense model's space; give a dense recipe, too")
     near = near[[architectures()[run.model.recipe.architecture].ENCODES_QUERIES for run in near["run"]]]
-    cells = [indicators.Nearness(model=run.model, queries=run.queries, k=p["neighbours"]) for run in near["run"]]
+    cells = [Nearness(model=run.model, queries=run.queries, k=p["neighbours"]) for run in near["run"]]
     found.near = near.drop(columns="run").assign(near=cells)
     return found
 
@@ -78,14 +78,14 @@ def distances(near: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
     Under POOLED R is standardised in each cluster, and the mean over the shifts `together` in which the query is.
     """
     dense = near[near["model"] == DENSE]
-    alike = dense.assign(R=indicators.z_scores(dense["R"], [dense["shift"], dense["stratum"]]))
+    alike = dense.assign(R=z_scores(dense["R"], [dense["shift"], dense["stratum"]]))
     both = pd.concat([dense, alike[alike["shift"].isin(together)].assign(shift=POOLED)])
     return both.groupby(["shift", "query_id"], sort=False)["R"].mean().reset_index()
 
 
 def in_bins(far: pd.DataFrame, n_bins: int, how: str) -> pd.DataFrame:
     """`distances` with `bin`, the interval of R within its shift, from 1 for the farthest queries."""
-    return far.assign(bin=far.groupby("shift")["R"].transform(lambda r: indicators.bins(r, n_bins, how)[1] + 1))
+    return far.assign(bin=far.groupby("shift")["R"].transform(lambda r: bins(r, n_bins, how)[1] + 1))
 
 
 def loss_by_r(each: pd.DataFrame, far: pd.DataFrame, n_bins: int, seed: int, n_boot: int) -> pd.DataFrame:
@@ -97,8 +97,8 @@ def loss_by_r(each: pd.DataFrame, far: pd.DataFrame, n_bins: int, seed: int, n_b
     without those whose Avg In is 0 (n_dropped) and with the mean over trainings.
     """
     by, parts, wide = [*SYSTEM, "bin"], [], pairs(each)
-    single = wide.assign(value=indicators.per_query_loss(wide["in"], wide["out"])).dropna(subset="value")
-    for how in indicators.BINNINGS:
+    single = wide.assign(value=per_query_loss(wide["in"], wide["out"])).dropna(subset="value")
+    for how in BINNINGS:
         numbered = in_bins(far, n_bins, how)
         ends = numbered.groupby(["shift", "bin"])["R"].agg(r_low="min", r_high="max")
         every = effects(each.merge(numbered), by, "side", ("in", "out"), "loss", seed=seed, n_boot=n_boot)
@@ -123,7 +123,7 @@ def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> Effects:
     """
     rows, drawn = [], []
     for key, part in wide.merge(far).groupby(SYSTEM, sort=False):
-        relative = indicators.per_query_loss(part["in"], part["out"])
+        relative = per_query_loss(part["in"], part["out"])
         for name, loss in (("difference", (part["in"] - part["out"]).to_numpy()), ("relative", relative)):
             known = ~np.isnan(loss)
             some, turned = part[known], worse(key[2]) * loss[known]

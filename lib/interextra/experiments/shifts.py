@@ -184,13 +184,10 @@ def same_shift(shifts: dict[str, Shift], means: pd.DataFrame, store: Store) -> p
     for row in means[means["model"] == DENSE].to_dict("records"):
         own = labels[row["shift"]]
         both = (own != "") & (first != "")
-        found = {
-            "shift": row["shift"],
-            "ami": adjusted_mutual_info_score(first[both], own[both]),
-            "n_shared": both.sum(),
-        }
-        rows.append(found | {name: row[name] for name in ("loss", "low", "high", "n_queries", "n_trainings")})
-    return pd.DataFrame(rows)
+        shared = {"ami": adjusted_mutual_info_score(first[both], own[both]), "n_shared": both.sum()}
+        rows.append(row | shared)
+    columns = ["shift", "ami", "n_shared", "loss", "low", "high", "n_queries", "n_trainings"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def variance_shares(means: pd.DataFrame) -> pd.DataFrame:
