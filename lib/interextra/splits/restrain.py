@@ -32,7 +32,8 @@ class ReSTrain(Split):
 
     Sets: interpolation-SIZE and extrapolation-SIZE; with `draws` also BAND-SIZE-NUMBER, numbered from 0: a random part
     of the nearest, the middle or the farthest third of all training queries, see `bands`.
-    Files: sets.json, sets.csv (set, n_train, mean_max_similarity), tuned.csv (size, I, E).
+    Files: sets.json, sets.csv (set, n_train, mean_max_similarity), tuned.csv (size, I, E), neighbourhood.parquet (a row
+    a training query, see `Neighbourhood`).
     """
 
     vectors: Cell  # of training and test queries
@@ -76,11 +77,18 @@ class ReSTrain(Split):
         for (at, band), size, number in product(enumerate(thirds), self.sizes, range(self.draws)):
             sets[f"{band}-{size}-{number}"] = random_part(thirds[band], size, (self.seed, number, size, at))
         self.write_sets(folder, store, sets)
+        pd.DataFrame(vars(space)).to_parquet(folder / "neighbourhood.parquet")
         rows = [(name, len(found), space.mean_similarity(found)) for name, found in sets.items()]
         columns = ["set", "n_train", "mean_max_similarity"]
         pd.DataFrame(rows, columns=columns).to_csv(folder / "sets.csv", index=False)
         tuned = [(size, found.top_i, found.top_e) for size, found in made.items()]
         pd.DataFrame(tuned, columns=["size", "I", "E"]).to_csv(folder / "tuned.csv", index=False)
+
+
+    def neighbourhood(self, store: Store) -> "Neighbourhood":
+        """Where the training queries lie as seen from the test queries."""
+        found = pd.read_parquet(store[self] / "neighbourhood.parquet")
+        return Neighbourhood(*(found[name].to_numpy() for name in found))
 
 
 @dataclass(frozen=True)
