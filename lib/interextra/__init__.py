@@ -33,7 +33,6 @@ _FRONT = {
     "ReSTrain": "splits.restrain",
     "ReSTTest": "splits.resttest",
     "Shift": "splits.shift",
-    "logs": "evaluation.logs",
     "effects": "ground.effects",
     "tests": "ground.effects",
     "across": "ground.effects",
@@ -44,6 +43,7 @@ _FRONT = {
     "in_regimes": "experiments.plans",
 }
 _MODULES = {
+    "logs": "evaluation.logs",
     "figures": "figures",
     "start_here": "experiments.start_here",
     "restrain": "experiments.restrain",
