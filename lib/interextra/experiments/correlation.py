@@ -80,11 +80,8 @@ def plan(p: dict) -> Plan:
 def models(inside: pd.DataFrame) -> pd.DataFrame:
     """A row a model: model, method, n_train, regime, dl_ndcg (its mean in domain), seed. `inside`: of `nb.measure`."""
     table = inside.groupby(LABELS, sort=False)["value"].mean().rename("dl_ndcg").reset_index()
-    return table.assign(model=_names(table))[["model", "method", "n_train", "regime", "dl_ndcg", "seed"]]
-
-
-def _names(table: pd.DataFrame) -> pd.Series:
-    return table[LABELS].astype(str).agg(", ".join, axis=1)
+    named = table.assign(model=table[LABELS].astype(str).agg(", ".join, axis=1))
+    return named[["model", "method", "n_train", "regime", "dl_ndcg", "seed"]]
 
 
 def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -99,7 +96,8 @@ def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd
         return means[means["measure"] == measure].merge(judged_too[[*labels, "collection", "judged_at_10"]])
 
     found, theirs = averaged(outside, LABELS), averaged(bm25[bm25["collection"] != IN_DOMAIN], [])
-    both = pd.concat([found.assign(model=_names(found)), theirs.assign(model=BM25)], ignore_index=True)
+    found["model"] = found[LABELS].astype(str).agg(", ".join, axis=1)
+    both = pd.concat([found, theirs.assign(model=BM25)], ignore_index=True)
     return both[["model", "collection", "measure", "value", "judged_at_10", "n_queries"]]
 
 
