@@ -55,7 +55,7 @@ def test_plan_has_each_condition_without_each_cluster_and_passages_only_where_ne
         exposure.plan(P | {"conditions": ["x | y"]})
     with pytest.raises(InputError, match="'controlled': 'nope' is no system of 'conditions'"):
         exposure.plan(P | {"controlled": [DENSE, "nope"]})
-    with pytest.raises(InputError, match="'recipes': no system is called 'BM25'"):
+    with pytest.raises(InputError, match="'recipes': no system is BM25 with the label 'BM25'"):
         exposure.plan(P | {"recipes": ["Lexical | bm25"]})
 
 

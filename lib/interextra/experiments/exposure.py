@@ -47,13 +47,13 @@ def plan(p: dict) -> plans.Plan:
     conditions = [plans.parts_of(text, "SYSTEM | NEGATIVES | RECIPE") for text in p["conditions"]]
     if unknown := set(p["controlled"]) - {model for model, *_ in conditions}:
         raise InputError(f"parameter 'controlled': {offenders(sorted(unknown))} is no system of 'conditions'")
-    plans.require_bm25(plans.systems(p))
 
     def trained(model: str, made: Recipe, negatives: str, passages: str | float) -> list[dict]:
         labels = {"negatives": negatives, "negative_passages": passages}
         return plans.runs(p, {model: made}, plans.without_each(shift), (Part(of=shift, part="held-out"),), **labels)
 
-    rows, dose = [row for model, made in plans.systems(p).items() for row in trained(model, made, NONE, "all")], []
+    others, dose = plans.with_bm25(plans.systems(p)), []
+    rows = [row for model, made in others.items() for row in trained(model, made, NONE, "all")]
     for model, negatives, name in conditions:
         made = plans.recipe(p, name)
         spared = ["all", "unexposed", *(["control"] if model in p["controlled"] else [])]

@@ -98,10 +98,17 @@ def systems(p: dict) -> dict[str, Recipe]:
     return found
 
 
-def require_bm25(made: Mapping[str, Recipe], name: str = "recipes") -> None:
-    """InputError unless one of the systems of a parameter is called BM25, which `claims.gate` compares with."""
-    if BM25 not in made:
-        raise InputError(f"parameter {name!r}: no system is called {BM25!r}, which the others must beat; label one so")
+def with_bm25(made: dict[str, Recipe], name: str = "recipes") -> dict[str, Recipe]:
+    """The systems of the parameter `name`, of which those below BM25 in domain are excluded (`claims.gate`).
+
+    InputError where BM25 is not among them under this label.
+    """
+    if BM25 not in made or made[BM25].architecture != "bm25":
+        raise InputError(
+            f"parameter {name!r}: no system is BM25 with the label {BM25!r}, which the others must beat in domain: "
+            f"add bm25; there are {', '.join(made) or 'none'}"
+        )
+    return made
 
 
 def parts_of(text: str, form: str) -> list[str]:
