@@ -210,9 +210,9 @@ def findings(table: Effects, beating: pd.DataFrame, n_queries: pd.Series, n_trai
 
     The mean of all collections is the question, with three findings that hold together; the collections one by one are
     a family of their own, since few ways of training cannot carry all at once. Correlations are judged on Fisher's z,
-    so that no interval reaches beyond 1; their differences as they are.
-    `table`: of `table_5`. `beating`: of `Points.beating`; where fewer than half of the ways of training beat BM25 in a
-    regime, even at their largest size, nothing is concluded of it. `n_queries`: of each collection.
+    so that no interval reaches beyond 1; their differences as they are. Takes `table_5`, `Points.beating` (where fewer
+    than half of the ways of training beat BM25 in a regime, even at their largest size, nothing is concluded of it) and
+    the number of queries of each collection.
     """
     table, shares = table[table["statistic"] == METHODS[0]], share_beating(beating)
     counts = {"n_queries": table["collection"].map(n_queries).fillna(n_queries.sum()), "n_trainings": n_trainings}
@@ -230,8 +230,7 @@ def findings(table: Effects, beating: pd.DataFrame, n_queries: pd.Series, n_trai
 
 
 def answers(table: pd.DataFrame, found: pd.DataFrame, beating: pd.DataFrame, ood: pd.DataFrame) -> list[str]:
-    """Sentences for the answer: the correlations with the mean of all collections, where what is said holds, and how
-    good the models are beside BM25. Takes `table_5`, `findings`, `Points.beating` and `out_of_domain`."""
+    """Sentences for the answer, from `table_5`, `findings`, `Points.beating` and `out_of_domain`."""
     row = table[(table["collection"] == ALL) & (table["statistic"] == METHODS[0])].iloc[0]
     both = [f"{regime} {spelled(*row[[regime, *ENDS[regime]]], unit='')}" for regime in REGIMES]
     mean, single = (found[(found["collection"] == ALL) == of_all] for of_all in (True, False))
