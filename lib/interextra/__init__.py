@@ -15,7 +15,7 @@ _FRONT = {
     "start": "study.session",
     "shown": "ground.effects",
     "with_interval": "ground.effects",
-    "answer": "study.answer",
+    "answer": "study.site",
     "open_collection": "data.load",
     "Queries": "data.queries",
     "RunFile": "data.runs",

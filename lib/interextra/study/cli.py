@@ -34,41 +34,37 @@ def _selected(args: argparse.Namespace) -> list:
         try:
             overrides[name] = yaml.safe_load(text)
         except yaml.YAMLError:
-            raise InputError(
-                f'-p {pair}: not readable as YAML; put what holds braces into quotes: ["a{{b: 1}}"]'
-            ) from None
-    from_reference = getattr(args, "from_reference", False)
-    selected = planned(root, args.profile, args.only, overrides, from_reference)
-    args.name = output_name(root, args.profile, overrides, args.name) + "-from-reference" * from_reference
+            hint = 'put what holds braces into quotes: ["a{b: 1}"]'
+            raise InputError(f"-p {pair}: not readable as YAML; {hint}") from None
+    selected = planned(root, args.profile, args.only, overrides, args.from_reference)
+    args.name = output_name(root, args.profile, overrides, args.name) + "-from-reference" * args.from_reference
     return selected
 
 
 def command_run(args: argparse.Namespace) -> int:
-    from interextra.study.notebook import Notebook, NotebookError, published
+    from interextra.study.notebook import Notebook, NotebookError, publish
     from interextra.study.schedule import build_all
     from interextra.study.site import write_index
 
-    begin, new = time.perf_counter(), 0
-    store, selected = _store(), _selected(args)
+    begin, store, selected = time.perf_counter(), _store(), _selected(args)
     folder = repository_root() / "outputs" / args.name
 
     def done(cell) -> None:
-        nonlocal new
-        new += 1
+        if cell in selected:
+            publish(cell, store, folder)
         if isinstance(cell, Notebook):
-            if cell in selected:
-                published(cell, store, folder)
             print(f"{cell.name:<34} done after {time.perf_counter() - begin:6.1f} s", flush=True)
 
     try:
-        computed = {cell.key for cell in build_all(store, selected, done)}
+        computed = build_all(store, selected, done)
     except NotebookError as error:
         print(f"interextra: {error}", file=sys.stderr)
         return 1
     for notebook in selected:
-        published(notebook, store, folder)
-    taken = sum(notebook.key not in computed for notebook in selected)
-    print(f"{len(selected)} notebooks, {taken} of them taken as they were; {new - len(selected) + taken} new results")
+        publish(notebook, store, folder)
+    executed = sum(notebook in computed for notebook in selected)
+    taken = len(selected) - executed
+    print(f"{len(selected)} notebooks, {taken} of them taken as they were; {len(computed) - executed} new results")
     print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(write_index(folder))}")
     return 0
 
@@ -146,8 +142,7 @@ def command_check(args: argparse.Namespace) -> int:
             found.append(str(error))
     there = [cell for cell in store.planned() if store.path(cell).is_dir()]
     found += [f"{cell.key}: {problem}" for cell in there if (problem := store.problem(cell))]
-    fine = f"parameters of {len(known)} notebooks and {len(there)} results: nothing wrong"
-    print("\n".join(found) or fine)
+    print("\n".join(found) or f"parameters of {len(known)} notebooks and {len(there)} results: nothing wrong")
     return 1 if found else 0
 
 
@@ -187,9 +182,7 @@ def parser() -> argparse.ArgumentParser:
     for sub in (running, planning):
         sub.add_argument("-p", dest="parameter", action="append", default=[], metavar="NAME=VALUE")
         sub.add_argument("--name", default="", help="folder under outputs/ (default: the profile, or what was changed)")
-    running.add_argument(
-        "--from-reference", action="store_true", help="from the committed values: nothing is trained"
-    )
+        sub.add_argument("--from-reference", action="store_true", help="from the committed values: nothing is trained")
     planning.add_argument("--all", action="store_true", help="a line for every result, with its key")
     planning.add_argument("--json", action="store_true", help="for a workflow engine")
     add("cell", command_cell, "compute planned results").add_argument("key", nargs="+")

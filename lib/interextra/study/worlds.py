@@ -13,11 +13,12 @@ import pandas as pd
 from interextra.ground import provenance
 from interextra.ground.cells import Cell, Store
 from interextra.ground.effects import across
-from interextra.ground.errors import InputError
+from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
 from interextra.papers.claims import verdict
 from interextra.study.notebook import Notebook
 from interextra.study.parameters import notebooks, profile_parameters
+from interextra.study.travel import CELLS, REFERENCE
 
 PROFILE = "worlds"
 SEEDS = (1, 2, 3, 4, 5)
@@ -47,16 +48,11 @@ class Worlds(Cell):
     def title(self) -> str:
         return f"notebook {self.name} over {len(self.runs)} worlds"
 
-    def seconds(self) -> float:
-        return 1.0
-
     def build(self, folder: Path, store: Store) -> None:
         (folder / "tables").mkdir()
-        names = {path.name for run in self.runs for path in (store[run] / "tables").glob("*.csv")}
-        for name in sorted(names):
-            paths = [store[run] / "tables" / name for run in self.runs]
-            frames = [pd.read_csv(path) for path in paths if path.is_file()]
-            if len(made := pooled(frames)):
+        paths = [path for run in self.runs for path in (store[run] / "tables").glob("*.csv")]
+        for name in sorted({path.name for path in paths}):
+            if len(made := pooled([pd.read_csv(path) for path in paths if path.name == name])):
                 made.to_csv(folder / "tables" / name, index=False, float_format="%.10g", lineterminator="\n")
         write_json(folder / "metrics.json", {})
         noted = {"parameters": json.loads(self.runs[0].parameters), "worlds": len(self.runs), "untrained tables": []}
@@ -69,7 +65,7 @@ def planned(
     """The cells of a profile: its notebooks, or of `worlds` those that have a file under params/worlds.
 
     `overrides` change parameters of one notebook. All parameters are checked before the first plan is made.
-    `from_reference`: executed from the committed values, see `travel`.
+    `from_reference`: executed from the committed values, see `travel`; InputError where a notebook has none.
     """
     chosen = notebooks(root, only)
     if profile == PROFILE:
@@ -78,12 +74,18 @@ def planned(
         files = [path.stem for path in sorted((root / "params" / PROFILE).glob("*.yaml"))]
         if not (chosen := [path for path in chosen if path.stem in files]):
             raise InputError(f"--only {only}: the profile worlds has {', '.join(files)}")
-        return [Worlds.of(root, path, from_reference) for path in chosen]
-    if overrides and len(chosen) > 1:
+        cells: list = [Worlds.of(root, path, from_reference) for path in chosen]
+    elif overrides and len(chosen) > 1:
         raise InputError("-p changes one notebook: name it with --only")
-    given = [(path, profile_parameters(root, profile, path, overrides or {})) for path in chosen]
-    names = {path: f"{profile}/{path.stem}" if from_reference else "" for path in chosen}
-    return [Notebook.of(path, parameters, names[path]) for path, parameters in given]
+    else:
+        given = [(path, profile_parameters(root, profile, path, overrides or {})) for path in chosen]
+        names = {path: f"{profile}/{path.stem}" if from_reference else "" for path in chosen}
+        cells = [Notebook.of(path, parameters, names[path]) for path, parameters in given]
+    needed = {run.reference: run.name for cell in cells for run in cell.by_place.values() if from_reference}
+    if absent := {name for place, name in needed.items() if not (root / REFERENCE / place / CELLS).is_file()}:
+        told = f"{REFERENCE / profile} has no values of {offenders(sorted(absent))}"
+        raise InputError(f"{told}: run without the reference, or name others with --only")
+    return cells
 
 
 def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
