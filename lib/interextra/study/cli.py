@@ -99,24 +99,21 @@ def command_plan(args: argparse.Namespace) -> int:
     return 0
 
 
-def command_cell(args: argparse.Namespace) -> int:
+def command_cell(args: argparse.Namespace) -> None:
     store = _store()
     for key in args.key:
         print(os.path.relpath(store.build(store.cell(key))))
-    return 0
 
 
-def command_clean(args: argparse.Namespace) -> int:
+def command_clean(args: argparse.Namespace) -> None:
     removed, freed = _store().clean()
     print(f"{removed} results of older code and weights that no planned run needs: {freed / 2**20:.0f} MB freed")
-    return 0
 
 
-def command_reference(args: argparse.Namespace) -> int:
+def command_reference(args: argparse.Namespace) -> None:
     from interextra.study.reference import make
 
     print(os.path.relpath(make(repository_root(), args.profile, args.only)))
-    return 0
 
 
 def command_verify(args: argparse.Namespace) -> int:
@@ -146,21 +143,38 @@ def command_check(args: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
-def command_evaluate(args: argparse.Namespace) -> int:
+def command_evaluate(args: argparse.Namespace) -> None:
     from interextra.evaluation.measures import report
 
     print(report(args.qrels, args.run, args.measures, per_query=args.per_query), end="")
-    return 0
 
 
-def command_export(args: argparse.Namespace) -> int:
-    """A run as TREC files, or a split in the format of the papers' releases."""
-    from interextra.study.export import export
+def command_export(args: argparse.Namespace) -> None:
+    """A run as NAME.trec a set of queries; a split as the qrels of its training sets and the test queries of its
+    buckets or clusters, as Zhan et al. and Lupart et al. released theirs."""
+    import pandas as pd
 
-    store = _store()
-    for path in export(store, store.cell(args.key), Path(args.folder)):
-        print(os.path.relpath(path))
-    return 0
+    from interextra.data import released
+    from interextra.data.runs import RunFile
+    from interextra.splits.split import Split
+
+    store, folder = _store(), Path(args.folder)
+    cell = store.cell(args.key)
+    runs = sorted(store[cell].glob("run.*.parquet"))
+    if not runs and not isinstance(cell, Split):
+        raise InputError(f"{cell.title()} is neither a run nor a split; `interextra plan` lists those")
+    paths = [folder / f"{path.stem.removeprefix('run.')}.trec" for path in runs]
+    for run, path in zip(runs, paths, strict=True):
+        RunFile.read(run).write_trec(path)
+    if isinstance(cell, Split):
+        sets = {name: ids for name, ids in cell.sets(store).items() if name != "held-out"}
+        paths += released.export_split("restrain", sets, cell.pool.frame(store), cell.pool.qrels(store), folder)
+        if cell.release:
+            strata = cell.strata(store)
+            sets = {str(name): part.index.tolist() for name, part in strata.groupby(strata)}
+            parts = zip(*((queries.frame(store), queries.qrels(store)) for queries in cell.tested), strict=True)
+            paths += released.export_split(cell.release, sets, *map(pd.concat, parts), folder)
+    print(*map(os.path.relpath, paths), sep="\n")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -205,7 +219,7 @@ def main(arguments: list[str] | None = None) -> int:
     if os.environ.get("INTEREXTRA_DATA"):  # notebooks run in their own folder
         os.environ["INTEREXTRA_DATA"] = os.path.abspath(os.environ["INTEREXTRA_DATA"])
     try:
-        return args.function(args)
+        return args.function(args) or 0
     except InputError as error:
         line = str(error)
     except KeyboardInterrupt:
