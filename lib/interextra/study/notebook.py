@@ -15,7 +15,7 @@ from interextra.ground.code import ROOT, used_by
 from interextra.ground.errors import InputError
 from interextra.ground.files import SEAL, digest, sha256
 from interextra.papers.published_models import located
-from interextra.study.site import put, write_page
+from interextra.study.site import PAGE, put, write_page
 from interextra.study.travel import CELLS, REFERENCE, VALUES
 
 TIMEOUT = 7200  # seconds that one notebook cell may take
@@ -66,16 +66,43 @@ class Notebook(Cell):
         return 15.0
 
     def build(self, folder: Path, store: Store) -> None:
+        import papermill
+        from papermill.exceptions import PapermillExecutionError
+        from traitlets.config import Config
+
         root = store.root.parent.parent
         notebook = root / "notebooks" / f"{self.name}.ipynb"
         if sha256(notebook) != self.source:
             raise InputError(f"{notebook.name} has changed since it was planned; plan again")
         kept, reference = root / "outputs" / f"{self.name}.failed.ipynb", root / REFERENCE / self.reference
+        sockets = tempfile.mkdtemp()  # a short path: a socket's name has at most 107 bytes
+        os.environ["INTEREXTRA_OUTPUT"] = str(folder.resolve())
+        os.environ["INTEREXTRA_REFERENCE"] = str(reference) if self.reference else ""
+        os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one from the user's home
         try:
-            _papermill(notebook, json.loads(self.parameters), folder, str(reference) if self.reference else "")
-        except NotebookError as error:
+            papermill.execute_notebook(
+                str(notebook),
+                str(folder / notebook.name),
+                parameters=json.loads(self.parameters),
+                cwd=str(root),  # relative paths in parameters mean the same here and on the command line
+                kernel_name="python3",
+                progress_bar=False,
+                execution_timeout=TIMEOUT,
+                # sockets of this user instead of open ports; no log lines of the kernel itself
+                config=Config(
+                    KernelManager={"transport": "ipc", "ip": f"{sockets}/k"},
+                    NotebookClient={"extra_arguments": ["--IPKernelApp.log_level=50"]},
+                ),
+            )
+        except PapermillExecutionError as error:
+            if error.ename == "InputError":
+                raise InputError(f"{self.name}: {error.evalue}") from None
             os.replace(folder / notebook.name, kept)
-            raise NotebookError(f"{error} (the executed copy with its traceback is {os.path.relpath(kept)})") from None
+            what = f"{self.name}, cell {error.exec_count}: {error.ename}: {error.evalue}"
+            raise NotebookError(f"{what} (the executed copy with its traceback is {os.path.relpath(kept)})") from None
+        finally:
+            del os.environ["INTEREXTRA_OUTPUT"], os.environ["INTEREXTRA_REFERENCE"]
+            shutil.rmtree(sockets, ignore_errors=True)
         kept.unlink(missing_ok=True)
         put(folder / notebook.name, root / REFERENCE, json.loads(self.parameters)["profile"])
         write_page(folder / notebook.name)
@@ -86,7 +113,7 @@ def _listing(notebook: Path, parameters: dict[str, Any], reference: str) -> str:
     parts = [f"small/{notebook.stem}/{part}" for part in ("tables/*", "figures/*", "metrics.json")]
     parts += [f"{reference}/{part}" for part in (f"{VALUES}/*", CELLS)] if reference else []
     committed = sorted(path for part in parts for path in (notebook.parent.parent / REFERENCE).glob(part))
-    read = [*sorted(ROOT.glob("papers/**/*.yaml")), *committed, *parameters.get("sheets", [])]
+    read = [*sorted(ROOT.glob("papers/**/*.yaml")), PAGE, *committed, *parameters.get("sheets", [])]
     read += [located(parameters["results"])] if parameters.get("results") else []
     files = []
     if parameters.get("real_msmarco") or (parameters.get("real_encoder") and "real_msmarco" not in parameters):
@@ -94,38 +121,6 @@ def _listing(notebook: Path, parameters: dict[str, Any], reference: str) -> str:
         found = [(path.relative_to(folder).as_posix(), path.stat()) for path in folder.rglob("*") if path.is_file()]
         files = sorted([name, stat.st_size, stat.st_mtime_ns] for name, stat in found)
     return digest([list(map(sha256, read)), files])
-
-
-def _papermill(notebook: Path, parameters: dict[str, Any], folder: Path, reference: str) -> None:
-    import papermill
-    from papermill.exceptions import PapermillExecutionError
-    from traitlets.config import Config
-
-    sockets = tempfile.mkdtemp()  # a short path: a socket's name has at most 107 bytes
-    os.environ |= {"INTEREXTRA_OUTPUT": str(folder.resolve()), "INTEREXTRA_REFERENCE": reference}
-    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one from the user's home
-    try:
-        papermill.execute_notebook(
-            str(notebook),
-            str(folder / notebook.name),
-            parameters=parameters,
-            cwd=str(notebook.parent.parent),  # relative paths in parameters mean the same here and on the command line
-            kernel_name="python3",
-            progress_bar=False,
-            execution_timeout=TIMEOUT,
-            # sockets of this user instead of open ports; no log lines of the kernel itself
-            config=Config(
-                KernelManager={"transport": "ipc", "ip": f"{sockets}/k"},
-                NotebookClient={"extra_arguments": ["--IPKernelApp.log_level=50"]},
-            ),
-        )
-    except PapermillExecutionError as error:
-        if error.ename == "InputError":
-            raise InputError(f"{notebook.stem}: {error.evalue}") from None
-        raise NotebookError(f"{notebook.stem}, cell {error.exec_count}: {error.ename}: {error.evalue}") from None
-    finally:
-        del os.environ["INTEREXTRA_OUTPUT"], os.environ["INTEREXTRA_REFERENCE"]
-        shutil.rmtree(sockets, ignore_errors=True)
 
 
 def publish(notebook: Cell, store: Store, folder: Path) -> None:

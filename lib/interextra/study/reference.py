@@ -34,22 +34,20 @@ def make(root: Path, profile: str, only: str = "") -> Path:
     found = {cell.name: cell for cell in planned(root, profile, only)}
     if stale := offenders(name for name, notebook in found.items() if not store.valid(notebook)):
         raise InputError(f"{stale}: not executed with today's code and collections; interextra run --profile {profile}")
+    left_out = shutil.ignore_patterns("*.svg", *(f"{name}.*" for name in WITHHELD.get(profile, ())))
     for name, notebook in found.items():
         folder, into = store[notebook], target / name
         record = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
         if "+changes" in record["implementation"]["source"]["commit"]:
             raise InputError(f"{name} was executed from a tree with changes: remove its cell {notebook.key}, run again")
         shutil.rmtree(into, ignore_errors=True)
-        shutil.copytree(folder / "tables", into / "tables")
-        if (folder / "figures").is_dir():  # worlds has none
-            shutil.copytree(folder / "figures", into / "figures", ignore=shutil.ignore_patterns("*.svg"))
+        for part in ("tables", "figures"):
+            if (folder / part).is_dir():  # worlds has no figures
+                shutil.copytree(folder / part, into / part, ignore=left_out)
         for note in ("metrics.json", "provenance.json"):
             shutil.copy(folder / note, into)
         for place, run in notebook.by_place.items():
             pack(store[run], run.plan, store, into / place)
-        for part in WITHHELD.get(profile, ()):
-            for held in (into / "tables" / f"{part}.csv", into / "figures" / f"{part}.png"):
-                held.unlink(missing_ok=True)
     return target
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 from IPython.display import display
+from jinja2 import Environment
 from PIL import Image
 
 from interextra.ground.files import write_aside
@@ -20,36 +21,8 @@ from interextra.study.parameters import repository_root
 TAG = "answer"
 RUNS = {"small": "On real data (profile small)", "mini": "In a generated world (profile mini)"}
 FOLDED = {"parameters": "Parameters", "injected-parameters": "Parameters of this run", "solution": "Solution"}
-PAGE = """{%- extends 'lab/index.html.j2' -%}
-{%- block html_head_css -%}{{ super() }}
-<style>
-details { margin: 0 0 1em 6px } summary { cursor: pointer; font: 14px/1.6 system-ui, sans-serif; color: #0b5394 }
-.answer { border-left: 4px solid #0b5394; background: #f3f7fb; margin: 0 0 1em 6px; padding: 2px 8px }
-.jp-OutputArea-output, .jp-InputArea-editor, .jp-RenderedHTMLCommon, .highlight { overflow-x: auto }
-</style>
-{%- endblock html_head_css -%}
-{%- block codecell -%}
-{%- if cell.metadata.folded -%}<details><summary>{{ cell.metadata.folded }}</summary>{{ super() }}</details>
-{%- elif "answer" in cell.metadata.tags | default([]) -%}<div class="answer">{{ super() }}</div>
-{%- else -%}{{ super() }}{%- endif -%}
-{%- endblock codecell -%}
-{%- block input_group -%}
-{%- if "answer" not in cell.metadata.tags | default([]) -%}{{ super() }}{%- endif -%}
-{%- endblock input_group -%}
-{%- block data_png scoped -%}
-<img src="data:image/png;base64,{{ output.data['image/png'] }}" style="max-width: 100%"
- alt="{{ output | get_metadata('alt', 'image/png') | escape }}"
- width="{{ output | get_metadata('width', 'image/png') }}">
-{%- endblock data_png -%}
-"""  # the usual page leaves out what is seen on a figure
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
-h2 { border-top: 1px solid #ccc; padding-top: 1.2rem } summary { cursor: pointer; color: #0b5394 }
-table { border-collapse: collapse; font-size: 13px } td, th { padding: .15rem .6rem; text-align: right }
-th { border-bottom: 1px solid #888 } td:first-child, th:first-child { text-align: left }
-.wide { overflow-x: auto } figure { margin: 1rem 0 } img { max-width: 100% } figcaption { color: #666; font-size: 13px }
-"""
-SHOWN_ROWS = 60
+PAGE, INDEX = (Path(__file__).with_name(f"{name}.html.j2") for name in ("page", "index"))  # templates
+SHOWN_ROWS = 60  # of a table in the index
 
 
 def answer(name: str) -> None:
@@ -115,42 +88,38 @@ def write_page(executed: Path) -> None:
     for cell in document.cells:
         for tag in FOLDED.keys() & cell.metadata.get("tags", []):
             cell.metadata["folded"] = FOLDED[tag] + (f" {next(number)}" if tag == "solution" else "")
-    exporter = HTMLExporter(raw_template=PAGE, exclude_input_prompt=True, exclude_output_prompt=True)
+    template = PAGE.read_text(encoding="utf-8")
+    exporter = HTMLExporter(raw_template=template, exclude_input_prompt=True, exclude_output_prompt=True)
     html, _ = exporter.from_notebook_node(document, {"metadata": {"name": executed.stem}})
     executed.with_suffix(".html").write_text(html, encoding="utf-8")
 
 
 def write_index(folder: Path) -> Path:
     """Write `<folder>/index.html` over the notebooks executed under `folder`: answers, tables, figures; its path."""
-    name = escape(f"interextra, {folder.name}")
-    parts = [f"<!doctype html><html lang=en><meta charset=utf-8><title>{name}</title><style>{STYLE}</style>"]
-    parts += [f"<h1>{name}</h1>", *(_notebook(page, folder) for page in sorted(folder.glob("[0-9][0-9]_*/*.html")))]
+
+    def linked(path: Path) -> dict[str, str]:
+        return {"name": path.stem, "link": path.relative_to(folder).as_posix()}
+
+    pages = []
+    for page in sorted(folder.glob("[0-9][0-9]_*/*.html")):
+        cells = json.loads(page.with_suffix(".ipynb").read_text(encoding="utf-8"))["cells"]
+        title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
+        answer = next(iter(_noted(page.parent).get("sentences", [])), "")
+        tables = [_table(path) | linked(path) for path in sorted(page.parent.glob("tables/*.csv"))]
+        figures = []
+        for path in sorted(page.parent.glob("figures/*.png")):
+            with Image.open(path) as picture:
+                figures.append({"alt": picture.info["Description"]} | linked(path))
+        pages.append({"title": title, "answer": answer, "tables": tables, "figures": figures} | linked(page))
+    template = Environment(autoescape=True).from_string(INDEX.read_text(encoding="utf-8"))
     with write_aside(folder / "index.html") as aside:
-        aside.write_text("\n".join(parts) + "</html>\n", encoding="utf-8")
+        aside.write_text(template.render(name=f"interextra, {folder.name}", pages=pages), encoding="utf-8")
     return folder / "index.html"
 
 
-def _notebook(page: Path, base: Path) -> str:
-    """Title, first sentence of the answer, tables and figures of a notebook."""
-    cells = json.loads(page.with_suffix(".ipynb").read_text(encoding="utf-8"))["cells"]
-    title = escape("".join(cells[0]["source"]).splitlines()[0].lstrip("# "))
-    title += "".join(f"<br><b>{escape(sentence)}</b>" for sentence in _noted(page.parent).get("sentences", [])[:1])
-    parts = [f'<h2><a href="{_link(page, base)}">{escape(page.stem)}</a></h2><p>{title}']
-    parts += [_table(path, base) for path in sorted(page.parent.glob("tables/*.csv"))]
-    for path in sorted(page.parent.glob("figures/*.png")):
-        with Image.open(path) as picture:
-            image = f'<img src="{_link(path, base)}" alt="{escape(picture.info["Description"])}">'
-        parts.append(f"<figure>{image}<figcaption>{escape(path.stem)}</figcaption></figure>")
-    return "\n".join(parts)
-
-
-def _table(path: Path, base: Path) -> str:
-    frame, link = pd.read_csv(path), _link(path, base)
-    rest = f"first {SHOWN_ROWS} of {len(frame):,} rows" if len(frame) > SHOWN_ROWS else f"{len(frame)} rows"
-    body = frame.head(SHOWN_ROWS).to_html(index=False, border=0, na_rep="–", float_format="{:.4g}".format)  # escapes
-    summary = f"<summary>{escape(path.stem)} ({rest})</summary>"
-    return f'<details>{summary}<p><a href="{link}">{link}</a></p><div class="wide">{body}</div></details>'
-
-
-def _link(path: Path, base: Path) -> str:
-    return escape(path.relative_to(base).as_posix())
+def _table(path: Path) -> dict[str, str]:
+    """The first rows of a table as HTML, which pandas escapes, and how many there are."""
+    frame = pd.read_csv(path)
+    html = frame.head(SHOWN_ROWS).to_html(index=False, border=0, na_rep="–", float_format="{:.4g}".format)
+    first = f"first {SHOWN_ROWS} of " if len(frame) > SHOWN_ROWS else ""
+    return {"html": html, "rows": f"{first}{len(frame):,} rows"}
