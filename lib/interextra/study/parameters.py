@@ -92,16 +92,15 @@ def checked(declared: dict[str, Parameter], values: dict[str, Any], where: str) 
         near = difflib.get_close_matches(unknown[0], declared, 1)
         hint = f" (did you mean {near[0]!r}?)" if near else f" (there are {', '.join(declared)})"
         raise InputError(f"{where}: unknown parameter {offenders(unknown)}{hint}")
-    found = {name: parameter.default for name, parameter in declared.items()}
-    for name, value in values.items():
-        kind = declared[name].type
+    found = {}
+    for name, parameter in declared.items():
+        value = values.get(name, parameter.default)
         try:
-            found[name] = TypeAdapter(TYPES[kind]).validate_python(value, strict=True)
+            found[name] = TypeAdapter(TYPES[parameter.type]).validate_python(value, strict=True)
         except ValidationError as error:
             wrong = error.errors()[0]["input"]
-            raise InputError(f"{where}: parameter {name!r} must be {kind}, is {wrong!r}") from None
-    for name, value in found.items():
-        if problem := _problem(declared[name], value):
+            raise InputError(f"{where}: parameter {name!r} must be {parameter.type}, is {wrong!r}") from None
+        if problem := _problem(parameter, value):
             raise InputError(f"{where}: parameter {name!r} {problem}, is {value!r}")
         if name.endswith(("measure", "measures")):
             from interextra.evaluation import measures

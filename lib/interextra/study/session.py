@@ -28,7 +28,7 @@ from interextra.models.model import Model
 from interextra.study.parameters import checked, declared_parameters, repository_root
 from interextra.study.schedule import build_all, described, priced
 from interextra.study.site import text_of
-from interextra.study.travel import RUN, RUNS, SKIPS, VALUES, Reference, write_runs
+from interextra.study.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 
 PIXELS_PER_INCH = 96  # on a page; the file has more
 
@@ -156,7 +156,7 @@ class Session:
 
     def reference(self, profile: str, table: str) -> pd.DataFrame:
         """A committed table of this notebook, from outputs/reference; without columns where there is none."""
-        path = self.root / "outputs" / "reference" / profile / self.name / "tables" / f"{table}.csv"
+        path = self.root / REFERENCE / profile / self.name / "tables" / f"{table}.csv"
         return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
     def finish(self) -> None:
