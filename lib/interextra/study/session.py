@@ -23,7 +23,7 @@ from interextra.ground import provenance
 from interextra.ground.cells import Cell, Store
 from interextra.ground.effects import DRAWS, shown
 from interextra.ground.errors import InputError
-from interextra.ground.files import sha256, write_aside, write_json
+from interextra.ground.files import sha256, write_json
 from interextra.models.model import Model
 from interextra.study.parameters import checked, declared_parameters, repository_root
 from interextra.study.schedule import build_all, described, priced
@@ -53,8 +53,8 @@ class Session:
 
     def __init__(self, name: str, parameters: dict[str, Any], root: Path, goal: str):
         self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
-        aside = os.environ.get("INTEREXTRA_OUTPUT")  # `interextra run` names the folder of the cell that it builds
-        self.folder = Path(aside) if aside else root / "outputs" / "lab" / name
+        # `interextra run` names the folder of the cell that it builds
+        self.folder = Path(os.environ.get("INTEREXTRA_OUTPUT") or root / "outputs" / "lab" / name)
         for part in ("tables", "figures", VALUES):
             shutil.rmtree(self.folder / part, ignore_errors=True)
             (self.folder / part).mkdir(parents=True)
@@ -122,9 +122,8 @@ class Session:
         """Write `tables/<name>.csv` (10 digits, no index) and return the frame."""
         if not len(frame.columns):
             raise InputError(f"table {name!r} has no columns: nothing was measured")
-        plain = frame.drop(columns=DRAWS, errors="ignore")
-        with write_aside(self.folder / "tables" / f"{name}.csv") as aside:
-            plain.to_csv(aside, index=False, float_format="%.10g", lineterminator="\n")
+        path, plain = self.folder / "tables" / f"{name}.csv", frame.drop(columns=DRAWS, errors="ignore")
+        plain.to_csv(path, index=False, float_format="%.10g", lineterminator="\n")
         if not self.trained:
             self.untrained.append(name)
         return frame
