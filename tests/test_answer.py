@@ -5,11 +5,9 @@ import json
 
 import nbformat
 import pytest
-from IPython.display import Image
 from PIL import Image as Picture
 
-from interextra.study import answer
-from interextra.study.notebook import _html
+from interextra.study import site
 
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
 NOTED = {"sentences": ["It loses 3 %."], "not_shown": "why", "figure": "loss", "alt": 'a "falling" line', "width": 300}
@@ -46,14 +44,14 @@ def box(executed):
 
 
 def test_text_has_a_line_a_sentence_and_what_is_not_shown_last():
-    assert answer.text_of(NOTED, "Here").splitlines() == ["**Here**", "", "- It loses 3 %.", "- *Not shown:* why"]
-    assert "Not shown" not in answer.text_of({"sentences": ["a", "b"], "not_shown": ""}, "Here")
-    assert "- &lt;img&gt; loses" in answer.text_of({"sentences": ["<img> loses"], "not_shown": ""}, "Here")
+    assert site.text_of(NOTED, "Here").splitlines() == ["**Here**", "", "- It loses 3 %.", "- *Not shown:* why"]
+    assert "Not shown" not in site.text_of({"sentences": ["a", "b"], "not_shown": ""}, "Here")
+    assert "- &lt;img&gt; loses" in site.text_of({"sentences": ["<img> loses"], "not_shown": ""}, "Here")
 
 
 def test_box_holds_the_answer_of_this_run_and_the_committed_one_of_small(executed, tmp_path):
     finished(tmp_path / "reference" / "small" / "00_it", NOTED | {"sentences": ["It loses 9 %."]})
-    answer.put(executed, tmp_path / "reference", "mini")
+    site.put(executed, tmp_path / "reference", "mini")
     outputs = box(executed).outputs
     texts = [output.data["text/markdown"] for output in outputs if "text/markdown" in output.data]
     assert [words.splitlines()[0] for words in texts] == [
@@ -69,30 +67,30 @@ def test_box_holds_the_answer_of_this_run_and_the_committed_one_of_small(execute
 
 def test_run_of_small_shows_its_own_answer_only(executed, tmp_path):
     finished(tmp_path / "reference" / "small" / "00_it", NOTED | {"sentences": ["an older one"]})
-    answer.put(executed, tmp_path / "reference", "small")
+    site.put(executed, tmp_path / "reference", "small")
     assert len(box(executed).outputs) == 2 and "an older one" not in executed.read_text()
 
 
 def test_no_committed_answer_leaves_that_of_the_run(executed, tmp_path):
     finished(tmp_path / "reference" / "small" / "00_it", None)
-    answer.put(executed, tmp_path / "reference", "mini")
+    site.put(executed, tmp_path / "reference", "mini")
     assert len(box(executed).outputs) == 2
 
 
 def test_notebook_opened_to_be_run_shows_what_is_committed(tmp_path, monkeypatch, capsys):
     shown = []
-    monkeypatch.setattr(answer, "repository_root", lambda: tmp_path)
-    monkeypatch.setattr(answer, "display", shown.append)
-    answer.answer("00_it")
+    monkeypatch.setattr(site, "repository_root", lambda: tmp_path)
+    monkeypatch.setattr(site, "display", lambda data, metadata, raw: shown.append(data))
+    site.answer("00_it")
     assert not shown and "No committed run is here" in capsys.readouterr().out
     finished(tmp_path / "outputs" / "reference" / "mini" / "00_it", NOTED)
-    answer.answer("00_it")
-    assert "In a generated world" in shown[0].data and isinstance(shown[1], Image)
+    site.answer("00_it")
+    assert "In a generated world" in shown[0]["text/markdown"] and "image/png" in shown[1]
 
 
 def test_page_folds_parameters_and_solutions_and_shows_the_answer_without_its_code(executed, tmp_path):
-    answer.put(executed, tmp_path / "reference", "mini")
-    _html(executed)
+    site.put(executed, tmp_path / "reference", "mini")
+    site.write_page(executed)
     page = executed.with_suffix(".html").read_text()
     summaries = [part.split("</summary>")[0] for part in page.split("<summary>")[1:]]
     assert summaries == ["Parameters", "Parameters of this run", "Solution 1", "Solution 2"]

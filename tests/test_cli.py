@@ -9,12 +9,14 @@ import sys
 
 import nbformat
 import pytest
+from toy_cells import Toy
 
 from interextra.data.queries import Queries, Source
 from interextra.ground.cells import Store
 from interextra.splits.shift import Shift
 from interextra.study.cli import main
 from interextra.study.schedule import priced
+from interextra.study.session import Session
 
 
 def refused(capsys, *arguments):
@@ -31,18 +33,8 @@ def results(house):
 
 
 def run_00(tiny, *more):
-    return [
-        "run",
-        "--profile",
-        "smoke",
-        "--only",
-        "00",
-        "-p",
-        f"collection=beir:{tiny}",
-        "-p",
-        "test_splits=[test]",
-        *more,
-    ]
+    given = ["-p", f"collection=beir:{tiny}", "-p", "test_splits=[test]"]
+    return ["run", "--profile", "smoke", "--only", "00", *given, *more]
 
 
 def test_parameter_that_is_no_yaml(house, capsys):
@@ -150,6 +142,14 @@ def test_what_two_notebooks_need_is_paid_once():
     assert tables["01"].loc["model dense"].tolist() == [2, 0, 0, 0, 0]
 
 
+def test_notebook_prices_its_results_as_the_plan_does_finished_ones_too(tmp_path, capsys):
+    session = Session("00_it", {}, tmp_path, "why?")
+    session.store.build(Toy(n=1))
+    table = session.cost([Toy(n=1), Toy(n=2)]).data
+    assert "2 results; 1 of them need about 1 s" in capsys.readouterr().out
+    assert table.values.tolist() == [["Toy", 2, 2, 0], ["in all", 2, 2, 0]]
+
+
 def test_notebook_without_a_collection_is_planned(house, capsys):
     path = house / "notebooks" / "10_none.ipynb"
     cell = nbformat.v4.new_code_cell('profile: str = "mini"  # which', metadata={"tags": ["parameters"]})
@@ -198,6 +198,14 @@ def test_name_never_reaches_beyond_its_folder(house, capsys, monkeypatch, name):
     monkeypatch.setattr("interextra.study.schedule.build_all", lambda *_: pytest.fail("begins to run"))
     line = refused(capsys, "run", "--profile", "smoke", "--only", "00", "--name", name)
     assert f"--name {name}" in line.replace("'", "") and not results(house)
+
+
+@pytest.mark.parametrize("profile", ["smoke", "worlds"])
+def test_reference_without_values_is_one_line_before_anything_is_executed(house, capsys, monkeypatch, profile):
+    monkeypatch.setattr("interextra.study.schedule.build_all", lambda *_: pytest.fail("begins to run"))
+    line = refused(capsys, "run", "--from-reference", "--profile", profile, "--only", "02,03")
+    assert f"outputs/reference/{profile} has no values of '02_restrain', '03_resttest': run without" in line
+    assert not results(house)
 
 
 def test_worlds_has_some_of_the_notebooks_and_no_parameter_of_its_own(house, capsys):

@@ -32,6 +32,7 @@ def executed(tmp_path_factory):
         store.build(run)
     design = pd.DataFrame([{"b": b, "name": f"b is {b}", "run": run} for b, run in runs.items()])
     marked = design.assign(**{RUN: [run.identity for run in design["run"]], SKIPS: False})
+    (home / "notebook" / VALUES).mkdir(parents=True)
     write_runs(home / "notebook" / RUNS, [measures.values(marked, store, ["RR@10", "nDCG@10"])])
     pd.DataFrame({"x": [1.5]}).to_parquet(home / "notebook" / VALUES / "kept.parquet")
     return store, design, home / "notebook"
@@ -88,10 +89,3 @@ def test_an_archive_that_leaves_its_folder_is_refused(tmp_path, name):
         archive.writestr(name, "x")
     with pytest.raises(InputError, match="no file of a cell"):
         Reference(tmp_path, tmp_path / "cells")
-
-
-def test_a_reference_without_values_says_so(tmp_path):
-    with pytest.raises(InputError, match="made without values"):
-        Reference(tmp_path, tmp_path / "cells")
-
-

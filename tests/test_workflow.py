@@ -70,7 +70,8 @@ def test_interextra_takes_its_commands_as_printed(house, capsys, words):
 
 @pytest.mark.parametrize("words", of("-p"), ids=" ".join)
 def test_parameters_as_printed_are_planned(house, tiny, capsys, words):
-    (house / "scores.csv").write_text("model\na\n")
+    scores = [f"{model},0.4,0.5,0.6" for model in "abcd"]
+    (house / "scores.csv").write_text("\n".join(["model,msmarco_dev_ndcg10,fiqa,nfcorpus", *scores]))
     only, others = PARAMETERS[words[1]]
     given = [word for value in others or words[1:] for word in ("-p", value)]
     assert main(["plan", "--only", only, *given]) == 0, capsys.readouterr().err

@@ -51,15 +51,14 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def checksums(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file below a folder but its seal, by relative name."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
-    return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
+def _sealed(folder: Path) -> list[str]:
+    """Relative names of all files below a folder but its seal."""
+    return sorted({path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {SEAL})
 
 
 def seal(folder: Path) -> None:
-    """Write the checksums of all files in the folder, last of all."""
-    write_json(folder / SEAL, checksums(folder))
+    """Write the SHA-256 of all files in the folder by relative name, last of all."""
+    write_json(folder / SEAL, {name: sha256(folder / name) for name in _sealed(folder)})
 
 
 def seal_problem(folder: Path) -> str | None:
@@ -69,9 +68,10 @@ def seal_problem(folder: Path) -> str | None:
     """
     try:
         named = json.loads((folder / SEAL).read_text(encoding="utf-8"))
-        there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {SEAL}
-        if not named or (more := sorted(there - named.keys())):
-            return f"{SEAL} does not name {more[0]}" if named else f"{SEAL} names no file"
+        if not named:
+            return f"{SEAL} names no file"
+        if more := [name for name in _sealed(folder) if name not in named]:
+            return f"{SEAL} does not name {more[0]}"
         for name, expected in named.items():
             if not (folder / name).is_file():
                 return f"{name} is missing"

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -33,10 +34,8 @@ def versions() -> dict[str, str]:
     """Installed version of each package that a result can depend on (a package that is not installed is left out)."""
     found = {}
     for name in PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 
@@ -58,12 +57,9 @@ def processor() -> str:
 
 
 def record(root: Path, **sections: Any) -> dict:
-    """One provenance record in ir_metadata's terms.
+    """One provenance record in ir_metadata's terms, with further sections such as `method={"parameters": …}`.
 
-    Parameters
-    ----------
-    root : repository root (for the commit).
-    sections : further sections such as `method={"parameters": …}`, `data={…}`, `research_goal={…}`.
+    `root`: of the repository, for the commit.
     """
     return {
         "ir_metadata_schema": "0.1",

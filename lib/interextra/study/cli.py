@@ -34,41 +34,37 @@ def _selected(args: argparse.Namespace) -> list:
         try:
             overrides[name] = yaml.safe_load(text)
         except yaml.YAMLError:
-            raise InputError(
-                f'-p {pair}: not readable as YAML; put what holds braces into quotes: ["a{{b: 1}}"]'
-            ) from None
-    from_reference = getattr(args, "from_reference", False)
-    selected = planned(root, args.profile, args.only, overrides, from_reference)
-    args.name = output_name(root, args.profile, overrides, args.name) + "-from-reference" * from_reference
+            hint = 'put what holds braces into quotes: ["a{b: 1}"]'
+            raise InputError(f"-p {pair}: not readable as YAML; {hint}") from None
+    selected = planned(root, args.profile, args.only, overrides, args.from_reference)
+    args.name = output_name(root, args.profile, overrides, args.name) + "-from-reference" * args.from_reference
     return selected
 
 
 def command_run(args: argparse.Namespace) -> int:
-    from interextra.study.notebook import Notebook, NotebookError, published
+    from interextra.study.notebook import Notebook, NotebookError, publish
     from interextra.study.schedule import build_all
     from interextra.study.site import write_index
 
-    begin, new = time.perf_counter(), 0
-    store, selected = _store(), _selected(args)
+    begin, store, selected = time.perf_counter(), _store(), _selected(args)
     folder = repository_root() / "outputs" / args.name
 
     def done(cell) -> None:
-        nonlocal new
-        new += 1
+        if cell in selected:
+            publish(cell, store, folder)
         if isinstance(cell, Notebook):
-            if cell in selected:
-                published(cell, store, folder)
             print(f"{cell.name:<34} done after {time.perf_counter() - begin:6.1f} s", flush=True)
 
     try:
-        computed = {cell.key for cell in build_all(store, selected, done)}
+        computed = build_all(store, selected, done)
     except NotebookError as error:
         print(f"interextra: {error}", file=sys.stderr)
         return 1
     for notebook in selected:
-        published(notebook, store, folder)
-    taken = sum(notebook.key not in computed for notebook in selected)
-    print(f"{len(selected)} notebooks, {taken} of them taken as they were; {new - len(selected) + taken} new results")
+        publish(notebook, store, folder)
+    executed = sum(notebook in computed for notebook in selected)
+    taken = len(selected) - executed
+    print(f"{len(selected)} notebooks, {taken} of them taken as they were; {len(computed) - executed} new results")
     print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(write_index(folder))}")
     return 0
 
@@ -103,24 +99,21 @@ def command_plan(args: argparse.Namespace) -> int:
     return 0
 
 
-def command_cell(args: argparse.Namespace) -> int:
+def command_cell(args: argparse.Namespace) -> None:
     store = _store()
     for key in args.key:
         print(os.path.relpath(store.build(store.cell(key))))
-    return 0
 
 
-def command_clean(args: argparse.Namespace) -> int:
+def command_clean(args: argparse.Namespace) -> None:
     removed, freed = _store().clean()
     print(f"{removed} results of older code and weights that no planned run needs: {freed / 2**20:.0f} MB freed")
-    return 0
 
 
-def command_reference(args: argparse.Namespace) -> int:
+def command_reference(args: argparse.Namespace) -> None:
     from interextra.study.reference import make
 
     print(os.path.relpath(make(repository_root(), args.profile, args.only)))
-    return 0
 
 
 def command_verify(args: argparse.Namespace) -> int:
@@ -146,26 +139,42 @@ def command_check(args: argparse.Namespace) -> int:
             found.append(str(error))
     there = [cell for cell in store.planned() if store.path(cell).is_dir()]
     found += [f"{cell.key}: {problem}" for cell in there if (problem := store.problem(cell))]
-    fine = f"parameters of {len(known)} notebooks and {len(there)} results: nothing wrong"
-    print("\n".join(found) or fine)
+    print("\n".join(found) or f"parameters of {len(known)} notebooks and {len(there)} results: nothing wrong")
     return 1 if found else 0
 
 
-def command_evaluate(args: argparse.Namespace) -> int:
+def command_evaluate(args: argparse.Namespace) -> None:
     from interextra.evaluation.measures import report
 
     print(report(args.qrels, args.run, args.measures, per_query=args.per_query), end="")
-    return 0
 
 
-def command_export(args: argparse.Namespace) -> int:
-    """A run as TREC files, or a split in the format of the papers' releases."""
-    from interextra.study.export import export
+def command_export(args: argparse.Namespace) -> None:
+    """A run as NAME.trec a set of queries; a split as the qrels of its training sets and the test queries of its
+    buckets or clusters, as Zhan et al. and Lupart et al. released theirs."""
+    import pandas as pd
 
-    store = _store()
-    for path in export(store, store.cell(args.key), Path(args.folder)):
-        print(os.path.relpath(path))
-    return 0
+    from interextra.data import released
+    from interextra.data.runs import RunFile
+    from interextra.splits.split import Split
+
+    store, folder = _store(), Path(args.folder)
+    cell = store.cell(args.key)
+    runs = sorted(store[cell].glob("run.*.parquet"))
+    if not runs and not isinstance(cell, Split):
+        raise InputError(f"{cell.title()} is neither a run nor a split; `interextra plan` lists those")
+    paths = [folder / f"{path.stem.removeprefix('run.')}.trec" for path in runs]
+    for run, path in zip(runs, paths, strict=True):
+        RunFile.read(run).write_trec(path)
+    if isinstance(cell, Split):
+        sets = {name: ids for name, ids in cell.sets(store).items() if name != "held-out"}
+        paths += released.export_split("restrain", sets, cell.pool.frame(store), cell.pool.qrels(store), folder)
+        if cell.release:
+            strata = cell.strata(store)
+            sets = {str(name): part.index.tolist() for name, part in strata.groupby(strata)}
+            parts = zip(*((queries.frame(store), queries.qrels(store)) for queries in cell.tested), strict=True)
+            paths += released.export_split(cell.release, sets, *map(pd.concat, parts), folder)
+    print(*map(os.path.relpath, paths), sep="\n")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -187,9 +196,7 @@ def parser() -> argparse.ArgumentParser:
     for sub in (running, planning):
         sub.add_argument("-p", dest="parameter", action="append", default=[], metavar="NAME=VALUE")
         sub.add_argument("--name", default="", help="folder under outputs/ (default: the profile, or what was changed)")
-    running.add_argument(
-        "--from-reference", action="store_true", help="from the committed values: nothing is trained"
-    )
+        sub.add_argument("--from-reference", action="store_true", help="from the committed values: nothing is trained")
     planning.add_argument("--all", action="store_true", help="a line for every result, with its key")
     planning.add_argument("--json", action="store_true", help="for a workflow engine")
     add("cell", command_cell, "compute planned results").add_argument("key", nargs="+")
@@ -212,7 +219,7 @@ def main(arguments: list[str] | None = None) -> int:
     if os.environ.get("INTEREXTRA_DATA"):  # notebooks run in their own folder
         os.environ["INTEREXTRA_DATA"] = os.path.abspath(os.environ["INTEREXTRA_DATA"])
     try:
-        return args.function(args)
+        return args.function(args) or 0
     except InputError as error:
         line = str(error)
     except KeyboardInterrupt:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from pydantic import ConfigDict, ValidationError, create_model
+from pydantic import TypeAdapter, ValidationError
 
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import digest
@@ -72,21 +72,17 @@ def notebooks(root: Path, only: str = "") -> list[Path]:
 
 def declared_parameters(notebook: Path) -> dict[str, Parameter]:
     """The declarations in the notebook's parameters cell."""
-    document = json.loads(notebook.read_text(encoding="utf-8"))
-    cells = [cell for cell in document["cells"] if "parameters" in cell["metadata"].get("tags", [])]
-    if len(cells) != 1:
-        raise InputError(f"{notebook.name}: needs exactly one cell tagged `parameters`, has {len(cells)}")
-    source = "".join(cells[0]["source"])
-    lines, found = source.split("\n"), {}
-    for node in ast.parse(source).body:
-        if not isinstance(node, ast.AnnAssign) or ast.unparse(node.annotation) not in TYPES:
-            raise InputError(
-                f"{notebook.name}, parameters cell, line {node.lineno}: write `name: type = literal`, "
-                f"type one of {', '.join(TYPES)}"
-            )
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+    if len(sources) != 1:
+        raise InputError(f"{notebook.name}: needs exactly one cell tagged `parameters`, has {len(sources)}")
+    lines, found = sources[0].split("\n"), {}
+    for node in ast.parse(sources[0]).body:
+        if not isinstance(node, ast.AnnAssign) or (kind := ast.unparse(node.annotation)) not in TYPES:
+            place = f"{notebook.name}, parameters cell, line {node.lineno}"
+            raise InputError(f"{place}: write `name: type = literal`, type one of {', '.join(TYPES)}")
         meaning = lines[node.end_lineno - 1].partition("#")[2].strip()
-        name, kind = node.target.id, ast.unparse(node.annotation)
-        found[name] = Parameter(name, kind, ast.literal_eval(node.value), meaning)
+        found[node.target.id] = Parameter(node.target.id, kind, ast.literal_eval(node.value), meaning)
     return found
 
 
@@ -96,16 +92,15 @@ def checked(declared: dict[str, Parameter], values: dict[str, Any], where: str) 
         near = difflib.get_close_matches(unknown[0], declared, 1)
         hint = f" (did you mean {near[0]!r}?)" if near else f" (there are {', '.join(declared)})"
         raise InputError(f"{where}: unknown parameter {offenders(unknown)}{hint}")
-    fields = {p.name: (TYPES[p.type], p.default) for p in declared.values()}
-    model = create_model("Parameters", __config__=ConfigDict(extra="forbid", strict=True), **fields)
-    try:
-        found = model(**values).model_dump()
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0])
-        raise InputError(f"{where}: parameter {name!r} must be {declared[name].type}, is {first['input']!r}") from None
-    for name, value in found.items():
-        if problem := _problem(declared[name], value):
+    found = {}
+    for name, parameter in declared.items():
+        value = values.get(name, parameter.default)
+        try:
+            found[name] = TypeAdapter(TYPES[parameter.type]).validate_python(value, strict=True)
+        except ValidationError as error:
+            wrong = error.errors()[0]["input"]
+            raise InputError(f"{where}: parameter {name!r} must be {parameter.type}, is {wrong!r}") from None
+        if problem := _problem(parameter, value):
             raise InputError(f"{where}: parameter {name!r} {problem}, is {value!r}")
         if name.endswith(("measure", "measures")):
             from interextra.evaluation import measures
@@ -134,16 +129,15 @@ def profile_parameters(root: Path, profile: str, notebook: Path, overrides: dict
     if profile not in known:
         raise InputError(f"no profile {profile!r} under params/; there are {', '.join(known)}")
     declared, values = declared_parameters(notebook), {}
-    path = root / "params" / profile / f"{notebook.stem}.yaml"
-    if path.exists():
+    where = f"params/{profile}/{notebook.stem}.yaml"
+    if (root / where).exists():
         try:
-            values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+            values = yaml.safe_load((root / where).read_text(encoding="utf-8")) or {}
         except yaml.YAMLError as error:
-            last = str(error).splitlines()[-1].strip()
-            raise InputError(f"{path.relative_to(root)}: not valid YAML: {last}") from None
+            raise InputError(f"{where}: not valid YAML: {str(error).splitlines()[-1].strip()}") from None
         if not isinstance(values, dict):
-            raise InputError(f"{path.relative_to(root)}: must hold `name: value` lines")
-        checked(declared, values, str(path.relative_to(root)))
+            raise InputError(f"{where}: must hold `name: value` lines")
+        checked(declared, values, where)
     if "profile" in overrides:
         raise InputError(f"{notebook.stem}, -p: the profile is chosen by --profile (make run PROFILE=…)")
     return checked(declared, {**values, **overrides, "profile": profile}, f"{notebook.stem}, -p")
@@ -156,10 +150,8 @@ def output_name(root: Path, profile: str, overrides: dict[str, Any], name: str) 
     than words, numbers and lists of numbers. The file names of two collections must never give one folder.
     """
     if name and (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or ".." in name):
-        raise InputError(
-            f"--name {name!r}: letters, digits, dots, - and _ only, a letter or digit first, no two dots together; "
-            "it names a folder under outputs/"
-        )
+        allowed = "letters, digits, dots, - and _ only, a letter or digit first, no two dots together"
+        raise InputError(f"--name {name!r}: {allowed}; it names a folder under outputs/")
     whole = "-".join([profile, *(f"{key}-{value}" for key, value in overrides.items())])
     made = re.sub(r"[^A-Za-z0-9_.]+|[.]{2,}", "-", whole).strip("-.")
     if len(made) > NAME_LENGTH or not re.fullmatch(r"[A-Za-z0-9_.,\[\] -]+", whole):

@@ -32,37 +32,32 @@ def make(root: Path, profile: str, only: str = "") -> Path:
         raise InputError("the tree has changes that are not committed: a reference is made from one clean commit")
     store, target = Store(root / "outputs" / "cells"), root / "outputs" / "reference" / profile
     found = {cell.name: cell for cell in planned(root, profile, only)}
-    if stale := [name for name, notebook in found.items() if not store.valid(notebook)]:
-        raise InputError(
-            f"{offenders(stale)}: not executed with today's code and collections; interextra run --profile {profile}"
-        )
+    if stale := offenders(name for name, notebook in found.items() if not store.valid(notebook)):
+        raise InputError(f"{stale}: not executed with today's code and collections; interextra run --profile {profile}")
+    left_out = shutil.ignore_patterns("*.svg", *(f"{name}.*" for name in WITHHELD.get(profile, ())))
     for name, notebook in found.items():
         folder, into = store[notebook], target / name
         record = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
         if "+changes" in record["implementation"]["source"]["commit"]:
             raise InputError(f"{name} was executed from a tree with changes: remove its cell {notebook.key}, run again")
         shutil.rmtree(into, ignore_errors=True)
-        shutil.copytree(folder / "tables", into / "tables")
-        if (folder / "figures").is_dir():
-            shutil.copytree(folder / "figures", into / "figures", ignore=shutil.ignore_patterns("*.svg"))
+        for part in ("tables", "figures"):
+            if (folder / part).is_dir():  # worlds has no figures
+                shutil.copytree(folder / part, into / part, ignore=left_out)
         for note in ("metrics.json", "provenance.json"):
             shutil.copy(folder / note, into)
         for place, run in notebook.by_place.items():
             pack(store[run], run.plan, store, into / place)
-        for part in WITHHELD.get(profile, ()):
-            for held in (into / "tables" / f"{part}.csv", into / "figures" / f"{part}.png"):
-                held.unlink(missing_ok=True)
     return target
 
 
 def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
     """Run a profile in a folder of its own, from the committed values and then from an empty store, and compare every
-    table with the reference.
+    table with the reference. One without values is compared with a run from nothing only.
 
     Returns
     -------
-    DataFrame[made_from, notebook, table, rows, largest_difference, problem] : a row a table; `problem` is empty where
-        it agrees. A reference without values is compared with a run from nothing only.
+    DataFrame[made_from, notebook, table, rows, largest_difference, problem] : a row a table; no problem: it agrees.
     """
     house, reference = root / "outputs" / f"verify-{profile}", root / "outputs" / "reference" / profile
     names = [cell.name for cell in planned(root, profile, only)]
@@ -73,19 +68,15 @@ def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
         if (root / part).is_dir() and not (house / part).is_dir():
             shutil.copytree(root / part, house / part)
     command = [sys.executable, "-m", "interextra.study.cli", "run", "--profile", profile, "--only", only]
-    environment = os.environ | {"INTEREXTRA_CACHE": str(house / "cache")}
-    has_values = all(next((reference / name).rglob(CELLS), None) for name in names)
-    ways, parts = {"nothing": []}, []
-    ways = ({"values": ["--from-reference"]} if has_values else {}) | ways
-    for way, options in ways.items():
+    environment, parts = os.environ | {"INTEREXTRA_CACHE": str(house / "cache")}, {}
+    ways = {"values": "--from-reference"} if all(any((reference / name).rglob(CELLS)) for name in names) else {}
+    for way, option in (ways | {"nothing": ""}).items():
         shutil.rmtree(house / "outputs" / "cells", ignore_errors=True)
-        if subprocess.run([*command, *options], cwd=house, env=environment).returncode:
+        if subprocess.run([*command, *filter(None, [option])], cwd=house, env=environment).returncode:
             raise InputError(f"the run in {os.path.relpath(house)} failed: see above")
-        measured = house / "outputs" / f"{profile}{'-from-reference' * (way == 'values')}"
-        made = pd.concat(compared(name, reference, measured, WITHHELD.get(profile, ())) for name in names)
-        parts.append(made.assign(made_from=way))
-    table = pd.concat(parts, ignore_index=True)
-    return table[["made_from", *table.columns.drop("made_from")]]
+        measured = house / "outputs" / f"{profile}{option.removeprefix('-')}"
+        parts[way] = pd.concat(compared(name, reference, measured, WITHHELD.get(profile, ())) for name in names)
+    return pd.concat(parts, names=["made_from"]).reset_index("made_from").reset_index(drop=True)
 
 
 def compared(name: str, reference: Path, measured: Path, withheld: Collection[str] = ()) -> pd.DataFrame:
@@ -96,16 +87,11 @@ def compared(name: str, reference: Path, measured: Path, withheld: Collection[st
     names = sorted({path.stem for folder in (reference, measured) for path in folder.glob(f"{name}/tables/*.csv")})
     rows = []
     for table in [table for table in names if table not in withheld]:
-        pair = [_read(folder / name / "tables" / f"{table}.csv") for folder in (reference, measured)]
+        paths = [folder / name / "tables" / f"{table}.csv" for folder in (reference, measured)]
+        pair = [pd.read_csv(path) if path.is_file() else pd.DataFrame() for path in paths]
         allowed = 0.0 if table in untrained else TRAINED if same_processor else None
-        difference, problem = difference_of(*pair, allowed)
-        row = {"notebook": name, "table": table, "rows": len(pair[1]), "largest_difference": difference}
-        rows.append(row | {"problem": problem})
-    return pd.DataFrame(rows)
-
-
-def _read(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path) if path.is_file() else pd.DataFrame()
+        rows.append((name, table, len(pair[1]), *difference_of(*pair, allowed)))
+    return pd.DataFrame(rows, columns=["notebook", "table", "rows", "largest_difference", "problem"])
 
 
 def difference_of(reference: pd.DataFrame, measured: pd.DataFrame, allowed: float | None) -> tuple[float, str]:
@@ -124,19 +110,14 @@ def difference_of(reference: pd.DataFrame, measured: pd.DataFrame, allowed: floa
             return float("nan"), f"{column}, row {first + 1}: {reference[column][first]} ≠ {measured[column][first]}"
     old, new = (frame[numbers].to_numpy(float) for frame in (reference, measured))
     apart = np.abs(new - old)
-    relative = np.where(
-        np.isnan(old) & np.isnan(new), 0.0, np.divide(apart, np.abs(old), out=apart.copy(), where=old != 0)
-    )
+    relative = np.where(np.isnan(old) & np.isnan(new), 0.0, apart / np.where(old == 0, 1.0, np.abs(old)))
     largest = float(relative.max(initial=0.0))
-    if allowed is None:
-        if {"low", "high"} <= set(numbers):
-            effect = numbers[numbers.get_loc("low") - 1]
-            outside = ~measured[effect].between(reference["low"], reference["high"]) & reference["low"].notna()
-            if outside.any():
-                return largest, f"{effect}, row {outside.idxmax() + 1}: outside the reference's interval"
-        return largest, ""
-    # a table holds 10 digits
-    if largest > max(allowed, 1e-9) or np.isnan(largest):
+    if allowed is None and {"low", "high"} <= set(numbers):
+        effect = numbers[numbers.get_loc("low") - 1]
+        outside = ~measured[effect].between(reference["low"], reference["high"]) & reference["low"].notna()
+        if outside.any():
+            return largest, f"{effect}, row {outside.idxmax() + 1}: outside the reference's interval"
+    if allowed is not None and not largest <= max(allowed, 1e-9):  # a table holds 10 digits; NaN is too large
         row, column = np.unravel_index(np.nanargmax(np.nan_to_num(relative, nan=np.inf)), relative.shape)
         return largest, f"{numbers[column]}, row {row + 1}: {old[row, column]:.10g} ≠ {new[row, column]:.10g}"
     return largest, ""

@@ -27,38 +27,34 @@ def build_all(store: Store, cells: Sequence[Cell], done: Callable[[Cell], None] 
     Whatever can start does, in the order of `cells`: results of a later notebook while an earlier one is executed.
     `done(cell)` is called after each. The first failure ends all.
     """
-    missing = store.missing(cells)
-    for cell in missing:
+    missing = {cell.key: cell for cell in store.missing(cells)}
+    for cell in missing.values():
         store.plan(cell)
-    if missing:
-        store.sweep()
-        with _workers(len(missing)) as pool:
-            _compute(store, pool, {cell.key: cell for cell in missing}, done)
-    return missing
-
-
-def _compute(store: Store, pool: ProcessPoolExecutor, missing: dict[str, Cell], done: Callable[[Cell], None]) -> None:
-    graph = TopologicalSorter(
-        {key: {need.key for need in cell.needs()} & missing.keys() for key, cell in missing.items()}
-    )
+    if not missing:
+        return []
+    store.sweep()
+    needed = {key: {need.key for need in cell.needs()} & missing.keys() for key, cell in missing.items()}
+    graph, order = TopologicalSorter(needed), {key: place for place, key in enumerate(missing)}
     graph.prepare()
-    order, ready, running = {key: place for place, key in enumerate(missing)}, [], {}
-    while graph.is_active():
-        ready = sorted([*ready, *graph.get_ready()], key=order.__getitem__)
-        while ready and len(running) < pool._max_workers:
-            key = ready.pop(0)
-            running[pool.submit(_build, str(store.root), missing[key])] = key
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
-            key = running.pop(future)
-            try:
-                said = future.result()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-            for line in said:
-                store.say(line)
-            graph.done(key)
-            done(missing[key])
+    ready, running = [], {}
+    with _workers(len(missing)) as pool:
+        while graph.is_active():
+            ready = sorted([*ready, *graph.get_ready()], key=order.__getitem__)
+            while ready and len(running) < pool._max_workers:
+                key = ready.pop(0)
+                running[pool.submit(_build, str(store.root), missing[key])] = key
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                key = running.pop(future)
+                try:
+                    said = future.result()
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
+                for line in said:
+                    store.say(line)
+                graph.done(key)
+                done(missing[key])
+    return list(missing.values())
 
 
 @contextmanager
@@ -104,15 +100,10 @@ def described(store: Store, cells: Sequence[Cell]) -> list[dict]:
     and megabytes on disk."""
     missing = {cell.key: cell for cell in store.missing(cells)}
     rows = []
-    for key, cell in {**missing, **{cell.key: cell for cell in cells}}.items():
+    for key, cell in (missing | {cell.key: cell for cell in cells}).items():
         store.plan(cell)
-        row = {
-            "key": key,
-            "state": "todo" if key in missing else "done",
-            "seconds": cell.seconds(),
-            "megabytes": cell.megabytes(),
-            "what": cell.title(),
-        }
+        row = {"key": key, "state": "todo" if key in missing else "done", "what": cell.title()}
+        row |= {"seconds": cell.seconds(), "megabytes": cell.megabytes()}
         rows.append(row | {"needs": [need.key for need in cell.needs() if need.key in missing]})
     return rows
 

@@ -8,8 +8,7 @@ nb.table(frame, "restrain"); nb.figure(figure, "gap"); nb.metric("delta", -0.1);
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,12 @@ from interextra.ground import provenance
 from interextra.ground.cells import Cell, Store
 from interextra.ground.effects import DRAWS, shown
 from interextra.ground.errors import InputError
-from interextra.ground.files import sha256, write_aside, write_json
+from interextra.ground.files import sha256, write_json
 from interextra.models.model import Model
-from interextra.study.answer import text_of
 from interextra.study.parameters import checked, declared_parameters, repository_root
-from interextra.study.schedule import build_all, described
-from interextra.study.travel import RUN, RUNS, SKIPS, VALUES, Reference, write_runs
+from interextra.study.schedule import build_all, described, priced
+from interextra.study.site import text_of
+from interextra.study.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 
 PIXELS_PER_INCH = 96  # on a page; the file has more
 
@@ -37,11 +36,8 @@ PIXELS_PER_INCH = 96  # on a page; the file has more
 def start(name: str, variables: Mapping[str, Any], goal: str) -> "Session":
     """Take the declared parameters from the notebook's variables, check them, open the output folder.
 
-    Parameters
-    ----------
-    name : the notebook's file name without `.ipynb`; its parameters cell says which parameters there are.
-    variables : `globals()` of the notebook.
-    goal : the question that the notebook answers, for the provenance record.
+    `name`: the notebook's file name without `.ipynb`. `variables`: its `globals()`. `goal`: the question that it
+    answers, for the provenance record.
     """
     root = repository_root()
     os.chdir(root)  # relative paths in parameters mean the same as on the command line
@@ -57,11 +53,10 @@ class Session:
 
     def __init__(self, name: str, parameters: dict[str, Any], root: Path, goal: str):
         self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
-        aside = os.environ.get("INTEREXTRA_OUTPUT")  # `interextra run` names the folder of the cell that it builds
-        self.folder = Path(aside) if aside else root / "outputs" / "lab" / name
+        # `interextra run` names the folder of the cell that it builds
+        self.folder = Path(os.environ.get("INTEREXTRA_OUTPUT") or root / "outputs" / "lab" / name)
         for part in ("tables", "figures", VALUES):
             shutil.rmtree(self.folder / part, ignore_errors=True)
-        for part in ("tables", "figures"):
             (self.folder / part).mkdir(parents=True)
         reference, cells = os.environ.get("INTEREXTRA_REFERENCE"), root / "outputs" / "cells"
         self.store = Reference(Path(reference), cells) if reference else Store(cells)
@@ -82,9 +77,9 @@ class Session:
 
     def run(self, plan: Any) -> None:
         """Compute what is missing of the cells of a plan, a frame, a list; several at once on several cores."""
-        cells = cells_of(plan)
-        with self.stage("cells"):
-            build_all(self.store, cells)
+        cells, begin = cells_of(plan), time.perf_counter()
+        build_all(self.store, cells)
+        self.seconds["cells"] = round(self.seconds.get("cells", 0.0) + time.perf_counter() - begin, 3)
         self.cells |= {cell.key for cell in cells}
         self.trained = self.trained or any(needs_training(cell) for cell in cells)
 
@@ -94,14 +89,13 @@ class Session:
         return self.store[cell]
 
     def cost(self, plan: Any) -> Any:
-        """What the notebook will compute, before it does: a row a kind of result, and estimated seconds of one core."""
-        rows = pd.DataFrame(described(self.store, cells_of(plan)))
-        todo = rows[rows["state"] == "todo"]
-        rest = f"{len(todo)} of them need about {todo['seconds'].sum():.0f} s" if len(todo) else "all of them are here"
+        """What the notebook needs: a row a kind of result, with estimated seconds of one core or GPU and MB on disk."""
+        rows = described(self.store, cells_of(plan))
+        seconds = [row["seconds"] for row in rows if row["state"] == "todo"]
+        rest = f"{len(seconds)} of them need about {sum(seconds):.0f} s" if seconds else "all of them are here"
         print(f"{len(rows)} results; {rest}")
-        kind = rows["what"].str.split(" · ").str[0].rename("what")
-        counted = rows.assign(results=1, done=rows["state"] == "done").groupby(kind, sort=False)
-        return shown(counted[["results", "done", "seconds"]].sum().round(0).astype(int).reset_index())
+        [table, _] = priced({self.name: [row | {"state": "todo"} for row in rows]}, cores=1).values()
+        return shown(table[["results", "seconds", "MB"]].round().astype(int).reset_index(names="what"))
 
     def measure(self, design: pd.DataFrame, names: Iterable[str], strata: pd.Series | None = None) -> pd.DataFrame:
         """Values: the labels of each run of a design, query_id, measure and value; runs are computed where missing.
@@ -121,34 +115,23 @@ class Session:
         if isinstance(self.store, Reference):
             return self.store.kept(name)
         path = self.folder / VALUES / f"{name}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
         compute().to_parquet(path, compression="zstd")
         return pd.read_parquet(path)  # as a reader of the reference gets it
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the seconds of a `with` block to the stage `name` of the provenance."""
-        begin = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - begin, 3)
 
     def table(self, frame: pd.DataFrame, name: str) -> pd.DataFrame:
         """Write `tables/<name>.csv` (10 digits, no index) and return the frame."""
         if not len(frame.columns):
             raise InputError(f"table {name!r} has no columns: nothing was measured")
-        plain = frame.drop(columns=DRAWS, errors="ignore")
-        with write_aside(self.folder / "tables" / f"{name}.csv") as aside:
-            plain.to_csv(aside, index=False, float_format="%.10g", lineterminator="\n")
+        path, plain = self.folder / "tables" / f"{name}.csv", frame.drop(columns=DRAWS, errors="ignore")
+        plain.to_csv(path, index=False, float_format="%.10g", lineterminator="\n")
         if not self.trained:
             self.untrained.append(name)
         return frame
 
     def figure(self, figure: Any, name: str) -> Image:
         """Write `figures/<name>.png` and `.svg`; returns the picture, with what is seen on it as alt text."""
-        # Without a date and with a fixed salt, the same picture gives the same bytes.
         path = self.folder / "figures" / f"{name}.png"
+        # without a date: the same picture gives the same bytes
         figure.savefig(path, metadata={"Software": None, "Description": figure.alt})
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None, "Description": figure.alt})
         self.looks[name] = Image(path, alt=figure.alt, width=int(PIXELS_PER_INCH * figure.get_figwidth()))
@@ -172,7 +155,7 @@ class Session:
 
     def reference(self, profile: str, table: str) -> pd.DataFrame:
         """A committed table of this notebook, from outputs/reference; without columns where there is none."""
-        path = self.root / "outputs" / "reference" / profile / self.name / "tables" / f"{table}.csv"
+        path = self.root / REFERENCE / profile / self.name / "tables" / f"{table}.csv"
         return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
     def finish(self) -> None:
@@ -182,14 +165,11 @@ class Session:
         if self.values and not isinstance(self.store, Reference):
             write_runs(self.folder / RUNS, self.values)
         written = sorted(path for part in ("tables", "figures") for path in (self.folder / part).glob("*.*"))
+        method = {"parameters": self.parameters, "cells": sorted(self.cells)}
         record = provenance.record(
             self.root,
             research_goal={"notebook": self.name, "question": self.goal},
-            method={
-                "parameters": self.parameters,
-                "cells": sorted(self.cells),
-                "untrained tables": sorted(self.untrained),
-            },
+            method=method | {"untrained tables": sorted(self.untrained)},
             data={"collections": self.data},
             results={path.relative_to(self.folder).as_posix(): sha256(path) for path in written},
             seconds=self.seconds,

@@ -1,8 +1,8 @@
 """What travels with the reference: values per query and small cells, so that notebooks run without a trained model.
 
 A notebook keeps the values of its runs (`Session.measure`) and what it computed from files that are too large to travel
-(`Session.kept`) in `values/`; `pack` adds the small files of its cells (splits, labels, indicators, training logs; no
-texts, no weights, no rankings). A `Reference` is the store of a session that works on them.
+(`Session.kept`) in `values/`; `pack` adds the small files of its cells: splits, labels, indicators, training logs; no
+texts, no weights, no rankings.
 """
 
 import fnmatch
@@ -29,18 +29,14 @@ PLACE = [RUN, "test_set", "measure", SKIPS]
 
 def pack(folder: Path, cells: Iterable[Cell], store: Store, into: Path) -> None:
     """Copy the values of an executed notebook, and the files of its cells that travel, into one archive."""
-    into.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(into / VALUES, ignore_errors=True)
-    if (folder / VALUES).is_dir():
-        shutil.copytree(folder / VALUES, into / VALUES)
+    shutil.copytree(folder / VALUES, into / VALUES)
     members = {}
     for cell in cells:
-        files = [path for path in store[cell].rglob("*") if path.is_file()]
-        names = {path.relative_to(store[cell]).as_posix(): path for path in files}
-        for name in names:
+        for path in filter(Path.is_file, store[cell].rglob("*")):
+            name = path.relative_to(store[cell]).as_posix()
             is_named = any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels())
             if is_named and (cell.is_result(name) or name in cell.travels()):
-                members[f"{cell.identity}/{name}"] = names[name]
+                members[f"{cell.identity}/{name}"] = path
     with zipfile.ZipFile(into / CELLS, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in sorted(members.items()):
             archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED, 9)  # without a date
@@ -50,7 +46,6 @@ def write_runs(path: Path, parts: Sequence[pd.DataFrame]) -> None:
     """The values of several designs, as `Session.measure` has them, in one file; `design`: which of them."""
     table = pd.concat([part.assign(design=number) for number, part in enumerate(parts)], ignore_index=True)
     words = table.select_dtypes(exclude="number").columns.drop(SKIPS)
-    path.parent.mkdir(parents=True, exist_ok=True)
     kept = table.assign(**{name: table[name].map(str, na_action="ignore").astype("category") for name in words})
     kept.to_parquet(path, index=False, compression="zstd")
 
@@ -58,16 +53,11 @@ def write_runs(path: Path, parts: Sequence[pd.DataFrame]) -> None:
 class Reference(Store):
     """The committed cells and values of a notebook; what needs no training and is not among them is computed.
 
-    Parameters
-    ----------
-    folder : of the notebook under outputs/reference.
-    root : of the cells that are computed.
+    `folder`: of the notebook under outputs/reference. `root`: of the cells that are computed.
     """
 
     def __init__(self, folder: Path, root: Path):
         super().__init__(root)
-        if not (folder / CELLS).is_file():
-            raise InputError(f"{folder}: no {CELLS}: this reference was made without values; run without it")
         self.folder, self._unpacked = folder, tempfile.TemporaryDirectory()
         with zipfile.ZipFile(folder / CELLS) as archive:
             if bad := [name for name in archive.namelist() if not MEMBER.fullmatch(name) or ".." in name]:

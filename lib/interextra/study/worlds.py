@@ -1,4 +1,4 @@
-"""The profile `worlds`: each notebook in several generated worlds, and its tables over them; the world is the unit.
+"""The notebooks of a profile as cells; `worlds` has each in several generated worlds, and its tables over them.
 
 A generated world is random, and so is a training in it. One world shows the method; how sure an effect is, only several
 of them say: the mean over worlds, with Student's interval.
@@ -13,11 +13,12 @@ import pandas as pd
 from interextra.ground import provenance
 from interextra.ground.cells import Cell, Store
 from interextra.ground.effects import across
-from interextra.ground.errors import InputError
+from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
 from interextra.papers.claims import verdict
 from interextra.study.notebook import Notebook
 from interextra.study.parameters import notebooks, profile_parameters
+from interextra.study.travel import CELLS, REFERENCE
 
 PROFILE = "worlds"
 SEEDS = (1, 2, 3, 4, 5)
@@ -30,15 +31,6 @@ class Worlds(Cell):
     name: str
     runs: tuple[Notebook, ...]
 
-    @classmethod
-    def of(cls, root: Path, path: Path, from_reference: bool) -> "Worlds":
-        runs = []
-        for seed in SEEDS:
-            parameters = profile_parameters(root, PROFILE, path, {"collection": f"mini:seed={seed}"})
-            reference = f"{PROFILE}/{path.stem}/{seed}" if from_reference else ""
-            runs.append(Notebook.of(path, parameters, reference))
-        return cls(name=path.stem, runs=tuple(runs))
-
     @property
     def by_place(self) -> dict[str, Notebook]:
         """The notebook in each world, by the folder of its values in the reference."""
@@ -47,16 +39,11 @@ class Worlds(Cell):
     def title(self) -> str:
         return f"notebook {self.name} over {len(self.runs)} worlds"
 
-    def seconds(self) -> float:
-        return 1.0
-
     def build(self, folder: Path, store: Store) -> None:
         (folder / "tables").mkdir()
-        names = {path.name for run in self.runs for path in (store[run] / "tables").glob("*.csv")}
-        for name in sorted(names):
-            paths = [store[run] / "tables" / name for run in self.runs]
-            frames = [pd.read_csv(path) for path in paths if path.is_file()]
-            if len(made := pooled(frames)):
+        paths = [path for run in self.runs for path in (store[run] / "tables").glob("*.csv")]
+        for name in sorted({path.name for path in paths}):
+            if len(made := pooled([pd.read_csv(path) for path in paths if path.name == name])):
                 made.to_csv(folder / "tables" / name, index=False, float_format="%.10g", lineterminator="\n")
         write_json(folder / "metrics.json", {})
         noted = {"parameters": json.loads(self.runs[0].parameters), "worlds": len(self.runs), "untrained tables": []}
@@ -69,32 +56,39 @@ def planned(
     """The cells of a profile: its notebooks, or of `worlds` those that have a file under params/worlds.
 
     `overrides` change parameters of one notebook. All parameters are checked before the first plan is made.
-    `from_reference`: executed from the committed values, see `travel`.
+    `from_reference`: executed from the committed values, see `travel`; InputError where a notebook has none.
     """
-    chosen = notebooks(root, only)
+    chosen, changes = notebooks(root, only), {"": overrides or {}}
     if profile == PROFILE:
         if overrides:
             raise InputError("-p: the profile worlds has its own worlds; change its files under params/worlds")
         files = [path.stem for path in sorted((root / "params" / PROFILE).glob("*.yaml"))]
         if not (chosen := [path for path in chosen if path.stem in files]):
             raise InputError(f"--only {only}: the profile worlds has {', '.join(files)}")
-        return [Worlds.of(root, path, from_reference) for path in chosen]
-    if overrides and len(chosen) > 1:
+        changes = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}
+    elif overrides and len(chosen) > 1:
         raise InputError("-p changes one notebook: name it with --only")
-    given = [(path, profile_parameters(root, profile, path, overrides or {})) for path in chosen]
-    names = {path: f"{profile}/{path.stem}" if from_reference else "" for path in chosen}
-    return [Notebook.of(path, parameters, names[path]) for path, parameters in given]
+    given = {path: [profile_parameters(root, profile, path, one) for one in changes.values()] for path in chosen}
+    cells = []
+    for path, settings in given.items():
+        folders = [Path(profile, path.stem, place).as_posix() if from_reference else "" for place in changes]
+        runs = tuple(Notebook.of(path, *pair) for pair in zip(settings, folders, strict=True))
+        cells.append(Worlds(name=path.stem, runs=runs) if profile == PROFILE else runs[0])
+    needed = {run.reference: run.name for cell in cells for run in cell.by_place.values() if from_reference}
+    if absent := {name for place, name in needed.items() if not (root / REFERENCE / place / CELLS).is_file()}:
+        told = f"{REFERENCE / profile} has no values of {offenders(sorted(absent))}"
+        raise InputError(f"{told}: run without the reference, or name others with --only")
+    return cells
 
 
 def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """One table of the tables of several worlds, of those with an effect and its interval; empty for others.
 
-    The effect is the column before `low`; rows are told apart by columns of words, and of numbers that do not
-    differ between the worlds. Returns these labels, the effect, low, high, least, most, n; rows that are not in every
-    world are left out. A table of findings gets its verdicts anew: intervals that hold together (Bonferroni), and
-    nothing of a system that some world's gate keeps out; so does the column comparable. Of a finding on several effects
-    the smallest in each world is taken: their mean is not above the smallest mean, so that `holds` is safe, and
-    `contradicted` is not said.
+    The effect is the column before `low`; labels are columns of words, and of numbers that do not differ between the
+    worlds. Returns labels, the effect, low, high, least, most, n of the rows that are in every world. A table of
+    findings gets its verdicts anew: simultaneous intervals (Bonferroni), and nothing of a system that some world's gate
+    keeps out; so does the column comparable. Of a finding on several effects the smallest in each world is taken: their
+    mean is not above the smallest mean, so that `holds` is safe, and `contradicted` is not said.
 
     >>> table = pd.DataFrame({"model": ["a"], "loss": [0.2], "low": [0.1], "high": [0.3], "n_queries": [9]})
     >>> pooled([table, table.assign(loss=0.4)])[["model", "loss", "least", "most", "n"]].values.tolist()
@@ -111,12 +105,11 @@ def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
     judging = {"kind", "margin"} <= set(labels)
     found = across(every, "world", labels, effect, 1 - 0.05 / len(frames[0]) if judging else 0.95)
     found = found[found["n"] == len(frames)].reset_index(drop=True)
-    if not judging and "comparable" not in every:
-        return found
-    every["comparable"] = every["verdict"] != "not comparable" if judging else every["comparable"].eq(True)
-    told = {"comparable": "all", "n_queries": "min"} | ({"effects": "max"} if judging else {})
-    told = every.groupby(labels, dropna=False, sort=False).agg(told).reset_index()
-    found = found.merge(told, how="left", on=labels)
+    if judging or "comparable" in every:
+        every["comparable"] = every["verdict"] != "not comparable" if judging else every["comparable"].eq(True)
+        told = {"comparable": "all", "n_queries": "min"} | ({"effects": "max"} if judging else {})
+        told = every.groupby(labels, dropna=False, sort=False).agg(told).reset_index()
+        found = found.merge(told, how="left", on=labels)
     if judging:
         found["verdict"] = [verdict(*row) for row in found[["kind", "low", "high", "margin"]].itertuples(index=False)]
         unsafe = found["effects"].gt(1) & found["verdict"].eq("contradicted")
