@@ -19,7 +19,7 @@ class Batches:
 
     def __init__(self, model, pairs: Pairs, collection, recipe: Trained, seed: int, ranking=None, teacher=None):
         self.model, self.pairs, self.passages, self.recipe, self.seed = model, pairs, collection.passages, recipe, seed
-        self.teacher, self.goal = teacher, getattr(losses()[recipe.loss], "goal", None)
+        self.teacher, self.goal = teacher, losses()[recipe.loss].goal
         self.relevant = np.sort(pairs.query * len(self.passages) + pairs.rows)  # sorted codes of all relevant pairs
         self.exposed = exposed_passages(collection, pairs, recipe.positive_relevance)
         drawable = drawable_passages(self.exposed, recipe.negative_passages, seed)

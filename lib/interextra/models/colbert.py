@@ -89,7 +89,7 @@ def _matrix(queries, passages):
 
 def multi_vector_loss(model, recipe: Options):
     """The ranking loss of all encoders, scored by MaxSim."""
-    from interextra.models.losses.scored import SharedNegatives
+    from interextra.models.scored import SharedNegatives
 
     return SharedNegatives(model, recipe, _represent, _pairwise, _matrix)
 

@@ -113,7 +113,7 @@ def fit(
     With `negatives: own` only the encoder of queries is trained (see `scored.OwnRanking`): two encoders are saved.
     """
     from interextra.models.batches import EncoderBatches, QueryBatches
-    from interextra.models.losses.scored import OwnRanking, inner_product_loss
+    from interextra.models.scored import OwnRanking, inner_product_loss
     from interextra.models.training import train
 
     model = build(recipe, seed)

@@ -52,7 +52,10 @@ class Model(Cell):
 
     def modules(self) -> tuple[str, ...]:
         found = (*super().modules(), architectures()[self.recipe.architecture].__name__)
-        return (*found, losses()[self.recipe.loss].__name__) if isinstance(self.recipe, Trained) else found
+        if not isinstance(self.recipe, Trained):
+            return found
+        loss = losses()[self.recipe.loss]
+        return (*found, f"{loss.__module__}:{loss.__name__}")
 
     def is_stepping_stone(self) -> bool:
         return True

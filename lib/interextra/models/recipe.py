@@ -92,7 +92,7 @@ class Trained(Recipe):
     # goes on from its weights, and mined negatives are of its ranking.
     after: str = ""
     temperature: float = Field(1.0, gt=0)  # scores are divided by it in the loss; cosine needs about .05
-    loss: str = "listwise"  # a module of `losses` that is for the architecture's scores
+    loss: str = "listwise"  # one of `losses` that is for the architecture's scores
     teacher: str = ""  # recipe of the model, trained on the same queries, whose scores are the goal
     teacher_temperature: float = Field(1.0, gt=0)
     # random: drawn from the corpus, shared by the whole batch; in-batch: the positives of the batch's other queries;
@@ -122,7 +122,7 @@ class Trained(Recipe):
     @field_validator("loss")
     @classmethod
     def _loss_of_these_scores(cls, name: str) -> str:
-        fitting = [known for known, module in losses().items() if set(module.SCORES) & set(cls.scores)]
+        fitting = [known for known, loss in losses().items() if set(loss.kinds) & set(cls.scores)]
         if name not in fitting:
             raise ValueError(f"it is one of {', '.join(fitting)}")
         return name
@@ -136,14 +136,14 @@ class Trained(Recipe):
         if self.negatives.startswith(("mined", "own")) and not self.after:
             raise ValueError(f"negatives {self.negatives} need the recipe of the model that finds them (after)")
         loss = losses()[self.loss]
-        if hasattr(loss, "goal") != bool(self.teacher):
+        if bool(loss.goal) != bool(self.teacher):
             raise ValueError(
                 f"loss {self.loss}, teacher {self.teacher!r}: a loss with a teacher, and its recipe, come together"
             )
-        if "query" in loss.SCORES and self.negatives not in ("bm25", "mined"):
+        if "query" in loss.kinds and self.negatives not in ("bm25", "mined"):
             raise ValueError(f"loss {self.loss} needs negatives of each query's own: bm25 or mined")
-        if ("corpus" in loss.SCORES) != (self.negatives == "own"):
-            over = [name for name, module in losses().items() if "corpus" in module.SCORES]
+        if ("corpus" in loss.kinds) != (self.negatives == "own"):
+            over = [name for name, other in losses().items() if "corpus" in other.kinds]
             raise ValueError(
                 f"loss {self.loss}, negatives {self.negatives}: own needs a loss over all passages "
                 f"({', '.join(over)}), and the other way round"

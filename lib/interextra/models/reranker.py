@@ -146,7 +146,7 @@ def fit(
 ) -> dict:
     """Tune BM25's k1 and b, train a cross-encoder and save both; see `interextra.models.model.fit`."""
     from interextra.models.batches import PairBatches
-    from interextra.models.losses.scored import PairLoss
+    from interextra.models.scored import PairLoss
     from interextra.models.training import train
 
     tuned = bm25.fit(recipe, collection, query_ids, split, seed, out_dir)

@@ -13,11 +13,11 @@ from sentence_transformers.base.trainer import BaseTrainer
 from transformers import PrinterCallback, ProgressCallback
 
 from interextra.models.batches import Batches
-from interextra.models.losses.scored import OwnRanking
 from interextra.models.model import load_model
 from interextra.models.pairs import ranked_rows, training_pairs
 from interextra.models.recipe import Trained
 from interextra.models.retriever import words_of
+from interextra.models.scored import OwnRanking
 from interextra.models.topk import device
 
 

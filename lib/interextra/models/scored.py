@@ -11,14 +11,13 @@ from interextra.models.recipe import Trained
 def ranking_loss(good, bad, label, recipe: Trained):
     """The recipe's loss of the scores of the positives [batch, 1] and of negatives [batch, m].
 
-    `label`: bool[batch, m], negatives that are relevant to the query and left out (None: none is); where the loss has a
-    teacher, its goal.
+    `label`: of a loss with a teacher its goal, else bool[batch, m], negatives that are relevant and left out, or None.
     """
-    module = losses()[recipe.loss]
+    loss = losses()[recipe.loss]
     good, bad = good / recipe.temperature, bad / recipe.temperature
-    if not hasattr(module, "goal") and label is not None:
+    if loss.goal is None and label is not None:
         bad = bad.masked_fill(label, float("-inf"))
-    return module.loss(good, bad, label, recipe)
+    return loss(good, bad, label, recipe)
 
 
 class SharedNegatives(torch.nn.Module):
@@ -40,7 +39,7 @@ class SharedNegatives(torch.nn.Module):
     def compute_loss_from_embeddings(self, columns, label):
         queries, positives, *drawn = columns
         good = self.pairwise(queries, positives).unsqueeze(1)
-        if "query" in losses()[self.recipe.loss].SCORES:
+        if "query" in losses()[self.recipe.loss].kinds:
             own = drawn[0].unflatten(0, (len(queries), -1)).unbind(1)
             bad = torch.stack([self.pairwise(queries, column) for column in own], dim=1)
         else:
@@ -58,9 +57,8 @@ def inner_product_loss(model, recipe: Trained) -> SharedNegatives:
 class OwnRanking(torch.nn.Module):
     """A query encoder against the passages that it ranks first itself: the vectors of the passages stay as they are.
 
-    The first `negative_depth` that are not relevant are the negatives. Source: ADORE (Zhan et al., SIGIR 2021).
-
-    `passages`: float32[n, d].
+    The first `negative_depth` that are not relevant are the negatives (ADORE: Zhan et al., SIGIR 2021). `passages`:
+    float32[n, d].
     """
 
     def __init__(self, model, recipe: Trained, passages: torch.Tensor):
