@@ -6,7 +6,7 @@ import torch
 from toy_models import animals
 
 from interextra.models import colbert, dense, maxsim, splade
-from interextra.models.encoders import encoder_module
+from interextra.models.encoders import encoder_of
 from interextra.models.recipe import load_recipe
 
 
@@ -29,7 +29,9 @@ def test_query_similarities_are_the_models_own_scores_in_blocks(module, tmp_path
 
 
 def test_untuned_cls_encoder_is_the_first_token_of_the_transformer():
-    made, texts = encoder_module("cls").encoder("cls:tiny-base", []), ["what is it", "where is the moon"]
+    texts = ["what is it", "where is the moon"]
+    kind, option = encoder_of("cls:tiny-base")
+    made = kind(option, [])
     words = made.model[0]
     coded = words.tokenizer(texts, padding=True, return_tensors="pt")
     with torch.no_grad():

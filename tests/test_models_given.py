@@ -10,8 +10,8 @@ from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
-from interextra.models.fusion import Fused
-from interextra.models.given import GivenFile, GivenVectors, Imported
+from interextra.models.run import Fused, Imported
+from interextra.models.vectors import GivenFile, GivenVectors
 
 SPEC = "mini:n_train=400,n_dev=40"
 

@@ -8,6 +8,7 @@ INDEXED = 8_000  # passages a second, measured: Lucene's indexing
 BM25_QUERY = 0.01  # seconds, measured, at most
 INNER_PRODUCTS = 5e9  # multiplications a second, an estimate for one thread
 RUN_ROW = 7e-6  # megabytes of a passage in a run, measured
+NUMBER = 4e-6  # megabytes of a float32
 
 
 class Size(NamedTuple):
@@ -39,8 +40,3 @@ def size_of(initialisation: str) -> Size:
     if initialisation in ("tiny-base", "random"):
         return SIZES["tiny"]
     return SIZES["minilm" if "minilm" in Path(initialisation).name.lower() else "base-gpu"]
-
-
-def vectors_megabytes(n: int, dimension: int) -> float:
-    """Vectors float32[n, dimension]."""
-    return 4e-6 * n * dimension

@@ -1,6 +1,6 @@
 """A collection encoded once by a dense model, and searched in any way that faiss knows."""
 
-import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,15 +9,13 @@ from interextra.data.queries import Part, Queries, Source
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
 from interextra.models import architectures
-from interextra.models.cost import INNER_PRODUCTS, vectors_megabytes
-from interextra.models.dense import inner_products
+from interextra.models.cost import INNER_PRODUCTS, NUMBER
 from interextra.models.model import Model, load_model
-from interextra.models.ranking import LOG, Ranking
+from interextra.models.ranking import Ranking
 from interextra.models.recipe import Recipe
 from interextra.models.topk import exact_search
 
 BLOCK = 8192  # passages scored or inserted at once
-QUERY_BLOCK = 2048
 
 
 class Encoded(Cell):
@@ -52,7 +50,7 @@ class Encoded(Cell):
         return self.model.recipe.cost(0, self.source.n_passages(), 0)["encode_seconds"]
 
     def megabytes(self) -> float:
-        return vectors_megabytes(self.source.n_passages(), self.model.recipe.size.dimension)
+        return self.source.n_passages() * self.model.recipe.size.dimension * NUMBER
 
 
 class Searched(Ranking):
@@ -76,23 +74,19 @@ class Searched(Ranking):
         return (*super().needs(), self.encoded.model)  # which encodes the queries
 
     def build(self, folder: Path, store: Store) -> None:
-        passages, vectors = self.queries[0].source.open().passages, self.encoded.read(store)
         if self.queries[0].source != self.encoded.source:
             raise InputError(f"{self.title()}: the queries are of another collection than the encoded passages")
-        asked = [queries.frame(store) for queries in self.queries]
-        texts = [text for frame in asked for text in frame["text"]]
-        wanted = load_model(store[self.encoded.model] / "weights").encode_queries(texts)
-        if self.index == "Flat":
-            blocks = ({"vectors": np.array(vectors[start : start + BLOCK])} for start in range(0, len(vectors), BLOCK))
-            found = exact_search(passages, blocks, inner_products(wanted), len(wanted), self.depth, QUERY_BLOCK)
-        else:
-            order = np.random.default_rng(self.seed).permutation(len(vectors)) if self.seed else np.arange(len(vectors))
-            found = indexed_search(vectors, order, wanted, self.depth, self.index, self.parameters)
-        self.write(folder, asked, passages.doc_ids, *found)
-        shutil.copy(store[self.encoded.model] / LOG, folder)
+        model, vectors = load_model(store[self.encoded.model] / "weights"), self.encoded.read(store)
 
-    def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), architectures()[self.recipe.architecture].__name__)
+        def search(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+            if self.index == "Flat":
+                blocks = ({"vectors": np.array(vectors[at : at + BLOCK])} for at in range(0, len(vectors), BLOCK))
+                passages, scores = self.encoded.source.open().passages, model.open_queries(texts)
+                return exact_search(passages, blocks, scores, len(texts), self.depth, model.query_block)
+            order = np.random.default_rng(self.seed).permutation(len(vectors)) if self.seed else np.arange(len(vectors))
+            return indexed_search(vectors, order, model.encode_queries(texts), self.depth, self.index, self.parameters)
+
+        self.write(folder, store, self.encoded.model, search)
 
     def title(self) -> str:
         found = "+".join(queries.name for queries in self.queries)

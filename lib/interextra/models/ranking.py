@@ -1,7 +1,8 @@
 """Rankings as cells: what everything has that ranks passages for sets of queries."""
 
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile
 from interextra.ground.cells import Cell, Store
+from interextra.models import architectures
 from interextra.models.cost import RUN_ROW
 from interextra.models.recipe import Recipe
 
@@ -40,12 +42,18 @@ class Ranking(Cell):
         path = store[self] / LOG
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
-    def write(self, folder: Path, frames: Sequence, doc_ids, rows: np.ndarray, scores: np.ndarray) -> None:
-        """A file for each set of queries; `rows`, `scores` [n, k] are those of the `frames` one after another."""
-        ends = np.cumsum([len(frame) for frame in frames])[:-1]
-        parts = zip(self.queries, frames, np.split(rows, ends), np.split(scores, ends), strict=True)
-        for queries, frame, *hits in parts:
+    def write(self, folder: Path, store: Store, model: Cell, search: Callable) -> None:
+        """What `search` (texts → rows, scores [n, k]) finds for all sets of queries, and the log of the model."""
+        frames = [queries.frame(store) for queries in self.queries]
+        found = search([text for frame in frames for text in frame["text"]])
+        ends, doc_ids = np.cumsum([len(frame) for frame in frames])[:-1], self.queries[0].source.open().passages.doc_ids
+        for queries, frame, *hits in zip(self.queries, frames, *(np.split(part, ends) for part in found), strict=True):
             RunFile.from_arrays(frame["query_id"].tolist(), doc_ids, *hits).write_parquet(folder / file_of(queries))
+        shutil.copy(store[model] / LOG, folder)
+
+    def modules(self) -> tuple[str, ...]:
+        found = super().modules()
+        return (*found, architectures()[self.recipe.architecture].__name__) if self.recipe else found
 
     def travels(self) -> tuple[str, ...]:
         return (LOG,)
