@@ -35,12 +35,8 @@ class ColBERT(Encoder):
     block_size = 1024
 
     def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
-        """The block of some texts; `task` is query or document."""
         vectors = [np.asarray(tokens.float().cpu()) for tokens in self._encode(texts, task)]
         return {"tokens": np.concatenate(vectors), "lengths": np.array([len(tokens) for tokens in vectors])}
-
-    def encode_query_block(self, texts: Sequence[str]) -> Block:
-        return self.encode_block(texts, "query")
 
     def open_queries(self, texts: Sequence[str]):
         queries = self.encode_block(texts, "query")
@@ -56,8 +52,7 @@ def build(recipe: Options, seed: int):
     from sentence_transformers.sentence_transformer.modules import Normalize
 
     expansion = {"strategy": "fixed", "length": recipe.query_length} if recipe.query_expansion else None
-    lengths = {"query_length": recipe.query_length, "document_length": recipe.passage_length}
-    words = transformer(recipe, seed, query_expansion=expansion, **lengths)
+    words = transformer(recipe, seed, query_expansion=expansion)
     torch.manual_seed(seed)
     shape = {"in_features": words.get_embedding_dimension(), "out_features": recipe.dimension, "bias": False}
     projection = Dense(**shape, activation_function=torch.nn.Identity(), module_input_name="token_embeddings")
@@ -94,16 +89,12 @@ def multi_vector_loss(model, recipe: Options):
     return SharedNegatives(model, recipe, _represent, _pairwise, _matrix)
 
 
-def fit(
-    recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
-) -> dict:
+def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
     """Train a multi-vector encoder and save it; see `interextra.models.model.fit`."""
-    from interextra.models.batches import EncoderBatches
     from interextra.models.training import train
 
-    model = build(recipe, seed)
-    loss = multi_vector_loss(model, recipe)
-    return train(model, loss, EncoderBatches, recipe, collection, query_ids, split, seed, out_dir, **given)
+    loss = multi_vector_loss(build(recipe, seed), recipe)
+    return train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
 
 
 def load(out_dir: Path, recipe: Options) -> ColBERT:

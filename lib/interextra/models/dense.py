@@ -42,17 +42,8 @@ class Dense(Encoder):
             return np.zeros((0, self.model.get_embedding_dimension()), dtype=np.float32)
         return np.ascontiguousarray(self._encode(texts, task), dtype=np.float32)
 
-    def encode_block(self, texts: Sequence[str]) -> Block:
-        return {"vectors": self.encode_passages(texts)}
-
-    def encode_query_block(self, texts: Sequence[str]) -> Block:
-        return {"vectors": self.encode_queries(texts)}
-
-    def all_passages(self, collection):
-        """Vectors of all passages, a tensor float32[n, d]."""
-        import torch
-
-        return torch.as_tensor(np.concatenate([*self.blocks(collection)])).to(device())
+    def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
+        return {"vectors": self._vectors(texts, task)}
 
     def blocks(self, collection) -> Iterator[np.ndarray]:
         """Vectors of all passages, `block_size` at once: float32[some, d]."""
@@ -82,7 +73,7 @@ def build(recipe: Options, seed: int):
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
-    words = transformer(recipe, seed, query_length=recipe.query_length, document_length=recipe.passage_length)
+    words = transformer(recipe, seed)
     modules = [words, Pooling(words.get_embedding_dimension(), pooling_mode=recipe.pooling)]
     if recipe.similarity == "cosine":
         modules.append(Normalize())
@@ -105,34 +96,28 @@ def _cut_to_first(module, inputs: tuple) -> tuple:
     return tuple(states[:, :1] for states in inputs)
 
 
-def fit(
-    recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
-) -> dict:
+def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
     """Train a bi-encoder and save it; see `interextra.models.model.fit`.
 
-    With `negatives: own` only the encoder of queries is trained (see `scored.OwnRanking`): two encoders are saved.
+    With `negatives: own` only the encoder of queries is trained (see `scored.OwnRanking`), a copy of it for passages
+    stays as it is: two encoders are saved.
     """
-    from interextra.models.batches import EncoderBatches, QueryBatches
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Router
+
     from interextra.models.scored import OwnRanking, inner_product_loss
     from interextra.models.training import train
 
     model = build(recipe, seed)
-    if recipe.negatives != "own":
-        loss, batches = inner_product_loss(model, recipe), EncoderBatches
-    else:
-        model, passages = two_encoders(model), Dense(model, recipe).all_passages(collection)
-        loss, batches = OwnRanking(model, recipe, passages), QueryBatches
-    return train(model, loss, batches, recipe, collection, query_ids, split, seed, out_dir, **given)
-
-
-def two_encoders(model):
-    """A model with one encoder for queries, to be trained, and a copy for passages, to be left as it is."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.base.modules import Router
-
-    passages = copy.deepcopy(model).requires_grad_(False)
-    both = Router.for_query_document(list(model.children()), list(passages.children()))
-    return SentenceTransformer(modules=[both], device=device(), similarity_fn_name=model.similarity_fn_name)
+    loss = inner_product_loss(model, recipe)
+    if recipe.negatives == "own":
+        fixed = copy.deepcopy(model).requires_grad_(False)
+        routes = Router.for_query_document(list(model.children()), list(fixed.children()))
+        both = SentenceTransformer(modules=[routes], device=device(), similarity_fn_name=model.similarity_fn_name)
+        passages = np.concatenate([*Dense(model, recipe).blocks(collection)])
+        loss = OwnRanking(both, recipe, torch.as_tensor(passages).to(device()))
+    return train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
 
 
 def load(out_dir: Path, recipe: Options) -> Dense:

@@ -1,6 +1,5 @@
 """Cross-encoder reranker: query and passage read together, over the first passages of BM25 (sentence-transformers)."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -141,18 +140,14 @@ def build(recipe: Options, seed: int):
     return CrossEncoder(modules=modules, device=device())
 
 
-def fit(
-    recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
-) -> dict:
+def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
     """Tune BM25's k1 and b, train a cross-encoder and save both; see `interextra.models.model.fit`."""
-    from interextra.models.batches import PairBatches
     from interextra.models.scored import PairLoss
     from interextra.models.training import train
 
     tuned = bm25.fit(recipe, collection, query_ids, split, seed, out_dir)
-    model = build(recipe, seed)
-    loss = PairLoss(model, recipe)
-    log = train(model, loss, PairBatches, recipe, collection, query_ids, split, seed, out_dir, **given)
+    loss = PairLoss(build(recipe, seed), recipe)
+    log = train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
     return log | {"first_stage": {name: tuned[name] for name in ("k1", "b", "tuning_queries")}}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from interextra.ground.errors import InputError, offenders
-from interextra.models.base import WEIGHTS, Initialisation, initialisation, quiet
+from interextra.models.base import WEIGHTS, initialisation, quiet
 from interextra.models.recipe import Trained
 from interextra.models.topk import Block, device, devices, exact_search
 
@@ -22,13 +22,10 @@ class Retriever(ABC):
         """`search` for one text or more."""
 
     def search(self, collection, texts: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k best passages for each query text.
+        """The k best passages for each query text: (rows int32[n, k], scores float32[n, k]).
 
-        Returns
-        -------
-        (rows int32[n, k], scores float32[n, k])
-            Rows of `collection.passages` by score descending, ties by doc_id descending as trec_eval; padding is row
-            -1 with score -inf.
+        Rows of `collection.passages` by score descending, ties by doc_id descending as trec_eval; padding is row -1
+        with score -inf.
         """
         if not len(texts):
             return np.zeros((0, k), dtype=np.int32), np.zeros((0, k), dtype=np.float32)
@@ -74,33 +71,28 @@ class Encoder(Neural):
     def query_similarities(self, queries: Sequence[str], others: Sequence[str]) -> Iterator[np.ndarray]:
         """Scores of queries against other queries taken for passages: blocks float32[some queries, n_others]."""
         with self._workers():
-            scores = self.open_queries(queries)(self.encode_query_block(others))
+            scores = self.open_queries(queries)(self.encode_block(others, "query"))
         for start in range(0, len(queries), self.query_block):
             yield np.asarray(scores(slice(start, start + self.query_block)).cpu(), dtype=np.float32)
 
     @abstractmethod
-    def encode_query_block(self, texts: Sequence[str]) -> Block:
-        """A block of texts that are encoded as queries."""
-
-    @abstractmethod
-    def encode_block(self, texts: Sequence[str]) -> Block:
-        """A block of passages."""
+    def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
+        """A block of passages, or with the task `query` of queries."""
 
     @abstractmethod
     def open_queries(self, texts: Sequence[str]):
         """`open_block` of `topk.exact_search` for these queries."""
 
     def _encode(self, texts: Sequence[str], task: str, **options):
-        """The library's own encode."""
         with self._workers():
             options |= {"batch_size": 128, "show_progress_bar": False, "pool": self._pool}
             return self.model.encode(list(texts), task=task, **options)
 
 
 def transformer(recipe: Trained, seed: int, **options):
-    """The transformer that a recipe starts from, cut or drawn anew as the recipe says.
+    """The transformer that a recipe starts from, cut or drawn anew as it says; `options` are the library's.
 
-    `options` go to sentence-transformers' `Transformer`: lengths (`…_length`), `transformer_task`, ….
+    Without a `max_seq_length` of both together, queries and passages have the lengths of the recipe.
 
     Raises
     ------
@@ -116,11 +108,12 @@ def transformer(recipe: Trained, seed: int, **options):
     quiet()
     torch.manual_seed(seed)
     start = initialisation(recipe.initialisation)
-    safe = {"use_safetensors": True, "trust_remote_code": False}
-    no_code = {"trust_remote_code": False}
+    options |= {"processor_kwargs": {"trust_remote_code": False}, "config_kwargs": {"trust_remote_code": False}}
+    if "max_seq_length" not in options:
+        options |= {"query_length": recipe.query_length, "document_length": recipe.passage_length}
     source = _first_module(start.source)
     try:
-        words = Transformer(source, model_kwargs=safe, processor_kwargs=no_code, config_kwargs=no_code, **options)
+        words = Transformer(source, model_kwargs={"use_safetensors": True, "trust_remote_code": False}, **options)
         _check(words, source)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError, SafetensorError) as error:
         raise InputError(
@@ -128,7 +121,13 @@ def transformer(recipe: Trained, seed: int, **options):
             f"{_reason(error)} (a model needs config.json, a tokenizer and safetensors weights; "
             "a hub id needs the network)"
         ) from None
-    _reshape(words, start, seed)
+    if start.random:
+        torch.manual_seed(seed)
+        words.model = type(words.model)(words.config)
+    if start.layers is not None:
+        stack = words.model.base_model.encoder
+        stack.layer = stack.layer[: start.layers]
+        words.model.config.num_hidden_layers = start.layers
     words.preprocess = Remembered(words)
     limit = getattr(words.config, "max_position_embeddings", None)
     longest = max(value for name, value in options.items() if name.endswith("_length"))
@@ -167,10 +166,9 @@ def _check(words, source: str) -> None:
         raise ValueError("there is no tokenizer, or one without words")
     if len(tokenizer) > config.vocab_size:
         raise ValueError(f"the tokenizer knows {len(tokenizer)} words, the model {config.vocab_size}")
-    if (Path(source) / WEIGHTS).is_file():
-        absent = _absent(words.model.base_model, Path(source) / WEIGHTS)
-        if absent:
-            raise ValueError(f"{WEIGHTS} lacks {len(absent)} weights that config.json asks for: {offenders(absent)}")
+    weights = Path(source) / WEIGHTS
+    if weights.is_file() and (absent := _absent(words.model.base_model, weights)):
+        raise ValueError(f"{WEIGHTS} lacks {len(absent)} weights that config.json asks for: {offenders(absent)}")
 
 
 def _absent(model, path: Path) -> list[str]:
@@ -186,18 +184,6 @@ def _absent(model, path: Path) -> list[str]:
         for at in (0, name.find(".") + 1)
     }
     return [name for name, _ in model.named_parameters() if name not in held and not name.startswith("pooler.")]
-
-
-def _reshape(words, start: Initialisation, seed: int) -> None:
-    import torch
-
-    if start.random:
-        torch.manual_seed(seed)
-        words.model = type(words.model)(words.config)
-    if start.layers is not None:
-        stack = words.model.base_model.encoder
-        stack.layer = stack.layer[: start.layers]
-        words.model.config.num_hidden_layers = start.layers
 
 
 def words_of(model) -> list:

@@ -49,23 +49,17 @@ class Splade(Encoder):
     def _vectors(self, texts: Sequence[str], task: str):
         from scipy import sparse
 
-        if not len(texts):
-            return sparse.csr_matrix((0, self.model[0].config.vocab_size), dtype=np.float32)
-        parts = [
-            sparse.csr_matrix(self._dense(texts[at : at + self.block_size], task))
-            for at in range(0, len(texts), self.block_size)
-        ]
-        return sparse.vstack(parts, format="csr")
+        found = [sparse.csr_matrix((0, self.model[0].config.vocab_size), dtype=np.float32)]
+        for start in range(0, len(texts), self.block_size):
+            some = texts[start : start + self.block_size]
+            dense = self._encode(some, task, convert_to_sparse_tensor=False, save_to_cpu=True)
+            found.append(sparse.csr_matrix(np.asarray(dense.float())))
+        return sparse.vstack(found, format="csr")
 
-    def _dense(self, texts: Sequence[str], task: str) -> np.ndarray:
-        vectors = self._encode(texts, task, convert_to_sparse_tensor=False, save_to_cpu=True)
-        return np.asarray(vectors.float())
-
-    def encode_block(self, texts: Sequence[str]) -> Block:
-        return _block(self.encode_passages(texts))
-
-    def encode_query_block(self, texts: Sequence[str]) -> Block:
-        return _block(self.encode_queries(texts))
+    def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
+        matrix = self._vectors(texts, task)
+        arrays = {name: getattr(matrix, name) for name in ("data", "indices", "indptr")}
+        return arrays | {"shape": np.array(matrix.shape)}
 
     def open_queries(self, texts: Sequence[str]):
         import torch
@@ -86,11 +80,6 @@ class Splade(Encoder):
         return open_block
 
 
-def _block(matrix) -> Block:
-    names = ("data", "indices", "indptr")
-    return {name: getattr(matrix, name) for name in names} | {"shape": np.array(matrix.shape)}
-
-
 def build(recipe: Options, seed: int):
     """The untrained `SparseEncoder` of a recipe, on the device.
 
@@ -106,8 +95,7 @@ def build(recipe: Options, seed: int):
     from sentence_transformers import SparseEncoder
     from sentence_transformers.sparse_encoder.modules import SpladePooling
 
-    lengths = {"query_length": recipe.query_length, "document_length": recipe.passage_length}
-    words = transformer(recipe, seed, transformer_task="fill-mask", **lengths)
+    words = transformer(recipe, seed, transformer_task="fill-mask")
     start = initialisation(recipe.initialisation)
     headless = not start.random and not re.search("MaskedLM|PreTraining", " ".join(words.config.architectures or []))
     if headless:
@@ -179,16 +167,12 @@ def splade_loss(model, recipe: Options):
     return SpladeLoss(model, inner_product_loss(model, recipe), **weights)
 
 
-def fit(
-    recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
-) -> dict:
+def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
     """Train a sparse encoder and save it; see `interextra.models.model.fit`."""
-    from interextra.models.batches import EncoderBatches
     from interextra.models.training import train
 
-    model = build(recipe, seed)
-    loss = splade_loss(model, recipe)
-    return train(model, loss, EncoderBatches, recipe, collection, query_ids, split, seed, out_dir, **given)
+    loss = splade_loss(build(recipe, seed), recipe)
+    return train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
 
 
 def load(out_dir: Path, recipe: Options) -> Splade:

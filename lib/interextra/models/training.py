@@ -12,19 +12,16 @@ from datasets import Dataset
 from sentence_transformers.base.trainer import BaseTrainer
 from transformers import PrinterCallback, ProgressCallback
 
-from interextra.models.batches import Batches
+from interextra.models.batches import EncoderBatches, PairBatches, QueryBatches
 from interextra.models.model import load_model
 from interextra.models.pairs import ranked_rows, training_pairs
 from interextra.models.recipe import Trained
 from interextra.models.retriever import words_of
-from interextra.models.scored import OwnRanking
 from interextra.models.topk import device
 
 
 def train(
-    model,
     loss: torch.nn.Module,
-    batches: type[Batches],
     recipe: Trained,
     collection,
     query_ids: Sequence[str],
@@ -34,13 +31,12 @@ def train(
     ranking: Path | None = None,
     teacher: Path | None = None,
 ) -> dict:
-    """Train a model of sentence-transformers and save it to `out_dir`; the log that `model.fit` returns.
+    """Train the `model` of a loss, one of sentence-transformers, and save it to `out_dir`; see `model.fit`.
 
-    `ranking`: a run of the training queries; `teacher`: the folder of a trained model. See `model.fit`.
-
-    On the CPU one thread is used unless OMP_NUM_THREADS says otherwise, so that a repetition gives the same bytes.
+    `ranking`: a run of the training queries; `teacher`: the folder of a trained model. On the CPU one thread is used
+    unless OMP_NUM_THREADS says otherwise, so that a repetition gives the same bytes.
     """
-    cpu = device() == "cpu"
+    model, cpu = loss.model, device() == "cpu"
     threads = torch.get_num_threads()
     if cpu and "OMP_NUM_THREADS" not in os.environ:  # two threads do not sum as one does: keep to one by default
         torch.set_num_threads(1)
@@ -77,8 +73,10 @@ def train(
 
     try:
         found = ranking and ranked_rows(ranking, collection, pairs.query_ids, recipe.negative_depth)
+        batches = QueryBatches if recipe.negatives == "own" else EncoderBatches
+        batches = PairBatches if kind == "CrossEncoder" else batches
         collator = batches(model, pairs, collection, recipe, seed, found, teacher and load_model(teacher))
-        if isinstance(loss, OwnRanking):
+        if recipe.negatives == "own":
             loss.batches = collator
         trainer = Trainer(
             model=model,
