@@ -35,18 +35,14 @@ class Model(Cell):
     @classmethod
     def of(cls, recipe: Recipe, train: Queries | Part, seed: int, **others: Cell | None) -> "Model":
         """The model of a recipe; `others` are the cells that some recipes need first (`chain.model_of` finds them)."""
-        return cls(
-            recipe=recipe, train=train, seed=seed, start=start_of(getattr(recipe, "initialisation", "")), **others
-        )
+        start = start_of(getattr(recipe, "initialisation", ""))
+        return cls(recipe=recipe, train=train, seed=seed, start=start, **others)
 
     def build(self, folder: Path, store: Store) -> None:
         ids, collection = self.train.ids(store), self.train.source.open()
-        given = {
-            "start": self.first and store[self.first] / "weights",
-            "ranking": self.ranking and store[self.ranking] / file_of(self.train),
-            "teacher": self.teacher and store[self.teacher] / "weights",
-        }
-        given = {name: path for name, path in given.items() if path}
+        found = {"start": (self.first, "weights"), "teacher": (self.teacher, "weights")}
+        found["ranking"] = self.ranking, file_of(self.train)
+        given = {name: store[cell] / file for name, (cell, file) in found.items() if cell}
         log = fit(self.recipe, collection, ids, self.train.split, self.seed, folder / "weights", **given)
         write_json(folder / LOG, log | {"n_train": len(ids)})
 
@@ -75,13 +71,7 @@ class Model(Cell):
 
 
 def fit(
-    recipe: Recipe,
-    collection,
-    query_ids: Sequence[str],
-    split: str,
-    seed: int,
-    out_dir: str | Path,
-    **given: Path,
+    recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: str | Path, **given: Path
 ) -> dict:
     """Train (or tune) on the judged passages of `query_ids` and write the model to `out_dir`.
 
@@ -89,18 +79,11 @@ def fit(
     recipes need what other cells hold, in `given`: `start`, the folder of the weights that training goes on from
     (pretraining, after); `ranking`, a run of the training queries (mined negatives); `teacher`, a model's folder.
 
-    Returns
-    -------
-    dict
-        The training log: steps, loss (list of [step, loss]), and what the architecture adds.
-
-    Raises
-    ------
-    InputError
-        An initialisation that is not there, unknown query_ids, an `out_dir` that holds other files.
+    Returns the training log: steps, loss (list of [step, loss]), and what the architecture adds. InputError for an
+    initialisation that is not there, unknown query_ids, an `out_dir` that holds other files.
     """
     out_dir = Path(out_dir)
-    if missing := needed_before(recipe) - given.keys():
+    if missing := set(recipe.needs()) - given.keys():
         raise InputError(
             f"the recipe needs what other trainings make: {offenders(sorted(missing))}; see chain.model_of"
         )
@@ -125,21 +108,8 @@ def fit(
     return log
 
 
-def needed_before(recipe: Recipe) -> set[str]:
-    """What `fit` must be given for a recipe: some of start, ranking, teacher."""
-    if not isinstance(recipe, Trained):
-        return set()
-    named = {"start": recipe.pretraining or recipe.after, "teacher": recipe.teacher}
-    named["ranking"] = recipe.negatives.startswith("mined")
-    return {name for name, asked in named.items() if asked}
-
-
 def load_model(out_dir: str | Path):
-    """The model that `fit` wrote to `out_dir`; it has search(collection, texts, k).
-
-    `search` gives rows int32[n, k] of `collection.passages` and scores float32[n, k], by score descending, ties by
-    doc_id descending as trec_eval; padding is row -1 with score -inf. It runs on the CPU, one GPU or several.
-    """
+    """The model that `fit` wrote to `out_dir`; see `Retriever.search`. It runs on the CPU, one GPU or several."""
     out_dir = Path(out_dir)
     try:
         note = json.loads((out_dir / "model.json").read_text(encoding="utf-8"))

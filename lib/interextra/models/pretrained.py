@@ -1,6 +1,5 @@
 """A pretrained encoder as a cell: an objective on the passages of collections, from a start that others share."""
 
-from importlib import import_module
 from pathlib import Path
 
 from interextra.data.queries import Source
@@ -9,8 +8,6 @@ from interextra.ground.files import write_json
 from interextra.models.base import start_of
 from interextra.models.cost import size_of
 from interextra.models.recipe import Pretraining
-
-OBJECTIVES = "interextra.models.objectives"  # imports torch, and only these cells depend on its code
 
 
 class Pretrained(Cell):
@@ -28,17 +25,14 @@ class Pretrained(Cell):
         return cls(how=how, corpus=corpus, initialisation=initialisation, start=start_of(initialisation), seed=seed)
 
     def build(self, folder: Path, store: Store) -> None:
+        from interextra.models.objectives import pretrain  # which imports torch
+
         collections = [source.open() for source in self.corpus]
-        log = import_module(OBJECTIVES).pretrain(
-            self.how, collections, self.initialisation, self.seed, folder / "weights"
-        )
+        log = pretrain(self.how, collections, self.initialisation, self.seed, folder / "weights")
         write_json(folder / "pretraining.json", log)
 
     def travels(self) -> tuple[str, ...]:
         return ("pretraining.json", "provenance.json")
-
-    def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), OBJECTIVES)
 
     def title(self) -> str:
         read = "+".join(source.spec for source in self.corpus)

@@ -37,12 +37,13 @@ class Recipe(BaseModel):
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
         """Estimated steps, train_seconds, encode_seconds on one core, from the longest texts that the recipe allows.
 
-        Parameters
-        ----------
-        n_train, n_passages, n_queries
-            Training pairs; passages to encode and search; queries to search with.
+        Of `n_train` training pairs, `n_passages` to encode and search, `n_queries` to search with.
         """
         return {"steps": 0, "train_seconds": 0.0, "encode_seconds": n_passages / INDEXED}
+
+    def needs(self) -> list[str]:
+        """What `model.fit` must be given: some of start, ranking, teacher."""
+        return []
 
     def megabytes(self) -> float:
         """Estimated size of the weights on disk."""
@@ -74,9 +75,7 @@ class Pretraining(BaseModel):
     @model_validator(mode="after")
     def _something_to_read(self) -> "Pretraining":
         if (self.objective == "none") == bool(self.corpus):
-            raise ValueError(
-                f"objective {self.objective} and corpus {list(self.corpus)}: none reads nothing, others do"
-            )
+            raise ValueError(f"objective {self.objective}, corpus {list(self.corpus)}: none reads nothing, others do")
         return self
 
 
@@ -138,19 +137,23 @@ class Trained(Recipe):
         loss = losses()[self.loss]
         if bool(loss.goal) != bool(self.teacher):
             raise ValueError(
-                f"loss {self.loss}, teacher {self.teacher!r}: a loss with a teacher, and its recipe, come together"
+                f"loss {self.loss}, teacher {self.teacher!r}: a loss with a teacher and its recipe come together"
             )
         if "query" in loss.kinds and self.negatives not in ("bm25", "mined"):
             raise ValueError(f"loss {self.loss} needs negatives of each query's own: bm25 or mined")
         if ("corpus" in loss.kinds) != (self.negatives == "own"):
-            over = [name for name, other in losses().items() if "corpus" in other.kinds]
+            over = ", ".join(name for name, other in losses().items() if "corpus" in other.kinds)
             raise ValueError(
-                f"loss {self.loss}, negatives {self.negatives}: own needs a loss over all passages "
-                f"({', '.join(over)}), and the other way round"
+                f"loss {self.loss}, negatives {self.negatives}: own and a loss of all passages ({over}) go together"
             )
         if self.after and self.pretraining:
             raise ValueError("after and pretraining are two starts; give the pretraining to the recipe of `after`")
         return self
+
+    def needs(self) -> list[str]:
+        named = {"start": self.pretraining or self.after, "teacher": self.teacher}
+        named["ranking"] = self.negatives.startswith("mined")
+        return [name for name, asked in named.items() if asked]
 
     def training_steps(self, n_train: int) -> int:
         return self.steps if self.steps is not None else max(1, math.ceil(self.epochs * n_train / self.batch_size))
@@ -191,28 +194,16 @@ class Trained(Recipe):
         steps, speed = self.training_steps(n_train), self.size
         # what training reads without learning from it: the teacher's share of each batch; all passages, once
         given = steps * tokens * bool(self.teacher) + read * (self.negatives == "own")
-        times = {
-            "train_seconds": steps * tokens / speed.train_tokens + given / speed.encode_tokens,
-            "encode_seconds": read / speed.encode_tokens,
-        }
-        return {"steps": steps} | times
+        train_seconds = steps * tokens / speed.train_tokens + given / speed.encode_tokens
+        return {"steps": steps, "train_seconds": train_seconds, "encode_seconds": read / speed.encode_tokens}
 
 
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
     """A named recipe of the package, or one from a YAML file, with single values replaced.
 
-    `steps` given here replaces `epochs` of the file, and the other way round.
-
-    Parameters
-    ----------
-    name_or_path
-        `mini-dense`, `bm25`, … (the files under `recipes/`) or a path that ends in .yaml; single values may follow in
-        braces: `mini-dense{negatives: in-batch, loss: pairwise}`.
-
-    Raises
-    ------
-    InputError
-        Unknown name, unknown key, ill-typed value.
+    `steps` given here replaces `epochs` of the file, and the other way round. `name_or_path`: `mini-dense`, `bm25`, …
+    (the files under `recipes/`) or a path that ends in .yaml; single values may follow in braces. InputError for an
+    unknown name, an unknown key, an ill-typed value.
 
     >>> load_recipe("mini-dense", steps=5).steps, load_recipe("mini-dense{loss: pairwise}").loss
     (5, 'pairwise')
@@ -248,9 +239,8 @@ def make_recipe(values: Mapping[str, Any], source: str) -> Recipe:
     try:
         return kind(**values)
     except ValidationError as error:
-        raise InputError(
-            f"{source}: " + "; ".join(_complaint(name, kind, item) for item in error.errors()[:3])
-        ) from None
+        wrong = "; ".join(_complaint(name, kind, item) for item in error.errors()[:3])
+        raise InputError(f"{source}: {wrong}") from None
 
 
 def _complaint(architecture: str, kind: type[Recipe], item: Mapping[str, Any]) -> str:
