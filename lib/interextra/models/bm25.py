@@ -70,7 +70,7 @@ def fit(recipe: FirstStage, collection, query_ids: Sequence[str], split: str, se
             rows, _ = bm25_search(collection, texts, 10, point["k1"], point["b"])
             point["RR@10"] = float(reciprocal_rank(rows, relevant).mean())
     best = max(tried, key=lambda point: point.get("RR@10", 0))
-    found = {"k1": best["k1"], "b": best["b"]}
+    found = {name: best[name] for name in ("k1", "b")}
     (out_dir / "bm25.json").write_text(json.dumps(found))
     return {"steps": 0, "loss": [], **found, "tuning_queries": len(chosen), "grid": tried}
 

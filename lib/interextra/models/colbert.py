@@ -60,17 +60,6 @@ def build(recipe: Options, seed: int):
     return MultiVectorEncoder(modules=modules, device=device())
 
 
-def _represent(out):
-    """(vectors [n, tokens, d], mask [n, tokens]) of a model's output."""
-    return out["token_embeddings"], out["attention_mask"].bool()
-
-
-def _pairwise(queries, passages):
-    from sentence_transformers.util.similarity import maxsim_pairwise
-
-    return maxsim_pairwise(queries[0], passages[0], a_mask=queries[1], b_mask=passages[1])
-
-
 def _matrix(queries, passages):
     """MaxSim of all pairs for training: the gradient goes to one best token only, which is faster than spreading it."""
     import torch
@@ -82,18 +71,20 @@ def _matrix(queries, passages):
     return (best * counts[:, :, None]).sum(dim=1)
 
 
-def multi_vector_loss(model, recipe: Options):
-    """The ranking loss of all encoders, scored by MaxSim."""
-    from interextra.models.scored import SharedNegatives
-
-    return SharedNegatives(model, recipe, _represent, _pairwise, _matrix)
-
-
 def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
     """Train a multi-vector encoder and save it; see `interextra.models.model.fit`."""
+    from sentence_transformers.util.similarity import maxsim_pairwise
+
+    from interextra.models.scored import SharedNegatives
     from interextra.models.training import train
 
-    loss = multi_vector_loss(build(recipe, seed), recipe)
+    def represent(out):  # (vectors [n, tokens, d], mask [n, tokens])
+        return out["token_embeddings"], out["attention_mask"].bool()
+
+    def pairwise(queries, passages):
+        return maxsim_pairwise(queries[0], passages[0], a_mask=queries[1], b_mask=passages[1])
+
+    loss = SharedNegatives(build(recipe, seed), recipe, represent, pairwise, _matrix)
     return train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
 
 

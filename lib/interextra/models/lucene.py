@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from interextra.ground.code import digested
 from interextra.ground.errors import InputError
 from interextra.ground.files import cache_folder, digest, seal, seal_problem
 from interextra.models.topk import PADDING, tie_order
@@ -69,12 +70,12 @@ def bm25_index(collection) -> Path:
     Passages are added by doc_id descending into one segment, so that Lucene's own rule for ties (the earlier passage
     wins) is the rule of trec_eval. Porter stemming and stop words as Anserini's default.
     """
-    folder = cache_folder() / "lucene" / digest(["bm25", WORDLESS, collection.fingerprint])
-    if folder in _SOUND and folder.is_dir():
-        return folder
-    if seal_problem(folder):
-        _build(collection.passages, folder)
-    _SOUND.add(folder)
+    built_by = digested(("interextra.models.lucene:_build",))  # with the version of pyserini
+    folder = cache_folder() / "lucene" / digest(["bm25", built_by, collection.fingerprint])
+    if not (folder in _SOUND and folder.is_dir()):
+        if seal_problem(folder):
+            _build(collection.passages, folder)
+        _SOUND.add(folder)
     return folder
 
 

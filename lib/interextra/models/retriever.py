@@ -92,12 +92,8 @@ class Encoder(Neural):
 def transformer(recipe: Trained, seed: int, **options):
     """The transformer that a recipe starts from, cut or drawn anew as it says; `options` are the library's.
 
-    Without a `max_seq_length` of both together, queries and passages have the lengths of the recipe.
-
-    Raises
-    ------
-    InputError
-        Weights that are missing, damaged or of another kind of model; texts longer than the model reads.
+    Without a `max_seq_length` of both together, queries and passages have the lengths of the recipe. InputError for
+    weights that are missing, damaged or of another kind of model, and for texts longer than the model reads.
     """
     import torch
     from safetensors import SafetensorError
@@ -116,11 +112,9 @@ def transformer(recipe: Trained, seed: int, **options):
         words = Transformer(source, model_kwargs={"use_safetensors": True, "trust_remote_code": False}, **options)
         _check(words, source)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError, SafetensorError) as error:
-        raise InputError(
-            f"initialisation {recipe.initialisation!r} cannot be loaded as {recipe.architecture}: "
-            f"{_reason(error)} (a model needs config.json, a tokenizer and safetensors weights; "
-            "a hub id needs the network)"
-        ) from None
+        needed = "a model needs config.json, a tokenizer and safetensors weights; a hub id needs the network"
+        failed = f"initialisation {recipe.initialisation!r} cannot be loaded as {recipe.architecture}"
+        raise InputError(f"{failed}: {_reason(error)} ({needed})") from None
     if start.random:
         torch.manual_seed(seed)
         words.model = type(words.model)(words.config)
@@ -178,11 +172,8 @@ def _absent(model, path: Path) -> list[str]:
     with safe_open(path, "pt") as file:
         names = file.keys()
     # a model with a head puts a prefix before the names; the oldest checkpoints have TensorFlow's names
-    held = {
-        name[at:].replace(".gamma", ".weight").replace(".beta", ".bias")
-        for name in names
-        for at in (0, name.find(".") + 1)
-    }
+    held = {name[at:] for name in names for at in (0, name.find(".") + 1)}
+    held = {name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in held}
     return [name for name, _ in model.named_parameters() if name not in held and not name.startswith("pooler.")]
 
 
@@ -204,9 +195,8 @@ def reopen(kind: str, out_dir: Path, recipe: Trained):
     try:
         model = getattr(sentence_transformers, kind)(str(out_dir), device=device(), trust_remote_code=False)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, SafetensorError) as error:
-        raise InputError(
-            f"{out_dir} holds no readable {recipe.architecture} model: {' '.join(str(error).split())[:300]}"
-        ) from None
+        message = " ".join(str(error).split())[:300]
+        raise InputError(f"{out_dir} holds no readable {recipe.architecture} model: {message}") from None
     for words in words_of(model):
         words.preprocess = Remembered(words)
     return model.to(torch.bfloat16) if recipe.encode_precision == "bf16" else model

@@ -81,17 +81,13 @@ class Splade(Encoder):
 
 
 def build(recipe: Options, seed: int):
-    """The untrained `SparseEncoder` of a recipe, on the device.
+    """The untrained `SparseEncoder` of a recipe, on the device; InputError for an encoder without head that is no BERT.
 
     A checkpoint that was saved with its masked-LM head is taken as it is. One that was saved without gets the identity
     before the tied word embeddings, so that a token speaks for itself from the start; random weights there would drown
     it. Such a head, and those of the package's own bases, start sparse (`_sparse_start`).
-
-    Raises
-    ------
-    InputError
-        As `retriever.transformer`; an encoder without head that is no BERT.
     """
+    import torch
     from sentence_transformers import SparseEncoder
     from sentence_transformers.sparse_encoder.modules import SpladePooling
 
@@ -99,7 +95,15 @@ def build(recipe: Options, seed: int):
     start = initialisation(recipe.initialisation)
     headless = not start.random and not re.search("MaskedLM|PreTraining", " ".join(words.config.architectures or []))
     if headless:
-        _identity_head(words.model, recipe)
+        try:
+            linear = words.model.cls.predictions.transform.dense
+        except AttributeError:
+            raise InputError(
+                f"initialisation {recipe.initialisation!r} has no masked-LM head that SPLADE could use; "
+                "give a checkpoint that was saved with one (…ForMaskedLM), or a BERT"
+            ) from None
+        torch.nn.init.eye_(linear.weight)
+        torch.nn.init.zeros_(linear.bias)
     if headless or (Path(start.source) / "recipe.json").is_file():  # the note that our pretraining leaves
         _sparse_start(words)
     return _max_first(SparseEncoder(modules=[words, SpladePooling(pooling_strategy="max")], device=device()))
@@ -108,8 +112,7 @@ def build(recipe: Options, seed: int):
 def _max_first(model):
     """Let the model take the maximum over the tokens before log(1 + ReLU), not after it: the same, four times faster.
 
-    Both functions grow with the logit, so that the order does not matter; but they cost more than the transformer when
-    every token has them for every word of the vocabulary. A hook, so that a saved model is a plain one of the library.
+    Both grow with the logit, so that the order does not matter. A hook, so that a saved model is a plain one.
     """
     model[0].register_forward_hook(_max_over_tokens)
     return model
@@ -124,20 +127,6 @@ def _max_over_tokens(words, inputs, features: dict) -> dict:
     # `max` gives the gradient to one token and is quick backward, `amax` is quick forward
     top = logits.max(1, True).values if torch.is_grad_enabled() else logits.amax(1, True)
     return {**features, "token_embeddings": top, "attention_mask": mask[:, :1]}
-
-
-def _identity_head(model, recipe: Options) -> None:
-    import torch
-
-    try:
-        linear = model.cls.predictions.transform.dense
-    except AttributeError:
-        raise InputError(
-            f"initialisation {recipe.initialisation!r} has no masked-LM head that SPLADE could use; "
-            "give a checkpoint that was saved with one (…ForMaskedLM), or a BERT"
-        ) from None
-    torch.nn.init.eye_(linear.weight)
-    torch.nn.init.zeros_(linear.bias)
 
 
 def _sparse_start(words) -> None:
