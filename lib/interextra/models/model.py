@@ -1,8 +1,4 @@
-"""A trained model as a cell, and the two calls behind it: `fit` trains, `load_model` opens what it wrote.
-
-log = fit(recipe, collection, query_ids, "train", seed=1, out_dir=folder)
-rows, scores = load_model(folder).search(collection, texts, k=100)
-"""
+"""A trained model as a cell, and the two calls behind it: `fit` trains, `load_model` opens what it wrote."""
 
 import json
 import os

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,23 +20,14 @@ from interextra.models.topk import device
 
 
 def train(
-    loss: torch.nn.Module,
-    recipe: Trained,
-    collection,
-    query_ids: Sequence[str],
-    split: str,
-    seed: int,
-    out_dir: Path,
-    ranking: Path | None = None,
-    teacher: Path | None = None,
+    loss, recipe: Trained, collection, query_ids, split: str, seed: int, out_dir: Path, ranking=None, teacher=None
 ) -> dict:
     """Train the `model` of a loss, one of sentence-transformers, and save it to `out_dir`; see `model.fit`.
 
-    `ranking`: a run of the training queries; `teacher`: the folder of a trained model. On the CPU one thread is used
+    `ranking`: path of a run of the training queries; `teacher`: that of a trained model. On the CPU one thread is used
     unless OMP_NUM_THREADS says otherwise, so that a repetition gives the same bytes.
     """
-    model, cpu = loss.model, device() == "cpu"
-    threads = torch.get_num_threads()
+    model, cpu, threads = loss.model, device() == "cpu", torch.get_num_threads()
     if cpu and "OMP_NUM_THREADS" not in os.environ:  # two threads do not sum as one does: keep to one by default
         torch.set_num_threads(1)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA's matrix products repeat only with it
@@ -78,13 +68,8 @@ def train(
         collator = batches(model, pairs, collection, recipe, seed, found, teacher and load_model(teacher))
         if recipe.negatives == "own":
             loss.batches = collator
-        trainer = Trainer(
-            model=model,
-            args=arguments,
-            train_dataset=Dataset.from_dict({"pair": np.arange(len(pairs.rows))}),
-            loss=loss,
-            data_collator=collator,
-        )
+        examples = Dataset.from_dict({"pair": np.arange(len(pairs.rows))})
+        trainer = Trainer(model=model, args=arguments, train_dataset=examples, loss=loss, data_collator=collator)
         for printer in (PrinterCallback, ProgressCallback):
             trainer.remove_callback(printer)
         if steps:
@@ -97,10 +82,9 @@ def train(
         words.tokenizer.backend_tokenizer.no_truncation()
         words.tokenizer.backend_tokenizer.no_padding()
     model.save_pretrained(str(out_dir), create_model_card=False, safe_serialization=True)
-    history = [[entry["step"], round(entry["loss"], 5)] for entry in trainer.state.log_history if "loss" in entry]
     return {
         "steps": steps,
-        "loss": history,
+        "loss": [[entry["step"], round(entry["loss"], 5)] for entry in trainer.state.log_history if "loss" in entry],
         "pairs": len(pairs.rows),
         "queries": len(pairs.texts),
         "exposed_passages": float(collator.exposed.mean()),  # share of the collection

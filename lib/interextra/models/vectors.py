@@ -140,10 +140,11 @@ class GivenVectors(QueryVectors):
 
     @classmethod
     def of(cls, paths: Sequence[str | Path], train: Queries, test: tuple[Queries, ...] = ()) -> "GivenVectors":
-        if len(paths) not in (1, 1 + len(test)):
-            raise InputError(f"given vectors: {len(paths)} files for {1 + len(test)} sets of queries; one each")
-        files = [GivenFile.of(path) for path in paths]
-        return cls(files=tuple(files * (1 + len(test)) if len(files) == 1 else files), train=train, test=test)
+        n_sets = 1 + len(test)
+        if len(paths) not in (1, n_sets):
+            raise InputError(f"given vectors: {len(paths)} files for {n_sets} sets of queries; one each")
+        files = tuple(GivenFile.of(path) for path in paths)
+        return cls(files=files * (n_sets // len(files)), train=train, test=test)
 
     def vectors(self, store: Store) -> Iterator[np.ndarray]:
         for file, queries in zip(self.files, (self.train, *self.test), strict=True):
