@@ -97,7 +97,7 @@ def test_text_is_tokenized_once_and_as_the_library_does(monkeypatch):
     plain = type(model[0]).preprocess
     expected, calls = plain(model[0], texts, task="document"), []
     monkeypatch.setattr(type(model[0]), "preprocess", lambda *a, **b: calls.append(a[1]) or plain(*a, **b))
-    monkeypatch.setattr("interextra.models.tokens._KEPT", defaultdict(dict))
+    monkeypatch.setattr("interextra.models.retriever._KEPT", defaultdict(dict))
     for _ in range(2):
         found = model.preprocess(texts, task="document")
         assert found.keys() == expected.keys() and found["modality"] == "text"

@@ -5,7 +5,7 @@ import pytest
 import torch
 from toy_models import animals
 
-from interextra.models import colbert, dense, maxsim, splade
+from interextra.models import colbert, dense, splade
 from interextra.models.encoders import encoder_of
 from interextra.models.recipe import load_recipe
 
@@ -21,7 +21,7 @@ def test_query_similarities_are_the_models_own_scores_in_blocks(module, tmp_path
     assert [block.shape for block in blocks] == [(3, 7), (3, 7), (1, 7)]
     if module is colbert:
         left, right = ([model.encode_block([text], "query") for text in some] for some in (texts[:7], texts[4:]))
-        pairs = [[float(maxsim.maxsim(a, b)[0, 0]) for b in right] for a in left]
+        pairs = [[float(colbert.maxsim(a, b)[0, 0]) for b in right] for a in left]
     else:
         left, right = model.encode_queries(texts[:7]), model.encode_queries(texts[4:])
         pairs = left @ right.T if module is dense else (left @ right.T).toarray()

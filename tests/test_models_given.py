@@ -54,7 +54,7 @@ def test_imported_run_is_a_ranking_like_others(store, tmp_path, dev, frame):
     found = theirs.read(store, dev).frame()
     assert found[["query_id", "doc_id", "rank"]].equals(expected[["query_id", "doc_id", "rank"]])
     assert two.read(store, "dev").frame()["rank"].max() == 2
-    assert (theirs.log(store), theirs.recipe, theirs.rerank_depth) == ({}, None, np.inf)
+    assert (theirs.log(store), theirs.recipe) == ({}, None)
     fused = Fused(runs=(theirs, two))
     store.build(fused)
     assert fused.log(store) == {} and set(fused.read(store, dev).query_ids) == set(dev.ids())

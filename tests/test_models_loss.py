@@ -13,7 +13,7 @@ import torch
 from interextra.ground import code
 from interextra.models.model import Model
 from interextra.models.recipe import load_recipe
-from interextra.models.scored import SharedNegatives, ranking_loss
+from interextra.models.training import SharedNegatives, ranking_loss
 
 QUERIES = np.array([[1.0, 0.0], [0.5, 2.0], [-1.0, 1.0]])
 POSITIVES = np.array([[2.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
@@ -137,7 +137,7 @@ def test_new_loss_is_a_function_and_nothing_else(tmp_path):
     (tmp_path / "interextra" / "models" / "losses_hinge.py").write_text(HINGE)
     script = """if True:
         import torch
-        from interextra.models.scored import ranking_loss
+        from interextra.models.training import ranking_loss
         from interextra.models.recipe import load_recipe
         for name in ("mini-dense", "mini-reranker"):
             recipe = load_recipe(name, loss="hinge-like", temperature=2.0)

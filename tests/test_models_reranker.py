@@ -13,7 +13,7 @@ from interextra.models.model import fit, load_model
 from interextra.models.pairs import training_pairs
 from interextra.models.recipe import load_recipe
 from interextra.models.reranker import Reranker, below, build
-from interextra.models.scored import PairLoss
+from interextra.models.training import PairLoss
 
 QUICK = {"steps": 6, "batch_size": 4, "warmup_steps": 1, "n_negatives": 2}
 LEARNS = {"steps": 60, "batch_size": 16, "warmup_steps": 10, "n_negatives": 3, "loss": "listwise", "negative_depth": 10}

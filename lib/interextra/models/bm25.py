@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.models.cost import BM25_QUERY
 from interextra.models.lucene import bm25_index, bm25_search
 from interextra.models.pairs import training_pairs
-from interextra.models.recipe import FirstStage
+from interextra.models.recipe import BM25_QUERY, FirstStage
 from interextra.models.retriever import Retriever
 
 LABEL = "BM25"

@@ -95,15 +95,14 @@ def _cut_to_first(module, inputs: tuple) -> tuple:
 def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
     """Train a bi-encoder and save it; see `interextra.models.model.fit`.
 
-    With `negatives: own` only the encoder of queries is trained (see `scored.OwnRanking`), a copy of it for passages
+    With `negatives: own` only the encoder of queries is trained (see `training.OwnRanking`), a copy of it for passages
     stays as it is: two encoders are saved.
     """
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Router
 
-    from interextra.models.scored import OwnRanking, inner_product_loss
-    from interextra.models.training import train
+    from interextra.models.training import OwnRanking, inner_product_loss, train
 
     model = build(recipe, seed)
     loss = inner_product_loss(model, recipe)

@@ -12,8 +12,7 @@ import numpy as np
 from interextra.ground.errors import InputError
 from interextra.models import definitions, dense
 from interextra.models.base import quiet, verified_minilm
-from interextra.models.cost import SIZES, Size, size_of
-from interextra.models.recipe import make_recipe
+from interextra.models.recipe import SIZES, Size, make_recipe, size_of
 from interextra.models.topk import device
 
 

@@ -6,8 +6,7 @@ from interextra.data.queries import Source
 from interextra.ground.cells import Cell, Store
 from interextra.ground.files import write_json
 from interextra.models.base import start_of
-from interextra.models.cost import size_of
-from interextra.models.recipe import Pretraining
+from interextra.models.recipe import Pretraining, size_of
 
 
 class Pretrained(Cell):

@@ -11,8 +11,7 @@ from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile
 from interextra.ground.cells import Cell, Store
 from interextra.models import architectures
-from interextra.models.cost import RUN_ROW
-from interextra.models.recipe import Recipe
+from interextra.models.recipe import RUN_ROW, Recipe
 
 LOG = "training.json"
 
@@ -27,11 +26,6 @@ class Ranking(Cell):
     def recipe(self) -> Recipe | None:
         """Of the model that ranked; None where there is no single one."""
         return None
-
-    @property
-    def rerank_depth(self) -> float:
-        """So many passages are reranked, below them the first stage's order stays; infinite without a reranker."""
-        return getattr(self.recipe, "rerank_depth", np.inf)
 
     def read(self, store: Store, queries: Queries | Part | str) -> RunFile:
         """The ranking of a set of queries, given or named."""

@@ -133,8 +133,7 @@ def build(recipe: Options, seed: int):
 
 def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
     """Tune BM25's k1 and b, train a cross-encoder and save both; see `interextra.models.model.fit`."""
-    from interextra.models.scored import PairLoss
-    from interextra.models.training import train
+    from interextra.models.training import PairLoss, train
 
     tuned = bm25.fit(recipe, collection, query_ids, split, seed, out_dir)
     loss = PairLoss(build(recipe, seed), recipe)

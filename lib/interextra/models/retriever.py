@@ -2,6 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -12,6 +13,9 @@ from interextra.ground.errors import InputError, offenders
 from interextra.models.base import WEIGHTS, initialisation, quiet
 from interextra.models.recipe import Trained
 from interextra.models.topk import Block, device, devices, exact_search
+
+LIMIT = 100_000  # texts whose tokens are kept, some 150 MB; beyond it texts are tokenized each time
+_KEPT: dict = defaultdict(dict)  # (tokenizer, lengths, task) → text → its tensors without padding
 
 
 class Retriever(ABC):
@@ -99,8 +103,6 @@ def transformer(recipe: Trained, seed: int, **options):
     from safetensors import SafetensorError
     from sentence_transformers.base.modules import Transformer
 
-    from interextra.models.tokens import Remembered
-
     quiet()
     torch.manual_seed(seed)
     start = initialisation(recipe.initialisation)
@@ -177,6 +179,37 @@ def _absent(model, path: Path) -> list[str]:
     return [name for name, _ in model.named_parameters() if name not in held and not name.startswith("pooler.")]
 
 
+class Remembered:
+    """`preprocess` of a `Transformer` of sentence-transformers, once a text: training draws the same passages often."""
+
+    def __init__(self, words):
+        self.words = words
+        lengths = words.query_length, words.document_length, str(words.query_expansion), words.max_seq_length
+        self.key = hash(words.tokenizer.backend_tokenizer.to_str()), *lengths
+
+    def __call__(self, inputs: Sequence, prompt=None, task=None, **options) -> dict:
+        from torch.nn.utils.rnn import pad_sequence
+
+        plain = type(self.words).preprocess
+        kept = _KEPT[*self.key, task]
+        new = [text for text in dict.fromkeys(inputs) if text not in kept] if isinstance(inputs[0], str) else inputs
+        if prompt or options or not isinstance(inputs[0], str) or len(kept) + len(new) > LIMIT:
+            return plain(self.words, inputs, prompt=prompt, task=task, **options)
+        padding = self.words.tokenizer.pad_token_id
+        if new:
+            coded = plain(self.words, new, task=task)
+            ends = (coded["input_ids"] != padding).sum(dim=1).tolist()
+            columns = {name: column for name, column in coded.items() if name != "modality"}
+            for row, (text, end) in enumerate(zip(new, ends, strict=True)):
+                kept[text] = {name: column[row, :end].clone() for name, column in columns.items()}
+        found = [kept[text] for text in inputs]
+        batch = {}
+        for name in found[0]:
+            value = padding if name == "input_ids" else 0
+            batch[name] = pad_sequence([text[name] for text in found], batch_first=True, padding_value=value)
+        return batch | {"modality": "text"}
+
+
 def words_of(model) -> list:
     """The `Transformer` of a model of sentence-transformers, or the two of one with an encoder for queries alone."""
     routes = getattr(model[0], "sub_modules", None)
@@ -188,8 +221,6 @@ def reopen(kind: str, out_dir: Path, recipe: Trained):
     import sentence_transformers
     import torch
     from safetensors import SafetensorError
-
-    from interextra.models.tokens import Remembered
 
     quiet()
     try:

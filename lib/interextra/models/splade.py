@@ -150,7 +150,7 @@ def splade_loss(model, recipe: Options):
     """The ranking loss of all encoders plus FLOPS of queries and passages (Formal et al. 2021, section 3.2)."""
     from sentence_transformers.sparse_encoder.losses import SpladeLoss
 
-    from interextra.models.scored import inner_product_loss
+    from interextra.models.training import inner_product_loss
 
     weights = {"query_regularizer_weight": recipe.query_flops, "document_regularizer_weight": recipe.passage_flops}
     return SpladeLoss(model, inner_product_loss(model, recipe), **weights)

@@ -14,9 +14,9 @@ from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import sha256
 from interextra.models import architectures
-from interextra.models.cost import NUMBER, QUERY_TOKENS, Size
 from interextra.models.encoders import encoder_of
 from interextra.models.model import Model, load_model
+from interextra.models.recipe import NUMBER, QUERY_TOKENS, Size
 
 
 class QueryVectors(Cell):
