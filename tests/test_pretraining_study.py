@@ -12,7 +12,7 @@ from interextra.experiments.zhan import REGIMES
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.ground.files import write_json
-from interextra.models.pretrained import Pretrained
+from interextra.models.model import Pretrained
 from interextra.models.recipe import load_recipe
 
 P = {

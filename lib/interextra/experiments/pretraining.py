@@ -27,8 +27,7 @@ from interextra.experiments.plans import (
 )
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError, offenders
-from interextra.models.model import Model, load_model
-from interextra.models.pretrained import Pretrained
+from interextra.models.model import Model, Pretrained, load_model
 from interextra.models.recipe import Pretraining, Recipe, Trained, load_recipe
 from interextra.papers import published
 from interextra.papers.claims import BM25, judged, listed, said, sentences

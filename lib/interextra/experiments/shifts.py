@@ -16,10 +16,9 @@ from interextra.experiments.plans import Plan, parts_of, plans, pool, recipe, sy
 from interextra.ground.cells import Store
 from interextra.ground.effects import interval, ratio
 from interextra.ground.errors import InputError, offenders
-from interextra.models.chain import model_of
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.recipe import Recipe
-from interextra.models.run import Run
+from interextra.models.run import Run, model_of
 from interextra.models.vectors import Vectors
 from interextra.papers import published
 from interextra.papers.claims import COUNTS, judged

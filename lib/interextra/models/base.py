@@ -81,7 +81,7 @@ def verified_base(folder: Path = BASE) -> Path:
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"the tiny base in {folder} is incomplete ({error}); {mend}") from None
     if bad:
-        raise InputError(f"the tiny base in {folder} is damaged: the checksum of {', '.join(bad)} is another; {mend}")
+        raise InputError(f"the tiny base in {folder} is damaged: {', '.join(bad)} (by its checksum); {mend}")
     return folder
 
 

@@ -10,8 +10,8 @@ from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
 from interextra.models import architectures
 from interextra.models.model import Model, load_model
-from interextra.models.ranking import Ranking
 from interextra.models.recipe import INNER_PRODUCTS, NUMBER, Recipe
+from interextra.models.run import Ranking
 from interextra.models.topk import exact_search
 
 BLOCK = 8192  # passages scored or inserted at once

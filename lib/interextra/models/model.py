@@ -1,4 +1,4 @@
-"""A trained model as a cell, and the two calls behind it: `fit` trains, `load_model` opens what it wrote."""
+"""Pretrained and trained models as cells, and two calls: `fit` trains, `load_model` opens what it wrote."""
 
 import json
 import os
@@ -6,15 +6,51 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from interextra.data.queries import Part, Queries
+from interextra.data.queries import Part, Queries, Source
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
 from interextra.models import architectures
 from interextra.models.base import start_of
 from interextra.models.losses import losses
-from interextra.models.ranking import LOG, Ranking, file_of
-from interextra.models.recipe import Recipe, Trained, make_recipe
+from interextra.models.recipe import Pretraining, Recipe, Trained, make_recipe, size_of
+
+LOG = "training.json"
+
+
+class Pretrained(Cell):
+    """`weights/` as transformers saves them, and `pretraining.json`: losses, and what it can before and after."""
+
+    how: Pretraining
+    corpus: tuple[Source, ...]
+    initialisation: str
+    start: str  # what the weights start from, by content
+    seed: int
+
+    @classmethod
+    def of(cls, how: Pretraining, initialisation: str, seed: int) -> "Pretrained":
+        corpus = tuple(Source.of(spec) for spec in how.corpus)
+        return cls(how=how, corpus=corpus, initialisation=initialisation, start=start_of(initialisation), seed=seed)
+
+    def build(self, folder: Path, store: Store) -> None:
+        from interextra.models.objectives import pretrain  # which imports torch
+
+        collections = [source.open() for source in self.corpus]
+        log = pretrain(self.how, collections, self.initialisation, self.seed, folder / "weights")
+        write_json(folder / "pretraining.json", log)
+
+    def travels(self) -> tuple[str, ...]:
+        return ("pretraining.json", "provenance.json")
+
+    def title(self) -> str:
+        read = "+".join(source.spec for source in self.corpus)
+        return f"pretraining {self.how.objective} · {read or 'nothing'} · from {self.initialisation} · seed {self.seed}"
+
+    def seconds(self) -> float:
+        return self.how.steps * self.how.batch_size * self.how.length / size_of(self.initialisation).train_tokens
+
+    def megabytes(self) -> float:
+        return size_of(self.initialisation).megabytes
 
 
 class Model(Cell):
@@ -25,20 +61,21 @@ class Model(Cell):
     seed: int
     start: str  # what the weights start from, by content
     first: Cell | None = None  # a Model or a Pretrained, whose `weights/` this training goes on from
-    ranking: Ranking | None = None  # of the training queries, whose passages are the mined negatives
+    ranking: Cell | None = None  # of the training queries (a Run), whose passages are the mined negatives
     teacher: Cell | None = None  # a Model, whose scores are the goal
 
     @classmethod
     def of(cls, recipe: Recipe, train: Queries | Part, seed: int, **others: Cell | None) -> "Model":
-        """The model of a recipe; `others` are the cells that some recipes need first (`chain.model_of` finds them)."""
+        """The model of a recipe; `others` are the cells that some recipes need first (`run.model_of` finds them)."""
         start = start_of(getattr(recipe, "initialisation", ""))
         return cls(recipe=recipe, train=train, seed=seed, start=start, **others)
 
     def build(self, folder: Path, store: Store) -> None:
         ids, collection = self.train.ids(store), self.train.source.open()
-        found = {"start": (self.first, "weights"), "teacher": (self.teacher, "weights")}
-        found["ranking"] = self.ranking, file_of(self.train)
-        given = {name: store[cell] / file for name, (cell, file) in found.items() if cell}
+        weights = {"start": self.first, "teacher": self.teacher}
+        given = {name: store[cell] / "weights" for name, cell in weights.items() if cell}
+        if self.ranking:
+            given["ranking"] = self.ranking.path(store, self.train)
         log = fit(self.recipe, collection, ids, self.train.split, self.seed, folder / "weights", **given)
         write_json(folder / LOG, log | {"n_train": len(ids)})
 
@@ -80,9 +117,7 @@ def fit(
     """
     out_dir = Path(out_dir)
     if missing := set(recipe.needs()) - given.keys():
-        raise InputError(
-            f"the recipe needs what other trainings make: {offenders(sorted(missing))}; see chain.model_of"
-        )
+        raise InputError(f"the recipe needs what other trainings make: {offenders(sorted(missing))}; see run.model_of")
     if out_dir.exists() and any(out_dir.iterdir()) and not (out_dir / "model.json").is_file():
         raise InputError(f"{out_dir} holds other files than a model; give a new or empty folder")
     aside = out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")

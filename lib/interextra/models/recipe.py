@@ -174,15 +174,13 @@ class Trained(Recipe):
             raise ValueError(f"negatives {self.negatives} need the recipe of the model that finds them (after)")
         loss = losses()[self.loss]
         if bool(loss.goal) != bool(self.teacher):
-            raise ValueError(
-                f"loss {self.loss}, teacher {self.teacher!r}: a loss with a teacher and its recipe come together"
-            )
+            raise ValueError(f"loss {self.loss}, teacher {self.teacher!r}: they come together, or neither of both")
         if "query" in loss.kinds and self.negatives not in ("bm25", "mined"):
             raise ValueError(f"loss {self.loss} needs negatives of each query's own: bm25 or mined")
         if ("corpus" in loss.kinds) != (self.negatives == "own"):
             over = ", ".join(name for name, other in losses().items() if "corpus" in other.kinds)
             raise ValueError(
-                f"loss {self.loss}, negatives {self.negatives}: own and a loss of all passages ({over}) go together"
+                f"loss {self.loss}, negatives {self.negatives}: own is for losses of all passages ({over})"
             )
         if self.after and self.pretraining:
             raise ValueError("after and pretraining are two starts; give the pretraining to the recipe of `after`")

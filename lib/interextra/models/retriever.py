@@ -4,7 +4,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,8 @@ _KEPT: dict = defaultdict(dict)  # (tokenizer, lengths, task) → text → its t
 class Retriever(ABC):
     """A model that searches."""
 
+    _workers = nullcontext  # what runs while a search does
+
     @abstractmethod
     def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
         """`search` for one text or more."""
@@ -35,10 +37,6 @@ class Retriever(ABC):
             return np.zeros((0, k), dtype=np.int32), np.zeros((0, k), dtype=np.float32)
         with self._workers():
             return self.exact(collection, list(texts), k)
-
-    def _workers(self) -> AbstractContextManager:
-        """What runs while a search does."""
-        return nullcontext()
 
 
 class Neural(Retriever):
@@ -114,9 +112,10 @@ def transformer(recipe: Trained, seed: int, **options):
         words = Transformer(source, model_kwargs={"use_safetensors": True, "trust_remote_code": False}, **options)
         _check(words, source)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError, SafetensorError) as error:
-        needed = "a model needs config.json, a tokenizer and safetensors weights; a hub id needs the network"
-        failed = f"initialisation {recipe.initialisation!r} cannot be loaded as {recipe.architecture}"
-        raise InputError(f"{failed}: {_reason(error)} ({needed})") from None
+        raise InputError(
+            f"initialisation {recipe.initialisation!r} cannot be loaded as {recipe.architecture}: {_reason(error)} "
+            "(a model needs config.json, a tokenizer and safetensors weights; a hub id needs the network)"
+        ) from None
     if start.random:
         torch.manual_seed(seed)
         words.model = type(words.model)(words.config)
@@ -226,8 +225,7 @@ def reopen(kind: str, out_dir: Path, recipe: Trained):
     try:
         model = getattr(sentence_transformers, kind)(str(out_dir), device=device(), trust_remote_code=False)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, SafetensorError) as error:
-        message = " ".join(str(error).split())[:300]
-        raise InputError(f"{out_dir} holds no readable {recipe.architecture} model: {message}") from None
+        raise InputError(f"{out_dir} holds no readable {recipe.architecture} model: {_reason(error)}") from None
     for words in words_of(model):
         words.preprocess = Remembered(words)
     return model.to(torch.bfloat16) if recipe.encode_precision == "bf16" else model

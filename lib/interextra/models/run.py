@@ -1,17 +1,71 @@
 """Runs as cells: of a trained model on any collection, of others, and several fused into one."""
 
+import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile
-from interextra.ground.cells import Store
+from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
-from interextra.models.model import Model, load_model
-from interextra.models.ranking import Ranking, file_of
-from interextra.models.recipe import Recipe
+from interextra.models import architectures
+from interextra.models.model import LOG, Model, Pretrained, load_model
+from interextra.models.recipe import RUN_ROW, Recipe, Trained, load_recipe
 from interextra.models.vectors import GivenFile
+
+
+class Ranking(Cell):
+    """A ranking of at least one set of queries: `run.NAME.parquet` each; of a trained model also its `training.json`.
+
+    A kind of ranking has `queries`, a field or a property, and `depth`.
+    """
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """Of the model that ranked; None where there is no single one."""
+        return None
+
+    def path(self, store: Store, queries: Queries | Part | str) -> Path:
+        """Where the ranking of a set of queries, given or named, is kept."""
+        return store[self] / file_of(queries)
+
+    def read(self, store: Store, queries: Queries | Part | str) -> RunFile:
+        return RunFile.read(self.path(store, queries))
+
+    def log(self, store: Store) -> dict:
+        """What the model noted of its training (steps, loss, n_train, …); {} where nothing was trained."""
+        path = store[self] / LOG
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+    def write(self, folder: Path, store: Store, model: Cell, search: Callable) -> None:
+        """What `search` (texts → rows, scores [n, k]) finds for all sets of queries, and the log of the model."""
+        frames = [queries.frame(store) for queries in self.queries]
+        found = search([text for frame in frames for text in frame["text"]])
+        ends, doc_ids = np.cumsum([len(frame) for frame in frames])[:-1], self.queries[0].source.open().passages.doc_ids
+        for queries, frame, *hits in zip(self.queries, frames, *(np.split(part, ends) for part in found), strict=True):
+            RunFile.from_arrays(frame["query_id"].tolist(), doc_ids, *hits).write_parquet(folder / file_of(queries))
+        shutil.copy(store[model] / LOG, folder)
+
+    def modules(self) -> tuple[str, ...]:
+        found = super().modules()
+        return (*found, architectures()[self.recipe.architecture].__name__) if self.recipe else found
+
+    def travels(self) -> tuple[str, ...]:
+        return (LOG,)
+
+    def megabytes(self) -> float:
+        return RUN_ROW * self.n_queries() * self.depth
+
+    def n_queries(self) -> int:
+        return sum(part.size() for part in self.queries)
+
+
+def file_of(queries: Queries | Part | str) -> str:
+    return f"run.{queries if isinstance(queries, str) else queries.name}.parquet"
 
 
 class Run(Ranking):
@@ -38,6 +92,26 @@ class Run(Ranking):
 
     def seconds(self) -> float:
         return self.recipe.cost(0, self.queries[0].source.n_passages(), self.n_queries())["encode_seconds"]
+
+
+def model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
+    """The model of a recipe with what it needs first: pretrained weights, a model that mines negatives, a teacher.
+
+    All are trained on the same queries with the same seed; negatives are drawn from the same `negative_passages`.
+    """
+    if not isinstance(recipe, Trained):
+        return Model.of(recipe, train, seed)
+    same = {"negative_passages": recipe.negative_passages}
+    others: dict[str, Cell] = {}
+    if recipe.pretraining:
+        others["first"] = Pretrained.of(recipe.pretraining, recipe.initialisation, seed)
+    if recipe.after:
+        others["first"] = model_of(load_recipe(recipe.after, **same), train, seed)
+    if recipe.negatives.startswith("mined"):
+        others["ranking"] = Run(model=others["first"], queries=(train,), depth=recipe.negative_depth)
+    if recipe.teacher:
+        others["teacher"] = model_of(load_recipe(recipe.teacher, **same), train, seed)
+    return Model.of(recipe, train, seed, **others)
 
 
 class Imported(Ranking):
