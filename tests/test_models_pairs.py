@@ -5,10 +5,10 @@ import pytest
 from toy_models import collection_of
 
 from interextra.ground.errors import InputError
-from interextra.models.batches import EncoderBatches, PairBatches, drawable_passages
 from interextra.models.lucene import bm25_search
 from interextra.models.pairs import bm25_ranking, exposed_passages, negatives_of, training_pairs
 from interextra.models.recipe import load_recipe
+from interextra.models.training import EncoderBatches, PairBatches, drawable_passages
 
 PASSAGES = [
     ("d0", "fox fox fox lives here"),

@@ -8,12 +8,11 @@ from toy_models import collection_of
 
 from interextra.data.runs import RunFile
 from interextra.ground.errors import InputError
-from interextra.models.batches import EncoderBatches, QueryBatches
 from interextra.models.losses import distillation_loss, rank_weighted_loss
 from interextra.models.model import fit
 from interextra.models.pairs import exposed_passages, negatives_of, ranked_rows, training_pairs
 from interextra.models.recipe import load_recipe
-from interextra.models.training import OwnRanking, SharedNegatives
+from interextra.models.training import EncoderBatches, OwnRanking, QueryBatches, SharedNegatives
 
 MINED = {"negatives": "mined+in-batch", "n_negatives": 2, "negative_depth": 4, "after": "mini-dense"}
 OWN = {"negatives": "own", "loss": "rank-weighted", "negative_depth": 3, "after": "mini-dense"}

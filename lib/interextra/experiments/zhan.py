@@ -22,8 +22,9 @@ from interextra.experiments.plans import (
 )
 from interextra.ground.cells import Store
 from interextra.ground.effects import interval, ratio
+from interextra.models.chain import model_of
 from interextra.models.recipe import FirstStage, Recipe, make_recipe
-from interextra.models.run import Run, model_of
+from interextra.models.run import Run
 from interextra.overlap.annotation import Candidates
 from interextra.papers import published
 from interextra.papers.claims import gate, judged

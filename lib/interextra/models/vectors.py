@@ -44,11 +44,7 @@ class QueryVectors(Cell):
 
 
 class Encodings(QueryVectors):
-    """By something that encodes queries, of a size by which it is priced."""
-
-    @abstractmethod
-    def size(self) -> Size:
-        """Of the encoder."""
+    """By something that encodes queries; a kind has `size()`, that of the encoder, by which it is priced."""
 
     @abstractmethod
     def open(self, texts: Sequence[str], store: Store):
