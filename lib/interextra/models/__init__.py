@@ -22,11 +22,7 @@ FOLDER = Path(__file__).parent
 
 @cache
 def architectures() -> dict[str, ModuleType]:
-    """Name of each architecture of the kit → its module (none of them imports torch before it is used).
-
-    >>> architectures()["dense"].LABEL
-    'DR (base)'
-    """
+    """Name of each architecture of the kit → its module (none of them imports torch before it is used)."""
     files = [file for file in sorted(FOLDER.glob("*.py")) if "\nLABEL = " in file.read_text(encoding="utf-8")]
     return {file.stem: import_module(f"{__name__}.{file.stem}") for file in files}
 

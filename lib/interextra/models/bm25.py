@@ -40,11 +40,7 @@ class BM25(Retriever):
 
 
 def reciprocal_rank(rows: np.ndarray, relevant: Sequence[np.ndarray]) -> np.ndarray:
-    """RR@10 of each ranking; `relevant[i]` are the rows that count for query i.
-
-    >>> reciprocal_rank(np.array([[3, 7], [4, 5]]), [np.array([7]), np.array([9])]).tolist()
-    [0.5, 0.0]
-    """
+    """RR@10 of each ranking; `relevant[i]` are the rows that count for query i."""
     hits = np.stack([np.isin(ranking[:10], right) for ranking, right in zip(rows, relevant, strict=True)])
     return np.where(hits.any(axis=1), 1 / (hits.argmax(axis=1) + 1), 0.0)
 

@@ -58,11 +58,6 @@ def maxsim(queries: Block, passages: Block):
     """MaxSim of all pairs of two blocks: a float32 tensor [queries, passages] on the device.
 
     Texts of similar length are scored together, so that little is computed for padding.
-
-    >>> a = {"tokens": np.array([[1, 0], [0, 1]], dtype=np.float32), "lengths": np.array([2])}
-    >>> b = {"tokens": np.array([[1, 0], [0.6, 0.8], [0, 1]], dtype=np.float32), "lengths": np.array([2, 1])}
-    >>> maxsim(a, b).tolist()
-    [[1.7999999523162842, 1.0]]
     """
     import torch
 

@@ -44,11 +44,7 @@ class CLS(dense.Dense):
 
 
 class LSA:
-    """Latent semantic analysis: TF-IDF (sublinear) and truncated SVD, rows of length 1; no weights of others.
-
-    >>> LSA("dimensions=2", ["a red fox", "a blue fox", "the sea"]).encode_queries(["fox"]).shape
-    (1, 2)
-    """
+    """Latent semantic analysis: TF-IDF (sublinear) and truncated SVD, rows of length 1; no weights of others."""
 
     FORM = "lsa, lsa:dimensions=N"
 

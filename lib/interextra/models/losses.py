@@ -15,11 +15,7 @@ from interextra.models import definitions
 
 @cache
 def losses() -> dict[str, Callable]:
-    """Name of each loss → its function (none of their modules imports torch before it is used).
-
-    >>> losses()["margin-mse"].kinds
-    ('query',)
-    """
+    """Name of each loss → its function (none of their modules imports torch before it is used)."""
     return {name.replace("_", "-"): loss for name, loss in definitions("losses", "kinds").items()}
 
 

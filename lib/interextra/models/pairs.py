@@ -89,10 +89,6 @@ def negatives_of(ranking: np.ndarray, pairs: Pairs, drawable: np.ndarray) -> np.
 
     Unjudged passages count as not relevant, as in the training of the papers' models. `drawable`: bool[passages], which
     ones may be negatives at all.
-
-    >>> pairs = Pairs(["q"], ["text"], np.array([0]), np.array([3]))
-    >>> negatives_of(np.array([[3, 1, 0, -1]]), pairs, np.array([True, True, True, True])).tolist()
-    [[1, 0, -1, -1]]
     """
     codes = np.arange(len(ranking), dtype=np.int64)[:, None] * len(drawable) + ranking
     bad = np.isin(codes, pairs.query * len(drawable) + pairs.rows) | ~drawable[ranking]

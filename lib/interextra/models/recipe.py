@@ -46,22 +46,14 @@ SIZES = {
 
 
 def size_of(initialisation: str) -> Size:
-    """The size of an initialisation: our own, MiniLM by name, folder or hub id, else BERT-base.
-
-    >>> size_of("hub/all-MiniLM-L6-v2") == size_of("minilm:layers=2") == SIZES["minilm"]
-    True
-    """
+    """The size of an initialisation: our own, MiniLM by name, folder or hub id, else BERT-base."""
     if initialisation in ("tiny-base", "random"):
         return SIZES["tiny"]
     return SIZES["minilm" if "minilm" in Path(initialisation).name.lower() else "base-gpu"]
 
 
 class Recipe(BaseModel):
-    """How a model is made; each architecture adds its own values in its `Options`.
-
-    >>> load_recipe("mini-dense").loss
-    'listwise'
-    """
+    """How a model is made; each architecture adds its own values in its `Options`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -133,12 +133,7 @@ class PairBatches(Batches):
 
 
 def drawable_passages(exposed: np.ndarray, which: str | float, seed: int) -> np.ndarray:
-    """bool[passages]: what may be drawn as a negative, see `recipe.Trained.negative_passages`.
-
-    >>> exposed = np.array([True, False, False, False])
-    >>> [int(drawable_passages(exposed, which, 0).sum()) for which in ("all", "unexposed", "control")]
-    [4, 3, 3]
-    """
+    """bool[passages]: what may be drawn as a negative, see `recipe.Trained.negative_passages`."""
     drawable = np.ones(len(exposed), bool)
     if which == "control":
         drawable[np.random.default_rng(seed).choice(len(exposed), exposed.sum(), replace=False)] = False
