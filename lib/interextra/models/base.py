@@ -39,10 +39,9 @@ def initialisation(spec: str) -> Initialisation:
     if spec == "tiny-base":
         return Initialisation(str(verified_base()))
     if name == "minilm":
-        layers = option.removeprefix("layers=")
-        if option and not (option.startswith("layers=") and layers.isdecimal() and 1 <= int(layers) <= 6):
+        if option not in ("", *(f"layers={n}" for n in range(1, 7))):
             raise InputError(f"initialisation {spec!r}: write minilm or minilm:layers=N with N from 1 to 6")
-        return Initialisation(str(verified_minilm()), layers=int(layers) if option else None)
+        return Initialisation(str(verified_minilm()), layers=int(option[-1]) if option else None)
     path = Path(spec).expanduser()
     if path.is_dir():
         if not any((path / file).is_file() for file in ("config.json", "modules.json")):

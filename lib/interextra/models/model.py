@@ -13,7 +13,7 @@ from interextra.ground.files import write_json
 from interextra.models import architectures
 from interextra.models.base import start_of
 from interextra.models.losses import losses
-from interextra.models.recipe import Pretraining, Recipe, Trained, make_recipe, size_of
+from interextra.models.recipe import Pretraining, Recipe, make_recipe, size_of
 
 LOG = "training.json"
 
@@ -29,8 +29,8 @@ class Pretrained(Cell):
 
     @classmethod
     def of(cls, how: Pretraining, initialisation: str, seed: int) -> "Pretrained":
-        corpus = tuple(Source.of(spec) for spec in how.corpus)
-        return cls(how=how, corpus=corpus, initialisation=initialisation, start=start_of(initialisation), seed=seed)
+        start, corpus = start_of(initialisation), tuple(map(Source.of, how.corpus))
+        return cls(how=how, corpus=corpus, initialisation=initialisation, start=start, seed=seed)
 
     def build(self, folder: Path, store: Store) -> None:
         from interextra.models.objectives import pretrain  # which imports torch
@@ -81,10 +81,8 @@ class Model(Cell):
 
     def modules(self) -> tuple[str, ...]:
         found = (*super().modules(), architectures()[self.recipe.architecture].__name__)
-        if not isinstance(self.recipe, Trained):
-            return found
-        loss = losses()[self.recipe.loss]
-        return (*found, f"{loss.__module__}:{loss.__name__}")
+        loss = losses().get(getattr(self.recipe, "loss", None))
+        return (*found, f"{loss.__module__}:{loss.__name__}") if loss else found
 
     def is_stepping_stone(self) -> bool:
         return True

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -27,10 +28,7 @@ class Ranking(Cell):
     A kind of ranking has `queries`, a field or a property, and `depth`.
     """
 
-    @property
-    def recipe(self) -> Recipe | None:
-        """Of the model that ranked; None where there is no single one."""
-        return None
+    recipe: ClassVar[Recipe | None] = None  # of the model that ranked, where there is a single one
 
     def path(self, store: Store, queries: Queries | Part | str) -> Path:
         """Where the ranking of a set of queries, given or named, is kept."""

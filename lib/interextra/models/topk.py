@@ -56,14 +56,10 @@ def exact_search(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k passages of highest score for each query, exactly: take a block, score it, merge it, forget it.
 
-    Parameters
-    ----------
-    blocks : those of all passages, in their order.
-    open_block : block → function from a slice of the queries to their scores, float32 [queries, passages of the block].
-    query_block : queries scored at once: like the size of the blocks it bounds memory and changes no result.
-
-    Returns (rows int32[n, k], scores float32[n, k]) by score descending, then doc_id descending; fewer than k passages:
-    row -1, score -inf.
+    `blocks`: those of all passages, in their order; `open_block`: block → function from a slice of the queries to their
+    scores, a float32 tensor [queries, passages of the block]; `query_block`: queries scored at once, which like the
+    size of the blocks bounds memory and changes no result. Returns (rows int32[n, k], scores float32[n, k]) by score
+    descending, then doc_id descending; fewer than k passages: row -1, score -inf.
     """
     best, start = Best(passages, n_queries, k), 0
     for block in blocks:
