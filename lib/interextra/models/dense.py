@@ -1,7 +1,7 @@
 """Dense bi-encoder: one vector a text, ranked by inner product (sentence-transformers)."""
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -41,12 +41,6 @@ class Dense(Encoder):
 
     def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
         return {"vectors": self._vectors(texts, task)}
-
-    def blocks(self, collection) -> Iterator[np.ndarray]:
-        """Vectors of all passages, `block_size` at once: float32[some, d]."""
-        with self._workers():
-            for _, texts in collection.passages.batches(self.block_size):
-                yield self.encode_passages(texts)
 
     def open_queries(self, texts: Sequence[str]):
         return inner_products(self.encode_queries(texts))
@@ -110,7 +104,7 @@ def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: 
         fixed = copy.deepcopy(model).requires_grad_(False)
         routes = Router.for_query_document(list(model.children()), list(fixed.children()))
         both = SentenceTransformer(modules=[routes], device=device(), similarity_fn_name=model.similarity_fn_name)
-        passages = np.concatenate([*Dense(model, recipe).blocks(collection)])
+        passages = np.concatenate([block["vectors"] for block in Dense(model, recipe).blocks(collection)])
         loss = OwnRanking(both, recipe, torch.as_tensor(passages).to(device()))
     return train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
 

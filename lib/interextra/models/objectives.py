@@ -117,10 +117,8 @@ class Objective(torch.nn.Module):
 
 def halves(passages: Sequence[Sequence[int]], generator: torch.Generator) -> list[tuple[list[int], list[int]]]:
     """Each passage (two tokens or more) cut in two, at a place drawn from its middle half."""
-    places = 0.25 + 0.5 * torch.rand(len(passages), generator=generator)
-    cuts = [
-        min(max(1, round(len(row) * place)), len(row) - 1) for row, place in zip(passages, places.tolist(), strict=True)
-    ]
+    places = (0.25 + 0.5 * torch.rand(len(passages), generator=generator)).tolist()
+    cuts = [max(1, min(round(len(row) * place), len(row) - 1)) for row, place in zip(passages, places, strict=True)]
     return [(list(row[:cut]), list(row[cut:])) for row, cut in zip(passages, cuts, strict=True)]
 
 

@@ -66,9 +66,14 @@ class Encoder(Neural):
     query_block = 2048
 
     def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        scores, passages = self.open_queries(texts), collection.passages
-        blocks = (self.encode_block(some) for _, some in passages.batches(self.block_size))
-        return exact_search(passages, blocks, scores, len(texts), k, self.query_block)
+        blocks, scores = self.blocks(collection), self.open_queries(texts)
+        return exact_search(collection.passages, blocks, scores, len(texts), k, self.query_block)
+
+    def blocks(self, collection) -> Iterator[Block]:
+        """Those of all passages, `block_size` at once."""
+        with self._workers():
+            for _, texts in collection.passages.batches(self.block_size):
+                yield self.encode_block(texts)
 
     def query_similarities(self, queries: Sequence[str], others: Sequence[str]) -> Iterator[np.ndarray]:
         """Scores of queries against other queries taken for passages: blocks float32[some queries, n_others]."""

@@ -126,11 +126,12 @@ class Encoded(Cell):
             raise InputError(f"{self.model.title()} has not one vector a text; give a dense model")
         collection, start, file = self.source.open(), 0, None
         for block in load_model(store[self.model] / "weights").blocks(collection):
+            n, dimension = block["vectors"].shape
             if file is None:
-                shape = len(collection.passages), block.shape[1]
+                shape = len(collection.passages), dimension
                 file = np.lib.format.open_memmap(folder / "passages.npy", "w+", np.float32, shape)
-            file[start : start + len(block)] = block
-            start += len(block)
+            file[start : start + n] = block["vectors"]
+            start += n
         file.flush()
 
     def read(self, store: Store) -> np.ndarray:

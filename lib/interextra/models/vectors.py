@@ -170,8 +170,6 @@ def vectors_of(path: Path, query_ids: Sequence[str]) -> np.ndarray:
         raise InputError(f"{path}: {len(wrong)} queries have no vector or two: {offenders(wrong)}")
     found = found if path.suffix == ".npy" else found[ids.get_indexer(query_ids)]
     if found.ndim != 2 or len(found) != len(query_ids) or found.dtype.kind != "f" or not np.isfinite(found).all():
-        raise InputError(
-            f"{path}: {found.dtype}{list(found.shape)} for {len(query_ids)} queries; "
-            "give a row of finite floats for each query, in the order of the set"
-        )
+        wrong = f"{path}: {found.dtype}{list(found.shape)} for {len(query_ids)} queries"
+        raise InputError(f"{wrong}; give a row of finite floats for each query, in the order of the set")
     return found.astype(np.float32)
