@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from toy_models import animals, collection_of
 
+from interextra.ground.code import digested
 from interextra.ground.errors import InputError
 from interextra.ground.files import seal_problem
 from interextra.models import lucene
@@ -158,6 +159,16 @@ def test_index_with_a_changed_byte_is_made_anew(words, monkeypatch, suffix):
     for one, other in zip(bm25_search(words, ["w1 w2 w3"], 20, 0.9, 0.4), expected, strict=True):
         np.testing.assert_array_equal(one, other)
     assert seal_problem(bm25_index(words)) is None
+
+
+def test_another_version_of_pyserini_has_an_index_of_its_own(words, monkeypatch):
+    def upgraded(names):
+        return [[place, "99.1" if place == "pyserini" else value] for place, value in digested(names)]
+
+    before = bm25_index(words)
+    monkeypatch.setattr(lucene, "digested", upgraded)
+    after = bm25_index(words)
+    assert after != before and seal_problem(after) is None
 
 
 def test_checksums_of_an_index_are_read_once_a_process(words, monkeypatch):

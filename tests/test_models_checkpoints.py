@@ -256,7 +256,7 @@ def test_start_from_a_folder_does_not_change_it(toy, tmp_path):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_bytes_of_a_model_do_not_depend_on_what_its_process_did_before(toy, tmp_path, monkeypatch, architecture):
-    monkeypatch.setattr("interextra.models.tokens._KEPT", defaultdict(dict))
+    monkeypatch.setattr("interextra.models.retriever._KEPT", defaultdict(dict))
     recipe, found = recipe_of(architecture, "tiny-base"), []
     for name in ("first", "again"):  # the second training finds all its texts tokenized
         fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / name)

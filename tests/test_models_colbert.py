@@ -7,7 +7,7 @@ from toy_models import animals
 
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256
-from interextra.models import colbert, maxsim
+from interextra.models import colbert
 from interextra.models.base import WEIGHTS
 from interextra.models.bm25 import reciprocal_rank
 from interextra.models.model import fit, load_model
@@ -54,23 +54,23 @@ def test_maxsim_is_the_sum_of_maxima_for_any_tile(monkeypatch, tile):
     draw = np.random.default_rng(1)
     queries, passages = block(draw, [3, 1, 7, 7, 2]), block(draw, [4, 9, 1, 12, 4, 30])
     queries["tokens"] *= -1  # negative scores too: padding must not win a maximum
-    monkeypatch.setattr(maxsim, "TILE", tile)
-    monkeypatch.setattr(maxsim, "GPU_TILE", tile)
-    found = maxsim.maxsim(queries, passages).cpu().numpy()
+    monkeypatch.setattr(colbert, "TILE", tile)
+    monkeypatch.setattr(colbert, "GPU_TILE", tile)
+    found = colbert.maxsim(queries, passages).cpu().numpy()
     np.testing.assert_allclose(found, one_by_one(queries, passages), atol=1e-5)
 
 
 def test_maxsim_of_only_negative_products_is_negative():
     one = {"tokens": np.array([[1, 0]], np.float32), "lengths": np.array([1])}
     other = {"tokens": np.array([[-1, 0], [-0.5, 0], [-0.25, 0]], np.float32), "lengths": np.array([2, 1])}
-    assert maxsim.maxsim(one, other).tolist() == [[-0.5, -0.25]]
+    assert colbert.maxsim(one, other).tolist() == [[-0.5, -0.25]]
 
 
 def test_some_texts_of_a_block_are_their_own_tokens():
     some = block(np.random.default_rng(2), [3, 1, 4])
     parts = np.split(some["tokens"], [3, 4])
     for which, expected in ((slice(1, 3), [1, 2]), ([2, 0], [2, 0]), (slice(None, 1), [0])):
-        found = maxsim.texts_of(some, which)
+        found = colbert.texts_of(some, which)
         np.testing.assert_array_equal(found["tokens"], np.concatenate([parts[i] for i in expected]))
         assert found["lengths"].tolist() == [len(parts[i]) for i in expected]
 

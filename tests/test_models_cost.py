@@ -3,12 +3,9 @@
 import pytest
 
 from interextra.data.queries import Queries, Source
-from interextra.models.cost import RUN_ROW, SIZES, size_of
-from interextra.models.encoded import Encoded
-from interextra.models.model import Model
-from interextra.models.pretrained import Pretrained
-from interextra.models.recipe import Pretraining, load_recipe
-from interextra.models.run import Run
+from interextra.models.model import Model, Pretrained
+from interextra.models.recipe import RUN_ROW, SIZES, Pretraining, load_recipe, size_of
+from interextra.models.run import Encoded, Run
 from interextra.models.vectors import TrainedVectors, Vectors
 
 SPEC = "mini:n_train=400,n_dev=40"

@@ -15,7 +15,7 @@ from interextra.models import base
 from interextra.models.base import BASE, WEIGHTS, initialisation, start_of, verified_base
 from interextra.models.bm25 import reciprocal_rank
 from interextra.models.dense import Dense, build
-from interextra.models.encoders import encoder_module
+from interextra.models.encoders import LSA, encoder_of
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import load_recipe
 
@@ -97,7 +97,7 @@ def test_text_is_tokenized_once_and_as_the_library_does(monkeypatch):
     plain = type(model[0]).preprocess
     expected, calls = plain(model[0], texts, task="document"), []
     monkeypatch.setattr(type(model[0]), "preprocess", lambda *a, **b: calls.append(a[1]) or plain(*a, **b))
-    monkeypatch.setattr("interextra.models.tokens._KEPT", defaultdict(dict))
+    monkeypatch.setattr("interextra.models.retriever._KEPT", defaultdict(dict))
     for _ in range(2):
         found = model.preprocess(texts, task="document")
         assert found.keys() == expected.keys() and found["modality"] == "text"
@@ -221,13 +221,14 @@ def test_trained_model_can_start_another_training(toy, trained, tmp_path):
 
 def test_lsa_puts_paraphrases_nearer_than_other_queries_and_unknown_encoders_are_clear_errors():
     texts = ["dose of aspirin", "aspirin dose for adults", "capital of france", "what is the capital of france", "sea"]
-    vectors, again = (encoder_module("lsa").encoder("lsa:dimensions=3", texts).encode_queries(texts) for _ in range(2))
+    vectors, again = (LSA("dimensions=3", texts).encode_queries(texts) for _ in range(2))
     near = vectors @ vectors.T
     assert vectors.dtype == np.float32 and near[0, 1] > near[0, 2] and near[2, 3] > near[0, 3]
     np.testing.assert_array_equal(vectors, again)
     for spec, message in (("word2vec", "no encoder 'word2vec'"), ("lsa:dim=3", "lsa:dimensions=N")):
         with pytest.raises(InputError, match=message):
-            encoder_module(spec).encoder(spec, texts)
+            kind, option = encoder_of(spec)
+            kind(option, texts)
 
 
 @pytest.mark.mini

@@ -6,10 +6,9 @@ import pytest
 from interextra.data.queries import Queries, Source
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
-from interextra.models.encoded import Encoded, Searched, indexed_search
 from interextra.models.model import Model, load_model
 from interextra.models.recipe import load_recipe
-from interextra.models.run import Run
+from interextra.models.run import Encoded, Run, Searched, indexed_search
 
 SPEC = "mini:n_train=400,n_dev=40"
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from toy_models import animals
 
-from interextra.models import colbert, dense, maxsim, splade
-from interextra.models.encoders import encoder_module
+from interextra.models import colbert, dense, splade
+from interextra.models.encoders import encoder_of
 from interextra.models.recipe import load_recipe
 
 
@@ -20,8 +20,8 @@ def test_query_similarities_are_the_models_own_scores_in_blocks(module, tmp_path
     blocks = list(model.query_similarities(texts[:7], texts[4:]))
     assert [block.shape for block in blocks] == [(3, 7), (3, 7), (1, 7)]
     if module is colbert:
-        block = model.encode_query_block
-        pairs = [[float(maxsim.maxsim(block([a]), block([b]))[0, 0]) for b in texts[4:]] for a in texts[:7]]
+        left, right = ([model.encode_block([text], "query") for text in some] for some in (texts[:7], texts[4:]))
+        pairs = [[float(colbert.maxsim(a, b)[0, 0]) for b in right] for a in left]
     else:
         left, right = model.encode_queries(texts[:7]), model.encode_queries(texts[4:])
         pairs = left @ right.T if module is dense else (left @ right.T).toarray()
@@ -29,7 +29,9 @@ def test_query_similarities_are_the_models_own_scores_in_blocks(module, tmp_path
 
 
 def test_untuned_cls_encoder_is_the_first_token_of_the_transformer():
-    made, texts = encoder_module("cls").encoder("cls:tiny-base", []), ["what is it", "where is the moon"]
+    texts = ["what is it", "where is the moon"]
+    kind, option = encoder_of("cls:tiny-base")
+    made = kind(option, [])
     words = made.model[0]
     coded = words.tokenizer(texts, padding=True, return_tensors="pt")
     with torch.no_grad():

@@ -10,8 +10,8 @@ from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
-from interextra.models.fusion import Fused
-from interextra.models.given import GivenFile, GivenVectors, Imported
+from interextra.models.run import Fused, Imported
+from interextra.models.vectors import GivenFile, GivenVectors
 
 SPEC = "mini:n_train=400,n_dev=40"
 
@@ -54,7 +54,7 @@ def test_imported_run_is_a_ranking_like_others(store, tmp_path, dev, frame):
     found = theirs.read(store, dev).frame()
     assert found[["query_id", "doc_id", "rank"]].equals(expected[["query_id", "doc_id", "rank"]])
     assert two.read(store, "dev").frame()["rank"].max() == 2
-    assert (theirs.log(store), theirs.recipe, theirs.rerank_depth) == ({}, None, np.inf)
+    assert (theirs.log(store), theirs.recipe) == ({}, None)
     fused = Fused(runs=(theirs, two))
     store.build(fused)
     assert fused.log(store) == {} and set(fused.read(store, dev).query_ids) == set(dev.ids())

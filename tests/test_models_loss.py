@@ -5,16 +5,15 @@ import shutil
 import subprocess
 import sys
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from interextra import models
-from interextra.models.losses.scored import SharedNegatives, ranking_loss
+from interextra.ground import code
 from interextra.models.model import Model
 from interextra.models.recipe import load_recipe
+from interextra.models.training import SharedNegatives, ranking_loss
 
 QUERIES = np.array([[1.0, 0.0], [0.5, 2.0], [-1.0, 1.0]])
 POSITIVES = np.array([[2.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
@@ -124,27 +123,28 @@ def test_lower_temperature_makes_a_lost_pair_dearer():
 
 
 HINGE = """
-SCORES = ("batch", "pairs")
+from interextra.models.losses import for_scores
 
 
-def loss(good, bad, goal, recipe):
+@for_scores("batch", "pairs")
+def hinge_like(good, bad, goal, recipe):
     return (1 - good + bad).clamp(min=0).mean()
 """
 
 
-def test_new_loss_is_a_module_and_nothing_else(tmp_path):
-    shutil.copytree(Path(models.__file__).parents[1], tmp_path / "interextra")
-    (tmp_path / "interextra" / "models" / "losses" / "hinge_like.py").write_text(HINGE)
-    code = """if True:
+def test_new_loss_is_a_function_and_nothing_else(tmp_path):
+    shutil.copytree(code.ROOT, tmp_path / "interextra")
+    (tmp_path / "interextra" / "models" / "losses_hinge.py").write_text(HINGE)
+    script = """if True:
         import torch
-        from interextra.models.losses.scored import ranking_loss
+        from interextra.models.training import ranking_loss
         from interextra.models.recipe import load_recipe
         for name in ("mini-dense", "mini-reranker"):
             recipe = load_recipe(name, loss="hinge-like", temperature=2.0)
             print(float(ranking_loss(torch.tensor([[2.0]]), torch.tensor([[4.0, -6.0]]), None, recipe)))
     """
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.stdout == "1.0\n1.0\n", done.stderr
 
 
@@ -152,6 +152,21 @@ def test_code_of_a_model_holds_the_loss_of_its_recipe_and_no_other():
     def of(**values):
         return Model.model_construct(recipe=load_recipe("mini-dense", **values)).modules()
 
-    names = {f"interextra.models.losses.{name}" for name in ("listwise", "pairwise", "distilled", "margin_mse")}
-    assert names & set(of()) == {"interextra.models.losses.listwise"}
-    assert names & set(of(loss="pairwise")) == {"interextra.models.losses.pairwise"}
+    names = {f"interextra.models.losses:{name}" for name in ("listwise", "pairwise", "distilled", "margin_mse")}
+    assert names & set(of()) == {"interextra.models.losses:listwise"}
+    assert names & set(of(loss="pairwise")) == {"interextra.models.losses:pairwise"}
+
+
+def test_a_further_loss_leaves_the_code_behind_the_others(tmp_path, monkeypatch):
+    shutil.copytree(code.ROOT, tmp_path / "interextra")
+    monkeypatch.setattr(code, "ROOT", tmp_path / "interextra")
+    file, found = tmp_path / "interextra" / "models" / "losses.py", []
+    plain = file.read_text()
+    try:
+        for text in (plain, plain + HINGE, plain.replace("good.squeeze(1)", "good[:, 0]")):
+            file.write_text(text)
+            code._parsed.cache_clear()
+            found.append(code.behind.__wrapped__(("interextra.models.losses:listwise",)))
+    finally:
+        code._parsed.cache_clear()
+    assert found[0] == found[1] != found[2] and "torch" in found[0]

@@ -13,8 +13,8 @@ from transformers import AutoModelForMaskedLM
 from interextra.data.queries import Source
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
+from interextra.models.model import Pretrained
 from interextra.models.objectives import Objective, halves, new_model, partners, pretrain, read
-from interextra.models.pretrained import Pretrained
 from interextra.models.recipe import Pretraining, load_recipe
 from tools.pretrain_text import train_tokenizer
 

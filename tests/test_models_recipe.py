@@ -10,8 +10,7 @@ import pytest
 
 from interextra import models
 from interextra.ground.errors import InputError
-from interextra.models.cost import SIZES
-from interextra.models.recipe import RECIPES, Recipe, load_recipe, make_recipe
+from interextra.models.recipe import RECIPES, SIZES, Recipe, load_recipe, make_recipe
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RECIPES.glob("*.yaml")))

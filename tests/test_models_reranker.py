@@ -7,13 +7,12 @@ from toy_models import animals, collection_of
 
 from interextra.ground.files import sha256
 from interextra.models.base import WEIGHTS
-from interextra.models.batches import PairBatches
 from interextra.models.bm25 import BM25, reciprocal_rank
-from interextra.models.losses.scored import PairLoss
 from interextra.models.model import fit, load_model
 from interextra.models.pairs import training_pairs
 from interextra.models.recipe import load_recipe
 from interextra.models.reranker import Reranker, below, build
+from interextra.models.training import PairBatches, PairLoss
 
 QUICK = {"steps": 6, "batch_size": 4, "warmup_steps": 1, "n_negatives": 2}
 LEARNS = {"steps": 60, "batch_size": 16, "warmup_steps": 10, "n_negatives": 3, "loss": "listwise", "negative_depth": 10}

@@ -9,12 +9,12 @@ from transformers import DistilBertConfig, DistilBertModel
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256
 from interextra.models.base import BASE, WEIGHTS
-from interextra.models.batches import EncoderBatches
 from interextra.models.bm25 import reciprocal_rank
 from interextra.models.model import fit, load_model
 from interextra.models.pairs import training_pairs
 from interextra.models.recipe import load_recipe
 from interextra.models.splade import Splade, _sparse_start, build, splade_loss
+from interextra.models.training import EncoderBatches
 
 QUICK = {"steps": 6, "batch_size": 8, "warmup_steps": 2}
 

@@ -8,13 +8,11 @@ from toy_models import collection_of
 
 from interextra.data.runs import RunFile
 from interextra.ground.errors import InputError
-from interextra.models.batches import EncoderBatches, QueryBatches
-from interextra.models.losses.distilled import distillation_loss
-from interextra.models.losses.rank_weighted import rank_weighted_loss
-from interextra.models.losses.scored import OwnRanking, SharedNegatives
+from interextra.models.losses import distillation_loss, rank_weighted_loss
 from interextra.models.model import fit
 from interextra.models.pairs import exposed_passages, negatives_of, ranked_rows, training_pairs
 from interextra.models.recipe import load_recipe
+from interextra.models.training import EncoderBatches, OwnRanking, QueryBatches, SharedNegatives
 
 MINED = {"negatives": "mined+in-batch", "n_negatives": 2, "negative_depth": 4, "after": "mini-dense"}
 OWN = {"negatives": "own", "loss": "rank-weighted", "negative_depth": 3, "after": "mini-dense"}
@@ -205,8 +203,8 @@ def test_a_recipe_says_what_comes_first_and_fit_asks_for_it(toy, tmp_path):
         ({"negatives": "mined"}, "need the recipe of the model that finds them"),
         ({"loss": "distilled"}, "come together"),
         ({"loss": "listwise", "teacher": "mini-colbert"}, "come together"),
-        ({"negatives": "own", "after": "mini-dense"}, r"own needs a loss over all passages \(rank-weighted\)"),
-        ({"loss": "rank-weighted"}, "and the other way round"),
+        ({"negatives": "own", "after": "mini-dense"}, r"own is for losses of all passages \(rank-weighted\)"),
+        ({"loss": "rank-weighted"}, "negatives both: own is for losses of all passages"),
         ({"loss": "margin-mse", "teacher": "mini-reranker"}, "negatives of each query's own"),
         ({"after": "mini-dense", "pretraining": {"objective": "none"}}, "two starts"),
     ):

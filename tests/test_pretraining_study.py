@@ -12,7 +12,7 @@ from interextra.experiments.plans import REGIMES, cells_of, plan_of
 from interextra.ground.cells import Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
-from interextra.models.pretrained import Pretrained
+from interextra.models.model import Pretrained
 from interextra.models.recipe import load_recipe
 
 P = {

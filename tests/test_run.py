@@ -9,10 +9,9 @@ from interextra.data.queries import Queries, Source, pricing
 from interextra.evaluation import measures
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
-from interextra.models.fusion import Fused
 from interextra.models.model import Model
 from interextra.models.recipe import load_recipe
-from interextra.models.run import Run
+from interextra.models.run import Fused, Run
 from interextra.study import schedule
 
 TRAIN, ELSEWHERE = "mini:n_train=400,n_dev=40", "mini:ood-hobby-questions"

@@ -20,9 +20,9 @@ _FRONT = {
     "fit": "models.model",
     "load_model": "models.model",
     "Run": "models.run",  # this one and the next three: to search with, in a design of one's own
-    "Fused": "models.fusion",
-    "Searched": "models.encoded",
-    "Imported": "models.given",
+    "Fused": "models.run",
+    "Searched": "models.run",
+    "Imported": "models.run",
     "effects": "ground.effects",
     "tests": "ground.effects",
     "across": "ground.effects",

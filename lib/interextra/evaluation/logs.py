@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from interextra.ground.cells import Store
-from interextra.models.pretrained import Pretrained
+from interextra.models.model import Pretrained
 from interextra.models.recipe import Trained
 
 

@@ -18,9 +18,8 @@ from interextra.ground.cells import Cell
 from interextra.ground.errors import InputError, offenders
 from interextra.models import architectures
 from interextra.models.bm25 import LABEL as BM25
-from interextra.models.chain import model_of
 from interextra.models.recipe import Recipe, load_recipe, make_recipe
-from interextra.models.run import Run
+from interextra.models.run import Run, model_of
 from interextra.models.vectors import QueryVectors, TrainedVectors, Vectors
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest, sides

@@ -14,7 +14,7 @@ from interextra.data.collection import Collection
 from interextra.experiments import plans
 from interextra.experiments.plans import Plan
 from interextra.ground.errors import InputError, offenders
-from interextra.models.pretrained import Pretrained
+from interextra.models.model import Pretrained
 from interextra.models.recipe import Pretraining, Recipe, load_recipe
 from interextra.papers import published
 from interextra.papers.claims import BM25, judged, listed, said, sentences

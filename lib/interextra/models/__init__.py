@@ -11,25 +11,24 @@ fit                 (recipe, collection, query_ids, split, seed, out_dir) → lo
 load                (out_dir, recipe) → retriever
 """
 
-import importlib
-import sys
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+FOLDER = Path(__file__).parent
 
 
 @cache
 def architectures() -> dict[str, ModuleType]:
-    """Name of each architecture of the kit → its module (none of them imports torch before it is used).
-
-    >>> architectures()["dense"].LABEL
-    'DR (base)'
-    """
-    return modules_with("LABEL", __name__)
+    """Name of each architecture of the kit → its module (none of them imports torch before it is used)."""
+    files = [file for file in sorted(FOLDER.glob("*.py")) if "\nLABEL = " in file.read_text(encoding="utf-8")]
+    return {file.stem: import_module(f"{__name__}.{file.stem}") for file in files}
 
 
-def modules_with(constant: str, package: str) -> dict[str, ModuleType]:
-    """Name → module, of the modules of a package that define a constant."""
-    files = sorted(Path(sys.modules[package].__file__).parent.glob("*.py"))
-    names = [file.stem for file in files if f"\n{constant} = " in file.read_text(encoding="utf-8")]
-    return {name: importlib.import_module(f"{package}.{name}") for name in names}
+def definitions(start: str, attribute: str) -> dict[str, Any]:
+    """Name → what has an attribute, of the modules of this folder whose names begin with `start`."""
+    modules = [import_module(f"{__name__}.{file.stem}") for file in sorted(FOLDER.glob(f"{start}*.py"))]
+    named = sorted(pair for module in modules for pair in vars(module).items() if hasattr(pair[1], attribute))
+    return dict(named)

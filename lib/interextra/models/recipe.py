@@ -4,26 +4,56 @@ import difflib
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from interextra.ground.errors import InputError
 from interextra.models import architectures
-from interextra.models.cost import INDEXED, Size, size_of
 from interextra.models.losses import losses
 
 RECIPES = Path(__file__).with_name("recipes")
 PositiveInt = Annotated[int, Field(ge=1)]
 
+# What models cost, estimated before anything is computed
+QUERY_TOKENS = 12  # a usual query with its special tokens
+INDEXED = 8_000  # passages a second, measured: Lucene's indexing
+BM25_QUERY = 0.01  # seconds, measured, at most
+INNER_PRODUCTS = 5e9  # multiplications a second, an estimate for one thread
+RUN_ROW = 7e-6  # megabytes of a passage in a run, measured
+NUMBER = 4e-6  # megabytes of a float32
+
+
+class Size(NamedTuple):
+    """Tokens a second through an encoder, forward and backward or forward only; its dimensions; megabytes of weights.
+
+    The speeds of `tiny` and `minilm` are measured on one thread of a 2-core CPU; those of `base-gpu` are an estimate,
+    for BERT-base with half precision on one recent GPU.
+    """
+
+    train_tokens: float
+    encode_tokens: float
+    dimension: int
+    megabytes: float
+
+
+SIZES = {
+    "tiny": Size(90_000, 200_000, 64, 1.6),
+    "minilm": Size(2_500, 9_000, 384, 62.0),
+    "base-gpu": Size(150_000, 450_000, 768, 440.0),
+}
+
+
+def size_of(initialisation: str) -> Size:
+    """The size of an initialisation: our own, MiniLM by name, folder or hub id, else BERT-base."""
+    if initialisation in ("tiny-base", "random"):
+        return SIZES["tiny"]
+    return SIZES["minilm" if "minilm" in Path(initialisation).name.lower() else "base-gpu"]
+
 
 class Recipe(BaseModel):
-    """How a model is made; each architecture adds its own values in its `Options`.
-
-    >>> load_recipe("mini-dense").loss
-    'listwise'
-    """
+    """How a model is made; each architecture adds its own values in its `Options`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -37,12 +67,13 @@ class Recipe(BaseModel):
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
         """Estimated steps, train_seconds, encode_seconds on one core, from the longest texts that the recipe allows.
 
-        Parameters
-        ----------
-        n_train, n_passages, n_queries
-            Training pairs; passages to encode and search; queries to search with.
+        Of `n_train` training pairs, `n_passages` to encode and search, `n_queries` to search with.
         """
         return {"steps": 0, "train_seconds": 0.0, "encode_seconds": n_passages / INDEXED}
+
+    def needs(self) -> list[str]:
+        """What `model.fit` must be given: some of start, ranking, teacher."""
+        return []
 
     def megabytes(self) -> float:
         """Estimated size of the weights on disk."""
@@ -74,9 +105,7 @@ class Pretraining(BaseModel):
     @model_validator(mode="after")
     def _something_to_read(self) -> "Pretraining":
         if (self.objective == "none") == bool(self.corpus):
-            raise ValueError(
-                f"objective {self.objective} and corpus {list(self.corpus)}: none reads nothing, others do"
-            )
+            raise ValueError(f"objective {self.objective}, corpus {list(self.corpus)}: none reads nothing, others do")
         return self
 
 
@@ -92,7 +121,7 @@ class Trained(Recipe):
     # goes on from its weights, and mined negatives are of its ranking.
     after: str = ""
     temperature: float = Field(1.0, gt=0)  # scores are divided by it in the loss; cosine needs about .05
-    loss: str = "listwise"  # a module of `losses` that is for the architecture's scores
+    loss: str = "listwise"  # one of `losses` that is for the architecture's scores
     teacher: str = ""  # recipe of the model, trained on the same queries, whose scores are the goal
     teacher_temperature: float = Field(1.0, gt=0)
     # random: drawn from the corpus, shared by the whole batch; in-batch: the positives of the batch's other queries;
@@ -122,7 +151,7 @@ class Trained(Recipe):
     @field_validator("loss")
     @classmethod
     def _loss_of_these_scores(cls, name: str) -> str:
-        fitting = [known for known, module in losses().items() if set(module.SCORES) & set(cls.scores)]
+        fitting = [known for known, loss in losses().items() if set(loss.kinds) & set(cls.scores)]
         if name not in fitting:
             raise ValueError(f"it is one of {', '.join(fitting)}")
         return name
@@ -136,21 +165,23 @@ class Trained(Recipe):
         if self.negatives.startswith(("mined", "own")) and not self.after:
             raise ValueError(f"negatives {self.negatives} need the recipe of the model that finds them (after)")
         loss = losses()[self.loss]
-        if hasattr(loss, "goal") != bool(self.teacher):
-            raise ValueError(
-                f"loss {self.loss}, teacher {self.teacher!r}: a loss with a teacher, and its recipe, come together"
-            )
-        if "query" in loss.SCORES and self.negatives not in ("bm25", "mined"):
+        if bool(loss.goal) != bool(self.teacher):
+            raise ValueError(f"loss {self.loss}, teacher {self.teacher!r}: they come together, or neither of both")
+        if "query" in loss.kinds and self.negatives not in ("bm25", "mined"):
             raise ValueError(f"loss {self.loss} needs negatives of each query's own: bm25 or mined")
-        if ("corpus" in loss.SCORES) != (self.negatives == "own"):
-            over = [name for name, module in losses().items() if "corpus" in module.SCORES]
+        if ("corpus" in loss.kinds) != (self.negatives == "own"):
+            over = ", ".join(name for name, other in losses().items() if "corpus" in other.kinds)
             raise ValueError(
-                f"loss {self.loss}, negatives {self.negatives}: own needs a loss over all passages "
-                f"({', '.join(over)}), and the other way round"
+                f"loss {self.loss}, negatives {self.negatives}: own is for losses of all passages ({over})"
             )
         if self.after and self.pretraining:
             raise ValueError("after and pretraining are two starts; give the pretraining to the recipe of `after`")
         return self
+
+    def needs(self) -> list[str]:
+        named = {"start": self.pretraining or self.after, "teacher": self.teacher}
+        named["ranking"] = self.negatives.startswith("mined")
+        return [name for name, asked in named.items() if asked]
 
     def training_steps(self, n_train: int) -> int:
         return self.steps if self.steps is not None else max(1, math.ceil(self.epochs * n_train / self.batch_size))
@@ -191,28 +222,16 @@ class Trained(Recipe):
         steps, speed = self.training_steps(n_train), self.size
         # what training reads without learning from it: the teacher's share of each batch; all passages, once
         given = steps * tokens * bool(self.teacher) + read * (self.negatives == "own")
-        times = {
-            "train_seconds": steps * tokens / speed.train_tokens + given / speed.encode_tokens,
-            "encode_seconds": read / speed.encode_tokens,
-        }
-        return {"steps": steps} | times
+        train_seconds = steps * tokens / speed.train_tokens + given / speed.encode_tokens
+        return {"steps": steps, "train_seconds": train_seconds, "encode_seconds": read / speed.encode_tokens}
 
 
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
     """A named recipe of the package, or one from a YAML file, with single values replaced.
 
-    `steps` given here replaces `epochs` of the file, and the other way round.
-
-    Parameters
-    ----------
-    name_or_path
-        `mini-dense`, `bm25`, … (the files under `recipes/`) or a path that ends in .yaml; single values may follow in
-        braces: `mini-dense{negatives: in-batch, loss: pairwise}`.
-
-    Raises
-    ------
-    InputError
-        Unknown name, unknown key, ill-typed value.
+    `steps` given here replaces `epochs` of the file, and the other way round. `name_or_path`: `mini-dense`, `bm25`, …
+    (the files under `recipes/`) or a path that ends in .yaml; single values may follow in braces. InputError for an
+    unknown name, an unknown key, an ill-typed value.
 
     >>> load_recipe("mini-dense", steps=5).steps, load_recipe("mini-dense{loss: pairwise}").loss
     (5, 'pairwise')
@@ -248,9 +267,8 @@ def make_recipe(values: Mapping[str, Any], source: str) -> Recipe:
     try:
         return kind(**values)
     except ValidationError as error:
-        raise InputError(
-            f"{source}: " + "; ".join(_complaint(name, kind, item) for item in error.errors()[:3])
-        ) from None
+        wrong = "; ".join(_complaint(name, kind, item) for item in error.errors()[:3])
+        raise InputError(f"{source}: {wrong}") from None
 
 
 def _complaint(architecture: str, kind: type[Recipe], item: Mapping[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """Cross-encoder reranker: query and passage read together, over the first passages of BM25 (sentence-transformers)."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -48,18 +47,21 @@ class Reranker(Neural):
         self.first_stage = first_stage
 
     def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        first, first_scores = self.first_stage.exact(collection, texts, max(k, self.recipe.rerank_depth))
-        place = tie_order(collection.passages)[1]
-        found = []
+        depth, weight, place = (
+            self.recipe.rerank_depth,
+            self.recipe.first_stage_weight,
+            tie_order(collection.passages)[1],
+        )
+        found = self.first_stage.exact(collection, texts, max(k, depth))
+        parts = []
         for start in range(0, len(texts), BLOCK):
-            here = slice(start, start + BLOCK)
-            scored = self.score(collection.passages, texts[here], first[here, : self.recipe.rerank_depth])
-            if weight := self.recipe.first_stage_weight:
-                bm25_scores = first_scores[here, : self.recipe.rerank_depth]
-                scored = (1 - weight) * standardised(scored) + weight * standardised(bm25_scores)
-            found.append(below(first[here], first_scores[here], scored, place, k))
-        rows, scores = zip(*found, strict=True)
-        return np.concatenate(rows), np.concatenate(scores)
+            rows, scores = (part[start : start + BLOCK] for part in found)
+            scored = self.score(collection.passages, texts[start : start + BLOCK], rows[:, :depth])
+            if weight:
+                scored = (1 - weight) * standardised(scored) + weight * standardised(scores[:, :depth])
+            parts.append(below(rows, scores, scored, place, k))
+        rows, scores = map(np.concatenate, zip(*parts, strict=True))
+        return rows, scores
 
     def score(self, passages, texts: list[str], rows: np.ndarray) -> np.ndarray:
         """The cross-encoder's scores of each text with its own passages `rows` [n, k]: float32, -inf for padding."""
@@ -89,24 +91,12 @@ def standardised(scores: np.ndarray) -> np.ndarray:
     return np.where(there, apart / np.where(spread > 0, spread, 1), -np.inf).astype(np.float32)
 
 
-def below(
-    first: np.ndarray, first_scores: np.ndarray, scored: np.ndarray, place: np.ndarray, k: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Reranked passages above, the rest of the first stage below in its own order.
+def below(first, first_scores, scored, place: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Reranked passages above, the rest of the first stage below in its own order: (rows, scores) [n, k].
 
-    Parameters
-    ----------
-    first, first_scores
-        int32, float32 [n, depth] ranking of the first stage, padding row -1 with score -inf
-    scored
-        float32[n, r], r ≤ depth: new scores of its first r passages
-    place
-        `tie_order(passages)[1]`: ties by doc_id descending
-
-    Returns
-    -------
-    (rows int32[n, k], scores float32[n, k])
-        The rest is shifted below the lowest new score of its query by the difference of the first stage's scores.
+    first, first_scores: int32, float32 [n, depth], the ranking of the first stage, padding row -1 with score -inf;
+    scored: float32[n, r], r ≤ depth, new scores of its first r passages; place: `tie_order(passages)[1]`. The rest is
+    shifted below the lowest new score of its query by the difference of the first stage's scores.
     """
     depth = scored.shape[1]
     lowest = np.where(np.isfinite(scored), scored, np.inf).min(axis=1, keepdims=True)
@@ -141,18 +131,13 @@ def build(recipe: Options, seed: int):
     return CrossEncoder(modules=modules, device=device())
 
 
-def fit(
-    recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
-) -> dict:
+def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
     """Tune BM25's k1 and b, train a cross-encoder and save both; see `interextra.models.model.fit`."""
-    from interextra.models.batches import PairBatches
-    from interextra.models.losses.scored import PairLoss
-    from interextra.models.training import train
+    from interextra.models.training import PairLoss, train
 
     tuned = bm25.fit(recipe, collection, query_ids, split, seed, out_dir)
-    model = build(recipe, seed)
-    loss = PairLoss(model, recipe)
-    log = train(model, loss, PairBatches, recipe, collection, query_ids, split, seed, out_dir, **given)
+    loss = PairLoss(build(recipe, seed), recipe)
+    log = train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
     return log | {"first_stage": {name: tuned[name] for name in ("k1", "b", "tuning_queries")}}
 
 

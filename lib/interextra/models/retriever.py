@@ -2,42 +2,41 @@
 
 import json
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
 
 from interextra.ground.errors import InputError, offenders
-from interextra.models.base import WEIGHTS, Initialisation, initialisation, quiet
+from interextra.models.base import WEIGHTS, initialisation, quiet
 from interextra.models.recipe import Trained
 from interextra.models.topk import Block, device, devices, exact_search
+
+LIMIT = 100_000  # texts whose tokens are kept, some 150 MB; beyond it texts are tokenized each time
+_KEPT: dict = defaultdict(dict)  # (tokenizer, lengths, task) → text → its tensors without padding
 
 
 class Retriever(ABC):
     """A model that searches."""
+
+    _workers = nullcontext  # what runs while a search does
 
     @abstractmethod
     def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
         """`search` for one text or more."""
 
     def search(self, collection, texts: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k best passages for each query text.
+        """The k best passages for each query text: (rows int32[n, k], scores float32[n, k]).
 
-        Returns
-        -------
-        (rows int32[n, k], scores float32[n, k])
-            Rows of `collection.passages` by score descending, ties by doc_id descending as trec_eval; padding is row
-            -1 with score -inf.
+        Rows of `collection.passages` by score descending, ties by doc_id descending as trec_eval; padding is row -1
+        with score -inf.
         """
         if not len(texts):
             return np.zeros((0, k), dtype=np.int32), np.zeros((0, k), dtype=np.float32)
         with self._workers():
             return self.exact(collection, list(texts), k)
-
-    def _workers(self) -> AbstractContextManager:
-        """What runs while a search does."""
-        return nullcontext()
 
 
 class Neural(Retriever):
@@ -67,68 +66,68 @@ class Encoder(Neural):
     query_block = 2048
 
     def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        scores, passages = self.open_queries(texts), collection.passages
-        blocks = (self.encode_block(some) for _, some in passages.batches(self.block_size))
-        return exact_search(passages, blocks, scores, len(texts), k, self.query_block)
+        blocks, scores = self.blocks(collection), self.open_queries(texts)
+        return exact_search(collection.passages, blocks, scores, len(texts), k, self.query_block)
+
+    def blocks(self, collection) -> Iterator[Block]:
+        """Those of all passages, `block_size` at once."""
+        with self._workers():
+            for _, texts in collection.passages.batches(self.block_size):
+                yield self.encode_block(texts)
 
     def query_similarities(self, queries: Sequence[str], others: Sequence[str]) -> Iterator[np.ndarray]:
         """Scores of queries against other queries taken for passages: blocks float32[some queries, n_others]."""
         with self._workers():
-            scores = self.open_queries(queries)(self.encode_query_block(others))
+            scores = self.open_queries(queries)(self.encode_block(others, "query"))
         for start in range(0, len(queries), self.query_block):
             yield np.asarray(scores(slice(start, start + self.query_block)).cpu(), dtype=np.float32)
 
     @abstractmethod
-    def encode_query_block(self, texts: Sequence[str]) -> Block:
-        """A block of texts that are encoded as queries."""
-
-    @abstractmethod
-    def encode_block(self, texts: Sequence[str]) -> Block:
-        """A block of passages."""
+    def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
+        """A block of passages, or with the task `query` of queries."""
 
     @abstractmethod
     def open_queries(self, texts: Sequence[str]):
         """`open_block` of `topk.exact_search` for these queries."""
 
     def _encode(self, texts: Sequence[str], task: str, **options):
-        """The library's own encode."""
         with self._workers():
             options |= {"batch_size": 128, "show_progress_bar": False, "pool": self._pool}
             return self.model.encode(list(texts), task=task, **options)
 
 
 def transformer(recipe: Trained, seed: int, **options):
-    """The transformer that a recipe starts from, cut or drawn anew as the recipe says.
+    """The transformer that a recipe starts from, cut or drawn anew as it says; `options` are the library's.
 
-    `options` go to sentence-transformers' `Transformer`: lengths (`…_length`), `transformer_task`, ….
-
-    Raises
-    ------
-    InputError
-        Weights that are missing, damaged or of another kind of model; texts longer than the model reads.
+    Without a `max_seq_length` of both together, queries and passages have the lengths of the recipe. InputError for
+    weights that are missing, damaged or of another kind of model, and for texts longer than the model reads.
     """
     import torch
     from safetensors import SafetensorError
     from sentence_transformers.base.modules import Transformer
 
-    from interextra.models.tokens import Remembered
-
     quiet()
     torch.manual_seed(seed)
     start = initialisation(recipe.initialisation)
-    safe = {"use_safetensors": True, "trust_remote_code": False}
-    no_code = {"trust_remote_code": False}
+    options |= {"processor_kwargs": {"trust_remote_code": False}, "config_kwargs": {"trust_remote_code": False}}
+    if "max_seq_length" not in options:
+        options |= {"query_length": recipe.query_length, "document_length": recipe.passage_length}
     source = _first_module(start.source)
     try:
-        words = Transformer(source, model_kwargs=safe, processor_kwargs=no_code, config_kwargs=no_code, **options)
+        words = Transformer(source, model_kwargs={"use_safetensors": True, "trust_remote_code": False}, **options)
         _check(words, source)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError, SafetensorError) as error:
         raise InputError(
-            f"initialisation {recipe.initialisation!r} cannot be loaded as {recipe.architecture}: "
-            f"{_reason(error)} (a model needs config.json, a tokenizer and safetensors weights; "
-            "a hub id needs the network)"
+            f"initialisation {recipe.initialisation!r} cannot be loaded as {recipe.architecture}: {_reason(error)} "
+            "(a model needs config.json, a tokenizer and safetensors weights; a hub id needs the network)"
         ) from None
-    _reshape(words, start, seed)
+    if start.random:
+        torch.manual_seed(seed)
+        words.model = type(words.model)(words.config)
+    if start.layers is not None:
+        stack = words.model.base_model.encoder
+        stack.layer = stack.layer[: start.layers]
+        words.model.config.num_hidden_layers = start.layers
     words.preprocess = Remembered(words)
     limit = getattr(words.config, "max_position_embeddings", None)
     longest = max(value for name, value in options.items() if name.endswith("_length"))
@@ -167,10 +166,9 @@ def _check(words, source: str) -> None:
         raise ValueError("there is no tokenizer, or one without words")
     if len(tokenizer) > config.vocab_size:
         raise ValueError(f"the tokenizer knows {len(tokenizer)} words, the model {config.vocab_size}")
-    if (Path(source) / WEIGHTS).is_file():
-        absent = _absent(words.model.base_model, Path(source) / WEIGHTS)
-        if absent:
-            raise ValueError(f"{WEIGHTS} lacks {len(absent)} weights that config.json asks for: {offenders(absent)}")
+    weights = Path(source) / WEIGHTS
+    if weights.is_file() and (absent := _absent(words.model.base_model, weights)):
+        raise ValueError(f"{WEIGHTS} lacks {len(absent)} weights that config.json asks for: {offenders(absent)}")
 
 
 def _absent(model, path: Path) -> list[str]:
@@ -180,24 +178,40 @@ def _absent(model, path: Path) -> list[str]:
     with safe_open(path, "pt") as file:
         names = file.keys()
     # a model with a head puts a prefix before the names; the oldest checkpoints have TensorFlow's names
-    held = {
-        name[at:].replace(".gamma", ".weight").replace(".beta", ".bias")
-        for name in names
-        for at in (0, name.find(".") + 1)
-    }
+    held = {name[at:] for name in names for at in (0, name.find(".") + 1)}
+    held = {name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in held}
     return [name for name, _ in model.named_parameters() if name not in held and not name.startswith("pooler.")]
 
 
-def _reshape(words, start: Initialisation, seed: int) -> None:
-    import torch
+class Remembered:
+    """`preprocess` of a `Transformer` of sentence-transformers, once a text: training draws the same passages often."""
 
-    if start.random:
-        torch.manual_seed(seed)
-        words.model = type(words.model)(words.config)
-    if start.layers is not None:
-        stack = words.model.base_model.encoder
-        stack.layer = stack.layer[: start.layers]
-        words.model.config.num_hidden_layers = start.layers
+    def __init__(self, words):
+        self.words = words
+        lengths = words.query_length, words.document_length, str(words.query_expansion), words.max_seq_length
+        self.key = hash(words.tokenizer.backend_tokenizer.to_str()), *lengths
+
+    def __call__(self, inputs: Sequence, prompt=None, task=None, **options) -> dict:
+        from torch.nn.utils.rnn import pad_sequence
+
+        plain = type(self.words).preprocess
+        kept = _KEPT[*self.key, task]
+        new = [text for text in dict.fromkeys(inputs) if text not in kept] if isinstance(inputs[0], str) else inputs
+        if prompt or options or not isinstance(inputs[0], str) or len(kept) + len(new) > LIMIT:
+            return plain(self.words, inputs, prompt=prompt, task=task, **options)
+        padding = self.words.tokenizer.pad_token_id
+        if new:
+            coded = plain(self.words, new, task=task)
+            ends = (coded["input_ids"] != padding).sum(dim=1).tolist()
+            columns = {name: column for name, column in coded.items() if name != "modality"}
+            for row, (text, end) in enumerate(zip(new, ends, strict=True)):
+                kept[text] = {name: column[row, :end].clone() for name, column in columns.items()}
+        found = [kept[text] for text in inputs]
+        batch = {}
+        for name in found[0]:
+            value = padding if name == "input_ids" else 0
+            batch[name] = pad_sequence([text[name] for text in found], batch_first=True, padding_value=value)
+        return batch | {"modality": "text"}
 
 
 def words_of(model) -> list:
@@ -212,15 +226,11 @@ def reopen(kind: str, out_dir: Path, recipe: Trained):
     import torch
     from safetensors import SafetensorError
 
-    from interextra.models.tokens import Remembered
-
     quiet()
     try:
         model = getattr(sentence_transformers, kind)(str(out_dir), device=device(), trust_remote_code=False)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, SafetensorError) as error:
-        raise InputError(
-            f"{out_dir} holds no readable {recipe.architecture} model: {' '.join(str(error).split())[:300]}"
-        ) from None
+        raise InputError(f"{out_dir} holds no readable {recipe.architecture} model: {_reason(error)}") from None
     for words in words_of(model):
         words.preprocess = Remembered(words)
     return model.to(torch.bfloat16) if recipe.encode_precision == "bf16" else model

@@ -1,14 +1,72 @@
-"""A run as a cell: a trained model searches any collection."""
+"""Rankings as cells: of a trained model on any collection, of an index, of others, and several fused into one."""
 
+import json
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ClassVar
 
-from interextra.data.queries import Part, Queries
-from interextra.ground.cells import Store
+import numpy as np
+import pandas as pd
+
+from interextra.data.queries import Part, Queries, Source
+from interextra.data.runs import RunFile
+from interextra.ground.cells import Cell, Store
+from interextra.ground.errors import InputError, offenders
 from interextra.models import architectures
-from interextra.models.model import Model, load_model
-from interextra.models.ranking import LOG, Ranking
-from interextra.models.recipe import Recipe
+from interextra.models.model import LOG, Model, Pretrained, load_model
+from interextra.models.recipe import INNER_PRODUCTS, NUMBER, RUN_ROW, Recipe, Trained, load_recipe
+from interextra.models.topk import exact_search
+from interextra.models.vectors import GivenFile
+
+BLOCK = 8192  # passages scored or inserted at once
+
+
+class Ranking(Cell):
+    """A ranking of at least one set of queries: `run.NAME.parquet` each; of a trained model also its `training.json`.
+
+    A kind of ranking has `queries`, a field or a property, and `depth`.
+    """
+
+    recipe: ClassVar[Recipe | None] = None  # of the model that ranked, where there is a single one
+
+    def path(self, store: Store, queries: Queries | Part | str) -> Path:
+        """Where the ranking of a set of queries, given or named, is kept."""
+        return store[self] / file_of(queries)
+
+    def read(self, store: Store, queries: Queries | Part | str) -> RunFile:
+        return RunFile.read(self.path(store, queries))
+
+    def log(self, store: Store) -> dict:
+        """What the model noted of its training (steps, loss, n_train, …); {} where nothing was trained."""
+        path = store[self] / LOG
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+    def write(self, folder: Path, store: Store, model: Cell, search: Callable) -> None:
+        """What `search` (texts → rows, scores [n, k]) finds for all sets of queries, and the log of the model."""
+        frames = [queries.frame(store) for queries in self.queries]
+        found = search([text for frame in frames for text in frame["text"]])
+        ends, doc_ids = np.cumsum([len(frame) for frame in frames])[:-1], self.queries[0].source.open().passages.doc_ids
+        for queries, frame, *hits in zip(self.queries, frames, *(np.split(part, ends) for part in found), strict=True):
+            RunFile.from_arrays(frame["query_id"].tolist(), doc_ids, *hits).write_parquet(folder / file_of(queries))
+        shutil.copy(store[model] / LOG, folder)
+
+    def modules(self) -> tuple[str, ...]:
+        found = super().modules()
+        return (*found, architectures()[self.recipe.architecture].__name__) if self.recipe else found
+
+    def travels(self) -> tuple[str, ...]:
+        return (LOG,)
+
+    def megabytes(self) -> float:
+        return RUN_ROW * self.n_queries() * self.depth
+
+    def n_queries(self) -> int:
+        return sum(part.size() for part in self.queries)
+
+
+def file_of(queries: Queries | Part | str) -> str:
+    return f"run.{queries if isinstance(queries, str) else queries.name}.parquet"
 
 
 class Run(Ranking):
@@ -27,13 +85,7 @@ class Run(Ranking):
 
     def build(self, folder: Path, store: Store) -> None:
         collection, model = self.queries[0].source.open(), load_model(store[self.model] / "weights")
-        asked = [queries.frame(store) for queries in self.queries]
-        texts = [text for frame in asked for text in frame["text"]]
-        self.write(folder, asked, collection.passages.doc_ids, *model.search(collection, texts, self.depth))
-        shutil.copy(store[self.model] / LOG, folder)
-
-    def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), architectures()[self.recipe.architecture].__name__)
+        self.write(folder, store, self.model, lambda texts: model.search(collection, texts, self.depth))
 
     def title(self) -> str:
         found = "+".join(queries.name for queries in self.queries)
@@ -41,3 +93,196 @@ class Run(Ranking):
 
     def seconds(self) -> float:
         return self.recipe.cost(0, self.queries[0].source.n_passages(), self.n_queries())["encode_seconds"]
+
+
+def model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
+    """The model of a recipe with what it needs first: pretrained weights, a model that mines negatives, a teacher.
+
+    All are trained on the same queries with the same seed; negatives are drawn from the same `negative_passages`.
+    """
+    if not isinstance(recipe, Trained):
+        return Model.of(recipe, train, seed)
+    same = {"negative_passages": recipe.negative_passages}
+    others: dict[str, Cell] = {}
+    if recipe.pretraining:
+        others["first"] = Pretrained.of(recipe.pretraining, recipe.initialisation, seed)
+    if recipe.after:
+        others["first"] = model_of(load_recipe(recipe.after, **same), train, seed)
+    if recipe.negatives.startswith("mined"):
+        others["ranking"] = Run(model=others["first"], queries=(train,), depth=recipe.negative_depth)
+    if recipe.teacher:
+        others["teacher"] = model_of(load_recipe(recipe.teacher, **same), train, seed)
+    return Model.of(recipe, train, seed, **others)
+
+
+class Encoded(Cell):
+    """`passages.npy`: the vectors float32[n, d] of a collection's passages, by a model with one vector a text."""
+
+    model: Model
+    source: Source
+
+    def build(self, folder: Path, store: Store) -> None:
+        if not architectures()[self.model.recipe.architecture].SINGLE_VECTOR:
+            raise InputError(f"{self.model.title()} has not one vector a text; give a dense model")
+        collection, start, file = self.source.open(), 0, None
+        for block in load_model(store[self.model] / "weights").blocks(collection):
+            n, dimension = block["vectors"].shape
+            if file is None:
+                shape = len(collection.passages), dimension
+                file = np.lib.format.open_memmap(folder / "passages.npy", "w+", np.float32, shape)
+            file[start : start + n] = block["vectors"]
+            start += n
+        file.flush()
+
+    def read(self, store: Store) -> np.ndarray:
+        """The vectors, on disk until they are used."""
+        return np.load(store[self] / "passages.npy", mmap_mode="r")
+
+    def modules(self) -> tuple[str, ...]:
+        return (*super().modules(), architectures()[self.model.recipe.architecture].__name__)
+
+    def title(self) -> str:
+        return f"passages of {self.source.spec} by {self.model.title()}"
+
+    def seconds(self) -> float:
+        return self.model.recipe.cost(0, self.source.n_passages(), 0)["encode_seconds"]
+
+    def megabytes(self) -> float:
+        return self.source.n_passages() * self.model.recipe.size.dimension * NUMBER
+
+
+class Searched(Ranking):
+    """The first `depth` passages of each query by a faiss index over vectors that are there.
+
+    `Flat` is exact, with the ranking of a `Run`; ties of other indexes are broken among what they return.
+    """
+
+    encoded: Encoded
+    queries: tuple[Queries | Part, ...]  # of the collection that is encoded; the same model encodes them
+    depth: int = 100
+    index: str = "Flat"  # as faiss's index_factory reads it: HNSW32, "IVF1024,Flat", "IVF1024,PQ16", …
+    parameters: str = ""  # as faiss's ParameterSpace reads them: "efConstruction=80,efSearch=64", nprobe=16, …
+    seed: int = 0  # of the order in which passages are inserted; 0 is that of the collection
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.encoded.model.recipe
+
+    def needs(self) -> tuple[Cell, ...]:
+        return (*super().needs(), self.encoded.model)  # which encodes the queries
+
+    def build(self, folder: Path, store: Store) -> None:
+        if self.queries[0].source != self.encoded.source:
+            raise InputError(f"{self.title()}: the queries are of another collection than the encoded passages")
+        model, vectors = load_model(store[self.encoded.model] / "weights"), self.encoded.read(store)
+
+        def search(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+            if self.index == "Flat":
+                blocks = ({"vectors": np.array(vectors[at : at + BLOCK])} for at in range(0, len(vectors), BLOCK))
+                passages, scores = self.encoded.source.open().passages, model.open_queries(texts)
+                return exact_search(passages, blocks, scores, len(texts), self.depth, model.query_block)
+            order = np.random.default_rng(self.seed).permutation(len(vectors)) if self.seed else np.arange(len(vectors))
+            return indexed_search(vectors, order, model.encode_queries(texts), self.depth, self.index, self.parameters)
+
+        self.write(folder, store, self.encoded.model, search)
+
+    def title(self) -> str:
+        found = "+".join(queries.name for queries in self.queries)
+        return f"search {self.index} {self.parameters} → {found} of {self.encoded.title()}"
+
+    def seconds(self) -> float:
+        products = self.n_queries() * self.encoded.source.n_passages() * self.recipe.size.dimension
+        return products / INNER_PRODUCTS
+
+
+def indexed_search(
+    vectors: np.ndarray, order: np.ndarray, queries: np.ndarray, k: int, index: str, parameters: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """What a faiss index finds: (rows int64[n, k], scores float32[n, k]); row -1, score -inf where it finds fewer.
+
+    `vectors` float32[n, d] are inserted in `order`, by one thread, so that a repetition gives the same index.
+    """
+    import faiss
+
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        made = faiss.index_factory(vectors.shape[1], index, faiss.METRIC_INNER_PRODUCT)
+        faiss.ParameterSpace().set_index_parameters(made, parameters)
+        if not made.is_trained:
+            made.train(np.asarray(vectors))
+        for start in range(0, len(order), BLOCK):
+            made.add(vectors[order[start : start + BLOCK]])
+        scores, places = made.search(queries, k)
+    except RuntimeError as error:
+        message = " ".join(str(error).split())[-200:]
+        raise InputError(f"faiss: index {index!r} with parameters {parameters!r}: {message}") from None
+    finally:
+        faiss.omp_set_num_threads(threads)
+    return np.where(places < 0, -1, order[places]), np.where(places < 0, -np.inf, scores)
+
+
+class Imported(Ranking):
+    """Anybody's run (a TREC file, or Parquet as `RunFile` writes it) on the queries that it ranks for."""
+
+    file: GivenFile
+    queries: tuple[Queries | Part, ...]
+    depth: int = 100
+    missing_queries: bool = False  # whether the run may lack queries, which have then retrieved nothing
+
+    def build(self, folder: Path, store: Store) -> None:
+        run, ids = RunFile.read(self.file.open()), [part.ids(store) for part in self.queries]
+        asked = {query_id for part in ids for query_id in part}
+        doc_ids = run.doc_ids.to_pylist()
+        rows = self.queries[0].source.open().passages.rows(doc_ids)
+        wrong = {
+            "query_ids are not among the queries": [query_id for query_id in run.query_ids if query_id not in asked],
+            "doc_ids are not in the collection": [doc_id for doc_id, row in zip(doc_ids, rows, strict=True) if row < 0],
+        }
+        if not self.missing_queries:
+            wrong["queries are missing (missing_queries allows it)"] = sorted(asked - set(run.query_ids))
+        if found := [f"{len(these)} {what}: {offenders(these)}" for what, these in wrong.items() if these]:
+            raise InputError(f"{self.file.path}: {'; '.join(found)}")
+        frame = run.frame()
+        frame = frame[frame["rank"] <= self.depth]
+        for queries, part in zip(self.queries, ids, strict=True):
+            RunFile.from_frame(frame[frame["query_id"].isin(part)]).write_parquet(folder / file_of(queries))
+
+    def title(self) -> str:
+        return f"imported run {Path(self.file.path).name} → {'+'.join(queries.name for queries in self.queries)}"
+
+
+class Fused(Ranking):
+    """Runs on the same queries in one ranking, `run.NAME.parquet` a set of queries.
+
+    `method` is one of ranx: rrf (reciprocal rank fusion, k = 60), or wsum with `weights`, one a run, of scores that
+    were brought to 0…1 by query (the weighted interpolation of Hofstätter et al., TREC 2021).
+    """
+
+    runs: tuple[Ranking, ...]
+    method: str = "rrf"
+    weights: tuple[float, ...] = ()
+    depth: int = 100
+
+    @property
+    def queries(self) -> tuple[Queries | Part, ...]:
+        return self.runs[0].queries
+
+    def build(self, folder: Path, store: Store) -> None:
+        if {run.queries for run in self.runs} != {self.queries} or len(self.weights) not in (0, len(self.runs)):
+            raise InputError("fusion: give runs on the same queries, and a weight for each run or none")
+        import ranx
+
+        columns = {"query_id": object, "doc_id": object, "score": float}  # ranx refuses pandas' own strings
+        options = {"params": {"weights": self.weights}} if self.weights else {}
+        for queries in self.queries:
+            files = [run.read(store, queries) for run in self.runs]
+            runs = [ranx.Run.from_df(file.frame().astype(columns), *columns) for file in files]
+            fused = ranx.fuse(runs, norm="min-max", method=self.method, **options).to_dataframe()
+            fused.columns = [*columns]
+            kept = fused.sort_values("score", ascending=False, kind="stable").groupby("query_id").head(self.depth)
+            order = pd.Index(files[0].query_ids).get_indexer(kept["query_id"])
+            RunFile.from_frame(kept.iloc[order.argsort(kind="stable")]).write_parquet(folder / file_of(queries))
+
+    def title(self) -> str:
+        return f"fusion by {self.method} of {len(self.runs)} runs"

@@ -49,23 +49,17 @@ class Splade(Encoder):
     def _vectors(self, texts: Sequence[str], task: str):
         from scipy import sparse
 
-        if not len(texts):
-            return sparse.csr_matrix((0, self.model[0].config.vocab_size), dtype=np.float32)
-        parts = [
-            sparse.csr_matrix(self._dense(texts[at : at + self.block_size], task))
-            for at in range(0, len(texts), self.block_size)
-        ]
-        return sparse.vstack(parts, format="csr")
+        found = [sparse.csr_matrix((0, self.model[0].config.vocab_size), dtype=np.float32)]
+        for start in range(0, len(texts), self.block_size):
+            some = texts[start : start + self.block_size]
+            dense = self._encode(some, task, convert_to_sparse_tensor=False, save_to_cpu=True)
+            found.append(sparse.csr_matrix(np.asarray(dense.float())))
+        return sparse.vstack(found, format="csr")
 
-    def _dense(self, texts: Sequence[str], task: str) -> np.ndarray:
-        vectors = self._encode(texts, task, convert_to_sparse_tensor=False, save_to_cpu=True)
-        return np.asarray(vectors.float())
-
-    def encode_block(self, texts: Sequence[str]) -> Block:
-        return _block(self.encode_passages(texts))
-
-    def encode_query_block(self, texts: Sequence[str]) -> Block:
-        return _block(self.encode_queries(texts))
+    def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
+        matrix = self._vectors(texts, task)
+        arrays = {name: getattr(matrix, name) for name in ("data", "indices", "indptr")}
+        return arrays | {"shape": np.array(matrix.shape)}
 
     def open_queries(self, texts: Sequence[str]):
         import torch
@@ -86,32 +80,30 @@ class Splade(Encoder):
         return open_block
 
 
-def _block(matrix) -> Block:
-    names = ("data", "indices", "indptr")
-    return {name: getattr(matrix, name) for name in names} | {"shape": np.array(matrix.shape)}
-
-
 def build(recipe: Options, seed: int):
-    """The untrained `SparseEncoder` of a recipe, on the device.
+    """The untrained `SparseEncoder` of a recipe, on the device; InputError for an encoder without head that is no BERT.
 
     A checkpoint that was saved with its masked-LM head is taken as it is. One that was saved without gets the identity
     before the tied word embeddings, so that a token speaks for itself from the start; random weights there would drown
     it. Such a head, and those of the package's own bases, start sparse (`_sparse_start`).
-
-    Raises
-    ------
-    InputError
-        As `retriever.transformer`; an encoder without head that is no BERT.
     """
+    import torch
     from sentence_transformers import SparseEncoder
     from sentence_transformers.sparse_encoder.modules import SpladePooling
 
-    lengths = {"query_length": recipe.query_length, "document_length": recipe.passage_length}
-    words = transformer(recipe, seed, transformer_task="fill-mask", **lengths)
+    words = transformer(recipe, seed, transformer_task="fill-mask")
     start = initialisation(recipe.initialisation)
     headless = not start.random and not re.search("MaskedLM|PreTraining", " ".join(words.config.architectures or []))
     if headless:
-        _identity_head(words.model, recipe)
+        try:
+            linear = words.model.cls.predictions.transform.dense
+        except AttributeError:
+            raise InputError(
+                f"initialisation {recipe.initialisation!r} has no masked-LM head that SPLADE could use; "
+                "give a checkpoint that was saved with one (…ForMaskedLM), or a BERT"
+            ) from None
+        torch.nn.init.eye_(linear.weight)
+        torch.nn.init.zeros_(linear.bias)
     if headless or (Path(start.source) / "recipe.json").is_file():  # the note that our pretraining leaves
         _sparse_start(words)
     return _max_first(SparseEncoder(modules=[words, SpladePooling(pooling_strategy="max")], device=device()))
@@ -120,8 +112,7 @@ def build(recipe: Options, seed: int):
 def _max_first(model):
     """Let the model take the maximum over the tokens before log(1 + ReLU), not after it: the same, four times faster.
 
-    Both functions grow with the logit, so that the order does not matter; but they cost more than the transformer when
-    every token has them for every word of the vocabulary. A hook, so that a saved model is a plain one of the library.
+    Both grow with the logit, so that the order does not matter. A hook, so that a saved model is a plain one.
     """
     model[0].register_forward_hook(_max_over_tokens)
     return model
@@ -136,20 +127,6 @@ def _max_over_tokens(words, inputs, features: dict) -> dict:
     # `max` gives the gradient to one token and is quick backward, `amax` is quick forward
     top = logits.max(1, True).values if torch.is_grad_enabled() else logits.amax(1, True)
     return {**features, "token_embeddings": top, "attention_mask": mask[:, :1]}
-
-
-def _identity_head(model, recipe: Options) -> None:
-    import torch
-
-    try:
-        linear = model.cls.predictions.transform.dense
-    except AttributeError:
-        raise InputError(
-            f"initialisation {recipe.initialisation!r} has no masked-LM head that SPLADE could use; "
-            "give a checkpoint that was saved with one (…ForMaskedLM), or a BERT"
-        ) from None
-    torch.nn.init.eye_(linear.weight)
-    torch.nn.init.zeros_(linear.bias)
 
 
 def _sparse_start(words) -> None:
@@ -173,22 +150,18 @@ def splade_loss(model, recipe: Options):
     """The ranking loss of all encoders plus FLOPS of queries and passages (Formal et al. 2021, section 3.2)."""
     from sentence_transformers.sparse_encoder.losses import SpladeLoss
 
-    from interextra.models.losses.scored import inner_product_loss
+    from interextra.models.training import inner_product_loss
 
     weights = {"query_regularizer_weight": recipe.query_flops, "document_regularizer_weight": recipe.passage_flops}
     return SpladeLoss(model, inner_product_loss(model, recipe), **weights)
 
 
-def fit(
-    recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path, **given: Path
-) -> dict:
+def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
     """Train a sparse encoder and save it; see `interextra.models.model.fit`."""
-    from interextra.models.batches import EncoderBatches
     from interextra.models.training import train
 
-    model = build(recipe, seed)
-    loss = splade_loss(model, recipe)
-    return train(model, loss, EncoderBatches, recipe, collection, query_ids, split, seed, out_dir, **given)
+    loss = splade_loss(build(recipe, seed), recipe)
+    return train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
 
 
 def load(out_dir: Path, recipe: Options) -> Splade:

@@ -18,10 +18,7 @@ _LOWEST = np.iinfo(np.int64).min
 def tie_order(passages) -> tuple[np.ndarray, np.ndarray]:
     """Rows by doc_id descending, and each row's place in that order: trec_eval ranks ties by doc_id descending.
 
-    Returns
-    -------
-    (rows int32[n], place int32[n])
-        `place[rows[i]] == i`; the smaller place wins a tie. Computed once for each collection.
+    (rows int32[n], place int32[n]): `place[rows[i]] == i`; the smaller place wins a tie. Computed once a collection.
     """
     if passages not in _ORDERS:
         import pyarrow.compute as pc
@@ -59,19 +56,10 @@ def exact_search(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k passages of highest score for each query, exactly: take a block, score it, merge it, forget it.
 
-    Parameters
-    ----------
-    blocks
-        Those of all passages, in their order.
-    open_block
-        block → function from a slice of the queries to their scores, a float32 tensor [queries, passages of the block].
-    query_block
-        Queries scored at once: like the size of the blocks it bounds memory, the result does not depend on it.
-
-    Returns
-    -------
-    (rows int32[n, k], scores float32[n, k])
-        By score descending, then doc_id descending. Fewer than k passages: row -1, score -inf.
+    `blocks`: those of all passages, in their order; `open_block`: block → function from a slice of the queries to their
+    scores, a float32 tensor [queries, passages of the block]; `query_block`: queries scored at once, which like the
+    size of the blocks bounds memory and changes no result. Returns (rows int32[n, k], scores float32[n, k]) by score
+    descending, then doc_id descending; fewer than k passages: row -1, score -inf.
     """
     best, start = Best(passages, n_queries, k), 0
     for block in blocks:
@@ -86,10 +74,7 @@ def exact_search(
 
 
 class Best:
-    """The running k best passages of each query.
-
-    Score and place are packed into one integer, so that one comparison ranks by score and then by doc_id.
-    """
+    """The running k best passages of each query: one integer holds score and place, to rank ties by doc_id."""
 
     def __init__(self, passages, n_queries: int, k: int):
         import torch

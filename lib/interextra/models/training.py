@@ -1,8 +1,8 @@
-"""Training of all neural architectures by one deterministic trainer."""
+"""Training of all neural architectures: batches with their negatives, drawn with the seed; scores; one trainer."""
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,36 +12,231 @@ from datasets import Dataset
 from sentence_transformers.base.trainer import BaseTrainer
 from transformers import PrinterCallback, ProgressCallback
 
-from interextra.models.batches import Batches
-from interextra.models.losses.scored import OwnRanking
+from interextra.ground.errors import InputError
+from interextra.models.losses import losses
 from interextra.models.model import load_model
-from interextra.models.pairs import ranked_rows, training_pairs
+from interextra.models.pairs import Pairs, bm25_ranking, exposed_passages, negatives_of, ranked_rows, training_pairs
 from interextra.models.recipe import Trained
 from interextra.models.retriever import words_of
 from interextra.models.topk import device
 
 
-def train(
-    model,
-    loss: torch.nn.Module,
-    batches: type[Batches],
-    recipe: Trained,
-    collection,
-    query_ids: Sequence[str],
-    split: str,
-    seed: int,
-    out_dir: Path,
-    ranking: Path | None = None,
-    teacher: Path | None = None,
-) -> dict:
-    """Train a model of sentence-transformers and save it to `out_dir`; the log that `model.fit` returns.
+class Batches:
+    """A collator: draws the negatives of a batch of {"pair": index} and tokenizes it; the label are barred negatives.
 
-    `ranking`: a run of the training queries; `teacher`: the folder of a trained model. See `model.fit`.
-
-    On the CPU one thread is used unless OMP_NUM_THREADS says otherwise, so that a repetition gives the same bytes.
+    A subclass says how a batch is laid out. `ranking`: rows of the passages that a model ranks first for each training
+    query, as `pairs.ranked_rows` gives them (negatives: mined). `teacher`: a model whose scores are the loss's goal.
     """
-    cpu = device() == "cpu"
-    threads = torch.get_num_threads()
+
+    valid_label_columns = ("label",)
+
+    def __init__(self, model, pairs: Pairs, collection, recipe: Trained, seed: int, ranking=None, teacher=None):
+        self.model, self.pairs, self.passages, self.recipe, self.seed = model, pairs, collection.passages, recipe, seed
+        self.teacher, self.goal = teacher, losses()[recipe.loss].goal
+        self.relevant = np.sort(pairs.query * len(self.passages) + pairs.rows)  # sorted codes of all relevant pairs
+        self.exposed = exposed_passages(collection, pairs, recipe.positive_relevance)
+        drawable = drawable_passages(self.exposed, recipe.negative_passages, seed)
+        self.rows = np.flatnonzero(drawable)
+        if recipe.negatives.startswith("bm25"):
+            ranking = bm25_ranking(collection, pairs, recipe.negative_depth)
+        self.mined = None if ranking is None else negatives_of(ranking, pairs, drawable)
+        self.n_negatives = self.n_exposed = 0  # met so far
+
+    def taken(self, examples: list[dict]) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+        """Query and positive of each example, and a generator seeded by them: any process draws the same."""
+        at = np.array([example["pair"] for example in examples])
+        return self.pairs.query[at], self.pairs.rows[at], np.random.default_rng([self.seed, *at.tolist()])
+
+    def barred(self, query: np.ndarray, negatives: np.ndarray) -> torch.Tensor:
+        """Which negatives [batch or 1, m] are relevant to their query after all: bool[batch, m]; counts the exposed."""
+        self.count(negatives)
+        codes = query[:, None] * len(self.passages) + negatives
+        found = np.searchsorted(self.relevant, codes).clip(max=len(self.relevant) - 1)
+        return torch.as_tensor(self.relevant[found] == codes)
+
+    def count(self, negatives: np.ndarray) -> None:
+        """Note how many negatives were met, and how many of them exposed."""
+        self.n_negatives += negatives.size
+        self.n_exposed += int(self.exposed[negatives].sum())
+
+    def random(self, draw: np.random.Generator, size) -> np.ndarray:
+        """Random passages that may be negatives."""
+        found, share = self.rows[draw.integers(len(self.rows), size=size)], self.recipe.negative_passages
+        if isinstance(share, str):
+            return found
+        exposed = np.flatnonzero(self.exposed)
+        return np.where(draw.random(size) < share, exposed[draw.integers(len(exposed), size=size)], found)
+
+    def drawn(self, draw: np.random.Generator, query: np.ndarray) -> np.ndarray:
+        """`n_negatives` for each query [batch, n]: of those ranked first, random where there is none, or no ranking."""
+        n = self.recipe.n_negatives
+        if self.mined is None:
+            return self.random(draw, (len(query), n))
+        mined = self.mined[query]
+        counts = (mined >= 0).sum(axis=1)  # padding is at the end
+        picked = np.take_along_axis(mined, draw.integers(np.maximum(counts, 1)[:, None], size=(len(mined), n)), axis=1)
+        return np.where(counts[:, None] > 0, picked, self.random(draw, picked.shape))
+
+
+class EncoderBatches(Batches):
+    """Query, positive and drawn negatives as columns of their own, cut to the lengths of the recipe."""
+
+    def __call__(self, examples: list[dict]) -> dict:
+        query, positive, draw = self.taken(examples)
+        columns, texts = {"positive": positive}, [self.pairs.texts[row] for row in query]
+        negatives = positive if self.recipe.in_batch else positive[:0]
+        if self.recipe.drawn():
+            # random ones are shared by the batch anyway, so that those of one query are enough
+            columns["negative"] = self.drawn(draw, query if self.mined is not None else query[:1]).ravel()
+            negatives = np.concatenate([columns["negative"], negatives])
+        coded = {"query": self.model.preprocess(texts, task="query")}
+        for name, rows in columns.items():
+            coded[name] = self.model.preprocess(self.passages.texts(rows), task="document")
+        batch = {f"{name}_{key}": value for name, column in coded.items() for key, value in column.items()}
+        label = self.barred(query, negatives[None])
+        if self.goal:
+            label = self.goal(self.teacher, self.passages, texts, positive, negatives, label)
+        return batch | {"label": label}
+
+
+class QueryBatches(Batches):
+    """Queries alone, for a model that is trained against its own ranking of all passages.
+
+    The label: row of the example's passage, then those of all relevant ones, -1 where there are fewer: int64[batch, n].
+    """
+
+    def __call__(self, examples: list[dict]) -> dict:
+        query, positive, _ = self.taken(examples)
+        relevant = [self.pairs.rows[self.pairs.query == row] for row in query]
+        label = np.full((len(query), 1 + max(map(len, relevant))), -1)
+        label[:, 0] = positive
+        for row, found in zip(label, relevant, strict=True):
+            row[1 : 1 + len(found)] = found
+        coded = self.model.preprocess([self.pairs.texts[row] for row in query], task="query")
+        return {f"query_{key}": value for key, value in coded.items()} | {"label": torch.as_tensor(label)}
+
+
+class PairBatches(Batches):
+    """Each positive with its own negatives, as pairs of query and passage: [positives, first negatives, second …]."""
+
+    def __call__(self, examples: list[dict]) -> dict:
+        query, positive, draw = self.taken(examples)
+        negatives = self.drawn(draw, query)
+        if self.recipe.in_batch:
+            others = [np.roll(positive, place) for place in range(1, self.recipe.n_negatives + 1)]
+            negatives = np.column_stack([negatives, *others])
+        rows = np.concatenate([positive[None], negatives.T])  # [1 + n_negatives, batch]
+        asked = [self.pairs.texts[i] for i in query] * len(rows)
+        texts = self.passages.texts(rows.ravel())
+        coded = self.model.preprocess([list(pair) for pair in zip(asked, texts, strict=True)])
+        return {f"pair_{key}": value for key, value in coded.items()} | {"label": self.barred(query, negatives)}
+
+
+def drawable_passages(exposed: np.ndarray, which: str | float, seed: int) -> np.ndarray:
+    """bool[passages]: what may be drawn as a negative, see `recipe.Trained.negative_passages`."""
+    drawable = np.ones(len(exposed), bool)
+    if which == "control":
+        drawable[np.random.default_rng(seed).choice(len(exposed), exposed.sum(), replace=False)] = False
+    elif which != "all":
+        drawable = ~exposed
+    if not drawable.any() or (isinstance(which, float) and not exposed.any()):
+        held = f"{exposed.sum()} of {len(exposed)} passages are exposed"
+        raise InputError(f"negative_passages = {which}: {held}, so that none is left to draw; use all")
+    return drawable
+
+
+def ranking_loss(good, bad, label, recipe: Trained):
+    """The recipe's loss of the scores of the positives [batch, 1] and of negatives [batch, m].
+
+    `label`: of a loss with a teacher its goal, else bool[batch, m], negatives that are relevant and left out, or None.
+    """
+    loss = losses()[recipe.loss]
+    good, bad = good / recipe.temperature, bad / recipe.temperature
+    if loss.goal is None and label is not None:
+        bad = bad.masked_fill(label, float("-inf"))
+    return loss(good, bad, label, recipe)
+
+
+class SharedNegatives(torch.nn.Module):
+    """The loss of encoders: all queries of a batch share its negatives, or each query has its own.
+
+    represent(model output) → representation [n, …]; pairwise(queries, passages) → [n] scores of row i with row i;
+    matrix(queries, passages) → [n, m] scores of all pairs.
+    """
+
+    def __init__(self, model, recipe: Trained, represent: Callable, pairwise: Callable, matrix: Callable):
+        super().__init__()
+        self.model, self.recipe, self.represent, self.pairwise, self.matrix = model, recipe, represent, pairwise, matrix
+
+    def forward(self, features, label):
+        tasks = ("query", "document", "document")
+        columns = [self.represent(self.model(c, task=task)) for c, task in zip(features, tasks, strict=False)]
+        return self.compute_loss_from_embeddings(columns, label)
+
+    def compute_loss_from_embeddings(self, columns, label):
+        queries, positives, *drawn = columns
+        good = self.pairwise(queries, positives).unsqueeze(1)
+        if "query" in losses()[self.recipe.loss].kinds:
+            own = drawn[0].unflatten(0, (len(queries), -1)).unbind(1)
+            bad = torch.stack([self.pairwise(queries, column) for column in own], dim=1)
+        else:
+            shared = [*drawn, *([positives] if self.recipe.in_batch else [])]
+            bad = torch.cat([self.matrix(queries, column) for column in shared], dim=1)
+        return ranking_loss(good, bad, label, self.recipe)
+
+
+def inner_product_loss(model, recipe: Trained) -> SharedNegatives:
+    """The loss of one vector a text, dense or sparse."""
+    functions = lambda out: out["sentence_embedding"], lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T
+    return SharedNegatives(model, recipe, *functions)
+
+
+class OwnRanking(torch.nn.Module):
+    """A query encoder against the passages that it ranks first itself: the vectors of the passages stay as they are.
+
+    The first `negative_depth` that are not relevant are the negatives (ADORE: Zhan et al., SIGIR 2021). `passages`:
+    float32[n, d].
+    """
+
+    def __init__(self, model, recipe: Trained, passages: torch.Tensor):
+        super().__init__()
+        self.model, self.recipe, self.passages, self.batches = model, recipe, passages, None
+
+    def forward(self, features, label):
+        vectors = self.model(features[0], task="query")["sentence_embedding"]
+        scores = vectors @ self.passages.T  # [batch, n]
+        good = scores.gather(1, label[:, :1])
+        allowed = torch.zeros(len(self.passages), dtype=torch.bool, device=scores.device)
+        allowed[torch.as_tensor(self.batches.rows, device=scores.device)] = True
+        others = scores.masked_fill(~allowed, float("-inf"))
+        others = others.scatter(1, torch.where(label < 0, label[:, :1], label), float("-inf"))
+        bad, rows = others.topk(min(self.recipe.negative_depth, others.shape[1]), dim=1)
+        self.batches.count(rows[torch.isfinite(bad)].cpu().numpy())
+        return ranking_loss(good, bad, None, self.recipe)
+
+
+class PairLoss(torch.nn.Module):
+    """The loss of a cross-encoder."""
+
+    def __init__(self, model, recipe: Trained):
+        super().__init__()
+        self.model, self.recipe = model, recipe
+
+    def forward(self, features, barred, prompt=None, task=None):
+        scores = self.model(features[0])["scores"].view(-1, len(barred)).T  # [batch, 1 + n_negatives]
+        some = barred if barred.any() else None  # hardly ever: only random negatives can be relevant
+        return ranking_loss(scores[:, :1], scores[:, 1:], some, self.recipe)
+
+
+def train(
+    loss, recipe: Trained, collection, query_ids, split: str, seed: int, out_dir: Path, ranking=None, teacher=None
+) -> dict:
+    """Train the `model` of a loss, one of sentence-transformers, and save it to `out_dir`; see `model.fit`.
+
+    `ranking`: path of a run of the training queries; `teacher`: that of a trained model. On the CPU one thread is used
+    unless OMP_NUM_THREADS says otherwise, so that a repetition gives the same bytes.
+    """
+    model, cpu, threads = loss.model, device() == "cpu", torch.get_num_threads()
     if cpu and "OMP_NUM_THREADS" not in os.environ:  # two threads do not sum as one does: keep to one by default
         torch.set_num_threads(1)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA's matrix products repeat only with it
@@ -77,16 +272,13 @@ def train(
 
     try:
         found = ranking and ranked_rows(ranking, collection, pairs.query_ids, recipe.negative_depth)
+        batches = QueryBatches if recipe.negatives == "own" else EncoderBatches
+        batches = PairBatches if kind == "CrossEncoder" else batches
         collator = batches(model, pairs, collection, recipe, seed, found, teacher and load_model(teacher))
-        if isinstance(loss, OwnRanking):
+        if recipe.negatives == "own":
             loss.batches = collator
-        trainer = Trainer(
-            model=model,
-            args=arguments,
-            train_dataset=Dataset.from_dict({"pair": np.arange(len(pairs.rows))}),
-            loss=loss,
-            data_collator=collator,
-        )
+        examples = Dataset.from_dict({"pair": np.arange(len(pairs.rows))})
+        trainer = Trainer(model=model, args=arguments, train_dataset=examples, loss=loss, data_collator=collator)
         for printer in (PrinterCallback, ProgressCallback):
             trainer.remove_callback(printer)
         if steps:
@@ -99,10 +291,9 @@ def train(
         words.tokenizer.backend_tokenizer.no_truncation()
         words.tokenizer.backend_tokenizer.no_padding()
     model.save_pretrained(str(out_dir), create_model_card=False, safe_serialization=True)
-    history = [[entry["step"], round(entry["loss"], 5)] for entry in trainer.state.log_history if "loss" in entry]
     return {
         "steps": steps,
-        "loss": history,
+        "loss": [[entry["step"], round(entry["loss"], 5)] for entry in trainer.state.log_history if "loss" in entry],
         "pairs": len(pairs.rows),
         "queries": len(pairs.texts),
         "exposed_passages": float(collator.exposed.mean()),  # share of the collection

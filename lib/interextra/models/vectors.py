@@ -1,17 +1,22 @@
-"""Vectors of queries, by an encoder without training of ours or by a trained model, and the cells that keep them."""
+"""Vectors of queries as cells: by an encoder without training of ours, by a trained model, or from a user's files."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict
 
 from interextra.data.queries import Queries
 from interextra.ground.cells import Cell, Store
+from interextra.ground.errors import InputError, offenders
+from interextra.ground.files import sha256
 from interextra.models import architectures
-from interextra.models.cost import QUERY_TOKENS, Size, vectors_megabytes
-from interextra.models.encoders import encoder_module
+from interextra.models.encoders import encoder_of
 from interextra.models.model import Model, load_model
+from interextra.models.recipe import NUMBER, QUERY_TOKENS, Size
 
 
 class QueryVectors(Cell):
@@ -37,48 +42,46 @@ class QueryVectors(Cell):
     def travels(self) -> tuple[str, ...]:
         return ()
 
-    def n_queries(self) -> int:
-        return self.train.size() + sum(part.size() for part in self.test)
-
 
 class Encodings(QueryVectors):
-    """By something that encodes queries, of a size by which it is priced."""
-
-    @abstractmethod
-    def size(self) -> Size:
-        """Of the encoder."""
+    """By something that encodes queries; a kind has `size()`, that of the encoder, by which it is priced."""
 
     @abstractmethod
     def open(self, texts: Sequence[str], store: Store):
         """An object with encode_queries(texts) -> float32[n, d]; `texts` of the training queries."""
 
     def vectors(self, store: Store) -> Iterator[np.ndarray]:
-        texts = self.train.frame()["text"].tolist()
-        encode = self.open(texts, store).encode_queries
-        yield encode(texts)
-        for queries in self.test:
-            yield encode(queries.frame()["text"].tolist())
+        train, *test = (queries.frame()["text"].tolist() for queries in (self.train, *self.test))
+        encode = self.open(train, store).encode_queries
+        yield encode(train)
+        yield from map(encode, test)
 
     def seconds(self) -> float:
         return self.n_queries() * QUERY_TOKENS / self.size().encode_tokens
 
     def megabytes(self) -> float:
-        return vectors_megabytes(self.n_queries(), self.size().dimension)
+        return self.n_queries() * self.size().dimension * NUMBER
+
+    def n_queries(self) -> int:
+        return self.train.size() + sum(part.size() for part in self.test)
 
 
 class Vectors(Encodings):
-    """By an encoder without training of ours: a module of `encoders`, or one of them with an option."""
+    """By one of `encoders`."""
 
     encoder: str  # lsa, lsa:dimensions=N, minilm, cls:INITIALISATION
 
     def open(self, texts: Sequence[str], store: Store):
-        return encoder_module(self.encoder).encoder(self.encoder, texts)
+        kind, option = encoder_of(self.encoder)
+        return kind(option, texts)
 
     def size(self) -> Size:
-        return encoder_module(self.encoder).size(self.encoder)
+        kind, option = encoder_of(self.encoder)
+        return kind.size(option)
 
     def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), encoder_module(self.encoder).__name__)
+        kind, _ = encoder_of(self.encoder)
+        return (*super().modules(), f"{kind.__module__}:{kind.__name__}")
 
     def title(self) -> str:
         return f"vectors · {self.train.source.spec} · {self.encoder}"
@@ -100,3 +103,73 @@ class TrainedVectors(Encodings):
 
     def title(self) -> str:
         return f"vectors · {self.train.source.spec} · trained {self.model.key[:8]}"
+
+
+class GivenFile(BaseModel):
+    """A file of the user in a configuration: found by its path, identified by its content."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    sha256: str
+
+    @classmethod
+    def of(cls, path: str | Path) -> "GivenFile":
+        if not Path(path).is_file():
+            raise InputError(f"{path}: no such file")
+        return cls(path=str(path), sha256=sha256(path))
+
+    def open(self) -> Path:
+        """Its path; InputError where it is gone, or has changed since it was planned."""
+        if self.of(self.path) != self:
+            raise InputError(f"{self.path} is not the file that was planned: its content changed. Plan again")
+        return Path(self.path)
+
+
+class GivenVectors(QueryVectors):
+    """From files: one for each set of queries, or one Parquet for all.
+
+    A `.npy` holds float[n, d], a row for each query in the order of its set; a Parquet has columns query_id and vector.
+    """
+
+    files: tuple[GivenFile, ...]  # of the training queries, then of each set of test queries
+
+    @classmethod
+    def of(cls, paths: Sequence[str | Path], train: Queries, test: tuple[Queries, ...] = ()) -> "GivenVectors":
+        n_sets = 1 + len(test)
+        if len(paths) not in (1, n_sets):
+            raise InputError(f"given vectors: {len(paths)} files for {n_sets} sets of queries; one each")
+        files = tuple(GivenFile.of(path) for path in paths)
+        return cls(files=files * (n_sets // len(files)), train=train, test=test)
+
+    def vectors(self, store: Store) -> Iterator[np.ndarray]:
+        for file, queries in zip(self.files, (self.train, *self.test), strict=True):
+            yield vectors_of(file.open(), queries.ids())
+
+    def title(self) -> str:
+        return f"vectors · {self.train.source.spec} · {Path(self.files[0].path).name}"
+
+    def megabytes(self) -> float:
+        return sum(Path(file.path).stat().st_size for file in set(self.files)) / 1e6
+
+
+def vectors_of(path: Path, query_ids: Sequence[str]) -> np.ndarray:
+    """float32[n, d] of these queries; InputError where the file holds no such matrix or lacks a query."""
+    ids = pd.Index(query_ids)
+    try:
+        if path.suffix == ".npy":
+            found = np.load(path, allow_pickle=False)
+        else:
+            table = pq.read_table(path, columns=["query_id", "vector"]).to_pandas()
+            ids, found = pd.Index(table["query_id"].astype(str)), np.stack(table["vector"].to_numpy())
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{path}: no vectors of one length ({error}); give a .npy of floats, or a Parquet with query_id and vector"
+        ) from None
+    if wrong := [*pd.Index(query_ids).difference(ids), *ids[ids.duplicated()]]:
+        raise InputError(f"{path}: {len(wrong)} queries have no vector or two: {offenders(wrong)}")
+    found = found if path.suffix == ".npy" else found[ids.get_indexer(query_ids)]
+    if found.ndim != 2 or len(found) != len(query_ids) or found.dtype.kind != "f" or not np.isfinite(found).all():
+        wrong = f"{path}: {found.dtype}{list(found.shape)} for {len(query_ids)} queries"
+        raise InputError(f"{wrong}; give a row of finite floats for each query, in the order of the set")
+    return found.astype(np.float32)

@@ -1,0 +1,138 @@
+"""Losses: what the scores of a relevant passage and of negatives cost a model in training.
+
+A loss is a function `for_scores` of some kind, here or in another module `losses*.py` of this folder; a recipe names
+it, with - for _. It takes (good [batch, 1], bad [batch, m], goal, recipe) and gives the mean over the batch. Scores are
+divided by the recipe's temperature; bad is −∞ where a passage is left out because it is relevant to the query.
+"""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from interextra.models import definitions
+
+
+@cache
+def losses() -> dict[str, Callable]:
+    """Name of each loss → its function (none of their modules imports torch before it is used)."""
+    return {name.replace("_", "-"): loss for name, loss in definitions("losses", "kinds").items()}
+
+
+def for_scores(*kinds: str, goal: Callable | None = None) -> Callable:
+    """Make a function a loss for some kinds of scores.
+
+    `batch`: all queries of a batch with the same negatives; `query`: each query with its own; `pairs`: those of a
+    cross-encoder; `corpus`: all passages that may be negatives. `goal`, where the loss has a teacher: (teacher,
+    passages, texts, positive, negatives, barred) → the `goal` of the loss for queries `texts`, rows `positive` [batch]
+    and `negatives` [m], and `barred`, bool[batch, m].
+    """
+
+    def loss_of(loss: Callable) -> Callable:
+        loss.kinds, loss.goal = kinds, goal
+        return loss
+
+    return loss_of
+
+
+@for_scores("batch", "pairs")
+def listwise(good, bad, goal, recipe):
+    """One softmax over the positive passage and all negatives; "cross entropy" in the paper can be read as this."""
+    import torch
+
+    return (torch.cat([good, bad], dim=1).logsumexp(dim=1) - good.squeeze(1)).mean()
+
+
+@for_scores("batch", "pairs")
+def pairwise(good, bad, goal, recipe):
+    """Cross entropy of two logits, mean over the pairs (positive, negative); the other reading of "cross entropy"."""
+    from torch.nn.functional import softplus
+
+    allowed = bad.isfinite()
+    return softplus(bad - good)[allowed].sum() / allowed.sum().clamp(min=1)
+
+
+@for_scores("pairs")
+def pointwise(good, bad, goal, recipe):
+    """Binary cross entropy of each score, mean over all."""
+    import torch
+    from torch.nn.functional import softplus
+
+    return torch.cat([softplus(-good).flatten(), softplus(bad)[bad.isfinite()]]).mean()
+
+
+def own_scores(teacher, passages, texts, positive, negatives, barred):
+    """The teacher's scores of the positive and of each query's own negatives: float32[batch, 1 + negatives a query]."""
+    import torch
+
+    own = np.column_stack([positive, negatives.reshape(len(texts), -1)])
+    return torch.as_tensor(teacher.score(passages, texts, own))
+
+
+@for_scores("query", goal=own_scores)
+def margin_mse(good, bad, goal, recipe):
+    """The difference of a reranker's scores of the positive passage and of each negative is the goal.
+
+    Squared error, mean over the pairs (MarginMSE: Hofstätter et al., 2020).
+    """
+    from torch.nn.functional import mse_loss
+
+    return mse_loss(good - bad, goal[:, :1] - goal[:, 1:])
+
+
+def shared_scores(teacher, passages, texts, positive, negatives, barred):
+    """The teacher's scores of the positive and the negatives, −∞ for a barred one: float32[batch, 1 + m]."""
+    import torch
+
+    rows, at = np.unique(np.concatenate([positive, negatives]), return_inverse=True)
+    scores = teacher.open_queries(texts)(teacher.encode_block(passages.texts(rows)))(slice(None))
+    good, bad = at[: len(positive)], at[len(positive) :]
+    good = scores[torch.arange(len(texts)), torch.as_tensor(good)].unsqueeze(1)
+    return torch.cat([good, scores[:, torch.as_tensor(bad)].masked_fill(barred, float("-inf"))], dim=1).float()
+
+
+@for_scores("batch", goal=shared_scores)
+def distilled(good, bad, goal, recipe):
+    """The softmax of a teacher's scores of the same passages is the goal, instead of the positive (an encoder)."""
+    return distillation_loss(good, bad, goal, 1.0, recipe.teacher_temperature)
+
+
+def distillation_loss(good, bad, goal, temperature: float, teacher_temperature: float):
+    """Cross entropy of the softmax of a student's scores against that of its teacher's, mean over the batch.
+
+    Its gradient is that of the Kullback–Leibler divergence. Source: TCT-ColBERT (Lin et al., RepL4NLP 2021).
+    Taught in notebooks/06_pretraining_study.
+
+    good, bad: [batch, 1] and [batch, m] of the student; goal: [batch, 1 + m] of the teacher, of the same passages, −∞
+    for one that is left out.
+    """
+    import torch
+
+    left_out = torch.isneginf(goal)
+    scores = torch.cat([good, bad], dim=1).masked_fill(left_out, float("-inf")) / temperature
+    share = torch.softmax(goal / teacher_temperature, dim=1)
+    return -(share * scores.log_softmax(dim=1).masked_fill(left_out, 0.0)).sum(dim=1).mean()
+
+
+@for_scores("corpus")
+def rank_weighted(good, bad, goal, recipe):
+    """Each negative weighs what exchanging it with the positive would change the reciprocal rank by (LambdaRank)."""
+    return rank_weighted_loss(good, bad, bad.isfinite())
+
+
+def rank_weighted_loss(good, bad, met):
+    """Mean over the batch of Σ |1/rank⁺ − 1/rank⁻| · log(1 + exp(s⁻ − s⁺)) over the negatives.
+
+    Ranks are those among the positive passage and its negatives, which the model itself ranks first (ADORE: Zhan et
+    al., SIGIR 2021). good: [batch, 1]; bad: [batch, m] by score descending; met: bool[batch, m], which of them count.
+    Taught in notebooks/06_pretraining_study.
+    """
+    import torch
+    from torch.nn.functional import softplus
+
+    above = ((bad > good) & met).sum(dim=1, keepdim=True)
+    place = torch.arange(1, bad.shape[1] + 1, device=bad.device)
+    ranks = place + (place > above)  # the positive stands between them
+    weights = (1 / (1 + above) - 1 / ranks).abs()
+    pairs = softplus(torch.where(met, bad - good, torch.zeros_like(bad)))
+    return (weights * pairs * met).sum(dim=1).mean()
