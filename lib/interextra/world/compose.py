@@ -5,8 +5,7 @@ from random import Random
 
 from interextra.world.templates import domain, lines, load, pick, render, sentence, shuffled, typo
 
-MIN_WORDS, MAX_WORDS = 15, 40
-MAX_QUERY_WORDS = 15
+MIN_WORDS, MAX_WORDS, MAX_QUERY_WORDS = 15, 40, 15
 # Shares of the passages about one fact that name it in front, open with a question, name it at the end, or say it in
 # the searcher's own words (the last wordings of a `say` block: four, in the small worlds two). The rest shares little
 # but the name with a query.
@@ -25,9 +24,7 @@ def plural(name: str) -> str:
     """
     head, of, rest = name.partition(" of ")
     first, space, last = head.rpartition(" ")
-    if last.endswith(("tz", "s", "year")) and not last.endswith("year"):
-        return name
-    return first + space + _PLURAL.get(last, last + "s") + of + rest
+    return name if last.endswith(("tz", "s")) else first + space + _PLURAL.get(last, last + "s") + of + rest
 
 
 def be(noun: str) -> str:
@@ -46,13 +43,11 @@ def wh_form(text: str) -> str:
     >>> wh_form("how many feet in a mile"), wh_form("in what year did it end"), wh_form("aspirin dose")
     ('how many', 'what', 'keyword')
     """
-    words = text.split()
-    first = words[0].removesuffix("'s")
-    if first in ("in", "at", "from") and len(words) > 1:
-        first = words[1]
-    if first == "how" and len(words) > 1 and words[1] in ("much", "many"):
-        return f"how {words[1]}"
-    first = {"whats": "what", "wher": "where"}.get(first, first)
+    first, second, *_ = text.split()
+    first = second if first in ("in", "at", "from") else first.removesuffix("'s")
+    if first == "how" and second in ("much", "many"):
+        return f"how {second}"
+    first = {"whats": "what"}.get(first, first)
     if first in ("what", "who", "when", "where", "which", "why", "how"):
         return first
     return "yes-no" if first in _YES_NO else "keyword"
@@ -81,11 +76,9 @@ class Composer:
 
     def _slots(self, spec: dict, row: dict, attribute: str) -> dict:
         it = row.get("it", "it")
-        name, article = row["name"], row["N"][: -len(row["name"])]
-        slots = {"N": row["N"], "n": name, "ns": plural(name), "who": spec["who"]}
+        full = f"{row['N']} ({row['alias']})" if row["alias"] and self.rng.random() < 0.4 else row["N"]
+        slots = {"N": full, "n": row["name"], "ns": plural(row["name"]), "who": spec["who"]}
         slots |= {"it": it, "It": it, "its": _POSSESSIVE[it]}
-        if row["alias"] and self.rng.random() < 0.4:
-            slots["N"] = f"{article}{name} ({row['alias']})"
         return slots | {"v": row[attribute], "noun": pick(self.rng, spec["attributes"][attribute]["nouns"])}
 
     def _clause(self, spec: dict, row: dict, attribute: str) -> str:
@@ -154,10 +147,9 @@ class Composer:
 
     def _pairs(self, spec: dict, share: float) -> None:
         """Relations with a value of their own, and comparisons of entities that stand near each other in the file."""
-        by_name = {row["name"]: row for row in spec["rows"]}
-        relations = {(by_name[a]["name"], by_name[b]["name"]): value for a, b, value in spec["relation_values"]}
-        couples, wanted = list(relations), int(share * len(spec["rows"]))
-        rows = spec["rows"]
+        rows, by_name = spec["rows"], {row["name"]: row for row in spec["rows"]}
+        relations = {(one, other): value for one, other, value in spec["relation_values"]}
+        couples, wanted = list(relations), int(share * len(rows))
         for i in shuffled(self.rng, range(len(rows) - 3)):
             couple = (rows[i]["name"], rows[i + 1 + int(self.rng.random() * 3)]["name"])
             if len(couples) < wanted and couple not in relations and couple[::-1] not in relations:
@@ -166,7 +158,6 @@ class Composer:
             self._pair(spec, [by_name[name] for name in couple], relations.get(couple))
 
     def _pair(self, spec: dict, rows: list[dict], relation: str | None) -> None:
-        rng = self.rng
         about = {"entities": tuple(sorted(row["name"] for row in rows)), "domain": spec["domain"], "kind": "fact"}
         slots = {"A": rows[0]["N"], "B": rows[1]["N"], "who": spec["who"]}
 
@@ -175,13 +166,12 @@ class Composer:
             self._intent(spec, rows, attributes[0], group, [gold])
 
         if relation:
-            kin = spec["relation"]
-            add(lines(kin["say"]), {"v": relation}, spec["tails"], ("relation",), kin["group"])
+            say, group = lines(spec["relation"]["say"]), spec["relation"]["group"]
+            add(say, {"v": relation}, spec["tails"], ("relation",), group)
         both = [a for a, s in spec["attributes"].items() if s["pair"] and rows[0][a] != "-" != rows[1][a]]
-        both = shuffled(rng, both)[:3]
-        for attribute in both:
+        for attribute in (both := shuffled(self.rng, both)[:3]):
             own = spec["attributes"][attribute]
-            more = {"noun": pick(rng, own["nouns"])}
+            more = {"noun": pick(self.rng, own["nouns"])}
             more |= {f"clause{x}": self._clause(spec, row, attribute) for x, row in zip("AB", rows, strict=True)}
             add(self.common["pair"], more, self.common["pair_tails"], (attribute,), own["group"])
         if len(both) >= 2:
