@@ -60,8 +60,8 @@ class Composer:
     attribute, group, gold = positions of the passages that are about just this).
     """
 
-    def __init__(self, files: list[str], rng: Random, pairs: float = 0.4, dense: float = 1.0, direct: int = 4):
-        self.rng, self.dense, self.direct = rng, dense, direct
+    def __init__(self, files: list[str], rng: Random, pairs: float = 0.4, direct: int = 4):
+        self.rng, self.direct = rng, direct
         self.common = {key: lines(block) for key, block in load("common.yaml").items() if isinstance(block, str)}
         self.passages: list[dict] = []
         self.texts: set[str] = set()
@@ -120,7 +120,7 @@ class Composer:
         known = [a for a in spec["attributes"] if row[a] != "-"]
         for attribute in known:
             chance, gold = rng.random(), []
-            for _ in range(2 if chance > 1 - 0.08 * self.dense else int(chance > 0.18 * self.dense)):
+            for _ in range(2 if chance > 0.92 else int(chance > 0.18)):
                 slots, tails = self._slots(spec, row, attribute), spec["tails"]
                 head, chance, say = "", rng.random(), spec["attributes"][attribute]["say"]
                 direct, say = say[-self.direct :], say[: -self.direct]
@@ -135,15 +135,14 @@ class Composer:
                     say = direct
                 gold.append(self._add(say, slots, tails, head, attributes=(attribute,), kind="fact", **about))
             self._intent(spec, [row], attribute, spec["attributes"][attribute]["group"], gold)
-        for kind, chance in (("two", 0.8), ("near", 0.25), ("background", 0.25)):
-            if rng.random() >= chance * self.dense:
+        texts = self.common | {"background": spec["background"]}
+        for kind, chance, n in (("two", 0.8, 2), ("near", 0.25, 1), ("background", 0.25, 0)):
+            if rng.random() >= chance:
                 continue
             one, other = shuffled(rng, known)[:2]
             slots = self._slots(spec, row, one)
             slots |= {f"clause{i}": self._clause(spec, row, attribute) for i, attribute in ((1, one), (2, other))}
-            wordings = spec["background"] if kind == "background" else self.common[kind]
-            attributes = {"two": (one, other), "near": (one,), "background": ()}[kind]
-            self._add(wordings, slots, spec["tails"], attributes=attributes, kind=kind, **about)
+            self._add(texts[kind], slots, spec["tails"], attributes=(one, other)[:n], kind=kind, **about)
 
     def _pairs(self, spec: dict, share: float) -> None:
         """Relations with a value of their own, and comparisons of entities that stand near each other in the file."""
@@ -184,11 +183,9 @@ class Composer:
     def query(self, intent: dict, rng: Random, typos: float = 0.04) -> tuple[str, str]:
         """A wording of an intent and how it opens; both empty where none is of a query's length."""
         drawn = (self._question(intent, rng).lower() for _ in range(1000))
-        text = next((text for text in drawn if 2 <= len(text.split()) <= MAX_QUERY_WORDS), "")
-        if not text:
-            return "", ""
-        form = wh_form(text)
-        return (typo(text, rng) if rng.random() < typos else text), form
+        if text := next((text for text in drawn if 2 <= len(text.split()) <= MAX_QUERY_WORDS), ""):
+            return (typo(text, rng) if rng.random() < typos else text), wh_form(text)
+        return "", ""
 
     def _question(self, intent: dict, rng: Random) -> str:
         spec, attribute = intent["spec"], intent["attribute"]
