@@ -3,7 +3,7 @@
 import inspect
 import os
 from collections.abc import Set
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 import pandas as pd
@@ -30,12 +30,13 @@ def open_collection(spec: str) -> Collection | QuerySets:
     `$INTEREXTRA_DATA` in it stands for the folder of real data, and `msmarco-queries` opens the queries of MS MARCO and
     TREC DL in that folder, without passages. An InputError names an unknown option, a missing folder, a broken file.
     """
-    return _opened(spec, _located(spec), cache_folder())
+    located = with_data_folder(f"{spec}:$INTEREXTRA_DATA" if spec == "msmarco-queries" else spec)
+    return _opened(spec, located, cache_folder())
 
 
 def peek(spec: str) -> dict | None:
     """What opening a data set of ir_datasets would download, see `peek_irds`; None where nothing is."""
-    scheme, _, rest = _located(spec).partition(":")
+    scheme, _, rest = with_data_folder(spec).partition(":")
     return peek_irds(*_irds_options(spec, rest)) if scheme == "irds" and rest else None
 
 
@@ -46,12 +47,6 @@ def data_folder() -> Path:
     if not given or not folder.is_dir():
         raise InputError(f"real data: set the environment variable INTEREXTRA_DATA ({given!r}) to their folder")
     return folder
-
-
-def _located(spec: str) -> str:
-    if spec == "msmarco-queries":
-        return f"{spec}:{data_folder()}"
-    return with_data_folder(spec)
 
 
 def with_data_folder(text: str) -> str:
@@ -122,14 +117,14 @@ def _open_mini(spec: str) -> Collection:
 
     texts = [[path.name, sha256(path)] for path in sorted(Path(world.__file__).parent.glob("*.yaml"))]
     name, parameters = _world_of(spec)
+
+    def read() -> converted.Parts:
+        made = open_world(spec)
+        queries = pd.concat(made.queries.values(), ignore_index=True)
+        return converted.Parts(made.passages, queries, made.qrels, lambda part, row: f"{spec} {part}, row {row + 1}")
+
     folder = converted.folder_of(name, "interextra.world:generate", name, parameters, texts)
-    return converted.stored(folder, name, spec, partial(_read_world, spec), set())
-
-
-def _read_world(spec: str) -> converted.Parts:
-    made = open_world(spec)
-    queries = pd.concat(made.queries.values(), ignore_index=True)
-    return converted.Parts(made.passages, queries, made.qrels, lambda part, row: f"{spec} {part}, row {row + 1}")
+    return converted.stored(folder, name, spec, read, set())
 
 
 def _world_of(spec: str) -> tuple[str, dict]:

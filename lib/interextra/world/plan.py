@@ -14,6 +14,7 @@ SHARES = {
     "dev": {"entity": [0.45, 0.51, 0.04], "intent": [0.34, 0.19, 0.47]},
 }
 
+
 def whole(shares: list[float], n: int) -> list[int]:
     """Shares as counts that sum to `n` (largest remainders).
 
