@@ -3,8 +3,6 @@
 For test sets too large for ReSTrain. A test query is extrapolation for the model trained without its bucket, and
 interpolation for the other k - 1 models: both regimes are measured on the same queries. The paper doesn't say how
 k-means was started nor how the k folds are averaged; here both are choices. Taught in notebooks/03_resttest.
-
-`sides`, `macro` and `constant` are for the values of any leave-one-out design, those of `splits.shift` too.
 """
 
 from dataclasses import dataclass
@@ -21,15 +19,8 @@ from interextra.splits.restrain import check_part, random_part
 from interextra.splits.similarity import checked, same_space
 from interextra.splits.split import Split
 
-APART = (
-    "left_out",
-    "test_set",
-    "query_id",
-    "unit",
-    "stratum",
-    "value",
-    "side",
-)  # columns of values that label no system
+# Columns of values that label no system
+APART = ("left_out", "test_set", "query_id", "unit", "stratum", "value", "side")
 
 
 class ReSTTest(Split):
@@ -132,8 +123,7 @@ def buckets(train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalis
     distances = squared_distances(vectors, centroids)
     nearest = distances.argmin(axis=1)  # ties: the lower number
     order = np.argsort(-np.bincount(nearest[: len(train)], minlength=k), kind="stable")
-    at = np.argsort(order)[nearest]
-    inertia = float(distances.min(axis=1).sum())
+    at, inertia = np.argsort(order)[nearest], float(distances.min(axis=1).sum())
     found = Buckets(at[: len(train)], at[len(train) :], centroids[order], inertia, normalise)
     for name, rows in (("training", found.train), ("test", found.test)):
         if len(missing := np.setdiff1d(np.arange(k), rows)):
@@ -189,10 +179,9 @@ def macro(values: pd.DataFrame) -> pd.DataFrame:
     values = sides(values)
     labels = _labels(values)
 
-    def over(columns: list[str], how: str) -> pd.Series:
-        return values.groupby([*labels, *columns], dropna=False)["left_out"].transform(how)
-
-    k, n_queries, n_side = over([], "nunique"), over(["left_out"], "size"), over(["left_out", "side"], "size")
+    k = values.groupby(labels, dropna=False)["left_out"].transform("nunique")
+    columns = [*labels, "left_out"], [*labels, "left_out", "side"]
+    n_queries, n_side = (values.groupby(each, dropna=False)["left_out"].transform("size") for each in columns)
     models = np.where(values["side"] == "in", k - 1, 1)  # whose values of a query are averaged later
     return values.assign(value=values["value"] * models * n_queries / (k * n_side))
 
@@ -203,10 +192,8 @@ def constant(values: pd.DataFrame) -> pd.DataFrame:
     A macro effect of these is the part that comes from the weights alone.
     """
     values = sides(values)
-    query = [values[name] for name in (*_labels(values), "query_id")]
-    return values.assign(
-        value=values["value"].where(values["side"] == "in").groupby(query, dropna=False).transform("mean")
-    )
+    query, inside = [values[name] for name in (*_labels(values), "query_id")], values["side"] == "in"
+    return values.assign(value=values["value"].where(inside).groupby(query, dropna=False).transform("mean"))
 
 
 def _labels(values: pd.DataFrame) -> list[str]:
