@@ -43,7 +43,7 @@ def containment(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
     >>> containment(["what is a shebang"], ["meaning of shebang"]).tolist()
     [1.0]
     """
-    pairs = [(tokens(a) - FUNCTION_WORDS, tokens(b) - FUNCTION_WORDS) for a, b in zip(left, right, strict=True)]
+    pairs = [[tokens(text) - FUNCTION_WORDS for text in pair] for pair in zip(left, right, strict=True)]
     return np.array([len(a & b) / (min(len(a), len(b)) or 1) for a, b in pairs])
 
 
@@ -59,8 +59,7 @@ def cut(scores: np.ndarray, thresholds: tuple[float, float]) -> np.ndarray:
     >>> cut(np.array([0.1, 0.5, 0.9]), (0.5, 0.8)).tolist()
     [0, 1, 2]
     """
-    low, high = thresholds
-    return (scores >= low).astype(np.int64) + (scores >= high)
+    return (scores[:, None] >= np.array(thresholds)).sum(axis=1)
 
 
 def choose_thresholds(scores: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
