@@ -1,10 +1,7 @@
 """The split files that the two groups released, read and written byte for byte; our own splits in the same formats.
 
-Zhan et al. (CIKM 2022), repository jingtaozhan/extrapolate-eval: TREC qrels separated by tabs in
-`restrain_files/msmarco-passage/SIZE/REGIME.train-qrel.txt` and
-`resttest_files/msmarco-passage/bucket-N/REGIME.SET-qrel.txt`.
-Lupart et al. (ECIR 2023), repository naver/ms-marco-shift: `EVAL/queries/queries_CLUSTER.tsv` and
-`EVAL/qrel/qrel_CLUSTER.json`.
+Zhan et al. (CIKM 2022), repository jingtaozhan/extrapolate-eval: TREC qrels separated by tabs.
+Lupart et al. (ECIR 2023), repository naver/ms-marco-shift: queries separated by tabs, qrels as JSON.
 """
 
 import json
@@ -44,8 +41,7 @@ def read_shift(folder: Path, cluster: str) -> tuple[pd.DataFrame, pd.DataFrame, 
     """
     queries_path, qrels_path = _shift_paths(folder, cluster)
     queries, qrels = read_queries_tsv(queries_path), read_qrels_json(qrels_path)
-    with_qrels = qrels["query_id"].drop_duplicates()
-    return queries, qrels, with_qrels[~with_qrels.isin(queries["query_id"])].tolist()
+    return queries, qrels, qrels["query_id"][~qrels["query_id"].isin(queries["query_id"])].unique().tolist()
 
 
 def _shift_paths(folder: Path, cluster: str) -> tuple[Path, Path]:

@@ -117,16 +117,16 @@ def source(spec: str) -> Path | None:
 def labels(queries: pd.DataFrame, of: str | Callable[[dict], str | None]) -> np.ndarray:
     """Label of each query, object[n]; "" where it has none.
 
-    `of` is a spec or such a function (see `attribute`); `column:NAME` may also be one that `data.medquad.with_truth`
-    works out. InputError: no such column, a label that is no string, no query with a label.
+    `of` is a spec or a function, see `attribute`; `column:NAME` may also be one of `data.medquad.with_truth`.
+    InputError: no such column, a label that is no string, no query with a label.
 
     >>> labels(pd.DataFrame({"query_id": ["q1", "q2"], "text": ["who is it", "no question"]}), "wh-words").tolist()
     ['who', '']
     """
-    function, known = attribute(of) if isinstance(of, str) else of, queries
+    function = attribute(of) if isinstance(of, str) else of
     column = of.removeprefix("column:") if isinstance(of, str) and of.startswith("column:") else ""
-    if column and column not in known and {"focus", "qtype"} <= set(queries):
-        known = with_truth(queries)
+    has_truth = column and column not in queries and {"focus", "qtype"} <= set(queries)
+    known = with_truth(queries) if has_truth else queries
     if column and column not in known:
         raise InputError(f"attribute {of}: the queries have no such column; they have {', '.join(known)}")
     found = pd.Series([function(query) for query in known.to_dict("records")], known["query_id"], dtype=object)

@@ -143,11 +143,8 @@ def extrapolation_rows(neighbours: np.ndarray, top_e: int, n_train: int) -> np.n
 
 
 def restrain(space: Neighbourhood, size: int, match: str) -> Regimes:
-    """Tune I and E to a training set size.
+    """Tune I and E to `size` training queries per regime.
 
-    Parameters
-    ----------
-    size : training queries per regime.
     match : "as-released": whole ranks only, the largest I and the smallest E whose sets have at most `size` queries.
         "exact": precisely `size` queries in both; the border rank is filled by similarity (interpolation: the most
         similar first; extrapolation: the least similar first; then by row). The released interpolation sets are
@@ -165,14 +162,9 @@ def restrain(space: Neighbourhood, size: int, match: str) -> Regimes:
     if not near or far == n:
         least = (ranks == ranks[0 if not near else -1]).sum()
         raise InputError(f"size {size}: an empty set, as its first rank alone has {least}; use that, or match='exact'")
-    return Regimes(
-        interpolation=np.sort(order[:near]),
-        extrapolation=np.sort(order[far:]),
-        top_i=int(ranks[near] - 1 if match == "as-released" else ranks[near - 1]),
-        top_e=int(ranks[far - 1]),
-        interpolation_similarity=space.mean_similarity(order[:near]),
-        extrapolation_similarity=space.mean_similarity(order[far:]),
-    )
+    top_i, top_e = int(ranks[near] - 1 if match == "as-released" else ranks[near - 1]), int(ranks[far - 1])
+    similarities = space.mean_similarity(order[:near]), space.mean_similarity(order[far:])
+    return Regimes(np.sort(order[:near]), np.sort(order[far:]), top_i, top_e, *similarities)
 
 
 def check_size(size: int, match: str, n: int | None) -> None:

@@ -1,8 +1,7 @@
 """A leave-one-out shift: clusters of queries, each divided for training and test, one left out at a time (Lupart §3.1).
 
-The model of a cluster is trained on the training queries of all other clusters; queries of no cluster take no part.
-Its test queries come from the cluster itself, as in the paper for topics and question words. Taught in
-notebooks/04_ms_shift_clusters.
+The model of a cluster is trained on the training queries of all others; its test queries come from the cluster itself,
+as in the paper for topics and question words. Taught in notebooks/04_ms_shift_clusters.
 """
 
 from collections.abc import Sequence

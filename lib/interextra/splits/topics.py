@@ -103,12 +103,10 @@ def topics(
 ) -> TopicClusters:
     """Cluster queries into topics and a rest that is in none.
 
-    Parameters
-    ----------
     vectors : float[n, d]; the paper's are [CLS] of a DistilBERT.
     n_topics, k, target : number of topics, of native clusters, and queries a topic should have; the paper's are 5, 100
         and 25,000 for its 500,000 queries: for others keep the share, target = n / 20.
-    seed : of the first centroids. The same seed gives the same topics.
+    seed : of the first centroids.
     normalise : vectors and centroids of length 1 (spherical k-means), not as they are.
     switches : choose, see `farthest`, and merge, order, stop, see `expand`; by default the first of SWITCHES.
 
@@ -176,8 +174,6 @@ def expand(
 ) -> list[list[int]]:
     """Grow each chosen cluster into a topic by joining free clusters, none twice (Lupart §3.1, step iii).
 
-    Parameters
-    ----------
     centroids, sizes : float[k, d], int[k] (queries) of the native clusters; chosen : int[n_topics], those that start.
     merge : a cluster is near to a topic by its distance to the centroid of the topic's first cluster ("native"), or of
         all that it has joined so far, weighted by size ("merged").
