@@ -1,11 +1,9 @@
 """Eight kinds of figure in one style, each drawn from a tidy frame and the names of its columns.
 
-forest (effects with their intervals, published ones as diamonds), heat, scatter_map, bars, curves, histogram (as dots),
-boxes, scatter. Each is as wide as a page, has its legend outside and the same axes in all its panels. Instead of a
-column a list of columns may be given, whose values are joined: `panel=["protocol", "measure"]`.
-
-`alt` of each figure says in words what is seen, from the data. A regime and a system have one colour in all figures;
-numbers, such as training sizes, go from light to dark blue.
+Each is as wide as a page, has its legend outside and the same axes in all its panels. Instead of a column a list of
+columns may be given, whose values are joined: `panel=["protocol", "measure"]`. `alt` of each figure says in words what
+is seen, from the data. A regime and a system have one colour in all figures; numbers, such as training sizes, go from
+light to dark blue.
 """
 
 import itertools
@@ -416,8 +414,7 @@ def _closed(frame: DataFrame) -> pd.Series:
 
 def _legend(figure: Figure, keys: Sequence[Line2D], columns: Names = "") -> None:
     """Above the axes; numbers get the name of their column as title."""
-    labels = [str(key.get_label()) for key in keys]
-    if labels:
+    if labels := [str(key.get_label()) for key in keys]:
         title = _words(columns) if isinstance(columns, str) and labels[0].replace(",", "").isdigit() else None
         fitting = max(1, 110 // (max(map(len, labels)) + 8))
         figure.legend(handles=keys, loc="outside upper center", ncols=min(len(keys), fitting), title=title)
@@ -437,21 +434,20 @@ def _range(frame: DataFrame, value: str, columns: Sequence[Names], percent: bool
     known = frame[frame[value].notna()]
     if known.empty:
         return "none of them defined"
-    places = range(len(known)) if len(known) <= few else (known[value].argmin(), known[value].argmax())
-    texts = []
-    for at in places:
-        row = known.iloc[[at]]
-        where = ", ".join(dict.fromkeys(name for column in columns if (name := _names(row, column).item())))
-        texts.append(f"{row[value].item():{'.1%' if percent else '.3g'}} ({where})")
+    shown = known if len(known) <= few else known.iloc[[known[value].argmin(), known[value].argmax()]]
+    where = zip(*(_names(shown, column) for column in columns), strict=True)
+    pairs = zip(shown[value], where, strict=True)
+    form = ".1%" if percent else ".3g"
+    texts = [f"{number:{form}} ({', '.join(dict.fromkeys(filter(None, names)))})" for number, names in pairs]
     return ", ".join(texts) if len(known) <= few else f"from {texts[0]} to {texts[1]}"
 
 
 def _ways(lines: dict[str, pd.Series], percent: bool = False) -> str:
     """A sentence that says where lines go; of many, how many rise and fall."""
     ends = {name: (line.iloc[0], line.iloc[-1]) for name, line in lines.items() if len(line) > 1}
-    ways = {name: ("falls", "stays", "rises")[1 + int(np.sign(end - start))] for name, (start, end) in ends.items()}
+    ways = [("falls", "stays", "rises")[1 + int(np.sign(end - start))] for start, end in ends.values()]
     if len(ends) > FEW:
-        return f" Of {len(ends)} lines {[*ways.values()].count('rises')} rise, {[*ways.values()].count('falls')} fall."
+        return f" Of {len(ends)} lines {ways.count('rises')} rise, {ways.count('falls')} fall."
     text = ("{:.1%} to {:.1%}" if percent else "{:.3g} to {:.3g}").format
-    parts = [f"{name} {ways[name]} from {text(*both)}" for name, both in ends.items()]
+    parts = [f"{name} {way} from {text(*both)}" for (name, both), way in zip(ends.items(), ways, strict=True)]
     return f" {'; '.join(parts)}." if parts else ""

@@ -101,12 +101,10 @@ class Composer:
                     text = f"{tail} {text}" if self.rng.random() < 0.15 else f"{text} {tail}"
             text = text[0].upper() + text[1:]
             if MIN_WORDS <= len(text.split()) <= MAX_WORDS and text not in self.texts:
-                break
-        else:
-            return None
-        self.texts.add(text)
-        self.passages.append({"text": text, **about})
-        return len(self.passages) - 1
+                self.texts.add(text)
+                self.passages.append({"text": text, **about})
+                return len(self.passages) - 1
+        return None
 
     def _intent(self, spec: dict, rows: list[dict], attribute: str, group: str, gold: list[int | None]) -> None:
         """A new intent, where there is a passage that is about just this."""
@@ -193,12 +191,10 @@ class Composer:
         noun = pick(rng, own["nouns"])
         whats = pick(rng, ["whats", "what's"]) if be(noun) == "is" else "what are"
         slots = {"noun": noun, "be": be(noun), "whats": whats}
-        named = []
-        for row in intent["rows"]:
-            name, full = row["name"], row["N"]
+        named = [(row["name"], row["N"]) for row in intent["rows"]]
+        for at, row in enumerate(intent["rows"]):
             if row["alias"] and rng.random() < 0.15:
-                name, full = row["alias"], ("a " if full.startswith("a ") else "") + row["alias"]
-            named.append((name, full))
+                named[at] = row["alias"], ("a " if row["N"].startswith("a ") else "") + row["alias"]
         if len(named) == 1:
             (name, full), it = named[0], intent["rows"][0].get("it", "it")
             slots |= {"n": name, "N": full, "ns": plural(name), "it": it, "its": _POSSESSIVE[it]}

@@ -22,7 +22,7 @@ def whole(shares: list[float], n: int) -> list[int]:
     [27, 13, 3]
     """
     counts = [int(share * n + 1e-9) for share in shares]
-    by_rest = sorted(range(len(shares)), key=lambda i: (-(shares[i] * n - counts[i]), i))
+    by_rest = sorted(range(len(shares)), key=lambda i: counts[i] - shares[i] * n)
     for i in by_rest[: n - sum(counts)]:
         counts[i] += 1
     return counts
