@@ -20,7 +20,7 @@ import numpy as np
 from scipy import stats
 
 from interextra.evaluation.indicators import mean_similarity
-from interextra.evaluation.prediction import kendall_draws
+from interextra.ground.correlation import kendall_draws
 from interextra.ground.effects import resamples
 
 DIMENSIONS, SEED = 768, 0

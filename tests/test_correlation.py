@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from interextra.ground.correlation import correlations, drawn_groups, independent, interval_of_one, steiger, stretched
+from interextra.ground.correlation import (
+    correlation_test,
+    correlations,
+    drawn_groups,
+    independent,
+    interval_of_one,
+    kendall_draws,
+    steiger,
+    stretched,
+)
 
 SCIPY = {"Spearman": stats.spearmanr, "Kendall": stats.kendalltau, "Pearson": stats.pearsonr}
 
@@ -87,3 +96,59 @@ def test_stretched_draws_of_few_groups_keep_their_level_where_plain_ones_do_not(
         for name, made in {"plain": drawn, "stretched": stretched(drawn, at, 8)}.items():
             missed[name] += abs(at) > np.quantile(abs(made - at), 0.95)
     assert missed["stretched"] / 400 <= 0.06 < 0.075 < missed["plain"] / 400
+
+
+@pytest.mark.parametrize("n", [4, 8, 14])
+def test_correlation_is_that_of_scipy_and_spearman_of_few_points_is_tested_by_all_orders(n):
+    x, y = np.random.default_rng(n).random((2, n))
+    y[1] = y[0]  # a tie
+    for method, function in (("Pearson", stats.pearsonr), ("Spearman", stats.spearmanr)):
+        found, known = correlation_test(x, y, method), function(x, y)
+        assert found["estimate"] == pytest.approx(known.statistic) and found["low"] < found["estimate"] < found["high"]
+        exact = method == "Spearman" and n < 9
+        assert exact or found["p_value"] == pytest.approx(known.pvalue)
+    assert correlation_test(x, y, "Pearson")["low"] == pytest.approx(stats.pearsonr(x, y).confidence_interval().low)
+    if n == 4:
+        orders = [
+            abs(stats.spearmanr(x, y[list(order)]).statistic)
+            for order in np.ndindex(4, 4, 4, 4)
+            if len(set(order)) == 4
+        ]
+        share = np.mean(np.array(orders) >= abs(found["estimate"]) - 1e-9)
+        assert found["p_value"] == pytest.approx(share)
+
+
+def test_needed_is_the_critical_value_of_the_tables():
+    for n, pearson, spearman in ((5, 0.878, 1.0), (6, 0.811, 0.886), (7, 0.754, 0.786), (8, 0.707, 0.738)):
+        x, y = np.arange(n), np.random.default_rng(1).permutation(n)
+        assert correlation_test(x, y, "Pearson")["needed"] == pytest.approx(pearson, abs=5e-4)
+        assert correlation_test(x, y, "Spearman")["needed"] == pytest.approx(spearman, abs=5e-4)
+    perfect = correlation_test(np.arange(5), -np.arange(5), "Spearman")
+    assert perfect["estimate"] == -1 and np.isnan(perfect["low"]) and perfect["p_value"] == pytest.approx(2 / 120)
+
+
+def test_within_shifts_what_is_between_them_is_taken_off_and_costs_a_degree_of_freedom():
+    draw, shifts = np.random.default_rng(2), np.repeat(["s", "t", "u"], [4, 5, 3])
+    x = draw.normal(size=12) + np.select([shifts == "s", shifts == "t"], [0, 5], 9)
+    y = -draw.normal(size=12) + 2 * np.select([shifts == "s", shifts == "t"], [0, 5], 9)
+    for method in ("Pearson", "Spearman"):
+        assert correlation_test(x, y, method)["estimate"] > 0.8
+        found = correlation_test(x, y, method, shifts)
+        a, b = (stats.rankdata(side) if method == "Spearman" else side for side in (x, y))
+        dummies = np.column_stack([np.ones(12), shifts == "s", shifts == "t"]).astype(float)  # partial correlation
+        rests = [side - dummies @ np.linalg.lstsq(dummies, side, rcond=None)[0] for side in (a, b)]
+        r = np.corrcoef(*rests)[0, 1]
+        t = r * np.sqrt(8 / (1 - r**2))  # 12 points less 2 of the line and 2 shifts
+        assert found["estimate"] == pytest.approx(r) and abs(r) < 0.7
+        assert found["p_value"] == pytest.approx(2 * stats.t.sf(abs(t), 8))
+        wide = 1 + (method == "Spearman") * r**2 / 2
+        assert np.arctanh(found["high"]) - np.arctanh(r) == pytest.approx(1.959964 * np.sqrt(wide / 7))
+        assert (abs(r) > found["needed"]) == (found["p_value"] < 0.05)
+
+
+def test_both_kernels_of_tau_b_give_the_same_numbers():
+    random = np.random.default_rng(7)
+    x, y = random.normal(size=(2, 60)).round(1)  # with ties
+    counts = random.multinomial(60, np.full(60, 1 / 60), 50)
+    blocks = kendall_draws(x, y, counts.T.astype(np.float32))[:, 0, 0]
+    assert correlations(x, y, counts, "Kendall").tolist() == blocks.tolist()

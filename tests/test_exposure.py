@@ -52,7 +52,11 @@ def test_plan_has_each_condition_without_each_cluster_and_passages_only_where_ne
     assert plan.dose["share"].value_counts().to_dict() == {0.5: 6, 1.0: 6}
     assert {run.model.recipe.negative_passages for run in plan.dose["run"]} == {0.5, 1.0}
     with pytest.raises(InputError, match=r"SYSTEM \| NEGATIVES \| RECIPE"):
-        exposure.negative_exposure(P | {"conditions": ["x | y"]})
+        exposure.plan(P | {"conditions": ["x | y"]})
+    with pytest.raises(InputError, match="'controlled': 'nope' is no system of 'conditions'"):
+        exposure.plan(P | {"controlled": [DENSE, "nope"]})
+    with pytest.raises(InputError, match="'recipes': no system is BM25 with the label 'BM25'"):
+        exposure.plan(P | {"recipes": ["Lexical | bm25"]})
 
 
 def values(losses, n=200, noise=0.02):
@@ -78,7 +82,7 @@ LOSSES = {
 
 
 def mean_of(losses):
-    return exposure.losses(values(losses), seed=1, n_boot=400)[1]
+    return exposure.relative_losses(values(losses), seed=1, n_boot=400)[1]
 
 
 def test_share_of_the_loss_is_what_is_saved():
@@ -94,7 +98,7 @@ def test_share_of_the_loss_is_what_is_saved():
 
 def test_findings_follow_the_losses():
     mean = mean_of(LOSSES)
-    found = exposure.findings(mean, gate(mean, [])).set_index("finding")
+    found = exposure.findings(mean.assign(comparable=gate(mean, []))).set_index("finding")
     assert found.loc["exposure is why the papers differ on SPLADE", "verdict"] == "holds"
     assert found.loc["exposure is why the papers differ on SPLADE", "estimate"] == pytest.approx(0.08, abs=0.02)
     assert found.loc["the negatives of Lupart make the gap larger than those of Zhan, all", "verdict"] == "holds"
@@ -102,25 +106,25 @@ def test_findings_follow_the_losses():
     assert costs["estimate"] == pytest.approx((0.25 - 0.15) - (0.40 - 0.22), abs=0.02)
     assert costs["verdict"] == "contradicted" and costs["effects"] == 1
     controls = mean_of(LOSSES | {(DENSE, "BM25", "control"): 0.40, ("SPLADE", "BM25", "control"): 0.19})
-    less = exposure.findings(controls, gate(controls, [])).set_index("finding").loc[costs.name]
+    less = exposure.findings(controls.assign(comparable=gate(controls, []))).set_index("finding").loc[costs.name]
     assert less["effects"] == 2 and less["estimate"] == pytest.approx((0.19 - 0.15) - (0.40 - 0.22), abs=0.02)
     alone = mean_of(LOSSES | {(DENSE, "in-batch", "all"): 0.3, ("SPLADE", "in-batch", "all"): 0.1})
-    last = exposure.findings(alone, gate(alone, [])).iloc[-1]
+    last = exposure.findings(alone.assign(comparable=gate(alone, []))).iloc[-1]
     assert last["finding"].endswith("in-batch negatives only") and last["estimate"] == pytest.approx(0.2, abs=0.02)
     narrower = mean_of(LOSSES | {(DENSE, "random", "all"): 0.45, (DENSE, "random", "unexposed"): 0.40})
-    third = exposure.findings(narrower, gate(narrower, [])).set_index("finding")
+    third = exposure.findings(narrower.assign(comparable=gate(narrower, []))).set_index("finding")
     said = third.loc["exposure is why the papers differ on SPLADE"]  # less so unexposed, but there is no wider gap
     assert said["verdict"] == "contradicted" and said["estimate"] == pytest.approx(-0.05, abs=0.02)
     turned = {key: loss if "random" not in key else 0.9 - 1.5 * loss for key, loss in LOSSES.items()}
     other = mean_of(turned)
-    again = exposure.findings(other, gate(other, [])).set_index("finding")
+    again = exposure.findings(other.assign(comparable=gate(other, []))).set_index("finding")
     assert again.loc["DR (base), random negatives: exposure is part of the loss", "verdict"] == "contradicted"
 
 
 def test_what_the_control_saves_as_well_is_not_exposure():
     for control, verdict in ((0.30, "holds"), (0.20, "not shown")):
         mean = mean_of(LOSSES | {(DENSE, "random", "control"): control})
-        found = exposure.findings(mean, gate(mean, [])).set_index("finding")
+        found = exposure.findings(mean.assign(comparable=gate(mean, []))).set_index("finding")
         assert found.loc["DR (base), random negatives: exposure is part of the loss", "verdict"] == verdict
 
 
@@ -128,17 +132,17 @@ def test_condition_that_bm25_beats_in_domain_is_not_comparable():
     some = values(LOSSES)
     weak = (some["model"] == "SPLADE") & (some["negative_passages"] == "all")
     some.loc[weak, "value"] -= 0.4
-    mean = exposure.losses(some, 1, 300)[1]
+    mean = exposure.relative_losses(some, 1, 300)[1]
     passing = gate(mean, [])
     assert passing.sum() == len(mean) - 1
-    found = exposure.findings(mean, passing).set_index("finding")["verdict"]
+    found = exposure.findings(mean.assign(comparable=passing)).set_index("finding")["verdict"]
     assert found["SPLADE, BM25 negatives: exposure is part of the loss"] == "not comparable"
     assert found["exposure is why the papers differ on SPLADE"] == "not comparable"
     assert found["DR (base), random negatives: exposure is part of the loss"] == "holds"
 
 
 def test_exposure_table_has_clusters_and_their_mean():
-    each, mean = exposure.losses(values(LOSSES), 1, 100)
+    each, mean = exposure.relative_losses(values(LOSSES), 1, 100)
     table = exposure.exposure_table("kind", each, mean)
     first = ["shift", "left_out", "model", "negatives", "negative_passages", "avg_in", "out", "rel_loss", "low", "high"]
     assert list(table)[:10] == first and set(table["left_out"]) == {"a", "mean"} and len(table) == 2 * (1 + len(LOSSES))
@@ -150,6 +154,9 @@ def ran(folder, store, frame, **labels):
     class Ran:
         key = "ran"
 
+        def read(self, store, name):
+            return RunFile.read(store[self] / f"run.{name}.parquet")
+
     class Stored(dict):
         def __getitem__(self, cell):
             return folder if isinstance(cell, Ran) else store[cell]
@@ -159,7 +166,7 @@ def ran(folder, store, frame, **labels):
 
 
 def test_what_stands_above_the_answer_is_counted_by_kind(tmp_path):
-    store, plan = Store(tmp_path / "outputs" / "cells"), exposure.negative_exposure(P | {"conditions": []})
+    store, plan = Store(tmp_path / "outputs" / "cells"), exposure.plan(P | {"conditions": [], "controlled": []})
     store.build(plan.shift)
     queries, qrels = plan.shift.pool.frame(), plan.shift.pool.qrels()
     labels = pd.read_parquet(store[plan.shift] / "labels.parquet").set_index("query_id")["cluster"]
@@ -185,7 +192,7 @@ def test_what_stands_above_the_answer_is_counted_by_kind(tmp_path):
 
 
 def test_passages_in_the_first_are_of_a_kind_that_was_left_out_or_drawn_or_asked_for(tmp_path):
-    store, shift = Store(tmp_path / "outputs" / "cells"), exposure.negative_exposure(P | {"conditions": []}).shift
+    store, shift = Store(tmp_path / "outputs" / "cells"), exposure.plan(P | {"conditions": [], "controlled": []}).shift
     store.build(shift)
     labels = pd.read_parquet(store[shift] / "labels.parquet").set_index("query_id")["cluster"]
     qrels, sets = shift.pool.qrels().drop_duplicates("doc_id", keep=False), shift.sets(store)
@@ -207,7 +214,7 @@ def test_passages_in_the_first_are_of_a_kind_that_was_left_out_or_drawn_or_asked
 
 
 def test_exposed_answers_are_those_that_no_training_query_shares(tmp_path):
-    store, shift = Store(tmp_path / "outputs" / "cells"), exposure.negative_exposure(P | {"conditions": []}).shift
+    store, shift = Store(tmp_path / "outputs" / "cells"), exposure.plan(P | {"conditions": [], "controlled": []}).shift
     store.build(shift)
     table = exposure.exposed_answers(shift, store, shift.pool.source.open()).set_index(["left_out", "side"])
     answers = shift.pool.qrels().groupby("query_id")["doc_id"].agg(set)

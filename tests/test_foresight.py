@@ -9,27 +9,33 @@ import pytest
 from scipy import stats
 from test_lupart import FIVE, P
 
+import interextra as ix
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
-from interextra.evaluation import indicators, prediction
-from interextra.evaluation.predictors import POST, PRE
-from interextra.experiments import indicators as foresight
-from interextra.experiments import shifts as lupart
-from interextra.experiments.indicators import DENSE, POOLED, SPACE, WORDS
+from interextra.evaluation import indicators, prediction, predictors
+from interextra.evaluation.predictors import POST, PRE, SPACE, WORDS
+from interextra.experiments import indicators as notebook
+from interextra.experiments import shifts
+from interextra.experiments.indicators import DENSE, POOLED
 from interextra.ground.cells import Store
+from interextra.ground.correlation import correlation_test, kendall_within
 from interextra.ground.effects import effects, resamples
 from interextra.ground.errors import InputError
-from interextra.papers import releases
+from interextra.papers import releases, shift_losses
 from interextra.papers.claims import judged
 from interextra.splits.resttest import sides
+
+
+def test_the_front_door_leads_to_the_modules_of_the_notebooks():
+    assert ix.indicators is notebook and ix.shifts is shifts  # not to what they import
 
 
 @pytest.fixture(scope="module")
 def shifted(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("outputs") / "cells")
-    shifts = lupart.shifts_of(P | {"shifts": ["wh-words/how/who"], "n_test": 12, "train_size": 30})
-    store.build(shifts["wh-words"])
-    return store, shifts
+    made = shifts.shifts_of(P | {"shifts": ["wh-words/how/who"], "n_test": 12, "train_size": 30})
+    store.build(made["wh-words"])
+    return store, made
 
 
 def brute_jaccard(source, target):
@@ -40,7 +46,7 @@ def brute_jaccard(source, target):
 
 def test_jaccard_of_clusters_is_that_of_their_texts_and_the_same_for_two_clusters(shifted):
     store, shifts = shifted
-    cell, table = shifts["wh-words"], foresight.jaccard_table(store, shifts).set_index("stratum")
+    cell, table = shifts["wh-words"], indicators.jaccard_table(shifts, store).set_index("stratum")
     texts, label = cell.pool.frame()["text"], pd.read_parquet(store[cell] / "labels.parquet")["cluster"]
     assert table.loc["how", "jaccard"] == table.loc["who", "jaccard"]
     assert table.loc["how", "jaccard"] == pytest.approx(brute_jaccard(texts[label == "how"], texts[label == "who"]))
@@ -56,7 +62,7 @@ def test_jaccard_of_clusters_is_that_of_their_texts_and_the_same_for_two_cluster
 def test_words_of_a_query_are_held_against_the_training_of_the_model_without_its_cluster(shifted):
     store, shifts = shifted
     cell = shifts["wh-words"]
-    said = foresight.word_indicators(shifts, cell.pool.source.open().passages, store).set_index("query_id")
+    said = predictors.word_indicators(shifts, cell.pool.source.open().passages, store).set_index("query_id")
     assert len(said) == 24 and {f"collection: {name}" for name in PRE} <= set(said)
     query_id, name = next(cell.strata(store).items())
     text = cell.pool.frame().set_index("query_id").loc[query_id, "text"]
@@ -88,6 +94,9 @@ class Ran(int):
         made.model = model
         return made
 
+    def read(self, store, queries):
+        return RunFile.read(store[self] / f"run.{queries}.parquet")
+
 
 def scored(tmp_path, places, **recipe):
     """A plan of runs (model, left_out, seed, shift of all scores) of four queries and three passages."""
@@ -106,7 +115,7 @@ def scored(tmp_path, places, **recipe):
     frame = pd.DataFrame(rows)
     model = SimpleNamespace(recipe=SimpleNamespace(**recipe))
     frame["run"] = pd.Series([Ran(at, model) for at in frame["near"]], dtype=object)
-    plan = SimpleNamespace(design=frame.drop(columns="near"), control=frame.iloc[:0], shifts={"s": Folders()})
+    plan = SimpleNamespace(design=frame.drop(columns="near"), shifts={"s": Folders()})
     plan.near = frame[frame["model"] != "BM25"].drop(columns="run")
     return plan, store
 
@@ -114,77 +123,27 @@ def scored(tmp_path, places, **recipe):
 def test_each_query_is_read_from_the_model_without_its_cluster_and_seeds_are_averaged(tmp_path):
     trained = [("dense", "a", 1, 0.0), ("dense", "a", 2, 10.0), ("dense", "b", 1, 100.0), ("dense", "b", 2, 200.0)]
     plan, store = scored(tmp_path, [*trained, ("BM25", "b", 1, 0.0), ("BM25", "a", 1, 0.0)])
-    near = foresight.spaces(plan, store)
+    near = predictors.spaces(plan.near, plan.shifts, store)
     assert set(near["model"]) == {"dense"}  # BM25 has no space
     assert near.set_index("query_id")["R"].to_dict() == {"q1": 5.0, "q2": 6.0, "q3": 152.0, "q4": 153.0}
     assert near["stratum"].tolist() == list("aabb")
-    after = foresight.run_predictors(plan, store).set_index(["model", "query_id"])
+    after = predictors.run_predictors(plan.design, plan.shifts, store).set_index(["model", "query_id"])
     assert after.loc["dense", "top_score"].tolist() == [9.0, 10.0, 156.0, 157.0]
     assert after.loc["BM25", "nqc"].to_numpy() == pytest.approx(np.std([0, 1, 4]))
 
 
 def test_of_a_reranker_only_the_reranked_passages_count(tmp_path):
     plan, store = scored(tmp_path, [("Reranker", "a", 1, 0.0), ("Reranker", "b", 1, 0.0)], rerank_depth=2)
-    after = foresight.run_predictors(plan, store).set_index("query_id")
+    after = predictors.run_predictors(plan.design, plan.shifts, store).set_index("query_id")
     assert after.loc["q1", ["nqc", "wig"]].tolist() == [1.5, 2.5]  # of 4 and 1
 
 
 def test_standardised_values_have_mean_0_and_deviation_1_in_each_group():
     values, groups = pd.Series(np.random.default_rng(0).normal(5, 3, 60)), pd.Series(np.repeat(["a", "b", "c"], 20))
     values[groups == "c"] = 7.0
-    made = pd.Series(foresight.standardised(values, [groups])).groupby(groups)
+    made = pd.Series(indicators.z_scores(values, [groups])).groupby(groups)
     assert made.mean().to_numpy() == pytest.approx(0, abs=1e-12)
     assert made.std(ddof=0).to_numpy() == pytest.approx([1, 1, 0])
-
-
-@pytest.mark.parametrize("n", [4, 8, 14])
-def test_correlation_is_that_of_scipy_and_spearman_of_few_points_is_tested_by_all_orders(n):
-    x, y = np.random.default_rng(n).random((2, n))
-    y[1] = y[0]  # a tie
-    for method, function in (("Pearson", stats.pearsonr), ("Spearman", stats.spearmanr)):
-        found, known = foresight.correlation(x, y, method), function(x, y)
-        assert found["estimate"] == pytest.approx(known.statistic) and found["low"] < found["estimate"] < found["high"]
-        exact = method == "Spearman" and n < 9
-        assert exact or found["p_value"] == pytest.approx(known.pvalue)
-    assert foresight.correlation(x, y, "Pearson")["low"] == pytest.approx(
-        stats.pearsonr(x, y).confidence_interval().low
-    )
-    if n == 4:
-        orders = [
-            abs(stats.spearmanr(x, y[list(order)]).statistic)
-            for order in np.ndindex(4, 4, 4, 4)
-            if len(set(order)) == 4
-        ]
-        share = np.mean(np.array(orders) >= abs(found["estimate"]) - 1e-9)
-        assert found["p_value"] == pytest.approx(share)
-
-
-def test_needed_is_the_critical_value_of_the_tables():
-    for n, pearson, spearman in ((5, 0.878, 1.0), (6, 0.811, 0.886), (7, 0.754, 0.786), (8, 0.707, 0.738)):
-        x, y = np.arange(n), np.random.default_rng(1).permutation(n)
-        assert foresight.correlation(x, y, "Pearson")["needed"] == pytest.approx(pearson, abs=5e-4)
-        assert foresight.correlation(x, y, "Spearman")["needed"] == pytest.approx(spearman, abs=5e-4)
-    perfect = foresight.correlation(np.arange(5), -np.arange(5), "Spearman")
-    assert perfect["estimate"] == -1 and np.isnan(perfect["low"]) and perfect["p_value"] == pytest.approx(2 / 120)
-
-
-def test_within_shifts_what_is_between_them_is_taken_off_and_costs_a_degree_of_freedom():
-    draw, shifts = np.random.default_rng(2), np.repeat(["s", "t", "u"], [4, 5, 3])
-    x = draw.normal(size=12) + np.select([shifts == "s", shifts == "t"], [0, 5], 9)
-    y = -draw.normal(size=12) + 2 * np.select([shifts == "s", shifts == "t"], [0, 5], 9)
-    for method in ("Pearson", "Spearman"):
-        assert foresight.correlation(x, y, method)["estimate"] > 0.8
-        found = foresight.correlation(x, y, method, shifts)
-        a, b = (stats.rankdata(side) if method == "Spearman" else side for side in (x, y))
-        dummies = np.column_stack([np.ones(12), shifts == "s", shifts == "t"]).astype(float)  # partial correlation
-        rests = [side - dummies @ np.linalg.lstsq(dummies, side, rcond=None)[0] for side in (a, b)]
-        r = np.corrcoef(*rests)[0, 1]
-        t = r * np.sqrt(8 / (1 - r**2))  # 12 points less 2 of the line and 2 shifts
-        assert found["estimate"] == pytest.approx(r) and abs(r) < 0.7
-        assert found["p_value"] == pytest.approx(2 * stats.t.sf(abs(t), 8))
-        wide = 1 + (method == "Spearman") * r**2 / 2
-        assert np.arctanh(found["high"]) - np.arctanh(r) == pytest.approx(1.959964 * np.sqrt(wide / 7))
-        assert (abs(r) > found["needed"]) == (found["p_value"] < 0.05)
 
 
 def clusters_of(n, shift="s"):
@@ -194,28 +153,28 @@ def clusters_of(n, shift="s"):
 
 def test_link_needs_four_clusters_and_is_corrected_over_the_models_of_a_method():
     points = clusters_of(8)
-    assert foresight.link(points.head(3), "jaccard").empty
-    assert foresight.link(points.assign(jaccard=1.0), "jaccard").empty
-    both = foresight.link(pd.concat([points, points.assign(model="ColBERT")]), "jaccard")
+    assert indicators.link(points.head(3), "jaccard").empty
+    assert indicators.link(points.assign(jaccard=1.0), "jaccard").empty
+    both = indicators.link(pd.concat([points, points.assign(model="ColBERT")]), "jaccard")
     assert both["p_holm"].to_numpy() == pytest.approx(np.minimum(2 * both["p_value"], 1).to_numpy())
     assert set(both["kind"]) == {"pooled"}  # one shift: both kinds are the same
 
 
 def test_a_shift_whose_clusters_have_one_indicator_says_nothing_within_shifts():
     points = pd.concat([clusters_of(8), clusters_of(2, "t").assign(jaccard=[0.3, 0.3 + 1e-13], loss=[0.1, 0.9])])
-    table = foresight.link(points, "jaccard").set_index(["kind", "method"])
+    table = indicators.link(points, "jaccard").set_index(["kind", "method"])
     assert table["n"].to_dict() == {
         (kind, method): n for kind, n in (("pooled", 10), ("within shifts", 8)) for method in ("Pearson", "Spearman")
     }
-    alone = foresight.correlation(points["jaccard"].head(8), points["loss"].head(8), "Pearson")
+    alone = correlation_test(points["jaccard"].head(8), points["loss"].head(8), "Pearson")
     assert table.loc[("within shifts", "Pearson"), "estimate"] == pytest.approx(alone["estimate"])
-    few = foresight.link(pd.concat([clusters_of(3), clusters_of(2, "t")]), "jaccard")
+    few = indicators.link(pd.concat([clusters_of(3), clusters_of(2, "t")]), "jaccard")
     assert set(few["kind"]) == {"pooled", "within shifts"}  # five points less one for the second shift
-    assert set(foresight.link(pd.concat([clusters_of(2), clusters_of(2, "t")]), "jaccard")["kind"]) == {"pooled"}
+    assert set(indicators.link(pd.concat([clusters_of(2), clusters_of(2, "t")]), "jaccard")["kind"]) == {"pooled"}
 
 
 def test_link_of_the_published_losses_with_the_authors_jaccard():
-    table = foresight.published_links().set_index(["method", "model"])
+    table = shift_losses.published_links().set_index(["method", "model"])
     pearson = table.loc["Pearson"]
     assert pearson["estimate"].round(2).to_dict() == {
         DENSE: -0.73,
@@ -226,12 +185,12 @@ def test_link_of_the_published_losses_with_the_authors_jaccard():
     assert pearson["p_value"].round(2).to_dict() == {DENSE: 0.17, "SPLADE": 0.03, "ColBERT": 0.13, "Reranker": 0.18}
     assert ((pearson["estimate"].abs() > pearson["needed"]) == (pearson["p_value"] < 0.05)).all()
     assert (table["p_holm"] > 0.05).all()
-    points = foresight.published_points()
+    points = shift_losses.published_points()
     assert len(points) == 20 and set(points["model"]) == set(FIVE) - {"BM25"}
 
 
 def test_with_the_question_words_all_spearman_correlations_pass_holm_and_no_pearson(real_data):
-    table = foresight.published_links(real_data / "ms-marco-shift")
+    table = shift_losses.published_links(real_data / "ms-marco-shift")
     assert table.groupby(["of", "clusters", "kind"]).size().to_dict() == {
         ("authors", "topics", "pooled"): 8,
         ("released", "topics", "pooled"): 8,
@@ -248,7 +207,7 @@ def test_released_r_is_the_mean_score_with_the_other_clusters(real_data):
     queries = releases.released_queries(folder, "wh-words")
     ids = queries["query_id"].drop_duplicates().tolist()
     vectors = np.random.default_rng(0).normal(size=(len(ids), 4)).astype(np.float32)
-    table = foresight.released_r(folder, ids, vectors).set_index("query_id")
+    table = releases.released_r(folder, ids, vectors).set_index("query_id")
     assert set(table["shift"]) == {"wh-words"} and len(table) == len(queries)  # of the others less than half is known
     place = {query: row for row, query in enumerate(ids)}
     cluster = queries.drop_duplicates("query_id", keep=False).set_index("query_id")["cluster"]
@@ -257,10 +216,10 @@ def test_released_r_is_the_mean_score_with_the_other_clusters(real_data):
     own = [place[q] for q in queries.loc[queries["cluster"] == cluster[query], "query_id"] if q != query]
     assert table.loc[query, "R"] == pytest.approx((vectors[other] @ vectors[place[query]]).mean(), abs=1e-6)
     assert table.loc[query, "own"] == pytest.approx((vectors[own] @ vectors[place[query]]).mean(), abs=1e-6)
-    assert foresight.released_r(folder, ["none"], vectors[:1]).empty
+    assert releases.released_r(folder, ["none"], vectors[:1]).empty
     half = releases.released_queries(folder, "length").query("cluster == 'long'")["query_id"].unique().tolist()
     with pytest.raises(InputError, match="no vector of a query"):
-        foresight.released_r(folder, half, np.ones((len(half), 2), np.float32))
+        releases.released_r(folder, half, np.ones((len(half), 2), np.float32))
 
 
 def world(slope=0.6, n=400, difficulty=0.0, seed=0, clusters=("a", "b")):
@@ -288,10 +247,10 @@ def world(slope=0.6, n=400, difficulty=0.0, seed=0, clusters=("a", "b")):
 def prepared(values, near, control="", seed=1, n_boot=100):
     """averaged, pairs, distances, resampled."""
     values = values if "unit" in values else values.assign(unit=values["query_id"], seed=1)
-    together = foresight.pool(values, control)
-    each = foresight.averaged(values, together)
-    w = foresight.resampled(each, seed, n_boot)
-    return each, foresight.pairs(each), foresight.distances(near, together), w
+    together = notebook.common_shifts(values, control)
+    each = notebook.averaged(values, together)
+    w = prediction.resampled(each, seed, n_boot)
+    return each, notebook.pairs(each), notebook.distances(near, together), w
 
 
 def test_pairs_are_the_mean_of_the_models_with_the_cluster_and_the_one_without():
@@ -305,9 +264,12 @@ def test_pairs_are_the_mean_of_the_models_with_the_cluster_and_the_one_without()
 def test_the_pool_is_of_the_shifts_with_all_systems_and_never_of_the_control():
     values, _ = world(n=4)
     dense = values[values["model"] == DENSE].assign(shift="t")
-    assert foresight.pool(pd.concat([values, dense]), "") == ["s"]
-    assert foresight.pool(pd.concat([values, values.assign(shift="t"), values.assign(shift="c")]), "c") == ["s", "t"]
-    assert foresight.pool(pd.concat([dense, values.assign(shift="c")]), "c") == ["t"]
+    assert notebook.common_shifts(pd.concat([values, dense]), "") == ["s"]
+    assert notebook.common_shifts(pd.concat([values, values.assign(shift="t"), values.assign(shift="c")]), "c") == [
+        "s",
+        "t",
+    ]
+    assert notebook.common_shifts(pd.concat([dense, values.assign(shift="c")]), "c") == ["t"]
 
 
 def test_pooled_distances_are_standardised_in_each_cluster():
@@ -319,7 +281,7 @@ def test_pooled_distances_are_standardised_in_each_cluster():
     of = far[far["shift"] == POOLED].merge(near[["query_id", "stratum"]]).groupby("stratum")["R"]
     assert of.mean().to_numpy() == pytest.approx(0, abs=1e-9) and of.std(ddof=0).to_numpy() == pytest.approx(1)
     assert far.loc[far["shift"] == "s", "R"].to_numpy() == pytest.approx(near["R"].to_numpy())
-    both = foresight.distances(pd.concat([near, other]), ["s", "t"])
+    both = notebook.distances(pd.concat([near, other]), ["s", "t"])
     assert both.loc[both["shift"] == POOLED, "R"].to_numpy() == pytest.approx(0, abs=1e-9)  # opposite in the two
 
 
@@ -333,7 +295,7 @@ def test_a_query_that_is_in_two_shifts_counts_once_in_the_pool():
     assert pooled.set_index(["model", "measure", "query_id"]).loc[key, "out"] == pytest.approx(
         0.75 * single.loc[key, "out"]
     )
-    trend = foresight.trend(pooled, far, w)
+    trend = notebook.trend(pooled, far, w)
     assert trend[trend["loss"] == "difference"]["n_queries"].eq(40).all()
 
 
@@ -342,7 +304,7 @@ def test_trainings_and_units_stay_in_what_is_averaged():
     twice = pd.concat([values.assign(seed=seed, value=values["value"] * seed) for seed in (1, 2)])
     twice["unit"] = "u" + twice["query_id"].str[-1]
     each, pairs, far, w = prepared(twice, near)
-    table = foresight.loss_by_r(each, far, 2, seed=1, n_boot=50)
+    table = notebook.loss_by_r(each, far, 2, seed=1, n_boot=50)
     assert table["n_trainings"].eq(2).all()
     assert w.groupby(w.index.str[-1]).nunique().le(1).all(axis=None)  # ten units, each drawn as one
     first = pairs[(pairs["shift"] == "s") & (pairs["query_id"] == "q7")].set_index(["model", "measure"])["out"]
@@ -353,7 +315,7 @@ def test_trainings_and_units_stay_in_what_is_averaged():
 def test_loss_by_r_is_found_by_every_way_to_cut_and_to_average():
     values, near = world()
     each, pairs, far, _ = prepared(values[values["model"] == DENSE], near)
-    table = foresight.loss_by_r(each, far, 4, seed=1, n_boot=100)
+    table = notebook.loss_by_r(each, far, 4, seed=1, n_boot=100)
     assert len(table) == 2 * 2 * 4 * 4 and set(table["bin"]) == {1, 2, 3, 4}
     pooled = table[table["shift"] == POOLED].sort_values("bin")
     turned = pooled["loss"] * np.where(pooled["measure"] == "ASL@100", -1, 1)
@@ -373,7 +335,7 @@ def test_queries_without_avg_in_are_dropped_from_the_mean_of_ratios_and_counted(
     both = pd.DataFrame({"in": [0.0, 0.5, 0.0, 0.0], "out": [0.1, 0.2, 0.0, 0.0], "query_id": list("wxyz")})
     each = both.melt("query_id", var_name="side").assign(shift="s", model=DENSE, measure="RR@10", stratum="a")
     far = pd.DataFrame({"shift": "s", "query_id": list("wxyz"), "R": [1.0, 2, 8, 9]})
-    table = foresight.loss_by_r(each.assign(unit=each["query_id"], seed=1), far, 2, seed=1, n_boot=20)
+    table = notebook.loss_by_r(each.assign(unit=each["query_id"], seed=1), far, 2, seed=1, n_boot=20)
     table = table.set_index(["binning", "averaging", "bin"])
     assert table.loc[("width", "mean of ratios", 1), ["n_queries", "n_dropped", "loss"]].tolist() == [2, 1, 0.6]
     assert table.loc[("width", "ratio of means", 1), ["n_queries", "n_dropped"]].tolist() == [2, 0]
@@ -383,7 +345,7 @@ def test_queries_without_avg_in_are_dropped_from_the_mean_of_ratios_and_counted(
 
 def test_trend_is_tau_within_clusters_for_better_and_for_worse():
     _, pairs, far, w = prepared(*world())
-    table = foresight.trend(pairs, far, w)
+    table = notebook.trend(pairs, far, w)
     trend = table.set_index(["shift", "model", "measure", "loss"])
     for measure in ("RR@10", "ASL@100"):
         assert trend.loc[("s", DENSE, measure, "difference"), "high"] < -0.7
@@ -400,14 +362,14 @@ def test_the_same_resamples_serve_all_systems():
     values, near = world()
     copy = values[values["model"] == "SPLADE"].assign(model="copy")
     _, pairs, far, w = prepared(pd.concat([values, copy]), near)
-    table = foresight.trend(pairs[pairs["measure"] == "RR@10"], far, w)
+    table = notebook.trend(pairs[pairs["measure"] == "RR@10"], far, w)
     one, other = (table[(table["model"] == name) & (table["shift"] == "s")].drawn() for name in ("SPLADE", "copy"))
     assert (one == other).all() and one.std() > 0
     assert w.loc["q5"].tolist() == np.concatenate(list(resamples(400, 1, 100)))[:, 5].tolist()
 
 
 def binned(pairs, far):
-    numbered = pairs.merge(foresight.in_bins(far[far["shift"] == POOLED], 5, "quantile"))
+    numbered = pairs.merge(notebook.in_bins(far[far["shift"] == POOLED], 5, "quantile"))
     return numbered.assign(loss=indicators.per_query_loss(numbered["in"], numbered["out"])).dropna(subset="loss")
 
 
@@ -420,17 +382,17 @@ def known(near, models=(DENSE, "SPLADE", "ColBERT")):
 def all_findings(values, near, slope, comparable=True):
     each, pairs, far, w = prepared(values, near, n_boot=300)
     some, first = binned(pairs, far), values[values["measure"] == "RR@10"]
-    trend = foresight.trend(pairs[pairs["measure"] == "RR@10"], far, w)
-    ends = each[each["measure"] == "RR@10"].merge(foresight.in_bins(far, 5, "quantile").query("bin == 1"))
+    trend = notebook.trend(pairs[pairs["measure"] == "RR@10"], far, w)
+    ends = each[each["measure"] == "RR@10"].merge(notebook.in_bins(far, 5, "quantile").query("bin == 1"))
     ends = ends[ends["shift"] == POOLED]
     least = effects(ends, ["model", "measure"], "side", ("in", "out"), "loss", seed=1, n_boot=300)
-    hard = foresight.difficulty(first, known(near), {"s": ["a", "b"]}, w)
+    hard = prediction.difficulty(first, known(near), {"s": ["a", "b"]}, w)
     points = pd.DataFrame({"shift": np.repeat(["s", "t"], 8), "model": "SPLADE", "jaccard": np.tile(np.arange(8.0), 2)})
     points["loss"] = -slope * points["jaccard"] + np.random.default_rng(3).normal(size=16) * (0.1 if slope else 1)
-    widths, links = foresight.spread(some, w), foresight.link(points, "jaccard")
+    widths, links = notebook.spread(some, w), indicators.link(points, "jaccard")
     passing = {(shift, model): comparable for shift in ("s", POOLED) for model in (DENSE, "SPLADE", "ColBERT")}
     hard = hard[hard["name"] == "dense: R"]
-    return foresight.findings(links, trend, least, widths, hard, passing)
+    return notebook.findings(links, trend, least, widths, hard, passing)
 
 
 @pytest.mark.parametrize(("slope", "verdict"), [(0.6, "holds"), (-0.6, "contradicted"), (0.0, "not shown")])
@@ -441,7 +403,7 @@ def test_findings_hold_where_they_were_built_in_and_not_where_they_were_not(slop
         for loss in ("difference", "relative"):
             assert found[model, f"the farther, the higher the loss ({loss})"] == verdict
         assert found[model, "farthest queries: ColBERT loses less"] == verdict
-        assert found[model, foresight.ORDERS] == verdict
+        assert found[model, notebook.ORDERS] == verdict
     assert found["SPLADE", "higher jaccard, lower loss"] == verdict
     link = table[table["finding"] == "higher jaccard, lower loss"].iloc[0]
     assert -1 < link["low"] < link["estimate"] < link["high"] < 1
@@ -450,13 +412,13 @@ def test_findings_hold_where_they_were_built_in_and_not_where_they_were_not(slop
 def test_of_systems_behind_a_closed_gate_nothing_is_found():
     table = all_findings(*world(seed=6), 0.6, comparable=False)
     assert set(table["verdict"]) == {"not comparable"}
-    assert set(foresight.readings(table, 0.05)["reading"]) == {"not comparable"}
+    assert set(notebook.readings(table, 0.05)["reading"]) == {"not comparable"}
 
 
 def test_findings_of_one_notebook_are_one_family():
     values, near = world(seed=6)
     wide = all_findings(values, near, 0.6).set_index(["model", "finding"])
-    alone = foresight.trend(*prepared(values, near, n_boot=300)[1:]).query("measure == 'RR@10' and shift == @POOLED")
+    alone = notebook.trend(*prepared(values, near, n_boot=300)[1:]).query("measure == 'RR@10' and shift == @POOLED")
     row = alone.set_index(["model", "loss"]).loc[("SPLADE", "difference")]
     ends = wide.loc[("SPLADE", "the farther, the higher the loss (difference)")]
     assert ends["estimate"] == row["kendall"] and ends["high"] - ends["low"] > 1.3 * (row["high"] - row["low"])
@@ -467,7 +429,7 @@ def test_spread_compares_interquartile_ranges_of_the_outer_intervals():
     loss = np.random.default_rng(4).normal(size=600) * bins
     ids = [f"q{i}" for i in range(600)]
     losses = pd.DataFrame({"model": "SPLADE", "measure": "RR@10", "bin": bins, "loss": loss, "query_id": ids})
-    table = foresight.spread(losses, foresight.resampled(losses.assign(unit=ids), 1, 300))
+    table = notebook.spread(losses, prediction.resampled(losses.assign(unit=ids), 1, 300))
     row = table.iloc[0]
     assert row["farthest"] == pytest.approx(stats.iqr(loss[bins == 1]))
     assert row["nearest"] == pytest.approx(stats.iqr(loss[bins == 3]))
@@ -479,8 +441,8 @@ def test_spread_compares_interquartile_ranges_of_the_outer_intervals():
 
 def hardness(values, near, clusters=("a", "b"), n_boot=300):
     first = values[values["measure"] == "RR@10"]
-    w = foresight.resampled(first.assign(unit=first["query_id"]), 1, n_boot)
-    table = foresight.difficulty(first, known(near), {"s": list(clusters)}, w)
+    w = prediction.resampled(first.assign(unit=first["query_id"]), 1, n_boot)
+    table = prediction.difficulty(first, known(near), {"s": list(clusters)}, w)
     return table[table["name"] == "dense: R"]
 
 
@@ -500,12 +462,12 @@ def test_r_is_read_as_distance_or_difficulty_only_where_that_is_shown():
         rows = [
             {"shift": "s", "model": DENSE, "finding": finding, "kind": "above"} | {"estimate": e.item(), "draws": d[0]}
             for finding, e, d in (
-                (foresight.ORDERS, row["tau_out"], row.drawn("second")),
-                (foresight.BETTER, row["difference"], row.drawn()),
+                (notebook.ORDERS, row["tau_out"], row.drawn("second")),
+                (notebook.BETTER, row["difference"], row.drawn()),
             )
         ]
-        assert foresight.readings(judged(rows), 0.05)["reading"].tolist() == [reading], reading
-    assert foresight.readings(judged(rows), 2.0)["reading"].tolist() == ["difficulty"]  # any difference is none
+        assert notebook.readings(judged(rows), 0.05)["reading"].tolist() == [reading], reading
+    assert notebook.readings(judged(rows), 2.0)["reading"].tolist() == ["difficulty"]  # any difference is none
 
 
 def test_difficulty_takes_all_definitions_of_far():
@@ -513,8 +475,8 @@ def test_difficulty_takes_all_definitions_of_far():
     own = known(near).assign(**{f"own: {name}": np.nan for name in SPACE})
     own.loc[own["model"] == "SPLADE", [f"own: {name}" for name in SPACE]] = 1 - near[SPACE].to_numpy()
     first = values[values["measure"] == "RR@10"]
-    w = foresight.resampled(first.assign(unit=first["query_id"]), 1, 20)
-    table = foresight.difficulty(first, own, {"s": ["a", "b"]}, w)
+    w = prediction.resampled(first.assign(unit=first["query_id"]), 1, 20)
+    table = prediction.difficulty(first, own, {"s": ["a", "b"]}, w)
     assert table.groupby("model", sort=False).size().to_dict() == {DENSE: 3, "SPLADE": 6, "ColBERT": 3}
     of = table.set_index(["model", "name"])
     assert of.loc[("SPLADE", "own: R"), "tau_out"] == pytest.approx(-of.loc[("SPLADE", "dense: R"), "tau_out"])
@@ -533,10 +495,10 @@ def test_one_model_stands_against_one_model_and_not_against_the_mean_of_several(
     values = sides(pd.concat(parts))
     row = hardness(values, near, names).iloc[0]
     pairs, ones = prepared(values, near)[1].query("shift == 's'"), np.ones((440, 2), np.float32)
-    of_mean = prediction.within_draws(r, pairs["in"], pairs["stratum"], ones)[0].item()
+    of_mean = kendall_within(r, pairs["in"], pairs["stratum"], ones)[0].item()
     assert row["low"] < 0 < row["high"] and of_mean > row["tau_in"] + 0.2
     single = [
-        prediction.within_draws(r, wide.to_numpy(), stratum, ones)[0].item()
+        kendall_within(r, wide.to_numpy(), stratum, ones)[0].item()
         for wide in (
             values.assign(place=(values["left_out"].map(names.index) - values["stratum"].map(names.index)) % 11)
             .query("place == @place")
@@ -558,7 +520,7 @@ def predictors_of(pairs, near):
     after = pairs[["shift", "model", "stratum", "query_id"]].drop_duplicates(ignore_index=True)
     after = after.assign(**{name: draw.random(len(after)) for name in POST})
     after["nqc"] = after["nqc"].where(after["model"] != "SPLADE", after["query_id"].map(of["out"]))
-    return foresight.predictor_table(near, said, after)
+    return predictors.predictor_table(near, said, after)
 
 
 @pytest.fixture(scope="module")
@@ -573,7 +535,7 @@ def predicted():
 def test_predictors_are_turned_towards_what_they_are_expected_to_say(predicted):
     pairs, _, known, w = predicted
     assert known.set_index("model")["own: R"].notna().groupby("model").all().to_dict() == {DENSE: False, "SPLADE": True}
-    table = foresight.predict(pairs[pairs["model"] == "SPLADE"], known, w)
+    table = prediction.predict(pairs[pairs["model"] == "SPLADE"], known, w)
     of = table.set_index(["target", "name"])
     assert "collection: avg_idf" not in of.index.levels[1]
     assert of.loc[("out RR@10", "run: nqc"), ["kendall", "within", "smare"]].tolist() == pytest.approx([1, 1, 0])
@@ -584,8 +546,8 @@ def test_predictors_are_turned_towards_what_they_are_expected_to_say(predicted):
 
 def test_definitions_of_far_are_contrasted_on_the_same_resamples(predicted):
     pairs, near, known, w = predicted
-    table = foresight.predict(pairs[pairs["measure"] == "RR@10"], known, w)
-    gaps = table[table["target"] == "loss"].contrast("name", foresight.GAPS).set_index(["model", "first", "second"])
+    table = prediction.predict(pairs[pairs["measure"] == "RR@10"], known, w)
+    gaps = table[table["target"] == "loss"].contrast("name", notebook.GAPS).set_index(["model", "first", "second"])
     same = gaps.loc[("SPLADE", "dense: max", "own: max")]
     assert same[["difference", "low", "high"]].tolist() == [0.0, 0.0, 0.0]
     turned = gaps.loc[("SPLADE", "dense: R", "own: R")]
@@ -594,21 +556,21 @@ def test_definitions_of_far_are_contrasted_on_the_same_resamples(predicted):
     some = pairs[(pairs["model"] == "SPLADE") & (pairs["measure"] == "RR@10")]
     r = near[near["model"] == DENSE].set_index("query_id")["R"].loc[some["query_id"]]
     ones = np.ones((len(some), 2), np.float32)
-    tau = prediction.within_draws(r.to_numpy(), some["out"] - some["in"], some["stratum"], ones)[0].item()
+    tau = kendall_within(r.to_numpy(), some["out"] - some["in"], some["stratum"], ones)[0].item()
     assert turned["difference"] == pytest.approx(2 * tau)
 
 
 def test_a_best_predictor_is_shown_only_where_it_exceeds_all_others(predicted):
     pairs, _, known, w = predicted
-    table = foresight.predict(pairs, known, w)
-    ranked = foresight.ranking(table[table["model"] == "SPLADE"], ["target", "model"]).set_index(["target", "name"])
+    table = prediction.predict(pairs, known, w)
+    ranked = prediction.ranking(table[table["model"] == "SPLADE"], ["target", "model"]).set_index(["target", "name"])
     best = ranked.loc["out RR@10"].iloc[0]
     assert best.name == "run: nqc" and best["better_than"] == len(ranked.loc["out RR@10"]) - 1 and best["n"] == 1
     noise = ranked.loc[("out RR@10", "run: wig")]
     assert noise["low"] < 0 < noise["high"] and noise["better_than"] < 5
     one = table[(table["model"] == "SPLADE") & (table["name"] == "run: wig") & (table["target"] == "out RR@10")]
     assert noise["high"] - noise["low"] > one["within_high"].item() - one["within_low"].item()  # simultaneous
-    both = foresight.ranking(table, ["target"])
+    both = prediction.ranking(table, ["target"])
     assert not both["name"].str.startswith("own").any() and (both["n"] == 2).all()  # the dense model has none
     mean = table[(table["target"] == "loss") & (table["name"] == "dense: R")]["within"].mean()
     assert both.set_index(["target", "name"]).loc[("loss", "dense: R"), "within"] == pytest.approx(mean)

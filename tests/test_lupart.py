@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.experiments import shifts as lupart
-from interextra.experiments.plans import plan_of
+from interextra.experiments import indicators, shifts
 from interextra.experiments.shifts import DENSE
 from interextra.ground.cells import Store
-from interextra.ground.effects import effects
+from interextra.ground.effects import effects, with_interval
 from interextra.ground.errors import InputError
-from interextra.papers import published
+from interextra.papers import published, shift_losses
 from interextra.splits.resttest import sides
 
 P = {
@@ -50,7 +49,7 @@ def labels(design):
 
 
 def test_every_system_is_trained_without_every_cluster():
-    plan = plan_of("04_ms_shift_clusters", P)
+    plan = shifts.plan(P)
     expected = [
         *itertools.product(["wh-words"], FIVE, ["how", "who"]),
         *itertools.product(["topics"], FIVE, ["C0", "C1"]),
@@ -62,47 +61,55 @@ def test_every_system_is_trained_without_every_cluster():
 
 
 def test_systems_bear_the_label_of_their_architecture_in_any_order_of_the_recipes():
-    plan = lupart.ms_shift(P | {"recipes": ["mini-dense", "mini-colbert"]})
+    plan = shifts.plan(P | {"recipes": ["mini-dense", "bm25", "mini-colbert"]})
     built = {row.model: row.run.model.recipe.architecture for row in plan.design.itertuples()}
-    assert built == {DENSE: "dense", "ColBERT": "colbert"}
+    assert built == {DENSE: "dense", "BM25": "bm25", "ColBERT": "colbert"}
+
+
+@pytest.mark.parametrize("recipes", [["mini-dense"], ["mini-dense", "Lexical | bm25"]])
+def test_without_a_system_called_bm25_nothing_is_planned(recipes):
+    """Notebook 04 ended after all its runs, since no system could be beaten in domain."""
+    for module in (shifts, indicators):
+        with pytest.raises(InputError, match="parameter 'recipes': no system is called BM25"):
+            module.plan(P | {"recipes": recipes})
 
 
 def test_control_and_variants_add_only_their_own_cells():
     variant = "wh-words | DR (base), pairwise | mini-dense{loss: pairwise}"
-    plan = lupart.ms_shift(P | {"control": "chance=random:parts=3", "variants": [variant]})
-    assert labels(plan.design) == labels(lupart.ms_shift(P).design)
+    plan = shifts.plan(P | {"control": "chance=random:parts=3", "variants": [variant]})
+    assert labels(plan.design) == labels(shifts.plan(P).design)
     parts = [f"part {number}" for number in (1, 2, 3)]
     assert sorted(labels(plan.control)) == sorted(itertools.product(["chance"], FIVE, parts))
     assert labels(plan.variants) == [("wh-words", "DR (base), pairwise", name) for name in ("how", "who")]
     assert [run.model.recipe.loss for run in plan.variants["run"]] == ["pairwise", "pairwise"]
     with pytest.raises(InputError, match="shifts are wh-words, topics"):
-        lupart.ms_shift(P | {"variants": ["length | x | mini-dense"]})
+        shifts.plan(P | {"variants": ["length | x | mini-dense"]})
     with pytest.raises(InputError, match=r"write SHIFT \| MODEL \| RECIPE"):
-        lupart.ms_shift(P | {"variants": ["topics | x"]})
+        shifts.plan(P | {"variants": ["topics | x"]})
     with pytest.raises(InputError, match="topic_switches"):
-        lupart.ms_shift(P | {"topic_switches": ["exact"]})
+        shifts.plan(P | {"topic_switches": ["exact"]})
 
 
 def test_seeds_are_those_of_the_system_and_some_shifts_have_dense_and_bm25_only():
-    plan = lupart.ms_shift(P | {"seeds": [1, 2, 3], "other_seeds": [1, 2], "dense_only": ["topics"]})
+    plan = shifts.plan(P | {"seeds": [1, 2, 3], "other_seeds": [1, 2], "dense_only": ["topics"]})
     counted = plan.design.groupby(["shift", "model"]).size().div(2).astype(int)
     assert counted["wh-words"].to_dict() == {"BM25": 1, "ColBERT": 2, DENSE: 3, "Reranker": 2, "SPLADE": 2}
     assert counted["topics"].to_dict() == {"BM25": 1, DENSE: 3}
 
 
 def test_only_systems_that_encode_a_query_by_itself_have_a_space():
-    plan = plan_of("07_indicators", P | {"control": "random:parts=2", "variants": ["topics | x | mini-dense"]})
+    plan = indicators.plan(P | {"control": "random:parts=2", "variants": ["topics | x | mini-dense"]})
     assert set(plan.near["model"]) == {"ColBERT", "SPLADE", DENSE} and plan.variants.empty
     assert plan.near["shift"].value_counts().to_dict() == {"wh-words": 6, "topics": 6, "random": 6}
     trained = {run.model.key for frame in (plan.design, plan.control) for run in frame["run"]}
     assert {near.model.key for near in plan.near["near"]} <= trained  # nothing is trained for it
     with pytest.raises(InputError, match="give a dense recipe"):
-        lupart.indication(P | {"recipes": ["bm25", "mini-splade"]})
+        indicators.plan(P | {"recipes": ["bm25", "mini-splade"]})
 
 
 @pytest.fixture(scope="module")
 def shifted(tmp_path_factory):
-    store, plan = Store(tmp_path_factory.mktemp("outputs") / "cells"), lupart.ms_shift(P)
+    store, plan = Store(tmp_path_factory.mktemp("outputs") / "cells"), shifts.plan(P)
     for cell in plan.shifts.values():
         store.build(cell)
     return store, plan
@@ -110,7 +117,7 @@ def shifted(tmp_path_factory):
 
 def test_clusters_are_counted_and_described(shifted):
     store, plan = shifted
-    table = lupart.describe(store, plan.shifts, plan.topics.vectors.read(store)[0]).set_index("cluster")
+    table = shifts.describe(store, plan.shifts, plan.topics.vectors.read(store)[0]).set_index("cluster")
     how, texts = table.loc["how"], plan.pool.frame()["text"]
     held = texts[texts.str.contains("how")]
     assert "how" in how["words"].split() and how["n_test"] == 15 and how["n_train"] == how["n_queries"] - 15
@@ -120,7 +127,7 @@ def test_clusters_are_counted_and_described(shifted):
 def test_unchanged_switches_give_the_same_topics():
     vectors = np.random.default_rng(0).normal(size=(300, 4))
     options = {"n_topics": 3, "k": 12, "target": 60, "seed": 1}
-    table = lupart.switch_table(vectors, options, {"none": {}, "seed": {"seed": 5}}).set_index("change")
+    table = shifts.switch_table(vectors, options, {"none": {}, "seed": {"seed": 5}}).set_index("change")
     assert table.loc["none", ["share_kept", "ari", "share_matched"]].tolist() == [1, 1, 1]
     assert table.loc["seed", "ari"] < 1
 
@@ -148,7 +155,7 @@ def test_exceptions_are_models_that_had_the_cluster_and_are_worse_on_it():
     value = [0.3, 0.5, 0.2, 0.2, 0.4, 0.9, 0.4, 0.4, 0.5]  # column a: .3 out, .2 .4; b: .4 out, .5 .4; c: .5 out, .2 .9
     matrix = matrix.assign(shift="s", model="m", value=value)
     both = pd.concat([matrix.assign(measure="RR@10"), matrix.assign(measure="ASL@100")])
-    found = lupart.exceptions(both).set_index("measure")
+    found = shifts.exceptions(both).set_index("measure")
     assert found.loc["RR@10", ["n_comparisons", "n_exceptions"]].tolist() == [6, 2]
     assert found.loc["ASL@100", ["n_comparisons", "n_exceptions"]].tolist() == [6, 3]  # higher is worse; equal is none
 
@@ -157,7 +164,7 @@ OUT = {"BM25": 0.3, "Reranker": 0.75, "ColBERT": 0.7, "SPLADE": 0.6, DENSE: 0.5}
 
 
 def claims_of(means, closed=()):
-    return lupart.order_claims(means, ~means["model"].isin(closed))
+    return shifts.findings(means.assign(comparable=~means["model"].isin(closed)))
 
 
 def verdicts(out, **options):
@@ -200,7 +207,7 @@ def test_nothing_is_said_of_a_system_behind_a_closed_gate():
 def test_agreement_of_shifts_is_that_of_their_labels(shifted):
     store, plan = shifted
     means = pd.DataFrame({"shift": list(plan.shifts), "model": DENSE, "loss": 0.1, "low": 0.0, "high": 0.2})
-    table = lupart.same_shift(plan.shifts, means.assign(n_queries=30, n_trainings=2), store).set_index("shift")
+    table = shifts.same_shift(plan.shifts, means.assign(n_queries=30, n_trainings=2), store).set_index("shift")
     assert table.loc["wh-words", "ami"] == pytest.approx(1.0) and table.loc["topics", "ami"] < 0.5
     assert table.loc["topics", "n_shared"] < table.loc["wh-words", "n_shared"]
 
@@ -221,28 +228,28 @@ def test_shares_of_variance_are_those_of_the_two_way_table():
     total = ((grid - grid.to_numpy().mean()) ** 2).to_numpy().sum()
     kind = grid.shape[1] * ((grid.mean(axis=1) - grid.to_numpy().mean()) ** 2).sum() / total
     system = grid.shape[0] * ((grid.mean(axis=0) - grid.to_numpy().mean()) ** 2).sum() / total
-    table = lupart.variance_shares(means).set_index("source")
+    table = shifts.variance_shares(means).set_index("source")
     assert table["share"].tolist() == pytest.approx([kind, system, 1 - kind - system, kind - system])
     assert (table["low"] <= table["share"]).all() and (table["share"] <= table["high"]).all()
-    assert lupart.variance_shares(means.sample(frac=1, random_state=0))["share"].tolist() == pytest.approx(
+    assert shifts.variance_shares(means.sample(frac=1, random_state=0))["share"].tolist() == pytest.approx(
         table["share"]
     )
     with pytest.raises(InputError, match="9 losses are not one each of 2 shifts and 5 systems"):
-        lupart.variance_shares(means.iloc[1:])
+        shifts.variance_shares(means.iloc[1:])
 
 
 def test_losses_are_the_printed_cells():
-    table = lupart.published_losses()
+    table = shift_losses.published_losses()
     assert table.groupby("shift", sort=False).size().to_dict() == {"topics": 25, "wh-words": 15, "length": 10}
     cells = pd.concat([published.load("lupart", number) for number in (2, 3)])
     printed = cells[cells["quantity"] == "Rel Loss"].set_index(["cluster", "model"])["value"]
     ours = table.dropna().set_index(["cluster", "model"])["loss"]
     for (cluster, model), value in printed.items():
-        assert ours[cluster, lupart.MODELS[model]] * 100 == pytest.approx(value)
+        assert ours[cluster, shift_losses.MODELS[model]] * 100 == pytest.approx(value)
     trained = table.dropna()
     assert ((trained["in"] - trained["out"]) / trained["in"]).to_numpy() == pytest.approx(trained["loss"], abs=0.005)
     assert table[table["model"] == "BM25"]["loss"].isna().all() and (table["rounding"] == 0.0005).all()
-    means = lupart.published_means().set_index(["shift", "model"])
+    means = shift_losses.published_means().set_index(["shift", "model"])
     assert means.loc[("topics", "SPLADE"), ["smallest", "scaled", "largest"]].tolist() == pytest.approx(
         [0.014, np.mean([0.063, 0.122, 0.032, 0.064, 0.014]), 0.122]
     )
@@ -250,7 +257,7 @@ def test_losses_are_the_printed_cells():
 
 def test_our_means_stand_beside_those_of_the_same_shift():
     means = means_of(OUT)
-    table = means.beside(lupart.published_means(), ["shift", "model", "measure"])
+    table = means.beside(shift_losses.published_means(), ["shift", "model", "measure"])
     assert table.set_index("model")["verdict"].to_dict() == {
         "BM25": "",
         "Reranker": "agrees" if table.loc[1, "low"] <= 0.048 <= table.loc[1, "high"] else "same direction",
@@ -258,3 +265,18 @@ def test_our_means_stand_beside_those_of_the_same_shift():
         "SPLADE": "same direction",
         DENSE: "same direction",
     }
+
+
+def test_a_shift_of_ones_own_has_nothing_published_beside_it():
+    """Notebook 04 ended after all its runs in a sum of text and of numbers that are not there."""
+    means = means_of(OUT).assign(shift="domain")
+    beside = means.beside(shift_losses.published_means(), ["shift", "model", "measure"])
+    assert (beside["verdict"] == "").all() and beside["published"].isna().all()
+    assert with_interval(beside, "loss")["published"].tolist() == ["–"] * len(OUT)
+    assert with_interval(beside[beside["verdict"] != ""], "loss").empty
+
+
+def test_without_the_dense_system_the_shifts_are_not_compared_by_its_losses(shifted):
+    store, plan = shifted
+    table = shifts.same_shift(plan.shifts, means_of({"BM25": 0.3, "SPLADE": 0.5}), store)
+    assert table.empty and {"shift", "ami", "n_shared", "loss", "low", "high", "n_trainings"} <= set(table)

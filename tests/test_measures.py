@@ -298,6 +298,9 @@ class Searched(NamedTuple):
     key: str
     queries: tuple[Judged, ...]
 
+    def read(self, store, queries):
+        return RunFile.read(store[self] / f"run.{queries.name}.parquet")
+
 
 class Reranked(NamedTuple):
     """Stands for the Run cell of a reranker that reads ten passages."""
@@ -305,6 +308,7 @@ class Reranked(NamedTuple):
     key: str
     queries: tuple[Judged, ...]
     model = SimpleNamespace(recipe=load_recipe("mini-reranker", rerank_depth=10))
+    read = Searched.read
 
 
 class Other(Cell):

@@ -8,9 +8,6 @@ from toy_parameters import COMMON
 from interextra.experiments import overlap, start_here
 from interextra.ground.errors import InputError
 
-ASKED = COMMON | {"recipes": ["mini-dense"], "sheets": [], "candidates": 3, "annotators": 3, "error_rate": 0.1}
-ASKED |= {"error_rates": [0.0, 0.2]}
-
 
 def test_one_system_alone_is_refused():
     """It ended in a traceback after all training."""
@@ -26,18 +23,16 @@ def test_one_system_alone_is_refused():
     ("wrong", "words"),
     [
         ({"sheets": ["here.csv", "nofile.csv"]}, "'sheets': no file 'nofile.csv'"),  # a traceback
-        ({"candidates": 0}, "'candidates' = 0: give 1 or more"),
-        ({"annotators": 1}, "'annotators' = 1: give 2 or more"),
-        ({"error_rate": 2.0}, "'error_rate' = 2.0: give 0 or more and at most 1"),
-        ({"error_rates": [0.1, 1.5]}, "'error_rates': 1.5"),
+        ({"graded_splits": ["nowhere"]}, "no split 'nowhere'"),
     ],
 )
-def test_wrong_parameters_are_refused_by_the_plan(wrong, words, tmp_path, monkeypatch):
+def test_files_and_splits_that_are_not_there_are_refused_by_the_plan(wrong, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here.csv").touch()
-    assert overlap.plan(ASKED | {"sheets": ["here.csv"]}).candidates.k == 3
+    asked = COMMON | {"recipes": ["mini-dense"], "sheets": [], "candidates": 3, "graded_splits": ["test"]}
+    assert overlap.plan(asked | {"sheets": ["here.csv"]}).candidates.k == 3
     with pytest.raises(InputError, match=words):
-        overlap.plan(ASKED | wrong)
+        overlap.plan(asked | wrong)
 
 
 def test_published_overlap_has_the_labels_of_our_tables():

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from interextra.evaluation import logs
 from interextra.experiments import pretraining
-from interextra.experiments.plans import cells_of, plan_of
-from interextra.experiments.zhan import REGIMES
+from interextra.experiments.plans import REGIMES, cells_of, plan_of
+from interextra.ground.cells import Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
-from interextra.ground.files import write_json
 from interextra.models.pretrained import Pretrained
 from interextra.models.recipe import load_recipe
 
@@ -32,6 +32,7 @@ P = {
     ],
     "spared": ["Random", "STAR", "ADORE", "TCT-ColBERT"],
     "bases": ["Random"],
+    "mapped": [],
     "start_recipe": "mini-dense{initialisation: random}",
     "pretraining_steps": 3,
     "pretraining_rate": 0.006,
@@ -82,6 +83,31 @@ def test_what_comes_first_is_trained_on_the_same_queries_with_the_same_negatives
         for cell in cells_of([row.run.model.first for row in plan.starts_restrain.itertuples() if row.model == "spans"])
     ]
     assert sorted(seeds) == [1, 2]  # a pretraining a training, shared by its regimes
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"protocols": ["nope"]}, "'protocols': write ReSTrain, or ReSTrain and ReSTTest"),
+        ({"protocols": ["ReSTTest"]}, "'protocols': write ReSTrain, or ReSTrain and ReSTTest"),
+        ({"protocols": ["ReSTrain", "nope"]}, "'protocols': write ReSTrain, or ReSTrain and ReSTTest"),
+        ({"mapped": ["words", "nope"]}, "'mapped': 'nope' is none of the starts"),
+        ({"bases": ["nope"]}, "'bases': 'nope' is none of the strategies"),
+        ({"strategies": ["Lexical | bm25", *P["strategies"][1:]]}, "'strategies': no system is BM25"),
+        ({"trained_sizes": [60, 61]}, "'trained_sizes': 61 is none of 'sizes'"),
+    ],
+)
+def test_what_ended_after_all_trainings_is_refused_in_the_plan(change, said):
+    assert not plan_of("06_pretraining_study", P | {"mapped": ["words"]}).starts_restrain.empty
+    with pytest.raises(InputError, match=said):
+        plan_of("06_pretraining_study", P | change)
+
+
+def test_no_analysis_computes_a_result_that_the_provenance_misses(root):
+    """The vectors of Table 10 trained a model whose weights were gone, and the provenance did not name it."""
+    folders = {"lib/interextra/experiments": "*.py", "notebooks": "*.ipynb"}
+    files = [path for folder, form in folders.items() for path in (root / folder).glob(form)]
+    assert len(files) > 15 and not [path.name for path in files if "store.build(" in path.read_text()]
 
 
 def test_only_what_is_spared_is_trained_without_exposed_negatives():
@@ -142,6 +168,7 @@ def test_starts_from_given_weights_keep_what_these_have():
 
 
 def test_shares_of_exposed_negatives_count_what_was_drawn(tmp_path):
+    log = {"exposed_negatives": 0.05, "exposed_passages": 0.4}
     recipes = {"Random": load_recipe("mini-dense"), "In-batch": load_recipe("mini-dense", negatives="in-batch")}
     recipes |= {"BM25": load_recipe("bm25")}
     rows = [
@@ -149,16 +176,13 @@ def test_shares_of_exposed_negatives_count_what_was_drawn(tmp_path):
             "model": name,
             "negative_passages": "all",
             "regime": side,
-            "run": SimpleNamespace(name=name + side, model=m),
+            "run": SimpleNamespace(model=m, log=lambda _: log),
         }
         for name, recipe in recipes.items()
         for m in [SimpleNamespace(recipe=recipe)]
         for side in REGIMES
     ]
-    for row in rows:
-        write_json(tmp_path / row["run"].name / "training.json", {"exposed_negatives": 0.05, "exposed_passages": 0.4})
-    store = type("Folders", (), {"__getitem__": lambda _, run: tmp_path / run.name})()
-    found = pretraining.exposed(pd.DataFrame(rows), store)
+    found = logs.exposed(pd.DataFrame(rows), Store(tmp_path))
     assert found["model"].tolist() == ["Random", "Random"] and found["regime"].tolist() == list(REGIMES)
     assert found["exposed_negatives"].tolist() == pytest.approx([0.05 * (16 + 96) / 16] * 2)  # 16 drawn, 96 in-batch
 
@@ -211,15 +235,18 @@ def test_conclusions_are_differences_of_delta_and_the_gate_keeps_some_out():
     assert verdicts["STAR: exposure is part of the loss"] == "holds"
     assert verdicts["Random: exposure is part of the loss"] == "not shown"
     assert verdicts["target loses less than STAR"] == "holds"
-    told = pretraining.in_words(found.reset_index().assign(protocol="ReSTrain"))
-    assert told[0].startswith(f"{pretraining.READ}? – not comparable: 3 differences, +8")
-    told = dict(sentence.split("? – ", 1) for sentence in told)
-    assert told[pretraining.WHOLE].startswith("holds: other loses less than words (ReSTrain +8")
-    assert told[pretraining.TARGET].startswith("not shown: target loses less than other (ReSTrain ")
-    assert "contradicted: STAR loses less than Random (ReSTrain -" in told[pretraining.NARROW]
+    losses, *told = pretraining.answers(
+        nine[nine["model"] == "words"].assign(protocol="ReSTrain"), found.reset_index().assign(protocol="ReSTrain")
+    )
+    assert losses.startswith("Δ, ReSTrain, R@100, 300 queries: words -16.") and losses.endswith("].")
+    assert told[0].startswith(f"{pretraining.READ}? Not comparable: 3 differences, +8")
+    told = dict(sentence.split("? ", 1) for sentence in told)
+    assert told[pretraining.WHOLE].startswith("Holds: other loses less than words (ReSTrain) +8")
+    assert told[pretraining.TARGET].startswith("Not shown: target loses less than other (ReSTrain) ")
+    assert "Contradicted: STAR loses less than Random (ReSTrain) -" in told[pretraining.NARROW]
     both = pd.concat([found.reset_index().assign(protocol=name) for name in ("ReSTrain", "ReSTTest")])
-    again = pretraining.in_words(both.reset_index(drop=True))
-    assert "not comparable: 6 differences" in again[0] and any("], ReSTTest +8" in sentence for sentence in again)
+    _, *again = pretraining.answers(nine.assign(protocol="ReSTrain"), both.reset_index(drop=True))
+    assert "Not comparable: 6 differences" in again[0] and any("(ReSTTest) +8" in sentence for sentence in again)
     assert found["estimate"]["STAR: exposure is part of the loss"] == pytest.approx(1 / 7, abs=0.01)
     added = pretraining.steps(nine, marks).set_index("added")["difference"]
     assert added["condenser"] == pytest.approx(1 / 12, abs=0.01) and abs(added["condenser: the target"]) < 0.01

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from interextra.ground.errors import InputError
-from interextra.papers import published_models
+from interextra.papers import published_correlations, published_models
 
 
 def scores(n=40, gain=0.0, seed=0):
@@ -33,7 +33,7 @@ def test_a_table_of_ones_own_is_read(tmp_path):
     told = published_models.foretold(table, 0.3, seed=1, n_boot=200)
     assert "by TREC DL 2019" not in set(told["subset"]) and (told["value"] > 0.8).all()
     assert published_models.advantage(table, 0.3, ("a", "b")).empty  # no architecture is known
-    assert len(published_models.in_words(told, published_models.advantage(table, 0.3, ("a", "b")))) == 1
+    assert len(published_models.answers(told, published_models.advantage(table, 0.3, ("a", "b")))) == 1
 
 
 @pytest.mark.parametrize(
@@ -113,18 +113,24 @@ def test_an_advantage_of_three_families_is_found_by_chance_in_few_tables(tmp_pat
         frame["model"] = [f"maker{i // 2}/recipe-v{i % 2}" for i in range(60)]
         frame[["A", "B"]] += np.repeat(0.02 * random.normal(size=30), 2)[:, None]
         table = published_models.read(written(tmp_path, frame))
-        found = published_models.advantage(table, 0.3, ("a", "b")).set_index("collection").loc[published_models.ALL]
+        found = published_models.advantage(table, 0.3, ("maker0/recipe-v0", "maker1/recipe-v0"))
+        found = found.set_index("collection").loc[published_models.ALL]
         assert found["n_families"] == 3
         missed += not found["low"] <= 0 <= found["high"]
     assert missed / 150 <= 0.08
 
 
 def test_an_anchor_is_two_models(tmp_path):
-    table = published_models.read(written(tmp_path, scores()))
+    path = written(tmp_path, scores())
     with pytest.raises(InputError, match="names two models, not 1"):
-        published_models.advantage(table, 0.3, ["maker0/recipe0"])
-    unknown = published_models.advantage(table, 0.3, ["maker0/recipe0", "nobody"])
-    assert len(unknown) == 3 and unknown["pair"].isna().all() and unknown["advantage"].notna().all()
+        published_models.check(path, 0.3, ["maker0/recipe0"])
+    with pytest.raises(InputError, match="'nobody' is no model of the table"):
+        published_models.check(path, 0.3, ["maker0/recipe0", "nobody"])
+    with pytest.raises(InputError, match="there is no file"):
+        published_models.check(path + "x", 0.3, ["maker0/recipe0", "maker1/recipe1"])
+    published_models.check(path, 0.3, ["maker0/recipe0", "maker1/recipe1"])
+    plain = written(tmp_path, scores()[["model", "msmarco_dev_ndcg10", "A", "B"]])
+    published_models.check(plain, 0.3, ["nobody", "either"])  # no architecture is known: nothing is compared
 
 
 def test_the_187_published_models_give_the_known_figures(real_data):
@@ -137,7 +143,7 @@ def test_the_187_published_models_give_the_known_figures(real_data):
     assert round(value[published_models.ALL, "dev above 0.3", "Pearson"], 2) == 0.64
     assert round(value[published_models.ALL, "all", "Kendall"], 2) == 0.71
     assert value["TRECCOVID", "by TREC DL 2019", "Spearman"] == 0.845
-    beside = published_models.beside_table_5(told).set_index("collection")
+    beside = published_correlations.among_models(told).set_index("collection")
     assert len(beside) == 14 and beside.loc["TRECCOVID", ["interpolation", "extrapolation"]].tolist() == [0.537, 0.841]
     sets = set(published_models.collections(table))
     declared = table["trained_on_of_these"].str.split().map(set)

@@ -64,6 +64,7 @@ def test_every_function_and_class_has_a_caller(root):
         "add_model_card_callback",
         "collect_features",
         "compute_loss_from_embeddings",
+        "_repr_html_",
     }
     idle = []
     for path in [*FILES, *(root / "tools").glob("*.py")]:

@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interextra.experiments import correlation as transfer
-from interextra.experiments import indicators as foresight
+from interextra.experiments import correlation
 from interextra.experiments.plans import cells_of, plan_of
 from interextra.ground.correlation import stretched
+from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
+from interextra.papers import published_correlations
 from interextra.study.parameters import profile_parameters
 
 METHODS, SIZES, REGIMES = [f"m{i}" for i in range(8)], [100, 200, 400], ["interpolation", "extrapolation"]
@@ -47,11 +48,11 @@ def points():
     follows = np.stack([random.uniform(0.2, 0.8, size=(8, 3)), inside[1] + 0.02 * random.normal(size=(8, 3))])
     other = random.uniform(0.2, 0.8, size=(2, 8, 3))
     outside = [values_of(follows, "follows", "a", seed=1), values_of(other, "other", "a", seed=2)]
-    return transfer.Points(values_of(inside), pd.concat(outside), seed=1, n_boot=400)
+    return correlation.Points(values_of(inside), pd.concat(outside), seed=1, n_boot=400)
 
 
 def test_table_5_agrees_with_scipy(points):
-    frame, table = points.frame(), transfer.table_5(points)
+    frame, table = points.frame(), correlation.table_5(points)
     assert len(frame) == 2 * 24 * 3 and (table["n_models"] == 24).all()
     for method, function in {
         "Spearman": stats.spearmanr,
@@ -64,32 +65,34 @@ def test_table_5_agrees_with_scipy(points):
                 assert getattr(row, regime) == pytest.approx(
                     function(part["in_domain"], part["out_of_domain"]).statistic
                 )
-    row = table[(table["statistic"] == transfer.WITHIN) & (table["collection"] == "other")].iloc[0]
+    row = table[(table["statistic"] == correlation.WITHIN) & (table["collection"] == "other")].iloc[0]
     part = frame[(frame["collection"] == "other") & (frame["regime"] == "extrapolation")]
-    known = foresight.correlation(part["in_domain"], part["out_of_domain"], "Spearman", part["n_train"])
-    assert row["extrapolation"] == pytest.approx(known["estimate"])
+    ranks = part[["in_domain", "out_of_domain"]].rank()
+    left = ranks - ranks.groupby(part["n_train"]).transform("mean")
+    assert row["extrapolation"] == pytest.approx(left.corr().iloc[0, 1])
 
 
 def test_a_regime_that_foretells_is_found_and_one_that_does_not_is_not(points):
-    table = transfer.table_5(points)
+    table = correlation.table_5(points)
     row = table[(table["collection"] == "follows") & (table["statistic"] == "Spearman")].iloc[0]
-    assert row["extrapolation"] > 0.9 and row["low"] > 0 and row["p_value"] < 0.01
-    assert (table.loc[table["collection"] == transfer.ALL, "p_holm"]).isna().all()
+    assert row["extrapolation"] > 0.9 and row["difference_low"] > 0 and row["p_value"] < 0.01
+    assert (table.loc[table["collection"] == correlation.ALL, "p_holm"]).isna().all()
     beating = points.labels.assign(interpolation=True, extrapolation=True)
-    found = transfer.findings(table, beating, pd.Series({"follows": 40, "other": 40}), 1).set_index("finding")
+    found = correlation.findings(table, beating, pd.Series({"follows": 40, "other": 40}), 1).set_index("finding")
     assert found.loc["extrapolation foretells follows", "verdict"] == "holds"
     assert found.loc["extrapolation foretells follows better", "verdict"] == "holds"
     assert found.loc["interpolation foretells follows", "verdict"] == "not shown"
     assert found.loc["extrapolation foretells other better", "verdict"] == "not shown"
     assert (found[["low", "high"]].drop([name for name in found.index if "better" in name]).abs() < 1).all(axis=None)
-    assert found.loc[f"interpolation foretells {transfer.ALL}", "n_queries"] == 80
+    assert found.loc[f"interpolation foretells {correlation.ALL}", "n_queries"] == 80
     ood = pd.DataFrame({"model": ["m0", "m1", "BM25"], "value": [0.2, 0.3, 0.45]})
-    mean, each, strength = transfer.in_words(table, found.reset_index(), beating, ood)
-    assert "24 models a regime" in mean and "extrapolation does so better: " in mean
-    assert "Each of the 2 collections, foretold by extrapolation: holds in" in each and "not shown in" in each
+    mean, each, strength = correlation.answers(table, found.reset_index(), beating, ood)
+    assert "24 models a regime" in mean and "extrapolation foretells mean of all better: " in mean
+    assert each.startswith("The 2 collections one by one: extrapolation foretells them: holds in")
+    assert "not shown in" in each
     assert "24 of 24 (interpolation)" in strength and "best of them has a mean of 0.30, BM25 0.45" in strength
     few = beating["method"].isin(METHODS[:3]) | (beating["n_train"] < SIZES[-1])  # 3 of 8 at the largest size
-    closed = transfer.findings(table, beating.assign(interpolation=few), pd.Series({"follows": 40, "other": 40}), 1)
+    closed = correlation.findings(table, beating.assign(interpolation=few), pd.Series({"follows": 40, "other": 40}), 1)
     verdicts = closed.set_index("finding")["verdict"]
     assert verdicts["extrapolation foretells follows"] == "holds"
     assert verdicts["extrapolation foretells follows better"] == "not comparable"
@@ -99,8 +102,8 @@ def test_intervals_draw_ways_of_training_not_points():
     """Three equal sizes of each method hold no more than one of them does."""
     random = np.random.default_rng(8)
     inside, outside = (np.repeat(random.uniform(0.2, 0.8, size=(2, 8, 1)), 3, axis=2) for _ in range(2))
-    both = transfer.Points(values_of(inside, noise=0), values_of(outside, "c", "a", noise=0), seed=1, n_boot=2000)
-    table = transfer.table_5(both)
+    both = correlation.Points(values_of(inside, noise=0), values_of(outside, "c", "a", noise=0), seed=1, n_boot=2000)
+    table = correlation.table_5(both)
     row = table[(table["statistic"] == "Pearson") & (table["collection"] == "c")].iloc[0]
     drawn = [random.integers(8, size=8) for _ in range(2000)]
     once = [stats.pearsonr(inside[1, d, 0], outside[1, d, 0]).statistic for d in drawn if len(set(d)) > 1]
@@ -109,19 +112,19 @@ def test_intervals_draw_ways_of_training_not_points():
 
 
 def test_exchanging_the_regimes_turns_the_difference(points):
-    turned = transfer.Points.__new__(transfer.Points)
+    turned = correlation.Points.__new__(correlation.Points)
     turned.labels, turned.counts = points.labels, points.counts
     turned.inside = tuple(side[::-1] for side in points.inside)
     turned.outside = {name: tuple(side[::-1] for side in both) for name, both in points.outside.items()}
-    one, two = transfer.table_5(points), transfer.table_5(turned)
+    one, two = correlation.table_5(points), correlation.table_5(turned)
     assert one["difference"].to_numpy() == pytest.approx(-two["difference"].to_numpy())
     assert np.allclose(one.drawn(), -two.drawn(), equal_nan=True)
     assert one["p_value"].to_numpy() == pytest.approx(two["p_value"].to_numpy(), nan_ok=True)
 
 
 def test_crossed_sides_hold_the_table_on_their_diagonal(points):
-    crossed = transfer.crossed(points)
-    table = transfer.table_5(points).query("statistic == 'Spearman'").set_index("collection")
+    crossed = correlation.crossed(points)
+    table = correlation.table_5(points).query("statistic == 'Spearman'").set_index("collection")
     same = crossed[crossed["in_domain"] == crossed["out_of_domain"]]
     for row in same.itertuples():
         assert row.value == pytest.approx(table.loc[row.collection, row.in_domain])
@@ -130,17 +133,17 @@ def test_crossed_sides_hold_the_table_on_their_diagonal(points):
 def test_beating_needs_the_whole_interval():
     means = np.full((2, 8, 3), 0.5)
     means[1, :6] = 0.3
-    both = transfer.Points(values_of(means), values_of(means, "c", "a"), seed=1, n_boot=200)
+    both = correlation.Points(values_of(means), values_of(means, "c", "a"), seed=1, n_boot=200)
     bm25 = values_of(means).query("method == 'm0' and n_train == 100 and regime == 'interpolation'").assign(value=0.4)
     found = both.beating(bm25)
     assert found["interpolation"].all() and found["extrapolation"].tolist() == [False] * 18 + [True] * 6
-    assert transfer.learnt(found).tolist() == [1.0, 0.25]
+    assert correlation.share_beating(found).tolist() == [1.0, 0.25]
 
 
 def test_some_points_are_measured_as_if_they_were_all(points):
     kept = (points.labels["n_train"] > 100).to_numpy()
     few = points.among(kept)
-    once = transfer.table_5(few).query("statistic == 'Kendall'").set_index("collection")
+    once = correlation.table_5(few).query("statistic == 'Kendall'").set_index("collection")
     part = points.frame().query("n_train > 100 and collection == 'other' and regime == 'extrapolation'")
     assert once.loc["other", "extrapolation"] == pytest.approx(
         stats.kendalltau(part["in_domain"], part["out_of_domain"]).statistic
@@ -151,27 +154,46 @@ def test_some_points_are_measured_as_if_they_were_all(points):
 def test_a_collection_of_parts_is_their_mean_whatever_their_sizes():
     means = np.random.default_rng(9).uniform(size=(2, 8, 3))
     parts = [values_of(means, "c", "a", n=10, noise=0), values_of(means + 1, "c", "b", n=30, noise=0)]
-    both = pd.concat([*parts, *(part.assign(measure=transfer.JUDGED, value=0.5) for part in parts)])
+    both = pd.concat([*parts, *(part.assign(measure=correlation.JUDGED, value=0.5) for part in parts)])
     bm25 = both.query("method == 'm0' and n_train == 100 and regime == 'extrapolation'")
-    own = bm25.assign(collection=transfer.IN_DOMAIN)
-    found = transfer.out_of_domain(both, pd.concat([bm25, own]), "nDCG@10")
+    own = bm25.assign(collection=correlation.IN_DOMAIN)
+    found = correlation.out_of_domain(both, pd.concat([bm25, own]), "nDCG@10")
     assert len(found) == 49 and (found["n_queries"] == 40).all() and (found["judged_at_10"] == 0.5).all()
     assert found.loc[found["model"] == "m3, 200, extrapolation, 1", "value"].item() == pytest.approx(
         means[1, 3, 1] + 0.5
     )
-    made = transfer.Points(parts[0], pd.concat(parts), seed=1, n_boot=10)
+    made = correlation.Points(parts[0], pd.concat(parts), seed=1, n_boot=10)
     assert made.outside["c"][0].ravel() == pytest.approx((means + 0.5).ravel())
 
 
 def test_a_model_that_lacks_queries_is_refused():
     values = values_of(np.full((2, 8, 3), 0.5), "c", "a")
-    with pytest.raises(InputError, match="lacks queries"):
-        transfer.Points(values.iloc[1:], values, seed=1, n_boot=10)
+    with pytest.raises(InputError, match="'q0' lacks a side"):
+        correlation.Points(values.iloc[1:], values, seed=1, n_boot=10)
+    few = (values["query_id"] == "q0") & (values["method"] == "m3")
+    with pytest.raises(InputError, match="a model lacks queries that others have"):
+        correlation.Points(values, values[~few], seed=1, n_boot=10)
+
+
+def test_points_draw_as_effects_do():
+    """Equal seed and equal queries: a row of `effects` has the draws of the point."""
+    values = values_of(np.random.default_rng(3).uniform(size=(2, 8, 3)), "c", "a")
+    made = correlation.Points(values, values, seed=4, n_boot=50)
+    one = effects(values.query("method == 'm2' and n_train == 200"), ["regime"], seed=4, n_boot=50)
+    for _, drawn in (made.inside, made.outside["c"]):
+        assert drawn[:, :, 7] == pytest.approx(one.drawn(), rel=1e-12)
+    assert correlation.crossed(made).drawn().shape == (8, 50)
+
+
+def test_a_printed_difference_is_rounded_as_both_correlations():
+    printed = published_correlations.differences().set_index(["collection", "statistic"])
+    row = printed.loc["TREC-Covid", "Spearman"]
+    assert row["scaled"] == pytest.approx(0.841 - 0.537) and row["rounding"] == pytest.approx(0.001)
 
 
 def test_published_differences_are_those_of_the_paper_with_intervals():
     """inventory F9: one difference of 14 has p < .05, none after Holm; TREC-COVID .537 [.14, .78], .841 [.62, .94]."""
-    table = transfer.published_differences().query("statistic == 'Spearman'").set_index("collection")
+    table = published_correlations.with_intervals().query("statistic == 'Spearman'").set_index("collection")
     covid = table.loc["TREC-Covid"]
     assert covid[["inter_low", "inter_high", "extra_low", "extra_high"]].round(2).tolist() == [0.14, 0.78, 0.62, 0.94]
     assert covid["p_value"] == pytest.approx(0.07, abs=0.005)
@@ -197,7 +219,7 @@ def test_mini_has_48_models_and_trains_none_of_the_largest_sets_again(root, para
 
 def test_sets_of_further_sizes_leave_those_that_are_shared_alone(root, parameters, monkeypatch):
     monkeypatch.chdir(root)
-    more = transfer.zero_shot(parameters | {"sizes": [1600], "trained_sizes": [1600], "more_sizes": [112, 360]})
+    more = correlation.plan(parameters | {"sizes": [1600], "trained_sizes": [1600], "more_sizes": [112, 360]})
     assert more.sets[1600].sizes == (1600,) and more.sets[112].sizes == more.sets[360].sizes == (112, 360)
     assert sorted(more.in_domain["n_train"].unique()) == [112, 360, 1600]
 
@@ -205,6 +227,10 @@ def test_sets_of_further_sizes_leave_those_that_are_shared_alone(root, parameter
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
+        ({"anchor": ["nope"]}, "'anchor': names two models, not 1"),
+        ({"more_sizes": [360, 400]}, "'more_sizes': 360 stands in 'sizes', too"),
+        ({"trained_sizes": [112, 7]}, "'trained_sizes': 7 is none of 'sizes'"),
+        ({"results": "nowhere.csv"}, "'results': there is no file nowhere.csv"),
         ({"collections": ["a | test | mini"]}, "NAME | SPLIT | READ | SPEC"),
         ({"skip_own": ["nowhere"]}, "'nowhere' is none of the collections"),
         ({"strategies": ["words | mini-dense"]}, "stands in both"),
@@ -213,4 +239,4 @@ def test_sets_of_further_sizes_leave_those_that_are_shared_alone(root, parameter
 def test_what_cannot_be_meant_is_named(root, parameters, changed, said, monkeypatch):
     monkeypatch.chdir(root)
     with pytest.raises(InputError, match=said.replace("|", r"\|")):
-        transfer.zero_shot(parameters | changed)
+        correlation.plan(parameters | changed)

@@ -10,7 +10,7 @@ import importlib
 
 __version__ = "0.2.0"
 
-# Name → where it lives; loaded when it is used, so that nothing heavy is imported for nothing.
+# Name → the module that has it, and modules; loaded when they are used, so that nothing heavy is imported for nothing.
 _FRONT = {
     "start": "study.session",
     "shown": "ground.effects",
@@ -39,10 +39,12 @@ _FRONT = {
     "gate": "papers.claims",
     "fair": "papers.claims",
     "judged": "papers.claims",
-    "published": "papers.published",
-    "figures": "figures",
     "REGIMES": "experiments.plans",
     "in_regimes": "experiments.plans",
+}
+_MODULES = {
+    "logs": "evaluation.logs",
+    "figures": "figures",
     "start_here": "experiments.start_here",
     "restrain": "experiments.restrain",
     "resttest": "experiments.resttest",
@@ -52,17 +54,21 @@ _FRONT = {
     "indicators": "experiments.indicators",
     "pretraining": "experiments.pretraining",
     "correlation": "experiments.correlation",
+    "published": "papers.published",
     "published_models": "papers.published_models",
+    "published_correlations": "papers.published_correlations",
     "releases": "papers.releases",
+    "shift_losses": "papers.shift_losses",
 }
-__all__ = list(_FRONT)
+__all__ = [*_FRONT, *_MODULES]
 
 
 def __getattr__(name: str):
-    if name not in _FRONT:
-        raise AttributeError(f"interextra has no {name!r}; it has {', '.join(_FRONT)}")
-    place = importlib.import_module(f"interextra.{_FRONT[name]}")
-    return getattr(place, name, place)
+    if name not in __all__:
+        raise AttributeError(f"interextra has no {name!r}; it has {', '.join(__all__)}")
+    if name in _MODULES:
+        return importlib.import_module(f"interextra.{_MODULES[name]}")
+    return getattr(importlib.import_module(f"interextra.{_FRONT[name]}"), name)
 
 
 def __dir__() -> list[str]:

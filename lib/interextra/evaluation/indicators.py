@@ -7,7 +7,7 @@ Taught in notebooks/07_indicators.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -18,9 +18,11 @@ from scipy.stats import rankdata
 
 from interextra.data.queries import Part, Queries
 from interextra.ground.cells import Cell, Store
-from interextra.ground.effects import ratio
+from interextra.ground.correlation import correlation_test
+from interextra.ground.effects import holm, ratio
 from interextra.ground.errors import InputError, offenders
 from interextra.models.model import Model, load_model
+from interextra.splits.shift import Shift
 
 BINNINGS = ("width", "quantile")
 
@@ -63,6 +65,31 @@ def jaccard(source: Sequence[str], target: Sequence[str]) -> float:
     n_s, n_t = s.total(), t.total()
     shared = sum(min(count / n_s, t[word] / n_t) for word, count in s.items())
     return shared / (2 - shared)  # each set's shares add up to 1, so the sum of max is 2 - the sum of min
+
+
+def jaccard_table(shifts: Mapping[str, Shift], store: Store) -> pd.DataFrame:
+    """Weighted Jaccard of each cluster with the others of its shift (Lupart §5.2, Figure 3 and footnote 6).
+
+    Returns shift, stratum, jaccard (of all its queries with all queries of the others, as in the paper),
+    jaccard_eval_only (of its test queries with the training queries of the model without it, which the footnote calls
+    the formal way), n_words (different words of the cluster), n_queries (for test), n_train (of the model without it).
+    """
+    rows = []
+    for (shift, cell), name in ((item, name) for item in shifts.items() for name in item[1].names):
+        texts, label = cell.pool.frame()["text"], pd.read_parquet(store[cell] / "labels.parquet")["cluster"]
+        inside, others = texts[label == name], texts[(label != name) & (label != "")]
+        tests, train = cluster_queries(cell, name, store), Part(of=cell, part=f"without-{name}").frame(store)["text"]
+        both = jaccard(inside, others), jaccard(tests["text"], train)
+        n_words = len({word for text in inside for word in text.lower().split()})
+        rows.append((shift, name, *both, n_words, len(tests), len(train)))
+    columns = ["shift", "stratum", "jaccard", "jaccard_eval_only", "n_words", "n_queries", "n_train"]
+    return pd.DataFrame(rows, columns=columns).round({"jaccard": 12})  # J(S, T) = J(T, S) up to the order of summation
+
+
+def cluster_queries(shift: Shift, cluster: str, store: Store) -> pd.DataFrame:
+    """Test queries of one cluster of a shift, indexed by query_id."""
+    strata = shift.strata(store)
+    return shift.pool.frame().set_index("query_id").loc[strata.index[strata == cluster]]
 
 
 def query_jaccard(queries: Sequence[str], train: Sequence[str]) -> np.ndarray:
@@ -163,6 +190,44 @@ def per_query_loss(avg_in: np.ndarray, out: np.ndarray) -> np.ndarray:
     [0.5, nan, 0.0]
     """
     return 1 - ratio(out, avg_in)
+
+
+def link(points: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Correlation of the losses with an indicator over clusters, a row a model, kind and method.
+
+    `points`: shift, model, loss and the column `by`; a row a model and cluster. Returns model, indicator, kind, method,
+    n, estimate, low, high, p_value, p_holm (over the models of a kind and method), needed: see `correlation_test`.
+
+    Clusters of one shift share their training queries, and shifts differ in much else: kind `pooled` takes all clusters
+    as if they were independent, `within shifts` only what is between clusters of one shift (shifts where the indicator
+    is the same for all are left out). What leaves fewer than four independent points has no row.
+    """
+    rows = []
+    for model, every in points.groupby("model", sort=False):
+        moving = every[every.groupby("shift")[by].transform(np.ptp) > 1e-9]
+        kinds = {"pooled": (every, None)}
+        kinds |= {"within shifts": (moving, moving["shift"])} if every["shift"].nunique() > 1 else {}
+        for kind, (part, within) in kinds.items():
+            free = len(part) - (0 if within is None else within.nunique() - 1)
+            varied = free > 3 and np.ptp(part[by]) and np.ptp(part["loss"])
+            for method in ("Pearson", "Spearman") if varied else ():
+                labels = {"model": model, "indicator": by, "kind": kind, "method": method, "n": len(part)}
+                rows.append(labels | correlation_test(part[by], part["loss"], method, within))
+    columns = ["model", "indicator", "kind", "method", "n", "estimate", "low", "high", "p_value", "p_holm", "needed"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(p_holm=table.groupby(["kind", "method"])["p_value"].transform(lambda p: holm(p)))
+
+
+def z_scores(values: pd.Series, by: list[pd.Series]) -> np.ndarray:
+    """Values less their group's mean, in units of its standard deviation; 0 where a group has one value only.
+
+    It makes R of models on different scales comparable, and takes from it what is between the groups.
+
+    >>> z_scores(pd.Series([1.0, 3, 100, 300]), [pd.Series(list("aabb"))]).tolist()
+    [-1.0, 1.0, -1.0, 1.0]
+    """
+    groups = values.groupby(by)
+    return np.nan_to_num(ratio(values - groups.transform("mean"), groups.transform("std", ddof=0)))
 
 
 def _words(texts: Sequence[str]) -> list[list[str]]:

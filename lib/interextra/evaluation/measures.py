@@ -116,6 +116,11 @@ def settled(run: Cell, name: str) -> bool:
     return bool(recall) and getattr(recipe, "rerank_depth", np.inf) <= int(recall[1])
 
 
+def worse(measure: str) -> int:
+    """1 where a lower value is worse, -1 where a higher one is (ASL)."""
+    return -1 if measure.startswith("ASL") else 1
+
+
 def in_random_order(
     design: pd.DataFrame, store: Store, names: Sequence[str], depth: int, seed: int, n: int = 20
 ) -> pd.DataFrame:
@@ -127,7 +132,7 @@ def in_random_order(
     random, parts = np.random.default_rng(seed), []
     for row in design.to_dict("records"):
         for queries in row["run"].queries:
-            file = RunFile.read(store[row["run"]] / f"run.{queries.name}.parquet")
+            file = row["run"].read(store, queries)
             first, qrels = file.frame().query("rank <= @depth"), queries.qrels(store)
             orders = [first.assign(score=random.random(len(first))) for _ in range(n)]
             found = [per_query(RunFile.from_frame(order), qrels, names) for order in orders]
@@ -161,7 +166,7 @@ def _measured(run, queries, store: Store, names: Sequence[str], skip_own: bool) 
         return store.measured(run, queries, names, bool(skip_own))
     place = (run.key, queries.name, *names, skip_own)
     if place not in _MEASURED:
-        file = RunFile.read(store[run] / f"run.{queries.name}.parquet")
+        file = run.read(store, queries)
         if skip_own:
             file = RunFile.from_frame(file.frame().query("query_id != doc_id"))
         _MEASURED[place] = per_query(file, queries.qrels(store), names)

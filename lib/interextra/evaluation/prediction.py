@@ -6,26 +6,33 @@ bootstrap over queries, or their units: every predictor, target and system sees 
 are paired. The noise of training is not in them. Taught in notebooks/07_indicators.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from interextra.ground.effects import interval, ratio, resamples
-from interextra.ground.errors import InputError, offenders
+from interextra.evaluation.measures import worse
+from interextra.ground.correlation import BLOCK, dense_ranks, kendall_draws, kendall_within, sizes_of_ties
+from interextra.ground.effects import Effects, interval, ratio, resamples, simultaneous
+from interextra.ground.errors import InputError
 
-BLOCK = 2**22  # values of a sign matrix held at once
 
+def resampled(values: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
+    """How often each query is in each resample, float32; index query_id, a column a resample.
 
-def kendall(predictor: np.ndarray, target: np.ndarray) -> float:
-    """Kendall's tau-b of two columns float[n], by scipy; NaN where one of them is constant.
+    `values`: query_id and unit. As many units are drawn as there are; the queries of one are drawn together, and a
+    query that is in two shifts is drawn for both.
 
-    >>> round(kendall([1, 2, 3, 4], [1, 3, 2, 4]), 9)  # 5 pairs in order, 1 not, of 6
-    0.666666667
+    >>> values = pd.DataFrame({"query_id": list("pqr"), "unit": list("aab")})
+    >>> resampled(values, seed=0, n_boot=4).T.to_numpy().tolist()
+    [[0.0, 0.0, 2.0], [1.0, 1.0, 1.0], [2.0, 2.0, 0.0], [2.0, 2.0, 0.0]]
     """
-    (x,), (y,) = _ranked(predictor, target)
-    return float(stats.kendalltau(x, y).statistic)
+    units = values.drop_duplicates("query_id").set_index("query_id")["unit"]
+    codes, names = pd.factorize(units.to_numpy(object))
+    drawn = np.concatenate(list(resamples(len(names), seed, n_boot)))[:, codes]
+    return pd.DataFrame(np.ascontiguousarray(drawn.T), units.index)
 
 
 def smare(predictor: np.ndarray, target: np.ndarray) -> float:
@@ -34,54 +41,13 @@ def smare(predictor: np.ndarray, target: np.ndarray) -> float:
     >>> smare([1, 2, 3, 4], [1, 3, 2, 4]), smare([4, 3, 2, 1], [1, 2, 3, 4])
     (0.125, 0.5)
     """
-    (x,), (y,) = _ranked(predictor, target)
+    (x,), (y,) = dense_ranks(predictor, target)
     return float(np.abs(stats.rankdata(x) - stats.rankdata(y)).mean() / len(x))
 
 
-def counts(units: Sequence, seed: int, n_boot: int) -> np.ndarray:
-    """How often each query is in each resample, float32[n, n_boot]; as many units are drawn as there are.
-
-    `units`: a label a query; those of one unit are drawn together, see `ground.effects`.
-
-    >>> counts(["a", "a", "b"], seed=0, n_boot=4).T.tolist()
-    [[0.0, 0.0, 2.0], [1.0, 1.0, 1.0], [2.0, 2.0, 0.0], [2.0, 2.0, 0.0]]
-    """
-    codes, names = pd.factorize(np.asarray(units, object))
-    return np.ascontiguousarray(np.concatenate(list(resamples(len(names), seed, n_boot)))[:, codes].T)
-
-
-def kendall_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """tau-b of each predictor with each target on each resample of `counts`, w float32[n, n_boot]: [n_boot, p, t].
-
-    With counts w of a resample tau-b is a ratio of quadratic forms: over all pairs i, j of queries, w_i w_j times the
-    product of the signs of the predictor's and of the target's difference, over the root of what is not tied on
-    either side. For a pair of columns that is a matrix product of n^2 n_boot / 2 multiply-adds in float32 (its sums are
-    whole and exact), in blocks of rows. On one core that is far less than a loop of scipy's up to some 3,000 queries,
-    as long at 6,000, longer beyond. NaN where a resample has one value alone on a side.
-
-    >>> kendall_draws([1, 2, 3, 4], [1, 2, 3, 4], np.array([[1.0, 2], [1, 0], [1, 2], [1, 0]])).tolist()
-    [[[1.0]], [[1.0]]]
-    """
-    predictors, targets = _ranked(predictors, targets)
-    n = predictors.shape[1]
-    agree = np.zeros((w.shape[1], len(predictors), len(targets)))
-    step = min(256, max(1, BLOCK // n))
-    for start in range(0, n, step):
-        own, size = w[start : start + step], min(step, n - start)
-        # each pair of queries once: the rows of the block with all rows from there on, those behind it counted twice
-        twice = np.where(np.arange(n - start) < size, 1, 2).astype(np.float32)
-        right = [np.sign(y[start : start + step, None] - y[start:]) * twice for y in targets]
-        for p, x in enumerate(predictors):
-            left = np.sign(x[start : start + step, None] - x[start:])
-            for t, signs in enumerate(right):
-                agree[:, p, t] += ((left * signs @ w[start:]) * own).sum(axis=0, dtype=np.float64)
-    untied = [np.stack([_untied(column, w) for column in side], axis=1) for side in (predictors, targets)]
-    return ratio(agree, np.sqrt(untied[0][:, :, None] * untied[1][:, None, :]))
-
-
 def smare_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """sMARE of each predictor with each target on the resamples of `kendall_draws`: float64[n_boot, p, t]."""
-    predictors, targets = _ranked(predictors, targets)
+    """sMARE of each predictor with each target on the resamples of `resampled`: float64[n_boot, p, t]."""
+    predictors, targets = dense_ranks(predictors, targets)
     n, draws = predictors.shape[1], []
     for start in range(0, w.shape[1], step := max(1, BLOCK // n)):
         some = w[:, start : start + step].T
@@ -91,32 +57,10 @@ def smare_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) -> n
     return ratio(np.concatenate(draws), w.sum(axis=0, dtype=np.float64)[:, None, None] ** 2)
 
 
-def within_draws(
-    predictors: np.ndarray, targets: np.ndarray, groups: Sequence, w: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """tau-b within each group of queries, averaged over groups by their number of queries.
-
-    Groups that differ in predictor and target, as clusters of queries do, give a tau over all queries even where none
-    of them has one; this mean leaves that out. A group, or a resample of it, without a tau is left out of the mean; so
-    is a group of one query. Returns tau float64[p, t] and its draws float64[n_boot, p, t] on the resamples w.
-
-    >>> tau, _ = within_draws([1, 2, 11, 12], [2, 1, 12, 11], ["a", "a", "b", "b"], np.ones((4, 5), np.float32))
-    >>> tau.tolist(), round(kendall([1, 2, 11, 12], [2, 1, 12, 11]), 3)
-    ([[-1.0]], 0.333)
-    """
-    predictors, targets = _ranked(predictors, targets)
-    codes, labels = pd.factorize(np.asarray(groups, object))
-    taus, draws, sizes = [], [], []
-    for number in range(len(labels)):
-        here = codes == number
-        x, y = predictors[:, here], targets[:, here]
-        if x.shape[1] > 1:
-            taus.append([[kendall(one, other) for other in y] for one in x])
-            draws.append(kendall_draws(x.T, y.T, w[here]))
-            sizes.append(x.shape[1])
-    if not taus:
-        raise InputError(f"groups: no group has two of {len(codes)} queries; use larger groups")
-    return _weighted_mean(np.array(taus), sizes), _weighted_mean(np.array(draws), sizes)
+def _weighted_ranks(column: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Average rank of each query in each resample, float64[n_boot, n]; w float32[n_boot, n]."""
+    sizes, numbers = sizes_of_ties(column, w)
+    return (np.cumsum(sizes, axis=1) - (sizes - 1) / 2)[:, numbers]
 
 
 def prediction_table(
@@ -125,7 +69,7 @@ def prediction_table(
     signs: Mapping[str, int],
     groups: pd.Series,
     w: np.ndarray,
-) -> tuple[pd.DataFrame, np.ndarray]:
+) -> Effects:
     """Kendall's tau-b and sMARE of every predictor with every target, with percentile intervals.
 
     Parameters
@@ -134,14 +78,14 @@ def prediction_table(
         predictor is dropped for this predictor; targets have one for all.
     signs : -1 for columns where lower is better (ASL) or where a high predictor means a hard query (query length, R
         against the loss); they are negated first, so that a positive tau is a prediction in the expected direction.
-    groups : a label a query, e.g. its cluster, for tau within groups, see `within_draws`.
-    w : float32[n, n_boot], see `counts`.
+    groups : a label a query, e.g. its cluster, for tau within groups, see `kendall_within`.
+    w : float32[n, n_boot], see `resampled`.
 
-    Returns a table of predictor, target, n_queries (used) and kendall, within (tau within groups), smare, each with
-    _low and _high, and the draws of `within` float64[rows, n_boot]. NaN where tau is not defined.
+    Returns predictor, target, n_queries (used) and kendall, within (tau within groups), smare, each with _low and
+    _high, and the draws of `within`. NaN where tau is not defined.
 
     >>> R, wanted = pd.DataFrame({"R": [1.0, 2, 3]}), pd.DataFrame({"RR@10": [0.1, 0.2, 0.5]})
-    >>> table, _ = prediction_table(R, wanted, {}, pd.Series(["a", "a", "a"]), np.ones((3, 9), np.float32))
+    >>> table = prediction_table(R, wanted, {}, pd.Series(["a", "a", "a"]), np.ones((3, 9), np.float32))
     >>> table[["predictor", "target", "kendall", "smare", "n_queries"]].values.tolist()
     [['R', 'RR@10', 1.0, 0.0, 3]]
     """
@@ -154,57 +98,104 @@ def prediction_table(
         used = ~np.array(missing)
         x, y = signed[0].loc[used, names].to_numpy(), signed[1][used].to_numpy()
         found = {
-            "kendall": ([[kendall(a, b) for b in y.T] for a in x.T], kendall_draws(x, y, w[used])),
-            "within": within_draws(x, y, groups[used], w[used]),
+            "kendall": ([[stats.kendalltau(a, b).statistic for b in y.T] for a in x.T], kendall_draws(x, y, w[used])),
+            "within": kendall_within(x, y, groups[used], w[used]),
             "smare": ([[smare(a, b) for b in y.T] for a in x.T], smare_draws(x, y, w[used])),
         }
-        for p, predictor in enumerate(names):
-            for t, target in enumerate(targets):
-                row = {"predictor": predictor, "target": target, "n_queries": len(x)}
-                for name, (value, draws) in found.items():
-                    low, high = interval(draws[:, p, t])
-                    row |= {name: float(value[p][t]), f"{name}_low": low, f"{name}_high": high}
-                rows[predictor, target], drawn[predictor, target] = row, found["within"][1][:, p, t]
-    ordered = [(predictor, target) for predictor in predictors for target in targets]
-    return pd.DataFrame([rows[pair] for pair in ordered]), np.stack([drawn[pair] for pair in ordered])
+        for (p, predictor), (t, target) in itertools.product(enumerate(names), enumerate(targets)):
+            row = {"predictor": predictor, "target": target, "n_queries": len(x)}
+            for name, (value, draws) in found.items():
+                low, high = interval(draws[:, p, t])
+                row |= {name: float(value[p][t]), f"{name}_low": low, f"{name}_high": high}
+            rows[predictor, target], drawn[predictor, target] = row, found["within"][1][:, p, t]
+    ordered = list(itertools.product(predictors, targets))
+    table = pd.DataFrame([rows[pair] for pair in ordered])
+    return Effects.of(table, ["predictor", "target"], ["within"], [drawn[pair] for pair in ordered])
 
 
-def _ranked(predictors, targets) -> list[np.ndarray]:
-    """Columns as rows of dense ranks float32[columns, n]: tau and sMARE see no more of them."""
-    sides = []
-    for name, values in (("predictor", predictors), ("target", targets)):
-        values = np.asarray(values, np.float64)
-        values = values[:, None] if values.ndim == 1 else values
-        if not np.isfinite(values).all():
-            bad = np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist()
-            raise InputError(f"{name}: NaN or infinite in rows {offenders(bad)}; drop these queries")
-        sides.append(stats.rankdata(values, "dense", axis=0).T.astype(np.float32))
-    n, m = (side.shape[1] for side in sides)
-    if n != m or n < 2:
-        raise InputError(f"{n} values of the predictor and {m} of the target; give two at least of the same queries")
-    return sides
+def predict(wide: pd.DataFrame, predictors: pd.DataFrame, w: pd.DataFrame) -> Effects:
+    """Every predictor with every target, each turned so that a positive tau is what its makers expect.
+
+    `wide`: shift, model, measure, stratum, query_id, in, out; `predictors`: of `predictors.predictor_table`; `w`: of
+    `resampled`. Targets: Out of every measure, and `loss`, Avg In - Out of the first. Expected: near, specific or
+    confidently answered queries do well and lose little; long ones do badly. A predictor that is known for fewer than
+    half of the queries is left out. Returns shift, model, target, name (space: predictor), and kendall, within (tau
+    within clusters: over all queries scores of different models are mixed), smare, each with _low and _high, n_queries,
+    and draws of `within`.
+    """
+    parts = []
+    for (shift, model), part in wide.groupby(["shift", "model"], sort=False):
+        of = {measure: some.set_index("query_id") for measure, some in part.groupby("measure", sort=False)}
+        first = next(iter(of))
+        loss = worse(first) * (of[first]["in"] - of[first]["out"])  # positive where it is worse
+        wanted = pd.DataFrame({f"out {name}": some["out"] for name, some in of.items()} | {"loss": loss})
+        known = _predictors_of(predictors, shift, model, wanted.index).dropna(axis=1, thresh=len(wanted) // 2 + 1)
+        signs = {f"out {name}": worse(name) for name in of} | {"loss": -1, "collection: length": -1}
+        table = prediction_table(known, wanted, signs, of[first]["stratum"], w.loc[wanted.index].to_numpy())
+        parts.append(table.assign(shift=shift, model=model))
+    table = pd.concat(parts, ignore_index=True).rename(columns={"predictor": "name"})
+    ends = [f"{name}{end}" for name in ("kendall", "within", "smare") for end in ("", "_low", "_high")]
+    by = ["shift", "model", "target", "name"]
+    return Effects.of(table[[*by, *ends, "n_queries"]], by, ["within"], table.drawn())
 
 
-def _grouped(column: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Per resample the number of queries with each value, float64[n_boot, n_values], and each query's value number."""
-    order, numbers = np.argsort(column, kind="stable"), column.astype(np.int64) - 1  # dense ranks count from 1
-    starts = np.searchsorted(column[order], np.arange(1, numbers.max() + 2))
-    return np.add.reduceat(w[:, order], starts, axis=1, dtype=np.float64), numbers
+def _predictors_of(predictors: pd.DataFrame, shift: str, model: str, query_ids: pd.Index) -> pd.DataFrame:
+    mine = predictors[(predictors["shift"] == shift) & (predictors["model"] == model)]
+    return mine.drop(columns=["shift", "model"]).set_index("query_id").loc[query_ids]
 
 
-def _untied(column: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Ordered pairs of queries with different values in each resample, float64[n_boot]; w float32[n, n_boot]."""
-    sizes, _ = _grouped(column, w.T)
-    return sizes.sum(axis=1) ** 2 - (sizes**2).sum(axis=1)
+def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Predictors by their mean tau over shifts (and systems), and whether the best is shown to be the best.
+
+    `predicted`: rows of `predict`, with their draws; `by`: what tells the rankings apart, target or target and model.
+    Returns these, name, within, low, high, smare, n (means are over so many shifts and systems), better_than; a
+    predictor that some of them have not is not compared. Intervals are simultaneous over the predictors of a ranking.
+    better_than: how many others this one is shown to exceed, by simultaneous intervals of the differences of all pairs.
+    """
+    parts = []
+    for key, part in predicted.groupby(list(by), sort=False):
+        n = part.dropna(subset="within").groupby("name", sort=False).size()
+        if n.empty:  # too few queries: no predictor orders any
+            continue
+        table = part[part["name"].isin(n.index[n == n.max()])].groupby("name", sort=False)[["within", "smare"]].mean()
+        drawn = np.stack([part[part["name"] == name].drawn().mean(axis=0) for name in table.index])
+        table["low"], table["high"] = simultaneous(table["within"], drawn)
+        first, second = np.nonzero(~np.eye(len(table), dtype=bool))
+        gaps = table["within"].to_numpy()[first] - table["within"].to_numpy()[second]
+        above = simultaneous(gaps, drawn[first] - drawn[second])[0] > 0
+        table = table.assign(**dict(zip(by, key, strict=True)), n=n.max())
+        table["better_than"] = np.bincount(first[above], minlength=len(table))
+        parts.append(table.sort_values("within", ascending=False).reset_index())
+    columns = [*by, "name", "within", "low", "high", "smare", "n", "better_than"]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
-def _weighted_ranks(column: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Average rank of each query in each resample, float64[n_boot, n]; w float32[n_boot, n]."""
-    sizes, numbers = _grouped(column, w)
-    return (np.cumsum(sizes, axis=1) - (sizes - 1) / 2)[:, numbers]
+def difficulty(
+    values: pd.DataFrame, predictors: pd.DataFrame, clusters: Mapping[str, Sequence[str]], w: pd.DataFrame
+) -> Effects:
+    """Does a distance predict the model without the cluster better than a model that had it? If not: difficulty.
 
+    One model stands against one model on the same query: tau within clusters with the value under each single model
+    that had the cluster, averaged over these models. (The mean of several models orders queries with less noise than
+    one of them.) Values are means over trainings.
 
-def _weighted_mean(values: np.ndarray, weights: Sequence[int]) -> np.ndarray:
-    """Mean over the first axis by weights, of what is not NaN; NaN where nothing is."""
-    shares = np.where(np.isnan(values), 0, np.reshape(weights, (-1,) + (1,) * (values.ndim - 1)))
-    return ratio((np.nan_to_num(values) * shares).sum(axis=0), shares.sum(axis=0))
+    `values`: of `splits.resttest.sides`, of one measure; `predictors`: of `predictor_table`, of which R, max and
+    density in dense and own space are taken; `clusters`: shift → its clusters; `w`: of `resampled`. Returns shift,
+    model, name (space: predictor), tau_in, tau_out, difference, low, high (of the difference), n_queries, and draws.
+    """
+    rows, drawn = [], []
+    for (shift, model), part in values.groupby(["shift", "model"], sort=False):
+        names = pd.Index(clusters[shift])
+        place = (names.get_indexer(part["left_out"]) - names.get_indexer(part["stratum"])) % len(names)
+        each = part.assign(place=place).groupby(["stratum", "query_id", "place"], sort=False)["value"].mean().unstack()
+        target = worse(part["measure"].iloc[0]) * each.sort_index(axis=1).to_numpy()  # column 0: out; the others: in
+        strata, query_ids = (each.index.get_level_values(name) for name in ("stratum", "query_id"))
+        known = _predictors_of(predictors, shift, model, query_ids).filter(regex="^(dense|own): ").dropna(axis=1)
+        tau, taus = kendall_within(known, target, strata, w.loc[query_ids].to_numpy())
+        both = [(some[..., 1:].mean(axis=-1), some[..., 0]) for some in (tau, taus)]  # in and out
+        drawn.extend(np.stack([*both[1], both[1][1] - both[1][0]], axis=1).transpose(2, 1, 0))
+        for name, a, b, found in zip(known, *both[0], drawn[-len(tau) :], strict=True):
+            rows.append((shift, model, name, a, b, b - a, *interval(found[2]), len(each)))
+    by, sides = ["shift", "model", "name"], ["tau_in", "tau_out", "difference"]
+    table = pd.DataFrame(rows, columns=[*by, *sides, "low", "high", "n_queries"])
+    return Effects.of(table, by, sides, *np.stack(drawn, axis=1))

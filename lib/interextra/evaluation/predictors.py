@@ -8,7 +8,7 @@ and one cluster. Taught in notebooks/07_indicators.
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -16,8 +16,13 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Passages
+from interextra.data.queries import Part
 from interextra.data.runs import RunFile
+from interextra.evaluation.indicators import cluster_queries, nearest_jaccard, query_jaccard
+from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
+from interextra.models.dense import LABEL as DENSE
+from interextra.splits.shift import Shift
 
 PRE = {
     "avg_idf": "mean of ln(N / df) over the query's words",
@@ -31,6 +36,9 @@ POST = {
     "smv": "score magnitude and variance: mean of |s ln(s / mean)| (Tao and Wu, CIKM 2014)",
     "top_score": "the highest score",
 }
+SPACE = ["R", "max", "density"]  # what a model's own query space says of a query
+WORDS = ["query_jaccard", "nearest_jaccard"]  # what words say
+SPACES = {"dense": SPACE, "own": SPACE, "words": WORDS, "collection": list(PRE), "run": list(POST)}
 
 
 @dataclass(frozen=True)
@@ -105,3 +113,67 @@ def post_retrieval(run: RunFile, k: int) -> pd.DataFrame:
     }
     table = pd.DataFrame(made).reindex(range(len(run.query_ids)))
     return table.set_axis(pd.Index(run.query_ids, name="query_id"))
+
+
+def spaces(near: pd.DataFrame, shifts: Mapping[str, Shift], store: Store) -> pd.DataFrame:
+    """shift, model, stratum, query_id, R, max, density: each test query in the query space of the model without it.
+
+    `near`: shift, model, left_out and near, the Nearness cell. Means over trainings. Each left-out cluster has a model
+    and so a scale of its own.
+    """
+    return _of_out_models(near, shifts, store, lambda row: pd.read_parquet(store[row.near] / "nearness.parquet"))
+
+
+def run_predictors(design: pd.DataFrame, shifts: Mapping[str, Shift], store: Store) -> pd.DataFrame:
+    """NQC, WIG, SMV and the top score of each test query in the run of the model without its cluster; as `spaces`.
+
+    Of a reranker's run they see the passages that were reranked: below them stand BM25's.
+    """
+
+    def read(row) -> pd.DataFrame:
+        depth = getattr(row.run.model.recipe, "rerank_depth", row.run.depth)
+        return post_retrieval(row.run.read(store, "held-out"), min(row.run.depth, depth))
+
+    return _of_out_models(design, shifts, store, read)
+
+
+def _of_out_models(frame: pd.DataFrame, shifts: Mapping[str, Shift], store: Store, read: Callable) -> pd.DataFrame:
+    parts = []
+    for row in frame.itertuples():
+        mine = cluster_queries(shifts[row.shift], row.left_out, store).index
+        found = read(row).loc[mine].rename_axis("query_id").reset_index()
+        parts.append(found.assign(shift=row.shift, model=row.model, stratum=row.left_out))
+    by = ["shift", "model", "stratum", "query_id"]
+    return pd.concat(parts).groupby(by, sort=False).mean().reset_index()
+
+
+def word_indicators(shifts: Mapping[str, Shift], passages: Passages, store: Store) -> pd.DataFrame:
+    """What can be said of a test query without a model: shift, query_id, and columns `words: …`, `collection: …`.
+
+    `words`: Jaccard with the training queries of the model without its cluster, and with the nearest of them.
+    `collection`: see PRE.
+    """
+    parts = []
+    for (shift, cell), name in ((item, name) for item in shifts.items() for name in item[1].names):
+        tests, train = cluster_queries(cell, name, store), Part(of=cell, part=f"without-{name}").frame(store)["text"]
+        both = query_jaccard(tests["text"], train), nearest_jaccard(tests["text"], train)
+        found = pd.DataFrame(dict(zip(WORDS, both, strict=True)), tests.index).add_prefix("words: ")
+        parts.append(found.assign(shift=shift, text=tests["text"]).reset_index())
+    table = pd.concat(parts, ignore_index=True)
+    before = pre_retrieval(table.drop_duplicates("query_id"), term_statistics(passages, table["text"].unique()))
+    before = before[list(PRE)].add_prefix("collection: ")
+    return table.drop(columns="text").join(before, on="query_id")
+
+
+def predictor_table(near: pd.DataFrame, words: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """All predictors of the test queries: shift, model, query_id, and columns `SPACE: NAME`, see `SPACES`.
+
+    Of `spaces`, `word_indicators` and `run_predictors`. `own` is missing where it is the dense model's space.
+    """
+    query = ["shift", "query_id"]
+    dense = near[near["model"] == DENSE].set_index(query)[SPACE].add_prefix("dense: ")
+    own = near[near["model"] != DENSE].set_index([*query, "model"])[SPACE].add_prefix("own: ")
+    table = after.drop(columns="stratum").rename(columns={name: f"run: {name}" for name in POST})
+    table = table.join(dense, on=query).join(own, on=[*query, "model"]).merge(words, on=query)
+    ordered = [f"{space}: {name}" for space, names in SPACES.items() for name in names]
+    return table[["shift", "model", "query_id", *ordered]]

@@ -28,7 +28,7 @@ from interextra.experiments.plans import (
     with_bm25,
 )
 from interextra.ground.cells import Store
-from interextra.ground.effects import Effects, interval, ratio
+from interextra.ground.effects import Effects, interval, ratio, spelled
 from interextra.models.recipe import FirstStage, Recipe, make_recipe
 from interextra.papers.claims import judged, said
 
@@ -152,8 +152,8 @@ def in_words(found: pd.DataFrame, titles: Mapping[str, str], margin: float) -> t
 
     `titles`: protocol → what its sentence begins with.
     """
-    percent = 100 * found[["estimate", "low", "high"]]
-    ends = [f" {effect:+.1f} % [{low:+.1f}, {high:+.1f}]" for effect, low, high in percent.itertuples(index=False)]
+    columns = found[["model", "estimate", "low", "high"]].itertuples(index=False)
+    measured = [f"{model} {spelled(*ends)}" for model, *ends in columns]
     closed = found["verdict"] == "not comparable"
     states = {
         "a loss": ~closed & (found["high"] < 0),
@@ -163,8 +163,8 @@ def in_words(found: pd.DataFrame, titles: Mapping[str, str], margin: float) -> t
         "open, a loss is neither shown nor excluded": ~closed,
         "not comparable, as not shown to be better than BM25": closed,
     }
-    found = found.assign(state=np.select(list(states.values()), list(states), ""), text=found["model"])
-    found["text"] += np.where(closed, "", ends)
+    state = np.select(list(states.values()), list(states), "")
+    found = found.assign(state=state, text=np.where(closed, found["model"], measured))
     pairs, sentences = found[(found["against"] != ALONE) & ~closed], []
     for protocol, part in found[found["against"] == ALONE].groupby("protocol", sort=False):
         texts = part.groupby("state")["text"].agg(", ".join)

@@ -5,58 +5,30 @@ training at one size: its measure in domain, and that of the same model out of d
 """
 
 import itertools
-from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
 import pandas as pd
 
 from interextra.data.queries import Queries, Source
-from interextra.experiments.plans import (
-    REGIMES,
-    Plan,
-    design,
-    in_both_regimes,
-    parts_of,
-    restrain_of,
-    run_of,
-    runs,
-    systems,
-    test_queries,
-    training_queries,
-)
+from interextra.experiments import plans
+from interextra.experiments.plans import REGIMES, Plan
 from interextra.experiments.pretraining import start_in
-from interextra.ground.correlation import (
-    METHODS,
-    correlations,
-    drawn_groups,
-    ends_of,
-    fisher_z,
-    independent,
-    interval_of_one,
-    steiger,
-    stretched,
-)
-from interextra.ground.effects import Effects, effects, holm, interval, spelled, with_interval
+from interextra.ground.correlation import METHODS, correlations, dependent, drawn_groups, ends_of, fisher_z, stretched
+from interextra.ground.effects import Effects, effects, holm, interval, spelled
 from interextra.ground.errors import InputError, offenders
-from interextra.models.recipe import Recipe, load_recipe
+from interextra.models.recipe import load_recipe
 from interextra.models.run import Run
-from interextra.papers import published, published_models
+from interextra.papers import published_models
 from interextra.papers.claims import BM25, judged, said
+from interextra.papers.published_correlations import ENDS
 
 NOTEBOOK = "08_beir_correlation"
 IN_DOMAIN, ALL = "in domain", "mean of all"
 LABELS = ["method", "n_train", "regime", "seed"]
 POINT = ["method", "n_train"]  # what is seen of it in both regimes
 WITHIN = "Spearman within a size"  # what size alone does is taken out
-STATISTICS = (*METHODS, WITHIN)
-JUDGED = "Judged@10"
-#: A correlation, or the difference of both → the columns of its interval.
-ENDS = {
-    "interpolation": ("inter_low", "inter_high"),
-    "extrapolation": ("extra_low", "extra_high"),
-    "difference": ("difference_low", "difference_high"),
-}
+STATISTICS, JUDGED = (*METHODS, WITHIN), "Judged@10"
 FINDINGS = {
     "extrapolation": "extrapolation foretells {}",
     "interpolation": "interpolation foretells {}",
@@ -74,11 +46,15 @@ def plan(p: dict) -> Plan:
     if twice := set(p["more_sizes"]) & set(p["sizes"]):
         raise InputError(f"parameter 'more_sizes': {offenders(sorted(twice))} stands in 'sizes', too; keep it in one")
     published_models.check(p["results"], p["floor"], p["anchor"])
-    of_size = dict.fromkeys(p["trained_sizes"], restrain_of(p))
+    ways = plans.systems(p | {"recipes": p["strategies"]})
+    starts = {start.label: start.recipe for start in (start_in(p, text) for text in p["starts"])}
+    if twice := ways.keys() & starts.keys():
+        raise InputError(f"parameters 'strategies' and 'starts': {offenders(sorted(twice))} stands in both")
+    of_size = dict.fromkeys(p["trained_sizes"], plans.restrain_of(p))
     if p["more_sizes"]:
-        of_size |= dict.fromkeys(p["more_sizes"], restrain_of(p | {"sizes": p["more_sizes"]}))
-    sets = [one for size in sorted(of_size) for one in in_both_regimes(of_size[size], [size])]
-    entries = [parts_of(entry, "NAME | SPLIT | READ | SPEC") for entry in p["collections"]]
+        of_size |= dict.fromkeys(p["more_sizes"], plans.restrain_of(p | {"sizes": p["more_sizes"]}))
+    sets = [one for size in sorted(of_size) for one in plans.in_both_regimes(of_size[size], [size])]
+    entries = [plans.parts_of(entry, "NAME | SPLIT | READ | SPEC") for entry in p["collections"]]
     if unknown := set(p["skip_own"]) - {name for name, *_ in entries}:
         raise InputError(f"parameter 'skip_own': {offenders(sorted(unknown))} is none of the collections")
 
@@ -91,52 +67,37 @@ def plan(p: dict) -> Plan:
             rows.append(row | {"collection": name, "part": spec, "skip_own": name in p["skip_own"], "run": run})
         return rows
 
-    test = test_queries(p, p["test_splits"])
-    inside = runs(p, methods(p), sets, test)
-    own = {"run": run_of(p, load_recipe(p["bm25"]), training_queries(p), p["seed"], test)}
+    test = plans.test_queries(p, p["test_splits"])
+    inside = plans.runs(p, ways | starts, sets, test)
+    own = {"run": plans.run_of(p, load_recipe(p["bm25"]), plans.training_queries(p), p["seed"], test)}
     bm25 = [{"collection": IN_DOMAIN, "part": p["collection"]} | own, *elsewhere(own)]
     outside = [there for row in inside for there in elsewhere(row)]
     frames = {"in_domain": inside, "elsewhere": outside, "bm25": bm25}
-    frames = {name: design(rows).rename(columns={"model": "method"}) for name, rows in frames.items()}
+    frames = {name: plans.design(rows).rename(columns={"model": "method"}) for name, rows in frames.items()}
     return Plan(sets=of_size, read={name: about for name, _, about, _ in entries}, **frames)
-
-
-def methods(p: dict) -> dict[str, Recipe]:
-    """Label → recipe of the ways of training and of the starts, written as in notebook 06."""
-    ways = systems(p | {"recipes": p["strategies"]})
-    starts = {start.label: start.recipe for start in (start_in(p, text) for text in p["starts"])}
-    if twice := ways.keys() & starts.keys():
-        raise InputError(f"parameters 'strategies' and 'starts': {offenders(sorted(twice))} stands in both")
-    return ways | starts
 
 
 def models(inside: pd.DataFrame) -> pd.DataFrame:
     """A row a model: model, method, n_train, regime, dl_ndcg (its mean in domain), seed. `inside`: of `nb.measure`."""
     table = inside.groupby(LABELS, sort=False)["value"].mean().rename("dl_ndcg").reset_index()
-    return table.assign(model=_names(table))[["model", "method", "n_train", "regime", "dl_ndcg", "seed"]]
-
-
-def _names(table: pd.DataFrame) -> pd.Series:
-    return table[LABELS].astype(str).agg(", ".join, axis=1)
+    named = table.assign(model=table[LABELS].astype(str).agg(", ".join, axis=1))
+    return named[["model", "method", "n_train", "regime", "dl_ndcg", "seed"]]
 
 
 def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd.DataFrame:
     """A row a model and collection: model, collection, measure, value, judged_at_10, n_queries; BM25's come last.
-
-    `outside`, `bm25`: values of `measure` and of Judged@10 of the frames `elsewhere` and `bm25` of the plan. A
-    collection of several parts has the mean of their means.
-    """
+    `outside`, `bm25`: values of `measure` and of Judged@10 of the frames `elsewhere` and `bm25` of the plan."""
 
     def averaged(values: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
         by = [*labels, "collection", "measure"]
         parts = values.groupby([*by, "part"], sort=False)["value"].agg(["mean", "size"])
         means = parts.groupby(by, sort=False).agg(value=("mean", "mean"), n_queries=("size", "sum")).reset_index()
         judged_too = means[means["measure"] == JUDGED].rename(columns={"value": "judged_at_10"})
-        mine = means[means["measure"] == measure]
-        return mine.merge(judged_too[[*labels, "collection", "judged_at_10"]])
+        return means[means["measure"] == measure].merge(judged_too[[*labels, "collection", "judged_at_10"]])
 
     found, theirs = averaged(outside, LABELS), averaged(bm25[bm25["collection"] != IN_DOMAIN], [])
-    both = pd.concat([found.assign(model=_names(found)), theirs.assign(model=BM25)], ignore_index=True)
+    found["model"] = found[LABELS].astype(str).agg(", ".join, axis=1)
+    both = pd.concat([found, theirs.assign(model=BM25)], ignore_index=True)
     return both[["model", "collection", "measure", "value", "judged_at_10", "n_queries"]]
 
 
@@ -145,8 +106,7 @@ class Points:
 
     Queries are drawn, in domain and in each collection, and ways of training, each with its sizes: a method's models
     share much, so that 8 methods at 3 sizes are not 24 independent points. The draws are the same in both regimes.
-    Trainings of one model are averaged: their noise is in the points.
-    """
+    Trainings of one model are averaged: their noise is in the points."""
 
     def __init__(self, inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int):
         """`inside`, `outside`: values of one measure of the frames `in_domain` and `elsewhere` of the plan."""
@@ -172,10 +132,8 @@ class Points:
     def beating(self, bm25: pd.DataFrame) -> pd.DataFrame:
         """Which models beat BM25 in domain, with their whole interval: the points' labels, and a column a regime."""
         lead = self.inside[1] - effects(bm25, [], **self.how).drawn().T
-        passing = {
-            regime: [interval(point)[0] > 0 for point in side.T] for regime, side in zip(REGIMES, lead, strict=True)
-        }
-        return self.labels.assign(**passing)
+        passing = [[interval(point)[0] > 0 for point in side.T] for side in lead]
+        return self.labels.assign(**dict(zip(REGIMES, passing, strict=True)))
 
     def among(self, kept: np.ndarray) -> "Points":
         """Some of the points, bool[n_points]; their ways of training are drawn anew."""
@@ -195,59 +153,36 @@ class Points:
 
     def frame(self) -> pd.DataFrame:
         """method, n_train, regime, collection, in_domain, out_of_domain: a row a point, regime and collection."""
-        rows = [
-            self.labels.assign(regime=regime, collection=name, in_domain=inside, out_of_domain=outside)
-            for name, (means, _) in self.outside.items()
-            for regime, inside, outside in zip(REGIMES, self.inside[0], means, strict=True)
-        ]
+        rows = []
+        for (name, (means, _)), at in itertools.product(self.outside.items(), (0, 1)):
+            sides = {"in_domain": self.inside[0][at], "out_of_domain": means[at]}
+            rows.append(self.labels.assign(regime=REGIMES[at], collection=name, **sides))
         return pd.concat(rows, ignore_index=True)
 
 
 def table_5(points: Points) -> Effects:
     """Does what a model does in domain foretell what it does out of domain? A row a collection and statistic.
 
-    Returns Effects[collection, statistic, interpolation, inter_low, inter_high, extrapolation, extra_low, extra_high,
-    difference, difference_low, difference_high, p_value, p_holm, n_models] : the first six over the models of a regime
-    each; the difference is extrapolation less interpolation. Intervals are of the draws of `Points`. p_value is
-    Steiger's of two dependent correlations, for which points count as independent (too small a value, then), Holm's
-    over the collections; Kendall has none. Statistics: `STATISTICS`; n_models in a regime.
+    Returns Effects[collection, statistic, interpolation, extrapolation, difference, p_value, p_holm, n_models], each of
+    the first three with its interval (`ENDS`) of the draws of `Points`; difference: extrapolation less interpolation.
+    p_value is Steiger's of two dependent correlations, for which points count as independent (too small a value, then),
+    Holm's over the collections; Kendall has none. n_models in a regime.
     """
     sizes, rows, drawn = points.labels["n_train"].to_numpy(), [], []
-    for name, statistic in itertools.product(points.outside, STATISTICS):
+    for name, statistic in itertools.product(points.outside, STATISTICS if len(set(sizes)) > 1 else METHODS):
         how = {"method": statistic.split()[0], "within": sizes if statistic == WITHIN else None}
-        if statistic == WITHIN and len(set(sizes)) == 1:
-            continue
         (one, of_one), (two, of_two) = (points.correlated(regime, regime, name, how) for regime in (0, 1))
         row = {"collection": name, "statistic": statistic}
         drawn.append((of_one, of_two, of_two - of_one))
         for (column, ends), value, side in zip(ENDS.items(), (one, two, two - one), drawn[-1], strict=True):
             row |= {column: value} | dict(zip(ends, ends_of(side), strict=True))
         pairs = [(points.inside[0][regime], points.outside[name][0][regime]) for regime in (0, 1)]
-        row["p_value"] = np.nan if how["method"] == "Kendall" else _dependent(pairs, how)
+        row["p_value"] = np.nan if how["method"] == "Kendall" else dependent(pairs, **how)
         rows.append(row | {"p_holm": np.nan, "n_models": len(points.labels)})
     table = pd.DataFrame(rows)
     single = table[table["collection"] != ALL]
     table["p_holm"] = single.groupby("statistic")["p_value"].transform(lambda p: holm(p))
     return Effects.of(table, ["collection", "statistic"], list(ENDS), *zip(*drawn, strict=True))
-
-
-def page(table: pd.DataFrame, statistic: str) -> pd.DataFrame:
-    """Both correlations of a table and their difference for the page, each with its interval where it has one."""
-    rows = table[table["statistic"] == statistic]
-    for column, (low, high) in ENDS.items():
-        rows = with_interval(rows, column, "", low, high) if low in rows else rows
-    return rows[["collection", *ENDS, "p_value", "p_holm"]]
-
-
-def _dependent(pairs: Sequence[tuple[np.ndarray, np.ndarray]], how: dict) -> float:
-    """Steiger's p-value of the difference of two correlations over the same points; a size costs one of them."""
-    sides = [side for pair in pairs for side in pair]
-    matrix = np.eye(4)
-    for one, two in itertools.combinations(range(4), 2):
-        both = correlations(sides[one], sides[two], np.ones((1, len(sides[0]))), **how)[0]
-        matrix[one, two] = matrix[two, one] = both
-    n = len(sides[0]) - (0 if how["within"] is None else len(set(how["within"])) - 1)
-    return steiger(matrix, n)[1] if n > 3 and np.abs(np.triu(matrix, 1)).max() < 1 else float("nan")
 
 
 def crossed(points: Points) -> Effects:
@@ -275,13 +210,13 @@ def findings(table: Effects, beating: pd.DataFrame, n_queries: pd.Series, n_trai
 
     The mean of all collections is the question, with three findings that hold together; the collections one by one are
     a family of their own, since few ways of training cannot carry all at once. Correlations are judged on Fisher's z,
-    so that no interval reaches beyond 1; their differences as they are.
-    `table`: of `table_5`. `beating`: of `Points.beating`; where fewer than half of the ways of training beat BM25 in a
-    regime, even at their largest size, nothing is concluded of it. `n_queries`: of each collection.
+    so that no interval reaches beyond 1; their differences as they are. Takes `table_5`, `Points.beating` (where fewer
+    than half of the ways of training beat BM25 in a regime, even at their largest size, nothing is concluded of it) and
+    the number of queries of each collection.
     """
-    table, shares, regimes = table[table["statistic"] == METHODS[0]], share_beating(beating), list(REGIMES)
+    table, shares = table[table["statistic"] == METHODS[0]], share_beating(beating)
     counts = {"n_queries": table["collection"].map(n_queries).fillna(n_queries.sum()), "n_trainings": n_trainings}
-    on_z = table.assign(**counts, **{regime: fisher_z(table[regime]) for regime in regimes})
+    on_z = table.assign(**counts, **{regime: fisher_z(table[regime]) for regime in REGIMES})
     drawn = [fisher_z(table.drawn(side)) for side in ("first", "second")]
     on_z, found = Effects.of(on_z, ["collection"], list(ENDS), *drawn, table.drawn()), []
     for (about, text), side in zip(FINDINGS.items(), ("second", "first", "effect"), strict=True):
@@ -294,67 +229,21 @@ def findings(table: Effects, beating: pd.DataFrame, n_queries: pd.Series, n_trai
     return made
 
 
-def printed_differences() -> pd.DataFrame:
-    """Extrapolation less interpolation in Table 5 of the paper: collection, statistic, scaled, rounding (of both)."""
-    cells = published.load("zhan", 5).rename(columns={"dataset": "collection"})
-    wide = cells.pivot(index=["collection", "statistic"], columns="regime", values=["scaled", "rounding"])
-    scaled = wide["scaled"]["extrapolation"] - wide["scaled"]["interpolation"]
-    return pd.DataFrame({"scaled": scaled, "rounding": wide["rounding"].sum(axis=1)}).reset_index()
-
-
-def beside_printed(table: Effects) -> Effects:
-    """Our differences by Spearman beside the printed ones, of the collections that the paper has, too."""
-    names = dict(zip(ENDS["difference"], ("low", "high"), strict=True))
-    ours = table[table["statistic"] == METHODS[0]].rename(columns=names)
-    both = ours.beside(printed_differences(), on=["collection", "statistic"])
-    return both[both["published"].notna()]
-
-
-def published_differences(n: int = 24) -> pd.DataFrame:
-    """Table 5 of the paper with what it lacks, as if the `n` models of a regime were independent.
-
-    How the two correlations of a row depend on each other was not published: they are compared as if they did not,
-    which misses some of what there is. Kendall has no interval here.
-
-    Returns DataFrame[collection, statistic, interpolation, inter_low, inter_high, extrapolation, extra_low, extra_high,
-    difference, p_value, p_holm].
-
-    >>> table = published_differences().query("statistic == 'Spearman'")
-    >>> table.loc[table["p_value"] < 0.05, "collection"].tolist(), int((table["p_holm"] < 0.05).sum())
-    (['CQADupS.'], 0)
-    """
-    cells = published.load("zhan", 5)
-    wide, rows = cells.pivot_table(index=["dataset", "statistic"], columns="regime", values="scaled", sort=False), []
-    for (collection, statistic), pair in wide.iterrows():
-        both, row = [pair[regime] for regime in REGIMES], {"collection": collection, "statistic": statistic}
-        for regime, r in zip(REGIMES, both, strict=True):
-            ends = interval_of_one(r, n, statistic) if statistic == "Spearman" else (np.nan, np.nan)
-            row |= {regime: r} | dict(zip(ENDS[regime], ends, strict=True))
-        row |= {"difference": both[1] - both[0]}
-        rows.append(row | {"p_value": independent(*both, n, statistic) if statistic == "Spearman" else np.nan})
-    table = pd.DataFrame(rows)
-    return table.assign(p_holm=table.groupby("statistic")["p_value"].transform(lambda p: holm(p)))
-
-
 def answers(table: pd.DataFrame, found: pd.DataFrame, beating: pd.DataFrame, ood: pd.DataFrame) -> list[str]:
-    """Sentences for the answer: the correlations with the mean of all collections, where what is said holds, and how
-    good the models are beside BM25. Takes `table_5`, `findings`, `Points.beating` and `out_of_domain`."""
+    """Sentences for the answer, from `table_5`, `findings`, `Points.beating` and `out_of_domain`."""
     row = table[(table["collection"] == ALL) & (table["statistic"] == METHODS[0])].iloc[0]
     both = [f"{regime} {spelled(*row[[regime, *ENDS[regime]]], unit='')}" for regime in REGIMES]
     mean, single = (found[(found["collection"] == ALL) == of_all] for of_all in (True, False))
     difference = spelled(*mean.set_index("about").loc["difference", ["estimate", "low", "high"]], unit="")
-    said = "; ".join(f"{finding}: {verdict}" for finding, verdict in zip(mean["finding"], mean["verdict"], strict=True))
-    counted = [
-        f"{FINDINGS[about].format('them')}: " + ", ".join(f"{verdict} in {n}" for verdict, n in verdicts.items())
-        for about in FINDINGS
-        for verdicts in [single.loc[single["about"] == about, "verdict"].value_counts()]
-    ]
+    verdicts = "; ".join(mean["finding"] + ": " + mean["verdict"])
+    counted = single.groupby(["about", "verdict"], sort=False).size().items()
+    counted = "; ".join(f"{FINDINGS[about].format('them')}: {verdict} in {n}" for (about, verdict), n in counted)
     counts = " and ".join(f"{beating[regime].sum()} of {len(beating)} ({regime})" for regime in REGIMES)
     means = ood.groupby("model")["value"].mean()
     return [
         f"Spearman correlation of what a model does in domain with its mean out of domain, {row['n_models']} models a "
-        f"regime: {', '.join(both)}. Verdicts: {said} (difference {difference}).",
-        f"The {single['collection'].nunique()} collections one by one: {'; '.join(counted)}.",
+        f"regime: {', '.join(both)}. Verdicts: {verdicts} (difference {difference}).",
+        f"The {single['collection'].nunique()} collections one by one: {counted}.",
         f"{counts} of the models beat BM25 in domain; elsewhere the best of them has a mean of "
         f"{means.drop(BM25).max():.2f}, BM25 {means[BM25]:.2f}.",
     ]

@@ -17,18 +17,7 @@ from interextra.data.medquad import entity_units
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.experiments.plans import (
-    Plan,
-    changed,
-    design,
-    parts_of,
-    recipe,
-    runs,
-    systems,
-    training_queries,
-    with_bm25,
-    without_each,
-)
+from interextra.experiments import plans
 from interextra.experiments.shifts import read_shift
 from interextra.ground.cells import Store
 from interextra.ground.effects import Effects, effects, interval, ratio
@@ -42,59 +31,52 @@ from interextra.splits.shift import Shift
 NOTEBOOK = "09_negative_exposure"
 NONE = "none"  # where nothing is drawn
 CONDITION = ["model", "negatives", "negative_passages"]
-MEAN = "mean"  # over the clusters
 PASSAGES, TRAIN_QUERIES, TRAIN_PAIRS = 8_841_823, 502_939, 532_761  # of MS MARCO passage ranking
 KINDS = ("same entity, kind in training", "same entity, left-out kind", "other entity, left-out kind")
 ASKED = ("left-out kind", "kind in training, exposed", "kind in training, asked for")
 
 
-def plan(p: dict) -> Plan:
+def plan(p: dict) -> plans.Plan:
     """Each system without each cluster of one shift, by the source of its negatives and by which passages may be drawn.
 
     `design`: model, negatives, negative_passages, left_out, seed, run. `dose`: the same of the dense system with random
     negatives, and share, the probability that a negative is an exposed passage. `shift`: the Shift.
     """
     (_, by, kept), sizes = read_shift(p["shift"]), {name: p[name] for name in ("n_test", "train_size", "seed")}
-    shift = Shift(pool=training_queries(p), by=by, clusters=tuple(kept), **sizes)
-    conditions = [parts_of(text, "SYSTEM | NEGATIVES | RECIPE") for text in p["conditions"]]
+    shift = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **sizes)
+    conditions = [plans.parts_of(text, "SYSTEM | NEGATIVES | RECIPE") for text in p["conditions"]]
     if unknown := set(p["controlled"]) - {model for model, *_ in conditions}:
         raise InputError(f"parameter 'controlled': {offenders(sorted(unknown))} is no system of 'conditions'")
-    with_bm25(systems(p))
 
     def trained(model: str, made: Recipe, negatives: str, passages: str | float) -> list[dict]:
         labels = {"negatives": negatives, "negative_passages": passages}
-        return runs(p, {model: made}, without_each(shift), (Part(of=shift, part="held-out"),), **labels)
+        return plans.runs(p, {model: made}, plans.without_each(shift), (Part(of=shift, part="held-out"),), **labels)
 
-    rows = [row for model, made in systems(p).items() for row in trained(model, made, NONE, "all")]
-    dose = []
+    others, dose = plans.with_bm25(plans.systems(p)), []
+    rows = [row for model, made in others.items() for row in trained(model, made, NONE, "all")]
     for model, negatives, name in conditions:
-        made = recipe(p, name)
+        made = plans.recipe(p, name)
         spared = ["all", "unexposed", *(["control"] if model in p["controlled"] else [])]
         for passages in spared if made.negatives not in ("in-batch", "both") else ["all"]:
-            rows += trained(model, changed(made, negative_passages=passages), negatives, passages)
+            rows += trained(model, plans.changed(made, negative_passages=passages), negatives, passages)
         for share in p["doses"] if model == DENSE and made.negatives == "random" else []:
-            drawn = changed(made, negative_passages=share)
-            dose += [row | {"share": share} for row in trained(model, drawn, negatives, share)]
-    return Plan(shift=shift, design=design(rows), dose=pd.DataFrame(dose))
+            exposed = plans.changed(made, negative_passages=share)
+            dose += [row | {"share": share} for row in trained(model, exposed, negatives, share)]
+    return plans.Plan(shift=shift, design=plans.design(rows), dose=pd.DataFrame(dose))
 
 
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
     """What the trainings have seen: *condition, exposed_passages (share of the collection), exposed_negatives (share of
     all negatives in the loss), n_models; means over the models."""
-    rows = []
-    for row in design[design["negatives"] != NONE].to_dict("records"):
-        log = row["run"].log(store)
-        seen = {name: log[name] for name in ("exposed_passages", "exposed_negatives")}
-        rows.append({name: row[name] for name in CONDITION} | seen)
-    of = pd.DataFrame(rows).groupby(CONDITION, sort=False)
+    drawing = design[design["negatives"] != NONE].reset_index(drop=True)
+    logs = pd.DataFrame([run.log(store) for run in drawing["run"]])
+    of = drawing[CONDITION].join(logs[["exposed_passages", "exposed_negatives"]]).groupby(CONDITION, sort=False)
     return of.mean().assign(n_models=of.size()).reset_index()
 
 
 def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFrame:
-    """Share of the test queries all of whose answers are exposed to the model without a cluster.
-
-    Returns left_out, side (out: the queries of the cluster; in: the others), exposed, n_queries.
-    """
+    """Share of the test queries all of whose answers are exposed to the model without a cluster: left_out, side (out:
+    the queries of the cluster; in: the others), exposed, n_queries."""
     cluster, qrels, rows = shift.strata(store), shift.pool.qrels(store), []
     qrels = qrels[(qrels["relevance"] >= 1) & qrels["query_id"].isin(cluster.index)]
     answers = data.passages.rows(qrels["doc_id"].tolist())
@@ -102,8 +84,7 @@ def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFram
         pairs = training_pairs(data, shift.sets(store)[f"without-{name}"], shift.pool.split, relevance=1)
         exposed = pd.Series(exposed_passages(data, pairs, relevance=1)[answers], qrels["query_id"])
         exposed = exposed.groupby(level=0).all()
-        side = (exposed.index.map(cluster) == name).astype(int)
-        for which, part in exposed.groupby(np.array(["in", "out"])[side]):
+        for which, part in exposed.groupby(np.where(exposed.index.map(cluster) == name, "out", "in")):
             rows.append((name, which, part.mean(), len(part)))
     return pd.DataFrame(rows, columns=["left_out", "side", "exposed", "n_queries"])
 
@@ -117,7 +98,7 @@ def relative_losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[Effec
 
 def exposure_table(shift: str, each: pd.DataFrame, mean: pd.DataFrame) -> pd.DataFrame:
     """Both tables of `relative_losses` as one, with the columns of exposure.csv; left_out is a cluster, or `mean`."""
-    both = pd.concat([each.rename(columns={"stratum": "left_out"}), mean.assign(left_out=MEAN)], ignore_index=True)
+    both = pd.concat([each.rename(columns={"stratum": "left_out"}), mean.assign(left_out="mean")], ignore_index=True)
     both = both.assign(shift=shift).rename(columns={"in": "avg_in", "loss": "rel_loss"})
     columns = ["avg_in", "out", "rel_loss", "low", "high", "n_queries", "n_trainings", "sd_trainings"]
     return both[["shift", "left_out", *CONDITION, *columns]]
@@ -151,8 +132,7 @@ def findings(mean: Effects) -> pd.DataFrame:
     dense loses more. Lupart et al. train both on BM25's and in-batch negatives, Zhan et al. dense on random ones and
     SPLADE on BM25's. Exposure explains it if the choice of negatives widens the gap, and less so unexposed. Last, which
     of the two it costs more, with the same negatives (and their controls, where there are), and which loses more where
-    there are only in-batch ones.
-    `mean`: of `relative_losses`, with the column comparable (`claims.gate`, over all negatives).
+    there are only in-batch ones. `mean`: of `relative_losses`, with the column comparable (`claims.gate`, over all).
     """
     at, found = mean.by_label(*CONDITION), []
 
@@ -176,17 +156,15 @@ def findings(mean: Effects) -> pd.DataFrame:
         one, two, three = lupart[which], zhan[which], sparse[which]
         add(f"dense loses more than SPLADE with the negatives of Lupart, {which}", ([one], [three]))
         add(f"dense loses more than SPLADE with the negatives of Zhan, {which}", ([two], [three]))
-        wider = f"the negatives of Lupart make the gap larger than those of Zhan, {which}"
-        add(wider, ([one], [two]), also=[three])
+        add(f"the negatives of Lupart make the gap larger than those of Zhan, {which}", ([one], [two]), also=[three])
     less = [lupart["all"], zhan["unexposed"]], [zhan["all"], lupart["unexposed"]]
     both = [sparse[which] for which in ("all", "unexposed")]
     add("exposure is why the papers differ on SPLADE", ([lupart["all"]], [zhan["all"]]), less, also=both)
     more = [which for which in ("all", "control") if {sparse[which], lupart[which]} <= at.keys()]
     costs = [([sparse[which], lupart["unexposed"]], [lupart[which], sparse["unexposed"]]) for which in more]
     add("exposure costs SPLADE more than dense, BM25 negatives", *costs)
-    alone = [(system, "in-batch", "all") for system in (DENSE, "SPLADE")]
-    if set(alone) <= at.keys():
-        add("dense loses more than SPLADE with in-batch negatives only", (alone[:1], alone[1:]))
+    if {one := (DENSE, "in-batch", "all"), two := ("SPLADE", "in-batch", "all")} <= at.keys():
+        add("dense loses more than SPLADE with in-batch negatives only", ([one], [two]))
     return judged(found)
 
 
@@ -215,8 +193,13 @@ def above_the_answer(design: pd.DataFrame, shift: Shift, store: Store, depth: in
         like = about.map(cluster).to_numpy() == first["query_id"].map(cluster).to_numpy()
         kind = np.select([same & ~like, same & like, ~same & like], KINDS, "other entity, kind in training")
         found = first.assign(kind=kind, value=(first["rank"] < place).astype(float))[~right & place.notna()]
-        value = found.groupby(["query_id", "kind"])["value"].mean().reset_index()
-        parts.append(value.assign(**{name: label for name, label in row.items() if name != "run"}))
+        parts.append((row, found.groupby(["query_id", "kind"])["value"].mean().reset_index()))
+    return _of_queries(parts, unit, cluster)
+
+
+def _of_queries(parts: list[tuple[dict, pd.DataFrame]], unit: pd.Series, cluster: pd.Series) -> pd.DataFrame:
+    """Values of runs with the labels of each, and unit and stratum of each query."""
+    parts = [part.assign(**{name: row[name] for name in row if name != "run"}) for row, part in parts]
     table = pd.concat(parts, ignore_index=True)
     return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))
 
@@ -239,10 +222,8 @@ def in_the_first(design: pd.DataFrame, shift: Shift, store: Store, data: Collect
             drawn, like = first["doc_id"].isin(exposed), first["doc_id"].map(of_doc).map(cluster) == left_out
             kind = pd.Series(np.select([drawn & like, drawn], ASKED[:2], ASKED[2]), first.index, name="kind")
             share = pd.crosstab(first["query_id"], kind, normalize="index").reindex(columns=list(ASKED), fill_value=0.0)
-            value = share.stack().rename("value").reset_index()
-            parts.append(value.assign(**{name: label for name, label in row.items() if name != "run"}))
-    table = pd.concat(parts, ignore_index=True)
-    return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))
+            parts.append((row, share.stack().rename("value").reset_index()))
+    return _of_queries(parts, unit, cluster)
 
 
 def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.DataFrame:
@@ -263,6 +244,5 @@ def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.Data
     for (name, run), depth in itertools.product(runs.items(), (10, 100, 1000)):
         first = RunFile.read(run).frame().query("rank <= @depth")
         rows.append((f"BM25's first {depth:,} ({name})", first["doc_id"].isin(answers).mean() * scale))
-    table = pd.DataFrame(rows, columns=["negatives", "answers"])
-    table["exposed"] = table["answers"] * held_out
+    table = pd.DataFrame(rows, columns=["negatives", "answers"]).assign(exposed=lambda of: of["answers"] * held_out)
     return table.assign(against_random=table["exposed"] / table["exposed"][0])

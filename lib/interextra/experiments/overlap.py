@@ -1,6 +1,5 @@
 """Notebook 01: candidates to annotate, and our tables of overlap beside Tables 1 to 4 of Zhan et al. (CIKM 2022)."""
 
-import math
 from pathlib import Path
 
 import pandas as pd
@@ -16,15 +15,14 @@ TEST_SETS = {"TREC DL 2019": "dl19", "TREC DL 2020": "dl20", "MS MARCO dev": "de
 
 
 def plan(p: dict) -> Plan:
-    """Candidates by BM25 and by embedding; with `real_msmarco` also for the real queries."""
+    """Candidates by BM25 and by embedding; with `real_msmarco` also for the real queries.
+
+    `graded`: the queries whose judgements are compared with the training labels.
+    """
     if missing := [sheet for sheet in p["sheets"] if not Path(sheet).is_file()]:
         raise InputError(f"parameter 'sheets': no file {offenders(missing)}; a relative path begins at the repository")
-    for name, least, most in (("candidates", 1, math.inf), ("annotators", 2, math.inf), ("error_rate", 0, 1)):
-        if not least <= p[name] <= most:
-            raise InputError(f"parameter {name!r} = {p[name]}: give {least} or more" + " and at most 1" * (most == 1))
-    if wrong := [rate for rate in p["error_rates"] if not 0 <= rate <= 1]:
-        raise InputError(f"parameter 'error_rates': {offenders(wrong)}: give 0 or more and at most 1")
-    made = Plan(vectors=query_vectors(p, test_queries(p, p["test_splits"])))
+    graded = test_queries(p, p["graded_splits"])
+    made = Plan(vectors=query_vectors(p, test_queries(p, p["test_splits"])), graded=graded)
     made.candidates = Candidates(vectors=made.vectors, k=p["candidates"])
     if p["real_msmarco"]:
         made.real = Candidates(vectors=real_vectors(p["real_encoder"]), k=p["candidates"])

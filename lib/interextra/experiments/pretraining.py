@@ -5,31 +5,17 @@ only in the objective and the text of their pretraining.
 """
 
 import itertools
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, get_args
 
-import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Collection
-from interextra.experiments.plans import (
-    Plan,
-    both_protocols,
-    changed,
-    design,
-    measures_of,
-    parts_of,
-    restrain_of,
-    resttest_of,
-    systems,
-    with_bm25,
-)
-from interextra.ground.cells import Store
+from interextra.experiments import plans
+from interextra.experiments.plans import Plan
 from interextra.ground.errors import InputError, offenders
-from interextra.models.model import Model, load_model
 from interextra.models.pretrained import Pretrained
-from interextra.models.recipe import Pretraining, Recipe, Trained, load_recipe
+from interextra.models.recipe import Pretraining, Recipe, load_recipe
 from interextra.papers import published
 from interextra.papers.claims import BM25, judged, listed, said, sentences
 
@@ -63,29 +49,30 @@ def plan(p: dict) -> Plan:
     `pretrained`: label → the Pretrained of its first training. `marks`: what each start has, see `marks`. `judged_by`:
     study → protocol → measure.
     """
-    ways, starts = systems(p | {"recipes": p["strategies"]}), [start_in(p, text) for text in p["starts"]]
+    ways = plans.with_bm25(plans.systems(p | {"recipes": p["strategies"]}), "strategies")
+    starts = [start_in(p, text) for text in p["starts"]]
     if "ReSTrain" not in p["protocols"] or set(p["protocols"]) - {"ReSTrain", "ReSTTest"}:
         raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
-    with_bm25(ways, "strategies")
     for name, known in (("spared", "strategies"), ("bases", "strategies"), ("mapped", "starts")):
         if unknown := set(p[name]) - (ways.keys() if known == "strategies" else {start.label for start in starts}):
             raise InputError(f"parameter {name!r}: {offenders(sorted(unknown))} is none of the {known}")
-    sets, used = restrain_of(p), measures_of(p, "restrain_measures")
-    buckets = resttest_of(p, p["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
-    spared = {label: changed(one, negative_passages="unexposed") for label, one in ways.items() if label in p["spared"]}
+    sets, used = plans.restrain_of(p), plans.measures_of(p, "restrain_measures")
+    buckets = plans.resttest_of(p, p["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
+    spared = [label for label in ways if label in p["spared"]]
+    unexposed = {label: plans.changed(ways[label], negative_passages="unexposed") for label in spared}
     begun = {BM25: ways[BM25]} | {start.label: start.recipe for start in starts}
     rows = {f"{study}_{protocol}": [] for study in ("strategies", "starts") for protocol in ("restrain", "resttest")}
-    trained = (("strategies", "all", ways), ("strategies", "unexposed", spared), ("starts", "all", begun))
+    trained = (("strategies", "all", ways), ("strategies", "unexposed", unexposed), ("starts", "all", begun))
     for study, passages, made in trained:
-        for protocol, found in both_protocols(p, sets, buckets, made, negative_passages=passages).items():
+        for protocol, found in plans.both_protocols(p, sets, buckets, made, negative_passages=passages).items():
             rows[f"{study}_{protocol}"] += found
-    frames = {name: design(found) if "restrain" in name else pd.DataFrame(found) for name, found in rows.items()}
+    frames = {name: plans.design(found) if "restrain" in name else pd.DataFrame(found) for name, found in rows.items()}
     pretrained: dict[str, Pretrained] = {}
     for row in rows["starts_restrain"]:
         if isinstance(row["run"].model.first, Pretrained):
             pretrained.setdefault(row["model"], row["run"].model.first)
     judged_by = {
-        "starts": {"ReSTrain": measures_of(p, "start_measures")[0], "ReSTTest": p["start_measures"][-1]},
+        "starts": {"ReSTrain": plans.measures_of(p, "start_measures")[0], "ReSTTest": p["start_measures"][-1]},
         "strategies": {"ReSTrain": used[0], "ReSTTest": p["resttest_measures"][0]},
     }
     asked = {"ReSTrain": used, "ReSTTest": p["resttest_measures"]}
@@ -112,7 +99,7 @@ class Start(NamedTuple):
 def start_in(p: dict, entry: str) -> Start:
     """LABEL | OBJECTIVE | TEXT, pretrained by us from `start_recipe`; or … | RECIPE: weights that are as they are."""
     form, own = "LABEL | OBJECTIVE | TEXT", entry.count("|") == 2
-    label, objective, text, *recipe = parts_of(entry, form if own else f"{form} | RECIPE")
+    label, objective, text, *recipe = plans.parts_of(entry, form if own else f"{form} | RECIPE")
     read = {"none": (), "other": p["other_text"], "target": (p["collection"],)}
     if text not in read:
         raise InputError(f"parameter 'starts': {label} reads {text!r}; it is one of {', '.join(read)}")
@@ -147,65 +134,6 @@ def marks(starts: Sequence[Start], way: Recipe) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role", "fair"])
 
 
-def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
-    """What each start could before and after its pretraining, on passages that were held out of the text that it reads:
-    model, what, before, after."""
-    rows = [
-        (model, what, value, log["after"][what])
-        for model, log in _logs(pretrained, store).items()
-        for what, value in log.get("before", {}).items()
-    ]
-    return pd.DataFrame(rows, columns=["model", "what", "before", "after"])
-
-
-def curves(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
-    """The losses of each pretraining: model, part (words, order, head, spans), step, loss."""
-    rows = [
-        (model, part, row["step"], loss)
-        for model, log in _logs(pretrained, store).items()
-        for row in log.get("curve", [])
-        for part, loss in row.items()
-        if part != "step"
-    ]
-    return pd.DataFrame(rows, columns=["model", "part", "step", "loss"])
-
-
-def cost(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
-    """Of one pretraining each: model, passages (there are), steps, tokens (read), seconds (where it was computed)."""
-    rows = []
-    for model, log in _logs(pretrained, store).items():
-        cell, passages = pretrained[model], log.get("passages", 0) + log.get("held_out", 0)
-        noted = json.loads((store[cell] / "provenance.json").read_text(encoding="utf-8"))
-        rows.append((model, passages, cell.how.steps if passages else 0, log["tokens"], round(noted["seconds"])))
-    return pd.DataFrame(rows, columns=["model", "passages", "steps", "tokens", "seconds"])
-
-
-def _logs(pretrained: Mapping[str, Pretrained], store: Store) -> dict[str, dict]:
-    return {
-        model: json.loads((store[cell] / "pretraining.json").read_text(encoding="utf-8"))
-        for model, cell in pretrained.items()
-    }
-
-
-def exposed(runs: pd.DataFrame, store: Store) -> pd.DataFrame:
-    """How many of the negatives that the last training of each system draws are exposed: model, negative_passages,
-    regime, exposed_negatives (a share), chance (the share of exposed ones among all passages).
-
-    Systems that draw none (in-batch alone) have no row. The log counts the positives of the batch's other queries, too,
-    which are never exposed; they are taken out here.
-    """
-    labels, rows = ["model", "negative_passages", "regime"], []
-    for row in runs.itertuples():
-        log, recipe = row.run.log(store), row.run.model.recipe
-        if not isinstance(recipe, Trained) or recipe.negatives == "in-batch":
-            continue
-        others = recipe.batch_size * (recipe.negatives == "both" or recipe.negatives.endswith("+in-batch"))
-        share = log["exposed_negatives"] * (1 + others / max(1, recipe.drawn()))
-        rows.append((*(getattr(row, name) for name in labels), share, log["exposed_passages"]))
-    found = pd.DataFrame(rows, columns=[*labels, "exposed_negatives", "chance"])
-    return found.groupby(labels, sort=False, as_index=False).mean()
-
-
 def relevant_passages(data: Collection, queries: pd.DataFrame, qrels: pd.DataFrame, least: int) -> pd.DataFrame:
     """Relevant passages as in Table 10: query_id, query, row (in the collection); first the query that has most.
 
@@ -219,14 +147,6 @@ def relevant_passages(data: Collection, queries: pd.DataFrame, qrels: pd.DataFra
     return found.sort_values(["size", "query_id"], ascending=[False, True], kind="stable", ignore_index=True)[
         ["query_id", "query", "row"]
     ]
-
-
-def passage_vectors(
-    models: Mapping[str, Model], data: Collection, rows: np.ndarray, store: Store
-) -> dict[str, np.ndarray]:
-    """Vectors of some passages by each model, float32[n, d]."""
-    texts = data.passages.texts(rows)
-    return {name: load_model(store[model] / "weights").encode_passages(texts) for name, model in models.items()}
 
 
 def published_table(number: int, recall_relevance: int) -> pd.DataFrame:

@@ -42,7 +42,7 @@ def plan(p: dict) -> Plan:
     """
     split, made, queries = restrain_of(p), with_bm25(systems(p)), test_queries(p, p["test_splits"])
     options = {"sizes": tuple(p["grid_sizes"]), "draws": p["grid_draws"], "seed": p["seed"]}
-    banded = ReSTrain(vectors=split.vectors, match=p["match"], **options)
+    banded = ReSTrain(vectors=split.vectors, match=p["match"], **options) if p["grid_draws"] else None
     places = itertools.product(p["grid_sizes"], BANDS, range(p["grid_draws"]))
     random_sets = [
         ({"n_train": size, "band": band, "draw": draw}, Part(of=banded, part=f"{band}-{size}-{draw}"))
@@ -120,12 +120,12 @@ def query_losses(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def nearest_queries(split: ReSTrain, size: int, store: Store) -> pd.DataFrame:
-    """The nearest training query of each test query in both sets: query_id, query, regime, similarity, nearest."""
-    (train, test), pool, found = split.vectors.read(store), split.pool.frame(store), []
-    queries = pd.concat([part.frame(store)[["query_id", "text"]] for part in split.vectors.test], ignore_index=True)
+    """The nearest training query of each test query in both sets: query_id, regime, similarity, nearest (its id)."""
+    (train, test), ids, found = split.vectors.read(store), np.array(split.pool.ids(store), object), []
+    asked = [query_id for part in split.vectors.test for query_id in part.ids(store)]
     for regime in REGIMES:
-        inside = np.flatnonzero(pool["query_id"].isin(split.sets(store)[f"{regime}-{size}"]))
+        inside = np.flatnonzero(np.isin(ids, split.sets(store)[f"{regime}-{size}"]))
         cosines, at = nearest(test, train[inside], k=1)
-        texts = pool["text"].to_numpy()[inside[at[:, 0]]]
-        found.append(queries.assign(regime=regime, similarity=cosines[:, 0], nearest=texts))
-    return pd.concat(found, ignore_index=True).rename(columns={"text": "query"})
+        columns = {"query_id": asked, "regime": regime, "similarity": cosines[:, 0], "nearest": ids[inside[at[:, 0]]]}
+        found.append(pd.DataFrame(columns))
+    return pd.concat(found, ignore_index=True)

@@ -1,98 +1,63 @@
-"""Lupart et al. (ECIR 2023): what notebooks 04 and 07 compute, and the published losses.
+"""Notebook 04: how much does a retriever lose on unseen kinds of query? (Lupart et al., ECIR 2023, §4 and §5.1)
 
-Clusters bear the paper's names: topics C0 to C4, question words wha, how, who, lengths short and long. A loss is
-RelLoss, (Avg In - Out) / Avg In; for ASL, where lower is better, a negative value is a loss.
+A loss is RelLoss, (Avg In - Out) / Avg In; for ASL, where lower is better, a negative value is a loss.
 """
-
-import itertools
 
 import numpy as np
 import pandas as pd
 
 from interextra.data.load import data_folder
 from interextra.data.queries import Part
-from interextra.evaluation.indicators import Nearness
-from interextra.experiments.plans import Plan, parts_of, plans, pool, recipe, systems, trainings
+from interextra.evaluation.measures import worse
+from interextra.experiments.plans import Plan, parts_of, recipe, runs, systems, training_queries, without_each
 from interextra.ground.cells import Store
-from interextra.ground.effects import interval, ratio
+from interextra.ground.effects import Effects, interval, ratio
 from interextra.ground.errors import InputError, offenders
-from interextra.models.chain import model_of
+from interextra.models.bm25 import LABEL as BM25
+from interextra.models.colbert import LABEL as COLBERT
 from interextra.models.dense import LABEL as DENSE
-from interextra.models.recipe import Recipe
-from interextra.models.run import Run
+from interextra.models.reranker import LABEL as RERANKER
+from interextra.models.splade import LABEL as SPLADE
 from interextra.models.vectors import Vectors
-from interextra.papers import published
-from interextra.papers.claims import COUNTS, judged
-from interextra.papers.releases import CLUSTERS, real_vectors
+from interextra.papers.claims import GATE, judged, said
+from interextra.papers.releases import real_vectors
 from interextra.splits.clusters import agreement, distinctive_words
 from interextra.splits.shift import Shift
 from interextra.splits.topics import Topics, topics
 
-ENCODERS = ("dense", "splade", "colbert")  # architectures that encode a query by itself
-
-MODELS = {  # the paper's → ours
-    "BM25": "BM25",
-    "monoBERT": "Reranker",
-    "ColBERT": "ColBERT",
-    "SPLADE": "SPLADE",
-    "bi-encoder": DENSE,
-}
+NOTEBOOK = "04_ms_shift_clusters"
 
 
-@plans("04_ms_shift_clusters")
-def ms_shift(p: dict) -> Plan:
+def plan(p: dict) -> Plan:
     """Each system without each cluster of each shift (`design`), also under the control, and the variants.
 
     `design`, `control`, `variants`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control's last. Of
     the shifts that `dense_only` names only the dense system and BM25 are trained. Beside them `pool`, `topics`, and
     with `real_encoder` the vectors `real` and the folder of the files `released`.
     """
-    shifts, made = shifts_of(p), systems(p)
-    chance = read_shift(p["control"])[0]
-
-    def runs(asked: list[tuple[str, str, Recipe]]) -> pd.DataFrame:
-        rows = []
-        for shift, model, one in asked:
-            test = (Part(of=shifts[shift], part="held-out"),)
-            for left_out, seed in itertools.product(shifts[shift].names, trainings(p, one)):
-                trained = model_of(one, Part(of=shifts[shift], part=f"without-{left_out}"), seed)
-                run = Run(model=trained, queries=test, depth=p["depth"])
-                rows.append((shift, model, left_out, seed, run))
-        return pd.DataFrame(rows, columns=["shift", "model", "left_out", "seed", "run"])
-
-    few = {model for model, one in made.items() if one.architecture in ("bm25", "dense")}
-    asked = [
-        (shift, *system)
-        for shift in shifts
-        for system in made.items()
-        if shift not in p["dense_only"] or system[0] in few
-    ]
-    main, control = (runs([one for one in asked if (one[0] == chance) is wanted]) for wanted in (False, True))
+    shifts, made, chance = shifts_of(p), systems(p), read_shift(p["control"])[0]
+    if BM25 not in made:
+        raise InputError(f"parameter 'recipes': no system is called {BM25}, which the others must beat; add bm25")
     variants = [parts_of(text, "SHIFT | MODEL | RECIPE") for text in p["variants"]]
     if unknown := {shift for shift, _, _ in variants} - shifts.keys():
         raise InputError(f"parameter 'variants': no shift {offenders(unknown)}; shifts are {', '.join(shifts)}")
-    variants = runs([(shift, model, recipe(p, text)) for shift, model, text in variants])
-    plan = Plan(pool=pool(p), shifts=shifts, topics=topics_of(p), design=main, control=control, variants=variants)
-    plan.real = real_vectors(p["real_encoder"]) if p["real_encoder"] else None
-    plan.released = data_folder() / "ms-marco-shift" if p["real_encoder"] else None
-    return plan
-
-
-@plans("07_indicators")
-def indication(p: dict) -> Plan:
-    """The runs of notebook 04 without its variants, and where each test query lies in the models' own query spaces.
-
-    `near`: as `design` and `control` together, but for Nearness cells instead of runs, of the systems that encode a
-    query by itself.
-    """
-    plan = ms_shift(p | {"variants": []})
-    near = pd.concat([plan.design, plan.control], ignore_index=True)
-    if DENSE not in set(near["model"]):
-        raise InputError("parameter 'recipes': R is measured in the dense model's space; give a dense recipe, too")
-    near = near[[run.model.recipe.architecture in ENCODERS for run in near["run"]]]
-    cells = [Nearness(model=run.model, queries=run.queries, k=p["neighbours"]) for run in near["run"]]
-    plan.near = near.drop(columns="run").assign(near=cells)
-    return plan
+    few = {model: one for model, one in made.items() if one.architecture in ("bm25", "dense")}
+    asked = [(shift, few if shift in p["dense_only"] else made) for shift in shifts]
+    frames = {
+        "design": [one for one in asked if one[0] != chance],
+        "control": [one for one in asked if one[0] == chance],
+        "variants": [(shift, {model: recipe(p, text)}) for shift, model, text in variants],
+    }
+    for name, of in frames.items():
+        rows = []
+        for shift, some in of:
+            test = (Part(of=shifts[shift], part="held-out"),)
+            rows += runs(p, some, without_each(shifts[shift]), test, shift=shift)
+        frames[name] = pd.DataFrame(rows, columns=["shift", "model", "left_out", "seed", "run"])
+    real = real_vectors(p["real_encoder"]) if p["real_encoder"] else None
+    released = data_folder() / "ms-marco-shift" if p["real_encoder"] else None
+    cells = {"pool": training_queries(p), "shifts": shifts, "topics": topics_of(p)}
+    return Plan(**cells, **frames, real=real, released=released)
 
 
 def shifts_of(p: dict) -> dict[str, Shift]:
@@ -105,7 +70,7 @@ def shifts_of(p: dict) -> dict[str, Shift]:
         name, spec, kept = read_shift(text)
         by = topics_of(p) if spec == "topics" else spec
         options = {"n_test": p["n_test"], "train_size": p["train_size"], "seed": p["seed"]}
-        found[name] = Shift(pool=pool(p), by=by, clusters=tuple(kept), **options)
+        found[name] = Shift(pool=training_queries(p), by=by, clusters=tuple(kept), **options)
     return found
 
 
@@ -128,7 +93,7 @@ def topics_of(p: dict) -> Topics:
         raise InputError(f"parameter 'topic_switches': give {len(names)}, one each of {', '.join(names)}")
     switches = dict(zip(names, p["topic_switches"], strict=True)) | {"normalise": p["normalise"], "seed": p["seed"]}
     sizes = {"n_topics": p["n_topics"], "k": p["native_clusters"], "target": p["topic_size"]}
-    return Topics(vectors=Vectors(encoder=p["topic_encoder"], train=pool(p)), **sizes, **switches)
+    return Topics(vectors=Vectors(encoder=p["topic_encoder"], train=training_queries(p)), **sizes, **switches)
 
 
 def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.DataFrame:
@@ -167,11 +132,6 @@ def switch_table(vectors: np.ndarray, options: dict, changes: dict[str, dict]) -
     return pd.DataFrame(rows, columns=["change", "share_kept", "ari", "share_matched", "spread"])
 
 
-def worse(measure: str) -> int:
-    """1 where a lower value is worse, -1 where a higher one is (ASL)."""
-    return -1 if measure.startswith("ASL") else 1
-
-
 def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
     """How many models that had a cluster in training are worse on it than the one that had not (§5.1: in general none).
 
@@ -185,68 +145,36 @@ def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
     return counted.set_axis(["n_comparisons", "n_exceptions"], axis=1).reset_index()
 
 
-def published_losses() -> pd.DataFrame:
-    """Tables 2 and 3 as fractions, our model names: shift, cluster, model, loss, in, out (RR@10), rounding of the loss.
-
-    BM25 isn't trained: its one score is `out`, and it has no published loss.
-
-    >>> published_losses().query("cluster == 'C1' and model == 'ColBERT'")["loss"].item()
-    0.085
-    """
-    cells = pd.concat([published.load("lupart", number) for number in (2, 3)])
-    cells["shift"] = cells["collection"].str.removeprefix("MS-Shift ")
-    cells["model"] = cells["model"].map(MODELS)
-    cells["quantity"] = cells["quantity"].fillna("Out").map({"Rel Loss": "loss", "Avg In": "in", "Out": "out"})
-    wide = cells.pivot(index=["shift", "cluster", "model"], columns="quantity", values="scaled")
-    places = [(shift, name, model) for shift in CLUSTERS for name in CLUSTERS[shift] for model in MODELS.values()]
-    wide = wide.loc[places].round(6)
-    rounding = cells.loc[cells["quantity"] == "loss", "rounding"].max()
-    return wide[["loss", "in", "out"]].rename_axis(columns=None).reset_index().assign(rounding=rounding)
-
-
-def published_means() -> pd.DataFrame:
-    """Mean published loss over the clusters of a shift, as `published.beside` takes it: shift, model, measure, scaled,
-    rounding, and the smallest and the largest loss of a cluster."""
-    of = published_losses().dropna(subset="loss").groupby(["shift", "model"], sort=False)
-    named = {"scaled": ("loss", "mean"), "rounding": ("rounding", "max"), "smallest": ("loss", "min")}
-    return of.agg(**named, largest=("loss", "max")).reset_index().assign(measure="RR@10")
-
-
-def order_claims(means: pd.DataFrame, comparable: pd.Series) -> pd.DataFrame:
+def findings(means: Effects) -> pd.DataFrame:
     """The findings of §5.1 on the order of the architectures, as differences of mean losses over the clusters.
 
-    `means`: rows of `ground.effects` with the effect `loss`, sides in and out, means over clusters; one a shift and
-    model, of one measure. `comparable`: bool, of `claims.gate`. Returns shift, finding, estimate, low, high, verdict,
-    see `claims.judged`: a finding says that its estimate is above 0. Where it names several models, each difference
-    from one that can be compared must be; about absent ones nothing is said.
+    `means`: rows of `ground.effects` with the effect `loss`, sides in and out, means over clusters, and `comparable`
+    (`claims.gate`); one a shift and model, of one measure. Returns shift and the columns of `claims.judged`: a finding
+    says that its estimate is above 0. Where it names several models, each difference from one that can be compared
+    must be; about absent ones nothing is said.
     """
-    drawn, found = {"loss": means.drawn(), "out": means.drawn("second")}, []
-    passing = dict(zip(zip(means["shift"], means["model"], strict=True), comparable, strict=True))
-    places = means.assign(place=range(len(means))).groupby("shift", sort=False)
-    for shift, part in places:
-        at = dict(zip(part["model"], part["place"], strict=True))
-        neural = [model for model in MODELS.values() if model in at and model != "BM25"]
+    found = []
+    for shift, part in means.groupby("shift", sort=False):
+        of = part.by_label("model")
+        neural = [model for model in (RERANKER, COLBERT, SPLADE, DENSE) if model in of]
         others = [(DENSE, model) for model in neural if model != DENSE]
-        stated = [(f"{DENSE} loses most of the comparable", "loss", others)]
-        for more, less in ((DENSE, "SPLADE"), ("SPLADE", "ColBERT"), ("SPLADE", "Reranker")):
-            stated.append((f"{more} loses more than {less}", "loss", [(more, less)]))
-        stated.append(("no comparable model below BM25 out of domain", "out", [(model, "BM25") for model in neural]))
-        for finding, what, pairs in stated:
-            if pairs and {model for pair in pairs for model in pair} <= at.keys():
-                kept = [pair for pair in pairs if all(passing[shift, model] for model in pair)]
-                value = np.column_stack([means[what], drawn[what]])  # [rows, 1 + n_boot]
-                gaps = np.stack([value[at[first]] - value[at[second]] for first, second in kept or pairs])
-                row = {"finding": finding, "estimate": gaps[:, 0], "draws": gaps[:, 1:], "kind": "above"}
-                named = means.iloc[[at[model] for pair in kept or pairs for model in pair]]
-                counts = {name: int(named[name].min()) for name in COUNTS}
-                found.append({"shift": shift} | row | counts | {"gate": bool(kept)})
+        stated = [(f"{DENSE} loses most of the comparable", "effect", others)]
+        for more, less in ((DENSE, SPLADE), (SPLADE, COLBERT), (SPLADE, RERANKER)):
+            stated.append((f"{more} loses more than {less}", "effect", [(more, less)]))
+        below = [(model, BM25) for model in neural]
+        stated.append(("no comparable model below BM25 out of domain", "second", below))
+        for finding, side, pairs in stated:
+            if pairs and {model for pair in pairs for model in pair} <= of.keys():
+                kept = [pair for pair in pairs if all(of[model][GATE] for model in pair)] or pairs
+                gaps = [([of[first]], [of[second]]) for first, second in kept]
+                found.append(said(finding, *gaps, side=side, shift=shift))
     return judged(found)
 
 
 def same_shift(shifts: dict[str, Shift], means: pd.DataFrame, store: Store) -> pd.DataFrame:
     """Do the shifts sort the queries alike? Agreement of each one with the first, beside what the dense system loses.
 
-    `means`: as for `order_claims`. Returns shift, ami (adjusted mutual information on the queries that both put into a
+    `means`: as for `findings`. Returns shift, ami (adjusted mutual information on the queries that both put into a
     cluster), n_shared, and loss, low, high, n_queries, n_trainings of the dense system; a shift without it is left out.
     """
     from sklearn.metrics import adjusted_mutual_info_score
@@ -256,19 +184,16 @@ def same_shift(shifts: dict[str, Shift], means: pd.DataFrame, store: Store) -> p
     for row in means[means["model"] == DENSE].to_dict("records"):
         own = labels[row["shift"]]
         both = (own != "") & (first != "")
-        found = {
-            "shift": row["shift"],
-            "ami": adjusted_mutual_info_score(first[both], own[both]),
-            "n_shared": both.sum(),
-        }
-        rows.append(found | {name: row[name] for name in ("loss", "low", "high", "n_queries", "n_trainings")})
-    return pd.DataFrame(rows)
+        shared = {"ami": adjusted_mutual_info_score(first[both], own[both]), "n_shared": both.sum()}
+        rows.append(row | shared)
+    columns = ["shift", "ami", "n_shared", "loss", "low", "high", "n_queries", "n_trainings"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def variance_shares(means: pd.DataFrame) -> pd.DataFrame:
     """How much of the variance of the losses is between shifts and how much between systems (two-way, one value each).
 
-    `means`: as for `order_claims`, the same models in every shift. Returns source, share, low, high: kind (of query),
+    `means`: as for `findings`, the same models in every shift. Returns source, share, low, high: kind (of query),
     system, both (what neither explains alone, noise included), and kind - system.
 
     >>> from interextra.ground.effects import effects

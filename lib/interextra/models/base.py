@@ -77,11 +77,6 @@ def start_of(spec: str) -> str:
     return spec  # a hub id
 
 
-def megabytes_of(spec: str) -> float:
-    """What weights take on disk, from what some took."""
-    return {"random": 1.6, "tiny-base": 1.6, "minilm": 62.0}.get(spec.partition(":")[0], 440.0)  # else BERT-base
-
-
 @cache
 def verified_base(folder: Path = BASE) -> Path:
     """The folder of the tiny base, its files compared with the checksums in its recipe.json."""

@@ -153,6 +153,6 @@ def sentences(found: pd.DataFrame, by: str, label: str = "finding", unit: str = 
             text = f"{len(same)} differences, {low} to {high} {unit}"
             if verdict in ("holds", "contradicted") or len(same) == 1:
                 text = listed(same, label, "estimate", unit)
-            parts.append(f"{verdict}: {text}")
-        texts.append(f"{question}: {'. '.join(parts)}.")
+            parts.append(f"{verdict.capitalize()}: {text}.")
+        texts.append(f"{question} {' '.join(parts)}")
     return texts

@@ -5,7 +5,6 @@ These are not the models of Zhan et al.: nobody resampled their training queries
 """
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from scipy import stats
 from interextra.data.load import with_data_folder
 from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, stretched
 from interextra.ground.errors import InputError, offenders
-from interextra.papers import published
 from interextra.papers.claims import listed
 
 DEV, DL19 = "msmarco_dev_ndcg10", "msmarco_test_dl19_ndcg10"
@@ -183,30 +181,7 @@ def advantage(table: pd.DataFrame, floor: float, pair: Sequence[str]) -> pd.Data
     return pd.DataFrame(rows)
 
 
-def beside_table_5(told: pd.DataFrame) -> pd.DataFrame:
-    """Among published models, by TREC DL 2019, on which the paper measures too: Spearman beside that of its Table 5.
-
-    `told`: of `foretold`. Returns DataFrame[collection, value, low, high, n_models, interpolation, extrapolation], a
-    row a set of the paper that is there; the two last are the paper's, of its own models.
-    """
-    theirs = published.load("zhan", 5).query("statistic == 'Spearman'")
-    theirs = theirs.pivot_table(index="dataset", columns="regime", values="scaled", sort=False)
-    ours = told[(told["subset"] == BY_DL19) & (told["statistic"] == "Spearman")]
-    rows = [
-        row[["collection", "value", "low", "high", "n_models"]].to_dict() | both.to_dict()
-        for name, both in theirs.iterrows()
-        for _, row in ours.iterrows()
-        if _letters(row["collection"]).startswith(_letters(name))
-    ]
-    return pd.DataFrame(rows, columns=["collection", "value", "low", "high", "n_models", *theirs.columns])
-
-
-def _letters(name: str) -> str:
-    """For names of one set that are spelled and cut differently: CQADupS., CQADupstackRetrieval."""
-    return re.sub(r"[^a-z0-9]", "", unicodedata.normalize("NFKD", name).lower())
-
-
-def sentences(found: pd.DataFrame, ahead: pd.DataFrame) -> list[str]:
+def answers(found: pd.DataFrame, ahead: pd.DataFrame) -> list[str]:
     """For the answer: how well dev foretells the mean, and the advantage of other architectures."""
     mean, ahead = (rows[rows["collection"] == ALL] for rows in (found, ahead))
     mean = mean[mean["statistic"] == "Spearman"]

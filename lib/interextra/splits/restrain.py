@@ -31,7 +31,8 @@ class ReSTrain(Split):
 
     Sets: interpolation-SIZE and extrapolation-SIZE; with `draws` also BAND-SIZE-NUMBER, numbered from 0: a random part
     of the nearest, the middle or the farthest third of all training queries, see `bands`.
-    Files: sets.json, sets.csv (set, n_train, mean_max_similarity), tuned.csv (size, I, E).
+    Files: sets.json, sets.csv (set, n_train, mean_max_similarity), tuned.csv (size, I, E), neighbourhood.parquet (a row
+    a training query, see `Neighbourhood`).
     """
 
     vectors: Cell  # of training and test queries
@@ -78,8 +79,14 @@ class ReSTrain(Split):
         for name, found in sets.items():
             rows.append({"set": name, "n_train": len(found), "mean_max_similarity": space.mean_similarity(found)})
         self.write_sets(folder, store, sets)
+        pd.DataFrame(vars(space)).to_parquet(folder / "neighbourhood.parquet")
         pd.DataFrame(rows).to_csv(folder / "sets.csv", index=False)
         pd.DataFrame(tuned).to_csv(folder / "tuned.csv", index=False)
+
+    def neighbourhood(self, store: Store) -> "Neighbourhood":
+        """Where the training queries lie as seen from the test queries."""
+        found = pd.read_parquet(store[self] / "neighbourhood.parquet")
+        return Neighbourhood(*(found[name].to_numpy() for name in found))
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Notebook(Cell):
         plan = () if reference else tuple(cells_of(plan_of(path.stem, parameters)))
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-        made = {"uses": used_by(source, interextra._FRONT), "plan": plan, "reference": reference}
+        made = {"uses": used_by(source, interextra._FRONT | interextra._MODULES), "plan": plan, "reference": reference}
         made |= {"files": _listing(path, parameters, reference)}
         return cls(name=path.stem, source=sha256(path), parameters=json.dumps(parameters, sort_keys=True), **made)
 

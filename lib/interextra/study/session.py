@@ -120,10 +120,10 @@ class Session:
         """
         if isinstance(self.store, Reference):
             return self.store.kept(name)
-        frame, path = compute(), self.folder / VALUES / f"{name}.parquet"
+        path = self.folder / VALUES / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        frame.to_parquet(path, compression="zstd")
-        return frame
+        compute().to_parquet(path, compression="zstd")
+        return pd.read_parquet(path)  # as a reader of the reference gets it
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
