@@ -80,7 +80,7 @@ class RunFile:
             raise InputError(f"run: needed are the columns query_id, doc_id and a numeric score ({error})") from error
         if len(empty):
             raise InputError(f"run: an empty query_id, doc_id or score in rows {offenders(empty)}; fill or drop them")
-        ids = {name: pa.array(frame[name].astype(str), pa.string()) for name in ("query_id", "doc_id")}
+        ids = {name: strings(frame[name]) for name in ("query_id", "doc_id")}
         return cls._from_table(pa.table(ids | {"score": scores}))
 
     @classmethod
@@ -171,6 +171,12 @@ class RunFile:
             raise InputError(f"run: a passage twice in one query: {offenders(first)} (query_id, doc_id)")
         offsets = np.searchsorted(query_codes, np.arange(len(query_ids) + 1, dtype=np.int32))
         return cls(query_ids, doc_ids, query_codes, doc_codes, scores, offsets)
+
+
+def strings(column: pd.Series) -> pa.Array:
+    """A column of ids as one Arrow string array."""
+    array = pa.array(column.astype(str), pa.string())
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def _rank_order(query_codes: np.ndarray, doc_codes: np.ndarray, scores: np.ndarray) -> np.ndarray | slice:
