@@ -1,7 +1,4 @@
-"""Collections of the ir_datasets catalogue: MS MARCO, TREC Deep Learning, BEIR and the rest.
-
-ir_datasets downloads (a licence may ask for consent), verifies and reads; this module converts once to the stored form.
-"""
+"""Collections of ir_datasets, which downloads (a licence may ask for consent), verifies and reads; converted once here."""
 
 import difflib
 import importlib.metadata
@@ -38,9 +35,9 @@ def open_irds(dataset_id: str, splits: dict[str, str], switches: Set[str], spec:
     The converted copy is found by id, splits, switches, the version of ir_datasets and its home folder
     (IR_DATASETS_HOME): a published data set does not change. After changing files there by hand, delete the copy.
     """
-    folder = _folder(dataset_id, splits, switches)
+    folder, read = _folder(dataset_id, splits, switches), partial(_read, dataset_id, splits)
     try:
-        return converted.stored(folder, dataset_id, spec, partial(_read, dataset_id, splits), switches)
+        return converted.stored(folder, dataset_id, spec, read, switches)
     except InputError:
         raise
     except Exception as error:  # ir_datasets raises whatever its download library or parser does

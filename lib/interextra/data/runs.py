@@ -1,8 +1,7 @@
 """Runs: what a retriever returned for each query, as integer-coded arrays in memory and on disk.
 
 A run is ordered as trec_eval orders it, whatever order or rank a file declares: score (as float32) descending, then
-doc_id descending by its UTF-8 bytes; rank counts from 1. Other tools break ties otherwise: ranx by memory order, the
-MS MARCO script by doc_id ascending.
+doc_id descending by its UTF-8 bytes. Others break ties otherwise: ranx by memory order, MS MARCO by doc_id ascending.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""Automatic stand-ins for the human labels of query pairs, and how good they are.
+"""Automatic stand-ins for the human labels of query pairs, which are not public, and how good they are.
 
-The authors' annotations are not public, so Tables 1 and 2 can be approximated only. A proxy is a score for each pair
-(words in common, cosine) with two thresholds that cut it into the codes 0, 1, 2 of `annotation.CODES`. The thresholds
-are chosen on one half of the test queries and judged on the other. Taught in notebooks/01_overlap_annotation_analysis.
+A proxy is a score for each pair (words in common, cosine) with two thresholds that cut it into the codes 0, 1, 2 of
+`annotation.CODES`. Taught in notebooks/01_overlap_annotation_analysis.
 """
 
 import re
