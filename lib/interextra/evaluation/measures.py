@@ -76,7 +76,7 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     check(names)
     units: dict[tuple[str, str], pd.Series] = {}
     cells = [name for name in design if design[name].map(lambda label: isinstance(label, Cell)).any()]
-    skipping = design.get("skip_own", pd.Series(False, design.index)).to_numpy(bool)
+    skipping = design.get("skip_own", pd.Series(False, design.index)).eq(True).to_numpy()
     labels, pieces, rows = design.drop(columns=["run", *cells, "skip_own"], errors="ignore"), [], []
     for row, run in enumerate(design["run"]):
         mine = [name for name in names if not settled(run, name)]
