@@ -1,4 +1,4 @@
-"""Collections of ir_datasets, which downloads (a licence may ask for consent), verifies and reads; converted once here."""
+"""Collections of ir_datasets, which downloads (a licence may ask for consent), verifies and reads; stored converted."""
 
 import difflib
 import importlib.metadata
