@@ -1,11 +1,9 @@
 """Eight kinds of figure in one style, each drawn from a tidy frame and the names of its columns.
 
-forest (effects with their intervals, published ones as diamonds), heat, scatter_map, bars, curves, histogram (as dots),
-boxes, scatter. Each is as wide as a page, has its legend outside and the same axes in all its panels. Instead of a
-column a list of columns may be given, whose values are joined: `panel=["protocol", "measure"]`.
-
-`alt` of each figure says in words what is seen, from the data. A regime and a system have one colour in all figures;
-numbers, such as training sizes, go from light to dark blue.
+Each is as wide as a page, has its legend outside and the same axes in all its panels. Instead of a column a list of
+columns may be given, whose values are joined: `panel=["protocol", "measure"]`. `alt` of each figure says in words what
+is seen, from the data. A regime and a system have one colour in all figures; numbers, such as training sizes, go from
+light to dark blue.
 """
 
 import itertools
@@ -15,6 +13,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
@@ -39,8 +38,6 @@ COLOURS = {
 SYSTEMS = {module.LABEL for module in architectures().values()}
 OTHERS = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#882255", "#0072B2", "#44AA99", "#332288", "#999933"]
 INK = "#333333"  # where colour says nothing
-MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
-TITLES = {"n_train": "training queries"}  # columns whose names are not the words for them
 WIDTH = 8  # inches
 MOST = 3000  # points of a map; more hide each other
 FEW = 8  # lines or medians that alternative text names one by one
@@ -50,8 +47,8 @@ QUANTILES = 20  # dots of a distribution
 def style() -> None:
     """Set the kit's look, as `ix.start` does."""
     look = {"figure.dpi": 130, "savefig.bbox": "tight", "font.size": 9, "axes.titlesize": 10, "legend.frameon": False}
-    look |= {"axes.spines.top": False, "axes.spines.right": False}
-    look |= {"axes.grid": True, "axes.axisbelow": True, "grid.alpha": 0.25}
+    look |= {"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True}
+    look |= {"grid.alpha": 0.25}
     look |= {"svg.hashsalt": "interextra", "svg.fonttype": "none"}  # the same picture, the same bytes
     mpl.rcParams.update(look)
 
@@ -68,12 +65,11 @@ def forest(
     hue = hue or (row if set(_names(frame, row)) & SYSTEMS else "")
     colours, panels = _colours(frame, hue), _panels(frame, panel)
     same, counts = _rows_of(panels, row)
-    alone = all(_names(part, row).is_unique for part in panels.values())
-    beside = "" if alone else inner  # what stands below each other in a row
+    beside = inner if any(not _names(part, row).is_unique for part in panels.values()) else ""  # below each other
     hues = [_names(part, beside).nunique() for part in panels.values()]
     heights = [0.5 + count * (0.16 + 0.14 * n) for count, n in zip(counts, hues, strict=True)]
-    figure, axes = _figure(len(panels), heights, 3 if same else 2, sharex=True, sharey=same)
-    for axis, (title, part) in zip(axes, panels.items(), strict=True):
+    figure, drawn = _figure(panels, heights, 3 if same else 2, sharex=True, sharey=same)
+    for axis, part in drawn:
         rows, places = list(_names(part, row).unique()), list(_names(part, beside).unique())
         below = 0.7 * ((_names(part, beside).map(places.index) + 0.5) / len(places) - 0.5)
         at, colour = _names(part, row).map(rows.index) + below, _names(part, hue).map(colours)
@@ -84,21 +80,20 @@ def forest(
         axis.axvline(0, color="black", lw=0.8)
         for between in range(1, len(rows) if len(places) > 1 else 0):
             axis.axhline(between - 0.5, color="#DDDDDD", lw=0.8)
-        axis.set_yticks(range(len(rows)), rows)
-        axis.set(title=title, ylim=(len(rows) - 0.5, -0.5))
-        axis.grid(False, axis="y")
+        _name_rows(axis, rows)
         axis.locator_params(axis="x", nbins=6)
-    if percent:
-        axes[0].xaxis.set_major_formatter("{x:.0%}")
+        if percent:
+            axis.xaxis.set_major_formatter("{x:.0%}")
     figure.supxlabel(label)
-    keys = (_keys(colours, marker="o", lw=2) if inner else []) + _diamond(frame)
-    hollow = _keys({"not comparable": INK}, marker="o", mfc="white", lw=2) if _closed(frame).any() else []
-    _legend(figure, keys + hollow, inner)
     low, high, theirs = frame["low"], frame["high"], frame.get("published", frame["low"] * np.nan)
+    keys = _keys(colours if inner else {}, marker="o", lw=2)
+    keys += _keys({"published": COLOURS["published"]} if theirs.notna().any() else {}, marker="D", lw=0)
+    keys += _keys({"not comparable": INK} if _closed(frame).any() else {}, marker="o", mfc="white", lw=2)
+    _legend(figure, keys, inner)
     where = {"below 0": high < 0, "above 0": low > 0, "on both sides of 0": (low <= 0) & (high >= 0)}
-    counted = ", ".join(f"{n} {side}" for side, found in where.items() if (n := found.sum()))
+    counted = ", ".join(f"{n} {side}" for side, found in where.items() if (n := found.sum())) or "none"
     figure.alt = f"{label}: {len(frame)} effects, {_range(frame, effect, [row, hue, panel], percent)}; "
-    figure.alt += f"intervals: {counted or 'none'}."
+    figure.alt += f"intervals: {counted}."
     if n := theirs.notna().sum():
         inside = ((low <= theirs) & (theirs <= high)).sum()
         figure.alt += f" {inside} of {n} published values (diamonds) lie inside the interval beside them."
@@ -116,18 +111,16 @@ def heat(frame: DataFrame, row: str, column: str, value: str, label: str, panel:
     panels, grids, shades = _panels(frame, panel), {}, {}
     for title, part in panels.items():
         grid = part.pivot(index=row, columns=column, values=value)
-        grids[title] = grid.reindex(index=rows, columns=part[column].unique() if not framed else rows)
-        apart = grids[title].mask(np.eye(len(rows), dtype=bool)) if framed else grid
-        shades[title] = grids[title] / apart.mean() - 1 if framed else grids[title]
+        grids[title] = grid = grid.reindex(index=rows, columns=rows if framed else part[column].unique())
+        shades[title] = grid / grid.mask(np.eye(len(rows), dtype=bool)).mean() - 1 if framed else grid
     limit = np.nanmax([1e-9, *(shade.abs().max(axis=None) for shade in shades.values())])
     widest, names = max(grid.shape[1] for grid in grids.values()), [_words(str(name)) for name in rows]
     room = WIDTH - 1 - 0.063 * max(map(len, names))  # inches beside the colour bar and the names of the rows
     fitting = int(room // max(0.31 * widest, 0.1 * max(map(len, grids))))
-    figure, axes = _figure(len(grids), 0.6 + 0.28 * len(rows), max(1, fitting), sharey=True)
-    for axis, (title, grid) in zip(axes, grids.items(), strict=True):
-        found = panels[title].set_index([row, column])[sure].to_dict() if sure else {}
-        certain = [[not sure or found.get((one, other), False) for other in grid.columns] for one in rows]
-        shade = np.where(certain, shades[title], np.nan)
+    figure, drawn = _figure(panels, 0.6 + 0.28 * len(rows), max(1, fitting), sharey=True)
+    for (axis, part), grid, shade in zip(drawn, grids.values(), shades.values(), strict=True):
+        known = part.pivot(index=row, columns=column, values=sure).reindex_like(grid) if sure else grid.notna()
+        shade = shade.where(known.eq(True)).to_numpy(float)
         image = axis.imshow(shade, cmap="PuOr", vmin=-limit, vmax=limit, aspect="auto")
         for i, j in np.argwhere(grid.notna().to_numpy()):
             ink = "#666666" if np.isnan(shade[i, j]) else "white" if abs(shade[i, j]) > 0.6 * limit else "black"
@@ -138,10 +131,10 @@ def heat(frame: DataFrame, row: str, column: str, value: str, label: str, panel:
         tilt = {"rotation": 40, "ha": "right"} if max(map(len, columns)) > 3 else {}
         axis.set_xticks(range(len(columns)), columns, **tilt)
         axis.set_yticks(range(len(rows)), names)
-        axis.set(title=title, xlim=(-0.5, widest - 0.5))
+        axis.set(xlim=(-0.5, widest - 0.5))
         axis.grid(False)
     scale = {"label": "against the others", "format": "{x:.0%}"} if framed else {"label": label}
-    figure.colorbar(image, ax=list(axes), shrink=min(1, 3 / figure.get_figheight()), **scale)
+    figure.colorbar(image, ax=[axis for axis, _ in drawn], shrink=min(1, 3 / figure.get_figheight()), **scale)
     figure.alt = f"{label} in a grid, {_words(row)} by {_words(column)}: {_range(frame, value, [row, column, panel])}."
     if sure:
         above, below = ((frame[sure] & side).sum() for side in (frame[value] > 0, frame[value] < 0))
@@ -172,8 +165,8 @@ def scatter_map(vectors: dict[str, np.ndarray], group: Sequence[str], method: st
     shown = np.concatenate([found[: MOST // max(1, len(names))] for found in rows.values()])
     of, colours, told = group[shown], _colours(DataFrame({"group": names}), "group"), []
     order = np.argsort(rng.random(len(of)))  # mixed: no group hides another
-    figure, axes = _figure(len(vectors), 5 if len(vectors) == 1 else 3.2, 2)
-    for axis, (panel, every) in zip(axes, vectors.items(), strict=True):
+    figure, drawn = _figure(vectors, 5 if len(vectors) == 1 else 3.2, 2)
+    for axis, every in drawn:
         if method == "PCA":
             plane = PCA(2, random_state=0).fit(every[group != ""])
             points, parts = plane.transform(every[shown]), plane.explained_variance_ratio_
@@ -184,15 +177,14 @@ def scatter_map(vectors: dict[str, np.ndarray], group: Sequence[str], method: st
             tsne = TSNE(perplexity=perplexity, max_iter=steps, random_state=1234)
             points, titles = tsne.fit_transform(short), ["t-SNE 1", "t-SNE 2"]
         axis.scatter(*points[order].T, c=[colours[name] for name in of[order]], marker=".", s=30, lw=0)
-        axis.set(xlabel=titles[0], ylabel=titles[1], xticks=[], yticks=[], title=panel)
+        axis.set(xlabel=titles[0], ylabel=titles[1], xticks=[], yticks=[])
         nearest = NearestNeighbors(n_neighbors=2).fit(points).kneighbors(points, return_distance=False)[:, 1]
-        told.append(f"{panel}: {(of[nearest] == of).mean():.0%}".removeprefix(": "))
-    keys = [_keys({f"{name} ({len(rows[name]):,})": colours[name]}, marker=".", lw=0) for name in names]
-    _legend(figure, [key for pair in keys for key in pair])
+        told.append(f"{axis.get_title()}: {(of[nearest] == of).mean():.0%}".removeprefix(": "))
+    sizes = {f"{name} ({len(rows[name]):,})": colours[name] for name in names}
+    _legend(figure, _keys(sizes, marker=".", lw=0))
     mixed = sum((of == name).mean() ** 2 for name in names)
-    sizes = ", ".join(f"{name} ({len(rows[name]):,})" for name in names)
-    figure.alt = f"Map of vectors by {method}, coloured by group: {sizes}. {'; '.join(told)} of nearest neighbours are "
-    figure.alt += f"of the same group; if all were mixed, {mixed:.0%} would be."
+    figure.alt = f"Map of vectors by {method}, coloured by group: {', '.join(sizes)}. {'; '.join(told)} of nearest "
+    figure.alt += f"neighbours are of the same group; if all were mixed, {mixed:.0%} would be."
     return figure
 
 
@@ -200,20 +192,16 @@ def bars(frame: DataFrame, row: Names, value: str, hue: str, label: str) -> Figu
     """Percents as lying bars, the hues of a row stacked, from dark to light."""
     rows, hues = list(_names(frame, row).unique()), list(map(str, frame[hue].unique()))
     colours, left = dict(zip(hues, _ramp(len(hues)), strict=True)), np.zeros(len(rows))
-    figure, (axis,) = _figure(1, 0.5 + 0.32 * len(rows))
+    figure, [(axis, _)] = _figure({"": frame}, 0.5 + 0.32 * len(rows))
     for at, (name, colour) in enumerate(colours.items()):
         here = frame[_names(frame, hue) == name]
         values = here.set_index(_names(here, row))[value].reindex(rows).fillna(0).to_numpy()
         drawn = axis.barh(range(len(rows)), values, left=left, color=colour)
-        shown, ink = (
-            [f"{number:.0f}" if number >= 6 else "" for number in values],
-            "white" if at < len(hues) / 2 else INK,
-        )
-        axis.bar_label(drawn, shown, label_type="center", fontsize=8, color=ink)
+        shown = [f"{number:.0f}" if number >= 6 else "" for number in values]
+        axis.bar_label(drawn, shown, label_type="center", fontsize=8, color="white" if at < len(hues) / 2 else INK)
         left += values
-    axis.set_yticks(range(len(rows)), rows)
-    axis.set(xlim=(0, 100), ylim=(len(rows) - 0.5, -0.5))
-    axis.grid(False, axis="y")
+    axis.set(xlim=(0, 100))
+    _name_rows(axis, rows)
     figure.supxlabel(label)
     _legend(figure, _keys(colours, marker="s", lw=0), hue)
     figure.alt = f"{label} as bars: {_range(frame, value, [row, hue])}."
@@ -241,8 +229,8 @@ def curves(
     is_log, intervals = ticks[0] >= 10 and ticks[-1] > 4 * ticks[0] and len(ticks) <= 6, "low" in frame
     scaled, ends = np.log(ticks) if is_log else ticks, {}
     step = 0.02 * np.ptp(scaled) if intervals and len(colours) > 1 else 0.0
-    figure, axes = _figure(len(panels), 2.4, 4, sharex=not own_scale, sharey=not own_scale)
-    for axis, (title, part) in zip(axes, panels.items(), strict=True):
+    figure, drawn = _figure(panels, 2.4, 4, sharex=not own_scale, sharey=not own_scale)
+    for axis, part in drawn:
         is_dashed = part[dashed] if dashed else pd.Series(False, part.index)
         for (name, dash), found in part.groupby([_names(part, hue), is_dashed], sort=False):
             found, look = found.sort_values(x), {"ls": "--", "mfc": "white"} if dash else {}
@@ -253,9 +241,8 @@ def curves(
                 axis.vlines(at, found["low"], found["high"], color=colours[name], lw=1)
             if "published" in found and found["published"].notna().any():
                 axis.axhline(found["published"].iloc[0], color=colours[name], ls=":")
-            said = dict.fromkeys(filter(None, (title, name, _words(dashed) if dash else "")))
+            said = dict.fromkeys(filter(None, (axis.get_title(), name, _words(dashed) if dash else "")))
             ends[", ".join(said)] = found[y].dropna()
-        axis.set(title=title)
         if is_log:
             axis.set_xscale("log")
             axis.minorticks_off()
@@ -269,13 +256,12 @@ def curves(
             axis.yaxis.set_major_formatter("{x:.0%}")
     if intervals and frame[y].notna().any():  # wide intervals are cut, so that the lines can be told apart
         room = 0.6 * np.ptp(frame[y].dropna()) or 0.01  # all values equal
-        axes[0].set_ylim(frame[y].min() - room, frame[y].max() + room)
+        drawn[0][0].set_ylim(frame[y].min() - room, frame[y].max() + room)
     figure.supxlabel(_words(x))
     figure.supylabel(label)
     keys = _keys(colours if len(colours) > 1 else {}, marker="o", lw=2)
-    kinds = [(_words(dashed), "--", dashed and frame[dashed].any()), ("published", ":", "published" in frame)]
-    for words, line, there in kinds:
-        keys += _keys({words: INK}, ls=line) if there else []
+    keys += _keys({_words(dashed): INK} if dashed and frame[dashed].any() else {}, ls="--")
+    keys += _keys({"published": INK} if "published" in frame else {}, ls=":")
     _legend(figure, keys, hue)
     figure.alt = f"{label} over {_words(x)}: {_range(frame, y, [hue, x, panel], percent)}.{_ways(ends, percent)}"
     return figure
@@ -285,8 +271,8 @@ def histogram(frame: DataFrame, value: str, row: str, label: str, panel: Names =
     """Distributions below each other, a row each, as 20 dots, each for 5 % of its values; a line: the median."""
     panels, edges = _panels(frame, panel), np.histogram_bin_edges(frame[value].dropna(), 40)
     same, counts = _rows_of(panels, row)
-    figure, axes = _figure(len(panels), [0.5 + 0.5 * count for count in counts], 3, sharex=True, sharey=same)
-    for axis, (title, part) in zip(axes, panels.items(), strict=True):
+    figure, drawn = _figure(panels, [0.5 + 0.5 * count for count in counts], 3, sharex=True, sharey=same)
+    for axis, part in drawn:
         rows = part.groupby(row, sort=False)[value]
         for y, (name, values) in enumerate(rows):
             dots = np.quantile(values.dropna(), (np.arange(QUANTILES) + 0.5) / QUANTILES)
@@ -295,9 +281,7 @@ def histogram(frame: DataFrame, value: str, row: str, label: str, panel: Names =
             step = min(0.1, 0.6 / max(1, height.max()))  # and stay below the next row
             axis.scatter(dots, y + 0.25 - step * height, s=14, color=COLOURS.get(name, INK), lw=0)
             axis.plot([values.median()] * 2, [y + 0.32, y + 0.45], color=COLOURS["median"], lw=2)
-        axis.set_yticks(range(len(rows)), map(str, rows.groups))
-        axis.set(title=title, ylim=(len(rows.groups) - 0.5, -0.6))
-        axis.grid(False, axis="y")
+        _name_rows(axis, list(map(str, rows.groups)), top=-0.6)
     figure.supxlabel(f"{label}; a dot is {100 // QUANTILES} % of a row, the line below it the median")
     medians = frame.groupby([_names(frame, panel), row], sort=False)[value].median().rename_axis(["in", row])
     said = _range(medians.reset_index(), value, [row, "in"], few=FEW)
@@ -307,17 +291,16 @@ def histogram(frame: DataFrame, value: str, row: str, label: str, panel: Names =
 
 def boxes(frame: DataFrame, x: str, y: str, label: str, panel: Names) -> Figure:
     """Fractions at each x: the middle half as a box, the median, whiskers; single outliers are not drawn."""
-    panels = _panels(frame, panel)
-    figure, axes = _figure(len(panels), 2.4, 5, sharex=True, sharey=True)
-    for axis, (title, part) in zip(axes, panels.items(), strict=True):
+    figure, drawn = _figure(_panels(frame, panel), 2.4, 5, sharex=True, sharey=True)
+    for axis, part in drawn:
         groups = {at: found[y].dropna() for at, found in part.groupby(x)}
         look = {"boxprops": {"fc": "#DDDDDD", "ec": "#555555"}, "medianprops": {"color": COLOURS["median"], "lw": 2}}
         look |= {"showfliers": False, "patch_artist": True, "manage_ticks": False}
         axis.boxplot(list(groups.values()), positions=list(groups), **look)
         axis.axhline(0, color="black", lw=0.8)
-        axis.set(title=title, xticks=list(groups))
+        axis.set(xticks=list(groups))
         axis.grid(False, axis="x")
-    axes[0].yaxis.set_major_formatter("{x:.0%}")
+        axis.yaxis.set_major_formatter("{x:.0%}")
     figure.supxlabel(_words(x))
     figure.supylabel(label)
     medians = frame.groupby([_names(frame, panel), x], sort=False)[y].median().rename_axis(["in", x]).reset_index()
@@ -329,10 +312,10 @@ def scatter(
     frame: DataFrame, x: str, y: str, hue: str, marker: str, label: str, panel: Names, percent: bool = True
 ) -> Figure:
     """Numbers over others as points, with a least-squares line a hue from three points on; `percent`: y in percent."""
-    panels, colours, lines = _panels(frame, panel), _colours(frame, hue), {}
-    shapes = dict(zip(frame[marker].unique(), itertools.cycle(MARKERS), strict=False))
-    figure, axes = _figure(len(panels), 3.2, 3, sharex=True, sharey=True)
-    for axis, (title, every) in zip(axes, panels.items(), strict=True):
+    colours, lines = _colours(frame, hue), {}
+    shapes = dict(zip(frame[marker].unique(), itertools.cycle("osD^vPX*"), strict=False))
+    figure, drawn = _figure(_panels(frame, panel), 3.2, 3, sharex=True, sharey=True)
+    for axis, every in drawn:
         part = every.dropna(subset=[x, y])
         names = _names(part, hue)
         for (name, shape), found in part.groupby([names, marker], sort=False):
@@ -342,12 +325,11 @@ def scatter(
                 ends = np.array([found[x].min(), found[x].max()])
                 line = np.polyval(np.polyfit(found[x], found[y], 1), ends)
                 axis.plot(ends, line, color=colours[name], lw=1)
-                lines[", ".join(filter(None, (title, f"line of {name}")))] = pd.Series(line)
+                lines[", ".join(filter(None, (axis.get_title(), f"line of {name}")))] = pd.Series(line)
         if frame[y].min() < 0:
             axis.axhline(0, color="black", lw=0.8)
-        axis.set(title=title)
-    if percent:
-        axes[0].yaxis.set_major_formatter("{x:.0%}")
+        if percent:
+            axis.yaxis.set_major_formatter("{x:.0%}")
     figure.supxlabel(_words(x))
     figure.supylabel(label)
     points = [key for name, shape in shapes.items() for key in _keys({name: "#777777"}, marker=shape, lw=0)]
@@ -357,8 +339,9 @@ def scatter(
     return figure
 
 
-def _figure(n: int, height: float | list[float], most: int = 1, **shared: bool) -> tuple[Figure, np.ndarray]:
-    """A figure of page width with `n` axes, at most so many side by side, of one height or of a height each."""
+def _figure(panels: dict, height: float | list[float], most: int = 1, **shared: bool) -> tuple[Figure, list[tuple]]:
+    """A figure of page width, at most so many panels side by side, of one height or a height each; (axes, content)."""
+    n = len(panels)
     lines = -(-n // most)
     columns = -(-n // lines)
     each = [height] * n if isinstance(height, float | int) else height
@@ -370,7 +353,16 @@ def _figure(n: int, height: float | list[float], most: int = 1, **shared: bool) 
         axis.remove()
     for axis in axes.flat[n - columns : n]:  # those with no axes below them
         axis.tick_params(labelbottom=True)
-    return figure, axes.flat[:n]
+    for axis, title in zip(axes.flat, panels, strict=False):
+        axis.set(title=title)
+    return figure, list(zip(axes.flat, panels.values(), strict=False))
+
+
+def _name_rows(axis: Axes, rows: list[str], top: float = -0.5) -> None:
+    """Names at the rows 0, 1, … from the top, without lines across."""
+    axis.set_yticks(range(len(rows)), rows)
+    axis.set(ylim=(len(rows) - 0.5, top))
+    axis.grid(False, axis="y")
 
 
 def _names(frame: DataFrame, columns: Names) -> pd.Series:
@@ -414,12 +406,6 @@ def _keys(colours: dict[str, str], **look) -> list[Line2D]:
     return [Line2D([], [], color=colour, label=name, **look) for name, colour in colours.items()]
 
 
-def _diamond(frame: DataFrame) -> list[Line2D]:
-    """The key of published values, where the frame has any."""
-    there = "published" in frame and frame["published"].notna().any()
-    return _keys({"published": COLOURS["published"]}, marker="D", lw=0) if there else []
-
-
 def _closed(frame: DataFrame) -> pd.Series:
     """Rows whose effect is not to be judged."""
     closed = ~frame["comparable"] if "comparable" in frame else frame.get("verdict") == "not comparable"
@@ -428,15 +414,14 @@ def _closed(frame: DataFrame) -> pd.Series:
 
 def _legend(figure: Figure, keys: Sequence[Line2D], columns: Names = "") -> None:
     """Above the axes; numbers get the name of their column as title."""
-    labels = [str(key.get_label()) for key in keys]
-    if labels:
+    if labels := [str(key.get_label()) for key in keys]:
         title = _words(columns) if isinstance(columns, str) and labels[0].replace(",", "").isdigit() else None
         fitting = max(1, 110 // (max(map(len, labels)) + 8))
         figure.legend(handles=keys, loc="outside upper center", ncols=min(len(keys), fitting), title=title)
 
 
 def _words(column: str) -> str:
-    return TITLES.get(column, column.replace("_", " "))
+    return "training queries" if column == "n_train" else column.replace("_", " ")
 
 
 def _short(value: float) -> str:
@@ -449,21 +434,20 @@ def _range(frame: DataFrame, value: str, columns: Sequence[Names], percent: bool
     known = frame[frame[value].notna()]
     if known.empty:
         return "none of them defined"
-    places = range(len(known)) if len(known) <= few else (known[value].argmin(), known[value].argmax())
-    texts = []
-    for at in places:
-        row = known.iloc[[at]]
-        where = ", ".join(dict.fromkeys(name for column in columns if (name := _names(row, column).item())))
-        texts.append(f"{row[value].item():{'.1%' if percent else '.3g'}} ({where})")
+    shown = known if len(known) <= few else known.iloc[[known[value].argmin(), known[value].argmax()]]
+    where = zip(*(_names(shown, column) for column in columns), strict=True)
+    pairs = zip(shown[value], where, strict=True)
+    form = ".1%" if percent else ".3g"
+    texts = [f"{number:{form}} ({', '.join(dict.fromkeys(filter(None, names)))})" for number, names in pairs]
     return ", ".join(texts) if len(known) <= few else f"from {texts[0]} to {texts[1]}"
 
 
 def _ways(lines: dict[str, pd.Series], percent: bool = False) -> str:
     """A sentence that says where lines go; of many, how many rise and fall."""
     ends = {name: (line.iloc[0], line.iloc[-1]) for name, line in lines.items() if len(line) > 1}
-    ways = {name: ("falls", "stays", "rises")[1 + int(np.sign(end - start))] for name, (start, end) in ends.items()}
+    ways = [("falls", "stays", "rises")[1 + int(np.sign(end - start))] for start, end in ends.values()]
     if len(ends) > FEW:
-        return f" Of {len(ends)} lines {[*ways.values()].count('rises')} rise, {[*ways.values()].count('falls')} fall."
+        return f" Of {len(ends)} lines {ways.count('rises')} rise, {ways.count('falls')} fall."
     text = ("{:.1%} to {:.1%}" if percent else "{:.3g} to {:.3g}").format
-    parts = [f"{name} {ways[name]} from {text(*both)}" for name, both in ends.items()]
+    parts = [f"{name} {way} from {text(*both)}" for (name, both), way in zip(ends.items(), ways, strict=True)]
     return f" {'; '.join(parts)}." if parts else ""

@@ -72,13 +72,13 @@ def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
     aside = folder.with_name(f"{folder.name}.tmp{os.getpid()}-{uuid.uuid4().hex[:8]}")
     aside.mkdir(parents=True)
     try:
-        table = _queries_table(parts.queries)
+        columns = {name: _column(parts.queries[name].tolist()) for name in parts.queries.columns}
+        table, names = pa.table(columns), sorted(columns)
         _check("queries", table, parts.at, "empty" in switches)
         pq.write_table(table, aside / "queries.parquet")
         content = [write_passages(aside / "passages.arrow", parts.passages)]
         written = Passages(aside / "passages.arrow")
         _check("passages", written.table, parts.at, "empty" in switches)
-        names = sorted(table.column_names)
         content += [*names, content_hash([[_as_text(table[name]) for name in names]])]
         for i, split in enumerate(parts.qrels):
             kept = _without_dangling(split, parts, written, "dangling" in switches)
@@ -122,26 +122,22 @@ def _without_dangling(split: str, parts: Parts, passages: Passages, drop: bool) 
                 f"not there: {column} {offenders(frame[column][~known].unique())}; complete the {what} file or open "
                 "the collection with dangling=drop"
             )
-    kept = known_query & known_passage
-    if not kept.any():
+    kept = frame[known_query & known_passage].reset_index(drop=True)
+    if kept.empty:
         raise InputError(f"{at(split, 0)}: no qrels of split {split!r} name a query and a passage that are there")
-    if not kept.all():
-        lost = frame["query_id"].nunique() - frame["query_id"][kept].nunique()
-        told = f"{(~kept).sum()} of {len(frame)} qrels of split {split!r} dropped, {lost} queries with them"
-        warnings.warn(told, stacklevel=2)
-    return frame[kept].reset_index(drop=True)
+    if lost := len(frame) - len(kept):
+        of = frame["query_id"].nunique() - kept["query_id"].nunique()
+        warnings.warn(f"{lost} of {len(frame)} qrels of split {split!r} dropped, {of} queries with them", stacklevel=2)
+    return kept
 
 
-def _queries_table(queries: pd.DataFrame) -> pa.Table:
-    """Arrow form of the queries; an attribute of mixed types is stored as JSON."""
-    columns = {}
-    for name in queries.columns:
-        values = [None if value != value else value for value in queries[name]]  # NaN: missing
-        try:
-            columns[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            columns[name] = pa.array([_json(value) for value in values])
-    return pa.table(columns)
+def _column(values: list) -> pa.Array:
+    """Arrow form of an attribute of the queries; one of mixed types is stored as JSON."""
+    values = [None if value != value else value for value in values]  # NaN: missing
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        return pa.array(map(_json, values))
 
 
 def _as_text(column: pa.ChunkedArray) -> pa.Array:

@@ -1,7 +1,4 @@
-"""Collections of the ir_datasets catalogue: MS MARCO, TREC Deep Learning, BEIR and the rest.
-
-ir_datasets downloads (a licence may ask for consent), verifies and reads; this module converts once to the stored form.
-"""
+"""Collections of ir_datasets, which downloads (a licence may ask for consent), verifies and reads; stored converted."""
 
 import difflib
 import importlib.metadata
@@ -38,9 +35,9 @@ def open_irds(dataset_id: str, splits: dict[str, str], switches: Set[str], spec:
     The converted copy is found by id, splits, switches, the version of ir_datasets and its home folder
     (IR_DATASETS_HOME): a published data set does not change. After changing files there by hand, delete the copy.
     """
-    folder = _folder(dataset_id, splits, switches)
+    folder, read = _folder(dataset_id, splits, switches), partial(_read, dataset_id, splits)
     try:
-        return converted.stored(folder, dataset_id, spec, partial(_read, dataset_id, splits), switches)
+        return converted.stored(folder, dataset_id, spec, read, switches)
     except InputError:
         raise
     except Exception as error:  # ir_datasets raises whatever its download library or parser does
@@ -65,16 +62,12 @@ def peek_irds(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> di
             if getattr(dataset, f"has_{part}")():
                 files |= _downloads(getattr(dataset, f"{part}_handler")())
     # a split's queries are those with qrels
-    judged = {split: f"{part}/judged" for split, part in splits.items() if f"{part}/judged" in ir_datasets.registry}
+    counts = {name: f"{id}/judged" if f"{id}/judged" in ir_datasets.registry else id for name, id in splits.items()}
     return {
-        "passages": _count(dataset_id, "docs"),
-        "queries": {split: _count(part, "queries") for split, part in (splits | judged).items()},
+        "passages": _load(dataset_id).metadata().get("docs", {}).get("count"),
+        "queries": {name: _load(id).metadata().get("queries", {}).get("count") for name, id in counts.items()},
         "megabytes": None if None in files.values() else round(sum(files.values()) / 1e6, 1),
     }
-
-
-def _count(dataset_id: str, part: str) -> int | None:
-    return _load(dataset_id).metadata().get(part, {}).get("count")
 
 
 def _downloads(reader: object) -> dict[str, int | None]:
@@ -89,9 +82,8 @@ def _downloads(reader: object) -> dict[str, int | None]:
 
 
 def _folder(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> Path:
-    version = importlib.metadata.version("ir_datasets")
-    depends = [dataset_id, list(splits.items()), sorted(switches), version, str(_home())]
-    return converted.folder_of(dataset_id, f"{__name__}:_read", *depends)
+    depends = [list(splits.items()), sorted(switches), importlib.metadata.version("ir_datasets"), str(_home())]
+    return converted.folder_of(dataset_id, f"{__name__}:_read", dataset_id, *depends)
 
 
 def _home() -> Path:
@@ -139,9 +131,9 @@ def _read(dataset_id: str, splits: dict[str, str]) -> converted.Parts:
             raise InputError(f"irds:{dataset_id}: the split's id {part!r} has no qrels or no queries; name one with")
         if ir_datasets.docs_parent_id(part) != ir_datasets.docs_parent_id(dataset_id):
             raise InputError(f"irds:{dataset_id}: {part!r} has other documents; a collection has one set of documents")
+    qrels = {split: pd.DataFrame(_load(part).qrels_iter())[QRELS_COLUMNS] for split, part in splits.items()}
     names = {"passages": f"{dataset_id} documents", "queries": f"{dataset_id} queries"}
     names |= {split: f"{part} qrels" for split, part in splits.items()}
-    qrels = {split: pd.DataFrame(_load(part).qrels_iter())[QRELS_COLUMNS] for split, part in splits.items()}
     passages, queries = _passages(_load(dataset_id)), _queries(dataset_id, splits)
     return converted.Parts(passages, queries, qrels, lambda part, row: f"{names[part]} of ir_datasets, row {row + 1}")
 
@@ -149,8 +141,8 @@ def _read(dataset_id: str, splits: dict[str, str]) -> converted.Parts:
 def _passages(dataset) -> Iterator[tuple[str, str]]:
     """(doc_id, text): `title + " " + text` where both exist (BEIR), else what ir_datasets calls the default text."""
     for doc in dataset.docs_iter():
-        title, text = getattr(doc, "title", None), getattr(doc, "text", None)
-        if isinstance(text, str) and (not title or isinstance(title, str)):
+        title, text = getattr(doc, "title", None) or "", getattr(doc, "text", None)
+        if isinstance(text, str) and isinstance(title, str):
             yield doc.doc_id, f"{title} {text}" if title else text
         else:
             yield doc.doc_id, doc.default_text() or ""

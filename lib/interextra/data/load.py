@@ -1,9 +1,10 @@
 """One string opens any collection: `mini`, `beir:PATH`, `irds:ID`, each with options after commas."""
 
+import hashlib
 import inspect
 import os
 from collections.abc import Set
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import pandas as pd
@@ -12,12 +13,65 @@ from interextra.data import converted
 from interextra.data.beir import open_beir
 from interextra.data.collection import Collection
 from interextra.data.irds import open_irds, peek_irds
-from interextra.data.msmarco import QuerySets
+from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import cache_folder, sha256
 
 SWITCHES = {"dangling": ("error", "drop"), "empty": ("error", "keep")}
+TRAIN_FILES = ("queries.train.tsv", "queries.train.tsv.gz", "queries.train.partial.tsv.gz")
+TEST_FILES = {
+    "dl19": ("topics.dl19-passage.txt", "qrels.dl19-passage.txt"),
+    "dl20": ("topics.dl20.txt", "qrels.dl20-passage.txt"),
+    "dev": ("topics.msmarco-passage.dev-subset.txt", "qrels.msmarco-passage.dev-subset.txt"),
+}
 FORMS = "mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID, msmarco-queries"
+
+
+class QuerySets:
+    """Training, dev and judged DL queries of MS MARCO, like a Collection without passages.
+
+    `FOLDER/msmarco` holds the official `queries.train.tsv` (or a part of it), and `topics.*` and `qrels.*` of DL19,
+    DL20 and dev-small as Anserini names them.
+    """
+
+    name, passages, splits = "MS MARCO queries", (), ("train", *TEST_FILES)
+
+    def __init__(self, folder: str | Path, spec: str):
+        self.folder, self.spec = Path(folder) / "msmarco", spec
+        self._train_file = next(filter(Path.is_file, map(self.folder.joinpath, TRAIN_FILES)), None)
+        if not self._train_file:
+            raise InputError(f"{self.folder}: no training queries; put the official queries.train.tsv there")
+
+    def queries(self, split: str) -> pd.DataFrame:
+        """query_id, text; of a test set the queries with judgements, as the papers use them (43, 54, 6,980)."""
+        if split == "train":
+            return self._training
+        if split not in TEST_FILES:
+            raise InputError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")
+        topics = read_queries_tsv(self.folder / TEST_FILES[split][0])
+        return topics[topics["query_id"].isin(self.qrels(split)["query_id"])].reset_index(drop=True)
+
+    def qrels(self, split: str) -> pd.DataFrame:
+        """Judgements of a test set: query_id, doc_id, relevance."""
+        return read_qrels(self.folder / TEST_FILES[split][1])
+
+    def query_ids(self, split: str) -> list[str]:
+        return self.queries(split)["query_id"].tolist()
+
+    @cached_property
+    def _training(self) -> pd.DataFrame:
+        """All training queries with text, less those that are test queries."""
+        frame = read_queries_tsv(self._train_file)
+        test = pd.concat([self.queries(split)["query_id"] for split in TEST_FILES])
+        return frame[~frame["query_id"].isin(test)].reset_index(drop=True)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the bytes of all files that are read."""
+        total = hashlib.sha256()
+        for path in (self._train_file, *(self.folder / name for pair in TEST_FILES.values() for name in pair)):
+            total.update(path.name.encode() + bytes.fromhex(sha256(path)))
+        return total.hexdigest()
 
 
 def open_collection(spec: str) -> Collection | QuerySets:
@@ -30,12 +84,13 @@ def open_collection(spec: str) -> Collection | QuerySets:
     `$INTEREXTRA_DATA` in it stands for the folder of real data, and `msmarco-queries` opens the queries of MS MARCO and
     TREC DL in that folder, without passages. An InputError names an unknown option, a missing folder, a broken file.
     """
-    return _opened(spec, _located(spec), cache_folder())
+    located = with_data_folder(f"{spec}:$INTEREXTRA_DATA" if spec == "msmarco-queries" else spec)
+    return _opened(spec, located, cache_folder())
 
 
 def peek(spec: str) -> dict | None:
     """What opening a data set of ir_datasets would download, see `peek_irds`; None where nothing is."""
-    scheme, _, rest = _located(spec).partition(":")
+    scheme, _, rest = with_data_folder(spec).partition(":")
     return peek_irds(*_irds_options(spec, rest)) if scheme == "irds" and rest else None
 
 
@@ -46,12 +101,6 @@ def data_folder() -> Path:
     if not given or not folder.is_dir():
         raise InputError(f"real data: set the environment variable INTEREXTRA_DATA ({given!r}) to their folder")
     return folder
-
-
-def _located(spec: str) -> str:
-    if spec == "msmarco-queries":
-        return f"{spec}:{data_folder()}"
-    return with_data_folder(spec)
 
 
 def with_data_folder(text: str) -> str:
@@ -122,14 +171,14 @@ def _open_mini(spec: str) -> Collection:
 
     texts = [[path.name, sha256(path)] for path in sorted(Path(world.__file__).parent.glob("*.yaml"))]
     name, parameters = _world_of(spec)
+
+    def read() -> converted.Parts:
+        made = open_world(spec)
+        queries = pd.concat(made.queries.values(), ignore_index=True)
+        return converted.Parts(made.passages, queries, made.qrels, lambda part, row: f"{spec} {part}, row {row + 1}")
+
     folder = converted.folder_of(name, "interextra.world:generate", name, parameters, texts)
-    return converted.stored(folder, name, spec, partial(_read_world, spec), set())
-
-
-def _read_world(spec: str) -> converted.Parts:
-    made = open_world(spec)
-    queries = pd.concat(made.queries.values(), ignore_index=True)
-    return converted.Parts(made.passages, queries, made.qrels, lambda part, row: f"{spec} {part}, row {row + 1}")
+    return converted.stored(folder, name, spec, read, set())
 
 
 def _world_of(spec: str) -> tuple[str, dict]:

@@ -6,7 +6,7 @@ import pandas as pd
 
 from interextra.ground.errors import InputError
 
-# Question types that a person would call similar when asked of the same disease.
+# Question types that a person would call similar when asked of the same disease
 GROUPS = {
     "origin": ("causes", "genetic changes", "inheritance", "susceptibility"),
     "course": ("symptoms", "complications", "stages", "outlook"),
@@ -56,11 +56,9 @@ def with_truth(queries: pd.DataFrame) -> pd.DataFrame:
             "entities, intent, intent_group (a generated world) or focus, qtype (MedQuAD)"
         )
     known = queries[queries["focus"].notna() & queries["qtype"].notna()].reset_index(drop=True)
-    concepts = known["cui"] if "cui" in known else [None] * len(known)
-    entities = [
-        sorted(filter(None, cui if cui is not None else ())) or [focus.lower()]
-        for cui, focus in zip(concepts, known["focus"], strict=True)
-    ]
+    concepts = [() if cui is None else cui for cui in known.get("cui", [None] * len(known))]
+    pairs = zip(concepts, known["focus"], strict=True)
+    entities = [sorted(filter(None, cui)) or [focus.lower()] for cui, focus in pairs]
     intents = ["+".join(names) + f"|{kind}" for names, kind in zip(entities, known["qtype"], strict=True)]
     types = known["semtype"].map(entity_type) if "semtype" in known else ""
     groups = known["qtype"].map(GROUP_OF)

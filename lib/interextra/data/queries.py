@@ -37,16 +37,14 @@ class Source(BaseModel):
 
     @classmethod
     def of(cls, spec: str) -> "Source":
-        if _PRICING[0] and peek(spec):
-            return cls(spec=spec, fingerprint="")
-        fingerprint = open_collection(spec).fingerprint
+        fingerprint = "" if _PRICING[0] and peek(spec) else open_collection(spec).fingerprint
         _OPEN.add(fingerprint)
         return cls(spec=spec, fingerprint=fingerprint)
 
     @property
     def is_open(self) -> bool:
         """Whether cells can be checked against it when they are planned: a worker, say, need not open it for that."""
-        return self.fingerprint in _OPEN
+        return bool(self.fingerprint) and self.fingerprint in _OPEN
 
     def n_passages(self) -> int:
         return len(self.open().passages) if self.fingerprint else peek(self.spec)["passages"]

@@ -1,10 +1,7 @@
 """The split files that the two groups released, read and written byte for byte; our own splits in the same formats.
 
-Zhan et al. (CIKM 2022), repository jingtaozhan/extrapolate-eval: TREC qrels separated by tabs in
-`restrain_files/msmarco-passage/SIZE/REGIME.train-qrel.txt` and
-`resttest_files/msmarco-passage/bucket-N/REGIME.SET-qrel.txt`.
-Lupart et al. (ECIR 2023), repository naver/ms-marco-shift: `EVAL/queries/queries_CLUSTER.tsv` and
-`EVAL/qrel/qrel_CLUSTER.json`.
+Zhan et al. (CIKM 2022), repository jingtaozhan/extrapolate-eval: TREC qrels separated by tabs.
+Lupart et al. (ECIR 2023), repository naver/ms-marco-shift: queries separated by tabs, qrels as JSON.
 """
 
 import json
@@ -43,16 +40,16 @@ def read_shift(folder: Path, cluster: str) -> tuple[pd.DataFrame, pd.DataFrame, 
     Texts are kept as released, double spaces and broken characters included: the length rule counts single spaces.
     """
     queries_path, qrels_path = _shift_paths(folder, cluster)
-    queries, qrels = read_queries_tsv(queries_path), _read_qrels_json(qrels_path)
-    with_qrels = qrels["query_id"].drop_duplicates()
-    return queries, qrels, with_qrels[~with_qrels.isin(queries["query_id"])].tolist()
+    queries, qrels = read_queries_tsv(queries_path), read_qrels_json(qrels_path)
+    return queries, qrels, qrels["query_id"][~qrels["query_id"].isin(queries["query_id"])].unique().tolist()
 
 
 def _shift_paths(folder: Path, cluster: str) -> tuple[Path, Path]:
     return folder / f"EVAL/queries/queries_{cluster}.tsv", folder / f"EVAL/qrel/qrel_{cluster}.json"
 
 
-def _read_qrels_json(path: Path) -> pd.DataFrame:
+def read_qrels_json(path: Path) -> pd.DataFrame:
+    """Qrels from one JSON object {query_id: {doc_id: relevance}}: query_id, doc_id, relevance."""
     text = "".join(line for _, line in numbered_lines(path))
     try:
         judged = [(query_id, *pair) for query_id, docs in json.loads(text).items() for pair in docs.items()]

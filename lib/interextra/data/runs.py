@@ -1,8 +1,7 @@
 """Runs: what a retriever returned for each query, as integer-coded arrays in memory and on disk.
 
 A run is ordered as trec_eval orders it, whatever order or rank a file declares: score (as float32) descending, then
-doc_id descending by its UTF-8 bytes; rank counts from 1. Other tools break ties otherwise: ranx by memory order, the
-MS MARCO script by doc_id ascending.
+doc_id descending by its UTF-8 bytes. Others break ties otherwise: ranx by memory order, MS MARCO by doc_id ascending.
 """
 
 import json
@@ -59,10 +58,8 @@ class RunFile:
         `doc_ids` is any sequence of str or an Arrow string array, e.g. `passages.doc_ids`; only those used are kept.
         """
         if rows.shape != scores.shape or len(rows) != len(query_ids):
-            raise InputError(
-                f"run: {len(query_ids)} query_ids, rows {rows.shape} and scores {scores.shape} do not belong together; "
-                "give rows and scores as [n_queries, k]"
-            )
+            shapes = f"{len(query_ids)} query_ids, rows {rows.shape} and scores {scores.shape}"
+            raise InputError(f"run: {shapes} do not belong together; give rows and scores as [n_queries, k]")
         if rows.min(initial=-1) < -1 or rows.max(initial=-1) >= len(doc_ids):
             raise InputError(f"run: a row lies outside the {len(doc_ids)} doc_ids; only -1 (padding) may")
         kept = rows >= 0
@@ -82,7 +79,8 @@ class RunFile:
             raise InputError(f"run: needed are the columns query_id, doc_id and a numeric score ({error})") from error
         if len(empty):
             raise InputError(f"run: an empty query_id, doc_id or score in rows {offenders(empty)}; fill or drop them")
-        return cls._from_columns(strings(frame["query_id"]), strings(frame["doc_id"]), scores)
+        ids = {name: strings(frame[name]) for name in ("query_id", "doc_id")}
+        return cls._from_table(pa.table(ids | {"score": scores}))
 
     @classmethod
     def read(cls, path: str | Path) -> "RunFile":
@@ -94,7 +92,7 @@ class RunFile:
             return cls._read_parquet(Path(path))
         table = read_table(path, RUN)
         try:
-            return cls._from_columns(*(column.combine_chunks() for column in table.columns))
+            return cls._from_table(table)
         except InputError:  # the lines are looked for only now: seven million pairs take a while
             refuse_repeated(table.select(["query_id", "doc_id"]).to_pandas(), lambda row: line_of(path, row))
             raise
@@ -107,14 +105,10 @@ class RunFile:
 
     def write_parquet(self, path: str | Path) -> None:
         """Dictionary-coded Parquet, in rank order; written aside and renamed."""
-        table = pa.table(
-            {
-                "query_id": pa.DictionaryArray.from_arrays(self.query_codes, pa.array(self.query_ids, pa.string())),
-                "doc_id": pa.DictionaryArray.from_arrays(self.doc_codes, self.doc_ids),
-                "score": pa.array(self.scores),
-            },
-            metadata={"query_ids": json.dumps(self.query_ids)},
-        )
+        queries = pa.DictionaryArray.from_arrays(self.query_codes, pa.array(self.query_ids, pa.string()))
+        docs = pa.DictionaryArray.from_arrays(self.doc_codes, self.doc_ids)
+        columns = {"query_id": queries, "doc_id": docs, "score": self.scores}
+        table = pa.table(columns, metadata={"query_ids": json.dumps(self.query_ids)})
         # one row group with whole dictionaries, so that reading needs no hashing of ids
         layout = {"row_group_size": max(len(self), 1), "dictionary_pagesize_limit": 1 << 30, "data_page_size": 1 << 26}
         with write_aside(path) as aside:
@@ -122,10 +116,9 @@ class RunFile:
 
     def write_trec(self, path: str | Path) -> None:
         """TREC file of six columns; written aside and renamed."""
-        queries, docs = pa.array(self.query_ids, pa.string()), self.doc_ids.cast(pa.string())
+        queries, docs, ranks = pa.array(self.query_ids, pa.string()), self.doc_ids.cast(pa.string()), self.ranks
         refuse_white_space("query_id", queries)
         refuse_white_space("doc_id", docs)
-        ranks = self.ranks
         with write_aside(path) as aside, open(aside, "wb") as out:
             for start in range(0, len(self), 1_000_000):
                 part = slice(start, start + 1_000_000)
@@ -135,10 +128,11 @@ class RunFile:
                 out.write(lines.buffers()[2])  # the strings of an Arrow array lie end to end
 
     @classmethod
-    def _from_columns(cls, query_ids: pa.Array, doc_ids: pa.Array, scores: np.ndarray) -> "RunFile":
-        queries, docs = query_ids.dictionary_encode(), doc_ids.dictionary_encode()
+    def _from_table(cls, table: pa.Table) -> "RunFile":
+        queries, docs = (table[name].combine_chunks().dictionary_encode() for name in ("query_id", "doc_id"))
         codes = [np.asarray(column.indices, np.int32) for column in (queries, docs)]
-        return cls._build(queries.dictionary.to_pylist(), codes[0], docs.dictionary, codes[1], np.asarray(scores))
+        scores = np.asarray(table["score"])
+        return cls._build(queries.dictionary.to_pylist(), codes[0], docs.dictionary, codes[1], scores)
 
     @classmethod
     def _read_parquet(cls, path: Path) -> "RunFile":

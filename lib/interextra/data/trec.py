@@ -86,9 +86,8 @@ def refuse_repeated(keys: pd.DataFrame, at: Callable[[int], str]) -> None:
     again = keys.duplicated().to_numpy()
     if again.any():
         shown = offenders(" ".join(row) for row in keys[again].drop_duplicates().itertuples(index=False))
-        raise InputError(
-            f"{at(int(again.argmax()))}: {again.sum()} rows repeat a {' and '.join(keys)}: {shown}; keep one of each"
-        )
+        told = f"{again.sum()} rows repeat a {' and '.join(keys)}: {shown}; keep one of each"
+        raise InputError(f"{at(int(again.argmax()))}: {told}")
 
 
 def refuse_white_space(name: str, ids: pd.Series | pa.Array) -> None:
@@ -149,15 +148,13 @@ def _tidied(data: bytes, layout: Layout) -> bytes:
 def _numbers(texts: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """The numbers of a column, null where a text is none; one by one where pyarrow cannot read all of them."""
     parse, kind, _ = NUMBERS[name]
-
-    def number(text: str) -> np.number | None:
-        with suppress(ValueError, OverflowError):
-            return parse(text.replace("_", "x"))  # Python reads 1_0
-        return None
-
     with suppress(pa.ArrowInvalid):
         return texts.cast(kind)
-    return pa.chunked_array([[number(text) for text in texts.to_pylist()]], kind)
+    numbers: list[np.number | None] = [None] * len(texts)
+    for at, text in enumerate(texts.to_pylist()):
+        with suppress(ValueError, OverflowError):
+            numbers[at] = parse(text.replace("_", "x"))  # Python reads 1_0
+    return pa.chunked_array([numbers], kind)
 
 
 def blank_rows(strings: pa.ChunkedArray) -> np.ndarray:

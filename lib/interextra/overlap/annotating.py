@@ -16,10 +16,9 @@ class Annotation:
     """
 
     def __init__(self, path: Path | str):
-        self.path = Path(path)
+        self.path, self.row = Path(path), 0
         self.sheet = read_sheet(self.path, complete=False)
         self._history: list[tuple[int, str, str]] = []
-        self.row = 0
         self.next(0)
 
     @property
@@ -60,9 +59,7 @@ def widget(sheet_path: Path | str):
     """
     import ipywidgets
 
-    session = Annotation(sheet_path)
-    view = ipywidgets.HTML()
-    buttons = {}
+    session, view, buttons, rows = Annotation(sheet_path), ipywidgets.HTML(), {}, []
 
     def show() -> None:
         pair, total = session.current, len(session.sheet)
@@ -70,22 +67,20 @@ def widget(sheet_path: Path | str):
             f"<p>pair {session.row + 1} · labelled {total - len(session.open)} of {total}</p>"
             f"<p>test: <b>{escape(pair['test_query'])}</b><br>train: <b>{escape(pair['train_query'])}</b></p>"
         )
-        for (column, label), button in buttons.items():
-            button.button_style = "info" if pair[column] == label else ""
+        for (column, label), each in buttons.items():
+            each.button_style = "info" if pair[column] == label else ""
 
-    def act(button, do, *arguments) -> None:
-        button.on_click(lambda _button: (do(*arguments), show()))
+    def button(text: str, do, *arguments):
+        made = ipywidgets.Button(description=text)
+        made.on_click(lambda _: (do(*arguments), show()))
+        return made
 
-    rows = []
     for column, labels in LABELS.items():
         for label in labels:
-            buttons[column, label] = ipywidgets.Button(description=label)
-            act(buttons[column, label], session.label, column, label)
+            buttons[column, label] = button(label, session.label, column, label)
         rows.append(ipywidgets.HBox([ipywidgets.Label(column), *(buttons[column, label] for label in labels)]))
-    undo, skip = ipywidgets.Button(description="undo"), ipywidgets.Button(description="next open pair")
-    act(undo, session.undo)
-    act(skip, session.next)
+    rows.append(ipywidgets.HBox([button("undo", session.undo), button("next open pair", session.next)]))
     show()
-    box = ipywidgets.VBox([view, *rows, ipywidgets.HBox([undo, skip])])
+    box = ipywidgets.VBox([view, *rows])
     box.session = session
     return box

@@ -98,9 +98,9 @@ def query_labels(pairs: pd.DataFrame) -> pd.DataFrame:
     >>> query_labels(pairs.assign(intent=["similar", "duplicate", "dissimilar"])).values.tolist()
     [['partial', 'duplicate'], ['zero', 'dissimilar']]
     """
-    best = pd.DataFrame({column: codes(pairs, column) for column in LABELS})
-    best = best.groupby(pairs["test_query_id"].to_numpy(), sort=False).max().rename_axis("test_query_id")
-    return with_codes(best, best["entity"].to_numpy(), best["intent"].to_numpy())
+    found = pd.DataFrame({column: codes(pairs, column) for column in LABELS})
+    best = found.groupby(pairs["test_query_id"].to_numpy(), sort=False).max().rename_axis("test_query_id")
+    return with_codes(best, *best.to_numpy().T)
 
 
 def kappa(sheets: Sequence[pd.DataFrame], weights: str | None = None) -> pd.DataFrame:
@@ -158,12 +158,10 @@ def recall_comparison(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     `pairs` labelled, with source; a pair found by both counts for both. Test queries without a candidate of one
     method are left out. Returns a row of `ground.effects` for each of entity and intent, as `label`.
     """
-    parts = []
-    for method in ("bm25", "embedding"):
-        found = pairs[pairs["source"].isin([method, "both"])]
-        given = pd.DataFrame({label: codes(found, label) for label in LABELS}).assign(method=method)
-        parts.append(given.assign(query_id=found["test_query_id"].to_numpy()))
-    values = pd.concat(parts).melt(["method", "query_id"], var_name="label")
+    given = pd.DataFrame({label: codes(pairs, label) for label in LABELS})
+    given = given.assign(query_id=pairs["test_query_id"].to_numpy(), source=pairs["source"].to_numpy())
+    parts = [given[given["source"].isin([name, "both"])].assign(method=name) for name in ("bm25", "embedding")]
+    values = pd.concat(parts).drop(columns="source").melt(["method", "query_id"], var_name="label")
     values = values[values.groupby("query_id")["method"].transform("nunique") == 2]
     values = values.groupby(["label", "query_id", "method"], sort=False, as_index=False)["value"].mean()
     return effects(values, ["label"], "method", ("bm25", "embedding"), "difference", family=[], seed=seed)

@@ -64,10 +64,8 @@ def candidates(test: pd.Series, train: pd.Series, bm25_rows: np.ndarray, embeddi
     Returns DataFrame[test_query_id, train_query_id, source, bm25_rank, embedding_rank] : ranks from 1, 0 = not found;
     source is bm25, embedding or both. Ordered by test query, best rank, row of `train`.
     """
-    both = test.isin(train)
-    if both.any():
-        some = offenders(test[both])
-        raise InputError(f"{both.sum()} test queries are also training queries ({some}): take them out of those")
+    if len(both := test[test.isin(train)]):
+        raise InputError(f"{len(both)} test queries are also training queries ({offenders(both)}): take them out there")
     parts = []
     for method, rows in (("bm25", bm25_rows), ("embedding", embedding_rows)):
         at, rank = np.nonzero(rows >= 0)

@@ -1,18 +1,17 @@
 """Overlap of test queries with training: shared relevant passages (Zhan Table 3), entities and intents (Tables 1, 2).
 
 Table 3's caption says "share at least one relevant result". The released script keeps a query only if it shares more
-than one (`len(overlap) > 1`), and it collects the shared passages over the whole training set. So `min_shared` 2 is the
-statistic that was published and 1 the one that was defined. With the official training qrels the published percentages
-are 11, 26, 34 of 43 and 17, 25, 41 of 54 queries (relevance >= 3, 2, 1).
+than one, over the whole training set. So `min_shared` 2 is the statistic that was published and 1 the one that was
+defined. The published percentages are 11, 26, 34 of 43 and 17, 25, 41 of 54 queries (relevance >= 3, 2, 1).
 Taught in notebooks/01_overlap_annotation_analysis.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from interextra.data.released import read_qrels_json
 from interextra.data.trec import read_qrels
 from interextra.ground.errors import InputError, offenders
 
@@ -96,19 +95,12 @@ def gather_training_qrels(data_folder: Path | str) -> pd.DataFrame:
     found = [(name, path) for name, files in TRAINING.items() for path in sorted(folder.glob(files))]
     if not found:
         raise InputError(f"{folder}: no training qrels; put the official qrels.train.tsv into {folder / 'msmarco'}")
-    qrels = pd.concat([_relevant(path).assign(source=name) for name, path in found], ignore_index=True)
+    parts = []
+    for name, path in found:  # two released ReSTrain files repeat rows
+        qrels = read_qrels_json(path) if path.suffix == ".json" else read_qrels(path, duplicates="keep")
+        parts.append(qrels.loc[qrels["relevance"] > 0, ["query_id", "doc_id"]].assign(source=name))
+    qrels = pd.concat(parts, ignore_index=True)
     for path in sorted((folder / "msmarco").glob("qrels.*.txt")):
         if "train" not in path.name:
             qrels = qrels[~qrels["query_id"].isin(read_qrels(path, duplicates="keep")["query_id"])]
     return qrels.drop_duplicates(["query_id", "doc_id"], ignore_index=True)
-
-
-def _relevant(path: Path) -> pd.DataFrame:
-    """query_id, doc_id of what a file judges relevant."""
-    if path.suffix == ".json":
-        nested = json.loads(path.read_text(encoding="utf-8"))
-        rows = [(query, doc, relevance) for query, docs in nested.items() for doc, relevance in docs.items()]
-        qrels = pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
-    else:
-        qrels = read_qrels(path, duplicates="keep")  # two released ReSTrain files repeat rows
-    return qrels.loc[qrels["relevance"] > 0, ["query_id", "doc_id"]]

@@ -1,8 +1,7 @@
-"""Automatic stand-ins for the human labels of query pairs, and how good they are.
+"""Automatic stand-ins for the human labels of query pairs, which are not public, and how good they are.
 
-The authors' annotations are not public, so Tables 1 and 2 can be approximated only. A proxy is a score for each pair
-(words in common, cosine) with two thresholds that cut it into the codes 0, 1, 2 of `annotation.CODES`. The thresholds
-are chosen on one half of the test queries and judged on the other. Taught in notebooks/01_overlap_annotation_analysis.
+A proxy is a score for each pair (words in common, cosine) with two thresholds that cut it into the codes 0, 1, 2 of
+`annotation.CODES`. Taught in notebooks/01_overlap_annotation_analysis.
 """
 
 import re
@@ -43,7 +42,7 @@ def containment(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
     >>> containment(["what is a shebang"], ["meaning of shebang"]).tolist()
     [1.0]
     """
-    pairs = [(tokens(a) - FUNCTION_WORDS, tokens(b) - FUNCTION_WORDS) for a, b in zip(left, right, strict=True)]
+    pairs = [[tokens(text) - FUNCTION_WORDS for text in pair] for pair in zip(left, right, strict=True)]
     return np.array([len(a & b) / (min(len(a), len(b)) or 1) for a, b in pairs])
 
 
@@ -59,8 +58,7 @@ def cut(scores: np.ndarray, thresholds: tuple[float, float]) -> np.ndarray:
     >>> cut(np.array([0.1, 0.5, 0.9]), (0.5, 0.8)).tolist()
     [0, 1, 2]
     """
-    low, high = thresholds
-    return (scores >= low).astype(np.int64) + (scores >= high)
+    return (scores[:, None] >= np.array(thresholds)).sum(axis=1)
 
 
 def choose_thresholds(scores: np.ndarray, truth: np.ndarray) -> tuple[float, float]:

@@ -1,9 +1,8 @@
 """Attributes: what a query is sorted by in a leave-one-out shift (Lupart §3.1: question words and length).
 
 An attribute maps a query to a label, or to "" where it belongs to no cluster. The two rules are those of the release:
-`length` gives every released query its cluster, and every query of a released cluster of question words holds the
-letters of one of its words. But those clusters overlap, so that no order of precedence gives each query its own (counts
-in `papers.releases`). The paper words the rules differently; `whole=True` is the paper's reading.
+`length` gives every released query its cluster; the released clusters of question words overlap, so that no order of
+precedence gives each query its own (counts in `papers.releases`). `whole=True` is the paper's reading of the rules.
 """
 
 import inspect
@@ -19,8 +18,7 @@ import pandas as pd
 from interextra.data.medquad import with_truth
 from interextra.ground.errors import InputError, offenders
 
-# In order of precedence: a query with words of two clusters belongs to the first. Of the six orders this one agrees
-# best with the released files, and none explains them (papers/releases.py).
+# In order of precedence, of the six orders the one that agrees best with the released files
 WH_WORDS = {"how": ("how",), "who": ("who", "when", "where", "which"), "wha": ("what", "definition")}
 MEDIAN_LENGTH = 6  # words; long queries have at least so many
 SPECS = "wh-words, length, both with :whole=true, length:limit=N, column:NAME, random:parts=N, python:MODULE:FUNCTION"
@@ -71,8 +69,7 @@ RULES = {  # the first of a query's clusters of question words is its own
 def attribute(spec: str) -> Callable[[dict], str | None]:
     """The function from a query (a dict of its columns) to its label, or None, that one of SPECS names.
 
-    `column:NAME` is a column of the queries, `random` a shift that is none, the control, and `python` a function of
-    your own.
+    `column:NAME` is a column of the queries, `random` a control, a shift that is none, `python` a function of your own.
 
     >>> attribute("length:limit=3")({"text": "red fox"}), attribute("column:kind")({"kind": "animal"})
     ('short', 'animal')
@@ -106,11 +103,10 @@ def attribute(spec: str) -> Callable[[dict], str | None]:
 
 def known_labels(spec: str) -> tuple[str, ...]:
     """Labels of an attribute that follow from its rule alone, where the queries are not here yet."""
-    rules = {"wh-words": tuple(WH_WORDS), "length": ("short", "long")}
-    name = spec.partition(":")[0]
-    if name not in rules:
+    found = {"wh-words": tuple(WH_WORDS), "length": ("short", "long")}.get(spec.partition(":")[0])
+    if not found:
         raise InputError(f"attribute {spec!r}: its labels are known when the collection is here; write {spec}/A/B")
-    return rules[name]
+    return found
 
 
 def source(spec: str) -> Path | None:
@@ -121,16 +117,16 @@ def source(spec: str) -> Path | None:
 def labels(queries: pd.DataFrame, of: str | Callable[[dict], str | None]) -> np.ndarray:
     """Label of each query, object[n]; "" where it has none.
 
-    `of` is a spec or such a function (see `attribute`); `column:NAME` may also be one that `data.medquad.with_truth`
-    works out. InputError: no such column, a label that is no string, no query with a label.
+    `of` is a spec or a function, see `attribute`; `column:NAME` may also be one of `data.medquad.with_truth`.
+    InputError: no such column, a label that is no string, no query with a label.
 
     >>> labels(pd.DataFrame({"query_id": ["q1", "q2"], "text": ["who is it", "no question"]}), "wh-words").tolist()
     ['who', '']
     """
-    function, known = attribute(of) if isinstance(of, str) else of, queries
+    function = attribute(of) if isinstance(of, str) else of
     column = of.removeprefix("column:") if isinstance(of, str) and of.startswith("column:") else ""
-    if column and column not in known and {"focus", "qtype"} <= set(queries):
-        known = with_truth(queries)
+    has_truth = column and column not in queries and {"focus", "qtype"} <= set(queries)
+    known = with_truth(queries) if has_truth else queries
     if column and column not in known:
         raise InputError(f"attribute {of}: the queries have no such column; they have {', '.join(known)}")
     found = pd.Series([function(query) for query in known.to_dict("records")], known["query_id"], dtype=object)

@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist
 
-PRIOR = 500.0  # words that all texts together are worth as a prior on the words of each cluster
-
 
 def kmeans(vectors: np.ndarray, k: int, seed: int, normalise: bool) -> np.ndarray:
     """Centroids float32[k, d] of `vectors` float32[n, d], all of which take part (faiss, 25 iterations).
@@ -56,7 +54,7 @@ def agreement(ours: np.ndarray, released: np.ndarray) -> dict:
 
 def distinctive_words(texts: Sequence[str], labels: Sequence, n: int = 6) -> dict:
     """Label → its over-represented words: log-odds against the other texts, in standard deviations, with all texts as
-    a prior, so that a rare word needs evidence (Monroe et al., Political Analysis 2008, §3.5).
+    a prior that is worth 500 words, so that a rare word needs evidence (Monroe et al., Political Analysis 2008, §3.5).
 
     >>> distinctive_words(["red fox", "red hat", "sea", "sea air"], [0, 0, 1, 1], n=1)
     {0: ['red'], 1: ['sea']}
@@ -68,7 +66,7 @@ def distinctive_words(texts: Sequence[str], labels: Sequence, n: int = 6) -> dic
     words, total = counter.get_feature_names_out(), np.asarray(counts.sum(axis=0), float).ravel()
     for label in np.unique(labels).tolist():
         inside = np.asarray(counts[labels == label].sum(axis=0), float).ravel()
-        a, b = (part + PRIOR * total / total.sum() for part in (inside, total - inside))
+        a, b = (part + 500 * total / total.sum() for part in (inside, total - inside))
         odds = np.log(a / (a.sum() - a)) - np.log(b / (b.sum() - b))
         found[label] = words[np.argsort(-odds / np.sqrt(1 / a + 1 / b), kind="stable")[:n]].tolist()
     return found

@@ -1,11 +1,10 @@
 """ReSTrain: keep the test queries, choose the training queries near them or far from them (Zhan §4.1.2).
 
 The interpolation set is the union over test queries of their top-I training queries; the extrapolation set is every
-training query outside the union of their top-E. Both follow from one number per training query, the best rank that it
-reaches for any test query: interpolation = {best rank <= I}, extrapolation = {best rank > E}. So the sets of one regime
-are nested, as the released ones are (14k in 45k in 200k), and size and distance are confounded: the smaller the
-extrapolation set, the farther it lies. Random sets of one size in each of three `bands` take the two
-apart. Taught in notebooks/02_restrain.
+training query outside the union of their top-E. Both follow from the best rank of a training query for any test query:
+interpolation = {best rank <= I}, extrapolation = {best rank > E}. So the sets of a regime are nested, and the smaller
+the extrapolation set, the farther it lies: random sets of one size in three `bands` take the two apart.
+Taught in notebooks/02_restrain.
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from scipy.stats import rankdata
 
 from interextra.data.queries import Queries
 from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
+from interextra.ground.errors import InputError
 from interextra.splits.similarity import same_space
 from interextra.splits.split import Split
 
@@ -44,8 +43,8 @@ class ReSTrain(Split):
 
     def __init__(self, **fields):
         super().__init__(**fields)
-        if twice := sorted({size for size in self.sizes if self.sizes.count(size) > 1}):
-            raise InputError(f"sizes: {offenders(twice)} stands twice; keep one of each")
+        if twice := [size for size in self.sizes if self.sizes.count(size) > 1]:
+            raise InputError(f"sizes: {twice[0]} stands twice; keep one of each")
         n = self.pool.size() if self.pool.source.is_open else None
         for size in self.sizes:
             check_size(size, self.match, n)
@@ -69,21 +68,20 @@ class ReSTrain(Split):
     def build(self, folder: Path, store: Store) -> None:
         train, test = self.vectors.read(store)
         space = neighbourhood(test, train)
-        made = {size: restrain(space, size, self.match) for size in self.sizes}
-        sets = {}
-        for size, found in made.items():
+        sets, tuned, rows = {}, [], []
+        for size in self.sizes:
+            found = restrain(space, size, self.match)
             sets |= {f"interpolation-{size}": found.interpolation, f"extrapolation-{size}": found.extrapolation}
-        thirds = bands(space) if self.draws else {}
-        for (at, band), size, number in product(enumerate(thirds), self.sizes, range(self.draws)):
-            sets[f"{band}-{size}-{number}"] = random_part(thirds[band], size, (self.seed, number, size, at))
+            tuned.append({"size": size, "I": found.top_i, "E": found.top_e})
+        thirds = enumerate(bands(space).items())
+        for (at, (band, third)), size, number in product(thirds, self.sizes, range(self.draws)):
+            sets[f"{band}-{size}-{number}"] = random_part(third, size, (self.seed, number, size, at))
+        for name, found in sets.items():
+            rows.append({"set": name, "n_train": len(found), "mean_max_similarity": space.mean_similarity(found)})
         self.write_sets(folder, store, sets)
         pd.DataFrame(vars(space)).to_parquet(folder / "neighbourhood.parquet")
-        rows = [(name, len(found), space.mean_similarity(found)) for name, found in sets.items()]
-        columns = ["set", "n_train", "mean_max_similarity"]
-        pd.DataFrame(rows, columns=columns).to_csv(folder / "sets.csv", index=False)
-        tuned = [(size, found.top_i, found.top_e) for size, found in made.items()]
-        pd.DataFrame(tuned, columns=["size", "I", "E"]).to_csv(folder / "tuned.csv", index=False)
-
+        pd.DataFrame(rows).to_csv(folder / "sets.csv", index=False)
+        pd.DataFrame(tuned).to_csv(folder / "tuned.csv", index=False)
 
     def neighbourhood(self, store: Store) -> "Neighbourhood":
         """Where the training queries lie as seen from the test queries."""
@@ -118,14 +116,12 @@ class Regimes:
 def neighbourhood(test: np.ndarray, train: np.ndarray) -> Neighbourhood:
     """Best rank and highest cosine of each row of `train` [n_train, d] over the full rankings of `test` [n_test, d].
 
-    Some rankings are in memory at a time, so those of 0.5 million training queries are no problem.
-
     >>> neighbourhood([[1, 0], [0, 1]], [[1, 0], [1, .5], [0, 1]]).best_rank.tolist()
     [1, 2, 1]
     """
     test, train = same_space(test, train)
     best, highest = np.full(len(train), len(train), np.int64), np.full(len(train), -np.inf, np.float32)
-    step = max(1, 2**22 // len(train))
+    step = max(1, 2**22 // len(train))  # rankings in memory at a time
     for start in range(0, len(test), step):
         some = test[start : start + step].astype(np.float64)
         parts = [some @ train[i : i + 2**14].astype(np.float64).T for i in range(0, len(train), 2**14)]
@@ -154,11 +150,8 @@ def extrapolation_rows(neighbours: np.ndarray, top_e: int, n_train: int) -> np.n
 
 
 def restrain(space: Neighbourhood, size: int, match: str) -> Regimes:
-    """Tune I and E to a training set size.
+    """Tune I and E to `size` training queries per regime.
 
-    Parameters
-    ----------
-    size : training queries per regime.
     match : "as-released": whole ranks only, the largest I and the smallest E whose sets have at most `size` queries.
         "exact": precisely `size` queries in both; the border rank is filled by similarity (interpolation: the most
         similar first; extrapolation: the least similar first; then by row). The released interpolation sets are
@@ -176,14 +169,9 @@ def restrain(space: Neighbourhood, size: int, match: str) -> Regimes:
     if not near or far == n:
         least = (ranks == ranks[0 if not near else -1]).sum()
         raise InputError(f"size {size}: an empty set, as its first rank alone has {least}; use that, or match='exact'")
-    return Regimes(
-        interpolation=np.sort(order[:near]),
-        extrapolation=np.sort(order[far:]),
-        top_i=int(ranks[near] - 1 if match == "as-released" else ranks[near - 1]),
-        top_e=int(ranks[far - 1]),
-        interpolation_similarity=space.mean_similarity(order[:near]),
-        extrapolation_similarity=space.mean_similarity(order[far:]),
-    )
+    top_i, top_e = int(ranks[near] - 1 if match == "as-released" else ranks[near - 1]), int(ranks[far - 1])
+    similarities = space.mean_similarity(order[:near]), space.mean_similarity(order[far:])
+    return Regimes(np.sort(order[:near]), np.sort(order[far:]), top_i, top_e, *similarities)
 
 
 def check_size(size: int, match: str, n: int | None) -> None:
@@ -208,8 +196,6 @@ def random_part(rows: np.ndarray, size: int, seed: int | tuple[int, ...]) -> np.
 
 def bands(space: Neighbourhood) -> dict[str, np.ndarray]:
     """All training queries in three parts by their highest similarity to a test query: band → rows.
-
-    In Table 6 a smaller extrapolation set is also a farther one. Random parts of a band have one distance at any size.
 
     >>> made = bands(Neighbourhood(np.ones(3, int), np.array([0.1, 0.9, 0.5])))
     >>> {band: rows.tolist() for band, rows in made.items()}

@@ -3,8 +3,6 @@
 For test sets too large for ReSTrain. A test query is extrapolation for the model trained without its bucket, and
 interpolation for the other k - 1 models: both regimes are measured on the same queries. The paper doesn't say how
 k-means was started nor how the k folds are averaged; here both are choices. Taught in notebooks/03_resttest.
-
-`sides`, `macro` and `constant` are for the values of any leave-one-out design, those of `splits.shift` too.
 """
 
 from dataclasses import dataclass
@@ -21,15 +19,8 @@ from interextra.splits.restrain import check_part, random_part
 from interextra.splits.similarity import checked, same_space
 from interextra.splits.split import Split
 
-APART = (
-    "left_out",
-    "test_set",
-    "query_id",
-    "unit",
-    "stratum",
-    "value",
-    "side",
-)  # columns of values that label no system
+# Columns of values that label no system
+APART = ("left_out", "test_set", "query_id", "unit", "stratum", "value", "side")
 
 
 class ReSTTest(Split):
@@ -78,14 +69,13 @@ class ReSTTest(Split):
         np.save(folder / "train.npy", found.train)
         np.save(folder / "test.npy", found.test)
         found.sizes.assign(bucket=self.names).to_csv(folder / "sizes.csv", index=False)
-        made = folds(found, self.fold_size, self.seed)
-        self.write_sets(folder, store, {f"without-{b}": rows for b, rows in zip(self.names, made, strict=True)})
+        self.write_sets(folder, store, dict(zip(self.parts(), folds(found, self.fold_size, self.seed), strict=True)))
 
     def strata(self, store: Store) -> pd.Series:
         """Bucket of each test query, one of `names`; index query_id."""
-        ids = [query_id for queries in self.vectors.test for query_id in queries.ids(store)]
-        bucket = np.load(store[self] / "test.npy")
-        return pd.Series(np.array(self.names, dtype=object)[bucket], pd.Index(ids, name="query_id"), name="stratum")
+        ids = [query_id for queries in self.tested for query_id in queries.ids(store)]
+        names = np.array(self.names, dtype=object)[np.load(store[self] / "test.npy")]
+        return pd.Series(names, pd.Index(ids, name="query_id"), name="stratum")
 
 
 @dataclass(frozen=True)
@@ -112,14 +102,10 @@ class Buckets:
 def buckets(train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalise: bool = True) -> Buckets:
     """Cluster training and test queries together.
 
-    Parameters
-    ----------
-    train, test : float[n_train, d], float[n_test, d]
-    k : number of buckets; the paper's is 5.
-    normalise : bring vectors and centroids to length 1 (spherical k-means: nearest by cosine, as the release says of
-        its similarity). False: plain k-means on the vectors as they are.
-
-    InputError: NaN, zero vectors where normalised, a bucket without a training or without a test query.
+    Of float[n_train, d], float[n_test, d], into `k` buckets; the paper's are 5. `normalise` brings vectors and
+    centroids to length 1 (spherical k-means: nearest by cosine, as the release says of its similarity); else plain
+    k-means on the vectors as they are. InputError: NaN, zero vectors where normalised, a bucket without a training or
+    without a test query.
 
     >>> found = buckets([[0.0], [1], [9]], [[2.0], [8], [10]], k=2, normalise=False)
     >>> found.train.tolist(), found.test.tolist(), found.centroids.ravel().tolist()
@@ -132,8 +118,7 @@ def buckets(train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalis
     distances = squared_distances(vectors, centroids)
     nearest = distances.argmin(axis=1)  # ties: the lower number
     order = np.argsort(-np.bincount(nearest[: len(train)], minlength=k), kind="stable")
-    at = np.argsort(order)[nearest]
-    inertia = float(distances.min(axis=1).sum())
+    at, inertia = np.argsort(order)[nearest], float(distances.min(axis=1).sum())
     found = Buckets(at[: len(train)], at[len(train) :], centroids[order], inertia, normalise)
     for name, rows in (("training", found.train), ("test", found.test)):
         if len(missing := np.setdiff1d(np.arange(k), rows)):
@@ -150,7 +135,7 @@ def check_k(k: int, n: int) -> None:
 def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]:
     """Per bucket the training queries outside it, sorted rows; with `fold_size` a random part of that size.
 
-    Buckets are unequal, so the k training sets are too: `fold_size` makes them equal.
+    Buckets are unequal, so the training sets are too: `fold_size` makes them equal.
 
     >>> found = Buckets(np.array([0, 0, 1]), np.array([0, 1]), np.zeros((2, 1)), 0.0, False)
     >>> [rows.tolist() for rows in folds(found)]
@@ -161,12 +146,11 @@ def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]
 
 
 def sides(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of a leave-one-out design with the column `side`: "out" for the model that was trained without the query's
-    stratum, "in" for the others.
+    """Values with the column `side`: "out" for the model trained without the query's stratum, "in" for the others.
 
-    Of tidy values with left_out (label of the run) and stratum (of the query), the same names in both. Plain means over
-    queries are then micro averages: every query counts the same. InputError: a system was not trained without each of
-    the strata.
+    Of tidy values of any leave-one-out design with left_out (label of the run) and stratum (of the query), the same
+    names in both. Plain means over queries are then micro averages: every query counts the same. InputError: a system
+    was not trained without each of the strata.
 
     >>> values = pd.DataFrame({"model": "a", "left_out": [1, 2, 1, 2], "query_id": list("ppqq"), "value": 0.5})
     >>> sides(values.assign(stratum=list("1122")))["side"].tolist()
@@ -189,10 +173,9 @@ def macro(values: pd.DataFrame) -> pd.DataFrame:
     values = sides(values)
     labels = _labels(values)
 
-    def over(columns: list[str], how: str) -> pd.Series:
-        return values.groupby([*labels, *columns], dropna=False)["left_out"].transform(how)
-
-    k, n_queries, n_side = over([], "nunique"), over(["left_out"], "size"), over(["left_out", "side"], "size")
+    k = values.groupby(labels, dropna=False)["left_out"].transform("nunique")
+    columns = [*labels, "left_out"], [*labels, "left_out", "side"]
+    n_queries, n_side = (values.groupby(each, dropna=False)["left_out"].transform("size") for each in columns)
     models = np.where(values["side"] == "in", k - 1, 1)  # whose values of a query are averaged later
     return values.assign(value=values["value"] * models * n_queries / (k * n_side))
 
@@ -203,10 +186,8 @@ def constant(values: pd.DataFrame) -> pd.DataFrame:
     A macro effect of these is the part that comes from the weights alone.
     """
     values = sides(values)
-    query = [values[name] for name in (*_labels(values), "query_id")]
-    return values.assign(
-        value=values["value"].where(values["side"] == "in").groupby(query, dropna=False).transform("mean")
-    )
+    query, inside = [values[name] for name in (*_labels(values), "query_id")], values["side"] == "in"
+    return values.assign(value=values["value"].where(inside).groupby(query, dropna=False).transform("mean"))
 
 
 def _labels(values: pd.DataFrame) -> list[str]:

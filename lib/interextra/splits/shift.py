@@ -1,8 +1,7 @@
 """A leave-one-out shift: clusters of queries, each divided for training and test, one left out at a time (Lupart §3.1).
 
-The model of a cluster is trained on the training queries of all other clusters; queries of no cluster take no part.
-Its test queries come from the cluster itself, as in the paper for topics and question words. Taught in
-notebooks/04_ms_shift_clusters.
+The model of a cluster is trained on the training queries of all others; its test queries come from the cluster itself,
+as in the paper for topics and question words. Taught in notebooks/04_ms_shift_clusters.
 """
 
 from collections.abc import Sequence
@@ -58,9 +57,8 @@ class Shift(Split):
     def names(self) -> tuple[str, ...]:
         """What is left out: the clusters that take part."""
         if not isinstance(self.by, Topics):
-            if not self.pool.source.fingerprint:  # priced before the collection is here
-                return self.clusters or attributes.known_labels(self.by)
-            return _divided(self).clusters
+            is_here = self.pool.source.fingerprint  # or only priced
+            return _divided(self).clusters if is_here else self.clusters or attributes.known_labels(self.by)
         if unknown := [name for name in self.clusters if name not in self.by.names]:
             raise InputError(f"no topic {offenders(unknown)}; there are {', '.join(self.by.names)}")
         return self.clusters or self.by.names
@@ -110,10 +108,9 @@ class Division:
     @property
     def sizes(self) -> pd.DataFrame:
         """cluster, n_queries, n_train, n_test: a row a cluster."""
-        inside = [self.labels == name for name in self.clusters]
-        rows = [(rows.sum(), (rows & ~self.test).sum(), (rows & self.test).sum()) for rows in inside]
-        sizes = pd.DataFrame(rows, columns=["n_queries", "n_train", "n_test"])
-        return sizes.set_axis(self.clusters).reset_index(names="cluster")
+        inside = [(name, self.labels == name) for name in self.clusters]
+        rows = [(name, rows.sum(), (rows & ~self.test).sum(), (rows & self.test).sum()) for name, rows in inside]
+        return pd.DataFrame(rows, columns=["cluster", "n_queries", "n_train", "n_test"])
 
     def complement(self, cluster: str, size: int = 0, seed: int = 0) -> np.ndarray:
         """Training queries of all clusters but `cluster`, sorted rows; with `size` a random part of that size.
@@ -130,8 +127,7 @@ class Division:
 def shift(labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed: int = 0) -> Division:
     """Divide each cluster at random into training and test queries.
 
-    labels : of each query; "" for none.
-    n_test : test queries per cluster; in the paper about 6,200 of 25,000.
+    labels : of each query; "" for none. n_test : test queries per cluster; in the paper about 6,200 of 25,000.
     clusters : which labels take part, in the order of the tables; default: all, the largest first, ties by name.
 
     >>> made = shift(["a", "b", "a", "", "b", "b"], n_test=1)

@@ -2,8 +2,7 @@
 
 Three steps: k-means makes k native clusters of all queries; the n_topics with the largest sum of pairwise distances
 between their centroids start a topic each; each topic joins the nearest free clusters until it has about `target`
-queries. Most queries end in no topic, which keeps the topics apart. The paper doesn't say whether vectors were
-normalised, from what a cluster must be nearest, who joins first, nor when exactly joining stops: arguments here.
+queries. Most queries end in no topic, which keeps the topics apart. What the paper doesn't say are arguments here.
 """
 
 import itertools
@@ -50,9 +49,8 @@ class Topics(Cell):
 
     def __init__(self, **fields):
         super().__init__(**fields)
-        check_switches(self.choose, self.merge, self.order, self.stop)
-        if self.pool.source.is_open:
-            check_numbers(self.n_topics, self.k, self.target, self.pool.size())
+        n = self.pool.size() if self.pool.source.is_open else None
+        check(self.n_topics, self.k, self.target, n, {name: getattr(self, name) for name in SWITCHES})
 
     @property
     def pool(self) -> Queries:
@@ -73,8 +71,8 @@ class Topics(Cell):
         made = topics(self.vectors.read(store)[0], **options)
         for name in ("topic", "native", "centroids"):
             np.save(folder / f"{name}.npy", getattr(made, name))
-        note = {"chosen": made.chosen.tolist(), "joined": made.joined, "spread": made.spread}
-        write_json(folder / "topics.json", note)
+        found = {"chosen": made.chosen.tolist(), "joined": made.joined, "spread": made.spread}
+        write_json(folder / "topics.json", found)
 
     def labels(self, store: Store) -> np.ndarray:
         """Name of the topic of each query of the pool, object[n]; "" for none."""
@@ -95,34 +93,22 @@ class TopicClusters:
     @property
     def sizes(self) -> pd.DataFrame:
         """topic, n_clusters, n_native (queries of the cluster that starts it), n_queries: a row a topic."""
-        native = np.bincount(self.native, minlength=len(self.centroids))
-        sizes = pd.DataFrame({"topic": range(len(self.chosen)), "n_clusters": [len(found) for found in self.joined]})
-        n_queries = np.bincount(self.topic[self.topic >= 0], minlength=len(self.chosen))
-        return sizes.assign(n_native=native[self.chosen], n_queries=n_queries)
+        native = np.bincount(self.native)[self.chosen]
+        sizes = pd.DataFrame({"topic": range(len(self.chosen)), "n_clusters": list(map(len, self.joined))})
+        return sizes.assign(n_native=native, n_queries=np.bincount(self.topic[self.topic >= 0]))
 
 
 def topics(
-    vectors: np.ndarray,
-    n_topics: int,
-    k: int,
-    target: int,
-    seed: int,
-    choose: str = "exact",
-    merge: str = "native",
-    order: str = "nearest",
-    stop: str = "reach",
-    normalise: bool = False,
+    vectors: np.ndarray, n_topics: int, k: int, target: int, seed: int, normalise: bool = False, **switches: str
 ) -> TopicClusters:
     """Cluster queries into topics and a rest that is in none.
 
-    Parameters
-    ----------
     vectors : float[n, d]; the paper's are [CLS] of a DistilBERT.
     n_topics, k, target : number of topics, of native clusters, and queries a topic should have; the paper's are 5, 100
         and 25,000 for its 500,000 queries: for others keep the share, target = n / 20.
-    seed : of the first centroids. The same seed gives the same topics.
-    choose : see `farthest`. merge, order, stop : see `expand`.
+    seed : of the first centroids.
     normalise : vectors and centroids of length 1 (spherical k-means), not as they are.
+    switches : choose, see `farthest`, and merge, order, stop, see `expand`; by default the first of SWITCHES.
 
     Native clusters that k-means leaves without a query come last, and neither start nor join a topic. InputError: a
     number that the queries do not allow, an unknown switch, NaN, zero vectors where normalised.
@@ -133,35 +119,31 @@ def topics(
     >>> found.topic.tolist(), found.joined
     ([1, 1, -1, -1, 0, 0, 0], [[0], [1]])
     """
-    check_switches(choose, merge, order, stop)
+    switches = {name: known[0] for name, known in SWITCHES.items()} | switches
     vectors = checked(vectors, normalise)
-    check_numbers(n_topics, k, target, len(vectors))
+    check(n_topics, k, target, len(vectors), switches)
     centroids = kmeans(vectors, k, seed, normalise)
     native = squared_distances(vectors, centroids).argmin(axis=1)  # ties: the lower number
     sizes = np.bincount(native, minlength=k)
     by_size = np.argsort(-sizes, kind="stable")
     native, centroids, sizes = np.argsort(by_size)[native], centroids[by_size], sizes[by_size]
     used = int((sizes > 0).sum())
-    chosen, spread = farthest(centroids[:used], n_topics, choose)
-    joined = expand(centroids[:used], sizes[:used], chosen, target, merge, order, stop)
+    chosen, spread = farthest(centroids[:used], n_topics, switches.pop("choose"))
+    joined = expand(centroids[:used], sizes[:used], chosen, target, **switches)
     of_cluster = np.full(k, -1)
     for topic, clusters in enumerate(joined):
         of_cluster[clusters] = topic
     return TopicClusters(native, centroids, chosen, joined, of_cluster[native], spread)
 
 
-def check_switches(*values: str) -> None:
-    """InputError for an unknown one; in the order of SWITCHES."""
-    for (name, known), value in zip(SWITCHES.items(), values, strict=True):
-        if value not in known:
-            raise InputError(f"unknown {name} {value!r}: one of {', '.join(known)}")
-
-
-def check_numbers(n_topics: int, k: int, target: int, n: int) -> None:
-    """InputError for numbers that `n` queries do not allow."""
-    if not 1 <= n_topics <= k <= n:
+def check(n_topics: int, k: int, target: int, n: int | None, switches: dict[str, str]) -> None:
+    """InputError for an unknown switch, and for numbers that `n` queries (None: not known yet) do not allow."""
+    for name, value in switches.items():
+        if value not in SWITCHES.get(name, ()):
+            raise InputError(f"unknown {name} {value!r}: one of {', '.join(SWITCHES.get(name, SWITCHES))}")
+    if n is not None and not 1 <= n_topics <= k <= n:
         raise InputError(f"{n_topics} topics of k={k} clusters of {n} queries: none may exceed the next")
-    if not 1 <= target <= n // n_topics:
+    if n is not None and not 1 <= target <= n // n_topics:
         raise InputError(f"{n_topics} topics of {target} queries: {n} can make topics of 1 to {n // n_topics}")
 
 
@@ -175,8 +157,7 @@ def farthest(centroids: np.ndarray, n: int, method: str = "exact") -> tuple[np.n
     >>> farthest([[0.0], [1], [5], [6]], n=3)  # 0, 1, 6 and 0, 5, 6 are as far apart: the first
     (array([0, 1, 3]), 12.0)
     """
-    centroids = np.asarray(centroids, np.float64)
-    k = len(centroids)
+    centroids, k = np.asarray(centroids, np.float64), len(centroids)
     if not 1 <= n <= k:
         raise InputError(f"n={n}: of {k} centroids 1 to {k} can be chosen")
     if method == "exact" and math.comb(k, n) > LIMIT:
@@ -193,8 +174,6 @@ def expand(
 ) -> list[list[int]]:
     """Grow each chosen cluster into a topic by joining free clusters, none twice (Lupart §3.1, step iii).
 
-    Parameters
-    ----------
     centroids, sizes : float[k, d], int[k] (queries) of the native clusters; chosen : int[n_topics], those that start.
     merge : a cluster is near to a topic by its distance to the centroid of the topic's first cluster ("native"), or of
         all that it has joined so far, weighted by size ("merged").

@@ -4,8 +4,7 @@ The YAML files hold domains, entities, values and wordings; compose.py writes pa
 holds facts out of training so that overlap comes out as asked, truth.py says what is true of the result.
 """
 
-from interextra.world.generate import SEED, World, generate_mini
-from interextra.world.ood import generate_ood, ood_names
+from interextra.world.generate import SEED, World, generate_mini, generate_ood, ood_names
 from interextra.world.truth import entity_overlap, floor, intent_overlap
 
 __all__ = ["entity_overlap", "floor", "generate", "generate_mini", "intent_overlap", "ood_names"]

@@ -5,8 +5,7 @@ from random import Random
 
 from interextra.world.templates import domain, lines, load, pick, render, sentence, shuffled, typo
 
-MIN_WORDS, MAX_WORDS = 15, 40
-MAX_QUERY_WORDS = 15
+MIN_WORDS, MAX_WORDS, MAX_QUERY_WORDS = 15, 40, 15
 # Shares of the passages about one fact that name it in front, open with a question, name it at the end, or say it in
 # the searcher's own words (the last wordings of a `say` block: four, in the small worlds two). The rest shares little
 # but the name with a query.
@@ -25,9 +24,7 @@ def plural(name: str) -> str:
     """
     head, of, rest = name.partition(" of ")
     first, space, last = head.rpartition(" ")
-    if last.endswith(("tz", "s", "year")) and not last.endswith("year"):
-        return name
-    return first + space + _PLURAL.get(last, last + "s") + of + rest
+    return name if last.endswith(("tz", "s")) else first + space + _PLURAL.get(last, last + "s") + of + rest
 
 
 def be(noun: str) -> str:
@@ -46,13 +43,11 @@ def wh_form(text: str) -> str:
     >>> wh_form("how many feet in a mile"), wh_form("in what year did it end"), wh_form("aspirin dose")
     ('how many', 'what', 'keyword')
     """
-    words = text.split()
-    first = words[0].removesuffix("'s")
-    if first in ("in", "at", "from") and len(words) > 1:
-        first = words[1]
-    if first == "how" and len(words) > 1 and words[1] in ("much", "many"):
-        return f"how {words[1]}"
-    first = {"whats": "what", "wher": "where"}.get(first, first)
+    first, second, *_ = text.split()
+    first = second if first in ("in", "at", "from") else first.removesuffix("'s")
+    if first == "how" and second in ("much", "many"):
+        return f"how {second}"
+    first = {"whats": "what"}.get(first, first)
     if first in ("what", "who", "when", "where", "which", "why", "how"):
         return first
     return "yes-no" if first in _YES_NO else "keyword"
@@ -65,8 +60,8 @@ class Composer:
     attribute, group, gold = positions of the passages that are about just this).
     """
 
-    def __init__(self, files: list[str], rng: Random, pairs: float = 0.4, dense: float = 1.0, direct: int = 4):
-        self.rng, self.dense, self.direct = rng, dense, direct
+    def __init__(self, files: list[str], rng: Random, pairs: float = 0.4, direct: int = 4):
+        self.rng, self.direct = rng, direct
         self.common = {key: lines(block) for key, block in load("common.yaml").items() if isinstance(block, str)}
         self.passages: list[dict] = []
         self.texts: set[str] = set()
@@ -81,11 +76,9 @@ class Composer:
 
     def _slots(self, spec: dict, row: dict, attribute: str) -> dict:
         it = row.get("it", "it")
-        name, article = row["name"], row["N"][: -len(row["name"])]
-        slots = {"N": row["N"], "n": name, "ns": plural(name), "who": spec["who"]}
+        full = f"{row['N']} ({row['alias']})" if row["alias"] and self.rng.random() < 0.4 else row["N"]
+        slots = {"N": full, "n": row["name"], "ns": plural(row["name"]), "who": spec["who"]}
         slots |= {"it": it, "It": it, "its": _POSSESSIVE[it]}
-        if row["alias"] and self.rng.random() < 0.4:
-            slots["N"] = f"{article}{name} ({row['alias']})"
         return slots | {"v": row[attribute], "noun": pick(self.rng, spec["attributes"][attribute]["nouns"])}
 
     def _clause(self, spec: dict, row: dict, attribute: str) -> str:
@@ -108,12 +101,10 @@ class Composer:
                     text = f"{tail} {text}" if self.rng.random() < 0.15 else f"{text} {tail}"
             text = text[0].upper() + text[1:]
             if MIN_WORDS <= len(text.split()) <= MAX_WORDS and text not in self.texts:
-                break
-        else:
-            return None
-        self.texts.add(text)
-        self.passages.append({"text": text, **about})
-        return len(self.passages) - 1
+                self.texts.add(text)
+                self.passages.append({"text": text, **about})
+                return len(self.passages) - 1
+        return None
 
     def _intent(self, spec: dict, rows: list[dict], attribute: str, group: str, gold: list[int | None]) -> None:
         """A new intent, where there is a passage that is about just this."""
@@ -127,7 +118,7 @@ class Composer:
         known = [a for a in spec["attributes"] if row[a] != "-"]
         for attribute in known:
             chance, gold = rng.random(), []
-            for _ in range(2 if chance > 1 - 0.08 * self.dense else int(chance > 0.18 * self.dense)):
+            for _ in range(2 if chance > 0.92 else int(chance > 0.18)):
                 slots, tails = self._slots(spec, row, attribute), spec["tails"]
                 head, chance, say = "", rng.random(), spec["attributes"][attribute]["say"]
                 direct, say = say[-self.direct :], say[: -self.direct]
@@ -142,22 +133,20 @@ class Composer:
                     say = direct
                 gold.append(self._add(say, slots, tails, head, attributes=(attribute,), kind="fact", **about))
             self._intent(spec, [row], attribute, spec["attributes"][attribute]["group"], gold)
-        for kind, chance in (("two", 0.8), ("near", 0.25), ("background", 0.25)):
-            if rng.random() >= chance * self.dense:
+        texts = self.common | {"background": spec["background"]}
+        for kind, chance, n in (("two", 0.8, 2), ("near", 0.25, 1), ("background", 0.25, 0)):
+            if rng.random() >= chance:
                 continue
             one, other = shuffled(rng, known)[:2]
             slots = self._slots(spec, row, one)
             slots |= {f"clause{i}": self._clause(spec, row, attribute) for i, attribute in ((1, one), (2, other))}
-            wordings = spec["background"] if kind == "background" else self.common[kind]
-            attributes = {"two": (one, other), "near": (one,), "background": ()}[kind]
-            self._add(wordings, slots, spec["tails"], attributes=attributes, kind=kind, **about)
+            self._add(texts[kind], slots, spec["tails"], attributes=(one, other)[:n], kind=kind, **about)
 
     def _pairs(self, spec: dict, share: float) -> None:
         """Relations with a value of their own, and comparisons of entities that stand near each other in the file."""
-        by_name = {row["name"]: row for row in spec["rows"]}
-        relations = {(by_name[a]["name"], by_name[b]["name"]): value for a, b, value in spec["relation_values"]}
-        couples, wanted = list(relations), int(share * len(spec["rows"]))
-        rows = spec["rows"]
+        rows, by_name = spec["rows"], {row["name"]: row for row in spec["rows"]}
+        relations = {(one, other): value for one, other, value in spec["relation_values"]}
+        couples, wanted = list(relations), int(share * len(rows))
         for i in shuffled(self.rng, range(len(rows) - 3)):
             couple = (rows[i]["name"], rows[i + 1 + int(self.rng.random() * 3)]["name"])
             if len(couples) < wanted and couple not in relations and couple[::-1] not in relations:
@@ -166,7 +155,6 @@ class Composer:
             self._pair(spec, [by_name[name] for name in couple], relations.get(couple))
 
     def _pair(self, spec: dict, rows: list[dict], relation: str | None) -> None:
-        rng = self.rng
         about = {"entities": tuple(sorted(row["name"] for row in rows)), "domain": spec["domain"], "kind": "fact"}
         slots = {"A": rows[0]["N"], "B": rows[1]["N"], "who": spec["who"]}
 
@@ -175,13 +163,12 @@ class Composer:
             self._intent(spec, rows, attributes[0], group, [gold])
 
         if relation:
-            kin = spec["relation"]
-            add(lines(kin["say"]), {"v": relation}, spec["tails"], ("relation",), kin["group"])
+            say, group = lines(spec["relation"]["say"]), spec["relation"]["group"]
+            add(say, {"v": relation}, spec["tails"], ("relation",), group)
         both = [a for a, s in spec["attributes"].items() if s["pair"] and rows[0][a] != "-" != rows[1][a]]
-        both = shuffled(rng, both)[:3]
-        for attribute in both:
+        for attribute in (both := shuffled(self.rng, both)[:3]):
             own = spec["attributes"][attribute]
-            more = {"noun": pick(rng, own["nouns"])}
+            more = {"noun": pick(self.rng, own["nouns"])}
             more |= {f"clause{x}": self._clause(spec, row, attribute) for x, row in zip("AB", rows, strict=True)}
             add(self.common["pair"], more, self.common["pair_tails"], (attribute,), own["group"])
         if len(both) >= 2:
@@ -194,11 +181,9 @@ class Composer:
     def query(self, intent: dict, rng: Random, typos: float = 0.04) -> tuple[str, str]:
         """A wording of an intent and how it opens; both empty where none is of a query's length."""
         drawn = (self._question(intent, rng).lower() for _ in range(1000))
-        text = next((text for text in drawn if 2 <= len(text.split()) <= MAX_QUERY_WORDS), "")
-        if not text:
-            return "", ""
-        form = wh_form(text)
-        return (typo(text, rng) if rng.random() < typos else text), form
+        if text := next((text for text in drawn if 2 <= len(text.split()) <= MAX_QUERY_WORDS), ""):
+            return (typo(text, rng) if rng.random() < typos else text), wh_form(text)
+        return "", ""
 
     def _question(self, intent: dict, rng: Random) -> str:
         spec, attribute = intent["spec"], intent["attribute"]
@@ -206,12 +191,10 @@ class Composer:
         noun = pick(rng, own["nouns"])
         whats = pick(rng, ["whats", "what's"]) if be(noun) == "is" else "what are"
         slots = {"noun": noun, "be": be(noun), "whats": whats}
-        named = []
-        for row in intent["rows"]:
-            name, full = row["name"], row["N"]
+        named = [(row["name"], row["N"]) for row in intent["rows"]]
+        for at, row in enumerate(intent["rows"]):
             if row["alias"] and rng.random() < 0.15:
-                name, full = row["alias"], ("a " if full.startswith("a ") else "") + row["alias"]
-            named.append((name, full))
+                named[at] = row["alias"], ("a " if row["N"].startswith("a ") else "") + row["alias"]
         if len(named) == 1:
             (name, full), it = named[0], intent["rows"][0].get("it", "it")
             slots |= {"n": name, "N": full, "ns": plural(name), "it": it, "its": _POSSESSIVE[it]}

@@ -1,4 +1,4 @@
-"""The generated world behind the embedded collection `mini`: passages, queries, graded relevance, and the truth."""
+"""The generated worlds: the embedded collection `mini`, and small test collections of two worlds out of its domain."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -9,10 +9,17 @@ import pandas as pd
 from interextra.ground.errors import InputError, offenders
 from interextra.world.compose import Composer, grade
 from interextra.world.plan import SHARES, plan
-from interextra.world.templates import load, pick, shuffled
+from interextra.world.templates import load, pick, render, sentence, shuffled, tidy
 
 SEED = 20221
 TEST_SIZES = {"dl19": 43, "dl20": 57}
+N_OOD = 50  # queries of a collection out of the domain
+# Out of the domain: world → its files, and the kinds of query
+FILES = {"hobby": ("gardening", "astronomy", "sports"), "affairs": ("companies", "music", "travel")}
+KINDS = {
+    "hobby": ("questions", "claims", "titles", "duplicates"),
+    "affairs": ("questions", "keywords", "comparisons", "lookup"),
+}
 
 
 @dataclass(frozen=True)
@@ -37,82 +44,70 @@ def letters(text: str) -> str:
     return "".join(letter for letter in text.lower() if letter.isalnum())
 
 
-class Wordings:
-    """Queries of which no two are the same text, whatever the split; ids that tell nothing."""
+class Draft:
+    """A world in the making: numbered passages, the queries of each split so far, and their judgements."""
 
-    def __init__(self, composer: Composer, rng: Random):
+    def __init__(self, composer: Composer, rng: Random, splits: tuple[str, ...]):
         self.composer, self.rng = composer, rng
+        self.rows: dict[str, list[dict]] = {split: [] for split in splits}
+        self.judged: dict[str, list[tuple]] = {split: [] for split in splits}
         self.texts: set[str] = set()
-        self.ids: set[int] = set()
+        self.numbers: set[int] = set()
+        self.order = shuffled(rng, range(len(composer.passages)))
+        ids = {row: f"d{place:04d}" for place, row in enumerate(self.order, start=1)}
+        self.doc_ids = [ids[row] for row in range(len(ids))]  # by position in the composer
+        self.group_of = {(i["domain"], i["attribute"]): i["group"] for i in composer.intents}
+        self.about: dict[str | tuple, list[int]] = defaultdict(list)  # entity, or domain and attribute → passages
+        for row, passage in enumerate(composer.passages):
+            for key in (*passage["entities"], *((passage["domain"], name) for name in passage["attributes"])):
+                self.about[key].append(row)
 
-    def row(self, intent: dict) -> dict | None:
-        """A fresh query for an intent; None where its wordings are used up, or all too long."""
+    def query(self, intent: dict) -> dict | None:
+        """A query for an intent, of a text that no other has; None where its wordings are used up, or all too long."""
         drawn = (self.composer.query(intent, self.rng) for _ in range(40))
         text, form = next(((text, form) for text, form in drawn if letters(text) not in self.texts), ("", ""))
         if not text:
             return None
         self.texts.add(letters(text))
         number = 1000 + int(self.rng.random() * 1_180_000)
-        while number in self.ids:
+        while number in self.numbers:
             number += 1
-        self.ids.add(number)
-        return {
-            "query_id": str(number),
-            "text": text,
-            "domain": intent["domain"],
-            "entities": list(intent["entities"]),
-            "intent": f"{';'.join(intent['entities'])}|{intent['attribute']}",
-            "intent_group": intent["group"],
-            "wh": form,
-        }
+        self.numbers.add(number)
+        entities = {"domain": intent["domain"], "entities": list(intent["entities"])}
+        asked = {"intent": f"{';'.join(intent['entities'])}|{intent['attribute']}", "intent_group": intent["group"]}
+        return {"query_id": str(number), "text": text, **entities, **asked, "wh": form}
 
+    def label(self, split: str, row: dict, intent: dict) -> None:
+        """Add a query with one relevant passage."""
+        self.rows[split].append(row)
+        self.judged[split].append((row["query_id"], self.doc_ids[pick(self.rng, intent["gold"])], 1))
 
-def number_passages(composer: Composer, rng: Random) -> tuple[list[str], list[tuple[str, str]], pd.DataFrame]:
-    """Document ids by position in the composer, and passages and facts in the (shuffled) order of the ids."""
-    order = shuffled(rng, range(len(composer.passages)))
-    ids = {row: f"d{place:04d}" for place, row in enumerate(order, start=1)}
-    passages = [(ids[row], composer.passages[row]["text"]) for row in order]
-    facts = pd.DataFrame([{"doc_id": ids[row], **composer.passages[row]} for row in order])
-    facts[["entities", "attributes"]] = facts[["entities", "attributes"]].map(list)
-    facts["attribute"] = [(*attributes, "")[0] for attributes in facts["attributes"]]
-    facts = facts[["doc_id", "entities", "attributes", "attribute", "domain", "kind"]]
-    return [ids[row] for row in range(len(order))], passages, facts
+    def judge(self, split: str, row: dict, intent: dict) -> None:
+        """Add a query with graded judgements of a pool that holds, as TREC's do, many passages that are not relevant.
 
-
-class Judge:
-    """Graded judgements of pools that hold, as TREC's do, many passages that are not relevant."""
-
-    def __init__(self, composer: Composer, doc_ids: list[str], rng: Random):
-        self.composer, self.doc_ids, self.rng = composer, doc_ids, rng
-        self.group_of = {(i["domain"], i["attribute"]): i["group"] for i in composer.intents}
-        self.of_entity: dict[str, list[int]] = defaultdict(list)
-        self.of_attribute: dict[tuple, list[int]] = defaultdict(list)
-        for row, passage in enumerate(composer.passages):
-            for entity in passage["entities"]:
-                self.of_entity[entity].append(row)
-            for attribute in passage["attributes"]:
-                self.of_attribute[passage["domain"], attribute].append(row)
-
-    def judge(self, query_id: str, intent: dict) -> list[tuple[str, str, int]]:
-        """All passages that mention an entity, ten on the same attribute, and five strangers."""
-        own = [row for entity in intent["entities"] for row in self.of_entity[entity]]
-        alike = shuffled(self.rng, self.of_attribute[intent["domain"], intent["attribute"]])[:10]
+        These are all passages that mention an entity, ten on the same attribute, and five strangers.
+        """
+        own = [at for entity in intent["entities"] for at in self.about[entity]]
+        alike = shuffled(self.rng, self.about[intent["domain"], intent["attribute"]])[:10]
         far = [int(self.rng.random() * len(self.doc_ids)) for _ in range(5)]
-        pool = sorted(dict.fromkeys(own + alike + far), key=lambda row: self.doc_ids[row])
-        graded = [(row, grade(intent, self.composer.passages[row], self.group_of)) for row in pool]
-        return [(query_id, self.doc_ids[row], relevance) for row, relevance in graded]
+        self.rows[split].append(row)
+        for at in dict.fromkeys(own + alike + far):
+            relevance = grade(intent, self.composer.passages[at], self.group_of)
+            self.judged[split].append((row["query_id"], self.doc_ids[at], relevance))
 
-
-def frames(rows: dict[str, list[dict]], judged: dict[str, list[tuple]]) -> tuple[dict, dict]:
-    """Query and qrels DataFrames per split, in the order of the query ids."""
-    queries, qrels = {}, {}
-    for split, items in rows.items():
-        items = sorted(items, key=lambda item: int(item["query_id"]))
-        place = {item["query_id"]: i for i, item in enumerate(items)}
-        queries[split] = pd.DataFrame(items)
-        triples = sorted(judged[split], key=lambda triple: (place[triple[0]], triple[1]))
-        qrels[split] = pd.DataFrame(triples, columns=["query_id", "doc_id", "relevance"])
-    return queries, qrels
+    def world(self, name: str) -> World:
+        """The world, queries and judgements in the order of the ids."""
+        passages = [{"doc_id": self.doc_ids[row], **self.composer.passages[row]} for row in self.order]
+        facts = pd.DataFrame(passages)
+        facts[["entities", "attributes"]] = facts[["entities", "attributes"]].map(list)
+        facts["attribute"] = [(*attributes, "")[0] for attributes in facts["attributes"]]
+        facts = facts[["doc_id", "entities", "attributes", "attribute", "domain", "kind"]]
+        queries, qrels = {}, {}
+        for split, rows in self.rows.items():
+            queries[split] = pd.DataFrame(sorted(rows, key=lambda row: int(row["query_id"])))
+            triples = sorted(self.judged[split], key=lambda triple: (int(triple[0]), triple[1]))
+            qrels[split] = pd.DataFrame(triples, columns=["query_id", "doc_id", "relevance"])
+        return World(name, [(passage["doc_id"], passage["text"]) for passage in passages], queries, qrels, facts)
 
 
 def generate_mini(seed: int = SEED, n_train: int = 4000, n_dev: int = 400, shares: dict | None = None) -> World:
@@ -127,38 +122,98 @@ def generate_mini(seed: int = SEED, n_train: int = 4000, n_dev: int = 400, share
         raise InputError(f"shares: no test set called {offenders(unknown)}; there are {', '.join(SHARES)}")
     all_shares = {test_set: default | (shares or {}).get(test_set, {}) for test_set, default in SHARES.items()}
     composer = Composer(load("common.yaml")["domains"], Random(f"mini-{seed}-passages"))
-    rng = Random(f"mini-{seed}-queries")
-    doc_ids, passages, facts = number_passages(composer, rng)
-    intents = composer.intents
+    rng, intents = Random(f"mini-{seed}-queries"), composer.intents
+    draft = Draft(composer, rng, ("train", "dev", "test"))
     chosen, holdout = plan(intents, {**TEST_SIZES, "dev": n_dev}, all_shares, Random(f"mini-{seed}-plan"))
-    wordings, judge = Wordings(composer, rng), Judge(composer, doc_ids, rng)
-    rows, judged = ({split: [] for split in ("train", "dev", "test")} for _ in range(2))
-
-    def label(split: str, row: dict, intent: dict) -> None:
-        rows[split].append(row)
-        judged[split].append((row["query_id"], doc_ids[pick(rng, intent["gold"])], 1))
-
     for test_set, items in chosen.items():
         for i, entity, overlap in items:
-            row = wordings.row(intents[i]) | {"test_set": test_set, "planned_entity": entity, "planned_intent": overlap}
-            if test_set == "dev":
-                label("dev", row, intents[i])
-            else:
-                rows["test"].append(row)
-                judged["test"] += judge.judge(row["query_id"], intents[i])
+            planned = {"test_set": test_set, "planned_entity": entity, "planned_intent": overlap}
+            split, add = ("dev", draft.label) if test_set == "dev" else ("test", draft.judge)
+            add(split, draft.query(intents[i]) | planned, intents[i])
     # What the plan requires comes first, then every allowed intent in turn.
     allowed = [i for i in shuffled(rng, range(len(intents))) if i not in holdout.banned]
     if n_train < len(holdout.required):
         raise InputError(f"n_train = {n_train}: the shares need at least {len(holdout.required)} training queries")
-    turn = list(holdout.required) + [i for i in allowed if i not in holdout.required]
-    while turn and len(rows["train"]) < n_train:
+    turn, train = list(holdout.required) + [i for i in allowed if i not in holdout.required], draft.rows["train"]
+    while turn and len(train) < n_train:
         left = []
-        for i in turn[: n_train - len(rows["train"])]:
-            if row := wordings.row(intents[i]):
-                label("train", row, intents[i])
+        for i in turn[: n_train - len(train)]:
+            if row := draft.query(intents[i]):
+                draft.label("train", row, intents[i])
                 left.append(i)
         turn = shuffled(rng, left)
-    if len(rows["train"]) < n_train:
-        raise InputError(f"n_train = {n_train}: the world has wordings for {len(rows['train'])} training queries only")
-    queries, qrels = frames(rows, judged)
-    return World("mini", passages, queries, qrels, facts)
+    if len(train) < n_train:
+        raise InputError(f"n_train = {n_train}: the world has wordings for {len(train)} training queries only")
+    return draft.world("mini")
+
+
+def ood_names() -> list[str]:
+    """Names of all out-of-domain collections, as `generate` takes them."""
+    return [f"ood-{world}-{kind}" for world, kinds in KINDS.items() for kind in kinds]
+
+
+class _Kind(Composer):
+    """Words queries as `kind` does: a question, a claim, a title, keywords, a description without the name."""
+
+    kind = "questions"
+
+    def _question(self, intent: dict, rng: Random) -> str:
+        spec, rows, attribute = intent["spec"], intent["rows"], intent["attribute"]
+        if self.kind in ("questions", "duplicates", "comparisons"):
+            return super()._question(intent, rng)
+        noun, row = pick(rng, spec["attributes"][attribute]["nouns"]), rows[0]
+        slots = {"n": row["name"], "N": row["N"], "v": row[attribute], "noun": noun}
+        clause = render(pick(rng, spec["attributes"][attribute]["clause"]), rng, **slots)
+        wordings = {
+            "claims": ["{N} {c}", "it is true that {N} {c}", "[as a rule|in general] {N} {c}", "experts say {N} {c}"],
+            "titles": ["{n}: {noun}", "{noun} of {N}", "{n} and its {noun}", "a guide to {n}: {noun}"],
+            "keywords": ["{n} {noun}", "{noun} {n}", "{n} {noun} [info|facts]"],
+            "lookup": ["[which|what] {k} {c}", "{k} {w} {c}", "name of the {k} {w} {c}", "looking for a {k} {w} {c}"],
+        }
+        slots |= {"c": clause, "k": spec["kind"], "w": "that"}
+        return render(pick(rng, wordings[self.kind]), rng, **slots)
+
+
+def _fitting(kind: str, intents: list[dict]) -> list[int]:
+    """Intents that a kind of query can be about; a lookup needs a value that no other entity has."""
+    rows = [i for i, intent in enumerate(intents) if (len(intent["entities"]) == 2) == (kind == "comparisons")]
+    if kind != "lookup":
+        return rows
+    values = [intents[i]["rows"][0][intents[i]["attribute"]] for i in rows]
+    return [i for i, value in zip(rows, values, strict=True) if values.count(value) == 1 and len(value.split()) <= 9]
+
+
+def _questions_as_passages(composer: Composer, rng: Random) -> None:
+    """Passages become questions of earlier users: query and passage are then two wordings of one intent."""
+    composer.passages, seen = [], set()
+    for intent in composer.intents:
+        intent["gold"] = []
+        for _ in range(1 + int(rng.random() < 0.4)):
+            text = sentence(composer.query(intent, rng, typos=0.0)[0]) + "?"
+            if text not in seen:
+                seen.add(text)
+                intent["gold"].append(len(composer.passages))
+                about = {"attributes": (intent["attribute"],), "kind": "fact", "text": text}
+                composer.passages.append({"entities": intent["entities"], "domain": intent["domain"], **about})
+
+
+def generate_ood(name: str, seed: int) -> World:
+    """One small test collection: passages of a world of its own, and 50 graded queries in the split `test`."""
+    if name not in ood_names():
+        raise InputError(f"no generated world called {name!r}; there are {', '.join(ood_names())}")
+    _, world, kind = name.split("-")
+    rng, files = Random(f"{name}-{seed}"), [f"ood_{file}" for file in FILES[world]]
+    composer = _Kind(files, Random(f"ood-{world}-{seed}-passages"), pairs=0.9, direct=2)
+    if kind == "duplicates":
+        _questions_as_passages(composer, rng)
+    composer.kind = kind
+    draft = Draft(composer, rng, ("test",))
+    draft.texts = {letters(passage["text"]) for passage in composer.passages}
+    for i in shuffled(rng, _fitting(kind, composer.intents)):
+        row = draft.query(composer.intents[i]) if composer.intents[i]["gold"] else None
+        if row is None or len(draft.rows["test"]) == N_OOD:
+            continue
+        if kind in ("claims", "titles"):
+            row["text"] = tidy(row["text"].capitalize() + ("." if kind == "claims" else ""))
+        draft.judge("test", row | {"test_set": name}, composer.intents[i])
+    return draft.world(name)

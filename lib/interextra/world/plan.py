@@ -1,8 +1,6 @@
 """Which intents are held out of training, so that the overlap of test with training queries comes out as asked."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from itertools import islice
 from operator import itemgetter
 from random import Random
 
@@ -15,15 +13,6 @@ SHARES = {
     "dl20": {"entity": [0.54, 0.39, 0.07], "intent": [0.37, 0.22, 0.41]},
     "dev": {"entity": [0.45, 0.51, 0.04], "intent": [0.34, 0.19, 0.47]},
 }
-# From the scarcest: a query with no shared entity takes a whole entity out of training, a duplicate takes nothing out.
-ORDER = [
-    ("zero", "dissimilar"),
-    ("partial", "dissimilar"),
-    ("partial", "similar"),
-    ("full", "dissimilar"),
-    ("full", "similar"),
-    ("full", "duplicate"),
-]
 
 
 def whole(shares: list[float], n: int) -> list[int]:
@@ -33,7 +22,7 @@ def whole(shares: list[float], n: int) -> list[int]:
     [27, 13, 3]
     """
     counts = [int(share * n + 1e-9) for share in shares]
-    by_rest = sorted(range(len(shares)), key=lambda i: (-(shares[i] * n - counts[i]), i))
+    by_rest = sorted(range(len(shares)), key=lambda i: counts[i] - shares[i] * n)
     for i in by_rest[: n - sum(counts)]:
         counts[i] += 1
     return counts
@@ -42,7 +31,8 @@ def whole(shares: list[float], n: int) -> list[int]:
 def cells(test_set: str, shares: dict, n: int) -> dict[tuple[str, str], int]:
     """Queries in each cell of entity overlap × intent overlap; the margins are exactly the shares asked for.
 
-    Duplicates have the same entities, and a query without a shared entity has no similar query: hence two limits.
+    From the scarcest: a query with no shared entity takes a whole entity out of training, a duplicate takes nothing
+    out. Duplicates have the same entities, and a query without a shared entity has no similar query: hence two limits.
 
     >>> cells("dl19", SHARES["dl19"], 43)[("full", "duplicate")]
     22
@@ -61,12 +51,12 @@ def cells(test_set: str, shares: dict, n: int) -> dict[tuple[str, str], int]:
     similar_full = min(rest, round(similar * rest / max(1, rest + partial)))
     similar_full = max(similar_full, similar - partial)
     return {
-        ("full", "duplicate"): duplicate,
-        ("full", "similar"): similar_full,
-        ("full", "dissimilar"): rest - similar_full,
-        ("partial", "similar"): similar - similar_full,
-        ("partial", "dissimilar"): partial - similar + similar_full,
         ("zero", "dissimilar"): zero,
+        ("partial", "dissimilar"): partial - similar + similar_full,
+        ("partial", "similar"): similar - similar_full,
+        ("full", "dissimilar"): rest - similar_full,
+        ("full", "similar"): similar_full,
+        ("full", "duplicate"): duplicate,
     }
 
 
@@ -110,25 +100,21 @@ class Holdout:
             case _:
                 return sharing, None
 
-    def _candidates(self, cell: tuple[str, str], pair: bool) -> Iterator[tuple[int, int, list[int], list[int]]]:
-        """(price, intent, out of training, one of these in) of unused intents that can serve `cell`."""
-        pool = self.pools[pair]
+    def take(self, cell: tuple[str, str], pair: bool) -> int | None:
+        """An unused intent that can serve `cell`, of 30 the one that takes least out of training; None if none can."""
+        pool, found = self.pools[pair], []
         start = int(self.rng.random() * len(pool))
         for i in pool[start:] + pool[:start]:
-            if i in self.used:
+            if i in self.used or len(found) == 30:
                 continue
             out, need = self.demands(i, cell)
             allowed = [j for j in need or () if j not in self.banned and j not in out]
             if (need is None or allowed) and not any(j in self.required for j in out):
                 heavy = max(self.load[entity] for entity in self.intents[i]["entities"]) >= 4
-                yield sum(j not in self.banned for j in out) + 50 * heavy, i, out, allowed
-
-    def take(self, cell: tuple[str, str], pair: bool) -> int | None:
-        """An unused intent that can serve `cell`, with the least taken out of training; None if there is none."""
-        best = min(islice(self._candidates(cell, pair), 30), key=itemgetter(0), default=None)
-        if best is None:
+                found.append((sum(j not in self.banned for j in out) + 50 * heavy, i, out, allowed))
+        if not found:
             return None
-        _, i, out, allowed = best
+        _, i, out, allowed = min(found, key=itemgetter(0))
         self.used.add(i)
         self.banned.update(out)
         if allowed:
@@ -142,7 +128,7 @@ def plan(intents: list[dict], sizes: dict[str, int], shares: dict, rng: Random) 
     """Intents of each test set with their planned labels: {test set: [(intent, entity label, intent label)]}."""
     wanted = {test_set: cells(test_set, shares[test_set], n) for test_set, n in sizes.items()}
     holdout, chosen = Holdout(intents, rng), {test_set: [] for test_set in sizes}
-    for cell in ORDER:
+    for cell in next(iter(wanted.values())):
         # Half of the partial overlaps are single entities that training knows from pairs only.
         odds = {"partial": 0.5, "full": 0.12, "zero": 0.0}[cell[0]]
         for test_set in sizes:

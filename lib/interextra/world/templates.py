@@ -11,21 +11,13 @@ from random import Random
 
 import yaml
 
-FOLDER = Path(__file__).parent
 _TOKENS = re.compile(r"[\[\]|]|\{\w+\}|[^\[\]|{}]+")
 _ARTICLE = re.compile(r"\b([Aa]) (?=[aeioAEIO]|[uU](?!ni|s|ro)|(?:8|11|18)\b|8\d)(?!(?:eu|one|once|Eu)\w*)")
-_SPACES = re.compile(r"\s+")
-_SPACE_BEFORE = re.compile(r" (?=[,.;:?!])")
-_SENTENCE = re.compile(r"(^|[.?!] )([a-z])")
-
-
-class Slot(str):
-    """A named gap in a wording."""
 
 
 @cache
 def parse(wording: str) -> tuple:
-    """Nested tuples: strings, `Slot`s and, for each bracket, a list of alternatives."""
+    """Nested tuples: texts, slots and, for each bracket, a list of alternatives."""
     stack: list[list[list]] = [[[]]]
     for token in _TOKENS.findall(wording):
         if token == "[":
@@ -36,7 +28,7 @@ def parse(wording: str) -> tuple:
             alternatives = stack.pop()
             stack[-1][-1].append([tuple(parts) for parts in alternatives])
         else:
-            stack[-1][-1].append(Slot(token[1:-1]) if token[0] == "{" else token)
+            stack[-1][-1].append(token)
     return tuple(stack[0][0])
 
 
@@ -56,13 +48,8 @@ def shuffled(rng: Random, items) -> list:
 
 def fill(parts: tuple, rng: Random, slots: dict) -> str:
     """One text of a parsed wording, untidied."""
-    out = []
-    for part in parts:
-        if isinstance(part, list):
-            out.append(fill(pick(rng, part), rng, slots))
-        else:
-            out.append(slots[part] if isinstance(part, Slot) else part)
-    return "".join(out)
+    drawn = (fill(pick(rng, part), rng, slots) if isinstance(part, list) else part.format_map(slots) for part in parts)
+    return "".join(drawn)
 
 
 def tidy(text: str) -> str:
@@ -71,7 +58,7 @@ def tidy(text: str) -> str:
     >>> tidy("a  apple , a unit")
     'an apple, a unit'
     """
-    return _ARTICLE.sub(r"\1n ", _SPACE_BEFORE.sub("", _SPACES.sub(" ", text))).strip()
+    return _ARTICLE.sub(r"\1n ", re.sub(r" (?=[,.;:?!])", "", re.sub(r"\s+", " ", text))).strip()
 
 
 def render(wording: str, rng: Random, **slots: str) -> str:
@@ -81,7 +68,7 @@ def render(wording: str, rng: Random, **slots: str) -> str:
 
 def sentence(text: str) -> str:
     """Sentence starts in capitals, as in a passage."""
-    return _SENTENCE.sub(lambda match: match[1] + match[2].upper(), tidy(text))
+    return re.sub(r"(^|[.?!] )([a-z])", lambda match: match[1] + match[2].upper(), tidy(text))
 
 
 def typo(text: str, rng: Random) -> str:
@@ -104,31 +91,30 @@ def lines(block: str | None) -> list[str]:
     return [line.strip() for line in (block or "").splitlines() if line.strip()]
 
 
+def _table(block: str | None) -> list[list[str]]:
+    """The cells of each line."""
+    return [[cell.strip() for cell in line.split("|")] for line in lines(block)]
+
+
 @cache
 def load(file: str) -> dict:
     """A YAML file of this folder."""
-    return yaml.safe_load((FOLDER / file).read_text(encoding="utf-8"))
-
-
-def _row(raw: str, columns: list[str]) -> dict:
-    first, *values = (cell.strip() for cell in raw.split("|"))
-    full, _, alias = first.partition(" / ")
-    name = re.sub(r"^(a|an|the) ", "", full)
-    return {"name": name, "N": full, "alias": alias, **dict(zip(columns, values, strict=True))}
+    return yaml.safe_load(Path(__file__).with_name(file).read_text(encoding="utf-8"))
 
 
 @cache
 def domain(file: str) -> dict:
     """A domain file with its blocks split into lines and its entity table into rows."""
-    raw = load(file)
-    rows = [_row(line, raw["columns"]) for line in lines(raw["entities"])]
-    attributes = {}
+    raw, rows, attributes = load(file), [], {}
+    for first, *values in _table(raw["entities"]):
+        full, _, alias = first.partition(" / ")
+        known = {"name": re.sub(r"^(a|an|the) ", "", full), "N": full, "alias": alias}
+        rows.append(known | dict(zip(raw["columns"], values, strict=True)))
     for attribute, spec in raw["attributes"].items():
         split = {key: lines(spec.get(key)) for key in ("ask", "say", "clause", "pair")}
         nouns = [noun.strip() for noun in spec["nouns"].split(";")]
         faq = [line for line in split["ask"] if re.match(r"(wh|how|is|are|do|can)", line) and "{n}" not in line]
         attributes[attribute] = {"group": spec["group"], "nouns": nouns, "faq": faq, **split}
-    relation = [tuple(cell.strip() for cell in line.split("|")) for line in lines(raw.get("relation_values"))]
-    return {**raw, "rows": rows, "attributes": attributes, "relation_values": relation} | {
-        key: lines(raw[key]) for key in ("tails", "background")
-    }
+    texts = {key: lines(raw[key]) for key in ("tails", "background")}
+    relations = _table(raw.get("relation_values"))
+    return {**raw, "rows": rows, "attributes": attributes, "relation_values": relations, **texts}

@@ -39,17 +39,14 @@ def intent_overlap(test_queries: pd.DataFrame, train_queries: pd.DataFrame) -> p
     duplicate: a training query has the same intent; similar: one shares an entity and the group; else dissimilar.
     frames need the columns query_id, entities, intent, intent_group. Zhan et al., section 3.2.
     """
-    intents = set(train_queries["intent"])
-    groups = zip(train_queries["entities"], train_queries["intent_group"], strict=True)
-    known = {(entity, group) for entities, group in groups for entity in entities}
-    columns = zip(test_queries["entities"], test_queries["intent"], test_queries["intent_group"], strict=True)
-
-    def label(entities: list[str], intent: str, group: str) -> str:
-        if intent in intents:
-            return "duplicate"
-        return "similar" if any((entity, group) in known for entity in entities) else "dissimilar"
-
-    return pd.Series([label(*row) for row in columns], index=test_queries["query_id"], name="intent_overlap")
+    intents, columns = set(train_queries["intent"]), ["intent", "entities", "intent_group"]
+    rows = train_queries[columns].itertuples(index=False)
+    known = {(entity, group) for _, entities, group in rows for entity in entities}
+    found = [
+        "duplicate" if intent in intents else "similar" if {(one, group) for one in entities} & known else "dissimilar"
+        for intent, entities, group in test_queries[columns].itertuples(index=False)
+    ]
+    return pd.Series(found, index=test_queries["query_id"], name="intent_overlap")
 
 
 def expected_reciprocal_rank(n: int, relevant: int, cutoff: int = 10) -> float:
@@ -71,8 +68,6 @@ def floor(world, split: str) -> float:
     """
     about = world.facts.groupby(world.facts["entities"].map(tuple))["doc_id"].agg(set)
     judged = world.qrels[split].query("relevance > 0").groupby("query_id")["doc_id"].agg(set)
-    values = []
-    for query_id, entities in world.queries[split][["query_id", "entities"]].itertuples(index=False):
-        top = about.get(tuple(entities), set())
-        values.append(expected_reciprocal_rank(len(top), len(judged.get(query_id, set()) & top)))
-    return float(np.mean(values))
+    queries = world.queries[split][["query_id", "entities"]].itertuples(index=False)
+    tops = [(about.get(tuple(entities), set()), judged.get(query_id, set())) for query_id, entities in queries]
+    return float(np.mean([expected_reciprocal_rank(len(top), len(top & relevant)) for top, relevant in tops]))
