@@ -154,7 +154,7 @@ def command_check(args: argparse.Namespace) -> int:
 def command_evaluate(args: argparse.Namespace) -> int:
     from interextra.evaluation.measures import report
 
-    print(report(args.qrels, args.run, args.measures, per_query=args.per_query), end="")
+    print(report(args.qrels, args.run, args.measures, each=args.per_query), end="")
     return 0
 
 
