@@ -132,6 +132,12 @@ def test_statements_at_the_top_of_a_module_count_with_each_of_its_definitions(co
     assert set(copy("interextra.toy:f")) == {"interextra.toy:f", "interextra.toy:", "numpy"}
 
 
+def test_a_name_that_a_module_has_from_another_one_counts_where_it_is(copy):
+    assert "interextra.models.topk:PADDING" in copy("interextra.models.lucene:PADDING")
+    with pytest.raises(AttributeError, match="has no 'NOTHING'"):
+        copy("interextra.models.lucene:NOTHING")
+
+
 def test_a_notebook_uses_what_its_code_names():
     source = "import interextra as ix\nfrom interextra.splits import restrain as method\n"
     source += "nb = ix.start(1)\nix.figures.heat(2)\nmethod.bands(ix.effects)\n"

@@ -194,8 +194,8 @@ def test_a_changed_table_of_scores_is_another_notebook(root, tmp_path):
     scores, parameters = tmp_path / "scores.csv", {"results": str(tmp_path / "scores.csv")}
     path = root / "notebooks" / "08_beir_correlation.ipynb"
     with pytest.raises(InputError, match="there is no file"):
-        _listing(path, parameters)
+        _listing(path, parameters, "")
     scores.write_text("model\na\n")
-    before = _listing(path, parameters)
+    before = _listing(path, parameters, "")
     scores.write_text("model\nb\n")
-    assert _listing(path, parameters) != before
+    assert _listing(path, parameters, "") != before

@@ -93,7 +93,7 @@ def test_what_comes_first_is_trained_on_the_same_queries_with_the_same_negatives
         ({"protocols": ["ReSTrain", "nope"]}, "'protocols': write ReSTrain, or ReSTrain and ReSTTest"),
         ({"mapped": ["words", "nope"]}, "'mapped': 'nope' is none of the starts"),
         ({"bases": ["nope"]}, "'bases': 'nope' is none of the strategies"),
-        ({"strategies": ["Lexical | bm25", *P["strategies"][1:]]}, "'strategies': no system is BM25 with"),
+        ({"strategies": ["Lexical | bm25", *P["strategies"][1:]]}, "'strategies': no system is BM25"),
         ({"trained_sizes": [60, 61]}, "'trained_sizes': 61 is none of 'sizes'"),
     ],
 )

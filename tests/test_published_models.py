@@ -33,7 +33,7 @@ def test_a_table_of_ones_own_is_read(tmp_path):
     told = published_models.foretold(table, 0.3, seed=1, n_boot=200)
     assert "by TREC DL 2019" not in set(told["subset"]) and (told["value"] > 0.8).all()
     assert published_models.advantage(table, 0.3, ("a", "b")).empty  # no architecture is known
-    assert len(published_models.sentences(told, published_models.advantage(table, 0.3, ("a", "b")))) == 1
+    assert len(published_models.answers(told, published_models.advantage(table, 0.3, ("a", "b")))) == 1
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,6 @@ _MODULES = {
     "published_correlations": "papers.published_correlations",
     "releases": "papers.releases",
     "shift_losses": "papers.shift_losses",
-    "overlap": "experiments.overlap",
 }
 __all__ = [*_FRONT, *_MODULES]
 

@@ -80,11 +80,8 @@ def plan(p: dict) -> Plan:
 def models(inside: pd.DataFrame) -> pd.DataFrame:
     """A row a model: model, method, n_train, regime, dl_ndcg (its mean in domain), seed. `inside`: of `nb.measure`."""
     table = inside.groupby(LABELS, sort=False)["value"].mean().rename("dl_ndcg").reset_index()
-    return table.assign(model=_names(table))[["model", "method", "n_train", "regime", "dl_ndcg", "seed"]]
-
-
-def _names(table: pd.DataFrame) -> pd.Series:
-    return table[LABELS].astype(str).agg(", ".join, axis=1)
+    named = table.assign(model=table[LABELS].astype(str).agg(", ".join, axis=1))
+    return named[["model", "method", "n_train", "regime", "dl_ndcg", "seed"]]
 
 
 def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -99,7 +96,8 @@ def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd
         return means[means["measure"] == measure].merge(judged_too[[*labels, "collection", "judged_at_10"]])
 
     found, theirs = averaged(outside, LABELS), averaged(bm25[bm25["collection"] != IN_DOMAIN], [])
-    both = pd.concat([found.assign(model=_names(found)), theirs.assign(model=BM25)], ignore_index=True)
+    found["model"] = found[LABELS].astype(str).agg(", ".join, axis=1)
+    both = pd.concat([found, theirs.assign(model=BM25)], ignore_index=True)
     return both[["model", "collection", "measure", "value", "judged_at_10", "n_queries"]]
 
 
@@ -212,9 +210,9 @@ def findings(table: Effects, beating: pd.DataFrame, n_queries: pd.Series, n_trai
 
     The mean of all collections is the question, with three findings that hold together; the collections one by one are
     a family of their own, since few ways of training cannot carry all at once. Correlations are judged on Fisher's z,
-    so that no interval reaches beyond 1; their differences as they are.
-    `table`: of `table_5`. `beating`: of `Points.beating`; where fewer than half of the ways of training beat BM25 in a
-    regime, even at their largest size, nothing is concluded of it. `n_queries`: of each collection.
+    so that no interval reaches beyond 1; their differences as they are. Takes `table_5`, `Points.beating` (where fewer
+    than half of the ways of training beat BM25 in a regime, even at their largest size, nothing is concluded of it) and
+    the number of queries of each collection.
     """
     table, shares = table[table["statistic"] == METHODS[0]], share_beating(beating)
     counts = {"n_queries": table["collection"].map(n_queries).fillna(n_queries.sum()), "n_trainings": n_trainings}
@@ -232,8 +230,7 @@ def findings(table: Effects, beating: pd.DataFrame, n_queries: pd.Series, n_trai
 
 
 def answers(table: pd.DataFrame, found: pd.DataFrame, beating: pd.DataFrame, ood: pd.DataFrame) -> list[str]:
-    """Sentences for the answer: the correlations with the mean of all collections, where what is said holds, and how
-    good the models are beside BM25. Takes `table_5`, `findings`, `Points.beating` and `out_of_domain`."""
+    """Sentences for the answer, from `table_5`, `findings`, `Points.beating` and `out_of_domain`."""
     row = table[(table["collection"] == ALL) & (table["statistic"] == METHODS[0])].iloc[0]
     both = [f"{regime} {spelled(*row[[regime, *ENDS[regime]]], unit='')}" for regime in REGIMES]
     mean, single = (found[(found["collection"] == ALL) == of_all] for of_all in (True, False))

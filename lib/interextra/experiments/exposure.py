@@ -18,7 +18,6 @@ from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
 from interextra.experiments import plans
-from interextra.experiments.plans import Plan
 from interextra.experiments.shifts import read_shift
 from interextra.ground.cells import Store
 from interextra.ground.effects import Effects, effects, interval, ratio
@@ -37,7 +36,7 @@ KINDS = ("same entity, kind in training", "same entity, left-out kind", "other e
 ASKED = ("left-out kind", "kind in training, exposed", "kind in training, asked for")
 
 
-def plan(p: dict) -> Plan:
+def plan(p: dict) -> plans.Plan:
     """Each system without each cluster of one shift, by the source of its negatives and by which passages may be drawn.
 
     `design`: model, negatives, negative_passages, left_out, seed, run. `dose`: the same of the dense system with random
@@ -48,39 +47,36 @@ def plan(p: dict) -> Plan:
     conditions = [plans.parts_of(text, "SYSTEM | NEGATIVES | RECIPE") for text in p["conditions"]]
     if unknown := set(p["controlled"]) - {model for model, *_ in conditions}:
         raise InputError(f"parameter 'controlled': {offenders(sorted(unknown))} is no system of 'conditions'")
-    plans.with_bm25(plans.systems(p))
 
     def trained(model: str, made: Recipe, negatives: str, passages: str | float) -> list[dict]:
         labels = {"negatives": negatives, "negative_passages": passages}
         return plans.runs(p, {model: made}, plans.without_each(shift), (Part(of=shift, part="held-out"),), **labels)
 
-    rows = [row for model, made in plans.systems(p).items() for row in trained(model, made, NONE, "all")]
-    dose = []
+    others, dose = plans.with_bm25(plans.systems(p)), []
+    rows = [row for model, made in others.items() for row in trained(model, made, NONE, "all")]
     for model, negatives, name in conditions:
         made = plans.recipe(p, name)
         spared = ["all", "unexposed", *(["control"] if model in p["controlled"] else [])]
         for passages in spared if made.negatives not in ("in-batch", "both") else ["all"]:
             rows += trained(model, plans.changed(made, negative_passages=passages), negatives, passages)
         for share in p["doses"] if model == DENSE and made.negatives == "random" else []:
-            drawn = plans.changed(made, negative_passages=share)
-            dose += [row | {"share": share} for row in trained(model, drawn, negatives, share)]
-    return Plan(shift=shift, design=plans.design(rows), dose=pd.DataFrame(dose))
+            exposed = plans.changed(made, negative_passages=share)
+            dose += [row | {"share": share} for row in trained(model, exposed, negatives, share)]
+    return plans.Plan(shift=shift, design=plans.design(rows), dose=pd.DataFrame(dose))
 
 
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
     """What the trainings have seen: *condition, exposed_passages (share of the collection), exposed_negatives (share of
     all negatives in the loss), n_models; means over the models."""
-    drawing = design[design["negatives"] != NONE]
-    logs = pd.DataFrame([run.log(store) for run in drawing["run"]], index=drawing.index)
+    drawing = design[design["negatives"] != NONE].reset_index(drop=True)
+    logs = pd.DataFrame([run.log(store) for run in drawing["run"]])
     of = drawing[CONDITION].join(logs[["exposed_passages", "exposed_negatives"]]).groupby(CONDITION, sort=False)
     return of.mean().assign(n_models=of.size()).reset_index()
 
 
 def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFrame:
-    """Share of the test queries all of whose answers are exposed to the model without a cluster.
-
-    Returns left_out, side (out: the queries of the cluster; in: the others), exposed, n_queries.
-    """
+    """Share of the test queries all of whose answers are exposed to the model without a cluster: left_out, side (out:
+    the queries of the cluster; in: the others), exposed, n_queries."""
     cluster, qrels, rows = shift.strata(store), shift.pool.qrels(store), []
     qrels = qrels[(qrels["relevance"] >= 1) & qrels["query_id"].isin(cluster.index)]
     answers = data.passages.rows(qrels["doc_id"].tolist())
@@ -136,8 +132,7 @@ def findings(mean: Effects) -> pd.DataFrame:
     dense loses more. Lupart et al. train both on BM25's and in-batch negatives, Zhan et al. dense on random ones and
     SPLADE on BM25's. Exposure explains it if the choice of negatives widens the gap, and less so unexposed. Last, which
     of the two it costs more, with the same negatives (and their controls, where there are), and which loses more where
-    there are only in-batch ones.
-    `mean`: of `relative_losses`, with the column comparable (`claims.gate`, over all negatives).
+    there are only in-batch ones. `mean`: of `relative_losses`, with the column comparable (`claims.gate`, over all).
     """
     at, found = mean.by_label(*CONDITION), []
 
@@ -249,6 +244,5 @@ def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.Data
     for (name, run), depth in itertools.product(runs.items(), (10, 100, 1000)):
         first = RunFile.read(run).frame().query("rank <= @depth")
         rows.append((f"BM25's first {depth:,} ({name})", first["doc_id"].isin(answers).mean() * scale))
-    table = pd.DataFrame(rows, columns=["negatives", "answers"])
-    table["exposed"] = table["answers"] * held_out
+    table = pd.DataFrame(rows, columns=["negatives", "answers"]).assign(exposed=lambda of: of["answers"] * held_out)
     return table.assign(against_random=table["exposed"] / table["exposed"][0])

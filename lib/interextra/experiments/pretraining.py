@@ -49,10 +49,10 @@ def plan(p: dict) -> Plan:
     `pretrained`: label → the Pretrained of its first training. `marks`: what each start has, see `marks`. `judged_by`:
     study → protocol → measure.
     """
-    ways, starts = plans.systems(p | {"recipes": p["strategies"]}), [start_in(p, text) for text in p["starts"]]
+    ways = plans.with_bm25(plans.systems(p | {"recipes": p["strategies"]}), "strategies")
+    starts = [start_in(p, text) for text in p["starts"]]
     if "ReSTrain" not in p["protocols"] or set(p["protocols"]) - {"ReSTrain", "ReSTTest"}:
         raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
-    plans.with_bm25(ways, "strategies")
     for name, known in (("spared", "strategies"), ("bases", "strategies"), ("mapped", "starts")):
         if unknown := set(p[name]) - (ways.keys() if known == "strategies" else {start.label for start in starts}):
             raise InputError(f"parameter {name!r}: {offenders(sorted(unknown))} is none of the {known}")

@@ -73,7 +73,11 @@ def behind(names: tuple[str, ...]) -> dict[str, str]:
         parsed = _parsed(module)
         for one in name or parsed.definitions:
             place = f"{module}:{one}"
-            if place not in found and one in parsed.definitions:
+            if one in parsed.imports and one not in parsed.definitions:  # a name that the module has from another one
+                todo.append(_resolved(parsed.imports[one], []))
+            elif one and one not in parsed.definitions:
+                raise AttributeError(f"{module} has no {one!r}, which the code behind a result uses")
+            elif place not in found and one in parsed.definitions:
                 found[place] = parsed.definitions[one].digest
                 todo += [(module, "")] if "" in parsed.definitions else []
                 for target in _targets(module, parsed, parsed.definitions[one]):

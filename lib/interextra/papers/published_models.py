@@ -181,7 +181,7 @@ def advantage(table: pd.DataFrame, floor: float, pair: Sequence[str]) -> pd.Data
     return pd.DataFrame(rows)
 
 
-def sentences(found: pd.DataFrame, ahead: pd.DataFrame) -> list[str]:
+def answers(found: pd.DataFrame, ahead: pd.DataFrame) -> list[str]:
     """For the answer: how well dev foretells the mean, and the advantage of other architectures."""
     mean, ahead = (rows[rows["collection"] == ALL] for rows in (found, ahead))
     mean = mean[mean["statistic"] == "Spearman"]
