@@ -1,9 +1,8 @@
 """Query performance predictors: how well a query will do, guessed without judgements (Lupart §5.2 names the field).
 
-Before retrieval from statistics of the collection, and after it from a run's scores. Higher means an easier query.
-Scores of different models are on different scales, and a dense model's scores are no log-likelihoods, for which NQC,
-WIG and SMV were made: so nothing normalises them here, and only ranks of queries are to be compared, within one model
-and one cluster. Taught in notebooks/07_indicators.
+Higher means an easier query. Scores of different models are on different scales, and a dense model's scores are no
+log-likelihoods, for which NQC, WIG and SMV were made: so nothing normalises them here, and only ranks of queries are to
+be compared, within one model and one cluster. Taught in notebooks/07_indicators.
 """
 
 import re
@@ -84,7 +83,7 @@ def pre_retrieval(queries: pd.DataFrame, statistics: TermStatistics) -> pd.DataF
     """
     tokens = queries.set_index("query_id")["text"].map(words)
     each = tokens.map(lambda found: [word for word in dict.fromkeys(found) if word in statistics.df]).explode().dropna()
-    df, cf = each.map(statistics.df).astype(float), each.map(statistics.cf).astype(float)
+    df, cf = (each.map(counts).astype(float) for counts in (statistics.df, statistics.cf))
     idf = np.log(statistics.n_passages / df).groupby(level=0)
     scq = ((1 + np.log(cf)) * np.log1p(statistics.n_passages / df)).groupby(level=0)
     table = pd.DataFrame({"avg_idf": idf.mean(), "max_idf": idf.max(), "sum_scq": scq.sum()}).reindex(tokens.index)
@@ -131,8 +130,7 @@ def run_predictors(design: pd.DataFrame, shifts: Mapping[str, Shift], store: Sto
     """
 
     def read(row) -> pd.DataFrame:
-        depth = getattr(row.run.model.recipe, "rerank_depth", row.run.depth)
-        return post_retrieval(row.run.read(store, "held-out"), min(row.run.depth, depth))
+        return post_retrieval(row.run.read(store, "held-out"), min(row.run.depth, row.run.rerank_depth))
 
     return _of_out_models(design, shifts, store, read)
 
@@ -154,15 +152,17 @@ def word_indicators(shifts: Mapping[str, Shift], passages: Passages, store: Stor
     `collection`: see PRE.
     """
     parts = []
-    for (shift, cell), name in ((item, name) for item in shifts.items() for name in item[1].names):
-        tests, train = cluster_queries(cell, name, store), Part(of=cell, part=f"without-{name}").frame(store)["text"]
-        both = query_jaccard(tests["text"], train), nearest_jaccard(tests["text"], train)
-        found = pd.DataFrame(dict(zip(WORDS, both, strict=True)), tests.index).add_prefix("words: ")
-        parts.append(found.assign(shift=shift, text=tests["text"]).reset_index())
+    for shift, cell in shifts.items():
+        for name in cell.names:
+            tests, train = (
+                cluster_queries(cell, name, store),
+                Part(of=cell, part=f"without-{name}").frame(store)["text"],
+            )
+            found = {f"words: {each.__name__}": each(tests["text"], train) for each in (query_jaccard, nearest_jaccard)}
+            parts.append(tests[["text"]].assign(shift=shift, **found).reset_index())
     table = pd.concat(parts, ignore_index=True)
     before = pre_retrieval(table.drop_duplicates("query_id"), term_statistics(passages, table["text"].unique()))
-    before = before[list(PRE)].add_prefix("collection: ")
-    return table.drop(columns="text").join(before, on="query_id")
+    return table.drop(columns="text").join(before.add_prefix("collection: "), on="query_id")
 
 
 def predictor_table(near: pd.DataFrame, words: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
