@@ -57,9 +57,6 @@ def jaccard(source: Sequence[str], target: Sequence[str]) -> float:
 
     S_k and T_k are word k's share of all words of its set; words are text.lower().split(), as in the release. 1: the
     same shares; 0: no word in common.
-
-    >>> round(jaccard(["red fox"], ["Red sea", "red hat"]), 9)  # 1/2 of `red` in both; 1.5 = 1/2 + 1/2 + 1/4 + 1/4
-    0.333333333
     """
     s, t = (Counter(chain.from_iterable(_words(texts))) for texts in (source, target))
     n_s, n_t = s.total(), t.total()
@@ -96,9 +93,6 @@ def query_jaccard(queries: Sequence[str], train: Sequence[str]) -> np.ndarray:
     """`jaccard([q], train)` of each query, float64[n_queries].
 
     A short query can hold few of the words of a large set, so the values are small and grow with its length.
-
-    >>> query_jaccard(["red fox", "sun"], ["Red sea", "red hat"]).round(3).tolist()
-    [0.333, 0.0]
     """
     q, t = _counts(queries, train)
     total = t.sum(axis=0)
@@ -111,9 +105,6 @@ def nearest_jaccard(queries: Sequence[str], train: Sequence[str]) -> np.ndarray:
     """The largest Jaccard similarity of each query's set of words with that of any training query, float64[n_queries].
 
     Plain sets, so that a word that comes twice counts once. 1: a training query has the same words.
-
-    >>> nearest_jaccard(["red fox", "sun", "hat red red"], ["Red sea", "red hat"]).round(3).tolist()
-    [0.333, 0.0, 1.0]
     """
     q, t = _counts(queries, train)
     sizes, postings, found = np.diff(t.indptr), t.T.tocsr(), []  # postings: word -> training queries that hold it
@@ -129,9 +120,6 @@ def mean_similarity(test: np.ndarray, train: np.ndarray) -> np.ndarray:
 
     Scores are inner products, so the mean over T is the product with T's mean vector: O(n d) and not O(n_test n_train).
     Of float[n_test, d] and float[n_train, d]; float64[n_test], accumulated in float64.
-
-    >>> mean_similarity([[1, 0], [1, 1]], [[2, 0], [0, 4], [1, 5]]).tolist()
-    [1.0, 4.0]
     """
     return np.asarray(test, np.float64) @ np.mean(train, axis=0, dtype=np.float64)
 
@@ -142,9 +130,6 @@ def nearness(scores: Iterable[np.ndarray], k: int) -> pd.DataFrame:
     Of blocks float[b, n_train] of query-query scores in the order of the test queries, as a model's
     `query_similarities` gives them, ColBERT's too, whose mean has no closed form; k is clipped to n_train. Returns a
     table of R (equation 1), max, density (mean of the k largest); a row a test query.
-
-    >>> nearness([np.array([[1.0, 5, 3]]), np.array([[0.0, 0, 6]])], k=2).to_numpy().tolist()
-    [[3.0, 5.0, 4.0], [2.0, 6.0, 3.0]]
     """
     parts = []
     for block in scores:
@@ -161,11 +146,6 @@ def bins(values: np.ndarray, n: int, how: str) -> tuple[np.ndarray, np.ndarray]:
     how : "width": n intervals of one width, of which some may be empty; "quantile": as many values in each as ties
         allow, so fewer where many are equal. An interval holds its low edge and not its high one, but for the last.
         All values equal: one interval. The paper does not say how it cuts.
-
-    >>> bins([0, 1, 2, 10], 2, "width")[1].tolist(), bins([0, 1, 2, 10], 2, "quantile")[1].tolist()
-    ([0, 0, 0, 1], [0, 0, 1, 1])
-    >>> bins([3, 3, 3, 3, 7], 4, "quantile")
-    (array([3., 7., 7.]), array([0, 0, 0, 0, 1]))
     """
     values = np.asarray(values, np.float64)
     if not np.isfinite(values).all():
@@ -185,9 +165,6 @@ def per_query_loss(avg_in: np.ndarray, out: np.ndarray) -> np.ndarray:
     """(AvgIn - Out) / AvgIn of each query, float64[n]; NaN where AvgIn is 0, which RR@10 is for many queries.
 
     Where lower is better (ASL) a loss is negative, as in the right part of Figure 6.
-
-    >>> per_query_loss([0.5, 0.0, 1.0], [0.25, 0.0, 1.0]).tolist()
-    [0.5, nan, 0.0]
     """
     return 1 - ratio(out, avg_in)
 
@@ -222,9 +199,6 @@ def z_scores(values: pd.Series, by: list[pd.Series]) -> np.ndarray:
     """Values less their group's mean, in units of its standard deviation; 0 where a group has one value only.
 
     It makes R of models on different scales comparable, and takes from it what is between the groups.
-
-    >>> z_scores(pd.Series([1.0, 3, 100, 300]), [pd.Series(list("aabb"))]).tolist()
-    [-1.0, 1.0, -1.0, 1.0]
     """
     groups = values.groupby(by)
     return np.nan_to_num(ratio(values - groups.transform("mean"), groups.transform("std", ddof=0)))

@@ -75,11 +75,6 @@ def pre_retrieval(queries: pd.DataFrame, statistics: TermStatistics) -> pd.DataF
 
     A word that comes twice in a query counts once, but for the length; a word that no passage holds is left out. Where
     none is left all but the length are NaN.
-
-    >>> statistics = TermStatistics({"red": 4, "fox": 1}, {"red": 4, "fox": 1}, n_passages=4)
-    >>> table = pre_retrieval(pd.DataFrame({"query_id": ["q"], "text": ["red fox zyx"]}), statistics)
-    >>> table.loc["q"].round(3).tolist()  # ln(4/4), ln(4/1); (1 + ln 4) ln 2, ln 5
-    [0.693, 1.386, 3.263, 3.0]
     """
     tokens = queries.set_index("query_id")["text"].map(words)
     each = tokens.map(lambda found: [word for word in dict.fromkeys(found) if word in statistics.df]).explode().dropna()
@@ -95,10 +90,6 @@ def post_retrieval(run: RunFile, k: int) -> pd.DataFrame:
 
     A query without passages has NaN, and SMV is NaN where scores differ in sign or one is 0, as its logarithm needs
     scores of one sign.
-
-    >>> run = RunFile.from_frame(pd.DataFrame({"query_id": "q", "doc_id": list("abc"), "score": [5.0, 3.0, 9.0]}))
-    >>> post_retrieval(run, k=2).loc["q", ["nqc", "wig", "top_score"]].tolist()  # 9 and 5
-    [2.0, 7.0, 9.0]
     """
     top = pd.DataFrame({"query": run.query_codes, "score": run.scores.astype(np.float64), "rank": run.ranks})
     top = top[top["rank"] <= k]

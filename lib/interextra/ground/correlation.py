@@ -21,9 +21,6 @@ BLOCK = 2**22  # values of a sign matrix held at once
 def drawn_groups(groups: Sequence, seed: int, n_boot: int) -> np.ndarray:
     """Counts float[n_boot, n_points]: as many groups are drawn as there are, each with all its points, such as one
     training strategy at three sizes.
-
-    >>> drawn_groups(["a", "a", "b"], seed=0, n_boot=2).shape
-    (2, 3)
     """
     codes, names = np.unique(np.asarray(groups, str), return_inverse=True)[1], set(groups)
     drawn = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), n_boot)
@@ -79,9 +76,6 @@ def kendall_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) ->
     predictor's and of the target's difference, over the root of what is not tied on either side. For a pair of columns
     that is a matrix product of n^2 n_boot / 2 multiply-adds in float32 (its sums are whole and exact): far less than a
     loop of scipy's up to some 3,000 queries, longer beyond 6,000. NaN where a resample has one value alone on a side.
-
-    >>> kendall_draws([1, 2, 3, 4], [1, 2, 3, 4], np.array([[1.0, 2], [1, 0], [1, 2], [1, 0]])).tolist()
-    [[[1.0]], [[1.0]]]
     """
     predictors, targets = dense_ranks(predictors, targets)
     n = predictors.shape[1]
@@ -109,10 +103,6 @@ def kendall_within(
     Groups that differ in predictor and target, as clusters of queries do, give a tau over all queries even where none
     of them has one; this mean leaves that out. A group, or a resample of it, without a tau is left out of the mean; so
     is a group of one query. Returns tau float64[p, t] and its draws float64[n_boot, p, t] on the resamples w.
-
-    >>> tau, _ = kendall_within([1, 2, 11, 12], [2, 1, 12, 11], ["a", "a", "b", "b"], np.ones((4, 5), np.float32))
-    >>> tau.tolist()  # 1/3 over all queries
-    [[-1.0]]
     """
     predictors, targets = dense_ranks(predictors, targets)
     places = [np.flatnonzero(np.asarray(groups, object) == name) for name in dict.fromkeys(groups)]
@@ -164,9 +154,6 @@ def stretched(drawn: np.ndarray, estimate: float, n_groups: int) -> np.ndarray:
 
     On Fisher's z, by Student's factor over the normal one and that of a sample's own mean. Of eight groups the plain
     draws miss a true 0 in up to 10 of 100 samples, these in at most 5 (a test has the simulation).
-
-    >>> stretched(np.array([0.5, 0.9]), 0.5, n_groups=8).round(2).tolist()
-    [0.5, 0.94]
     """
     if n_groups < 2:
         return np.full(len(drawn), np.nan)
@@ -196,10 +183,6 @@ def correlation_test(x: np.ndarray, y: np.ndarray, method: str, within: Sequence
     `within`, a label a point, see `correlations`; each label but one costs a degree of freedom. Intervals as
     `interval_of_one`; none (NaN) for 1 and -1. p_value by Student's t, but for Spearman up to 8 points without labels
     by all orders.
-
-    >>> found = correlation_test([1, 2, 3, 4, 5], [5, 3, 4, 2, 1], "Spearman")
-    >>> [round(found[name], 3) for name in ("estimate", "p_value", "needed")]
-    [-0.9, 0.083, 1.0]
     """
     n = len(x) - (0 if within is None else len(set(within)) - 1)
     estimate = round(float(correlations(x, y, np.ones((1, len(x))), method, within)[0]), 12)  # 1 is 1

@@ -30,11 +30,7 @@ KINDS = {  # name of an effect → from the means of the first and the second si
 
 
 def resamples(n: int, seed: Any, n_boot: int) -> Iterator[np.ndarray]:
-    """Blocks of float32[b, n]: how often each of n queries is in each of `n_boot` draws of n with replacement.
-
-    >>> next(resamples(3, seed=0, n_boot=2)).sum(axis=1).tolist()
-    [3.0, 3.0]
-    """
+    """Blocks of float32[b, n]: how often each of n queries is in each of `n_boot` draws of n with replacement."""
     random, size = np.random.default_rng(seed), max(1, BLOCK // n)
     for start in range(0, n_boot, size):
         drawn = random.integers(n, size=(min(size, n_boot - start), n), dtype=np.int32)
@@ -46,9 +42,6 @@ def resampled_means(values: np.ndarray, units: np.ndarray, seed: Any, n_boot: in
     """Means float[n_boot, columns] of the resamples of values float[n, columns]; a row is a query, of unit int[n].
 
     As many units are drawn as there are, each with all its queries, such as those about one entity.
-
-    >>> resampled_means(np.ones((4, 1)), np.array([0, 0, 1, 2]), seed=0, n_boot=2).tolist()
-    [[1.0], [1.0]]
     """
     sums = np.stack([np.bincount(units, column) for column in values.T], axis=1)
     sizes = np.bincount(units).astype(float)
@@ -56,11 +49,7 @@ def resampled_means(values: np.ndarray, units: np.ndarray, seed: Any, n_boot: in
 
 
 def interval(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """The middle `level` of the draws, outward to values that were drawn; undefined if a draw is.
-
-    >>> interval(np.arange(100.0)), interval(np.array([1.0, np.nan]))
-    ((2.0, 97.0), (nan, nan))
-    """
+    """The middle `level` of the draws, outward to values that were drawn; undefined if a draw is."""
     low = np.quantile(draws, (1 - level) / 2, method="lower")
     return float(low), float(np.quantile(draws, (1 + level) / 2, method="higher"))
 
@@ -73,10 +62,6 @@ def simultaneous(estimates: np.ndarray, draws: np.ndarray, level: float = 0.95) 
     draws with the noise of two or three trainings have heavy tails; only where there are too few draws for the ranks of
     so many rows, standard deviations are. One row gives the middle `level` around the estimate; a row with undefined
     draws has no interval.
-
-    >>> low, high = simultaneous(np.zeros(2), np.array([[-1.0, 0, 1, 0], [-3, 3, 0, 0]]), level=1)
-    >>> low.round(2).tolist()
-    [-1.0, -3.0]
     """
     estimates = np.asarray(estimates, float)
     known = np.isfinite(draws).all(axis=1) & np.isfinite(estimates)
@@ -314,10 +299,6 @@ def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str, level
     """Mean of an effect over few independent units, such as worlds, with Student's interval over them.
 
     Returns DataFrame[*by, effect, low, high, least, most, n], n the number of units; no interval for a single one.
-
-    >>> table = pd.DataFrame({"world": [1, 2, 3], "model": "a", "loss": [0.1, 0.2, 0.3]})
-    >>> across(table, "world", ["model"], "loss").round(3).values.tolist()
-    [['a', 0.2, -0.048, 0.448, 0.1, 0.3, 3]]
     """
     rows = []
     for key, part in _grouped(table, list(by)):
