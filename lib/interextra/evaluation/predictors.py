@@ -15,9 +15,8 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Passages
-from interextra.data.queries import Part
 from interextra.data.runs import RunFile
-from interextra.evaluation.indicators import cluster_queries, nearest_jaccard, query_jaccard
+from interextra.evaluation.indicators import in_test_and_training, nearest_jaccard, query_jaccard
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 from interextra.models.dense import LABEL as DENSE
@@ -129,8 +128,8 @@ def run_predictors(design: pd.DataFrame, shifts: Mapping[str, Shift], store: Sto
 def _of_out_models(frame: pd.DataFrame, shifts: Mapping[str, Shift], store: Store, read: Callable) -> pd.DataFrame:
     parts = []
     for row in frame.itertuples():
-        mine = cluster_queries(shifts[row.shift], row.left_out, store).index
-        found = read(row).loc[mine].rename_axis("query_id").reset_index()
+        strata = shifts[row.shift].strata(store)
+        found = read(row).loc[strata.index[strata == row.left_out]].rename_axis("query_id").reset_index()
         parts.append(found.assign(shift=row.shift, model=row.model, stratum=row.left_out))
     by = ["shift", "model", "stratum", "query_id"]
     return pd.concat(parts).groupby(by, sort=False).mean().reset_index()
@@ -145,10 +144,7 @@ def word_indicators(shifts: Mapping[str, Shift], passages: Passages, store: Stor
     parts = []
     for shift, cell in shifts.items():
         for name in cell.names:
-            tests, train = (
-                cluster_queries(cell, name, store),
-                Part(of=cell, part=f"without-{name}").frame(store)["text"],
-            )
+            tests, train = in_test_and_training(cell, name, store)
             found = {f"words: {each.__name__}": each(tests["text"], train) for each in (query_jaccard, nearest_jaccard)}
             parts.append(tests[["text"]].assign(shift=shift, **found).reset_index())
     table = pd.concat(parts, ignore_index=True)
