@@ -28,11 +28,11 @@ _MEASURED: dict[tuple, pd.DataFrame] = {}  # (key of a run, test set, names) →
 
 
 def per_query(run: RunFile, qrels: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Value of each measure for each query of the qrels.
+    """Value of each measure, a column, for each query of the qrels, indexed by query_id in their order.
 
-    Of qrels with columns query_id, doc_id, relevance and names of ir_measures, e.g. `R(rel=2)@100`, `AP(rel=2)`, and
-    `ASL@100`, `ASL(plus_one=True,missing=depth,rel=2)@100`. Returns a table indexed by query_id in the order of the
-    qrels, a column a measure. InputError: unknown measure, empty qrels, relevance not whole, a pair judged twice.
+    Of qrels with columns query_id, doc_id, relevance and names of ir_measures, e.g. `R(rel=2)@100`, and
+    `ASL(plus_one=True,missing=depth,rel=2)@100`. InputError: unknown measure, empty qrels, relevance not whole, a pair
+    judged twice.
 
     >>> qrels = pd.DataFrame({"query_id": ["q"], "doc_id": ["d2"], "relevance": [1]})
     >>> run = RunFile.from_arrays(["q"], ["d1", "d2"], np.array([[0, 1]]), np.array([[2.0, 1.0]]))
@@ -45,7 +45,7 @@ def per_query(run: RunFile, qrels: pd.DataFrame, names: Sequence[str]) -> pd.Dat
 
 
 def check(names: Sequence[str]) -> None:
-    """Raise InputError for a measure that is unknown, or for none at all."""
+    """InputError for a measure that is unknown, or for none at all."""
     if not names:
         raise InputError(f"no measure given; known are {KNOWN}")
     for name in names:
@@ -227,15 +227,8 @@ def _hits(run: RunFile, qrels: pd.DataFrame) -> _Hits:
     by_query = np.argsort(query, kind="stable")  # ranks ascend within a query already
     returned = np.zeros(len(query_ids), np.int64)
     returned[place[place >= 0]] = np.diff(run.offsets)[place >= 0]
-    return _Hits(
-        pd.Index(query_ids, name="query_id"),
-        query[by_query],
-        rank[by_query],
-        relevance[order[found[by_query]]],
-        returned,
-        judged_query,
-        relevance,
-    )
+    of_hits = [side[by_query] for side in (query, rank, relevance[order[found]])]
+    return _Hits(pd.Index(query_ids, name="query_id"), *of_hits, returned, judged_query, relevance)
 
 
 def _ndcg(hits: _Hits, k: float) -> np.ndarray:
@@ -278,24 +271,18 @@ def _judged(hits: _Hits, k: float) -> np.ndarray:
 def _asl(hits: _Hits, bound: float, plus_one: bool, missing: str, rel: int) -> np.ndarray:
     """Atomised search length: irrelevant passages ranked above a relevant one, averaged over the relevant.
 
-    No single passage counts more than `bound`. A relevant passage that was not returned counts, by `missing`:
-    `bound`: the bound; `returned`: the number of passages returned, at most the bound (rewards short lists);
-    `depth`: the list is cut at rank `bound` and filled with irrelevant passages, hence bound minus the relevant in it.
-    `plus_one` adds 1 to every value, so that a perfect ranking has 1 and a relative loss is defined (Alex et al.);
-    without it a perfect ranking has 0 (Lupart et al.). A query missing from the run, or without any relevant passage,
-    counts the bound. Unjudged passages are irrelevant; other relevant passages above are not counted. Lower is better.
-    Source: Alex, Hall, Metzler, arXiv:2201.01745; Lupart et al. (ECIR 2023) say "100 bounded ASL" and no more: the
-    bound, `missing` and `plus_one` are readings of it.
+    No single passage counts more than `bound`, and neither does a query without any relevant passage. A relevant
+    passage that was not returned counts, by `missing`: `bound`: the bound; `returned`: the number of passages returned,
+    at most the bound (rewards short lists); `depth`: the list is cut at rank `bound` and filled with irrelevant
+    passages, hence bound minus the relevant in it. `plus_one` adds 1 to every value, so that a perfect ranking has 1
+    and a relative loss is defined (Alex, Hall, Metzler, arXiv:2201.01745); without it a perfect ranking has 0 (Lupart
+    et al., who say "100 bounded ASL" and no more: these are readings of it). Lower is better.
     """
     relevant = (hits.relevance >= rel) & ((hits.rank <= bound) | (missing != "depth"))
     irrelevant_above = np.minimum(hits.rank - hits.above(relevant), bound)
     n_found, n_relevant = hits.count(relevant), hits.relevant(rel)
-    if missing == "bound":
-        penalty = bound
-    elif missing == "returned":
-        penalty = np.where(hits.returned > 0, np.minimum(hits.returned, bound), bound)
-    else:
-        penalty = bound - n_found
+    n_returned = np.where(hits.returned > 0, np.minimum(hits.returned, bound), bound)
+    penalty = {"bound": bound, "returned": n_returned, "depth": bound - n_found}[missing]
     total = hits.sum(irrelevant_above, relevant) + (n_relevant - n_found) * penalty
     return np.where(n_relevant > 0, _ratio(total, n_relevant), bound) + plus_one
 
