@@ -289,9 +289,8 @@ def effects(
         drawn.append([sides_drawn[..., 0].mean(axis=0), sides_drawn[..., -1].mean(axis=0), effect_drawn])
     table = pd.DataFrame(rows)
     if on:
-        alike = table.groupby(family, dropna=False)["p_value"] if family else None
-        corrected = alike.transform(lambda p: holm(p)) if family else holm(table["p_value"])
-        table.insert(table.columns.get_loc("p_value") + 1, "p_holm", corrected)
+        alike = table.groupby(family or np.zeros(len(table)), dropna=False)["p_value"]
+        table.insert(table.columns.get_loc("p_value") + 1, "p_holm", alike.transform(lambda p: holm(p)))
     return Effects.of(table, by, [names[0], names[-1], effect], *zip(*drawn, strict=True))
 
 
