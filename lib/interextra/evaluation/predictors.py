@@ -7,8 +7,7 @@ be compared, within one model and one cluster. Taught in notebooks/07_indicators
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from itertools import chain
 
 import numpy as np
@@ -39,15 +38,6 @@ WORDS = ["query_jaccard", "nearest_jaccard"]  # what words say
 SPACES = {"dense": SPACE, "own": SPACE, "words": WORDS, "collection": list(PRE), "run": list(POST)}
 
 
-@dataclass(frozen=True)
-class TermStatistics:
-    """Counts of some words in a collection; a word that no passage holds is not among them."""
-
-    df: dict[str, int]  # passages that hold the word
-    cf: dict[str, int]  # times that the word comes
-    n_passages: int
-
-
 def words(text: str) -> list[str]:
     r"""Lower-cased `\w+` tokens.
 
@@ -57,29 +47,24 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def term_statistics(passages: Passages, queries: Iterable[str]) -> TermStatistics:
-    """Count the words of some queries in one pass over the passages, in batches."""
-    wanted, df, cf = set(chain.from_iterable(map(words, queries))), Counter(), Counter()
+def pre_retrieval(queries: pd.DataFrame, passages: Passages) -> pd.DataFrame:
+    """The predictors of PRE for each query (query_id, text), indexed by query_id.
+
+    The passages are read once, in batches. A word that comes twice in a query counts once, but for the length; a word
+    that no passage holds is left out. Where none is left all but the length are NaN.
+    """
+    tokens = queries.set_index("query_id")["text"].map(words)
+    wanted, df, cf = set(chain.from_iterable(tokens)), Counter(), Counter()
     for _, texts in passages.batches(65_536):
         found = [[word for word in words(text) if word in wanted] for text in texts]
         cf.update(chain.from_iterable(found))
         df.update(chain.from_iterable(map(set, found)))
     if not df:
         raise InputError(f"term statistics: {len(passages)} passages hold no word of the queries")
-    return TermStatistics(dict(df), dict(cf), len(passages))
-
-
-def pre_retrieval(queries: pd.DataFrame, statistics: TermStatistics) -> pd.DataFrame:
-    """The predictors of PRE for each query (query_id, text), indexed by query_id.
-
-    A word that comes twice in a query counts once, but for the length; a word that no passage holds is left out. Where
-    none is left all but the length are NaN.
-    """
-    tokens = queries.set_index("query_id")["text"].map(words)
-    each = tokens.map(lambda found: [word for word in dict.fromkeys(found) if word in statistics.df]).explode().dropna()
-    df, cf = (each.map(counts).astype(float) for counts in (statistics.df, statistics.cf))
-    idf = np.log(statistics.n_passages / df).groupby(level=0)
-    scq = ((1 + np.log(cf)) * np.log1p(statistics.n_passages / df)).groupby(level=0)
+    each = tokens.map(lambda found: [word for word in dict.fromkeys(found) if word in df]).explode().dropna()
+    holders, times = (each.map(dict(counts)).astype(float) for counts in (df, cf))
+    idf = np.log(len(passages) / holders).groupby(level=0)
+    scq = ((1 + np.log(times)) * np.log1p(len(passages) / holders)).groupby(level=0)
     table = pd.DataFrame({"avg_idf": idf.mean(), "max_idf": idf.max(), "sum_scq": scq.sum()}).reindex(tokens.index)
     return table.assign(length=tokens.map(len).astype(float))
 
@@ -148,8 +133,8 @@ def word_indicators(shifts: Mapping[str, Shift], passages: Passages, store: Stor
             found = {f"words: {each.__name__}": each(tests["text"], train) for each in (query_jaccard, nearest_jaccard)}
             parts.append(tests[["text"]].assign(shift=shift, **found).reset_index())
     table = pd.concat(parts, ignore_index=True)
-    before = pre_retrieval(table.drop_duplicates("query_id"), term_statistics(passages, table["text"].unique()))
-    return table.drop(columns="text").join(before.add_prefix("collection: "), on="query_id")
+    before = pre_retrieval(table.drop_duplicates("query_id"), passages).add_prefix("collection: ")
+    return table.drop(columns="text").join(before, on="query_id")
 
 
 def predictor_table(near: pd.DataFrame, words: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
