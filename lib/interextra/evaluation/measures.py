@@ -70,7 +70,7 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     entities, where the collection knows them.
     """
     check(names)
-    skipping, found = design.get("skip_own", pd.Series(False, design.index)).to_numpy(bool), []
+    skipping, found = design.get("skip_own", pd.Series(False, design.index)).eq(True).to_numpy(), []
     for row, run in enumerate(design["run"]):
         mine = [name for name in names if not settled(run, name)]
         for queries in run.queries if mine else ():

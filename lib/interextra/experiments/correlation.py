@@ -70,7 +70,7 @@ def plan(p: dict) -> Plan:
     test = plans.test_queries(p, p["test_splits"])
     inside = plans.runs(p, ways | starts, sets, test)
     own = {"run": plans.run_of(p, load_recipe(p["bm25"]), plans.training_queries(p), p["seed"], test)}
-    bm25 = [{"collection": IN_DOMAIN, "part": p["collection"]} | own, *elsewhere(own)]
+    bm25 = [{"collection": IN_DOMAIN, "part": p["collection"], "skip_own": False} | own, *elsewhere(own)]
     outside = [there for row in inside for there in elsewhere(row)]
     frames = {"in_domain": inside, "elsewhere": outside, "bm25": bm25}
     frames = {name: plans.design(rows).rename(columns={"model": "method"}) for name, rows in frames.items()}
