@@ -25,7 +25,7 @@ import pyarrow as pa
 import pytrec_eval
 
 from interextra.data.runs import RunFile
-from interextra.evaluation.measures import evaluate
+from interextra.evaluation.measures import per_query
 
 MEASURES = ["nDCG@10", "RR@10", "R@100"]
 DEPTH, N_PASSAGES, SEED = 1000, 1_000_000, 0
@@ -78,13 +78,13 @@ def main(n_queries: int, at_least: int) -> int:
     query_ids, doc_ids, rows, scores, table = made_up(n_queries)
     arrays = (query_ids, pa.array(doc_ids), rows, scores)
     run = RunFile.from_arrays(*arrays)
-    evaluate(run, table, MEASURES)
+    per_query(run, table, MEASURES)
     with tempfile.TemporaryDirectory() as folder:
         run.write_parquet(file := Path(folder) / "run.parquet")
         results = {
-            "ours, from a Run": timed(lambda: evaluate(run, table, MEASURES)),
-            "ours, from search arrays": timed(lambda: evaluate(RunFile.from_arrays(*arrays), table, MEASURES)),
-            "ours, from Parquet": timed(lambda: evaluate(RunFile.read(file), table, MEASURES)),
+            "ours, from a Run": timed(lambda: per_query(run, table, MEASURES).mean()),
+            "ours, from search arrays": timed(lambda: per_query(RunFile.from_arrays(*arrays), table, MEASURES).mean()),
+            "ours, from Parquet": timed(lambda: per_query(RunFile.read(file), table, MEASURES).mean()),
         }
     qrels = {query: {doc: 1} for query, doc in zip(table.query_id, table.doc_id, strict=True)}
     nested = {

@@ -85,20 +85,19 @@ class Folders(dict):
 
 
 class Ran(int):
-    """Stands for a run: the number of its folder, and its model."""
+    """Stands for a run: the number of its folder."""
 
-    depth = 100
-
-    def __new__(cls, at, model):
-        made = super().__new__(cls, at)
-        made.model = model
-        return made
+    depth, rerank_depth = 100, np.inf
 
     def read(self, store, queries):
         return RunFile.read(store[self] / f"run.{queries}.parquet")
 
 
-def scored(tmp_path, places, **recipe):
+class Reranked(Ran):
+    rerank_depth = 2
+
+
+def scored(tmp_path, places, kind=Ran):
     """A plan of runs (model, left_out, seed, shift of all scores) of four queries and three passages."""
     store, rows = Folders(), []
     for at, (model, left_out, seed, moved) in enumerate(places):
@@ -113,8 +112,7 @@ def scored(tmp_path, places, **recipe):
         store[at] = folder
         rows.append({"shift": "s", "model": model, "left_out": left_out, "seed": seed, "near": at})
     frame = pd.DataFrame(rows)
-    model = SimpleNamespace(recipe=SimpleNamespace(**recipe))
-    frame["run"] = pd.Series([Ran(at, model) for at in frame["near"]], dtype=object)
+    frame["run"] = pd.Series([kind(at) for at in frame["near"]], dtype=object)
     plan = SimpleNamespace(design=frame.drop(columns="near"), shifts={"s": Folders()})
     plan.near = frame[frame["model"] != "BM25"].drop(columns="run")
     return plan, store
@@ -133,7 +131,7 @@ def test_each_query_is_read_from_the_model_without_its_cluster_and_seeds_are_ave
 
 
 def test_of_a_reranker_only_the_reranked_passages_count(tmp_path):
-    plan, store = scored(tmp_path, [("Reranker", "a", 1, 0.0), ("Reranker", "b", 1, 0.0)], rerank_depth=2)
+    plan, store = scored(tmp_path, [("Reranker", "a", 1, 0.0), ("Reranker", "b", 1, 0.0)], Reranked)
     after = predictors.run_predictors(plan.design, plan.shifts, store).set_index("query_id")
     assert after.loc["q1", ["nqc", "wig"]].tolist() == [1.5, 2.5]  # of 4 and 1
 

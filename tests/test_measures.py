@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import ir_measures
@@ -16,10 +15,9 @@ import pytest
 import pytrec_eval
 
 from interextra.data.runs import RunFile
-from interextra.evaluation.measures import check, evaluate, in_random_order, per_query, report, values
+from interextra.evaluation.measures import check, in_random_order, per_query, report, values
 from interextra.ground.cells import Cell
 from interextra.ground.errors import InputError
-from interextra.models.recipe import load_recipe
 
 TREC = {
     "nDCG@10": "ndcg_cut_10",
@@ -83,7 +81,7 @@ def test_values_per_query_are_those_of_ir_measures(seed, tied, lowest):
     assert (ours.to_numpy().std(axis=0) > 0).all()  # no measure is compared by constants only
     means = ir_measures.calc_aggregate([ir_measures.parse_measure(name) for name in measures], qrels, run)
     for name, value in means.items():
-        assert evaluate(RunFile.from_frame(run), qrels, measures)[str(name)] == pytest.approx(value, abs=1e-9)
+        assert per_query(RunFile.from_frame(run), qrels, measures)[str(name)].mean() == pytest.approx(value, abs=1e-9)
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
@@ -112,7 +110,7 @@ def test_means_without_ties_are_those_of_ranx():
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run([sys.executable, "-c", code], input=given, env=environment, capture_output=True, text=True)
     assert not done.returncode, done.stderr
-    theirs, ours = json.loads(done.stdout), evaluate(RunFile.from_frame(run), qrels, list(names))
+    theirs, ours = json.loads(done.stdout), per_query(RunFile.from_frame(run), qrels, list(names)).mean()
     for own, name in names.items():
         assert ours[own] == pytest.approx(theirs[name], abs=1e-9)
 
@@ -140,15 +138,14 @@ def test_a_run_without_passages_counts_as_zero_everywhere():
     qrels = pd.DataFrame({"query_id": ["q1"], "doc_id": ["d"], "relevance": [1]})
     for query_ids in ([], ["q1"]):
         run = RunFile.from_arrays(query_ids, ["d"], np.full((len(query_ids), 3), -1), np.zeros((len(query_ids), 3)))
-        assert not evaluate(run, qrels, [*ANY_TIES, *NO_TIES]).any()
-        assert evaluate(run, qrels, ["ASL@100"]).item() == 100
+        assert not per_query(run, qrels, [*ANY_TIES, *NO_TIES]).any(axis=None)
+        assert per_query(run, qrels, ["ASL@100"]).loc["q1"].item() == 100
 
 
 def test_query_ids_and_doc_ids_may_be_numbers_in_the_qrels():
     qrels = pd.DataFrame({"query_id": [7], "doc_id": [3], "relevance": [1]})
-    assert (
-        evaluate(RunFile.from_arrays(["7"], ["3"], np.zeros((1, 1), int), np.ones((1, 1))), qrels, ["RR"]).item() == 1
-    )
+    run = RunFile.from_arrays(["7"], ["3"], np.zeros((1, 1), int), np.ones((1, 1)))
+    assert per_query(run, qrels, ["RR"]).loc["7"].item() == 1
 
 
 def ranked(n: int) -> RunFile:
@@ -165,14 +162,15 @@ def judged(*docs: str) -> pd.DataFrame:
 )
 def test_asl_test_vectors(docs, value):
     names = ["ASL@100", "ASL(plus_one=True)@100"]
-    assert evaluate(ranked(1000), judged(*docs), names).tolist() == [value, value + 1]
+    assert per_query(ranked(1000), judged(*docs), names).loc["q"].tolist() == [value, value + 1]
 
 
 def test_asl_of_a_missing_passage_depends_on_the_switch():
     names = [f"ASL(missing={how})@100" for how in ("bound", "returned", "depth")]
-    found = evaluate(ranked(1000), judged("d2", "absent"), names)
+    found = per_query(ranked(1000), judged("d2", "absent"), names).loc["q"]
     assert found.tolist() == [50.5, 50.5, 50]  # (1 + 100) / 2, and (1 + 99) / 2
-    assert evaluate(ranked(7), judged("d2", "absent"), names).tolist() == [50.5, (1 + 7) / 2, (1 + 99) / 2]
+    found = per_query(ranked(7), judged("d2", "absent"), names).loc["q"]
+    assert found.tolist() == [50.5, (1 + 7) / 2, (1 + 99) / 2]
 
 
 def brute_force_asl(
@@ -254,8 +252,8 @@ def test_printed_lines_are_those_of_the_command_of_ir_measures(tmp_path):
     files = [str(tmp_path / "qrels.txt"), str(tmp_path / "run.txt")]
     command = [sys.executable, "-m", "ir_measures", *files, *measures]
     theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert report(tmp_path / "qrels.txt", tmp_path / "run.gz", measures, per_query=False) == theirs
-    ours = report(*files, measures, per_query=True).splitlines()
+    assert report(tmp_path / "qrels.txt", tmp_path / "run.gz", measures, each=False) == theirs
+    ours = report(*files, measures, each=True).splitlines()
     assert ours[-3:] == ["all\t" + line for line in theirs.splitlines()]
     assert len(ours) == 3 * (qrels.query_id.nunique() + 1)
     found = per_query(RunFile.from_frame(run), qrels, measures)
@@ -293,22 +291,14 @@ class Judged(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """Stands for a Run cell."""
+    """Stands for a Run cell, of a reranker where `rerank_depth` is finite."""
 
     key: str
     queries: tuple[Judged, ...]
+    rerank_depth: float = np.inf
 
-    def read(self, store, queries):
+    def read(self, store, queries) -> RunFile:
         return RunFile.read(store[self] / f"run.{queries.name}.parquet")
-
-
-class Reranked(NamedTuple):
-    """Stands for the Run cell of a reranker that reads ten passages."""
-
-    key: str
-    queries: tuple[Judged, ...]
-    model = SimpleNamespace(recipe=load_recipe("mini-reranker", rerank_depth=10))
-    read = Searched.read
 
 
 class Other(Cell):
@@ -335,6 +325,8 @@ def design(tmp_path):
 
 
 class Shelf(dict):
+    measured = None
+
     def __getitem__(self, run: Searched):
         return super().__getitem__(run.key)
 
@@ -342,7 +334,7 @@ class Shelf(dict):
 def test_recall_that_the_first_stage_settles_has_no_value(design):
     """R@100 of a reranker of ten passages is BM25's: its "no loss" said nothing."""
     frame, store = design
-    runs = [frame["run"][0], Reranked(*frame["run"][1])]
+    runs = [frame["run"][0], frame["run"][1]._replace(rerank_depth=10)]
     frame = pd.DataFrame({"model": ["BM25", "Reranker"], "run": runs})
     names = ["nDCG@10", "R@9", "R@10", "R(rel=2)@100", "P@20", "Success@10"]
     table = values(frame, store, names)

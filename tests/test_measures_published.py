@@ -9,7 +9,7 @@ import pytest
 
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.evaluation.measures import evaluate, per_query
+from interextra.evaluation.measures import per_query
 
 PUBLISHED = ["nDCG@10", "R(rel=2)@100", "AP(rel=2)", "RR(rel=2)", "P@10", "Bpref", "Judged@10"]
 # Judged@10 of ir_measures breaks ties by doc_id ascending; the scores of this run are rounded to three decimals
@@ -28,7 +28,7 @@ def test_forty_published_runs_measure_as_with_ir_measures(real_data):
         with gzip.open(path, "rt") as file:  # read independently of RunFile.read
             for query, _, doc, _, score, _ in map(str.split, file):
                 lines.setdefault(query, {})[doc] = float(score)
-        ours = evaluate(RunFile.read(path), qrels[year], PUBLISHED)
+        ours = per_query(RunFile.read(path), qrels[year], PUBLISHED).mean()
         assert ours["nDCG@10"] > 0.3
         for name, value in theirs[year].calc_aggregate(lines).items():
             if OTHER_TIES.get(path.name) != str(name):
@@ -73,7 +73,7 @@ def test_trec_covid_runs_measure_as_on_the_official_leaderboards(real_data, numb
     for path in files:
         tag = path.name.removeprefix(f"round{number}-").removesuffix(".txt.gz")
         run = RunFile.read(path)
-        ours = evaluate(run, qrels, list(columns))
+        ours = per_query(run, qrels, list(columns)).mean()
         for name, column in columns.items():
             agrees = abs(ours[name] - board.loc[tag, column]) < 5.1e-5
             cause = LEADERBOARD_EXCEPTIONS.get((number, tag, name))

@@ -36,36 +36,29 @@ def drawn_run(seed=0, low=1.0):
     return run_of({f"q{i}": (low + rng.gamma(2, 2, rng.integers(1, 160))).tolist() for i in range(30)})
 
 
-def test_counts_of_words_by_hand():
-    found = pr.term_statistics(Shelf(TEXTS), QUERIES["text"])
-    assert found.n_passages == 5
-    assert found.df == {"the": 1, "red": 2, "fox": 2, "sea": 1, "a": 1, "hunt": 1}  # nobody asks for a hat
-    assert found.cf == found.df | {"red": 3, "fox": 3}
-
-
-def test_counts_of_a_collection_on_disk(tmp_path, monkeypatch):
+def test_counts_are_those_of_a_collection_on_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path))
     collection = open_collection("mini:n_train=100,n_dev=20")
-    queries = collection.queries("dev")
-    found = pr.term_statistics(collection.passages, queries["text"])
-    tokens = [pr.words(text) for text in collection.passages.texts(slice(None))]
-    wanted = {word for text in queries["text"] for word in pr.words(text)}
-    counts = Counter(word for own in tokens for word in own), Counter(word for own in tokens for word in set(own))
-    assert found.cf == {word: counts[0][word] for word in wanted & counts[0].keys()} and len(found.cf) > 50
-    assert found.df == {word: counts[1][word] for word in wanted & counts[1].keys()}
-    assert found.n_passages == len(collection.passages)
-    table = pr.pre_retrieval(queries, found)
+    queries, n = collection.queries("dev"), len(collection.passages)
+    table = pr.pre_retrieval(queries, collection.passages)
     assert table.index.tolist() == queries["query_id"].tolist() and not table.isna().any(axis=None)
+    tokens = [pr.words(text) for text in collection.passages.texts(slice(None))]
+    cf, df = (Counter(word for own in tokens for word in kind(own)) for kind in (list, set))
+    for query_id, text in zip(queries["query_id"], queries["text"], strict=True):
+        known = set(pr.words(text)) & df.keys()
+        assert table.loc[query_id, "avg_idf"] == pytest.approx(np.mean([math.log(n / df[word]) for word in known]))
+        scq = sum((1 + math.log(cf[word])) * math.log(1 + n / df[word]) for word in known)
+        assert table.loc[query_id, "sum_scq"] == pytest.approx(scq)
 
 
 def test_no_words_is_an_error():
     for texts in ([], ["", "?"]):
         with pytest.raises(InputError, match=f"{len(texts)} passages hold no word"):
-            pr.term_statistics(Shelf(texts), ["red"])
+            pr.pre_retrieval(QUERIES, Shelf(texts))
 
 
 def test_pre_retrieval_by_hand():
-    table = pr.pre_retrieval(QUERIES, pr.term_statistics(Shelf(TEXTS), QUERIES["text"]))
+    table = pr.pre_retrieval(QUERIES, Shelf(TEXTS))
     assert table.columns.tolist() == list(pr.PRE) and table.index.tolist() == ["b", "a", "c", "d"]
     idf = {"red": math.log(5 / 2), "fox": math.log(5 / 2)} | dict.fromkeys(("a", "hunt", "the", "sea"), math.log(5))
     scq = {word: (1 + math.log(3)) * math.log(1 + 5 / 2) for word in ("red", "fox")}

@@ -172,14 +172,9 @@ def test_shares_of_exposed_negatives_count_what_was_drawn(tmp_path):
     recipes = {"Random": load_recipe("mini-dense"), "In-batch": load_recipe("mini-dense", negatives="in-batch")}
     recipes |= {"BM25": load_recipe("bm25")}
     rows = [
-        {
-            "model": name,
-            "negative_passages": "all",
-            "regime": side,
-            "run": SimpleNamespace(model=m, log=lambda _: log),
-        }
+        {"model": name, "negative_passages": "all", "regime": side, "run": run}
         for name, recipe in recipes.items()
-        for m in [SimpleNamespace(recipe=recipe)]
+        for run in [SimpleNamespace(recipe=recipe, log=lambda _: log)]
         for side in REGIMES
     ]
     found = logs.exposed(pd.DataFrame(rows), Store(tmp_path))

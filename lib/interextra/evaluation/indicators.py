@@ -1,14 +1,13 @@
 """Indicators of how far test queries lie from training, and the loss at each distance (Lupart §5.2, Figures 3 to 6).
 
-By words: the weighted Jaccard similarity of two sets of queries, and of a query with a set. By a model: R(q, T), the
-mean score of a query with the training queries, which has a closed form; beside it the nearest training query and the
-k nearest, which have none. A query vector comes from the model trained on T, so R of two models is on two scales.
-Taught in notebooks/07_indicators.
+By words: the weighted Jaccard similarity. By a model: R(q, T), the mean score of a query with the training queries, the
+nearest of them and the k nearest. A query vector comes from the model trained on T, so R of two models is on two
+scales. Taught in notebooks/07_indicators.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -57,11 +56,8 @@ def jaccard(source: Sequence[str], target: Sequence[str]) -> float:
 
     S_k and T_k are word k's share of all words of its set; words are text.lower().split(), as in the release. 1: the
     same shares; 0: no word in common.
-
-    >>> round(jaccard(["red fox"], ["Red sea", "red hat"]), 9)  # 1/2 of `red` in both; 1.5 = 1/2 + 1/2 + 1/4 + 1/4
-    0.333333333
     """
-    s, t = (Counter(chain.from_iterable(_words(texts))) for texts in (source, target))
+    s, t = (Counter(" ".join(texts).lower().split()) for texts in (source, target))
     n_s, n_t = s.total(), t.total()
     shared = sum(min(count / n_s, t[word] / n_t) for word, count in s.items())
     return shared / (2 - shared)  # each set's shares add up to 1, so the sum of max is 2 - the sum of min
@@ -75,31 +71,25 @@ def jaccard_table(shifts: Mapping[str, Shift], store: Store) -> pd.DataFrame:
     the formal way), n_words (different words of the cluster), n_queries (for test), n_train (of the model without it).
     """
     rows = []
-    for (shift, cell), name in ((item, name) for item in shifts.items() for name in item[1].names):
+    for shift, cell in shifts.items():
         texts, label = cell.pool.frame()["text"], pd.read_parquet(store[cell] / "labels.parquet")["cluster"]
-        inside, others = texts[label == name], texts[(label != name) & (label != "")]
-        tests, train = cluster_queries(cell, name, store), Part(of=cell, part=f"without-{name}").frame(store)["text"]
-        both = jaccard(inside, others), jaccard(tests["text"], train)
-        n_words = len({word for text in inside for word in text.lower().split()})
-        rows.append((shift, name, *both, n_words, len(tests), len(train)))
+        for name in cell.names:
+            tests, train = in_test_and_training(cell, name, store)
+            inside, others = texts[label == name], texts[(label != name) & (label != "")]
+            both = jaccard(inside, others), jaccard(tests["text"], train)
+            rows.append((shift, name, *both, len(set(" ".join(inside).lower().split())), len(tests), len(train)))
     columns = ["shift", "stratum", "jaccard", "jaccard_eval_only", "n_words", "n_queries", "n_train"]
     return pd.DataFrame(rows, columns=columns).round({"jaccard": 12})  # J(S, T) = J(T, S) up to the order of summation
 
 
-def cluster_queries(shift: Shift, cluster: str, store: Store) -> pd.DataFrame:
-    """Test queries of one cluster of a shift, indexed by query_id."""
-    strata = shift.strata(store)
-    return shift.pool.frame().set_index("query_id").loc[strata.index[strata == cluster]]
+def in_test_and_training(shift: Shift, cluster: str, store: Store) -> tuple[pd.DataFrame, pd.Series]:
+    """Test queries of a cluster, indexed by query_id, and the texts that the model without it is trained on."""
+    strata, train = shift.strata(store), Part(of=shift, part=f"without-{cluster}").frame(store)["text"]
+    return shift.pool.frame().set_index("query_id").loc[strata.index[strata == cluster]], train
 
 
 def query_jaccard(queries: Sequence[str], train: Sequence[str]) -> np.ndarray:
-    """`jaccard([q], train)` of each query, float64[n_queries].
-
-    A short query can hold few of the words of a large set, so the values are small and grow with its length.
-
-    >>> query_jaccard(["red fox", "sun"], ["Red sea", "red hat"]).round(3).tolist()
-    [0.333, 0.0]
-    """
+    """`jaccard([q], train)` of each query, float64[n_queries]; small for a large set, and growing with q's length."""
     q, t = _counts(queries, train)
     total = t.sum(axis=0)
     q.data = np.minimum(q.data / np.repeat(q.sum(axis=1), np.diff(q.indptr)), (total / total.sum())[q.indices])
@@ -108,13 +98,8 @@ def query_jaccard(queries: Sequence[str], train: Sequence[str]) -> np.ndarray:
 
 
 def nearest_jaccard(queries: Sequence[str], train: Sequence[str]) -> np.ndarray:
-    """The largest Jaccard similarity of each query's set of words with that of any training query, float64[n_queries].
-
-    Plain sets, so that a word that comes twice counts once. 1: a training query has the same words.
-
-    >>> nearest_jaccard(["red fox", "sun", "hat red red"], ["Red sea", "red hat"]).round(3).tolist()
-    [0.333, 0.0, 1.0]
-    """
+    """The largest Jaccard similarity of each query's set of words with that of any training query, float64[n_queries]:
+    plain sets, so that a word that comes twice counts once."""
     q, t = _counts(queries, train)
     sizes, postings, found = np.diff(t.indptr), t.T.tocsr(), []  # postings: word -> training queries that hold it
     for start, end in pairwise(q.indptr):
@@ -129,22 +114,16 @@ def mean_similarity(test: np.ndarray, train: np.ndarray) -> np.ndarray:
 
     Scores are inner products, so the mean over T is the product with T's mean vector: O(n d) and not O(n_test n_train).
     Of float[n_test, d] and float[n_train, d]; float64[n_test], accumulated in float64.
-
-    >>> mean_similarity([[1, 0], [1, 1]], [[2, 0], [0, 4], [1, 5]]).tolist()
-    [1.0, 4.0]
     """
     return np.asarray(test, np.float64) @ np.mean(train, axis=0, dtype=np.float64)
 
 
 def nearness(scores: Iterable[np.ndarray], k: int) -> pd.DataFrame:
-    """Mean, maximum and k-nearest density of each test query's scores with the training queries.
+    """R (equation 1), max and density (mean of the k largest, or of all) of each test query's scores with the training
+    queries; a row a test query.
 
-    Of blocks float[b, n_train] of query-query scores in the order of the test queries, as a model's
-    `query_similarities` gives them, ColBERT's too, whose mean has no closed form; k is clipped to n_train. Returns a
-    table of R (equation 1), max, density (mean of the k largest); a row a test query.
-
-    >>> nearness([np.array([[1.0, 5, 3]]), np.array([[0.0, 0, 6]])], k=2).to_numpy().tolist()
-    [[3.0, 5.0, 4.0], [2.0, 6.0, 3.0]]
+    Of blocks float[b, n_train] in the order of the test queries, as a model's `query_similarities` gives them,
+    ColBERT's too, whose mean has no closed form.
     """
     parts = []
     for block in scores:
@@ -161,11 +140,6 @@ def bins(values: np.ndarray, n: int, how: str) -> tuple[np.ndarray, np.ndarray]:
     how : "width": n intervals of one width, of which some may be empty; "quantile": as many values in each as ties
         allow, so fewer where many are equal. An interval holds its low edge and not its high one, but for the last.
         All values equal: one interval. The paper does not say how it cuts.
-
-    >>> bins([0, 1, 2, 10], 2, "width")[1].tolist(), bins([0, 1, 2, 10], 2, "quantile")[1].tolist()
-    ([0, 0, 0, 1], [0, 0, 1, 1])
-    >>> bins([3, 3, 3, 3, 7], 4, "quantile")
-    (array([3., 7., 7.]), array([0, 0, 0, 0, 1]))
     """
     values = np.asarray(values, np.float64)
     if not np.isfinite(values).all():
@@ -182,25 +156,17 @@ def bins(values: np.ndarray, n: int, how: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def per_query_loss(avg_in: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """(AvgIn - Out) / AvgIn of each query, float64[n]; NaN where AvgIn is 0, which RR@10 is for many queries.
-
-    Where lower is better (ASL) a loss is negative, as in the right part of Figure 6.
-
-    >>> per_query_loss([0.5, 0.0, 1.0], [0.25, 0.0, 1.0]).tolist()
-    [0.5, nan, 0.0]
-    """
+    """(AvgIn - Out) / AvgIn of each query, float64[n]; NaN where AvgIn is 0, negative where lower is better (ASL)."""
     return 1 - ratio(out, avg_in)
 
 
 def link(points: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Correlation of the losses with an indicator over clusters, a row a model, kind and method.
+    """`correlation_test` of the losses with an indicator over clusters, a row a model, kind and method.
 
-    `points`: shift, model, loss and the column `by`; a row a model and cluster. Returns model, indicator, kind, method,
-    n, estimate, low, high, p_value, p_holm (over the models of a kind and method), needed: see `correlation_test`.
-
-    Clusters of one shift share their training queries, and shifts differ in much else: kind `pooled` takes all clusters
-    as if they were independent, `within shifts` only what is between clusters of one shift (shifts where the indicator
-    is the same for all are left out). What leaves fewer than four independent points has no row.
+    `points`: shift, model, loss and the column `by`; a row a model and cluster. p_holm is over the models of a kind and
+    method. Clusters of one shift share their training queries, and shifts differ in much else: kind `pooled` takes all
+    clusters as if they were independent, `within shifts` only what is between clusters of one shift (shifts where the
+    indicator is the same for all are left out). What leaves fewer than four independent points has no row.
     """
     rows = []
     for model, every in points.groupby("model", sort=False):
@@ -219,28 +185,17 @@ def link(points: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def z_scores(values: pd.Series, by: list[pd.Series]) -> np.ndarray:
-    """Values less their group's mean, in units of its standard deviation; 0 where a group has one value only.
-
-    It makes R of models on different scales comparable, and takes from it what is between the groups.
-
-    >>> z_scores(pd.Series([1.0, 3, 100, 300]), [pd.Series(list("aabb"))]).tolist()
-    [-1.0, 1.0, -1.0, 1.0]
-    """
+    """Values less their group's mean, in units of its standard deviation; 0 where a group has one value only."""
     groups = values.groupby(by)
     return np.nan_to_num(ratio(values - groups.transform("mean"), groups.transform("std", ddof=0)))
-
-
-def _words(texts: Sequence[str]) -> list[list[str]]:
-    return [text.lower().split() for text in texts]
 
 
 def _counts(queries: Sequence[str], train: Sequence[str]) -> tuple[sparse.csr_array, sparse.csr_array]:
     """Word counts float64[n_queries, v] and [n_train, v] over one vocabulary."""
     from sklearn.feature_extraction.text import CountVectorizer
 
-    words = _words(queries)
-    if bad := [row for row, found in enumerate(words) if not found]:
+    if bad := [row for row, text in enumerate(queries) if not text.split()]:
         raise InputError(f"queries: {len(bad)} without words (rows {offenders(bad)}); drop them")
-    words += _words(train)
-    made = sparse.csr_array(CountVectorizer(analyzer=list, dtype=np.float64).fit_transform(words))
+    counter = CountVectorizer(analyzer=lambda text: text.lower().split(), dtype=np.float64)
+    made = sparse.csr_array(counter.fit_transform([*queries, *train]))
     return made[: len(queries)], made[len(queries) :]

@@ -13,41 +13,34 @@ from interextra.models.recipe import Trained
 def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
     """What each start could before and after its pretraining, on passages that were held out of the text that it reads:
     model, what, before, after."""
-    rows = [
-        (model, what, value, log["after"][what])
-        for model, log in _logs(pretrained, store).items()
-        for what, value in log.get("before", {}).items()
-    ]
+    rows = []
+    for model, log in _logs(pretrained, store).items():
+        rows += [(model, what, value, log["after"][what]) for what, value in log.get("before", {}).items()]
     return pd.DataFrame(rows, columns=["model", "what", "before", "after"])
 
 
 def curves(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
     """The losses of each pretraining: model, part (words, order, head, spans), step, loss."""
-    rows = [
-        (model, part, row["step"], loss)
-        for model, log in _logs(pretrained, store).items()
-        for row in log.get("curve", [])
-        for part, loss in row.items()
-        if part != "step"
-    ]
+    rows = []
+    for model, log in _logs(pretrained, store).items():
+        for row in log.get("curve", []):
+            rows += [(model, part, row["step"], loss) for part, loss in row.items() if part != "step"]
     return pd.DataFrame(rows, columns=["model", "part", "step", "loss"])
 
 
 def cost(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
     """Of one pretraining each: model, passages (there are), steps, tokens (read), seconds (where it was computed)."""
-    rows = []
+    rows, noted = [], _logs(pretrained, store, "provenance.json")
     for model, log in _logs(pretrained, store).items():
-        cell, passages = pretrained[model], log.get("passages", 0) + log.get("held_out", 0)
-        noted = json.loads((store[cell] / "provenance.json").read_text(encoding="utf-8"))
-        rows.append((model, passages, cell.how.steps if passages else 0, log["tokens"], round(noted["seconds"])))
+        passages = log.get("passages", 0) + log.get("held_out", 0)
+        steps, seconds = pretrained[model].how.steps if passages else 0, round(noted[model]["seconds"])
+        rows.append((model, passages, steps, log["tokens"], seconds))
     return pd.DataFrame(rows, columns=["model", "passages", "steps", "tokens", "seconds"])
 
 
-def _logs(pretrained: Mapping[str, Pretrained], store: Store) -> dict[str, dict]:
-    return {
-        model: json.loads((store[cell] / "pretraining.json").read_text(encoding="utf-8"))
-        for model, cell in pretrained.items()
-    }
+def _logs(pretrained: Mapping[str, Pretrained], store: Store, name: str = "pretraining.json") -> dict[str, dict]:
+    paths = {model: store[cell] / name for model, cell in pretrained.items()}
+    return {model: json.loads(path.read_text(encoding="utf-8")) for model, path in paths.items()}
 
 
 def exposed(runs: pd.DataFrame, store: Store) -> pd.DataFrame:
@@ -59,11 +52,10 @@ def exposed(runs: pd.DataFrame, store: Store) -> pd.DataFrame:
     """
     labels, rows = ["model", "negative_passages", "regime"], []
     for row in runs.itertuples():
-        log, recipe = row.run.log(store), row.run.model.recipe
-        if not isinstance(recipe, Trained) or recipe.negatives == "in-batch":
-            continue
-        others = recipe.batch_size * (recipe.negatives == "both" or recipe.negatives.endswith("+in-batch"))
-        share = log["exposed_negatives"] * (1 + others / max(1, recipe.drawn()))
-        rows.append((*(getattr(row, name) for name in labels), share, log["exposed_passages"]))
+        log, recipe = row.run.log(store), row.run.recipe
+        if isinstance(recipe, Trained) and recipe.negatives != "in-batch":
+            others = recipe.batch_size * (recipe.negatives == "both" or recipe.negatives.endswith("+in-batch"))
+            share = log["exposed_negatives"] * (1 + others / max(1, recipe.drawn()))
+            rows.append((*(getattr(row, name) for name in labels), share, log["exposed_passages"]))
     found = pd.DataFrame(rows, columns=[*labels, "exposed_negatives", "chance"])
     return found.groupby(labels, sort=False, as_index=False).mean()

@@ -1,14 +1,13 @@
 """Measures per query, for all queries at once; names and values are those of ir_measures and trec_eval.
 
-Only judged passages that a run returned matter to any of these measures, so they are looked up in bulk (`_hits`) and
-every measure is a sum over them. Conventions: linear gain; unjudged and negative relevance are not relevant; a query
-without relevant passages counts 0; queries of the qrels missing from the run count 0, and ASL its bound; queries
-without qrels are ignored. Ties are trec_eval's for every measure (score descending, then doc_id descending);
-ir_measures takes doc_id ascending for RR@k and Judged@k, so these two differ from it where scores tie.
+Conventions: linear gain; unjudged and negative relevance are not relevant; a query without relevant passages counts 0;
+queries of the qrels missing from the run count 0, and ASL its bound; queries without qrels are ignored. Ties are
+trec_eval's for every measure (score descending, then doc_id descending); ir_measures takes doc_id ascending for RR@k
+and Judged@k, so these two differ from it where scores tie.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,21 +16,23 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from interextra.data.medquad import entity_units
+from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile, strings
 from interextra.data.trec import read_qrels
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
+from interextra.models.ranking import Ranking
 
 KNOWN = "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, Judged, Judged@k, ASL@k"
 _MEASURED: dict[tuple, pd.DataFrame] = {}  # (key of a run, test set, names) → `per_query`: read once a process
 
 
 def per_query(run: RunFile, qrels: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Value of each measure for each query of the qrels.
+    """Value of each measure, a column, for each query of the qrels, indexed by query_id in their order.
 
-    Of qrels with columns query_id, doc_id, relevance and names of ir_measures, e.g. `R(rel=2)@100`, `AP(rel=2)`, and
-    `ASL@100`, `ASL(plus_one=True,missing=depth,rel=2)@100`. Returns a table indexed by query_id in the order of the
-    qrels, a column a measure. InputError: unknown measure, empty qrels, relevance not whole, a pair judged twice.
+    Of qrels with columns query_id, doc_id, relevance and names of ir_measures, e.g. `R(rel=2)@100`, and
+    `ASL(plus_one=True,missing=depth,rel=2)@100`. InputError: unknown measure, empty qrels, relevance not whole, a pair
+    judged twice.
 
     >>> qrels = pd.DataFrame({"query_id": ["q"], "doc_id": ["d2"], "relevance": [1]})
     >>> run = RunFile.from_arrays(["q"], ["d1", "d2"], np.array([[0, 1]]), np.array([[2.0, 1.0]]))
@@ -43,13 +44,8 @@ def per_query(run: RunFile, qrels: pd.DataFrame, names: Sequence[str]) -> pd.Dat
     return pd.DataFrame({name: function(hits) for name, function in functions.items()}, index=hits.query_ids)
 
 
-def evaluate(run: RunFile, qrels: pd.DataFrame, names: Sequence[str]) -> pd.Series:
-    """Mean of each measure over the queries of the qrels."""
-    return per_query(run, qrels, names).mean()
-
-
 def check(names: Sequence[str]) -> None:
-    """Raise InputError for a measure that is unknown, or for none at all."""
+    """InputError for a measure that is unknown, or for none at all."""
     if not names:
         raise InputError(f"no measure given; known are {KNOWN}")
     for name in names:
@@ -64,40 +60,24 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     design : a row a run: its labels, and the Run cell itself in the column `run`; other cells are left out. Where the
         column `skip_own` is true, the passage with the id of its query does not count: BEIR's way with queries that
         are passages themselves, and wrong where ids are mere numbers.
-    names : of measures, as `per_query` takes them.
+    names : of measures, as `per_query` takes them. One that is `settled` for a run has no row.
     strata : label of each query, by query_id: what a bootstrap draws within.
 
     Returns
     -------
     DataFrame[the labels of the design, test_set, query_id, unit, stratum (with `strata`), measure, value], by run, test
     set and measure; queries in the order of the qrels of their test set. Queries of one `unit` are about the same
-    entities, where the collection knows them. A measure that is `settled` for a run has no row.
+    entities, where the collection knows them.
     """
     check(names)
-    units: dict[tuple[str, str], pd.Series] = {}
-    cells = [name for name in design if design[name].map(lambda label: isinstance(label, Cell)).any()]
-    skipping = design.get("skip_own", pd.Series(False, design.index)).eq(True).to_numpy()
-    labels, pieces, rows = design.drop(columns=["run", *cells, "skip_own"], errors="ignore"), [], []
+    skipping, found = design.get("skip_own", pd.Series(False, design.index)).eq(True).to_numpy(), []
     for row, run in enumerate(design["run"]):
         mine = [name for name in names if not settled(run, name)]
         for queries in run.queries if mine else ():
-            found = _measured(run, queries, store, mine, skipping[row])
-            place = queries.source.spec, queries.split
-            if place not in units:
-                units[place] = entity_units(queries.source.open().queries(queries.split))
-            columns = {
-                "test_set": np.repeat(np.array([queries.name], object), found.size),
-                "query_id": np.tile(found.index.to_numpy(object), len(mine)),
-                "unit": np.tile(units[place].loc[found.index].to_numpy(object), len(mine)),
-                "measure": np.repeat(np.array(mine, object), len(found)),
-                "value": found.to_numpy().ravel(order="F"),
-            }
-            pieces.append(columns)
-            rows.append(np.repeat(row, found.size))
-    if not rows:
+            found.append((row, queries, _measured(run, queries, store, mine, skipping[row])))
+    if not found:
         raise InputError("nothing to measure: the design has no run with test queries")
-    table = labels.iloc[np.concatenate(rows)].reset_index(drop=True)
-    table = table.assign(**{name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]})
+    table = _tidy(design, found)
     if strata is None:
         return table
     table.insert(table.columns.get_loc("measure"), "stratum", table["query_id"].map(strata))
@@ -106,14 +86,35 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     return table
 
 
-def settled(run: Cell, name: str) -> bool:
+def _tidy(design: pd.DataFrame, found: Iterable[tuple[int, Queries | Part, pd.DataFrame]]) -> pd.DataFrame:
+    """The frame of `values` without strata, of the place of a run in the design, a test set, and its `per_query`."""
+    units: dict[tuple[str, str], pd.Series] = {}
+    cells = [name for name in design if design[name].map(lambda label: isinstance(label, Cell)).any()]
+    labels, rows, pieces = design.drop(columns=["run", *cells, "skip_own"], errors="ignore"), [], []
+    for row, queries, table in found:
+        place = queries.source.spec, queries.split
+        if place not in units:
+            units[place] = entity_units(queries.source.open().queries(queries.split))
+        rows.append(np.repeat(row, table.size))
+        columns = {
+            "test_set": np.repeat(np.array([queries.name], object), table.size),
+            "query_id": np.tile(table.index.to_numpy(object), table.shape[1]),
+            "unit": np.tile(units[place].loc[table.index].to_numpy(object), table.shape[1]),
+            "measure": np.repeat(table.columns.to_numpy(object), len(table)),
+            "value": table.to_numpy().ravel(order="F"),
+        }
+        pieces.append(columns)
+    columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    return labels.iloc[np.concatenate(rows)].reset_index(drop=True).assign(**columns)
+
+
+def settled(run: Ranking, name: str) -> bool:
     """Whether the first stage settles a measure: R@k (P@k, Success@k) of a reranker that reads k passages or fewer.
 
     They are those of BM25 whatever it has learnt, so that a missing loss says nothing about it.
     """
     recall = re.fullmatch(r"(?:R|P|Success)(?:\(.*\))?@(\d+)", name)
-    recipe = getattr(getattr(run, "model", None), "recipe", None)  # a fusion has none
-    return bool(recall) and getattr(recipe, "rerank_depth", np.inf) <= int(recall[1])
+    return bool(recall) and run.rerank_depth <= int(recall[1])
 
 
 def worse(measure: str) -> int:
@@ -126,41 +127,34 @@ def in_random_order(
 ) -> pd.DataFrame:
     """Values of the runs of a design, had their first `depth` passages been in random order: means over `n` orders.
 
-    The floor of a reranker, whose score replaces the order of its candidates: whoever is below it has learnt that right
-    answers are wrong. Same columns as `values`, without strata.
+    The random baseline of a reranker, whose score replaces the order of its candidates: whoever is below it has learnt
+    that right answers are wrong. Same columns as `values`, without strata.
     """
-    random, parts = np.random.default_rng(seed), []
-    for row in design.to_dict("records"):
-        for queries in row["run"].queries:
-            file = row["run"].read(store, queries)
-            first, qrels = file.frame().query("rank <= @depth"), queries.qrels(store)
-            orders = [first.assign(score=random.random(len(first))) for _ in range(n)]
-            found = [per_query(RunFile.from_frame(order), qrels, names) for order in orders]
-            mean = (sum(found) / n).rename_axis("query_id").reset_index().melt("query_id", var_name="measure")
-            units = entity_units(queries.source.open().queries(queries.split))
-            labels = {name: label for name, label in row.items() if name != "run"} | {"test_set": queries.name}
-            parts.append(mean.assign(unit=mean["query_id"].map(units), **labels))
-    return pd.concat(parts, ignore_index=True)
+    random, found = np.random.default_rng(seed), []
+    for row, run in enumerate(design["run"]):
+        for queries in run.queries:
+            first, qrels = run.read(store, queries).frame().query("rank <= @depth"), queries.qrels(store)
+            orders = (first.assign(score=random.random(len(first))) for _ in range(n))
+            found.append((row, queries, sum(per_query(RunFile.from_frame(one), qrels, names) for one in orders) / n))
+    return _tidy(design, found)
 
 
-def report(qrels_path: str | Path, run_path: str | Path, names: Sequence[str], per_query: bool) -> str:
+def report(qrels_path: str | Path, run_path: str | Path, names: Sequence[str], each: bool) -> str:
     """The lines that ir_measures' command prints: `measure<TAB>value`, four decimals.
 
-    With `per_query`: `query_id<TAB>measure<TAB>value` for each query of the qrels, then the means as query `all`.
+    With `each`: `query_id<TAB>measure<TAB>value` for each query of the qrels, then the means as query `all`.
     """
-    found = _of_files(qrels_path, run_path, names)
+    found = per_query(RunFile.read(run_path), read_qrels(qrels_path), names)
     means = [f"{name}\t{value:.4f}\n" for name, value in found.mean().items()]
-    if not per_query:
+    if not each:
         return "".join(means)
     lines = (f"{query}\t{name}\t{value:.4f}\n" for (query, name), value in found.stack().items())
     return "".join(lines) + "".join(f"all\t{line}" for line in means)
 
 
-def _of_files(qrels_path: str | Path, run_path: str | Path, names: Sequence[str]) -> pd.DataFrame:
-    return per_query(RunFile.read(run_path), read_qrels(qrels_path), names)
-
-
-def _measured(run, queries, store: Store, names: Sequence[str], skip_own: bool) -> pd.DataFrame:
+def _measured(
+    run: Ranking, queries: Queries | Part, store: Store, names: Sequence[str], skip_own: bool
+) -> pd.DataFrame:
     """`per_query` of one run of a Run cell."""
     if store.measured:
         return store.measured(run, queries, names, bool(skip_own))
@@ -175,7 +169,7 @@ def _measured(run, queries, store: Store, names: Sequence[str], skip_own: bool) 
 
 @dataclass(frozen=True)
 class _Hits:
-    """The judged passages that the run returned, by query and rank, beside all judgements."""
+    """The judged passages that the run returned, by query and rank, beside all judgements: no measure needs more."""
 
     query_ids: pd.Index  # n queries of the qrels
     query: np.ndarray  # place of a hit's query in query_ids
@@ -198,9 +192,13 @@ class _Hits:
         start = np.searchsorted(self.query, np.arange(len(self.query_ids)))
         return running[1:] - running[start[self.query]]
 
-    def judged(self, where: np.ndarray) -> np.ndarray:
-        """Number of selected judgements per query."""
-        return np.bincount(self.judged_query[where], minlength=len(self.query_ids))
+    def relevant(self, rel: int) -> np.ndarray:
+        """Number of relevant passages that there are, per query."""
+        return np.bincount(self.judged_query[self.judged_relevance >= rel], minlength=len(self.query_ids))
+
+    def found(self, k: float, rel: int) -> np.ndarray:
+        """Number of relevant passages among the first k, per query."""
+        return self.count((self.relevance >= rel) & (self.rank <= k))
 
 
 def _hits(run: RunFile, qrels: pd.DataFrame) -> _Hits:
@@ -229,15 +227,8 @@ def _hits(run: RunFile, qrels: pd.DataFrame) -> _Hits:
     by_query = np.argsort(query, kind="stable")  # ranks ascend within a query already
     returned = np.zeros(len(query_ids), np.int64)
     returned[place[place >= 0]] = np.diff(run.offsets)[place >= 0]
-    return _Hits(
-        pd.Index(query_ids, name="query_id"),
-        query[by_query],
-        rank[by_query],
-        relevance[order[found[by_query]]],
-        returned,
-        judged_query,
-        relevance,
-    )
+    of_hits = [side[by_query] for side in (query, rank, relevance[order[found]])]
+    return _Hits(pd.Index(query_ids, name="query_id"), *of_hits, returned, judged_query, relevance)
 
 
 def _ndcg(hits: _Hits, k: float) -> np.ndarray:
@@ -257,28 +248,15 @@ def _rr(hits: _Hits, k: float, rel: int) -> np.ndarray:
     return 1 / first
 
 
-def _precision(hits: _Hits, k: float, rel: int) -> np.ndarray:
-    return hits.count((hits.relevance >= rel) & (hits.rank <= k)) / k
-
-
-def _recall(hits: _Hits, k: float, rel: int) -> np.ndarray:
-    relevant = hits.count((hits.relevance >= rel) & (hits.rank <= k))
-    return _ratio(relevant, hits.judged(hits.judged_relevance >= rel))
-
-
-def _success(hits: _Hits, k: float, rel: int) -> np.ndarray:
-    return (_precision(hits, k, rel) > 0).astype(float)
-
-
 def _ap(hits: _Hits, k: float, rel: int) -> np.ndarray:
     relevant = hits.relevance >= rel
     precisions = hits.sum(hits.above(relevant) / hits.rank, relevant & (hits.rank <= k))
-    return _ratio(precisions, hits.judged(hits.judged_relevance >= rel))
+    return _ratio(precisions, hits.relevant(rel))
 
 
 def _bpref(hits: _Hits, k: float, rel: int) -> np.ndarray:
-    n_relevant = hits.judged(hits.judged_relevance >= rel)
-    n_other = hits.judged((hits.judged_relevance >= 0) & (hits.judged_relevance < rel))
+    n_relevant = hits.relevant(rel)
+    n_other = hits.relevant(0) - n_relevant
     others_above = hits.above((hits.relevance >= 0) & (hits.relevance < rel))
     lost = np.minimum(others_above, n_relevant[hits.query])
     most = np.maximum(np.minimum(n_other, n_relevant)[hits.query], 1)
@@ -293,24 +271,18 @@ def _judged(hits: _Hits, k: float) -> np.ndarray:
 def _asl(hits: _Hits, bound: float, plus_one: bool, missing: str, rel: int) -> np.ndarray:
     """Atomised search length: irrelevant passages ranked above a relevant one, averaged over the relevant.
 
-    No single passage counts more than `bound`. A relevant passage that was not returned counts, by `missing`:
-    `bound`: the bound; `returned`: the number of passages returned, at most the bound (rewards short lists);
-    `depth`: the list is cut at rank `bound` and filled with irrelevant passages, hence bound minus the relevant in it.
-    `plus_one` adds 1 to every value, so that a perfect ranking has 1 and a relative loss is defined (Alex et al.);
-    without it a perfect ranking has 0 (Lupart et al.). A query missing from the run, or without any relevant passage,
-    counts the bound. Unjudged passages are irrelevant; other relevant passages above are not counted. Lower is better.
-    Source: Alex, Hall, Metzler, arXiv:2201.01745; Lupart et al. (ECIR 2023) say "100 bounded ASL" and no more: the
-    bound, `missing` and `plus_one` are readings of it.
+    No single passage counts more than `bound`, and neither does a query without any relevant passage. A relevant
+    passage that was not returned counts, by `missing`: `bound`: the bound; `returned`: the number of passages returned,
+    at most the bound (rewards short lists); `depth`: the list is cut at rank `bound` and filled with irrelevant
+    passages, hence bound minus the relevant in it. `plus_one` adds 1 to every value, so that a perfect ranking has 1
+    and a relative loss is defined (Alex, Hall, Metzler, arXiv:2201.01745); without it a perfect ranking has 0 (Lupart
+    et al., who say "100 bounded ASL" and no more: these are readings of it). Lower is better.
     """
     relevant = (hits.relevance >= rel) & ((hits.rank <= bound) | (missing != "depth"))
     irrelevant_above = np.minimum(hits.rank - hits.above(relevant), bound)
-    n_found, n_relevant = hits.count(relevant), hits.judged(hits.judged_relevance >= rel)
-    if missing == "bound":
-        penalty = bound
-    elif missing == "returned":
-        penalty = np.where(hits.returned > 0, np.minimum(hits.returned, bound), bound)
-    else:
-        penalty = bound - n_found
+    n_found, n_relevant = hits.count(relevant), hits.relevant(rel)
+    n_returned = np.where(hits.returned > 0, np.minimum(hits.returned, bound), bound)
+    penalty = {"bound": bound, "returned": n_returned, "depth": bound - n_found}[missing]
     total = hits.sum(irrelevant_above, relevant) + (n_relevant - n_found) * penalty
     return np.where(n_relevant > 0, _ratio(total, n_relevant), bound) + plus_one
 
@@ -323,10 +295,10 @@ def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
 _MEASURES: dict[str, tuple[Callable, str, dict]] = {
     "nDCG": (_ndcg, "may", {}),
     "RR": (_rr, "may", {"rel": 1}),
-    "R": (_recall, "must", {"rel": 1}),
-    "P": (_precision, "must", {"rel": 1}),
+    "R": (lambda hits, k, rel: _ratio(hits.found(k, rel), hits.relevant(rel)), "must", {"rel": 1}),
+    "P": (lambda hits, k, rel: hits.found(k, rel) / k, "must", {"rel": 1}),
     "AP": (_ap, "may", {"rel": 1}),
-    "Success": (_success, "must", {"rel": 1}),
+    "Success": (lambda hits, k, rel: (hits.found(k, rel) > 0).astype(float), "must", {"rel": 1}),
     "Bpref": (_bpref, "no", {"rel": 1}),
     "Judged": (_judged, "may", {}),
     "ASL": (_asl, "must", {"plus_one": False, "missing": "bound", "rel": 1}),

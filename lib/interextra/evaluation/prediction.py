@@ -1,9 +1,8 @@
 """How well a predictor orders queries by a target such as RR@10 or the loss out of domain.
 
-Kendall's tau-b (1: the same order; 0: none) and sMARE, the mean error of a query's rank as a share of the number of
-queries (Faggioli et al., ECIR 2021; 0: the same order, 1/3 expected by chance, 1/2 reversed). Intervals are of the
-bootstrap over queries, or their units: every predictor, target and system sees the same resamples, so that differences
-are paired. The noise of training is not in them. Taught in notebooks/07_indicators.
+Kendall's tau-b (1: the same order; 0: none) and sMARE (0: the same order, 1/3 expected by chance, 1/2 reversed).
+Intervals are of the bootstrap over queries, or their units: every predictor, target and system sees the same resamples,
+so that differences are paired. The noise of training is not in them. Taught in notebooks/07_indicators.
 """
 
 import itertools
@@ -36,11 +35,7 @@ def resampled(values: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
 
 
 def smare(predictor: np.ndarray, target: np.ndarray) -> float:
-    """Mean of |rank by the predictor - rank by the target| / n; ties share their average rank.
-
-    >>> smare([1, 2, 3, 4], [1, 3, 2, 4]), smare([4, 3, 2, 1], [1, 2, 3, 4])
-    (0.125, 0.5)
-    """
+    """Mean of |rank by the predictor - rank by the target| / n (Faggioli et al., ECIR 2021); ties share their rank."""
     (x,), (y,) = dense_ranks(predictor, target)
     return float(np.abs(stats.rankdata(x) - stats.rankdata(y)).mean() / len(x))
 
@@ -64,11 +59,7 @@ def _weighted_ranks(column: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def prediction_table(
-    predictors: pd.DataFrame,
-    targets: pd.DataFrame,
-    signs: Mapping[str, int],
-    groups: pd.Series,
-    w: np.ndarray,
+    predictors: pd.DataFrame, targets: pd.DataFrame, signs: Mapping[str, int], groups: pd.Series, w: np.ndarray
 ) -> Effects:
     """Kendall's tau-b and sMARE of every predictor with every target, with percentile intervals.
 
@@ -79,20 +70,14 @@ def prediction_table(
     signs : -1 for columns where lower is better (ASL) or where a high predictor means a hard query (query length, R
         against the loss); they are negated first, so that a positive tau is a prediction in the expected direction.
     groups : a label a query, e.g. its cluster, for tau within groups, see `kendall_within`.
-    w : float32[n, n_boot], see `resampled`.
 
     Returns predictor, target, n_queries (used) and kendall, within (tau within groups), smare, each with _low and
     _high, and the draws of `within`. NaN where tau is not defined.
-
-    >>> R, wanted = pd.DataFrame({"R": [1.0, 2, 3]}), pd.DataFrame({"RR@10": [0.1, 0.2, 0.5]})
-    >>> table = prediction_table(R, wanted, {}, pd.Series(["a", "a", "a"]), np.ones((3, 9), np.float32))
-    >>> table[["predictor", "target", "kendall", "smare", "n_queries"]].values.tolist()
-    [['R', 'RR@10', 1.0, 0.0, 3]]
     """
     if not (predictors.index.equals(targets.index) and groups.index.equals(targets.index)):
         raise InputError("prediction: predictors, targets and groups need the same queries in the same order")
     signed = [side.astype(float) * [signs.get(name, 1) for name in side] for side in (predictors, targets)]
-    rows, drawn = {}, {}
+    made = {}
     lacking = signed[0].isna().T.apply(tuple, axis=1)
     for missing, names in lacking.groupby(lacking).groups.items():  # columns that miss the same queries at once
         used = ~np.array(missing)
@@ -107,21 +92,18 @@ def prediction_table(
             for name, (value, draws) in found.items():
                 low, high = interval(draws[:, p, t])
                 row |= {name: float(value[p][t]), f"{name}_low": low, f"{name}_high": high}
-            rows[predictor, target], drawn[predictor, target] = row, found["within"][1][:, p, t]
-    ordered = list(itertools.product(predictors, targets))
-    table = pd.DataFrame([rows[pair] for pair in ordered])
-    return Effects.of(table, ["predictor", "target"], ["within"], [drawn[pair] for pair in ordered])
+            made[predictor, target] = row, found["within"][1][:, p, t]
+    rows, drawn = zip(*(made[pair] for pair in itertools.product(predictors, targets)), strict=True)
+    return Effects.of(pd.DataFrame(rows), ["predictor", "target"], ["within"], drawn)
 
 
 def predict(wide: pd.DataFrame, predictors: pd.DataFrame, w: pd.DataFrame) -> Effects:
-    """Every predictor with every target, each turned so that a positive tau is what its makers expect.
+    """`prediction_table` of each shift and model: shift, model, target, name (space: predictor), and its columns.
 
     `wide`: shift, model, measure, stratum, query_id, in, out; `predictors`: of `predictors.predictor_table`; `w`: of
     `resampled`. Targets: Out of every measure, and `loss`, Avg In - Out of the first. Expected: near, specific or
     confidently answered queries do well and lose little; long ones do badly. A predictor that is known for fewer than
-    half of the queries is left out. Returns shift, model, target, name (space: predictor), and kendall, within (tau
-    within clusters: over all queries scores of different models are mixed), smare, each with _low and _high, n_queries,
-    and draws of `within`.
+    half of the queries is left out. Groups are clusters: over all queries scores of different models are mixed.
     """
     parts = []
     for (shift, model), part in wide.groupby(["shift", "model"], sort=False):
@@ -148,9 +130,9 @@ def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Predictors by their mean tau over shifts (and systems), and whether the best is shown to be the best.
 
     `predicted`: rows of `predict`, with their draws; `by`: what tells the rankings apart, target or target and model.
-    Returns these, name, within, low, high, smare, n (means are over so many shifts and systems), better_than; a
-    predictor that some of them have not is not compared. Intervals are simultaneous over the predictors of a ranking.
-    better_than: how many others this one is shown to exceed, by simultaneous intervals of the differences of all pairs.
+    Returns these, name, within, low, high (simultaneous over the predictors of a ranking), smare, n (means are over so
+    many shifts and systems), better_than (how many others this one is shown to exceed, by simultaneous intervals of the
+    differences of all pairs). A predictor that some shifts or systems have not is not compared.
     """
     parts = []
     for key, part in predicted.groupby(list(by), sort=False):

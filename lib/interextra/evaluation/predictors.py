@@ -1,24 +1,21 @@
 """Query performance predictors: how well a query will do, guessed without judgements (Lupart §5.2 names the field).
 
-Before retrieval from statistics of the collection, and after it from a run's scores. Higher means an easier query.
-Scores of different models are on different scales, and a dense model's scores are no log-likelihoods, for which NQC,
-WIG and SMV were made: so nothing normalises them here, and only ranks of queries are to be compared, within one model
-and one cluster. Taught in notebooks/07_indicators.
+Higher means an easier query. Scores of different models are on different scales, and a dense model's scores are no
+log-likelihoods, for which NQC, WIG and SMV were made: so nothing normalises them here, and only ranks of queries are to
+be compared, within one model and one cluster. Taught in notebooks/07_indicators.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from itertools import chain
 
 import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Passages
-from interextra.data.queries import Part
 from interextra.data.runs import RunFile
-from interextra.evaluation.indicators import cluster_queries, nearest_jaccard, query_jaccard
+from interextra.evaluation.indicators import in_test_and_training, nearest_jaccard, query_jaccard
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 from interextra.models.dense import LABEL as DENSE
@@ -41,15 +38,6 @@ WORDS = ["query_jaccard", "nearest_jaccard"]  # what words say
 SPACES = {"dense": SPACE, "own": SPACE, "words": WORDS, "collection": list(PRE), "run": list(POST)}
 
 
-@dataclass(frozen=True)
-class TermStatistics:
-    """Counts of some words in a collection; a word that no passage holds is not among them."""
-
-    df: dict[str, int]  # passages that hold the word
-    cf: dict[str, int]  # times that the word comes
-    n_passages: int
-
-
 def words(text: str) -> list[str]:
     r"""Lower-cased `\w+` tokens.
 
@@ -59,34 +47,24 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def term_statistics(passages: Passages, queries: Iterable[str]) -> TermStatistics:
-    """Count the words of some queries in one pass over the passages, in batches."""
-    wanted, df, cf = set(chain.from_iterable(map(words, queries))), Counter(), Counter()
+def pre_retrieval(queries: pd.DataFrame, passages: Passages) -> pd.DataFrame:
+    """The predictors of PRE for each query (query_id, text), indexed by query_id.
+
+    The passages are read once, in batches. A word that comes twice in a query counts once, but for the length; a word
+    that no passage holds is left out. Where none is left all but the length are NaN.
+    """
+    tokens = queries.set_index("query_id")["text"].map(words)
+    wanted, df, cf = set(chain.from_iterable(tokens)), Counter(), Counter()
     for _, texts in passages.batches(65_536):
         found = [[word for word in words(text) if word in wanted] for text in texts]
         cf.update(chain.from_iterable(found))
         df.update(chain.from_iterable(map(set, found)))
     if not df:
         raise InputError(f"term statistics: {len(passages)} passages hold no word of the queries")
-    return TermStatistics(dict(df), dict(cf), len(passages))
-
-
-def pre_retrieval(queries: pd.DataFrame, statistics: TermStatistics) -> pd.DataFrame:
-    """The predictors of PRE for each query (query_id, text), indexed by query_id.
-
-    A word that comes twice in a query counts once, but for the length; a word that no passage holds is left out. Where
-    none is left all but the length are NaN.
-
-    >>> statistics = TermStatistics({"red": 4, "fox": 1}, {"red": 4, "fox": 1}, n_passages=4)
-    >>> table = pre_retrieval(pd.DataFrame({"query_id": ["q"], "text": ["red fox zyx"]}), statistics)
-    >>> table.loc["q"].round(3).tolist()  # ln(4/4), ln(4/1); (1 + ln 4) ln 2, ln 5
-    [0.693, 1.386, 3.263, 3.0]
-    """
-    tokens = queries.set_index("query_id")["text"].map(words)
-    each = tokens.map(lambda found: [word for word in dict.fromkeys(found) if word in statistics.df]).explode().dropna()
-    df, cf = each.map(statistics.df).astype(float), each.map(statistics.cf).astype(float)
-    idf = np.log(statistics.n_passages / df).groupby(level=0)
-    scq = ((1 + np.log(cf)) * np.log1p(statistics.n_passages / df)).groupby(level=0)
+    each = tokens.map(lambda found: [word for word in dict.fromkeys(found) if word in df]).explode().dropna()
+    holders, times = (each.map(dict(counts)).astype(float) for counts in (df, cf))
+    idf = np.log(len(passages) / holders).groupby(level=0)
+    scq = ((1 + np.log(times)) * np.log1p(len(passages) / holders)).groupby(level=0)
     table = pd.DataFrame({"avg_idf": idf.mean(), "max_idf": idf.max(), "sum_scq": scq.sum()}).reindex(tokens.index)
     return table.assign(length=tokens.map(len).astype(float))
 
@@ -96,10 +74,6 @@ def post_retrieval(run: RunFile, k: int) -> pd.DataFrame:
 
     A query without passages has NaN, and SMV is NaN where scores differ in sign or one is 0, as its logarithm needs
     scores of one sign.
-
-    >>> run = RunFile.from_frame(pd.DataFrame({"query_id": "q", "doc_id": list("abc"), "score": [5.0, 3.0, 9.0]}))
-    >>> post_retrieval(run, k=2).loc["q", ["nqc", "wig", "top_score"]].tolist()  # 9 and 5
-    [2.0, 7.0, 9.0]
     """
     top = pd.DataFrame({"query": run.query_codes, "score": run.scores.astype(np.float64), "rank": run.ranks})
     top = top[top["rank"] <= k]
@@ -131,8 +105,7 @@ def run_predictors(design: pd.DataFrame, shifts: Mapping[str, Shift], store: Sto
     """
 
     def read(row) -> pd.DataFrame:
-        depth = getattr(row.run.model.recipe, "rerank_depth", row.run.depth)
-        return post_retrieval(row.run.read(store, "held-out"), min(row.run.depth, depth))
+        return post_retrieval(row.run.read(store, "held-out"), min(row.run.depth, row.run.rerank_depth))
 
     return _of_out_models(design, shifts, store, read)
 
@@ -140,8 +113,8 @@ def run_predictors(design: pd.DataFrame, shifts: Mapping[str, Shift], store: Sto
 def _of_out_models(frame: pd.DataFrame, shifts: Mapping[str, Shift], store: Store, read: Callable) -> pd.DataFrame:
     parts = []
     for row in frame.itertuples():
-        mine = cluster_queries(shifts[row.shift], row.left_out, store).index
-        found = read(row).loc[mine].rename_axis("query_id").reset_index()
+        strata = shifts[row.shift].strata(store)
+        found = read(row).loc[strata.index[strata == row.left_out]].rename_axis("query_id").reset_index()
         parts.append(found.assign(shift=row.shift, model=row.model, stratum=row.left_out))
     by = ["shift", "model", "stratum", "query_id"]
     return pd.concat(parts).groupby(by, sort=False).mean().reset_index()
@@ -154,14 +127,13 @@ def word_indicators(shifts: Mapping[str, Shift], passages: Passages, store: Stor
     `collection`: see PRE.
     """
     parts = []
-    for (shift, cell), name in ((item, name) for item in shifts.items() for name in item[1].names):
-        tests, train = cluster_queries(cell, name, store), Part(of=cell, part=f"without-{name}").frame(store)["text"]
-        both = query_jaccard(tests["text"], train), nearest_jaccard(tests["text"], train)
-        found = pd.DataFrame(dict(zip(WORDS, both, strict=True)), tests.index).add_prefix("words: ")
-        parts.append(found.assign(shift=shift, text=tests["text"]).reset_index())
+    for shift, cell in shifts.items():
+        for name in cell.names:
+            tests, train = in_test_and_training(cell, name, store)
+            found = {f"words: {each.__name__}": each(tests["text"], train) for each in (query_jaccard, nearest_jaccard)}
+            parts.append(tests[["text"]].assign(shift=shift, **found).reset_index())
     table = pd.concat(parts, ignore_index=True)
-    before = pre_retrieval(table.drop_duplicates("query_id"), term_statistics(passages, table["text"].unique()))
-    before = before[list(PRE)].add_prefix("collection: ")
+    before = pre_retrieval(table.drop_duplicates("query_id"), passages).add_prefix("collection: ")
     return table.drop(columns="text").join(before, on="query_id")
 
 

@@ -1,14 +1,9 @@
 """Cells: results in content-addressed folders, the unit of compute. Without a valid seal a cell does not exist.
 
-A cell is named by its configuration, by the cells that it needs and by the code behind it. It is built in a folder
-aside and renamed when its seal (a checksum of every file) is written, so that a killed process leaves nothing that
-could be taken for a result. A lock per key makes a second process wait instead of computing the same cell; the lock
-vanishes with its process.
-
-Each cell notes the digests of the results that it was made from. Where an older cell of the same configuration was made
-by the same code from the same results, it is taken over instead of being computed again, whatever changed before it.
-Where only its own code changed, `SAMPLE` cells are computed again; if they are byte-equal to the older ones, the other
-cells that went from that code to this one are taken over.
+A cell is built in a folder aside and renamed when its seal (a checksum of every file) is written. It notes the digests
+of the results that it was made from: where an older cell of the same configuration was made by the same code from the
+same results, it is taken over instead of being computed again. Where only its own code changed, `SAMPLE` cells are
+computed again; if they are byte-equal to the older ones, the other cells from that code to this one are taken over.
 """
 
 import fcntl
@@ -36,11 +31,7 @@ SAMPLE = 2  # cells that are computed again before others of changed code are ta
 
 
 class Cell(BaseModel, ABC):
-    """A result that is kept. Its fields are its configuration, and the cells among them are what it needs.
-
-    A kind of cell says in `build` which files it writes, in `seconds` what that costs one core, in `megabytes` what it
-    takes on disk, in `title` what a reader calls it, and in `modules` which code decides its result.
-    """
+    """A result that is kept. Its fields are its configuration, and the cells among them are what it needs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -52,6 +43,7 @@ class Cell(BaseModel, ABC):
         """
 
     def title(self) -> str:
+        """What a reader calls it."""
         return type(self).__name__
 
     def seconds(self) -> float:
@@ -83,9 +75,8 @@ class Cell(BaseModel, ABC):
 
     def needs(self) -> tuple["Cell", ...]:
         """The cells that must be there first, each once."""
-        return tuple(
-            {cell.key: cell for name in type(self).model_fields for cell in nested(getattr(self, name))}.values()
-        )
+        found = nested([getattr(self, name) for name in type(self).model_fields])
+        return tuple({cell.key: cell for cell in found}.values())
 
     @cached_property
     def code(self) -> str:
@@ -95,12 +86,12 @@ class Cell(BaseModel, ABC):
     @cached_property
     def identity(self) -> str:
         """Digest of the configuration alone, its own and that of all that it needs."""
-        return digest(config_of(self, lambda cell: cell.identity, lambda kind: kind.__name__))
+        return digest(config_of(self, lambda cell: cell.identity))
 
     @cached_property
     def key(self) -> str:
         """Name of the cell: 20 hex digits of its configuration, the keys of the cells it needs, and its code."""
-        return digest([config_of(self, lambda cell: cell.key, lambda kind: kind.__name__), self.code])
+        return digest([config_of(self, lambda cell: cell.key), self.code])
 
     def __copy__(self) -> "Cell":
         """Without what was derived from the fields, which `model_copy` may change."""
@@ -126,26 +117,21 @@ def nested(value: Any) -> Iterator[Cell]:
         yield from nested(list(value.values()))
 
 
-def _full_name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def config_of(
-    value: Any, inner: Callable[[Cell], Any] | None = None, named: Callable[[type], str] = _full_name
-) -> Any:
+def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:
     """Plain JSON of a cell or of any of its values; fields at their default are left out.
 
-    `inner` replaces each cell inside the value (the key of a cell names the cells inside it by their keys); `named`
-    says how a kind is named.
+    `inner` replaces each cell inside the value (the key of a cell names the cells inside it by their keys); a kind is
+    then named without its module.
     """
 
     def plain(item: Any) -> Any:
         if isinstance(item, Cell) and inner and item is not value:
             return inner(item)
         if isinstance(item, BaseModel):
-            fields = type(item).model_fields
+            kind, fields = type(item), type(item).model_fields
             given = {name: getattr(item, name) for name in fields if getattr(item, name) != fields[name].default}
-            return {"kind": named(type(item))} | {name: plain(part) for name, part in given.items()}
+            named = kind.__name__ if inner else f"{kind.__module__}.{kind.__qualname__}"
+            return {"kind": named} | {name: plain(part) for name, part in given.items()}
         if isinstance(item, tuple | list):
             return [plain(part) for part in item]
         return {name: plain(part) for name, part in item.items()} if isinstance(item, dict) else item
@@ -171,12 +157,9 @@ def from_config(config: Any) -> Any:
 
 
 class Store:
-    """The folder of all cells.
+    """The folder of all cells, made when needed.
 
-    Parameters
-    ----------
-    root : folder, made when needed.
-    say : called with one line when something happened that a reader must know (a damaged cell).
+    `say` is called with one line when something happened that a reader must know (a damaged cell).
     """
 
     _valid: set[Path] = set()  # checksums are read once a process
@@ -206,10 +189,10 @@ class Store:
 
     def problem(self, cell: Cell) -> str | None:
         """Why there is no valid folder of this cell, or None."""
-        problem = seal_problem(self.path(cell))
-        if problem is None and self.noted(self.path(cell)).get("key") != cell.key:
-            return "config.json belongs to another cell"
-        return problem
+        if problem := seal_problem(self.path(cell)):
+            return problem
+        is_own = self.noted(self.path(cell)).get("key") == cell.key
+        return None if is_own else "config.json belongs to another cell"
 
     def noted(self, path: Path) -> dict:
         """What stands in a folder's config.json or in a planned file; empty if unreadable."""
@@ -276,7 +259,7 @@ class Store:
             self._finish(cell, aside, seconds=round(time.perf_counter() - begin, 3))
         for folder, note in self._alike(cell):  # a cell of a sample: does the changed code give the same bytes?
             if note["code"] != cell.code:
-                same = self._results(folder, cell) == self.results(cell)
+                same = self.results(cell, folder) == self.results(cell)
                 (self._compared(note["code"], cell) / f"{cell.key}.{'equal' if same else 'differs'}").touch()
 
     def _take_over(self, cell: Cell) -> bool:
@@ -294,12 +277,9 @@ class Store:
             return True
         return False
 
-    def results(self, cell: Cell) -> str:
-        """Digest of the results of a finished cell."""
-        return self._results(self[cell], cell)
-
-    def _results(self, folder: Path, cell: Cell) -> str:
-        sums = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+    def results(self, cell: Cell, folder: Path | None = None) -> str:
+        """Digest of the results of a finished cell, or of one like it in another folder."""
+        sums = json.loads(((folder or self[cell]) / SEAL).read_text(encoding="utf-8"))
         return digest({name: value for name, value in sums.items() if cell.is_result(name)})
 
     def _inputs(self, cell: Cell) -> dict[str, str]:
@@ -308,10 +288,9 @@ class Store:
 
     def _alike(self, cell: Cell) -> Iterator[tuple[Path, dict]]:
         """Other valid folders of this configuration that were made from the same results, and what they note."""
-        folders = [self.root / path.name for path in sorted((self.root / "alike" / cell.identity).glob("*"))]
-        for folder in folders:
-            note = self.noted(folder)
-            if folder != self.path(cell) and note.get("inputs") == self._inputs(cell) and not seal_problem(folder):
+        for mark in sorted((self.root / "alike" / cell.identity).glob("*")):
+            folder, note = self.root / mark.name, self.noted(self.root / mark.name)
+            if mark.name != cell.key and note.get("inputs") == self._inputs(cell) and not seal_problem(folder):
                 yield folder, note
 
     def _compared(self, older: str, cell: Cell) -> Path:

@@ -232,9 +232,7 @@ def _used(node: ast.AST, bound: frozenset[str] = frozenset()) -> frozenset[Chain
         inside |= frozenset().union(*map(_bound_inside, own))
         return found.union(*(_used(part, inside) for part in own))
     if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-        targets = {
-            part.id for loop in node.generators for part in ast.walk(loop.target) if isinstance(part, ast.Name)
-        }
+        targets = {part.id for loop in node.generators for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
         outer = _used(node.generators[0].iter, bound)
         return outer.union(*(_used(part, bound | targets) for part in parts))
     return frozenset().union(*(_used(part, inside) for part in parts))

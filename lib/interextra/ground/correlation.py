@@ -1,9 +1,8 @@
 """Rank and product-moment correlations of many resamples at once, their intervals and tests.
 
-A resample is a row of counts: how often each point was drawn. Points that belong together, such as one training
-strategy at three sizes, are drawn together by equal counts. One sample is a resample in which each point counts once.
-`correlations` takes one pair of columns; `kendall_draws` and `kendall_within` take many columns of thousands of
-queries, in blocks, with counts float32[n, n_boot]. Taught in notebooks/08_beir_correlation and notebooks/07_indicators.
+A resample is a row of counts: how often each point was drawn; one sample is a resample of ones. `correlations` takes
+one pair of columns; `kendall_draws` and `kendall_within` take many columns of thousands of queries, in blocks, with
+counts float32[n, n_boot]. Taught in notebooks/08_beir_correlation and notebooks/07_indicators.
 """
 
 import itertools
@@ -20,10 +19,8 @@ BLOCK = 2**22  # values of a sign matrix held at once
 
 
 def drawn_groups(groups: Sequence, seed: int, n_boot: int) -> np.ndarray:
-    """Counts float[n_boot, n_points]: as many groups are drawn as there are, each with all its points.
-
-    >>> drawn_groups(["a", "a", "b"], seed=0, n_boot=2).shape
-    (2, 3)
+    """Counts float[n_boot, n_points]: as many groups are drawn as there are, each with all its points, such as one
+    training strategy at three sizes.
     """
     codes, names = np.unique(np.asarray(groups, str), return_inverse=True)[1], set(groups)
     drawn = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), n_boot)
@@ -51,10 +48,13 @@ def correlations(
         one, two = (np.sign(side[..., :, None] - side[..., None, :]) for side in (x, y))
         products = [(_weighted(counts, pairs) * counts).sum(axis=1) for pairs in (one * two, one**2, two**2)]
     else:
-        if method == "Spearman":
-            x, y = (_ranks(side, counts) for side in (x, y))
+        if method == "Spearman":  # ranks among the points drawn; [other, point]: 1 below, ½ equal, 0 above
+            orders = ((np.sign(side[..., None, :] - side[..., :, None]) + 1) / 2 for side in (x, y))
+            x, y = (_weighted(counts, order) for order in orders)
         labels = np.zeros(x.shape[-1]) if within is None else np.asarray(within)
-        x, y = (_less_means(side, counts, labels) for side in (x, y))
+        member = (labels[:, None] == np.unique(labels)).astype(float)  # [n_points, labels]
+        sizes = counts @ member
+        x, y = (side - _ratio((counts * side) @ member, sizes, empty=0.0) @ member.T for side in (x, y))
         products = [(counts * pair).sum(axis=1) for pair in (x * y, x * x, y * y)]
     both, *alone = products
     return _ratio(both, np.sqrt(alone[0] * alone[1]))
@@ -65,18 +65,6 @@ def _weighted(counts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     return counts @ pairs if pairs.ndim == 2 else np.matmul(counts[:, None], pairs)[:, 0]
 
 
-def _ranks(side: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Rank of each point among those drawn, ties in their middle: float[n_boot, n_points]."""
-    order = (np.sign(side[..., None, :] - side[..., :, None]) + 1) / 2  # [other, point]: 1 below, ½ equal, 0 above
-    return _weighted(counts, order)
-
-
-def _less_means(side: np.ndarray, counts: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    member = (labels[:, None] == np.unique(labels)).astype(float)  # [n_points, labels]
-    sums, sizes = (counts * side) @ member, counts @ member
-    return side - _ratio(sums, sizes, empty=0.0) @ member.T
-
-
 def _ratio(top: np.ndarray, bottom: np.ndarray, empty: float = np.nan) -> np.ndarray:
     return np.divide(top, bottom, out=np.full(top.shape, empty), where=bottom > 1e-12)
 
@@ -84,14 +72,10 @@ def _ratio(top: np.ndarray, bottom: np.ndarray, empty: float = np.nan) -> np.nda
 def kendall_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) -> np.ndarray:
     """tau-b of each predictor with each target on each resample, counts w float32[n, n_boot]: float64[n_boot, p, t].
 
-    With counts w of a resample tau-b is a ratio of quadratic forms: over all pairs i, j of queries, w_i w_j times the
-    product of the signs of the predictor's and of the target's difference, over the root of what is not tied on
-    either side. For a pair of columns that is a matrix product of n^2 n_boot / 2 multiply-adds in float32 (its sums are
-    whole and exact), in blocks of rows. On one core that is far less than a loop of scipy's up to some 3,000 queries,
-    as long at 6,000, longer beyond. NaN where a resample has one value alone on a side.
-
-    >>> kendall_draws([1, 2, 3, 4], [1, 2, 3, 4], np.array([[1.0, 2], [1, 0], [1, 2], [1, 0]])).tolist()
-    [[[1.0]], [[1.0]]]
+    A ratio of quadratic forms: over all pairs i, j of queries, w_i w_j times the product of the signs of the
+    predictor's and of the target's difference, over the root of what is not tied on either side. For a pair of columns
+    that is a matrix product of n^2 n_boot / 2 multiply-adds in float32 (its sums are whole and exact): far less than a
+    loop of scipy's up to some 3,000 queries, longer beyond 6,000. NaN where a resample has one value alone on a side.
     """
     predictors, targets = dense_ranks(predictors, targets)
     n = predictors.shape[1]
@@ -106,7 +90,8 @@ def kendall_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) ->
             left = np.sign(x[start : start + step, None] - x[start:])
             for t, signs in enumerate(right):
                 agree[:, p, t] += ((left * signs @ w[start:]) * own).sum(axis=0, dtype=np.float64)
-    untied = [np.stack([_untied(column, w) for column in side], axis=1) for side in (predictors, targets)]
+    of_ties = [[sizes_of_ties(column, w.T)[0] for column in side] for side in (predictors, targets)]
+    untied = [np.stack([each.sum(axis=1) ** 2 - (each**2).sum(axis=1) for each in side], axis=1) for side in of_ties]
     return ratio(agree, np.sqrt(untied[0][:, :, None] * untied[1][:, None, :]))
 
 
@@ -118,15 +103,10 @@ def kendall_within(
     Groups that differ in predictor and target, as clusters of queries do, give a tau over all queries even where none
     of them has one; this mean leaves that out. A group, or a resample of it, without a tau is left out of the mean; so
     is a group of one query. Returns tau float64[p, t] and its draws float64[n_boot, p, t] on the resamples w.
-
-    >>> tau, _ = kendall_within([1, 2, 11, 12], [2, 1, 12, 11], ["a", "a", "b", "b"], np.ones((4, 5), np.float32))
-    >>> tau.tolist(), round(float(stats.kendalltau([1, 2, 11, 12], [2, 1, 12, 11]).statistic), 3)
-    ([[-1.0]], 0.333)
     """
     predictors, targets = dense_ranks(predictors, targets)
     places = [np.flatnonzero(np.asarray(groups, object) == name) for name in dict.fromkeys(groups)]
-    places = [here for here in places if len(here) > 1]
-    if not places:
+    if not (places := [here for here in places if len(here) > 1]):
         raise InputError(f"groups: no group has two of {len(groups)} queries; use larger groups")
     sizes, parts = [len(here) for here in places], [(predictors[:, here], targets[:, here]) for here in places]
     taus = [[[stats.kendalltau(one, other).statistic for other in y] for one in x] for x, y in parts]
@@ -144,8 +124,7 @@ def dense_ranks(predictors: np.ndarray, targets: np.ndarray) -> list[np.ndarray]
     for name, values in (("predictor", predictors), ("target", targets)):
         values = np.asarray(values, np.float64)
         values = values[:, None] if values.ndim == 1 else values
-        if not np.isfinite(values).all():
-            bad = np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist()
+        if bad := np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
             raise InputError(f"{name}: NaN or infinite in rows {offenders(bad)}; drop these queries")
         sides.append(stats.rankdata(values, "dense", axis=0).T.astype(np.float32))
     n, m = (side.shape[1] for side in sides)
@@ -164,12 +143,6 @@ def sizes_of_ties(column: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.nda
     return np.add.reduceat(w[:, order], starts, axis=1, dtype=np.float64), numbers
 
 
-def _untied(column: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Ordered pairs of queries with different values in each resample, float64[n_boot]; w float32[n, n_boot]."""
-    sizes, _ = sizes_of_ties(column, w.T)
-    return sizes.sum(axis=1) ** 2 - (sizes**2).sum(axis=1)
-
-
 def _weighted_mean(values: np.ndarray, weights: Sequence[int]) -> np.ndarray:
     """Mean over the first axis by weights, of what is not NaN; NaN where nothing is."""
     shares = np.where(np.isnan(values), 0, np.reshape(weights, (-1,) + (1,) * (values.ndim - 1)))
@@ -181,9 +154,6 @@ def stretched(drawn: np.ndarray, estimate: float, n_groups: int) -> np.ndarray:
 
     On Fisher's z, by Student's factor over the normal one and that of a sample's own mean. Of eight groups the plain
     draws miss a true 0 in up to 10 of 100 samples, these in at most 5 (a test has the simulation).
-
-    >>> stretched(np.array([0.5, 0.9]), 0.5, n_groups=8).round(2).tolist()
-    [0.5, 0.94]
     """
     if n_groups < 2:
         return np.full(len(drawn), np.nan)
@@ -213,10 +183,6 @@ def correlation_test(x: np.ndarray, y: np.ndarray, method: str, within: Sequence
     `within`, a label a point, see `correlations`; each label but one costs a degree of freedom. Intervals as
     `interval_of_one`; none (NaN) for 1 and -1. p_value by Student's t, but for Spearman up to 8 points without labels
     by all orders.
-
-    >>> found = correlation_test([1, 2, 3, 4, 5], [5, 3, 4, 2, 1], "Spearman")
-    >>> [round(found[name], 3) for name in ("estimate", "p_value", "needed")]
-    [-0.9, 0.083, 1.0]
     """
     n = len(x) - (0 if within is None else len(set(within)) - 1)
     estimate = round(float(correlations(x, y, np.ones((1, len(x))), method, within)[0]), 12)  # 1 is 1
@@ -239,9 +205,8 @@ def interval_of_one(r: float, n: int, method: str, level: float = 0.95) -> tuple
     """Interval of one correlation of n independent points by Fisher's z, for Spearman as Bonett and Wright
     (Psychometrika 2000).
 
-    >>> low, high = interval_of_one(0.537, 24, "Spearman")
-    >>> round(low, 2), round(high, 2)
-    (0.14, 0.78)
+    >>> np.round(interval_of_one(0.537, 24, "Spearman"), 2).tolist()
+    [0.14, 0.78]
     """
     width = stats.norm.ppf((1 + level) / 2) * np.sqrt(_variance(r, n, method))
     return float(np.tanh(np.arctanh(r) - width)), float(np.tanh(np.arctanh(r) + width))
@@ -259,12 +224,7 @@ def _variance(r: float, n: int, method: str) -> float:
 
 def steiger(matrix: np.ndarray, n: int) -> tuple[float, float]:
     """z and two-sided p-value of r(1, 2) − r(3, 4), of four variables of the same n points (Steiger, Psychological
-    Bulletin 1980, statistic Z̄2*). The points count as independent; `matrix`: float[4, 4].
-
-    >>> example = np.array([[1, 0.5, 0.7, 0.5], [0.5, 1, 0.5, 0.8], [0.7, 0.5, 1, 0.6], [0.5, 0.8, 0.6, 1]])
-    >>> round(steiger(example, 103)[0], 2)  # his example of correlations at two times
-    -1.4
-    """
+    Bulletin 1980, statistic Z̄2*). The points count as independent; `matrix`: float[4, 4]."""
     r12, r13, r14, r23, r24, r34 = matrix[np.triu_indices(4, 1)]
     r = (r12 + r34) / 2
     joint = (r13 - r * r23) * (r24 - r23 * r) + (r14 - r13 * r) * (r23 - r13 * r)

@@ -1,20 +1,13 @@
 """From values per query to tables of effects, each with an interval: one bootstrap for all tables of the kit.
 
 *Values* are tidy: a row a run, query and measure, with the run's labels (model, regime, seed …), query_id, measure and
-value. `effects` compares two sides of them; queries are drawn with replacement, jointly over all systems that were
-measured on the same queries, since equal seed and equal queries give equal draws. Queries of one `unit`, such as those
-about one entity, are drawn together. Where systems were trained several times, the noise of training is in the draws,
-too: two or three trainings of one row say little about it, so its variance is estimated over all rows of a system. It
-is drawn for each side and stratum by itself, although one model stands on several, and although drawn queries hold a
-part of it: where the strata differ little, such as random ones, intervals are wider than they need be.
-A row of the table, an `Effects`, carries its draws: `contrast` subtracts two rows on the same ones, `beside` puts the
-published effects beside them, `holding_together` gives simultaneous intervals. Taught in notebooks/02_restrain.
-
-An effect whose first side has the mean 0 is undefined (NaN); so is an interval if a draw is undefined. The rest of the
-table stands.
+value. `effects` compares two sides of them; its table, an `Effects`, carries the draws of each row. Queries are drawn
+jointly over all systems that were measured on the same ones, since equal seed and equal queries give equal draws.
+Taught in notebooks/02_restrain.
 """
 
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -26,18 +19,18 @@ from scipy import stats
 from interextra.ground.errors import InputError, offenders
 
 BLOCK = 4_000_000  # counts of a block of resamples held at once
-TRAINING = "seed"  # the label that tells apart trainings of one recipe on one training set
-UNIT = "unit"  # queries of one unit are drawn together
-FOLD = "left_out"  # the label that tells apart the models of a leave-one-out row
-SYSTEM = ("model", "measure", "average")  # rows that share these share the spread between trainings
+DRAWS = "draws"  # the column of a table that is for computing on, not for reading
+THEIRS = ["scaled", "rounding"]  # columns of published effects
+KINDS = {  # name of an effect → from the means of the first and the second side
+    "delta": lambda first, second: ratio(second, first) - 1,  # Zhan et al.: Extra / Inter - 1
+    "loss": lambda first, second: 1 - ratio(second, first),  # Lupart et al.: (Avg In - Out) / Avg In
+    "difference": lambda first, second: second - first,
+    "mean": lambda first, second: first,
+}
 
 
 def resamples(n: int, seed: Any, n_boot: int) -> Iterator[np.ndarray]:
-    """Blocks of float32[b, n]: how often each of n queries is in each of `n_boot` draws of n with replacement.
-
-    >>> next(resamples(3, seed=0, n_boot=2)).sum(axis=1).tolist()
-    [3.0, 3.0]
-    """
+    """Blocks of float32[b, n]: how often each of n queries is in each of `n_boot` draws of n with replacement."""
     random, size = np.random.default_rng(seed), max(1, BLOCK // n)
     for start in range(0, n_boot, size):
         drawn = random.integers(n, size=(min(size, n_boot - start), n), dtype=np.int32)
@@ -48,10 +41,7 @@ def resamples(n: int, seed: Any, n_boot: int) -> Iterator[np.ndarray]:
 def resampled_means(values: np.ndarray, units: np.ndarray, seed: Any, n_boot: int) -> np.ndarray:
     """Means float[n_boot, columns] of the resamples of values float[n, columns]; a row is a query, of unit int[n].
 
-    As many units are drawn as there are, each with all its queries.
-
-    >>> resampled_means(np.ones((4, 1)), np.array([0, 0, 1, 2]), seed=0, n_boot=2).tolist()
-    [[1.0], [1.0]]
+    As many units are drawn as there are, each with all its queries, such as those about one entity.
     """
     sums = np.stack([np.bincount(units, column) for column in values.T], axis=1)
     sizes = np.bincount(units).astype(float)
@@ -59,11 +49,7 @@ def resampled_means(values: np.ndarray, units: np.ndarray, seed: Any, n_boot: in
 
 
 def interval(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """The middle `level` of the draws, outward to values that were drawn; undefined if a draw is.
-
-    >>> interval(np.arange(100.0)), interval(np.array([1.0, np.nan]))
-    ((2.0, 97.0), (nan, nan))
-    """
+    """The middle `level` of the draws, outward to values that were drawn; undefined if a draw is."""
     low = np.quantile(draws, (1 - level) / 2, method="lower")
     return float(low), float(np.quantile(draws, (1 + level) / 2, method="higher"))
 
@@ -76,10 +62,6 @@ def simultaneous(estimates: np.ndarray, draws: np.ndarray, level: float = 0.95) 
     draws with the noise of two or three trainings have heavy tails; only where there are too few draws for the ranks of
     so many rows, standard deviations are. One row gives the middle `level` around the estimate; a row with undefined
     draws has no interval.
-
-    >>> low, high = simultaneous(np.zeros(2), np.array([[-1.0, 0, 1, 0], [-3, 3, 0, 0]]), level=1)
-    >>> low.round(2).tolist()
-    [-1.0, -3.0]
     """
     estimates = np.asarray(estimates, float)
     known = np.isfinite(draws).all(axis=1) & np.isfinite(estimates)
@@ -112,17 +94,6 @@ def ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     return np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom != 0)
 
 
-KINDS = {  # name of an effect → from the means of the first and the second side
-    "delta": lambda first, second: ratio(second, first) - 1,  # Zhan et al.: Extra / Inter - 1
-    "loss": lambda first, second: 1 - ratio(second, first),  # Lupart et al.: (Avg In - Out) / Avg In
-    "difference": lambda first, second: second - first,
-    "mean": lambda first, second: first,
-}
-
-
-DRAWS = "draws"  # the column of a table that is for computing on, not for reading
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Draws:
     """The resamples of one row of a table of effects, float[n_boot] each; they ride in its column `draws`."""
@@ -143,10 +114,7 @@ class Effects(pd.DataFrame):
 
     @classmethod
     def of(cls, table: pd.DataFrame, by: Sequence[str], columns: Sequence[str], *drawn: np.ndarray) -> "Effects":
-        """A table with draws float[rows, n_boot] of its effects, or of both sides and the effect.
-
-        `columns`: that of the effect, or those of both sides and the effect.
-        """
+        """A table with draws float[rows, n_boot] of its effects, or of both sides and the effect, in `columns`."""
         names, sides = (list(part) * (3 // len(part)) for part in (columns, drawn))
         named = dict(zip(("first", "second", "effect"), names, strict=True))
         return cls(table.assign(**{DRAWS: [Draws(tuple(by), named, *row) for row in zip(*sides, strict=True)]}))
@@ -172,26 +140,17 @@ class Effects(pd.DataFrame):
     def contrast(self, column: str, pairs: Sequence[tuple]) -> "Effects":
         """Effect of one system less that of another, on the same draws.
 
-        Parameters
-        ----------
-        column : one of those that name the rows, e.g. model.
-        pairs : (first, second) values of that column; a group that lacks one of them has no row.
-
-        Returns
-        -------
-        Effects[the other labels, first, second, difference, low, high]
+        `pairs`: (first, second) values of `column`, which is one of those that name the rows, e.g. model; a group that
+        lacks one of them has no row. Returns Effects[the other labels, first, second, difference, low, high].
 
         >>> values = pd.DataFrame({"model": list("aabb"), "query_id": list("pqpq"), "value": [0.8, 0.6, 0.4, 0.2]})
         >>> effects(values, ["model"]).contrast("model", [("a", "b")]).plain().round(9).values.tolist()
         [['a', 'b', 0.4, 0.4, 0.4]]
         """
         every, rows, drawn = self.drawn(), [], []
-        name, others = "", []
-        if len(self):
-            name = self[DRAWS].iloc[0].columns["effect"]
-            others = [label for label in self[DRAWS].iloc[0].by if label != column]
-        estimates, places = self[name].to_numpy(float), self.plain().assign(_row=range(len(self)))
-        for key, part in _grouped(places, others):
+        estimates = self[self[DRAWS].iloc[0].columns["effect"]].to_numpy(float)
+        others = [label for label in self[DRAWS].iloc[0].by if label != column]
+        for key, part in _grouped(self.plain().assign(_row=range(len(self))), others):
             of = dict(zip(part[column], part["_row"], strict=True))
             for first, second in [pair for pair in pairs if set(pair) <= of.keys()]:
                 drawn.append(every[of[first]] - every[of[second]])
@@ -205,7 +164,7 @@ class Effects(pd.DataFrame):
     def holding_together(self, judged: Sequence[bool] | None = None, level: float = 0.95) -> "Effects":
         """The table with intervals that hold together over the rows `judged` (all); each other row is alone."""
         inside = np.ones(len(self), bool) if judged is None else np.asarray(judged, bool)
-        estimates = np.array([row[row[DRAWS].columns["effect"]] for _, row in self.iterrows()], float)
+        estimates = self[self[DRAWS].iloc[0].columns["effect"]].to_numpy(float)
         ends, drawn = np.empty((2, len(self))), self.drawn()
         for family in [np.flatnonzero(inside), *np.flatnonzero(~inside)[:, None]]:
             ends[:, family] = simultaneous(estimates[family], drawn[family], level)
@@ -227,51 +186,35 @@ class Effects(pd.DataFrame):
 
         A wide interval is no agreement: it is undecided. An effect of exactly 0 has no direction.
 
-        Parameters
-        ----------
-        published : rows of `papers.published.load`, or others with the columns of `on`, scaled and rounding; each
-            combination of `on` once.
-        on : the columns that name an effect on both sides. Several of our rows may stand beside the same published one.
-        gate : a boolean column.
-        effect : the column of our effects; unless given, that of the draws.
-
-        Raises
-        ------
-        InputError
-            Missing columns, or a published effect that is named twice.
+        `published`: rows of `papers.published.load`, or others with the columns of `on`, which name an effect on both
+        sides, scaled and rounding. Several of our rows may stand beside the same published one. `gate`: a boolean
+        column. `effect`: the column of our effects; unless given, that of the draws. InputError: missing columns, or a
+        published effect that is named twice.
         """
         on = list(on)
-        for side, frame, needed in (
-            ("our effects", self, [*on, "low", "high", effect or DRAWS]),
-            ("published effects", published, [*on, "scaled", "rounding"]),
-        ):
-            if absent := [name for name in needed if name not in frame]:
+        sides = {"our effects": (self, ["low", "high", effect or DRAWS]), "published effects": (published, THEIRS)}
+        for side, (frame, needed) in sides.items():
+            if absent := [name for name in (*on, *needed) if name not in frame]:
                 raise InputError(f"{side}: no column {offenders(absent)}; there are {', '.join(map(str, frame))}")
         if (twice := published.duplicated(on)).any():
             several = offenders(published.loc[twice, on].itertuples(index=False, name=None))
             raise InputError(f"published effects: named twice: {several}; add to `on` the columns that tell them apart")
-        printed = pd.DataFrame(self[on]).merge(published[[*on, "scaled", "rounding"]], how="left", on=on)
-        theirs, rounding = (printed[name].set_axis(self.index) for name in ("scaled", "rounding"))
-        ours = self[effect or self[DRAWS].iloc[0].columns["effect"]]
-        comparable = self[gate].to_numpy(bool) if gate else np.True_
-        verdict = _verdicts(ours, self["low"], self["high"], theirs, rounding, comparable)
+        printed = pd.DataFrame(self[on]).merge(published[[*on, *THEIRS]], how="left", on=on)
+        theirs, reach = (printed[name].set_axis(self.index) for name in THEIRS)
+        reach += 1e-12  # binary fractions: -0.13 must be within half a percent of -0.125
+        ours, low, high = self[effect or self[DRAWS].iloc[0].columns["effect"]], self["low"], self["high"]
+        inside, is_zero = (low <= theirs + reach) & (theirs - reach <= high), theirs.abs() <= reach
+        undefined = ours.isna() | low.isna() | high.isna()
+        rules = [
+            ("", theirs.isna()),
+            ("not comparable", ~self[gate].to_numpy(bool) if gate else np.False_),
+            ("undecided", undefined | (ours == 0) | ((low <= 0) & (high >= 0) & (inside | is_zero))),
+            ("agrees", inside),
+            ("undecided", is_zero),
+            ("same direction", ours * theirs > 0),
+        ]
+        verdict = np.select([rule for _, rule in rules], [name for name, _ in rules], "opposite")
         return self.assign(published=theirs, verdict=verdict)
-
-
-def _verdicts(ours, low, high, published, rounding, comparable) -> np.ndarray:
-    reach = rounding + 1e-12  # binary fractions: -0.13 must be within half a percent of -0.125
-    inside = (low <= published + reach) & (published - reach <= high)
-    is_zero = published.abs() <= reach
-    undefined = ours.isna() | low.isna() | high.isna()
-    rules = [
-        ("", published.isna()),
-        ("not comparable", ~comparable),
-        ("undecided", undefined | (ours == 0) | ((low <= 0) & (high >= 0) & (inside | is_zero))),
-        ("agrees", inside),
-        ("undecided", is_zero),
-        ("same direction", ours * published > 0),
-    ]
-    return np.select([rule for _, rule in rules], [name for name, _ in rules], "opposite")
 
 
 def effects(
@@ -291,15 +234,14 @@ def effects(
     Parameters
     ----------
     values : tidy values; several of one query, side and training (the k - 1 models that had its cluster) are averaged.
+        They may have the columns seed (trainings), left_out (the model of a row made of several), and unit (queries
+        that are drawn together).
     by : labels that make a group.
     on, sides : the label that tells the two sides apart, and its two values, e.g. ("interpolation", "extrapolation").
         Without them the mean of each group.
-    effect : delta, loss, difference or mean, see `KINDS`.
-    values may have the columns seed (trainings), left_out (the model of a row made of several), and unit (queries that
-        are drawn together).
+    effect : delta, loss, difference or mean, see `KINDS`; undefined (NaN) where it divides by a mean of 0.
     strata : a column; queries are drawn within each of its values, and the effect is the mean of the strata's effects.
     family : Holm's correction holds within rows that share these labels of `by`; unless given, the measure.
-    seed, n_boot, level : of the bootstrap.
 
     Returns
     -------
@@ -307,12 +249,9 @@ def effects(
         sides and of the effect bear their names. p_value is of the paired t-test over queries: of two sides, without
         strata. sd_trainings is the standard deviation between trainings of the mean of a single model on the queries
         of its row and stratum, pooled over the models of a system; where it is missing, nothing was trained twice and
-        the interval is of queries alone.
+        the interval is of queries alone. An interval is undefined if a draw is.
 
-    Raises
-    ------
-    InputError
-        Unknown columns or effect, a missing value, a query that has one side only, or no values at all.
+    InputError: unknown columns or effect, a missing value, a query that has one side only, or no values at all.
 
     >>> values = pd.DataFrame({"regime": list("iiee"), "query_id": list("abab"), "value": [0.8, 0.6, 0.4, 0.3]})
     >>> effects(values, [], "regime", ("i", "e"), "delta", family=[])[["delta", "low", "n_queries"]].values.tolist()
@@ -331,9 +270,9 @@ def effects(
     if kept.empty:
         raise InputError(f"effects: no values of {offenders(sides) or 'any run'}; nothing was measured")
     parts = {key: _matrix(part, on, sides) for key, part in _grouped(kept, groups)}
-    systems = [groups.index(name) for name in SYSTEM if name in groups]
-    spreads = _spreads(parts, systems)
-    means = _with_trainings(_resampled(parts, len(by) if strata else None, seed, n_boot), parts, spreads, systems, seed)
+    spreads = _spreads(parts, [groups.index(name) for name in ("model", "measure", "average") if name in groups])
+    means = _resampled(parts, len(by) if strata else None, seed, n_boot)
+    means = {key: drawn + _noise(key, parts[key], spreads[key], n_boot, seed) for key, drawn in means.items()}
     rows, drawn = [], []
     for key in dict.fromkeys(key[: len(by)] for key in parts):
         mine = [name for name in parts if name[: len(by)] == key]
@@ -346,13 +285,12 @@ def effects(
             row["p_value"] = np.nan if strata else _paired_t(parts[key].values.mean(axis=1))
         row["n_queries"] = sum(len(parts[name].values) for name in mine)
         row["n_trainings"] = min(parts[name].values.shape[1] for name in mine)
-        rows.append(row | {"sd_trainings": spreads[_labels(mine[0], systems)].deviation})
+        rows.append(row | {"sd_trainings": spreads[mine[0]].deviation})
         drawn.append([sides_drawn[..., 0].mean(axis=0), sides_drawn[..., -1].mean(axis=0), effect_drawn])
     table = pd.DataFrame(rows)
     if on:
-        alike = table.groupby(family, dropna=False)["p_value"] if family else None
-        corrected = alike.transform(lambda p: holm(p)) if family else holm(table["p_value"])
-        table.insert(table.columns.get_loc("p_value") + 1, "p_holm", corrected)
+        alike = table.groupby(family or np.zeros(len(table)), dropna=False)["p_value"]
+        table.insert(table.columns.get_loc("p_value") + 1, "p_holm", alike.transform(lambda p: holm(p)))
     return Effects.of(table, by, [names[0], names[-1], effect], *zip(*drawn, strict=True))
 
 
@@ -360,10 +298,6 @@ def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str, level
     """Mean of an effect over few independent units, such as worlds, with Student's interval over them.
 
     Returns DataFrame[*by, effect, low, high, least, most, n], n the number of units; no interval for a single one.
-
-    >>> table = pd.DataFrame({"world": [1, 2, 3], "model": "a", "loss": [0.1, 0.2, 0.3]})
-    >>> across(table, "world", ["model"], "loss").round(3).values.tolist()
-    [['a', 0.2, -0.048, 0.448, 0.1, 0.3, 3]]
     """
     rows = []
     for key, part in _grouped(table, list(by)):
@@ -381,12 +315,10 @@ def tests(
 ) -> pd.DataFrame:
     """Is the difference real, how large is it, and is a loss beyond the margin excluded? One row a group.
 
-    Returns
-    -------
-    DataFrame[*by, p_value, p_permutation, p_equivalent, cohen_d, worse, better, n_queries] : paired t-test, permutation
-        test (sign flips), two one-sided t-tests against plus and minus `margin` times the mean of the first side, mean
-        difference in standard deviations, queries with a lower and with a higher value on the second side. Where all
-        queries differ by the same, p_equivalent is 0 within the margin and 1 beyond it, cohen_d 0 or NaN.
+    Returns DataFrame[*by, p_value, p_permutation, p_equivalent, cohen_d, worse, better, n_queries]: paired t-test,
+    permutation test (sign flips), two one-sided t-tests against plus and minus `margin` times the mean of the first
+    side, mean difference in standard deviations, queries with a lower and with a higher value on the second side. Where
+    all queries differ by the same, p_equivalent is 0 within the margin and 1 beyond it, cohen_d 0 or NaN.
     """
     rows = []
     for key, part in _grouped(values[values[on].isin(sides)], list(by)):
@@ -397,13 +329,9 @@ def tests(
         row |= {"p_value": _paired_t(pair), "p_permutation": 1.0}
         row |= {"p_equivalent": float(abs(difference.mean()) > abs(bound)), "cohen_d": np.nan if differs else 0.0}
         if differs:
-            flips = {
-                "permutation_type": "samples",
-                "n_resamples": 9999,
-                "batch": max(1, BLOCK // len(pair)),
-                "rng": seed,
-            }
-            row["p_permutation"] = stats.permutation_test((difference,), np.mean, vectorized=True, **flips).pvalue
+            flips = {"permutation_type": "samples", "n_resamples": 9999, "batch": max(1, BLOCK // len(pair))}
+            tested = stats.permutation_test((difference,), np.mean, vectorized=True, rng=seed, **flips)
+            row["p_permutation"] = tested.pvalue
         if spread > 1e-12:
             sided = ((-bound, "greater"), (bound, "less"))
             row["p_equivalent"] = max(stats.ttest_1samp(difference, at, alternative=side).pvalue for at, side in sided)
@@ -431,6 +359,7 @@ class _Part(NamedTuple):
 class _Spread(NamedTuple):
     """How much the mean of a single model varies between trainings of a system."""
 
+    system: tuple  # the labels of the rows that share it
     deviation: float  # NaN where nothing was trained twice
     freedom: int
 
@@ -440,7 +369,7 @@ def _matrix(part: pd.DataFrame, on: str | None, sides: tuple) -> _Part:
         raise InputError(f"effects: no value for query {offenders(part['query_id'][part['value'].isna()].unique())}")
     query, query_ids = pd.factorize(part["query_id"])
     side = pd.Index(sides).get_indexer(part[on]) if on else np.zeros(len(part), np.int64)
-    trained = part.groupby(side)[TRAINING].transform(lambda labels: pd.factorize(labels)[0]) if TRAINING in part else 0
+    trained = part.groupby(side)["seed"].transform(lambda labels: pd.factorize(labels)[0]) if "seed" in part else 0
     training = np.zeros(len(part), np.int64) + trained
     shape = (len(query_ids), int(training.max()) + 1, max(1, len(sides)))
     at = np.ravel_multi_index((query, training, side), shape)
@@ -449,15 +378,15 @@ def _matrix(part: pd.DataFrame, on: str | None, sides: tuple) -> _Part:
         alone = [query_ids[row] for row in np.flatnonzero((counts == 0).any(axis=(1, 2)))]
         raise InputError(f"effects: query {offenders(alone)} lacks a side or a training; measure all alike")
     values = np.bincount(at, part["value"].to_numpy(float), minlength=np.prod(shape)).reshape(shape) / counts
-    of = part.drop_duplicates("query_id")[UNIT] if UNIT in part else query_ids
+    of = part.drop_duplicates("query_id")["unit"] if "unit" in part else query_ids
     weight = 1 / counts.ravel()[at] / len(query_ids)
     return _Part(values, pd.factorize(of)[0], *_models(part, side, training, weight))
 
 
 def _models(part: pd.DataFrame, side: np.ndarray, training: np.ndarray, weight: np.ndarray) -> tuple:
     """squares, counted, freedom and shares of a `_Part`; `weight` of each value in the mean of its side."""
-    is_folded = FOLD in part and part[FOLD].notna().all()
-    label = part[FOLD].to_numpy() if is_folded else np.zeros(len(part))
+    is_folded = "left_out" in part and part["left_out"].notna().all()
+    label = part["left_out"].to_numpy() if is_folded else np.zeros(len(part))
     of = pd.DataFrame({"side": side, "model": label, "training": training, "value": part["value"], "weight": weight})
     models = of.groupby(["side", "model", "training"]).agg(mean=("value", "mean"), weight=("weight", "sum"))
     means, weights = (models[name].unstack("training") for name in ("mean", "weight"))  # [sides × models, trainings]
@@ -467,20 +396,15 @@ def _models(part: pd.DataFrame, side: np.ndarray, training: np.ndarray, weight: 
     return float(squares), again * len(means), int(again * last), shares
 
 
-def _labels(key: tuple, places: list[int]) -> tuple:
-    return tuple(key[place] for place in places)
-
-
-def _spreads(parts: dict[tuple, _Part], systems: list[int]) -> dict[tuple, _Spread]:
-    """The spread between trainings of each system: variance of its single models, pooled over its rows."""
-    found = {}
-    for system in dict.fromkeys(_labels(key, systems) for key in parts):
-        mine = [part for key, part in parts.items() if _labels(key, systems) == system]
-        squares, counted, freedom = (
-            sum(getattr(part, name) for part in mine) for name in ("squares", "counted", "freedom")
-        )
-        found[system] = _Spread(float(np.sqrt(squares / counted)) if counted else float("nan"), freedom)
-    return found
+def _spreads(parts: dict[tuple, _Part], places: list[int]) -> dict[tuple, _Spread]:
+    """The spread between trainings of each group's system: variance of its single models, pooled over all its rows, as
+    two or three trainings of one row say little about it. `places`: of the labels of a system in those of a group."""
+    systems, found = {key: tuple(key[place] for place in places) for key in parts}, {}
+    for system in dict.fromkeys(systems.values()):
+        mine = [(one.squares, one.counted, one.freedom) for key, one in parts.items() if systems[key] == system]
+        squares, counted, freedom = map(sum, zip(*mine, strict=True))
+        found[system] = _Spread(system, float(np.sqrt(squares / counted)) if counted else float("nan"), freedom)
+    return {key: found[system] for key, system in systems.items()}
 
 
 def _resampled(parts: dict[tuple, _Part], n_by: int | None, seed: int, n_boot: int) -> dict[tuple, np.ndarray]:
@@ -489,10 +413,10 @@ def _resampled(parts: dict[tuple, _Part], n_by: int | None, seed: int, n_boot: i
     `n_by`: so many labels make a group, the next one its stratum, whose place by name is part of the seed.
     """
     alike: dict[tuple, list[tuple]] = {}
-    place: dict[tuple, int] = {}
+    counted = Counter()
     for key, part in sorted(parts.items(), key=lambda item: str(item[0][n_by:])):
-        place[key[:n_by]] = place.get(key[:n_by], -1) + 1
-        own = (seed,) if n_by is None else (seed, place[key[:n_by]])
+        own = (seed,) if n_by is None else (seed, counted[key[:n_by]])
+        counted[key[:n_by]] += 1
         alike.setdefault((len(part.values), part.units.tobytes(), own), []).append(key)
     found = {}
     for (n, _, own), keys in alike.items():
@@ -504,27 +428,19 @@ def _resampled(parts: dict[tuple, _Part], n_by: int | None, seed: int, n_boot: i
     return found
 
 
-def _with_trainings(
-    means: dict[tuple, np.ndarray],
-    parts: dict[tuple, _Part],
-    spreads: dict[tuple, _Spread],
-    systems: list[int],
-    seed: int,
-) -> dict[tuple, np.ndarray]:
-    """The means with the noise of training: normal, by the pooled spread, whose own uncertainty is chi-squared."""
-    found = {}
-    for key, drawn in means.items():
-        spread, n = spreads[_labels(key, systems)], parts[key].values.shape[1]
-        found[key] = drawn
-        if spread.freedom:
-            of_system, of_row = (
-                np.random.default_rng((seed, zlib.crc32(repr(labels).encode())))
-                for labels in (_labels(key, systems), key)
-            )
-            scale = np.sqrt(spread.freedom / of_system.chisquare(spread.freedom, len(drawn)))[:, None]
-            noise = spread.deviation * np.sqrt(parts[key].shares / n)  # [n_sides]
-            found[key] = drawn + of_row.normal(size=drawn.shape) * scale * noise
-    return found
+def _noise(key: tuple, part: _Part, spread: _Spread, n_boot: int, seed: int) -> np.ndarray | float:
+    """Noise of training float[n_boot, n_sides]: normal, by the spread, whose own uncertainty is chi-squared.
+
+    It is drawn for each side and stratum by itself, although one model stands on several, and although drawn queries
+    hold a part of it: where the strata differ little, such as random ones, intervals are wider than they need be.
+    """
+    if not spread.freedom:
+        return 0.0
+    seeds = [(seed, zlib.crc32(repr(labels).encode())) for labels in (spread.system, key)]
+    of_system, of_row = map(np.random.default_rng, seeds)
+    scale = np.sqrt(spread.freedom / of_system.chisquare(spread.freedom, n_boot))[:, None]
+    level = spread.deviation * np.sqrt(part.shares / part.values.shape[1])  # [n_sides]
+    return of_row.normal(size=(n_boot, len(level))) * scale * level
 
 
 def _paired_t(pair: np.ndarray) -> float:

@@ -55,12 +55,7 @@ def real_dev_vectors(encoder: str) -> Vectors:
 
 
 def check_release(folder: Path) -> pd.DataFrame:
-    """Measure the files of a release (its folder) and compare with what they are known to hold (`KNOWN`).
-
-    Returns
-    -------
-    DataFrame with release, property, value, expected, ok.
-    """
+    """release, property, value, expected, ok: the files of a release and what they are known to hold (`KNOWN`)."""
     rows = []
     for name, (release, measure) in FOLDERS.items():
         if (folder / name).is_dir():
@@ -131,15 +126,9 @@ FOLDERS = {
 def released_agreement(store: Store, vectors: Mapping[str, Vectors], k: int, folder: Path) -> pd.DataFrame:
     """Share of each judged DL query's k nearest training queries that lie in each released ReSTrain set.
 
-    Parameters
-    ----------
-    vectors : encoder → vectors of the real queries.
-    folder : Zhan's release.
-
-    Returns
-    -------
-    DataFrame[encoder, size, query_id, interpolation, extrapolation, neither, chance_interpolation,
-    chance_extrapolation] : `chance` is the share of all training queries at hand that lie in the set.
+    `vectors`: encoder → vectors of the real queries; `folder`: Zhan's release. Returns encoder, size, query_id,
+    interpolation, extrapolation, neither, chance_interpolation, chance_extrapolation; `chance` is the share of all
+    training queries at hand that lie in the set.
     """
     parts = []
     for encoder, cell in vectors.items():
@@ -181,19 +170,13 @@ def released_words(folder: Path) -> pd.DataFrame:
 def released_bucket_agreement(
     store: Store, vectors: Mapping[str, Vectors], dev_vectors: Mapping[str, Vectors], seeds: Sequence[int], folder: Path
 ) -> pd.DataFrame:
-    """k-means of the real queries against the released buckets, compared on the dev queries.
+    """k-means of the real queries against the released buckets, compared on the dev queries: a row an encoder, what was
+    clustered (`train+test` queries, or `test` queries only), normalise and seed.
 
-    Parameters
-    ----------
-    vectors : encoder → vectors of the training queries and of the judged DL queries.
-    dev_vectors : encoder → vectors that hold the dev queries, as training or as test queries.
-
-    Returns
-    -------
-    DataFrame, a row an encoder, what was clustered (`train+test` queries, or `test` queries only), normalise and seed.
-    By chance `ari` is 0; `nmi_chance` is the mean NMI over 20 permutations of our bucket numbers. `share_matched_dl`:
-    share of the judged DL queries in the bucket that the dev queries matched. `ari_other_seeds`: mean ARI with our
-    other seeds, the yardstick for `ari`. Queries without a vector are left out.
+    `vectors`: encoder → vectors of the training queries and of the judged DL queries; `dev_vectors`: of the dev
+    queries, as training or as test queries. By chance `ari` is 0; `nmi_chance` is the mean NMI over 20 permutations of
+    our bucket numbers. `share_matched_dl`: share of the judged DL queries in the bucket that the dev queries matched.
+    `ari_other_seeds`: mean ARI with our other seeds, the yardstick for `ari`. Queries without a vector are left out.
     """
     on_dev, rows = released_buckets(folder), []
     on_dl = pd.concat([released_buckets(folder, name) for name in ("trec19", "trec20")])

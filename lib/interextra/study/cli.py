@@ -146,7 +146,7 @@ def command_check(args: argparse.Namespace) -> int:
 def command_evaluate(args: argparse.Namespace) -> None:
     from interextra.evaluation.measures import report
 
-    print(report(args.qrels, args.run, args.measures, per_query=args.per_query), end="")
+    print(report(args.qrels, args.run, args.measures, each=args.per_query), end="")
 
 
 def command_export(args: argparse.Namespace) -> None:
