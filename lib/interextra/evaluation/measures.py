@@ -21,7 +21,7 @@ from interextra.data.runs import RunFile, strings
 from interextra.data.trec import read_qrels
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
-from interextra.models.ranking import Ranking
+from interextra.models.run import Ranking
 
 KNOWN = "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, Judged, Judged@k, ASL@k"
 _MEASURED: dict[tuple, pd.DataFrame] = {}  # (key of a run, test set, names) → `per_query`: read once a process
