@@ -30,6 +30,11 @@ class Ranking(Cell):
 
     recipe: ClassVar[Recipe | None] = None  # of the model that ranked, where there is a single one
 
+    @property
+    def rerank_depth(self) -> float:
+        """So many passages are reranked, below them the first stage's order stays; infinite without a reranker."""
+        return getattr(self.recipe, "rerank_depth", np.inf)
+
     def path(self, store: Store, queries: Queries | Part | str) -> Path:
         """Where the ranking of a set of queries, given or named, is kept."""
         return store[self] / file_of(queries)
