@@ -428,11 +428,3 @@ def test_values_of_no_run_and_of_an_unknown_measure_are_errors(design):
         values(frame[:0], store, ["AP"])
     with pytest.raises(InputError, match="unknown measure 'nope'"):
         values(frame, store, ["nope"])
-
-
-def test_bench_finds_equal_means(root):
-    """On few queries and with ranx interpreted, so only the means count here, not the seconds."""
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    command = [sys.executable, root / "bench/measures.py", "10"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert "means equal" in done.stdout, done.stderr
