@@ -66,6 +66,16 @@ def test_small_files_travel_and_rankings_do_not(executed, reference):
     assert reference.missing([run, Toy(n=7)]) == [] and reference.kept("kept")["x"].tolist() == [1.5]
 
 
+def test_a_cell_whose_files_do_not_travel_is_not_computed_again(executed, tmp_path):
+    """Vectors of a trained encoder: else its training would be wanted, and what follows from them is kept."""
+    store, design, folder = executed
+    model = design["run"][0].model
+    store.build(model)
+    pack(folder, [model], store, tmp_path / "reference")
+    reference = Reference(tmp_path / "reference", tmp_path / "cells")
+    assert reference.missing([model]) == [] and not list(reference[model].glob("*.npy"))
+
+
 def test_what_needs_no_training_is_computed_and_models_are_not(executed, reference):
     _, design, _ = executed
     assert reference.build(Toy(n=8)).is_dir()

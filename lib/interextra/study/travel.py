@@ -23,23 +23,27 @@ from interextra.models.model import Model
 REFERENCE = Path("outputs", "reference")
 VALUES, RUNS, CELLS = "values", "values/runs.parquet", "cells.zip"
 RUN, SKIPS = "run_identity", "skips_own"  # columns of RUNS beside the labels: the run, and whether own passages count
-MEMBER = re.compile(r"[0-9a-f]{20}(/[\w .@-]+)+")  # identity of a cell, then a file of it
+MEMBER = re.compile(r"[0-9a-f]{20}(/|(/[\w .@-]+)+)")  # identity of a cell, then a file of it
 PLACE = [RUN, "test_set", "measure", SKIPS]
 
 
 def pack(folder: Path, cells: Iterable[Cell], store: Store, into: Path) -> None:
-    """Copy the values of an executed notebook, and the files of its cells that travel, into one archive."""
+    """Copy the values of an executed notebook, and the files of its cells that travel, into one archive.
+
+    A cell without such files is an empty folder there: what the notebook made of it is among the values.
+    """
     shutil.copytree(folder / VALUES, into / VALUES)
-    members = {}
+    members: dict[str, Path | None] = {}
     for cell in cells:
+        members[f"{cell.identity}/"] = None
         for path in filter(Path.is_file, store[cell].rglob("*")):
             name = path.relative_to(store[cell]).as_posix()
             is_named = any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels())
             if is_named and (cell.is_result(name) or name in cell.travels()):
                 members[f"{cell.identity}/{name}"] = path
     with zipfile.ZipFile(into / CELLS, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, path in sorted(members.items()):
-            archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED, 9)  # without a date
+        for name, path in sorted(members.items()):  # a ZipInfo has no date
+            archive.writestr(zipfile.ZipInfo(name), path.read_bytes() if path else b"", zipfile.ZIP_DEFLATED, 9)
 
 
 def write_runs(path: Path, parts: Sequence[pd.DataFrame]) -> None:
