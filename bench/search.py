@@ -9,13 +9,12 @@ Run: python bench/search.py [--small] [--n 2000000] [--n-tokens 20000]
 
 import argparse
 import importlib
-import json
+import multiprocessing
 import resource
-import subprocess
-import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -109,11 +108,7 @@ STEPS = {
 }
 
 
-def child(step: str, folder: Path) -> None:
-    importlib.import_module("sentence_transformers")  # what every step pays
-
-    importlib.import_module("interextra.models.dense")
-
+def child(step: str, folder: Path) -> dict[str, float]:
     samples, done = [own_mb()], threading.Event()
 
     def sample() -> None:
@@ -130,20 +125,27 @@ def child(step: str, folder: Path) -> None:
     done.set()
     sampler.join()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # Linux counts KiB
-    print(json.dumps(found | {"peak": peak, "own": max(samples)}))
+    return found | {"peak": peak, "own": max(samples)}
+
+
+def apart(work, *given):
+    """What `work` returns, from a process of its own that starts with all imports done."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        return pool.submit(work, *given).result()
 
 
 def main(n: int, n_tokens: int) -> None:
+    for module in ("sentence_transformers", "interextra.models.dense"):  # what every step pays
+        importlib.import_module(module)
     sizes = {"dense": n, "tokens": n_tokens}
     with tempfile.TemporaryDirectory(prefix="interextra-bench-") as name:
         folder = Path(name)
         for kind, size in sizes.items():
-            write_collection(folder / kind, size)
+            apart(write_collection, folder / kind, size)
         print(f"{N_QUERIES} queries, top {K}; passages of {LENGTH} words")
         print(f"{'step':16}{'passages':>10}{'seconds':>9}{'CPU s':>8}{'peak MiB':>10}{'of it own':>11}")
         for step, (kind, work) in STEPS.items():
-            command = [sys.executable, __file__, "--step", step, "--folder", name]
-            found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+            found = apart(child, step, folder)
             times = f"{sizes[kind]:10,}{found['seconds']:9.1f}{found['cpu']:8.1f}" if work else " " * 27
             print(f"{step:16}{times}{found['peak']:10,.0f}{found['own']:11,.0f}", flush=True)
         ours, library = (np.load(folder / f"dense, {who}.npy") for who in ("ours", "library"))
@@ -158,10 +160,5 @@ if __name__ == "__main__":
     parser.add_argument("--n", type=int, default=2_000_000, help="passages of the dense search")
     parser.add_argument("--n-tokens", type=int, default=20_000, help="passages of SPLADE and ColBERT")
     parser.add_argument("--small", action="store_true", help="2,000 and 200 passages: only whether it runs")
-    parser.add_argument("--step", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.step:
-        child(given.step, given.folder)
-    else:
-        main(*((2_000, 200) if given.small else (given.n, given.n_tokens)))
+    main(*((2_000, 200) if given.small else (given.n, given.n_tokens)))

@@ -25,12 +25,12 @@ def real_data() -> Path:
 
 
 @pytest.fixture
-def house(tmp_path, root, monkeypatch):
-    """A copy of the repository's notebooks and parameters, with no outputs."""
+def house(tmp_path, tmp_path_factory, root, monkeypatch):
+    """A copy of the repository's notebooks and parameters, with no outputs; all of them share the collections."""
     for name in ("notebooks", "params"):
         shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns(".*"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     return tmp_path
 
 

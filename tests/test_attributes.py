@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from interextra.ground.errors import InputError
-from interextra.splits.attributes import WH_WORDS, attribute, labels, length, part, source, wh_words
+from interextra.splits.attributes import WH_WORDS, attribute, labels, length, part, wh_words
 
 
 @pytest.mark.parametrize(
@@ -130,16 +130,14 @@ def test_columns_that_are_worked_out_serve_as_attributes():
         labels(frame, "column:nothing")
 
 
-def test_function_of_your_own_is_found_by_name_and_its_file_is_known(tmp_path, monkeypatch):
+def test_function_of_your_own_is_found_by_name(tmp_path, monkeypatch):
     (tmp_path / "mine_by_letter.py").write_text("def first(query):\n    return query['text'][0]\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert labels(QUERIES, "python:mine_by_letter:first").tolist() == ["h", "w", "r"]
-    assert source("python:mine_by_letter:first") == tmp_path / "mine_by_letter.py"
-    assert source("wh-words") is None and source("column:python:x") is None
 
 
 def test_every_released_query_holds_its_word_and_has_its_length(real_data):
-    from interextra.data import released
+    from interextra.papers import released
 
     names = ("short", "long", *WH_WORDS)
     texts = {name: released.read_shift(real_data / "ms-marco-shift", name)[0]["text"] for name in names}

@@ -18,10 +18,10 @@ from interextra.study.schedule import build_all
 TOY = Toy()
 
 
-def fresh(root, say=print):
+def fresh(root):
     """A store of a process that has read no checksum yet."""
     Store._valid.clear()
-    return Store(root, say)
+    return Store(root)
 
 
 def test_key_depends_on_fields_needed_cells_and_code(monkeypatch):
@@ -62,15 +62,14 @@ def test_finished_cell_is_not_built_again(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["answer.txt", "part/more.txt", "config.json", "seal.json"])
-def test_one_flipped_byte_is_noticed_said_and_mended(tmp_path, name):
+def test_one_flipped_byte_is_noticed_said_and_mended(tmp_path, capsys, name):
     folder = Store(tmp_path).build(TOY)
     before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name in ("answer.txt", "more.txt")}
     data = bytearray((folder / name).read_bytes())
     data[len(data) // 2] ^= 0x80
     (folder / name).write_bytes(data)
-    said = []
-    assert fresh(tmp_path, said.append).build(TOY) == folder
-    assert len(said) == 1 and "damaged" in said[0]
+    assert fresh(tmp_path).build(TOY) == folder
+    assert capsys.readouterr().err.count("damaged (") == 1
     assert {p: p.read_bytes() for p in before} == before and seal_problem(folder) is None
 
 
@@ -121,13 +120,11 @@ def test_killed_build_leaves_no_result_and_the_next_one_finishes(tmp_path):
     while not begun.exists():
         time.sleep(0.01)
     store = Store(tmp_path / "cells")
-    store.sweep()
-    assert list((tmp_path / "cells" / "building").iterdir())  # a cell that is being built stays
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     assert not store.valid(cell)
-    store.sweep()
-    assert not list((tmp_path / "cells" / "building").iterdir())
+    store.build(cell)
+    assert store.valid(cell) and not list((tmp_path / "cells" / "building").iterdir())
 
 
 def test_damaged_note_of_a_planned_cell_is_written_again(tmp_path):
@@ -143,12 +140,18 @@ def test_damaged_note_of_a_planned_cell_is_written_again(tmp_path):
     assert store.cell(TOY.key) == TOY
 
 
-def test_empty_folder_in_the_place_of_a_cell_is_no_damage(tmp_path):
-    said = []
-    store = Store(tmp_path, say=said.append)
+def test_a_folder_under_the_name_of_another_cell_is_not_served(tmp_path):
+    store, other = Store(tmp_path), Toy(n=7)
+    os.replace(store.build(TOY), store.path(other))
+    assert not fresh(tmp_path).valid(other)
+    assert (fresh(tmp_path).build(other) / "answer.txt").read_text() == "7 rows\n"
+
+
+def test_empty_folder_in_the_place_of_a_cell_is_no_damage(tmp_path, capsys):
+    store = Store(tmp_path)
     store.path(TOY).mkdir(parents=True)
     store.build(TOY)
-    assert not said and store.valid(TOY)
+    assert not capsys.readouterr().err and store.valid(TOY)
 
 
 def test_what_a_finished_cell_was_made_from_may_be_gone(tmp_path):
@@ -194,12 +197,14 @@ def record(folder):
 
 
 def test_results_of_older_code_are_taken_over_only_after_an_equal_sample(tmp_path, changed_code):
-    older = [Store(tmp_path).build(Toy(n=n)) for n in range(5)]
-    changed_code()
-    folders = [Store(tmp_path).build(Toy(n=n)) for n in range(5)]
-    assert ["taken over" in record(folder) for folder in folders] == [False, False, True, True, True]
+    cells = [*(Toy(n=n) for n in range(5, 10)), Toy(n=4, needed=(TOY,))]
+    older = [Store(tmp_path).build(cell) for cell in cells]
+    changed_code("Toy")
+    folders = [Store(tmp_path).build(cell.model_copy()) for cell in cells]
+    taken = [False, False, True, True, True, False]  # the last has an option of which there is no sample
+    assert ["taken over" in record(folder) for folder in folders] == taken
     assert record(folders[4])["taken over"]["from"] == older[4].name
-    assert fresh(tmp_path).missing([Toy(n=n) for n in range(5)]) == []
+    assert fresh(tmp_path).missing([cell.model_copy() for cell in cells]) == []
 
 
 def test_results_of_older_code_that_differ_are_not_taken_over(tmp_path, changed_code):

@@ -159,7 +159,7 @@ def test_notebook_without_a_collection_is_planned(house, capsys):
 
 
 def test_plan_at_paper_scale_prices_downloads_time_and_disk_before_anything_starts(house, capsys):
-    assert main(["plan", "--profile", "msmarco", "--only", "08"]) == 0
+    assert main(["plan", "--profile", "msmarco", "--only", "08", "-p", "trained_sizes=[14000,200000]"]) == 0
     out, err = capsys.readouterr()
     assert "irds:msmarco-passage is not here: 8,841,823 passages" in err
     assert "irds:beir/fever/test is not here: 5,416,568 passages" in err and err.count("irds:beir/") == 25
@@ -214,7 +214,8 @@ def test_worlds_has_some_of_the_notebooks_and_no_parameter_of_its_own(house, cap
 
 
 @pytest.mark.parametrize(("place", "link"), [("cache", False), ("cache", True), ("outputs", False)])
-def test_what_stands_in_the_place_of_a_folder_is_one_line(house, tiny, capsys, place, link):
+def test_what_stands_in_the_place_of_a_folder_is_one_line(house, tiny, capsys, monkeypatch, place, link):
+    monkeypatch.setenv("INTEREXTRA_CACHE", str(house / "cache"))
     (house / place).symlink_to(house / "gone" / "away") if link else (house / place).touch()
     line = refused(capsys, "plan", *run_00(tiny)[1:])
     assert str(house / place) in line and "move away what stands there" in line

@@ -248,7 +248,7 @@ def test_strata_count_the_same_and_are_drawn_within():
 def test_means_without_sides():
     table = effects(tidy("dense", np.array([0.2, 0.4]), np.array([0.1, 0.1])), ["regime", "measure"], n_boot=50)
     names = ["regime", "measure", "mean", "low", "high", "n_queries", "n_trainings", "sd_trainings"]
-    assert list(table.plain()) == names and list(table) == [*names, "draws"]
+    assert list(table) == [*names, "draws"]
     assert table["mean"].tolist() == pytest.approx([0.3, 0.1])
 
 
@@ -279,7 +279,7 @@ def test_family_is_of_the_row_s_labels(two):
 
 def test_intervals_that_hold_together_are_wider_and_leave_the_others_alone(two):
     table = of(two)
-    both, one = table.holding_together(), table.holding_together([True, False])
+    both, one = table.holding_together([True, True]), table.holding_together([True, False])
     assert both["low"][0] < one["low"][0] and both["high"][0] > one["high"][0]
     assert (both["delta"] == table["delta"]).all() and np.array_equal(both.drawn(), table.drawn())
 

@@ -1,8 +1,13 @@
 """Two ways to install, one set of versions; what the package says of itself agrees."""
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 
+import pytest
 import yaml
 from setuptools.config.pyprojecttoml import read_configuration
 
@@ -87,3 +92,16 @@ def test_workflow_tests_every_change_and_verifies_every_night(root):
         "make verify": "github.event_name == 'schedule'",
     }
     assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
+
+
+@pytest.mark.skipif(" avx2 " not in Path("/proc/cpuinfo").read_text(), reason="the processor has no AVX2")
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, "AVX2 avx2"), ({"ATEN_CPU_CAPABILITY": "default"}, "DEFAULT default")]
+)
+def test_the_same_instructions_on_every_processor(given, expected):
+    """Also on one with AVX-512; who asks for others gets them."""
+    code = "import interextra, os, torch; print(torch.backends.cpu.get_cpu_capability()); "
+    code += "print(os.environ['ATEN_CPU_CAPABILITY'])"
+    others = {name: value for name, value in os.environ.items() if name not in interextra._INSTRUCTIONS}
+    done = subprocess.run([sys.executable, "-c", code], env=others | given, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == expected.split()

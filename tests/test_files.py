@@ -5,9 +5,9 @@ import gzip
 import pandas as pd
 import pytest
 
-from interextra.data.released import write_qrels
 from interextra.data.trec import line_of, read_qrels, read_queries_tsv
 from interextra.ground.errors import InputError
+from interextra.papers.released import write_qrels
 
 ROWS = [("q1", "d1", 0), ("q1", "d2", 2), ("q0", "d2", 1)]
 
@@ -37,6 +37,7 @@ def frame(rows) -> pd.DataFrame:
         "q1\t0\td1\t0\r\nq1\tQ0\td2\t2\r\n\r\nq0\t0\td2\t1\r\n",
         "q1\t0\td1\t0\nq1 0 d2  2\n \nq0\t0\td2\t1\n",
         "\ufeffquery-id\tcorpus-id\tscore\nq1\td1\t0\nq1\td2\t2\nq0\td2\t1",
+        "\n \r\nquery-id\tcorpus-id\tscore\nq1\td1\t0\nq1\td2\t2\nq0\td2\t1",
     ],
 )
 def test_both_layouts_and_odd_separators_read_alike(tmp_path, name, text):

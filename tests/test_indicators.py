@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.data.released import read_shift
 from interextra.evaluation import indicators as ind
 from interextra.ground.errors import InputError
+from interextra.papers.released import read_shift
 
 WORDS = ["what", "is", "the", "cost", "of", "a", "red", "fox", "hat", "sea", "Who", "was", "king", "how"]
 TEST, TRAIN = ["red red fox", "what is it", "WHO"], ["what is the red sea", "who is who", "red fox", ""]
@@ -91,8 +91,7 @@ def test_nearness_is_that_of_the_sorted_scores_and_its_mean_is_the_closed_form()
 
 
 def test_intervals_of_equal_width():
-    edges, which = ind.bins([0, 1, 1.9, 2, 4, 10], 5, "width")
-    assert edges.tolist() == [0, 2, 4, 6, 8, 10] and which.tolist() == [0, 0, 0, 1, 2, 4]  # low edge in, 3 empty
+    assert ind.bins([0, 1, 1.9, 2, 4, 10], 5, "width").tolist() == [0, 0, 0, 1, 2, 4]  # low edge in, 3 empty
 
 
 VALUES = {
@@ -103,29 +102,21 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("how", ind.BINNINGS)
 @pytest.mark.parametrize("kind", VALUES)
-def test_intervals_hold_their_values(how, kind):
+def test_intervals_follow_the_values_and_hold_equally_many_or_are_equally_wide(kind):
     values = VALUES[kind]
-    edges, which = ind.bins(values, 5, how)
-    m = len(edges) - 1
-    for value, number in zip(values, which, strict=True):
-        inside = edges[number] <= value and (value < edges[number + 1] or number == m - 1 and value == edges[-1])
-        assert inside, (value, number)
-    assert (edges[0], edges[-1]) == (values.min(), values.max()) and (np.diff(edges) >= 0).all()
-    counts = np.bincount(which, minlength=m)
-    if how == "quantile":
-        assert counts.all() and m == {"smooth": 5, "ties": 4, "two values": 2, "few": 3}[kind]
-    if (how, kind) == ("quantile", "smooth"):
-        assert set(counts) == {20, 21}
-    if how == "width":
-        assert m == 5 and np.allclose(np.diff(edges), np.ptp(values) / 5)
+    inner = np.linspace(values.min(), values.max(), 6)[1:-1]
+    assert ind.bins(values, 5, "width").tolist() == [sum(value >= edge for edge in inner) for value in values]
+    order, which = np.argsort(values), ind.bins(values, 5, "quantile")
+    assert (np.diff(which[order]) >= 0).all() and not np.diff(which[order])[np.diff(values[order]) == 0].any()
+    counts = np.bincount(which)
+    assert counts.all() and len(counts) == {"smooth": 5, "ties": 4, "two values": 2, "few": 3}[kind]
+    assert kind != "smooth" or set(counts) == {20, 21}
 
 
 @pytest.mark.parametrize("how", ind.BINNINGS)
 def test_equal_values_are_one_interval(how):
-    edges, which = ind.bins([2.5] * 4, 5, how)
-    assert edges.tolist() == [2.5, 2.5] and which.tolist() == [0] * 4
+    assert ind.bins([2.5] * 4, 5, how).tolist() == [0] * 4
 
 
 def test_a_value_without_a_place_is_an_error():

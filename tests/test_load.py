@@ -263,14 +263,13 @@ def test_a_folder_with_a_comma_is_a_folder(tmp_path):
         ("irds:", "is no collection spec"),
         ("mini:", "is no collection spec"),
         ("minimal", "is no collection spec"),
-        ("beir:x,dangling=maybe", "unknown option dangling=maybe; allowed are dangling=error|drop, empty=error|keep"),
+        ("beir:x,dangling=maybe", "unknown option dangling=maybe; allowed are dangling=drop, empty=keep"),
         ("beir:x,seed=3", "unknown option seed=3"),
         ("beir:x,drop", "'drop' is no option; write key=value"),
-        ("beir:x,empty=keep,empty=error", "an option stands twice; keep one"),
+        ("beir:x,empty=keep,empty=keep", "an option stands twice; keep one"),
         ("irds:x,dangling=no", "unknown option dangling=no"),
-        ("mini:seed=x", "unknown option seed=x; allowed are n_dev=INTEGER, n_train=INTEGER, seed=INTEGER, shares.SET."),
+        ("mini:seed=x", "unknown option seed=x; allowed are n_dev=INTEGER, n_train=INTEGER, seed=INTEGER"),
         ("mini:size=3", "unknown option size=3"),
-        ("mini:shares.dl19=1/0/0", "unknown option shares.dl19=1/0/0"),
         ("mini:small", "'small' is no option"),
         ("mini:ood-letters,n_train=3", "unknown option n_train=3; allowed are seed=INTEGER"),
     ],
@@ -294,9 +293,7 @@ def test_the_generated_world_is_what_its_generator_made(tmp_path):
 def test_a_world_is_generated_once_and_again_when_its_files_change(tmp_path, monkeypatch):
     spec, made = "mini:n_train=300,n_dev=40", world.generate("mini", n_train=300, n_dev=40)
     calls = []
-    monkeypatch.setattr(
-        world, "generate", lambda name, seed=1, n_train=1, n_dev=1, shares=None: calls.append(1) or made
-    )
+    monkeypatch.setattr(world, "generate", lambda name, n_train, n_dev: calls.append(1) or made)
     prints = set()
     for file, expected in ((None, 1), (None, 1), ("a.yaml", 2), ("b.yaml", 3)):
         if file:  # the generator's folder has other files now
@@ -359,16 +356,15 @@ def test_a_damaged_world_heals(tmp_path, capsys):
 def test_world_options_reach_the_generator(tmp_path, monkeypatch):
     made, calls = world.generate("mini", n_train=300, n_dev=40), []
 
-    def generate(name, seed=1, n_train=1, shares=None):
-        calls.append((name, seed, n_train, shares))
+    def generate(name, seed=1, n_train=1):
+        calls.append((name, seed, n_train))
         return made
 
     monkeypatch.setattr(world, "generate", generate)
     open_collection("mini")
-    open_collection("mini:seed=3,shares.dl19.intent=0.5/0.3/0.2,shares.dl19.entity=1/0/0")
+    open_collection("mini:seed=3,n_train=7")
     open_collection("mini:ood-letters,seed=4")
-    shares = {"dl19": {"intent": [0.5, 0.3, 0.2], "entity": [1.0, 0.0, 0.0]}}
-    assert calls == [("mini", 1, 1, None), ("mini", 3, 1, shares), ("ood-letters", 4, 1, None)]
+    assert calls == [("mini", 1, 1), ("mini", 3, 7), ("ood-letters", 4, 1)]
 
 
 def test_the_world_behind_a_spec_can_be_had_with_its_facts():

@@ -70,7 +70,7 @@ def test_systems_bear_the_label_of_their_architecture_in_any_order_of_the_recipe
 def test_without_a_system_called_bm25_nothing_is_planned(recipes):
     """Notebook 04 ended after all its runs, since no system could be beaten in domain."""
     for module in (shifts, indicators):
-        with pytest.raises(InputError, match="parameter 'recipes': no system is called BM25"):
+        with pytest.raises(InputError, match="parameter 'recipes': no system is BM25 with the label"):
             module.plan(P | {"recipes": recipes})
 
 

@@ -128,10 +128,10 @@ def test_ties_of_rr_and_judged_with_cutoff_are_those_of_trec_eval_not_of_ir_meas
 def test_missing_query_counts_as_zero_and_asl_as_its_bound():
     qrels = pd.DataFrame({"query_id": ["q1", "q2"], "doc_id": ["d", "d"], "relevance": [1, 1]})
     run = RunFile.from_arrays(["extra", "q2", "empty"], ["d"], np.array([[0], [0], [-1]]), np.ones((3, 1)))
-    values = per_query(run, qrels, ["nDCG@10", "RR", "Bpref", "Judged@10", "ASL@100", "ASL(missing=returned)@100"])
-    assert values.loc["q1"].tolist() == [0, 0, 0, 0, 100, 100]
-    assert values.loc["q2"].tolist() == [1, 1, 1, 1, 0, 0]
-    assert values.mean().tolist() == [0.5, 0.5, 0.5, 0.5, 50, 50]
+    values = per_query(run, qrels, ["nDCG@10", "RR", "Bpref", "Judged@10", "ASL@100"])
+    assert values.loc["q1"].tolist() == [0, 0, 0, 0, 100]
+    assert values.loc["q2"].tolist() == [1, 1, 1, 1, 0]
+    assert values.mean().tolist() == [0.5, 0.5, 0.5, 0.5, 50]
 
 
 def test_a_run_without_passages_counts_as_zero_everywhere():
@@ -158,64 +158,49 @@ def judged(*docs: str) -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     ("docs", "value"),
-    [(["d1"], 0), (["d1", "d3"], 0.5), (["absent"], 100), (["d500"], 100), (["d101"], 100), (["d100"], 99)],
+    [
+        (["d1"], 0),
+        (["d1", "d3"], 0.5),
+        (["absent"], 100),
+        (["d2", "absent"], 50.5),
+        (["d500"], 100),
+        (["d101"], 100),
+        (["d100"], 99),
+    ],
 )
 def test_asl_test_vectors(docs, value):
-    names = ["ASL@100", "ASL(plus_one=True)@100"]
-    assert per_query(ranked(1000), judged(*docs), names).loc["q"].tolist() == [value, value + 1]
+    assert per_query(ranked(1000), judged(*docs), ["ASL@100"]).loc["q"].item() == value
 
 
-def test_asl_of_a_missing_passage_depends_on_the_switch():
-    names = [f"ASL(missing={how})@100" for how in ("bound", "returned", "depth")]
-    found = per_query(ranked(1000), judged("d2", "absent"), names).loc["q"]
-    assert found.tolist() == [50.5, 50.5, 50]  # (1 + 100) / 2, and (1 + 99) / 2
-    found = per_query(ranked(7), judged("d2", "absent"), names).loc["q"]
-    assert found.tolist() == [50.5, (1 + 7) / 2, (1 + 99) / 2]
-
-
-def brute_force_asl(
-    run: RunFile, qrels: pd.DataFrame, bound: int, plus_one: bool, missing: str, rel: int
-) -> list[float]:
+def brute_force_asl(run: RunFile, qrels: pd.DataFrame, bound: int, rel: int) -> list[float]:
     lists = {query: part.doc_id.tolist() for query, part in run.frame().groupby("query_id")}
     values = []
     for query in qrels.query_id.unique():
         relevant = set(qrels.doc_id[(qrels.query_id == query) & (qrels.relevance >= rel)])
         found = lists.get(query, [])
         if not relevant or not found:
-            values.append(bound + plus_one)
+            values.append(bound)
             continue
-        filled = (found + [f"filler {i}" for i in range(bound)])[:bound]
-        worst = {
-            "bound": bound,
-            "returned": min(len(found), bound),
-            "depth": sum(doc not in relevant for doc in filled),
-        }[missing]
         total = 0
         for doc in relevant:
-            looked_at = filled if missing == "depth" else found
-            if doc in looked_at:
-                above = looked_at[: looked_at.index(doc)]
-                total += min(sum(other not in relevant for other in above), bound) + plus_one
-            else:
-                total += worst + plus_one
+            above = found[: found.index(doc)] if doc in found else []
+            total += min(sum(other not in relevant for other in above), bound) if doc in found else bound
         values.append(total / len(relevant))
     return values
 
 
-@pytest.mark.parametrize("missing", ["bound", "returned", "depth"])
-@pytest.mark.parametrize("plus_one", [False, True])
 @pytest.mark.parametrize("rel", [1, 2])
 @pytest.mark.parametrize("bound", [3, 10, 100])
-def test_asl_is_that_of_brute_force(missing, plus_one, rel, bound):
+def test_asl_is_that_of_brute_force(rel, bound):
     frame, qrels = world(1, tied=True, lowest=-1)
     run = RunFile.from_frame(frame)
-    expected = brute_force_asl(run, qrels, bound, plus_one, missing, rel)
-    ours = per_query(run, qrels, [f"ASL(plus_one={plus_one}, missing='{missing}',rel={rel})@{bound}"])
+    expected = brute_force_asl(run, qrels, bound, rel)
+    ours = per_query(run, qrels, [f"ASL(rel={rel})@{bound}"])
     np.testing.assert_allclose(ours.iloc[:, 0], expected, rtol=0, atol=1e-12)
 
 
 UNKNOWN = ["ndcg@10", "nDCG@0", "nDCG@ten", "nDCG(rel=2)@10", "R", "P", "ASL", "Bpref@10", "AP(rel=x)", "AP(rel=0)"]
-UNKNOWN += ["ASL(missing=never)@100", "ASL(plus_one=1)@100", "AP(judged_only=True)", "", "AP@10 x"]
+UNKNOWN += ["ASL(missing=bound)@100", "AP(judged_only=True)", "", "AP@10 x"]
 
 
 @pytest.mark.parametrize("name", UNKNOWN)

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
 
@@ -74,18 +73,11 @@ def test_minilm_given_as_a_folder_trains_is_saved_and_searches(toy, tmp_path, ar
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_folder_of_sentence_transformers_new_or_old_starts_every_architecture(tmp_path, architecture):
-    new, old = tmp_path / "new", tmp_path / "old"
-    import_module("interextra.models.dense").build(load_recipe("mini-dense"), 1).save_pretrained(str(new))
-    modules = json.loads((new / "modules.json").read_text())
-    modules[0]["path"] = "0_Transformer"  # as before version 3
-    shutil.copytree(new, old / "0_Transformer")
-    (old / "modules.json").write_text(json.dumps(modules))
-    (old / "0_Transformer" / "modules.json").unlink()
+def test_folder_of_sentence_transformers_starts_every_architecture(tmp_path, architecture):
+    import_module("interextra.models.dense").build(load_recipe("mini-dense"), 1).save_pretrained(str(tmp_path / "new"))
     plain = build(architecture, BASE)[0].model.base_model.state_dict()
-    for folder in (new, old):
-        found = build(architecture, folder)[0].model.base_model.state_dict()
-        assert all(bool((found[name] == plain[name]).all()) for name in plain if not name.startswith("pooler"))
+    found = build(architecture, tmp_path / "new")[0].model.base_model.state_dict()
+    assert all(bool((found[name] == plain[name]).all()) for name in plain if not name.startswith("pooler"))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -237,14 +229,16 @@ def test_two_devices_encode_as_one_and_their_workers_are_stopped(toy, tmp_path, 
     fit(recipe_of("dense", "tiny-base"), toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
     texts = toy.queries("train")["text"].tolist()
     one = load_model(tmp_path / "a").encode_passages(texts)
-    monkeypatch.setenv("INTEREXTRA_DEVICES", "cpu,cpu")
+    monkeypatch.setattr("interextra.models.retriever.devices", lambda: ["cpu", "cpu"])
     several, started = load_model(tmp_path / "a"), []
     start = several.model.start_multi_process_pool
     monkeypatch.setattr(several.model, "start_multi_process_pool", Noting(start, started))
     np.testing.assert_allclose(several.encode_passages(texts), one, atol=1e-5)
     several.block_size = 5  # one pool for all blocks
     several.search(toy, texts[:3], 4)
-    assert started == [["cpu", "cpu"]] * 2 and not multiprocessing.active_children()
+    assert started == [["cpu", "cpu"]] and len(multiprocessing.active_children()) == 2
+    del several, start
+    assert not multiprocessing.active_children()
 
 
 def test_start_from_a_folder_does_not_change_it(toy, tmp_path):
@@ -255,10 +249,9 @@ def test_start_from_a_folder_does_not_change_it(toy, tmp_path):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_bytes_of_a_model_do_not_depend_on_what_its_process_did_before(toy, tmp_path, monkeypatch, architecture):
-    monkeypatch.setattr("interextra.models.retriever._KEPT", defaultdict(dict))
+def test_bytes_of_a_model_do_not_depend_on_what_its_process_did_before(toy, tmp_path, architecture):
     recipe, found = recipe_of(architecture, "tiny-base"), []
-    for name in ("first", "again"):  # the second training finds all its texts tokenized
+    for name in ("first", "again"):
         fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / name)
         files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
         found.append({path.relative_to(tmp_path / name).as_posix(): sha256(path) for path in files})

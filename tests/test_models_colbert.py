@@ -39,21 +39,18 @@ def texts(toy):
 
 
 def block(draw, lengths, d=8):
-    tokens = draw.normal(size=(sum(lengths), d)).astype(np.float32)
-    return {"tokens": tokens, "lengths": np.array(lengths)}
+    return [draw.normal(size=(length, d)).astype(np.float32) for length in lengths]
 
 
 def one_by_one(queries, passages):
     """Equation 3 of Khattab & Zaharia in plain numpy, a pair at a time."""
-    left, right = (np.split(some["tokens"], np.cumsum(some["lengths"])[:-1]) for some in (queries, passages))
-    return np.array([[(q @ p.T).max(axis=1).sum() for p in right] for q in left])
+    return np.array([[(q @ p.T).max(axis=1).sum() for p in passages] for q in queries])
 
 
 @pytest.mark.parametrize("tile", [(1, 1), (5, 7), (16, 1000), (256, 4096)])
 def test_maxsim_is_the_sum_of_maxima_for_any_tile(monkeypatch, tile):
     draw = np.random.default_rng(1)
-    queries, passages = block(draw, [3, 1, 7, 7, 2]), block(draw, [4, 9, 1, 12, 4, 30])
-    queries["tokens"] *= -1  # negative scores too: padding must not win a maximum
+    queries, passages = block(draw, [3, 1, 7, 7, 2]), block(draw, [4, 9, 1, 12, 4, 30])  # negative scores, too
     monkeypatch.setattr(colbert, "TILE", tile)
     monkeypatch.setattr(colbert, "GPU_TILE", tile)
     found = colbert.maxsim(queries, passages).cpu().numpy()
@@ -61,18 +58,9 @@ def test_maxsim_is_the_sum_of_maxima_for_any_tile(monkeypatch, tile):
 
 
 def test_maxsim_of_only_negative_products_is_negative():
-    one = {"tokens": np.array([[1, 0]], np.float32), "lengths": np.array([1])}
-    other = {"tokens": np.array([[-1, 0], [-0.5, 0], [-0.25, 0]], np.float32), "lengths": np.array([2, 1])}
+    one = [np.array([[1, 0]], np.float32)]
+    other = [np.array([[-1, 0], [-0.5, 0]], np.float32), np.array([[-0.25, 0]], np.float32)]
     assert colbert.maxsim(one, other).tolist() == [[-0.5, -0.25]]
-
-
-def test_some_texts_of_a_block_are_their_own_tokens():
-    some = block(np.random.default_rng(2), [3, 1, 4])
-    parts = np.split(some["tokens"], [3, 4])
-    for which, expected in ((slice(1, 3), [1, 2]), ([2, 0], [2, 0]), (slice(None, 1), [0])):
-        found = colbert.texts_of(some, which)
-        np.testing.assert_array_equal(found["tokens"], np.concatenate([parts[i] for i in expected]))
-        assert found["lengths"].tolist() == [len(parts[i]) for i in expected]
 
 
 def test_training_scores_are_maxsim_and_ignore_masked_tokens():
@@ -101,25 +89,26 @@ def test_training_finds_what_it_was_trained_on(toy, model, texts):
 
 def test_token_vectors_have_the_dimension_of_the_recipe_and_length_one(model, texts):
     found = model.encode_block(texts[:5], "query")
-    assert found["tokens"].shape == (found["lengths"].sum(), 32) and found["tokens"].dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(found["tokens"], axis=1), 1, atol=1e-5)
+    assert all(tokens.shape[1] == 32 and tokens.dtype == np.float32 for tokens in found)
+    np.testing.assert_allclose(np.linalg.norm(np.concatenate(found), axis=1), 1, atol=1e-5)
 
 
 def test_query_expansion_lets_masks_score(toy):
     def tokens(**options):
         recipe = load_recipe("mini-colbert", query_length=16, **options)
         made = colbert.ColBERT(colbert.build(recipe, 1), recipe)
-        return made.encode_block(["where does it live", "what does the bado eat in the morning"], "query")["lengths"]
+        asked = ["where does it live", "what does the bado eat in the morning"]
+        return [len(tokens) for tokens in made.encode_block(asked, "query")]
 
-    assert tokens(query_expansion=True).tolist() == [16, 16]
+    assert tokens(query_expansion=True) == [16, 16]
     short, long = tokens()
     assert short < long < 16
 
 
 def test_lengths_of_the_recipe_cut_the_texts(model):
     long = " ".join(["forest"] * 200)
-    assert model.encode_block([long], "query")["lengths"].max() <= 20
-    assert 20 < model.encode_block([long])["lengths"].max() <= 56
+    assert len(model.encode_block([long], "query")[0]) <= 20
+    assert 20 < len(model.encode_block([long])[0]) <= 56
 
 
 def test_damaged_projection_is_a_clear_error(trained, tmp_path):

@@ -23,7 +23,7 @@ def test_query_similarities_are_the_models_own_scores_in_blocks(module, tmp_path
         left, right = ([model.encode_block([text], "query") for text in some] for some in (texts[:7], texts[4:]))
         pairs = [[float(colbert.maxsim(a, b)[0, 0]) for b in right] for a in left]
     else:
-        left, right = model.encode_queries(texts[:7]), model.encode_queries(texts[4:])
+        left, right = model.encode_block(texts[:7], "query"), model.encode_block(texts[4:], "query")
         pairs = left @ right.T if module is dense else (left @ right.T).toarray()
     np.testing.assert_allclose(np.concatenate(blocks), pairs, rtol=2e-4, atol=2e-4)
 

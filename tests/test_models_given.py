@@ -10,7 +10,7 @@ from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
-from interextra.models.run import Fused, Imported
+from interextra.models.run import Imported
 from interextra.models.vectors import GivenFile, GivenVectors
 
 SPEC = "mini:n_train=400,n_dev=40"
@@ -55,9 +55,6 @@ def test_imported_run_is_a_ranking_like_others(store, tmp_path, dev, frame):
     assert found[["query_id", "doc_id", "rank"]].equals(expected[["query_id", "doc_id", "rank"]])
     assert two.read(store, "dev").frame()["rank"].max() == 2
     assert (theirs.log(store), theirs.recipe) == ({}, None)
-    fused = Fused(runs=(theirs, two))
-    store.build(fused)
-    assert fused.log(store) == {} and set(fused.read(store, dev).query_ids) == set(dev.ids())
 
 
 def test_imported_run_is_identified_by_its_content(store, tmp_path, dev, frame):

@@ -6,7 +6,7 @@ from toy_models import collection_of
 
 from interextra.ground.errors import InputError
 from interextra.models.lucene import bm25_search
-from interextra.models.pairs import bm25_ranking, exposed_passages, negatives_of, training_pairs
+from interextra.models.pairs import exposed_passages, negatives_of, training_pairs
 from interextra.models.recipe import load_recipe
 from interextra.models.training import EncoderBatches, PairBatches, drawable_passages
 
@@ -75,7 +75,7 @@ def test_unknown_query_and_query_without_relevant_passage_are_clear_errors(toy):
 
 
 def test_bm25_negatives_are_its_ranking_without_the_relevant_passages(toy, pairs):
-    mined = negatives_of(bm25_ranking(toy, pairs, 5), pairs, EVERY)
+    mined = negatives_of(bm25_search(toy, pairs.texts, 5, 0.9, 0.4)[0], pairs, EVERY)
     ranked, _ = bm25_search(toy, pairs.texts, 5, 0.9, 0.4)
     assert ranked[0].tolist() == [0, 1, 2, -1, -1]  # what the next lines take away from
     assert mined.tolist() == [[0, 2, -1, -1, -1], [-1] * 5, [-1] * 5, [-1] * 5]
@@ -85,7 +85,7 @@ def test_bm25_negatives_are_its_ranking_without_the_relevant_passages(toy, pairs
 
 
 def test_depth_counts_before_the_relevant_passages_are_taken_out(toy, pairs):
-    assert negatives_of(bm25_ranking(toy, pairs, 2), pairs, EVERY).tolist()[0] == [0, -1]
+    assert negatives_of(bm25_search(toy, pairs.texts, 2, 0.9, 0.4)[0], pairs, EVERY).tolist()[0] == [0, -1]
 
 
 def test_drawn_negatives_come_evenly_from_what_was_mined_and_never_from_padding(toy, pairs):
@@ -126,8 +126,8 @@ def test_mined_negatives_leave_out_exposed_passages(toy):
     some = training_pairs(toy, ["q1", "q2"], "train", 1)
     asked = some._replace(texts=["fox badger", "the"])
     exposed = exposed_passages(toy, some, 1)
-    assert exposed[1] and 1 in negatives_of(bm25_ranking(toy, asked, 5), asked, EVERY)[0]
-    assert 1 not in negatives_of(bm25_ranking(toy, asked, 5), asked, ~exposed)[0]
+    assert exposed[1] and 1 in negatives_of(bm25_search(toy, asked.texts, 5, 0.9, 0.4)[0], asked, EVERY)[0]
+    assert 1 not in negatives_of(bm25_search(toy, asked.texts, 5, 0.9, 0.4)[0], asked, ~exposed)[0]
 
 
 def test_control_spares_as_many_passages_as_are_exposed_whichever():

@@ -86,14 +86,14 @@ def test_cost_grows_with_steps_and_passages():
         ("mini-dense", {"query_flops": 0.1, "dimension": 32}, "dense has no parameter 'query_flops'"),
         (
             "mini-dense",
-            {"loss": "pointwise"},
-            "loss = 'pointwise': it is one of distilled, listwise, margin-mse, pairwise",
+            {"loss": "rank"},
+            "loss = 'rank': it is one of distilled, listwise, margin-mse, pairwise",
         ),
         ("mini-splade", {"query_expansion": True}, "splade has no parameter 'query_expansion'"),
         ("mini-splade", {"pooling": "mean"}, "splade has no parameter 'pooling'"),
         ("mini-colbert", {"passage_flops": 0.5}, "colbert has no parameter 'passage_flops'"),
         ("mini-colbert", {"similarity": "cosine"}, "colbert has no parameter 'similarity'"),
-        ("mini-reranker", {"loss": "distilled"}, "loss = 'distilled': it is one of listwise, pairwise, pointwise"),
+        ("mini-reranker", {"loss": "distilled"}, "loss = 'distilled': it is one of listwise, pairwise"),
         ("mini-colbert", {"loss": "margin-mse"}, "loss = 'margin-mse': it is one of distilled, listwise, pairwise"),
         ("mini-reranker", {"negatives": "in-batch"}, "negatives = 'in-batch': input should be 'random', 'both'"),
         ("mini-reranker", {"similarity": "cosine"}, "reranker has no parameter 'similarity'"),
@@ -154,19 +154,18 @@ def test_reranker_at_paper_scale_has_the_constants_of_the_paper():
 TFIDF = """
 LABEL = "TF-IDF"
 COLOUR = "#000000"
-ENCODES_QUERIES = INTERACTS = SINGLE_VECTOR = False
+ENCODES_QUERIES = INTERACTS = False
 
 import numpy as np
 from interextra.models.recipe import Recipe
-from interextra.models.retriever import Retriever
 
 
 class Options(Recipe):
     scale: float = 1.0
 
 
-class TFIDF(Retriever):
-    def exact(self, collection, texts, k):
+class TFIDF:
+    def search(self, collection, texts, k):
         return np.zeros((len(texts), k), np.int32), np.ones((len(texts), k), np.float32)
 
 

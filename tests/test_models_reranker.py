@@ -56,14 +56,14 @@ def test_trained_reranker_beats_the_untrained_one(toy, trained):
     assert log["first_stage"] == {"k1": 0.9, "b": 0.4, "tuning_queries": 0} and log["pairs"] == 40
 
 
-@pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
+@pytest.mark.parametrize("loss", ["pairwise", "listwise"])
 def test_every_loss_trains(toy, tmp_path, loss):
     log = fit(load_recipe("mini-reranker", **QUICK, loss=loss), toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
     assert log["steps"] == 6 and all(np.isfinite(value) and value > 0 for _, value in log["loss"])
 
 
 def test_random_negatives_need_no_search(toy, tmp_path, monkeypatch):
-    monkeypatch.setattr("interextra.models.pairs.bm25_search", None)
+    monkeypatch.setattr("interextra.models.training.bm25_search", None)
     recipe = load_recipe("mini-reranker", **QUICK, negatives="random")
     assert fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "a")["steps"] == 6
 

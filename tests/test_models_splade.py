@@ -54,7 +54,7 @@ def test_training_finds_what_it_was_trained_on_and_gets_sparser(toy, recipe, tra
     models = Splade(build(recipe, 1), recipe), load_model(folder)
     before, after = (reciprocal_rank(model.search(toy, texts, 10)[0], relevant).mean() for model in models)
     assert after > max(0.8, before + 0.05)
-    untrained, sparse = (words_used(model.encode_passages(texts)) for model in models)
+    untrained, sparse = (words_used(model.encode_block(texts)) for model in models)
     assert 5 < sparse < untrained < 400
     assert log["steps"] == 30 and log["loss"][-1][1] < log["loss"][0][1]
 
@@ -64,7 +64,7 @@ def test_larger_flops_weight_leaves_fewer_words(toy, trained, tmp_path):
     strong = load_recipe("mini-splade", steps=30, batch_size=16, **weights)
     fit(strong, toy, toy.query_ids("train"), "train", 1, tmp_path / "m")
     texts = toy.passages.texts(slice(None))
-    strong, weak = (words_used(load_model(folder).encode_passages(texts)) for folder in (tmp_path / "m", trained[0]))
+    strong, weak = (words_used(load_model(folder).encode_block(texts)) for folder in (tmp_path / "m", trained[0]))
     assert strong < weak / 2
 
 
@@ -130,18 +130,13 @@ def test_taking_the_maximum_first_changes_neither_weights_nor_gradients():
 def test_search_is_the_inner_product_of_the_encoded_texts(toy, trained, block_size):
     model = load_model(trained[0])
     texts = toy.queries("train")["text"].tolist()[:7]
-    queries, passages = model.encode_queries(texts), model.encode_passages(toy.passages.texts(slice(None)))
+    queries, passages = model.encode_block(texts, "query"), model.encode_block(toy.passages.texts(slice(None)))
     assert queries.shape == (7, 4000) and queries.dtype == np.float32 and queries.min() >= 0
     model.block_size = block_size
     rows, scores = model.search(toy, texts, 20)
     exact = (queries @ passages.T).toarray()
     np.testing.assert_allclose(scores, -np.sort(-exact, axis=1)[:, :20], atol=1e-4)
     np.testing.assert_allclose(scores, np.take_along_axis(exact, rows, axis=1), atol=1e-4)
-
-
-def test_no_queries_and_no_passages_are_no_error(trained):
-    model = load_model(trained[0])
-    assert model.encode_queries([]).shape == model.encode_passages([]).shape == (0, 4000)
 
 
 def test_own_base_starts_sparse_with_the_same_masked_words():
@@ -161,7 +156,7 @@ def test_own_base_starts_sparse_with_the_same_masked_words():
 
 def test_random_start_says_something():
     model = build(load_recipe("mini-splade", initialisation="random"), 1)
-    used = words_used(Splade(model, load_recipe("mini-splade")).encode_passages(["the red fox", "old sea"]))
+    used = words_used(Splade(model, load_recipe("mini-splade")).encode_block(["the red fox", "old sea"]))
     assert 0 < used < 400
 
 
@@ -188,7 +183,7 @@ def test_identity_head_gives_a_text_its_own_words():
     model = build(recipe, 1)
     text = "aspirin treats fever and headache"
     own = set(model.preprocess([text], task="query")["input_ids"][0, 1:-1].tolist())
-    vector = Splade(model, recipe).encode_queries([text]).toarray()[0]
+    vector = Splade(model, recipe).encode_block([text], "query").toarray()[0]
     assert own <= set(np.argsort(-vector)[: 2 * len(own)].tolist())
     assert 0 < (vector > 0).sum() < 1500
 

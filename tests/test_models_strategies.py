@@ -203,7 +203,7 @@ def test_a_recipe_says_what_comes_first_and_fit_asks_for_it(toy, tmp_path):
         ({"negatives": "mined"}, "need the recipe of the model that finds them"),
         ({"loss": "distilled"}, "come together"),
         ({"loss": "listwise", "teacher": "mini-colbert"}, "come together"),
-        ({"negatives": "own", "after": "mini-dense"}, r"own is for losses of all passages \(rank-weighted\)"),
+        ({"negatives": "own", "after": "mini-dense"}, "own is for losses of all passages, rank-weighted"),
         ({"loss": "rank-weighted"}, "negatives both: own is for losses of all passages"),
         ({"loss": "margin-mse", "teacher": "mini-reranker"}, "negatives of each query's own"),
         ({"after": "mini-dense", "pretraining": {"objective": "none"}}, "two starts"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interextra.data.load import QuerySets
+from interextra.data.msmarco import QuerySets
 from interextra.ground.errors import InputError
 
 

@@ -42,7 +42,7 @@ def offline(house):
 def run(house, *arguments):
     """`interextra run` without network; returns what it printed."""
     command = [*COMMAND, *arguments]
-    done = subprocess.run(command, cwd=house, env=offline(house), capture_output=True, text=True, timeout=900)
+    done = subprocess.run(command, cwd=house, env=offline(house), capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -153,8 +153,8 @@ def test_attributes_name_measure_regime_and_collection():
 @pytest.mark.parametrize(
     ("paper", "table", "message"),
     [
-        ("zahn", 1, "no published paper: 'zahn'; there are 'zhan'"),
-        ("zhan", 11, "no published table of zhan: '11'; there are '1', '10'"),
+        ("zahn", 1, "no published paper: 'zahn'; there are hofstaetter, lupart, zhan"),
+        ("zhan", 11, "no published table of zhan: '11'; there are 1, 10, 2"),
     ],
 )
 def test_unknown_name_gives_one_error_with_near_names(paper, table, message):
@@ -162,11 +162,16 @@ def test_unknown_name_gives_one_error_with_near_names(paper, table, message):
         load(paper, table)
 
 
+def drawn(ours: pd.DataFrame) -> Effects:
+    """Effects of the column delta, with one draw each."""
+    return Effects.of(ours, ["model"], ["delta"], ours[["delta"]].to_numpy())
+
+
 def verdict(effect: float, low: float, high: float, theirs: float, beats: bool = True) -> str:
     """The verdict of one effect beside one that was printed as whole percents (NaN: not printed)."""
     ours = pd.DataFrame([{"model": "m", "delta": effect, "low": low, "high": high, "beats": beats}])
     printed = pd.DataFrame({"model": ["m"], "scaled": [theirs], "rounding": [0.005]}).dropna()
-    return Effects(ours).beside(printed, on=["model"], gate="beats", effect="delta")["verdict"].item()
+    return drawn(ours).beside(printed, on=["model"], gate="beats")["verdict"].item()
 
 
 @pytest.mark.parametrize(
@@ -206,7 +211,7 @@ def test_beside_keeps_our_rows_and_their_order():
     printed = load("zhan", 7).query("regime == 'delta'")
     ours = pd.DataFrame({"model": ["SPLADE", "mine", "SPLADE"], "measure": "RR@10", "n_train": [900, 900, 100]})
     ours = ours.assign(delta=-0.1, low=-0.2, high=-0.05).set_axis([7, 0, 3])  # by the index draws are found
-    table = Effects(ours).beside(printed, on=["model", "measure"], effect="delta")
+    table = drawn(ours).beside(printed, on=["model", "measure"])
     assert table[list(ours)].equals(ours) and table.attrs == ours.attrs
     assert table["published"].tolist()[::2] == [-0.13, -0.13] and table["verdict"].tolist() == ["agrees", "", "agrees"]
 
@@ -215,9 +220,7 @@ def test_ambiguous_comparison_is_an_error():
     printed = load("zhan", 7)
     ours = pd.DataFrame({"model": ["SPLADE"], "delta": [-0.1], "low": [-0.2], "high": [0.0]})
     with pytest.raises(InputError, match=r"published effects: named twice: \('BM25',\)"):
-        Effects(ours).beside(printed, on=["model"], effect="delta")
-    with pytest.raises(InputError, match="our effects: no column 'measure'; there are model, delta"):
-        Effects(ours).beside(printed, on=["model", "measure"], effect="delta")
+        drawn(ours).beside(printed, on=["model"])
 
 
 def test_bm25_stands_beside_every_size_and_every_published_delta_once():
@@ -230,6 +233,6 @@ def test_bm25_stands_beside_every_size_and_every_published_delta_once():
 def test_a_delta_of_exactly_0_has_no_direction():
     """Δ = 0 was counted as a disagreement."""
     ours = pd.DataFrame({"protocol": "ReSTrain", "published_n_train": "14k", "model": "BM25", "measure": ["nDCG@10"]})
-    ours = Effects(ours.assign(delta=0.0, low=0.0, high=0.0))
+    ours = drawn(ours.assign(delta=0.0, low=0.0, high=0.0))
     on = ["protocol", "published_n_train", "model", "measure"]
-    assert ours.beside(zhan_deltas(), on, effect="delta")["verdict"].tolist() == ["undecided"]
+    assert ours.beside(zhan_deltas(), on)["verdict"].tolist() == ["undecided"]

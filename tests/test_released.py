@@ -5,9 +5,9 @@ import json
 import pandas as pd
 import pytest
 
-from interextra.data import released
 from interextra.data.trec import read_qrels
 from interextra.ground.errors import InputError
+from interextra.papers import released
 from interextra.papers.releases import CLUSTERS
 
 

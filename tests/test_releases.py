@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from interextra.data import released
 from interextra.ground.errors import InputError
-from interextra.papers import releases
+from interextra.papers import released, releases
 from interextra.splits import attributes
 
 
@@ -81,9 +80,8 @@ def test_vectors_that_know_the_released_sets_agree_with_them(real_data, monkeypa
     """Training queries of a released interpolation set lie at the test queries, the others away."""
     monkeypatch.setenv("INTEREXTRA_DATA", str(real_data))
     folder, pool, dl = real_data / "extrapolate-eval", releases.real_queries("train"), (releases.real_queries("dl19"),)
-    inter, extra = (
-        pool.frame()["query_id"].isin(ids).to_numpy() for ids in releases._released_sets(folder, "14k").values()
-    )
+    released = [releases.read_restrain(folder, "14k", name)["query_id"] for name in releases.REGIMES.values()]
+    inter, extra = (pool.frame()["query_id"].isin(ids).to_numpy() for ids in released)
     side = np.select([inter, extra], [1.0, -1.0], 0.0) + np.random.default_rng(1).normal(scale=0.01, size=len(inter))
     train = np.stack([side, np.sqrt(np.maximum(0, 1 - side**2))], axis=1).astype(np.float32)
     cell = Known(pool, dl, (train, np.tile(np.float32([1, 0]), (len(dl[0].ids()), 1))))
@@ -150,11 +148,6 @@ def test_inconsistent_queries_are_shown_with_what_the_rule_says(release):
         ["who", "who-2", "What a whole", "wha"],
     ]
     assert releases.inconsistent(release, "wh-words", "contains").empty
-    for shift, rule, message in (("length", "contains", "has no rule"), ("topics", "spaces", "not made by a rule")):
-        with pytest.raises(InputError, match=message):
-            releases.inconsistent(release, shift, rule)
-    with pytest.raises(InputError, match="no shift 'lenght'; use one of topics, wh-words, length"):
-        releases.released_queries(release, "lenght")
 
 
 OURS = {"0-0": "a", "0-1": "b", "1-0": "b", "1-1": "b", "2-0": "c", "2-1": "", "3-0": "d", "4-0": "d", "x": "e"}
@@ -183,19 +176,10 @@ def test_topics_that_are_the_released_ones_agree_fully(release):
     assert table["topic"].tolist() == [f"tC{number}" for number in range(5)]
 
 
-@pytest.mark.parametrize(
-    ("ours", "message"),
-    [
-        ({"0-0": "a", "1-0": -1}, "a label is a string.*not -1"),
-        ({"q1": "a"}, "none of 9 released queries is among ours"),
-        ({"0-0": "", "1-0": ""}, "none of 2 released queries is in a topic of ours"),
-    ],
-)
-def test_topics_that_cannot_be_compared_are_an_error(release, ours, message):
-    with pytest.raises(InputError, match=message):
+@pytest.mark.parametrize(("ours", "known"), [({"q1": "a"}, 0), ({"0-0": "", "1-0": ""}, 2)])
+def test_topics_that_cannot_be_compared_are_an_error(release, ours, known):
+    with pytest.raises(InputError, match=f"of 9 released queries {known} are among ours, none in a topic"):
         releases.topic_agreement(pd.Series(ours), release)
-    with pytest.raises(InputError, match="query_id given twice: '0-0'"):
-        releases.topic_agreement(pd.Series(["a", "b"], ["0-0", "0-0"]), release)
 
 
 def by_counting(inside, others):

@@ -6,11 +6,12 @@ import pytest
 from sklearn.cluster import KMeans
 from toy_splits import drawn as drawn_vectors
 
+from interextra.experiments.resttest import constant, macro, portrait
 from interextra.ground.cells import Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
-from interextra.splits.clusters import agreement, distinctive_words, portrait
-from interextra.splits.resttest import Buckets, ReSTTest, buckets, constant, folds, macro, sides
+from interextra.splits.clusters import agreement, distinctive_words
+from interextra.splits.resttest import ReSTTest, buckets, folds, sides
 
 CENTRES = np.array([[9.0, 0, 0], [0, 9, 0], [0, 0, 9], [-9, -9, 0]])
 SHARES = (0.1, 0.2, 0.3, 0.4)
@@ -55,7 +56,7 @@ def test_every_query_is_in_the_bucket_of_its_nearest_centroid(clouds, normalise)
     unit = test / np.linalg.norm(test, axis=1, keepdims=True) if normalise else test
     by_hand = [[((q - c) ** 2).sum() for c in found.centroids] for q in unit]
     assert np.array_equal(np.argmin(by_hand, axis=1), found.test)
-    assert np.allclose(found.distances(test), by_hand, rtol=1e-4, atol=1e-5)
+    assert np.allclose(found.distances[len(train) :], by_hand, rtol=1e-4, atol=1e-5)
     if normalise:
         assert np.allclose(np.linalg.norm(found.centroids, axis=1), 1, atol=1e-5)
 
@@ -136,8 +137,7 @@ def test_agreement_matches_buckets_whatever_their_numbers():
 
 def test_portrait_shows_the_centre_and_the_border():
     points = np.array([[0.0], [1], [4.4], [10], [11], [6.0]])
-    found = Buckets(np.zeros(0), np.zeros(0), np.array([[1.0], [10]], np.float32), 0.0, False)
-    shown = portrait(found.distances(points), list("abcdef"), n=1)
+    shown = portrait((points - [1.0, 10]) ** 2, list("abcdef"), n=1)
     assert shown["text"].tolist() == ["b", "c", "d", "f"] and shown["cluster"].tolist() == [0, 0, 1, 1]
     assert shown["margin"].tolist() == pytest.approx([81, 5.6**2 - 3.4**2, 81, 25 - 16])
 

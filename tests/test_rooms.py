@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -56,8 +57,7 @@ def test_every_function_and_class_has_a_caller(root):
     """By name: in the library, the notebooks, the tools, the benchmarks, or as a name of the front door."""
     outside = [path for folder in ("bench", "tools", "notebooks") for path in (root / folder).glob("*.*")]
     texts = [path.read_text() for path in [*FILES, *outside] if path.is_file()]
-    words = re.findall(r"\w+", "\n".join(texts))
-    counts = {word: words.count(word) for word in set(words) if len(word) > 1}
+    counts = Counter(re.findall(r"\w+", "\n".join(texts)))
     called_by_others = {
         "main",
         "forward",

@@ -5,7 +5,7 @@ import pytest
 
 from interextra.ground.errors import InputError
 from interextra.splits.restrain import neighbourhood
-from interextra.splits.similarity import max_similarity, nearest
+from interextra.splits.similarity import nearest
 
 
 def brute_force(q, c, k):
@@ -41,10 +41,6 @@ def test_equal_scores_come_in_row_order(vectors):
 
 def test_k_is_clipped_to_the_candidates(vectors):
     assert nearest(vectors[0], vectors[1][:3], 10)[1].shape == (22, 3)
-
-
-def test_max_similarity_is_the_first_neighbour(vectors):
-    np.testing.assert_allclose(max_similarity(*vectors), brute_force(*vectors, 1)[0][:, 0], rtol=1e-6)
 
 
 def test_best_rank_is_the_minimum_over_full_rankings(vectors):

@@ -10,7 +10,7 @@ from toy_splits import drawn as drawn_vectors
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 from interextra.splits import topics as module
-from interextra.splits.clusters import kmeans, squared_distances
+from interextra.splits.clusters import kmeans
 from interextra.splits.topics import SWITCHES, Topics, farthest, topics
 
 GROWTH = list(itertools.product(*(SWITCHES[name] for name in ("merge", "order", "stop"))))
@@ -246,16 +246,6 @@ def test_topics_are_the_steps_one_by_one(vectors):
     assert found.chosen.tolist() == rows.tolist() and found.spread == spread
     sizes = np.bincount(found.native)
     assert found.joined == expand(found.centroids, sizes, rows, 300, "merged", "turns", "closest")
-
-
-def test_squared_distances_are_those_of_double_precision_and_ties_go_to_the_lower_number():
-    rng = np.random.default_rng(4)
-    vectors, centroids = (rng.normal(size=(n, 5)).astype(np.float32) + 1000 for n in (17_000, 12))
-    centroids[[7, 9]] = centroids[[2, 0]]
-    direct = ((vectors[:, None].astype(float) - centroids) ** 2).sum(axis=2)
-    found = squared_distances(vectors, centroids)
-    np.testing.assert_allclose(found, direct, rtol=1e-9)
-    assert not {7, 9} & set(found.argmin(axis=1))
 
 
 def test_far_clouds_become_the_topics():

@@ -8,8 +8,7 @@ from random import Random
 
 import numpy as np
 
-from interextra.models.base import SPECIAL
-
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LENGTH = 72
 WORD = re.compile(r"\w+")
 QUESTION = re.compile(r"[^.?!:;]*\?\s*")

@@ -7,45 +7,48 @@ world, splits, models, overlap and evaluation, papers, experiments, study (`from
 """
 
 import importlib
+import os
+from pathlib import Path
 
 __version__ = "0.2.0"
 
-# Name → the module that has it, and modules; loaded when they are used, so that nothing heavy is imported for nothing.
-_FRONT = {
-    "start": "study.session",
-    "answer": "study.site",
-    "open_collection": "data.load",
-    "RunFile": "data.runs",
-    "load_recipe": "models.recipe",
-    "fit": "models.model",
-    "load_model": "models.model",
-    "Run": "models.run",  # this one and the next three: to search with, in a design of one's own
-    "Fused": "models.run",
-    "Searched": "models.run",
-    "Imported": "models.run",
-    "effects": "ground.effects",
-    "tests": "ground.effects",
-    "across": "ground.effects",
-    "shown": "ground.effects",
-    "with_interval": "ground.effects",
-    "gate": "papers.claims",
-    "fair": "papers.claims",
-    "REGIMES": "experiments.plans",
-    "in_regimes": "experiments.plans",
+# The instructions that the libraries choose for arithmetic in fp32, held alike on x86 processors with and without
+# AVX-512: sums in another order train another model. To be set before the libraries are loaded.
+_INSTRUCTIONS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
+_INSTRUCTIONS |= {"FAISS_OPT_LEVEL": "AVX2", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"}
+if (_cpu := Path("/proc/cpuinfo")).is_file() and " avx2 " in _cpu.read_text(encoding="utf-8"):
+    for _name, _value in _INSTRUCTIONS.items():
+        os.environ.setdefault(_name, _value)
+
+_DEFINITIONS = {
+    "data.load": ["open_collection"],
+    "data.runs": ["RunFile"],
+    "experiments.plans": ["REGIMES", "in_regimes"],
+    "ground.effects": ["across", "effects", "shown", "tests", "with_interval"],
+    "models.model": ["fit", "load_model"],
+    "models.recipe": ["load_recipe"],
+    "models.run": ["Fused", "Imported", "Run", "Searched"],  # to search with, in a design of one's own
+    "papers.claims": ["fair", "gate"],
+    "study.session": ["start"],
+    "study.site": ["answer"],
 }
-_PAPERS = ("published", "published_models", "published_correlations", "releases", "shift_losses")
-_NOTEBOOKS = ("start_here", "restrain", "resttest", "shifts", "architectures", "pretraining", "indicators")
-_MODULES = {"figures": "figures", "logs": "evaluation.logs"} | {name: f"papers.{name}" for name in _PAPERS}
-_MODULES |= {name: f"experiments.{name}" for name in (*_NOTEBOOKS, "correlation", "exposure")}
-__all__ = [*_FRONT, *_MODULES]
+_PAPERS = ["published", "published_models", "published_correlations", "releases", "shift_losses"]
+_NOTEBOOKS = ["start_here", "restrain", "resttest", "shifts", "architectures", "pretraining", "indicators"]
+_NOTEBOOKS += ["correlation", "exposure"]
+# Name → what it stands for, loaded when it is used, so that nothing heavy is imported for nothing.
+FRONT = {name: f"interextra.{module}:{name}" for module, names in _DEFINITIONS.items() for name in names}
+FRONT |= {"figures": "interextra.figures", "logs": "interextra.evaluation.logs"}
+FRONT |= {name: f"interextra.papers.{name}" for name in _PAPERS}
+FRONT |= {name: f"interextra.experiments.{name}" for name in _NOTEBOOKS}
+__all__ = list(FRONT)
 
 
 def __getattr__(name: str):
-    if name in _MODULES:
-        return importlib.import_module(f"interextra.{_MODULES[name]}")
-    if name in _FRONT:
-        return getattr(importlib.import_module(f"interextra.{_FRONT[name]}"), name)
-    raise AttributeError(f"interextra has no {name!r}; it has {', '.join(__all__)}")
+    if name not in FRONT:
+        raise AttributeError(f"interextra has no {name!r}; it has {', '.join(FRONT)}")
+    module, _, definition = FRONT[name].partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, definition) if definition else found
 
 
 def __dir__() -> list[str]:

@@ -29,9 +29,6 @@ COLOURS = {
     "interpolation": "#E69F00",
     "extrapolation": "#0072B2",
     "random": "#999999",
-    "in neither set": "#DDDDDD",
-    "not trained on": "#BBBBBB",
-    "test queries": "#000000",
     "published": "#CC79A7",
     "median": "#D55E00",
 } | {module.LABEL: module.COLOUR for module in architectures().values()}
@@ -61,18 +58,17 @@ def forest(
     Several hues of a row stand below each other. `percent`: effects are fractions. Hollow: what is not to be judged, by
     the columns `comparable` (bool) or `verdict`.
     """
-    inner = hue if hue != row else ""  # a colour for each row needs no place of its own
-    hue = hue or (row if set(_names(frame, row)) & SYSTEMS else "")
-    colours, panels = _colours(frame, hue), _panels(frame, panel)
+    coloured = hue or (row if set(_names(frame, row)) & SYSTEMS else "")
+    colours, panels = _colours(frame, coloured), _panels(frame, panel)
     same, counts = _rows_of(panels, row)
-    beside = inner if any(not _names(part, row).is_unique for part in panels.values()) else ""  # below each other
+    beside = hue if any(not _names(part, row).is_unique for part in panels.values()) else ""  # below each other
     hues = [_names(part, beside).nunique() for part in panels.values()]
     heights = [0.5 + count * (0.16 + 0.14 * n) for count, n in zip(counts, hues, strict=True)]
     figure, drawn = _figure(panels, heights, 3 if same else 2, sharex=True, sharey=same)
     for axis, part in drawn:
         rows, places = list(_names(part, row).unique()), list(_names(part, beside).unique())
         below = 0.7 * ((_names(part, beside).map(places.index) + 0.5) / len(places) - 0.5)
-        at, colour = _names(part, row).map(rows.index) + below, _names(part, hue).map(colours)
+        at, colour = _names(part, row).map(rows.index) + below, _names(part, coloured).map(colours)
         axis.hlines(at, part["low"], part["high"], color=colour, lw=2)
         axis.scatter(part[effect], at, c=colour.mask(_closed(part), "white"), ec=colour, s=36, zorder=3)
         if "published" in part:
@@ -86,10 +82,10 @@ def forest(
             axis.xaxis.set_major_formatter("{x:.0%}")
     figure.supxlabel(label)
     low, high, theirs = frame["low"], frame["high"], frame.get("published", frame["low"] * np.nan)
-    keys = _keys(colours if inner else {}, marker="o", lw=2)
+    keys = _keys(colours if hue else {}, marker="o", lw=2)
     keys += _keys({"published": COLOURS["published"]} if theirs.notna().any() else {}, marker="D", lw=0)
     keys += _keys({"not comparable": INK} if _closed(frame).any() else {}, marker="o", mfc="white", lw=2)
-    _legend(figure, keys, inner)
+    _legend(figure, keys, hue)
     where = {"below 0": high < 0, "above 0": low > 0, "on both sides of 0": (low <= 0) & (high >= 0)}
     counted = ", ".join(f"{n} {side}" for side, found in where.items() if (n := found.sum())) or "none"
     figure.alt = f"{label}: {len(frame)} effects, {_range(frame, effect, [row, hue, panel], percent)}; "
@@ -223,34 +219,25 @@ def curves(
 
     `dashed`: a boolean column; its lines are dashed. `own_scale`: each panel has axes of its own, for quantities of
     different kinds. `percent`: y are fractions. A column `published`: a level, the same for all x, dotted. Lines with
-    intervals stand a little apart; sizes that grow more than fourfold have a logarithmic axis.
+    intervals stand a little apart.
     """
-    panels, colours, ticks = _panels(frame, panel), _colours(frame, hue), np.sort(frame[x].unique())
-    is_log, intervals = ticks[0] >= 10 and ticks[-1] > 4 * ticks[0] and len(ticks) <= 6, "low" in frame
-    scaled, ends = np.log(ticks) if is_log else ticks, {}
-    step = 0.02 * np.ptp(scaled) if intervals and len(colours) > 1 else 0.0
+    panels, colours, intervals, ends = _panels(frame, panel), _colours(frame, hue), "low" in frame, {}
+    step = 0.02 * np.ptp(frame[x]) if intervals else 0.0
+    marker = "o" if frame[x].nunique() < 15 else ""
     figure, drawn = _figure(panels, 2.4, 4, sharex=not own_scale, sharey=not own_scale)
     for axis, part in drawn:
         is_dashed = part[dashed] if dashed else pd.Series(False, part.index)
         for (name, dash), found in part.groupby([_names(part, hue), is_dashed], sort=False):
             found, look = found.sort_values(x), {"ls": "--", "mfc": "white"} if dash else {}
-            aside = step * (list(colours).index(name) - (len(colours) - 1) / 2)
-            at = found[x] * np.exp(aside) if is_log else found[x] + aside
-            axis.plot(at, found[y], color=colours[name], marker="o" if len(ticks) < 15 else "", ms=4, **look)
+            at = found[x] + step * (list(colours).index(name) - (len(colours) - 1) / 2)
+            axis.plot(at, found[y], color=colours[name], marker=marker, ms=4, **look)
             if intervals:
                 axis.vlines(at, found["low"], found["high"], color=colours[name], lw=1)
             if "published" in found and found["published"].notna().any():
                 axis.axhline(found["published"].iloc[0], color=colours[name], ls=":")
             said = dict.fromkeys(filter(None, (axis.get_title(), name, _words(dashed) if dash else "")))
             ends[", ".join(said)] = found[y].dropna()
-        if is_log:
-            axis.set_xscale("log")
-            axis.minorticks_off()
-        inches = min(np.diff(scaled), default=1) / (np.ptp(scaled) or 1) * 6 / min(4, len(panels))
-        if len(ticks) <= 6 and inches > 0.1 * max(len(f"{tick:,}") for tick in ticks):
-            axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-        elif is_log:
-            axis.set_xticks(ticks[[0, -1]], [f"{tick:,}" for tick in ticks[[0, -1]]])
+        axis.locator_params(axis="x", nbins=6, integer=pd.api.types.is_integer_dtype(frame[x]))
         if percent:
             axis.axhline(0, color="black", lw=0.8)
             axis.yaxis.set_major_formatter("{x:.0%}")

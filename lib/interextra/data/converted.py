@@ -13,13 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from interextra.data.collection import Collection, Passages, content_hash, write_passages
-from interextra.data.trec import QRELS_COLUMNS, blank_rows, refuse_repeated
+from interextra.data.trec import QRELS_COLUMNS, blank, refuse_repeated
 from interextra.ground import code
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import cache_folder, digest, seal, seal_problem, write_json
@@ -102,10 +103,10 @@ def _check(part: str, table: pa.Table, at: Callable[[str, int], str], allow_empt
         raise InputError(f"{at(part, 0)}: no {part} in it; check the file")
     key = table.column_names[0]
     for name in (key,) if allow_empty else (key, "text"):
-        if len(blank := blank_rows(table[name])):
-            shown = offenders(table[key].take(pa.array(blank[:4])).to_pylist())
+        if len(lacking := np.flatnonzero(blank(table[name]))):
+            shown = offenders(table[key].take(pa.array(lacking[:4])).to_pylist())
             mend = "give each one" if name == key else "remove them or open the collection with empty=keep"
-            raise InputError(f"{at(part, int(blank[0]))}: {len(blank)} {part} without {name}: {key} {shown}; {mend}")
+            raise InputError(f"{at(part, lacking[0])}: {len(lacking)} {part} without {name}: {key} {shown}; {mend}")
     if pc.count_distinct(table[key]).as_py() < table.num_rows:
         refuse_repeated(table.select([key]).to_pandas(), partial(at, part))
 

@@ -4,7 +4,7 @@ import difflib
 import importlib.metadata
 import os
 from collections.abc import Iterator, Set
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pandas as pd
@@ -64,10 +64,15 @@ def peek_irds(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> di
     # a split's queries are those with qrels
     counts = {name: f"{id}/judged" if f"{id}/judged" in ir_datasets.registry else id for name, id in splits.items()}
     return {
-        "passages": _load(dataset_id).metadata().get("docs", {}).get("count"),
-        "queries": {name: _load(id).metadata().get("queries", {}).get("count") for name, id in counts.items()},
+        "passages": _count(dataset_id, "docs"),
+        "queries": {name: _count(id, "queries") for name, id in counts.items()},
         "megabytes": None if None in files.values() else round(sum(files.values()) / 1e6, 1),
     }
+
+
+@cache
+def _count(dataset_id: str, part: str) -> int | None:
+    return _load(dataset_id).metadata().get(part, {}).get("count")
 
 
 def _downloads(reader: object) -> dict[str, int | None]:

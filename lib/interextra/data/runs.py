@@ -5,7 +5,7 @@ doc_id descending by its UTF-8 bytes. Others break ties otherwise: ranx by memor
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_aside
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RunFile:
     """A ranked list of passages per query; build it with `from_arrays`, `from_frame` or `read`.
 
@@ -43,9 +43,6 @@ class RunFile:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def __repr__(self) -> str:
-        return f"RunFile({len(self.query_ids):,} queries, {len(self):,} passages)"
-
     @property
     def ranks(self) -> np.ndarray:
         """Rank of each row, int32[n], from 1."""
@@ -58,10 +55,7 @@ class RunFile:
         `doc_ids` is any sequence of str or an Arrow string array, e.g. `passages.doc_ids`; only those used are kept.
         """
         if rows.shape != scores.shape or len(rows) != len(query_ids):
-            shapes = f"{len(query_ids)} query_ids, rows {rows.shape} and scores {scores.shape}"
-            raise InputError(f"run: {shapes} do not belong together; give rows and scores as [n_queries, k]")
-        if rows.min(initial=-1) < -1 or rows.max(initial=-1) >= len(doc_ids):
-            raise InputError(f"run: a row lies outside the {len(doc_ids)} doc_ids; only -1 (padding) may")
+            raise InputError(f"run: {len(query_ids)} queries, rows {rows.shape}, scores {scores.shape} do not agree")
         kept = rows >= 0
         query_codes = np.repeat(np.arange(len(rows), dtype=np.int32), kept.sum(axis=1))
         doc_codes, used = pd.factorize(rows[kept])
@@ -80,7 +74,7 @@ class RunFile:
         if len(empty):
             raise InputError(f"run: an empty query_id, doc_id or score in rows {offenders(empty)}; fill or drop them")
         ids = {name: strings(frame[name]) for name in ("query_id", "doc_id")}
-        return cls._from_table(pa.table(ids | {"score": scores}))
+        return cls._from_table(pa.table(ids | {"score": scores}), lambda row: f"run: row {row + 1}")
 
     @classmethod
     def read(cls, path: str | Path) -> "RunFile":
@@ -90,12 +84,7 @@ class RunFile:
         """
         if Path(path).suffix == ".parquet":
             return cls._read_parquet(Path(path))
-        table = read_table(path, RUN)
-        try:
-            return cls._from_table(table)
-        except InputError:  # the lines are looked for only now: seven million pairs take a while
-            refuse_repeated(table.select(["query_id", "doc_id"]).to_pandas(), lambda row: line_of(path, row))
-            raise
+        return cls._from_table(read_table(path, RUN), lambda row: line_of(path, row))
 
     def frame(self) -> pd.DataFrame:
         """Table of query_id, doc_id, score, rank, by query and rank."""
@@ -128,10 +117,12 @@ class RunFile:
                 out.write(lines.buffers()[2])  # the strings of an Arrow array lie end to end
 
     @classmethod
-    def _from_table(cls, table: pa.Table) -> "RunFile":
+    def _from_table(cls, table: pa.Table, at: Callable[[int], str]) -> "RunFile":
         queries, docs = (table[name].combine_chunks().dictionary_encode() for name in ("query_id", "doc_id"))
         codes = [np.asarray(column.indices, np.int32) for column in (queries, docs)]
         scores = np.asarray(table["score"])
+        if pd.Series(codes[0] * np.int64(len(docs.dictionary)) + codes[1]).duplicated().any():
+            refuse_repeated(table.select(["query_id", "doc_id"]).to_pandas(), at)
         return cls._build(queries.dictionary.to_pylist(), codes[0], docs.dictionary, codes[1], scores)
 
     @classmethod
@@ -149,9 +140,7 @@ class RunFile:
 
     @classmethod
     def _build(cls, query_ids: list[str], query_codes, doc_ids: pa.Array, doc_codes, scores) -> "RunFile":
-        """Sort the doc_ids once, then the rows by query, score and doc_id; refuse repeated ids and NaN."""
-        if len(set(query_ids)) < len(query_ids):
-            raise InputError(f"run: query_id given twice: {offenders(i for i in query_ids if query_ids.count(i) > 1)}")
+        """Sort the doc_ids once, then the rows by query, score and doc_id; refuse NaN."""
         scores = np.asarray(scores).astype(np.float32, copy=False) + np.float32(0)  # -0.0 and 0.0 are the same score
         if (bad := np.isnan(scores)).any():
             pairs = [(query_ids[query_codes[i]], doc_ids[int(doc_codes[i])].as_py()) for i in np.flatnonzero(bad)[:4]]
@@ -161,13 +150,6 @@ class RunFile:
             doc_ids, doc_codes = doc_ids.take(order), np.argsort(order).astype(np.int32)[doc_codes]
         order = _rank_order(query_codes, doc_codes, scores)
         query_codes, doc_codes, scores = query_codes[order], doc_codes[order], scores[order]
-        pairs = query_codes.astype(np.int64)  # in place from here: 7 million rows are 56 MB
-        pairs *= len(doc_ids)
-        pairs += doc_codes
-        pairs.sort()
-        if len(again := pairs[1:][pairs[1:] == pairs[:-1]]):
-            first = [(query_ids[pair // len(doc_ids)], doc_ids[int(pair % len(doc_ids))].as_py()) for pair in again[:4]]
-            raise InputError(f"run: a passage twice in one query: {offenders(first)} (query_id, doc_id)")
         offsets = np.searchsorted(query_codes, np.arange(len(query_ids) + 1, dtype=np.int32))
         return cls(query_ids, doc_ids, query_codes, doc_codes, scores, offsets)
 

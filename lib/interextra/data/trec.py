@@ -4,12 +4,11 @@ import gzip
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import dropwhile, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +18,7 @@ from interextra.ground.errors import InputError, offenders
 
 QRELS_COLUMNS = ["query_id", "doc_id", "relevance"]
 BEIR_HEADER = ["query-id", "corpus-id", "score"]
-NUMBERS = {"relevance": (np.int64, pa.int64(), "an integer"), "score": (np.float64, pa.float64(), "a number")}
+NUMBERS = {"relevance": (pa.int64(), "an integer"), "score": (pa.float64(), "a number")}
 NOT_READ = ("iteration", "rank", "tag")
 
 
@@ -101,65 +100,59 @@ def read_table(path: str | Path, layout: Layout) -> pa.Table:
     """The kept columns of a line file, all rows at once, in file order; an InputError names the first wrong line."""
     with _opened(path) as file:
         data = _tidied(file.read().removeprefix(b"\xef\xbb\xbf"), layout)
-    strings, separator = dict.fromkeys(layout.columns, pa.string()), "\t" if layout.only_tabs else " "
-    wrong, n_header = {}, int(layout.header)  # row → what is wrong with it
-
-    def ragged(row: pa.csv.InvalidRow) -> str:
-        wrong[row.number - 1 - n_header] = f"{row.actual_columns} columns instead of {row.expected_columns}"
-        return "skip"
-
+    types = dict.fromkeys(layout.columns, pa.string()) | {name: kind for name, (kind, _) in NUMBERS.items()}
     try:
         table = pa.csv.read_csv(
             pa.BufferReader(data),
-            pa.csv.ReadOptions(column_names=layout.columns, use_threads=False, block_size=2**24),
-            pa.csv.ParseOptions(delimiter=separator, quote_char=False, invalid_row_handler=ragged),
-            pa.csv.ConvertOptions(column_types=strings, include_columns=layout.kept, null_values=[]),
-        ).slice(n_header)
+            pa.csv.ReadOptions(
+                skip_rows=layout.header, column_names=layout.columns, use_threads=False, block_size=2**24
+            ),
+            pa.csv.ParseOptions(delimiter="\t" if layout.only_tabs else " ", quote_char=False),
+            pa.csv.ConvertOptions(column_types=types, include_columns=layout.kept, null_values=[]),
+        )
     except pa.ArrowInvalid:
-        line_of(path, len(data))  # names the line that is not UTF-8; else there is nothing but white space
         table = pa.table({})
-    if not table.num_rows and not wrong:
-        raise InputError(f"{path}: no rows in it; {layout.expected}")
-    rows = np.delete(np.arange(table.num_rows + len(wrong)), list(wrong))
-    for name in layout.kept if layout.only_tabs else ():
-        wrong |= dict.fromkeys(rows[blank_rows(table[name])], "an empty column")
-    for place, name in enumerate(layout.kept):
-        if name in NUMBERS:
-            numbers = _numbers(table[name], name)
-            for at in np.flatnonzero(pc.is_null(numbers, nan_is_null=True)):
-                wrong.setdefault(rows[at], f"{name} {table[name][at].as_py()!r} is not {NUMBERS[name][2]}")
-            table = table.set_column(place, name, numbers)
-    if wrong:
-        found = [(where, wrong[row], line[:80]) for row, (where, line) in enumerate(_rows(path)) if row in wrong]
-        raise InputError(f"{found[0][0]}: {found[0][1]}: {offenders(line for *_, line in found)}; {layout.expected}")
-    return table
+    is_text = [column.type == pa.string() for column in table.columns]
+    odd = [blank(column) if text else pc.is_nan(column) for column, text in zip(table.columns, is_text, strict=True)]
+    if table.num_rows and not any(pc.any(rows).as_py() for rows in odd):
+        return table
+    found = [(where, fault, line[:80]) for where, line in _rows(path) if (fault := _fault(line, layout))]
+    if not found:
+        raise InputError(f"{path}: no rows in it that can be read; {layout.expected}")
+    raise InputError(f"{found[0][0]}: {found[0][1]}: {offenders(line for *_, line in found)}; {layout.expected}")
+
+
+def _fault(line: str, layout: Layout) -> str:
+    """What is wrong with a row; "" for nothing."""
+    fields = line.split("\t") if layout.only_tabs else re.findall(r"[^ \t]+", line)
+    if len(fields) != len(layout.columns):
+        return f"{len(fields)} columns instead of {len(layout.columns)}"
+    if not all(map(str.strip, fields)):
+        return "an empty column"
+    for name, text in zip(layout.columns, fields, strict=True):
+        kind, what = NUMBERS.get(name, (pa.string(), ""))
+        try:
+            is_number = str(pa.scalar(text.strip()).cast(kind)) != "nan"
+        except pa.ArrowInvalid:
+            is_number = False
+        if name in NUMBERS and not is_number:
+            return f"{name} {text!r} is not {what}"
+    return ""
 
 
 def _tidied(data: bytes, layout: Layout) -> bytes:
     """Lines whose columns one character separates; pyarrow passes over empty ones."""
     if layout.only_tabs:
         odd = data[:1].isspace() or b"\n " in data or b"\n\t" in data
-        return re.sub(rb"(?m)^[ \t\r]+$", b"", data) if odd else data
+        return (re.sub(rb"(?m)^[ \t\r]+$", b"", data) if odd else data).lstrip(b"\r\n")
     data = data.replace(b"\t", b" ").replace(b"\r\n", b"\n")
     data = re.sub(rb" +", b" ", data) if b"  " in data else data
     return data.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip()
 
 
-def _numbers(texts: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """The numbers of a column, null where a text is none; one by one where pyarrow cannot read all of them."""
-    parse, kind, _ = NUMBERS[name]
-    with suppress(pa.ArrowInvalid):
-        return texts.cast(kind)
-    numbers: list[np.number | None] = [None] * len(texts)
-    for at, text in enumerate(texts.to_pylist()):
-        with suppress(ValueError, OverflowError):
-            numbers[at] = parse(text.replace("_", "x"))  # Python reads 1_0
-    return pa.chunked_array([numbers], kind)
-
-
-def blank_rows(strings: pa.ChunkedArray) -> np.ndarray:
-    """Rows of strings that hold nothing but white space."""
-    return np.flatnonzero(pc.or_(pc.utf8_is_space(strings), pc.equal(pc.binary_length(strings), 0)).to_numpy())
+def blank(strings: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Of each string whether it holds nothing but white space."""
+    return pc.or_(pc.utf8_is_space(strings), pc.equal(pc.binary_length(strings), 0))
 
 
 def _is_header(line: str) -> bool:

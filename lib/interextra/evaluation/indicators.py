@@ -134,25 +134,21 @@ def nearness(scores: Iterable[np.ndarray], k: int) -> pd.DataFrame:
     return pd.DataFrame(np.concatenate(parts), columns=["R", "max", "density"])
 
 
-def bins(values: np.ndarray, n: int, how: str) -> tuple[np.ndarray, np.ndarray]:
-    """Intervals of a column: edges float64[m + 1] and the interval of each value, int64[n_values] from 0.
+def bins(values: np.ndarray, n: int, how: str) -> np.ndarray:
+    """Number of the interval of each value, int64[n_values] from 0; all values equal: one interval.
 
-    how : "width": n intervals of one width, of which some may be empty; "quantile": as many values in each as ties
-        allow, so fewer where many are equal. An interval holds its low edge and not its high one, but for the last.
-        All values equal: one interval. The paper does not say how it cuts.
+    how : "width": n intervals of one width, of which some may be empty, each with its low edge and without its high
+        one, but for the last; "quantile": as many values in each as ties allow, so fewer where many are equal. The
+        paper does not say how it cuts.
     """
     values = np.asarray(values, np.float64)
     if not np.isfinite(values).all():
         raise InputError("bins: a value is NaN or infinite; leave its query out")
-    low, high = values.min(), values.max()
-    if low == high:
-        edges = np.array([low, high])
-    elif how == "width":
-        edges = np.linspace(low, high, n + 1)
-    else:  # by mean rank, which ties share
-        slot = ((rankdata(values) - 0.5) * n / len(values)).astype(np.int64)
-        edges = np.array([*(values[slot == used].min() for used in np.unique(slot)), high])
-    return edges, np.searchsorted(edges[1:-1], values, side="right")
+    if how == "width" and np.ptp(values):
+        inner = np.linspace(values.min(), values.max(), n + 1)[1:-1]
+        return np.searchsorted(inner, values, side="right")
+    slots = ((rankdata(values) - 0.5) * n / len(values)).astype(np.int64)  # by mean rank, which ties share
+    return np.unique(slots, return_inverse=True)[1]
 
 
 def per_query_loss(avg_in: np.ndarray, out: np.ndarray) -> np.ndarray:

@@ -30,9 +30,8 @@ _MEASURED: dict[tuple, pd.DataFrame] = {}  # (key of a run, test set, names) →
 def per_query(run: RunFile, qrels: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Value of each measure, a column, for each query of the qrels, indexed by query_id in their order.
 
-    Of qrels with columns query_id, doc_id, relevance and names of ir_measures, e.g. `R(rel=2)@100`, and
-    `ASL(plus_one=True,missing=depth,rel=2)@100`. InputError: unknown measure, empty qrels, relevance not whole, a pair
-    judged twice.
+    Of qrels with columns query_id, doc_id, relevance and names of ir_measures, e.g. `R(rel=2)@100`, and ASL@k.
+    InputError: unknown measure, empty qrels, relevance not whole, a pair judged twice.
 
     >>> qrels = pd.DataFrame({"query_id": ["q"], "doc_id": ["d2"], "relevance": [1]})
     >>> run = RunFile.from_arrays(["q"], ["d1", "d2"], np.array([[0, 1]]), np.array([[2.0, 1.0]]))
@@ -63,9 +62,7 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     names : of measures, as `per_query` takes them. One that is `settled` for a run has no row.
     strata : label of each query, by query_id: what a bootstrap draws within.
 
-    Returns
-    -------
-    DataFrame[the labels of the design, test_set, query_id, unit, stratum (with `strata`), measure, value], by run, test
+    Returns the labels of the design, test_set, query_id, unit, stratum (with `strata`), measure, value, by run, test
     set and measure; queries in the order of the qrels of their test set. Queries of one `unit` are about the same
     entities, where the collection knows them.
     """
@@ -268,63 +265,42 @@ def _judged(hits: _Hits, k: float) -> np.ndarray:
     return _ratio(hits.count(hits.rank <= k), np.minimum(hits.returned, k))
 
 
-def _asl(hits: _Hits, bound: float, plus_one: bool, missing: str, rel: int) -> np.ndarray:
-    """Atomised search length: irrelevant passages ranked above a relevant one, averaged over the relevant.
+def _asl(hits: _Hits, bound: float, rel: int) -> np.ndarray:
+    """Average search length: irrelevant passages ranked above a relevant one, averaged over the relevant.
 
-    No single passage counts more than `bound`, and neither does a query without any relevant passage. A relevant
-    passage that was not returned counts, by `missing`: `bound`: the bound; `returned`: the number of passages returned,
-    at most the bound (rewards short lists); `depth`: the list is cut at rank `bound` and filled with irrelevant
-    passages, hence bound minus the relevant in it. `plus_one` adds 1 to every value, so that a perfect ranking has 1
-    and a relative loss is defined (Alex, Hall, Metzler, arXiv:2201.01745); without it a perfect ranking has 0 (Lupart
-    et al., who say "100 bounded ASL" and no more: these are readings of it). Lower is better.
+    A relevant passage counts `bound` at most, and so do one that was not returned and a query without any: a reading of
+    Lupart et al., who say "100 bounded ASL" and no more. A perfect ranking has 0; lower is better.
     """
-    relevant = (hits.relevance >= rel) & ((hits.rank <= bound) | (missing != "depth"))
+    relevant = hits.relevance >= rel
     irrelevant_above = np.minimum(hits.rank - hits.above(relevant), bound)
     n_found, n_relevant = hits.count(relevant), hits.relevant(rel)
-    n_returned = np.where(hits.returned > 0, np.minimum(hits.returned, bound), bound)
-    penalty = {"bound": bound, "returned": n_returned, "depth": bound - n_found}[missing]
-    total = hits.sum(irrelevant_above, relevant) + (n_relevant - n_found) * penalty
-    return np.where(n_relevant > 0, _ratio(total, n_relevant), bound) + plus_one
+    total = hits.sum(irrelevant_above, relevant) + (n_relevant - n_found) * bound
+    return np.where(n_relevant > 0, _ratio(total, n_relevant), bound)
 
 
 def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     return np.where(bottom > 0, top / np.maximum(bottom, 1e-300), 0.0)
 
 
-# name: (function, takes k: "no", "may" or "must", its parameters with their defaults)
-_MEASURES: dict[str, tuple[Callable, str, dict]] = {
-    "nDCG": (_ndcg, "may", {}),
-    "RR": (_rr, "may", {"rel": 1}),
-    "R": (lambda hits, k, rel: _ratio(hits.found(k, rel), hits.relevant(rel)), "must", {"rel": 1}),
-    "P": (lambda hits, k, rel: hits.found(k, rel) / k, "must", {"rel": 1}),
-    "AP": (_ap, "may", {"rel": 1}),
-    "Success": (lambda hits, k, rel: (hits.found(k, rel) > 0).astype(float), "must", {"rel": 1}),
-    "Bpref": (_bpref, "no", {"rel": 1}),
-    "Judged": (_judged, "may", {}),
-    "ASL": (_asl, "must", {"plus_one": False, "missing": "bound", "rel": 1}),
-}
-# parameter: (pattern of its value, what reads it)
-_PARAMETERS: dict[str, tuple[str, Callable]] = {
-    "rel": (r"[1-9]\d*", int),
-    "plus_one": ("True|False", "True".__eq__),
-    "missing": ("bound|returned|depth", str),
+# name: (function, takes k: "no", "may" or "must", takes rel)
+_MEASURES: dict[str, tuple[Callable, str, bool]] = {
+    "nDCG": (_ndcg, "may", False),
+    "RR": (_rr, "may", True),
+    "R": (lambda hits, k, rel: _ratio(hits.found(k, rel), hits.relevant(rel)), "must", True),
+    "P": (lambda hits, k, rel: hits.found(k, rel) / k, "must", True),
+    "AP": (_ap, "may", True),
+    "Success": (lambda hits, k, rel: (hits.found(k, rel) > 0).astype(float), "must", True),
+    "Bpref": (_bpref, "no", True),
+    "Judged": (_judged, "may", False),
+    "ASL": (_asl, "must", True),
 }
 
 
 def _parse(name: str) -> Callable[[_Hits], np.ndarray]:
     """The function behind a name like `AP(rel=2)@1000`."""
-    shape = re.fullmatch(r"(\w+)(?:\(([^()]*)\))?(?:@([1-9]\d*))?", name.replace(" ", ""))
-    if not shape or shape[1] not in _MEASURES:
+    shape = re.fullmatch(r"(\w+)(?:\(rel=([1-9]\d*)\))?(?:@([1-9]\d*))?", name.replace(" ", ""))
+    function, takes_k, takes_rel = _MEASURES.get(shape[1] if shape else "", (None, "", False))
+    if not function or (shape[2] and not takes_rel) or takes_k == ("no" if shape[3] else "must"):
         raise InputError(f"unknown measure {name!r}; known are {KNOWN}, with (rel=n) where relevance is binary")
-    function, takes_k, defaults = _MEASURES[shape[1]]
-    if takes_k == ("no" if shape[3] else "must"):
-        raise InputError(f"measure {name!r}: with or without a cutoff @k; known are {KNOWN}")
-    values = dict(defaults)
-    for part in filter(None, (shape[2] or "").split(",")):
-        key, _, text = part.partition("=")
-        pattern, kind = _PARAMETERS.get(key, ("", str))
-        if key not in defaults or not re.fullmatch(pattern, text := text.strip("'\"")):
-            allowed = ", ".join(f"{known}={_PARAMETERS[known][0]}" for known in defaults) or "no parameter"
-            raise InputError(f"measure {name!r}: {part!r} is wrong; it takes {allowed}")
-        values[key] = kind(text)
-    return lambda hits: function(hits, int(shape[3]) if shape[3] else np.inf, **values)
+    options = {"rel": int(shape[2] or 1)} if takes_rel else {}
+    return lambda hits: function(hits, int(shape[3]) if shape[3] else np.inf, **options)

@@ -5,7 +5,6 @@ Intervals are of the bootstrap over queries, or their units: every predictor, ta
 so that differences are paired. The noise of training is not in them. Taught in notebooks/07_indicators.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -15,7 +14,6 @@ from scipy import stats
 from interextra.evaluation.measures import worse
 from interextra.ground.correlation import BLOCK, dense_ranks, kendall_draws, kendall_within, sizes_of_ties
 from interextra.ground.effects import Effects, interval, ratio, resamples, simultaneous
-from interextra.ground.errors import InputError
 
 
 def resampled(values: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
@@ -71,34 +69,32 @@ def prediction_table(
         against the loss); they are negated first, so that a positive tau is a prediction in the expected direction.
     groups : a label a query, e.g. its cluster, for tau within groups, see `kendall_within`.
 
-    Returns predictor, target, n_queries (used) and kendall, within (tau within groups), smare, each with _low and
-    _high, and the draws of `within`. NaN where tau is not defined.
+    Returns target, name (of the predictor), kendall, within (tau within groups) and smare, each with _low and _high,
+    n_queries (used), and the draws of `within`. NaN where tau is not defined.
     """
-    if not (predictors.index.equals(targets.index) and groups.index.equals(targets.index)):
-        raise InputError("prediction: predictors, targets and groups need the same queries in the same order")
     signed = [side.astype(float) * [signs.get(name, 1) for name in side] for side in (predictors, targets)]
-    made = {}
-    lacking = signed[0].isna().T.apply(tuple, axis=1)
-    for missing, names in lacking.groupby(lacking).groups.items():  # columns that miss the same queries at once
-        used = ~np.array(missing)
-        x, y = signed[0].loc[used, names].to_numpy(), signed[1][used].to_numpy()
+    rows, drawn = [], []
+    for predictor, values in signed[0].items():
+        used = values.notna()
+        x, y, weights = values[used].to_numpy(), signed[1][used].to_numpy(), w[used]
+        tau, taus = kendall_within(x, y, groups[used], weights)
         found = {
-            "kendall": ([[stats.kendalltau(a, b).statistic for b in y.T] for a in x.T], kendall_draws(x, y, w[used])),
-            "within": kendall_within(x, y, groups[used], w[used]),
-            "smare": ([[smare(a, b) for b in y.T] for a in x.T], smare_draws(x, y, w[used])),
+            "kendall": ([stats.kendalltau(x, target).statistic for target in y.T], kendall_draws(x, y, weights)),
+            "within": (tau[0], taus),
+            "smare": ([smare(x, target) for target in y.T], smare_draws(x, y, weights)),
         }
-        for (p, predictor), (t, target) in itertools.product(enumerate(names), enumerate(targets)):
-            row = {"predictor": predictor, "target": target, "n_queries": len(x)}
+        for t, target in enumerate(targets):
+            row = {"target": target, "name": predictor}
             for name, (value, draws) in found.items():
-                low, high = interval(draws[:, p, t])
-                row |= {name: float(value[p][t]), f"{name}_low": low, f"{name}_high": high}
-            made[predictor, target] = row, found["within"][1][:, p, t]
-    rows, drawn = zip(*(made[pair] for pair in itertools.product(predictors, targets)), strict=True)
-    return Effects.of(pd.DataFrame(rows), ["predictor", "target"], ["within"], drawn)
+                low, high = interval(draws[:, 0, t])
+                row |= {name: float(value[t]), f"{name}_low": low, f"{name}_high": high}
+            rows.append(row | {"n_queries": len(x)})
+            drawn.append(taus[:, 0, t])
+    return Effects.of(pd.DataFrame(rows), ["target", "name"], ["within"], drawn)
 
 
 def predict(wide: pd.DataFrame, predictors: pd.DataFrame, w: pd.DataFrame) -> Effects:
-    """`prediction_table` of each shift and model: shift, model, target, name (space: predictor), and its columns.
+    """`prediction_table` of each shift and model, below the columns shift and model.
 
     `wide`: shift, model, measure, stratum, query_id, in, out; `predictors`: of `predictors.predictor_table`; `w`: of
     `resampled`. Targets: Out of every measure, and `loss`, Avg In - Out of the first. Expected: near, specific or
@@ -114,11 +110,11 @@ def predict(wide: pd.DataFrame, predictors: pd.DataFrame, w: pd.DataFrame) -> Ef
         known = _predictors_of(predictors, shift, model, wanted.index).dropna(axis=1, thresh=len(wanted) // 2 + 1)
         signs = {f"out {name}": worse(name) for name in of} | {"loss": -1, "collection: length": -1}
         table = prediction_table(known, wanted, signs, of[first]["stratum"], w.loc[wanted.index].to_numpy())
-        parts.append(table.assign(shift=shift, model=model))
-    table = pd.concat(parts, ignore_index=True).rename(columns={"predictor": "name"})
-    ends = [f"{name}{end}" for name in ("kendall", "within", "smare") for end in ("", "_low", "_high")]
-    by = ["shift", "model", "target", "name"]
-    return Effects.of(table[[*by, *ends, "n_queries"]], by, ["within"], table.drawn())
+        table.insert(0, "shift", shift)
+        table.insert(1, "model", model)
+        parts.append(table)
+    table = pd.concat(parts, ignore_index=True)
+    return Effects.of(table, ["shift", "model", "target", "name"], ["within"], table.drawn())
 
 
 def _predictors_of(predictors: pd.DataFrame, shift: str, model: str, query_ids: pd.Index) -> pd.DataFrame:

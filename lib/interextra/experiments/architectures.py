@@ -11,22 +11,8 @@ import pandas as pd
 
 from interextra import models
 from interextra.evaluation import measures
-from interextra.experiments.plans import (
-    REGIMES,
-    Plan,
-    both_protocols,
-    design,
-    in_regimes,
-    measures_of,
-    restrain_of,
-    resttest_of,
-    run_of,
-    systems,
-    test_queries,
-    training_queries,
-    untrained,
-    with_bm25,
-)
+from interextra.experiments import plans
+from interextra.experiments.plans import REGIMES, Plan
 from interextra.ground.cells import Store
 from interextra.ground.effects import Effects, interval, ratio, spelled
 from interextra.models.recipe import FirstStage, Recipe, make_recipe
@@ -43,17 +29,18 @@ def plan(p: dict) -> Plan:
     reranker's label. `learning`: trained, model, seed, run, on all training queries and untrained; empty where it is
     not asked for. BM25 is its own untrained start.
     """
-    sets, buckets, made = restrain_of(p), resttest_of(p, p["resttest_splits"]), with_bm25(systems(p))
-    train, queries, learning = training_queries(p), test_queries(p, p["resttest_splits"]), []
+    sets, buckets = plans.restrain_of(p), plans.resttest_of(p, p["resttest_splits"])
+    train, queries = plans.training_queries(p), plans.test_queries(p, p["resttest_splits"])
+    made, learning = plans.with_bm25(plans.systems(p)), []
     for (model, one), trained in itertools.product(made.items(), (True, False) if p["learning"] else ()):
-        run = run_of(p, one if trained else untrained(one), train, p["seed"], queries)
+        run = plans.run_of(p, one if trained else plans.untrained(one), train, p["seed"], queries)
         learning.append({"trained": trained, "model": model, "seed": p["seed"], "run": run})
     firsts = {model: first_stage(one) for model, one in made.items() if one.architecture == "reranker"}
-    frames = {name: design(rows) for name, rows in both_protocols(p, sets, buckets, made).items()}
-    for name, rows in both_protocols(p, sets, buckets, firsts).items():
+    frames = {name: plans.design(rows) for name, rows in plans.both_protocols(p, sets, buckets, made).items()}
+    for name, rows in plans.both_protocols(p, sets, buckets, firsts).items():
         frames[f"first_{name}"] = pd.DataFrame(rows)
     frames |= {"learning": pd.DataFrame(learning)}
-    return Plan(systems=made, sets=sets, buckets=buckets, measures=measures_of(p, "restrain_measures"), **frames)
+    return Plan(systems=made, sets=sets, buckets=buckets, measures=plans.measures_of(p, "restrain_measures"), **frames)
 
 
 def first_stage(reranker: Recipe) -> Recipe:
@@ -92,7 +79,7 @@ def candidate_orders(asked: Plan, names: Mapping[str, str], store: Store, seed: 
         parts = [part.rename(columns={"model": "reranker"}).assign(model=order) for order, part in made.items()]
         values = pd.concat(parts, ignore_index=True)
         if protocol == "ReSTTest":
-            values = in_regimes(values.assign(stratum=values["query_id"].map(asked.buckets.strata(store))))
+            values = plans.in_regimes(values.assign(stratum=values["query_id"].map(asked.buckets.strata(store))))
         found.append(values.assign(protocol=protocol))
     return pd.concat(found, ignore_index=True)
 

@@ -85,7 +85,7 @@ def distances(near: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
 
 def in_bins(far: pd.DataFrame, n_bins: int, how: str) -> pd.DataFrame:
     """`distances` with `bin`, the interval of R within its shift, from 1 for the farthest queries."""
-    return far.assign(bin=far.groupby("shift")["R"].transform(lambda r: bins(r, n_bins, how)[1] + 1))
+    return far.assign(bin=far.groupby("shift")["R"].transform(lambda r: bins(r, n_bins, how) + 1))
 
 
 def loss_by_r(each: pd.DataFrame, far: pd.DataFrame, n_bins: int, seed: int, n_boot: int) -> pd.DataFrame:

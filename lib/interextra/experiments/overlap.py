@@ -1,17 +1,33 @@
-"""Notebook 01: candidates to annotate, and our tables of overlap beside Tables 1 to 4 of Zhan et al. (CIKM 2022)."""
+"""Notebook 01: candidates to annotate, our tables of overlap beside Tables 1 to 4 of Zhan et al. (CIKM 2022), proxies.
 
+A proxy stands in for the human labels of query pairs, which are not public: a score for each pair (words in common,
+cosine) with two thresholds that cut it into the codes 0, 1, 2 of `annotation.CODES`.
+"""
+
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from interextra.experiments.plans import Plan, query_vectors, test_queries
+from interextra.ground.effects import effects, interval, ratio, resamples
 from interextra.ground.errors import InputError, offenders
+from interextra.overlap.annotation import codes
 from interextra.overlap.candidates import Candidates
+from interextra.overlap.labels import LABELS
 from interextra.papers import published
 from interextra.papers.releases import real_vectors
 
 NOTEBOOK = "01_overlap_annotation_analysis"
 TEST_SETS = {"TREC DL 2019": "dl19", "TREC DL 2020": "dl20", "MS MARCO dev": "dev"}
+# words that say nothing about what is asked for; "cost", "long", "mean", "define" stay in, they carry intent
+_WORDS = """a about all an and any are as at be been by can could did do does for from get had has have how i if in into
+is it its many much my of on or s should so t than that the their there these they this to was were what when where
+which who whom whose why will with would you your"""
+FUNCTION_WORDS = frozenset(_WORDS.split())
+STEPS = 50  # thresholds tried
 
 
 def plan(p: dict) -> Plan:
@@ -62,3 +78,118 @@ def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
     found = pairs[[*texts, "bm25_rank", "embedding_rank"]]
     found = found.assign(**{name: found[name].str.strip().str.lower() for name in texts}).drop_duplicates(texts)
     return twins.assign(in_our_training_queries=known).merge(found, how="left", on=texts)
+
+
+def simulate_annotators(truth: np.ndarray, error_rate: float, n: int, seed: int) -> np.ndarray:
+    """Codes that `n` annotators would give who err independently: int64[n, n_pairs] from `truth` int[n_pairs].
+
+    An error is a neighbouring code: 0 and 2 become 1, and 1 becomes 0 or 2.
+
+    >>> simulate_annotators(np.array([0, 1, 2]), 0.0, n=2, seed=1).tolist()
+    [[0, 1, 2], [0, 1, 2]]
+    """
+    rng = np.random.default_rng(seed)
+    wrong = rng.random((n, len(truth))) < error_rate
+    other = np.where(truth == 1, 2 * rng.integers(2, size=(n, len(truth))), 1)
+    return np.where(wrong, other, truth)
+
+
+def recall_comparison(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Which method finds the more similar training queries (Zhan §4.1.1): mean code of its candidates, paired by query.
+
+    `pairs` labelled, with source; a pair found by both counts for both. Test queries without a candidate of one
+    method are left out. Returns a row of `ground.effects` for each of entity and intent, as `label`.
+    """
+    given = pd.DataFrame({label: codes(pairs, label) for label in LABELS})
+    given = given.assign(query_id=pairs["test_query_id"].to_numpy(), source=pairs["source"].to_numpy())
+    parts = [given[given["source"].isin([name, "both"])].assign(method=name) for name in ("bm25", "embedding")]
+    values = pd.concat(parts).drop(columns="source").melt(["method", "query_id"], var_name="label")
+    values = values[values.groupby("query_id")["method"].transform("nunique") == 2]
+    values = values.groupby(["label", "query_id", "method"], sort=False, as_index=False)["value"].mean()
+    return effects(values, ["label"], "method", ("bm25", "embedding"), "difference", family=[], seed=seed)
+
+
+def tokens(text: str) -> frozenset[str]:
+    """Lower-cased words and numbers of a query, as a set."""
+    return frozenset(re.findall(r"[^\W_]+", text.lower()))
+
+
+def jaccard(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
+    """Words in common of all words of both texts, pair by pair: float64[n].
+
+    >>> jaccard(["what is a shebang"], ["meaning of shebang"]).round(2).tolist()
+    [0.17]
+    """
+    pairs = [(tokens(a), tokens(b)) for a, b in zip(left, right, strict=True)]
+    return np.array([len(a & b) / (len(a | b) or 1) for a, b in pairs])
+
+
+def containment(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
+    """Content words in common, of those in the shorter of both texts, pair by pair: float64[n]; 0 where one has none.
+
+    >>> containment(["what is a shebang"], ["meaning of shebang"]).tolist()
+    [1.0]
+    """
+    pairs = [[tokens(text) - FUNCTION_WORDS for text in pair] for pair in zip(left, right, strict=True)]
+    return np.array([len(a & b) / (min(len(a), len(b)) or 1) for a, b in pairs])
+
+
+def cosine(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Cosine of the vectors float[n, d] of both texts, pair by pair: float64[n]."""
+    left, right = np.asarray(left, np.float64), np.asarray(right, np.float64)
+    return (left * right).sum(axis=1) / (np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1))
+
+
+def cut(scores: np.ndarray, thresholds: tuple[float, float]) -> np.ndarray:
+    """Codes of scores: 2 from the higher threshold on, 1 from the lower one on, else 0.
+
+    >>> cut(np.array([0.1, 0.5, 0.9]), (0.5, 0.8)).tolist()
+    [0, 1, 2]
+    """
+    return np.searchsorted(thresholds, scores, side="right")
+
+
+def choose_thresholds(scores: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+    """The two thresholds with the best kappa among `STEPS` quantiles of the scores; ties: the lowest."""
+    grid = np.unique(np.quantile(scores, np.linspace(0, 1, STEPS), method="nearest"))
+    grid = np.append(grid, np.nextafter(grid[-1], np.inf))  # above every score: no pair gets this code
+    counts = np.zeros((3, len(grid) + 1))
+    np.add.at(counts, (truth, np.searchsorted(grid, scores, side="right")), 1)
+    above = counts[:, ::-1].cumsum(axis=1)[:, ::-1]  # [truth, i]: pairs that reach i of the thresholds
+    lower, higher = np.triu_indices(len(grid))
+    tables = np.stack(
+        [above[:, [0]] - above[:, lower + 1], above[:, lower + 1] - above[:, higher + 1], above[:, higher + 1]]
+    )
+    best = np.argmax(np.nan_to_num(_kappa(tables.transpose(2, 1, 0)).round(12), nan=-2))
+    return grid[lower[best]].item(), grid[higher[best]].item()
+
+
+def evaluate_proxy(scores: np.ndarray, truth: np.ndarray, groups: Sequence, seed: int) -> dict[str, float]:
+    """A proxy on half of the test queries, with thresholds chosen on the pairs of the other half.
+
+    `groups`: the test query of each pair. Returns accuracy, kappa (Cohen's), kappa_low, kappa_high, n_pairs of the half
+    that is judged; the bootstrap draws whole test queries, since pairs of one query depend on each other.
+    """
+    from sklearn.model_selection import GroupShuffleSplit
+
+    group, names = pd.factorize(np.asarray(groups))
+    if len(names) < 2:
+        raise InputError("evaluate_proxy: a proxy is tuned and judged on different test queries; give two at least")
+    halves = GroupShuffleSplit(1, train_size=0.5, random_state=seed)
+    tuned, judged = next(halves.split(scores, groups=groups))
+    predicted, truth = cut(scores, choose_thresholds(scores[tuned], truth[tuned]))[judged], truth[judged]
+    tables = np.zeros((len(names), 3, 3))  # [test query, truth, predicted]
+    np.add.at(tables, (group[judged], truth, predicted), 1)
+    tables = tables[pd.unique(group[judged])]
+    drawn = [np.tensordot(counts, tables, axes=1) for counts in resamples(len(tables), seed, n_boot=2_000)]
+    low, high = interval(_kappa(np.concatenate(drawn)))
+    found = {"accuracy": float((predicted == truth).mean()), "kappa": float(_kappa(tables.sum(axis=0)[None])[0])}
+    return found | {"kappa_low": low, "kappa_high": high, "n_pairs": len(truth)}
+
+
+def _kappa(tables: np.ndarray) -> np.ndarray:
+    """Cohen's kappa float[n] from confusion tables float[n, 3, 3]; NaN where only one label occurs."""
+    n = tables.sum(axis=(1, 2))
+    observed = np.trace(tables, axis1=1, axis2=2) / n
+    expected = (tables.sum(axis=1) * tables.sum(axis=2)).sum(axis=1) / n**2
+    return ratio(observed - expected, 1 - expected)

@@ -10,19 +10,8 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.queries import Part
-from interextra.experiments.plans import (
-    REGIMES,
-    Plan,
-    design,
-    in_both_regimes,
-    measures_of,
-    query_vectors,
-    restrain_of,
-    runs,
-    systems,
-    test_queries,
-    with_bm25,
-)
+from interextra.experiments import plans
+from interextra.experiments.plans import REGIMES, Plan
 from interextra.ground.cells import Store
 from interextra.ground.effects import ratio
 from interextra.papers.releases import real_vectors
@@ -40,7 +29,8 @@ def plan(p: dict) -> Plan:
     queries chosen for a few test queries at a time, as the paper has it (draw, model, n_train, regime, run), one
     training per draw; empty without `test_draws`.
     """
-    split, made, queries = restrain_of(p), with_bm25(systems(p)), test_queries(p, p["test_splits"])
+    split, queries = plans.restrain_of(p), plans.test_queries(p, p["test_splits"])
+    made = plans.with_bm25(plans.systems(p))
     options = {"sizes": tuple(p["grid_sizes"]), "draws": p["grid_draws"], "seed": p["seed"]}
     banded = ReSTrain(vectors=split.vectors, match=p["match"], **options) if p["grid_draws"] else None
     places = itertools.product(p["grid_sizes"], BANDS, range(p["grid_draws"]))
@@ -48,21 +38,22 @@ def plan(p: dict) -> Plan:
         ({"n_train": size, "band": band, "draw": draw}, Part(of=banded, part=f"{band}-{size}-{draw}"))
         for size, band, draw in places
     ]
-    short = systems(p | {"steps": p["grid_steps"] or p["steps"]}).items()
+    short = plans.systems(p | {"steps": p["grid_steps"] or p["steps"]}).items()
     trained = {label: one for label, one in short if one.training_steps(1)}
-    grid = runs(p | dict.fromkeys(("seeds", "other_seeds"), p["grid_seeds"]), trained, random_sets, queries)
+    grid = plans.runs(p | dict.fromkeys(("seeds", "other_seeds"), p["grid_seeds"]), trained, random_sets, queries)
     few = []
     for draw in range(1, p["test_draws"] + 1):
         chosen = {"limit": p["test_size"], "seed": draw}
-        test = tuple(part.model_copy(update=chosen) for part in test_queries(p, p["draw_splits"]))
-        drawn = ReSTrain(vectors=query_vectors(p, test), sizes=(p["draw_train"],), match=p["match"])
+        test = tuple(part.model_copy(update=chosen) for part in plans.test_queries(p, p["draw_splits"]))
+        drawn = ReSTrain(vectors=plans.query_vectors(p, test), sizes=(p["draw_train"],), match=p["match"])
         once = p | dict.fromkeys(("seeds", "other_seeds"), [draw])
-        few += runs(once, made, in_both_regimes(drawn, [p["draw_train"]]), test, draw=draw)
-    frames = {"design": design(runs(p, made, in_both_regimes(split, p["sizes"]), queries)), "grid": pd.DataFrame(grid)}
+        few += plans.runs(once, made, plans.in_both_regimes(drawn, [p["draw_train"]]), test, draw=draw)
+    rows = plans.runs(p, made, plans.in_both_regimes(split, p["sizes"]), queries)
+    frames = {"design": plans.design(rows), "grid": pd.DataFrame(grid)}
     frames["draws"] = pd.DataFrame(few).drop(columns="seed", errors="ignore")  # of a draw, which is no second training
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
     cells = {"vectors": split.vectors, "split": split, "banded": banded if grid else None, "real": real}
-    return Plan(measures=measures_of(p, "measures"), **cells, **frames)
+    return Plan(measures=plans.measures_of(p, "measures"), **cells, **frames)
 
 
 def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:

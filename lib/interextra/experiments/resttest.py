@@ -1,33 +1,26 @@
 """Notebook 03: each system without each bucket of ReSTTest. Zhan et al. (CIKM 2022), Table 7."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import pandas as pd
 
-from interextra.experiments.plans import (
-    REGIMES,
-    Plan,
-    design,
-    in_regimes,
-    resttest_of,
-    runs,
-    systems,
-    test_queries,
-    with_bm25,
-    without_each,
-)
+from interextra.experiments import plans
+from interextra.experiments.plans import REGIMES, Plan
 from interextra.ground.effects import DRAWS, Effects
 from interextra.papers.releases import real_dev_vectors, real_vectors
-from interextra.splits.resttest import constant, macro
+from interextra.splits.resttest import APART, sides
 
 NOTEBOOK = "03_resttest"
 
 
 def plan(p: dict) -> Plan:
     """Each system without each bucket, each seed. `design`: model, left_out, seed, run."""
-    split, queries = resttest_of(p, p["test_splits"]), test_queries(p, p["test_splits"])
-    rows = runs(p, with_bm25(systems(p)), without_each(split), queries)
+    split, queries = plans.resttest_of(p, p["test_splits"]), plans.test_queries(p, p["test_splits"])
+    rows = plans.runs(p, plans.with_bm25(plans.systems(p)), plans.without_each(split), queries)
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
     dev = {encoder: real_dev_vectors(encoder) for encoder in real}
-    return Plan(vectors=split.vectors, split=split, design=design(rows), real=real, real_dev=dev)
+    return Plan(vectors=split.vectors, split=split, design=plans.design(rows), real=real, real_dev=dev)
 
 
 def averages(values: pd.DataFrame) -> pd.DataFrame:
@@ -38,7 +31,36 @@ def averages(values: pd.DataFrame) -> pd.DataFrame:
     """
     made = {"micro": values, "macro": macro(values)}
     made["constant"] = macro(constant(values))
-    return pd.concat([in_regimes(part).assign(average=name) for name, part in made.items()], ignore_index=True)
+    return pd.concat([plans.in_regimes(part).assign(average=name) for name, part in made.items()], ignore_index=True)
+
+
+def macro(values: pd.DataFrame) -> pd.DataFrame:
+    """Values of `sides`, weighted so that their plain means are macro averages: of each fold first, then of the folds.
+
+    A query of a small stratum counts more than one of a large stratum. Both sides have such weights, and not the same,
+    so a macro effect moves even where no training makes a difference: see `constant`. The bootstrap holds them fixed.
+    """
+    values = sides(values)
+    labels = _labels(values)
+    k = values.groupby(labels, dropna=False)["left_out"].transform("nunique")
+    columns = [*labels, "left_out"], [*labels, "left_out", "side"]
+    n_queries, n_side = (values.groupby(each, dropna=False)["left_out"].transform("size") for each in columns)
+    models = np.where(values["side"] == "in", k - 1, 1)  # whose values of a query are averaged later
+    return values.assign(value=values["value"] * models * n_queries / (k * n_side))
+
+
+def constant(values: pd.DataFrame) -> pd.DataFrame:
+    """Values of `sides` as if no training made a difference: every query has its mean in-value under all models.
+
+    A macro effect of these is the part that comes from the weights alone.
+    """
+    values = sides(values)
+    query, inside = [values[name] for name in (*_labels(values), "query_id")], values["side"] == "in"
+    return values.assign(value=values["value"].where(inside).groupby(query, dropna=False).transform("mean"))
+
+
+def _labels(values: pd.DataFrame) -> list[str]:
+    return [name for name in values if name not in APART]
 
 
 def less_constant(table: Effects) -> Effects:
@@ -49,3 +71,18 @@ def less_constant(table: Effects) -> Effects:
     sides = rows.drawn("first"), rows.drawn("second"), apart.drawn()
     rows = Effects.of(rows, rows[DRAWS].iloc[0].by, [*REGIMES, "delta"], *sides)
     return pd.concat([micro, rows], ignore_index=True)
+
+
+def portrait(distances: np.ndarray, texts: Sequence[str], n: int) -> pd.DataFrame:
+    """Queries by which to know each cluster: cluster, kind, text, margin; `distances` float[n_queries, k], squared.
+
+    `typical`: the `n` nearest to the centroid. `boundary`: the `n` with the smallest margin, the difference between the
+    squared distances to the second nearest centroid and to their own.
+    """
+    two = np.partition(distances, 1, axis=1)
+    frame = pd.DataFrame({"cluster": distances.argmin(axis=1), "distance": two[:, 0], "margin": two[:, 1] - two[:, 0]})
+    parts = []
+    for kind, key in (("typical", "distance"), ("boundary", "margin")):
+        first = frame.sort_values(key, kind="stable").groupby("cluster").head(n)
+        parts.append(first.assign(kind=kind, text=[texts[at] for at in first.index]))
+    return pd.concat(parts).sort_values("cluster", kind="stable")[["cluster", "kind", "text", "margin"]]

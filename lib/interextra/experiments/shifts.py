@@ -9,7 +9,8 @@ import pandas as pd
 from interextra.data.load import data_folder
 from interextra.data.queries import Part
 from interextra.evaluation.measures import worse
-from interextra.experiments.plans import Plan, parts_of, recipe, runs, systems, training_queries, without_each
+from interextra.experiments import plans
+from interextra.experiments.plans import Plan
 from interextra.ground.cells import Store
 from interextra.ground.effects import Effects, interval, ratio
 from interextra.ground.errors import InputError, offenders
@@ -35,10 +36,8 @@ def plan(p: dict) -> Plan:
     the shifts that `dense_only` names only the dense system and BM25 are trained. Beside them `pool`, `topics`, and
     with `real_encoder` the vectors `real` and the folder of the files `released`.
     """
-    shifts, made, chance = shifts_of(p), systems(p), read_shift(p["control"])[0]
-    if BM25 not in made:
-        raise InputError(f"parameter 'recipes': no system is called {BM25}, which the others must beat; add bm25")
-    variants = [parts_of(text, "SHIFT | MODEL | RECIPE") for text in p["variants"]]
+    shifts, made, chance = shifts_of(p), plans.with_bm25(plans.systems(p)), read_shift(p["control"])[0]
+    variants = [plans.parts_of(text, "SHIFT | MODEL | RECIPE") for text in p["variants"]]
     if unknown := {shift for shift, _, _ in variants} - shifts.keys():
         raise InputError(f"parameter 'variants': no shift {offenders(unknown)}; shifts are {', '.join(shifts)}")
     few = {model: one for model, one in made.items() if one.architecture in ("bm25", "dense")}
@@ -46,17 +45,17 @@ def plan(p: dict) -> Plan:
     frames = {
         "design": [one for one in asked if one[0] != chance],
         "control": [one for one in asked if one[0] == chance],
-        "variants": [(shift, {model: recipe(p, text)}) for shift, model, text in variants],
+        "variants": [(shift, {model: plans.recipe(p, text)}) for shift, model, text in variants],
     }
     for name, of in frames.items():
         rows = []
         for shift, some in of:
             test = (Part(of=shifts[shift], part="held-out"),)
-            rows += runs(p, some, without_each(shifts[shift]), test, shift=shift)
+            rows += plans.runs(p, some, plans.without_each(shifts[shift]), test, shift=shift)
         frames[name] = pd.DataFrame(rows, columns=["shift", "model", "left_out", "seed", "run"])
     real = real_vectors(p["real_encoder"]) if p["real_encoder"] else None
     released = data_folder() / "ms-marco-shift" if p["real_encoder"] else None
-    cells = {"pool": training_queries(p), "shifts": shifts, "topics": topics_of(p)}
+    cells = {"pool": plans.training_queries(p), "shifts": shifts, "topics": topics_of(p)}
     return Plan(**cells, **frames, real=real, released=released)
 
 
@@ -70,7 +69,7 @@ def shifts_of(p: dict) -> dict[str, Shift]:
         name, spec, kept = read_shift(text)
         by = topics_of(p) if spec == "topics" else spec
         options = {"n_test": p["n_test"], "train_size": p["train_size"], "seed": p["seed"]}
-        found[name] = Shift(pool=training_queries(p), by=by, clusters=tuple(kept), **options)
+        found[name] = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **options)
     return found
 
 
@@ -93,7 +92,7 @@ def topics_of(p: dict) -> Topics:
         raise InputError(f"parameter 'topic_switches': give {len(names)}, one each of {', '.join(names)}")
     switches = dict(zip(names, p["topic_switches"], strict=True)) | {"normalise": p["normalise"], "seed": p["seed"]}
     sizes = {"n_topics": p["n_topics"], "k": p["native_clusters"], "target": p["topic_size"]}
-    return Topics(vectors=Vectors(encoder=p["topic_encoder"], train=training_queries(p)), **sizes, **switches)
+    return Topics(vectors=Vectors(encoder=p["topic_encoder"], train=plans.training_queries(p)), **sizes, **switches)
 
 
 def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.DataFrame:

@@ -1,15 +1,15 @@
 """Cells: results in content-addressed folders, the unit of compute. Without a valid seal a cell does not exist.
 
-A cell is built in a folder aside and renamed when its seal (a checksum of every file) is written. It notes the digests
-of the results that it was made from: where an older cell of the same configuration was made by the same code from the
-same results, it is taken over instead of being computed again. Where only its own code changed, `SAMPLE` cells are
-computed again; if they are byte-equal to the older ones, the other cells from that code to this one are taken over.
+A cell notes the digests of the results that it was made from: an older cell of the same configuration that was made by
+the same code from the same results is taken over instead of being computed again. Where only its own code changed,
+`SAMPLE` cells that differ in numbers alone are computed again; if they are byte-equal, the others are taken over.
 """
 
 import fcntl
 import importlib
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -61,10 +61,6 @@ class Cell(BaseModel, ABC):
         """
         return (f"{type(self).__module__}:{type(self).__qualname__}",)
 
-    def is_result(self, name: str) -> bool:
-        """Whether a file of the cell counts as its result, for what is made from it."""
-        return name not in NOTES
-
     def is_stepping_stone(self) -> bool:
         """Whether the cell is of no use once what is made from it is there: `interextra clean` removes it then."""
         return False
@@ -113,8 +109,6 @@ def nested(value: Any) -> Iterator[Cell]:
     elif isinstance(value, tuple | list):
         for item in value:
             yield from nested(item)
-    elif isinstance(value, dict):
-        yield from nested(list(value.values()))
 
 
 def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:
@@ -157,16 +151,13 @@ def from_config(config: Any) -> Any:
 
 
 class Store:
-    """The folder of all cells, made when needed.
-
-    `say` is called with one line when something happened that a reader must know (a damaged cell).
-    """
+    """The folder of all cells, made when needed."""
 
     _valid: set[Path] = set()  # checksums are read once a process
     measured: Callable | None = None  # gives values of a run without its files, where they came with a reference
 
-    def __init__(self, root: Path | str, say: Callable[[str], None] = print):
-        self.root, self.say = Path(root).resolve(), say
+    def __init__(self, root: Path | str):
+        self.root = Path(root).resolve()
 
     def __getitem__(self, cell: Cell) -> Path:
         """The folder of a finished cell."""
@@ -178,21 +169,13 @@ class Store:
         return self.root / cell.key
 
     def valid(self, cell: Cell) -> bool:
-        """Whether the cell is there with a valid seal."""
+        """Whether the cell is there with a valid seal, and it is this cell."""
         folder = self.path(cell)
-        if folder in self._valid and folder.is_dir():
-            return True
-        self._valid.discard(folder)
-        if self.problem(cell) is None:
-            self._valid.add(folder)
-        return folder in self._valid
-
-    def problem(self, cell: Cell) -> str | None:
-        """Why there is no valid folder of this cell, or None."""
-        if problem := seal_problem(self.path(cell)):
-            return problem
-        is_own = self.noted(self.path(cell)).get("key") == cell.key
-        return None if is_own else "config.json belongs to another cell"
+        is_known = folder in self._valid and folder.is_dir()
+        if not is_known and (seal_problem(folder) or self.noted(folder).get("key") != cell.key):
+            return False
+        self._valid.add(folder)
+        return True
 
     def noted(self, path: Path) -> dict:
         """What stands in a folder's config.json or in a planned file; empty if unreadable."""
@@ -244,9 +227,12 @@ class Store:
 
     def build(self, cell: Cell) -> Path:
         """The cell's folder, built first (with what it needs) when there is none with a valid seal."""
+        locks = self.root / "locks"
+        locks.mkdir(parents=True, exist_ok=True)
         for needed in self.missing([cell]):
             self.plan(needed)
-            with self.lock(needed.key):
+            with open(locks / needed.key, "w") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
                 if not self.valid(needed):  # else another process built it while this one waited
                     self._put_aside(needed)
                     self._take_over(needed) or self._build(needed)
@@ -270,7 +256,7 @@ class Store:
                 if ".differs" in compared or len(compared) < SAMPLE:
                     continue
             with self._aside(cell) as aside:
-                shutil.copytree(folder, aside, dirs_exist_ok=True, copy_function=_linked)
+                shutil.copytree(folder, aside, dirs_exist_ok=True)
                 record = json.loads((aside / "provenance.json").read_text(encoding="utf-8"))
                 write_json(aside / "provenance.json", record | {"taken over": {"from": folder.name}})
                 self._finish(cell, aside)
@@ -280,7 +266,7 @@ class Store:
     def results(self, cell: Cell, folder: Path | None = None) -> str:
         """Digest of the results of a finished cell, or of one like it in another folder."""
         sums = json.loads(((folder or self[cell]) / SEAL).read_text(encoding="utf-8"))
-        return digest({name: value for name, value in sums.items() if cell.is_result(name)})
+        return digest({name: value for name, value in sums.items() if name not in NOTES})
 
     def _inputs(self, cell: Cell) -> dict[str, str]:
         """Identity of each cell that this one needs → digest of its results."""
@@ -294,15 +280,16 @@ class Store:
                 yield folder, note
 
     def _compared(self, older: str, cell: Cell) -> Path:
-        """The folder that holds what came of computing cells again that another code had computed."""
-        folder = self.root / "compared" / f"{older}-{cell.code}"
+        """What came of computing cells again that older code had computed, a folder for those alike but for numbers."""
+        words = re.sub(r"[\d.]+", "", json.dumps(config_of(cell, lambda needed: type(needed).__name__)))
+        folder = self.root / "compared" / f"{older}-{cell.code}-{digest(words)}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     @contextmanager
     def _aside(self, cell: Cell) -> Iterator[Path]:
-        """An empty folder to write a cell into; what is left of it when the block ends is removed."""
-        aside = self.root / "building" / f"{cell.key}.{os.getpid()}"
+        """An empty folder to write a cell into, under the cell's lock; what is left of it in the end is removed."""
+        aside = self.root / "building" / cell.key
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         try:
@@ -324,38 +311,16 @@ class Store:
         mark.touch()
 
     def _put_aside(self, cell: Cell) -> None:
-        """Rename what stands in the cell's place without being valid; only under the cell's lock."""
+        """Rename what stands in the cell's place without being valid (it may be read just now), under its lock."""
         folder = self.path(cell)
-        if not folder.exists():
+        if not folder.exists() or not any(folder.iterdir()):  # a workflow engine makes an empty one
             return
-        if not any(folder.iterdir()):  # made by a workflow engine before the cell
-            folder.rmdir()
-            return
-        # A file may be read by another process at this moment: rename, never delete in place.
         aside = self.root / "damaged" / f"{cell.key}.{time.time_ns()}"
         aside.parent.mkdir(parents=True, exist_ok=True)
-        problem = self.problem(cell)
+        problem = seal_problem(folder) or "it is another cell"
         os.replace(folder, aside)
-        self.say(f"cell {cell.key} is damaged ({problem}): put aside under {aside.parent.name}/, computed again")
-
-    @contextmanager
-    def lock(self, key: str) -> Iterator[None]:
-        """While the block runs, nobody else writes the folder of this key."""
-        locks = self.root / "locks"
-        locks.mkdir(parents=True, exist_ok=True)
-        with open(locks / key, "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-    def sweep(self) -> None:
-        """Remove what killed processes left half built: folders of cells that nobody holds the lock of."""
-        for folder in (self.root / "building").glob("*.*"):
-            with open(self.root / "locks" / folder.stem, "a") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    continue
-                shutil.rmtree(folder, ignore_errors=True)
+        message = f"cell {cell.key} is damaged ({problem}): put aside under {aside.parent.name}/, computed again"
+        print(message, file=sys.stderr)
 
     def clean(self) -> tuple[int, int]:
         """Remove stepping stones that no planned cell still needs, cells of older code, and what is damaged or half
@@ -374,11 +339,3 @@ class Store:
         for path in (*marks, *notes):
             path.unlink()
         return len(gone), freed
-
-
-def _linked(source: str, target: str) -> None:
-    """The same file under a second name, or a copy where the file system has no links: no file of a cell changes."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)

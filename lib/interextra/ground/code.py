@@ -1,21 +1,21 @@
 """The code behind a result, as one digest: a changed method is another result, a changed docstring is not.
 
-Starting from some definitions (functions, classes, constants at the top of a module), everything of this package that
-they reach by name is found, definition by definition: names in bodies, annotations, decorators and base classes, names
-of imported modules and their attributes, imports inside functions. What is looked up while the program runs (a
-registry, `importlib`) is invisible and must be named by whoever asks. Docstrings, comments, the wording of errors, and
-the methods of `ABOUT`, which say what a result is called and costs, do not count; a definition may move to another
-module. The versions of the libraries that compute belong to it.
+From some definitions (functions, classes, constants at the top of a module) everything of this package that they name
+is found, and the versions of the libraries that compute. A local variable with the name of a definition counts as it;
+what is looked up while the program runs (a registry, `importlib`) must be named by whoever asks. Docstrings, comments,
+the wording of errors and the methods of `ABOUT` do not count; a definition may move to another module.
 """
 
 import ast
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
+
+from interextra import FRONT
 
 PACKAGE = "interextra"
 ROOT = Path(__file__).parents[1]
@@ -23,27 +23,17 @@ ROOT = Path(__file__).parents[1]
 APART = {f"{PACKAGE}.ground.{name}" for name in ("cells", "code", "errors", "files", "provenance")}
 APART |= {f"{PACKAGE}.{name}" for name in ("data.load", "study.parameters", "study.schedule")}
 ABOUT = {"title", "seconds", "megabytes", "modules", "cost"}
-# Libraries that compute → the distributions that may hold them
-VERSIONS = {name: (name,) for name in ("torch", "transformers", "tokenizers", "pyserini", "ranx", "numpy", "scipy")}
-VERSIONS |= {"sentence_transformers": ("sentence-transformers",), "sklearn": ("scikit-learn",)}
-VERSIONS |= {"faiss": ("faiss-cpu", "faiss-gpu", "faiss-gpu-cuvs"), "statsmodels": ("statsmodels",)}
+COMPUTING = {"torch", "transformers", "tokenizers", "sentence_transformers", "pyserini", "faiss", "ranx"}
+COMPUTING |= {"numpy", "scipy", "sklearn", "statsmodels"}  # libraries, as they are imported
 
-Chain = tuple[str, ...]  # a name and the attributes behind it
-
-
-class Definition(NamedTuple):
-    """What stands at the top of a module under one name."""
-
-    digest: str
-    names: frozenset[Chain]  # that it uses and does not bind itself
-    imports: dict[str, Chain]  # local name → what an import inside it binds: (module,) or (module, name)
+Place = tuple[str, str]  # a module and a definition in it; "" stands for the whole module
 
 
 class Module(NamedTuple):
-    """The definitions of a module by name, and what its imports bind. "" stands for what is run when it is imported."""
+    """What the statements at the top of a module define; "" stands for what is run when it is imported."""
 
-    definitions: dict[str, Definition]
-    imports: dict[str, Chain]
+    digests: dict[str, str]  # of each definition
+    uses: dict[str, set[Place]]  # of each definition, and of each name that the module imports
 
 
 def source_of(module: str) -> Path | None:
@@ -65,26 +55,23 @@ def behind(names: tuple[str, ...]) -> dict[str, str]:
     ([], ['interextra.ground.effects:ratio', 'numpy'])
     """
     found: dict[str, str] = {}
-    todo = [tuple(name.split(":")) for name in names]
+    todo = [(module, name) for module, _, name in (name.partition(":") for name in names)]
     while todo:
-        module, *name = todo.pop()
-        if module in APART or source_of(module) is None:
+        module, name = todo.pop()
+        if module in COMPUTING:
+            found[module] = _version(module)
+        is_library = not name and module.partition(".")[0] != PACKAGE
+        if is_library or module in APART or source_of(module) is None:
             continue
         parsed = _parsed(module)
-        for one in name or parsed.definitions:
+        if name and name not in parsed.uses:
+            raise AttributeError(f"{module} has no {name!r}, which the code behind a result uses")
+        for one in ("", name) if name else parsed.digests:
             place = f"{module}:{one}"
-            if one in parsed.imports and one not in parsed.definitions:  # a name that the module has from another one
-                todo.append(_resolved(parsed.imports[one], []))
-            elif one and one not in parsed.definitions:
-                raise AttributeError(f"{module} has no {one!r}, which the code behind a result uses")
-            elif place not in found and one in parsed.definitions:
-                found[place] = parsed.definitions[one].digest
-                todo += [(module, "")] if "" in parsed.definitions else []
-                for target in _targets(module, parsed, parsed.definitions[one]):
-                    if target[0] in VERSIONS:
-                        found[target[0]] = _version(target[0])
-                    elif len(target) > 1 or target[0].partition(".")[0] == PACKAGE:
-                        todo.append(target)
+            if place not in found and one in parsed.uses:
+                todo += parsed.uses[one]
+                if one in parsed.digests:
+                    found[place] = parsed.digests[one]
     return dict(sorted(found.items()))
 
 
@@ -93,107 +80,71 @@ def digested(names: tuple[str, ...]) -> list[list[str]]:
     return sorted([place.rpartition(":")[2], value] for place, value in behind(names).items())
 
 
-def used_by(source: str, front: dict[str, str]) -> tuple[str, ...]:
+def used_by(source: str) -> tuple[str, ...]:
     """What a notebook's code uses of this package, as `behind` takes it.
 
-    `front`: name of the front door (`import interextra as ix`, `ix.NAME`) → the module where it is.
-
-    >>> front = {"effects": "ground.effects", "figures": "figures"}
-    >>> used_by("import interextra as ix; ix.effects(1); ix.figures.forest(2)", front)
+    >>> used_by("import interextra as ix; ix.effects(1); ix.figures.forest(2)")
     ('interextra.figures:forest', 'interextra.ground.effects:effects')
     """
-    imports, names, found = {}, set(), set()
-    for node in ast.parse(source).body:
-        names |= _used(node)
-        imports |= _imported(node)
-    for first, *rest in names:
-        target = imports.get(first, ())
-        if target == (PACKAGE,) and rest and rest[0] in front:
-            place, name, *further = f"{PACKAGE}.{front[rest[0]]}", *rest
-            is_inside = source_of(place) is None or name in _parsed(place).definitions
-            found.add(":".join([place, name] if is_inside else [place, *further[:1]]))
-        elif target and target[0].startswith(f"{PACKAGE}."):
-            found.add(":".join(_resolved(target, rest)))
-    return tuple(sorted(found))
+    tree = ast.parse(source)
+    imports = _imported(tree.body)
+    places = {_place([imports[first], *rest]) for first, *rest in _used(tree) if first in imports}
+    return tuple(sorted(":".join(filter(None, place)) for place in places if place[0].startswith(f"{PACKAGE}.")))
 
 
+@cache
 def _version(library: str) -> str:
-    """Of the first of its distributions that is installed, without what tells builds apart (+cpu)."""
-    for name in VERSIONS[library]:
-        try:
-            return metadata.version(name).partition("+")[0]
-        except metadata.PackageNotFoundError:
-            continue
-    return "none"
+    """Of the distribution that holds it, without what tells builds apart (+cpu)."""
+    distributions = metadata.packages_distributions().get(library)
+    return metadata.version(distributions[0]).partition("+")[0] if distributions else "none"
 
 
-def _targets(module: str, parsed: Module, definition: Definition) -> Iterator[tuple[str, ...]]:
-    """(module,) or (module, name) for each name that a definition uses and that is known where it stands."""
-    for first, *rest in definition.names:
-        if first in definition.imports:
-            yield _resolved(definition.imports[first], rest)
-        elif first in parsed.definitions:
-            yield module, first
-        elif first in parsed.imports:
-            yield _resolved(parsed.imports[first], rest)
-
-
-def _resolved(target: Chain, rest: list[str]) -> tuple[str, ...]:
-    """The definition that an imported name and attributes behind it stand for; a module alone where none is named."""
-    module, name = ".".join(target), ""
-    if module.partition(".")[0] != PACKAGE:
-        return (module.partition(".")[0],)
-    for part in (*rest, None):
-        if source_of(module) is None:  # the last part is a name inside a module
-            module, _, name = module.rpartition(".")
-            break
-        if part is None:
-            return (module,)
-        module = f"{module}.{part}"
-    if source_of(module) is None:
-        return (".".join(target),)
-    again = _parsed(module).imports.get(name)  # a name that the module has from another one
-    return _resolved(again, []) if again and name not in _parsed(module).definitions else (module, name)
+def _place(names: list[str]) -> Place:
+    """The definition that an imported name and the attributes behind it stand for; a library as a whole."""
+    parts = ".".join(names).split(".")
+    if parts[0] != PACKAGE:
+        return parts[0], ""
+    n_module = max(n for n in range(1, len(parts) + 1) if source_of(".".join(parts[:n])))
+    module, inside = ".".join(parts[:n_module]), parts[n_module:]
+    if module == PACKAGE and inside and inside[0] in FRONT:
+        return _place([FRONT[inside[0]].replace(":", "."), *inside[1:]])
+    return module, inside[0] if inside else ""
 
 
 @cache
 def _parsed(module: str) -> Module:
     """The definitions of a module; several statements that bind one name are one definition."""
-    tree = _Bare().visit(ast.parse(source_of(module).read_text(encoding="utf-8")))
-    parts: dict[str, list[ast.stmt]] = {}
-    imports: dict[str, Chain] = {}
+    tree = _bare(ast.parse(source_of(module).read_text(encoding="utf-8")))
+    imports, parts = _imported(tree.body), {}
     for node in tree.body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            imports |= _imported(node)
-        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"):
-            for name in _bound_at_top(node) or {""}:
+        is_script = isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+        if not is_script and not isinstance(node, ast.Import | ast.ImportFrom):
+            for name in _bound(node) or {""}:
                 parts.setdefault(name, []).append(node)
-    definitions = {}
+    digests, uses = {}, {name: {_place([target])} for name, target in imports.items()}
     for name, nodes in parts.items():
         text = "\n".join(map(ast.dump, nodes))
-        inside = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Import | ast.ImportFrom)]
-        bound = {local: target for part in inside for local, target in _imported(part).items()}
-        used = frozenset().union(*map(_used, nodes))
-        definitions[name] = Definition(hashlib.sha256(text.encode()).hexdigest(), used, bound)
-    return Module(definitions, imports)
+        digests[name] = hashlib.sha256(text.encode()).hexdigest()
+        known = imports | _imported(part for node in nodes for part in ast.walk(node))
+        chains = set().union(*map(_used, nodes))
+        uses[name] = {_place([known[first], *rest]) for first, *rest in chains if first in known}
+        uses[name] |= {(module, first) for first, *_ in chains if first in parts}
+    return Module(digests, uses)
 
 
-class _Bare(ast.NodeTransformer):
+def _bare(tree: ast.Module) -> ast.Module:
     """Without docstrings, without the wording of errors, and without the methods of ABOUT."""
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Raise):
-            return ast.Raise()
-        body = getattr(node, "body", None)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and body:
-            kept = body[1:] if ast.get_docstring(node, clean=False) is not None else body
-            if isinstance(node, ast.ClassDef):
-                kept = [part for part in kept if getattr(part, "name", "") not in ABOUT]
-            node.body = kept or [ast.Pass()]
-        return super().generic_visit(node)
+            node.exc = node.cause = None
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
+            del node.body[0]
+        if isinstance(node, ast.ClassDef):
+            node.body = [part for part in node.body if getattr(part, "name", "") not in ABOUT]
+    return tree
 
 
-def _bound_at_top(node: ast.stmt) -> set[str]:
+def _bound(node: ast.stmt) -> set[str]:
     """Names that a statement at the top of a module binds or changes."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {node.name}
@@ -201,49 +152,21 @@ def _bound_at_top(node: ast.stmt) -> set[str]:
     return {part.id for target in filter(None, targets) for part in ast.walk(target) if isinstance(part, ast.Name)}
 
 
-def _imported(node: ast.AST) -> dict[str, Chain]:
-    """Local name → (module,) or (module, name) of an import; empty for anything else."""
-    if isinstance(node, ast.Import):
-        first = {alias.name.partition(".")[0]: (alias.name.partition(".")[0],) for alias in node.names}
-        return first | {alias.asname: (alias.name,) for alias in node.names if alias.asname}
-    if isinstance(node, ast.ImportFrom):
-        return {alias.asname or alias.name: (node.module or "", alias.name) for alias in node.names}
-    return {}
+def _imported(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """Local name → dotted name of what the imports among some statements bind."""
+    found = {}
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            inside = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            found |= {alias.asname or alias.name.partition(".")[0]: inside + alias.name for alias in node.names}
+    return found
 
 
-def _used(node: ast.AST, bound: frozenset[str] = frozenset()) -> frozenset[Chain]:
-    """Names that a piece of code uses without binding them, with the attributes behind them."""
-    if isinstance(node, ast.Attribute):
-        chain, inner = [node.attr], node.value
-        while isinstance(inner, ast.Attribute):
-            chain, inner = [inner.attr, *chain], inner.value
-        if isinstance(inner, ast.Name):
-            return frozenset() if inner.id in bound else frozenset({(inner.id, *chain)})
-        return _used(inner, bound)
-    if isinstance(node, ast.Name):
-        is_read = isinstance(node.ctx, ast.Load) and node.id not in bound
-        return frozenset({(node.id,)}) if is_read else frozenset()
-    parts, inside = list(ast.iter_child_nodes(node)), bound
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        own = node.body if isinstance(node.body, list) else [node.body]
-        parts = [part for part in parts if part not in own]
-        found = frozenset().union(*(_used(part, bound) for part in parts))
-        inside = bound | {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
-        inside |= frozenset().union(*map(_bound_inside, own))
-        return found.union(*(_used(part, inside) for part in own))
-    if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-        targets = {part.id for loop in node.generators for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
-        outer = _used(node.generators[0].iter, bound)
-        return outer.union(*(_used(part, bound | targets) for part in parts))
-    return frozenset().union(*(_used(part, inside) for part in parts))
-
-
-def _bound_inside(node: ast.AST) -> frozenset[str]:
-    """Names that a statement of a function binds there: not in inner functions or comprehensions, nor by imports."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return frozenset({node.name})
-    if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-        return frozenset()
-    own = {node.id} if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) else set()
-    own |= {node.name} if isinstance(node, ast.ExceptHandler) and node.name else set()
-    return frozenset(own).union(*map(_bound_inside, ast.iter_child_nodes(node)))
+def _used(node: ast.AST) -> set[tuple[str, ...]]:
+    """Names in a piece of code, each with the attributes behind it."""
+    attributes, inner = [], node
+    while isinstance(inner, ast.Attribute):
+        attributes, inner = [inner.attr, *attributes], inner.value
+    if isinstance(inner, ast.Name):
+        return {(inner.id, *attributes)}
+    return set().union(*map(_used, ast.iter_child_nodes(inner)))

@@ -72,10 +72,9 @@ def _ratio(top: np.ndarray, bottom: np.ndarray, empty: float = np.nan) -> np.nda
 def kendall_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) -> np.ndarray:
     """tau-b of each predictor with each target on each resample, counts w float32[n, n_boot]: float64[n_boot, p, t].
 
-    A ratio of quadratic forms: over all pairs i, j of queries, w_i w_j times the product of the signs of the
-    predictor's and of the target's difference, over the root of what is not tied on either side. For a pair of columns
-    that is a matrix product of n^2 n_boot / 2 multiply-adds in float32 (its sums are whole and exact): far less than a
-    loop of scipy's up to some 3,000 queries, longer beyond 6,000. NaN where a resample has one value alone on a side.
+    Over all pairs i, j of queries, w_i w_j times the product of the signs of the predictor's and of the target's
+    difference, over the root of what is not tied on either side. The sums are whole numbers, exact in float32. Faster
+    than a loop of scipy's up to some 3,000 queries. NaN where a resample has one value alone on a side.
     """
     predictors, targets = dense_ranks(predictors, targets)
     n = predictors.shape[1]

@@ -125,10 +125,6 @@ class Effects(pd.DataFrame):
             raise InputError("this table has no draws: take a table of `effects`, or some of its rows")
         return np.stack([getattr(draws, what) for draws in self[DRAWS]])
 
-    def plain(self) -> pd.DataFrame:
-        """The table to read and to write."""
-        return pd.DataFrame(self.drop(columns=DRAWS, errors="ignore"))
-
     def _repr_html_(self) -> str:
         return shown(self).to_html()
 
@@ -144,13 +140,13 @@ class Effects(pd.DataFrame):
         lacks one of them has no row. Returns Effects[the other labels, first, second, difference, low, high].
 
         >>> values = pd.DataFrame({"model": list("aabb"), "query_id": list("pqpq"), "value": [0.8, 0.6, 0.4, 0.2]})
-        >>> effects(values, ["model"]).contrast("model", [("a", "b")]).plain().round(9).values.tolist()
+        >>> effects(values, ["model"]).contrast("model", [("a", "b")]).drop(columns=DRAWS).round(9).values.tolist()
         [['a', 'b', 0.4, 0.4, 0.4]]
         """
         every, rows, drawn = self.drawn(), [], []
         estimates = self[self[DRAWS].iloc[0].columns["effect"]].to_numpy(float)
         others = [label for label in self[DRAWS].iloc[0].by if label != column]
-        for key, part in _grouped(self.plain().assign(_row=range(len(self))), others):
+        for key, part in _grouped(self.assign(_row=range(len(self))), others):
             of = dict(zip(part[column], part["_row"], strict=True))
             for first, second in [pair for pair in pairs if set(pair) <= of.keys()]:
                 drawn.append(every[of[first]] - every[of[second]])
@@ -161,18 +157,16 @@ class Effects(pd.DataFrame):
         table = pd.DataFrame(rows, columns=[*labels, "difference", "low", "high"])
         return Effects.of(table, labels, ["difference"], drawn)
 
-    def holding_together(self, judged: Sequence[bool] | None = None, level: float = 0.95) -> "Effects":
-        """The table with intervals that hold together over the rows `judged` (all); each other row is alone."""
-        inside = np.ones(len(self), bool) if judged is None else np.asarray(judged, bool)
+    def holding_together(self, judged: Sequence[bool]) -> "Effects":
+        """The table with intervals that hold together over the rows `judged`; each other row is alone."""
+        inside = np.asarray(judged, bool)
         estimates = self[self[DRAWS].iloc[0].columns["effect"]].to_numpy(float)
         ends, drawn = np.empty((2, len(self))), self.drawn()
         for family in [np.flatnonzero(inside), *np.flatnonzero(~inside)[:, None]]:
-            ends[:, family] = simultaneous(estimates[family], drawn[family], level)
+            ends[:, family] = simultaneous(estimates[family], drawn[family])
         return self.assign(low=ends[0], high=ends[1])
 
-    def beside(
-        self, published: pd.DataFrame, on: Sequence[str], gate: str | None = None, effect: str = ""
-    ) -> "Effects":
+    def beside(self, published: pd.DataFrame, on: Sequence[str], gate: str | None = None) -> "Effects":
         """The rows with the published effects beside them: `published`, and one `verdict` a row.
 
         | verdict | when |
@@ -184,25 +178,18 @@ class Effects(pd.DataFrame):
         | same direction | it lies outside, on our side of 0 |
         | opposite | it lies on the other side of 0 |
 
-        A wide interval is no agreement: it is undecided. An effect of exactly 0 has no direction.
-
         `published`: rows of `papers.published.load`, or others with the columns of `on`, which name an effect on both
         sides, scaled and rounding. Several of our rows may stand beside the same published one. `gate`: a boolean
-        column. `effect`: the column of our effects; unless given, that of the draws. InputError: missing columns, or a
-        published effect that is named twice.
+        column. InputError: a published effect is named twice.
         """
         on = list(on)
-        sides = {"our effects": (self, ["low", "high", effect or DRAWS]), "published effects": (published, THEIRS)}
-        for side, (frame, needed) in sides.items():
-            if absent := [name for name in (*on, *needed) if name not in frame]:
-                raise InputError(f"{side}: no column {offenders(absent)}; there are {', '.join(map(str, frame))}")
         if (twice := published.duplicated(on)).any():
             several = offenders(published.loc[twice, on].itertuples(index=False, name=None))
             raise InputError(f"published effects: named twice: {several}; add to `on` the columns that tell them apart")
         printed = pd.DataFrame(self[on]).merge(published[[*on, *THEIRS]], how="left", on=on)
         theirs, reach = (printed[name].set_axis(self.index) for name in THEIRS)
         reach += 1e-12  # binary fractions: -0.13 must be within half a percent of -0.125
-        ours, low, high = self[effect or self[DRAWS].iloc[0].columns["effect"]], self["low"], self["high"]
+        ours, low, high = self[self[DRAWS].iloc[0].columns["effect"]], self["low"], self["high"]
         inside, is_zero = (low <= theirs + reach) & (theirs - reach <= high), theirs.abs() <= reach
         undefined = ours.isna() | low.isna() | high.isna()
         rules = [
@@ -227,7 +214,6 @@ def effects(
     family: Sequence[str] | None = None,
     seed: int = 0,
     n_boot: int = 10_000,
-    level: float = 0.95,
 ) -> Effects:
     """One row a group: means of the sides, their effect and its interval.
 
@@ -280,7 +266,7 @@ def effects(
         sides_drawn = np.stack([means[name] for name in mine])  # [strata, n_boot, sides]
         estimate, effect_drawn = (KINDS[effect](x[..., 0], x[..., -1]).mean(axis=0) for x in (sides_here, sides_drawn))
         row = dict(zip(by, key, strict=True)) | dict(zip(names, sides_here.mean(axis=0), strict=True))
-        row |= {effect: float(estimate)} | dict(zip(("low", "high"), interval(effect_drawn, level), strict=True))
+        row |= {effect: float(estimate)} | dict(zip(("low", "high"), interval(effect_drawn), strict=True))
         if on:
             row["p_value"] = np.nan if strata else _paired_t(parts[key].values.mean(axis=1))
         row["n_queries"] = sum(len(parts[name].values) for name in mine)
@@ -304,9 +290,8 @@ def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str, level
         known = part.groupby(unit)[effect].mean().dropna()
         reach = stats.t.ppf((1 + level) / 2, len(known) - 1) * known.sem() if len(known) > 1 else np.nan
         ends = {effect: known.mean(), "low": known.mean() - reach, "high": known.mean() + reach}
-        rows.append(
-            dict(zip(by, key, strict=True)) | ends | {"least": known.min(), "most": known.max(), "n": len(known)}
-        )
+        ends |= {"least": known.min(), "most": known.max(), "n": len(known)}
+        rows.append(dict(zip(by, key, strict=True)) | ends)
     return pd.DataFrame(rows)
 
 

@@ -48,12 +48,15 @@ def device() -> str:
 
 
 def processor() -> str:
-    """Kind of the processor: trained numbers repeat to the last bits on one kind only."""
+    """Name, family and model of the processor: trained numbers repeat to the last bits on one model only."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
     except OSError:
         lines = []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if "model name" not in facts:
+        return platform.machine()
+    return f"{facts['model name']}, family {facts['cpu family']}, model {facts['model']}"
 
 
 def record(root: Path, **sections: Any) -> dict:

@@ -5,10 +5,9 @@ An architecture is a module of this folder. It has
 LABEL, COLOUR       of tables and figures
 ENCODES_QUERIES     whether a query is encoded without a passage, so that queries have similarities
 INTERACTS           whether words of the query meet words of the passage in a learnt score (Zhan et al., section 5.1)
-SINGLE_VECTOR       whether a text is one vector of numbers
 Options             its recipe
 fit                 (recipe, collection, query_ids, split, seed, out_dir) → log
-load                (out_dir, recipe) → retriever
+load                (out_dir, recipe) → model, whose search(collection, texts, k) gives what `topk.exact_search` does
 """
 
 from functools import cache

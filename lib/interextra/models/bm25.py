@@ -13,11 +13,10 @@ import numpy as np
 from interextra.models.lucene import bm25_index, bm25_search
 from interextra.models.pairs import training_pairs
 from interextra.models.recipe import BM25_QUERY, FirstStage
-from interextra.models.retriever import Retriever
 
 LABEL = "BM25"
 COLOUR = "#999999"
-ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = False, False, False
+ENCODES_QUERIES, INTERACTS = False, False
 
 
 class Options(FirstStage):
@@ -29,13 +28,13 @@ class Options(FirstStage):
         return super().cost(n_train, n_passages, n_queries) | {"train_seconds": tuning * BM25_QUERY}
 
 
-class BM25(Retriever):
+class BM25:
     """A BM25 model: k1 and b. A query without any known word gets padding only."""
 
     def __init__(self, k1: float, b: float):
         self.k1, self.b = k1, b
 
-    def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
+    def search(self, collection, texts: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:
         return bm25_search(collection, texts, k, self.k1, self.b)
 
 
@@ -71,5 +70,4 @@ def fit(recipe: FirstStage, collection, query_ids: Sequence[str], split: str, se
 
 
 def load(out_dir: Path, recipe: FirstStage) -> BM25:
-    """The model that `fit` wrote."""
     return BM25(**json.loads((out_dir / "bm25.json").read_text()))

@@ -3,18 +3,18 @@
 score(q, d) = Σ over tokens i of q of max over tokens j of d of q_i · d_j (Khattab & Zaharia 2020, equation 3).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from interextra.models.recipe import PositiveInt, Trained
 from interextra.models.retriever import Encoder, reopen, transformer
-from interextra.models.topk import Block, device
+from interextra.models.topk import device
 
 LABEL = "ColBERT"
 COLOUR = "#E69F00"
-ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = True, True, False
+ENCODES_QUERIES, INTERACTS = True, True
 
 # Tokens of queries and of passages that are scored at once: the scores of a tile stay in the processor's cache
 TILE = (256, 4096)
@@ -31,30 +31,20 @@ class Options(Trained):
 class ColBERT(Encoder):
     """A multi-vector encoder; wraps a `MultiVectorEncoder`.
 
-    A block, of passages or of queries: `tokens` float32[tokens of all texts, d], vectors of length 1, and `lengths`
-    int64[texts], the tokens of each text.
+    A block, of passages or of queries: for each text float32[tokens, d], vectors of length 1.
     """
 
     block_size = 1024
 
-    def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
-        vectors = [np.asarray(tokens.float().cpu()) for tokens in self._encode(texts, task)]
-        return {"tokens": np.concatenate(vectors), "lengths": np.array([len(tokens) for tokens in vectors])}
+    def encode_block(self, texts: Sequence[str], task: str = "document") -> list[np.ndarray]:
+        return [np.asarray(tokens.float().cpu()) for tokens in self._encode(texts, task)]
 
-    def open_queries(self, texts: Sequence[str]):
+    def open_queries(self, texts: Sequence[str]) -> Callable:
         queries = self.encode_block(texts, "query")
-        return lambda passages: lambda here: maxsim(texts_of(queries, here), passages)
+        return lambda passages: lambda here: maxsim(queries[here], passages)
 
 
-def texts_of(block: Block, which) -> Block:
-    """The block of some of its texts: a slice, or their indices."""
-    lengths = block["lengths"][which]
-    first = (np.cumsum(block["lengths"]) - block["lengths"])[which]
-    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return {"tokens": block["tokens"][np.repeat(first, lengths) + within], "lengths": lengths}
-
-
-def maxsim(queries: Block, passages: Block):
+def maxsim(queries: Sequence[np.ndarray], passages: Sequence[np.ndarray]):
     """MaxSim of all pairs of two blocks: a float32 tensor [queries, passages] on the device.
 
     Texts of similar length are scored together, so that little is computed for padding.
@@ -63,7 +53,7 @@ def maxsim(queries: Block, passages: Block):
 
     where = device()
     rows, columns = TILE if where == "cpu" else GPU_TILE
-    scores = torch.empty(len(queries["lengths"]), len(passages["lengths"]), device=where)
+    scores = torch.empty(len(queries), len(passages), device=where)
     left = list(_tiles(queries, rows, where, repeat=False))
     for there, right in _tiles(passages, columns, where, repeat=True):
         m, width, d = right.shape
@@ -73,7 +63,7 @@ def maxsim(queries: Block, passages: Block):
     return scores
 
 
-def _tiles(block: Block, size: int, where: str, repeat: bool):
+def _tiles(block: Sequence[np.ndarray], size: int, where: str, repeat: bool):
     """Texts by length, at most `size` tokens (or one text) at once: (int64[n] which, float32[n, longest, d] vectors).
 
     Padding repeats a passage's first token, which leaves the maximum as it is; in a query it is a zero vector, which
@@ -81,7 +71,7 @@ def _tiles(block: Block, size: int, where: str, repeat: bool):
     """
     import torch
 
-    tokens, lengths = torch.as_tensor(block["tokens"]).to(where), block["lengths"]
+    tokens, lengths = torch.as_tensor(np.concatenate(block)).to(where), np.array([len(text) for text in block])
     if not repeat:
         tokens = torch.cat([tokens, torch.zeros_like(tokens[:1])])
     first = np.cumsum(lengths) - lengths
@@ -142,5 +132,4 @@ def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: 
 
 
 def load(out_dir: Path, recipe: Options) -> ColBERT:
-    """The model that `fit` wrote."""
     return ColBERT(reopen("MultiVectorEncoder", out_dir, recipe), recipe)

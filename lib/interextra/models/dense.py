@@ -1,7 +1,7 @@
 """Dense bi-encoder: one vector a text, ranked by inner product (sentence-transformers)."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -9,11 +9,11 @@ import numpy as np
 
 from interextra.models.recipe import Trained
 from interextra.models.retriever import Encoder, reopen, transformer, words_of
-from interextra.models.topk import Block, device
+from interextra.models.topk import device
 
 LABEL = "DR (base)"
 COLOUR = "#0072B2"
-ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = True, False, True
+ENCODES_QUERIES, INTERACTS = True, False
 
 
 class Options(Trained):
@@ -26,34 +26,29 @@ class Options(Trained):
 
 
 class Dense(Encoder):
-    """A bi-encoder; wraps a `SentenceTransformer`. `encode_queries`, `encode_passages` of texts give float32[n, d]."""
+    """A bi-encoder; wraps a `SentenceTransformer`. A block, of passages or of queries: float32[n, d]."""
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
-        return self._vectors(texts, "query")
+        return self.encode_block(texts, "query")
 
     def encode_passages(self, texts: Sequence[str]) -> np.ndarray:
-        return self._vectors(texts, "document")
+        return self.encode_block(texts)
 
-    def _vectors(self, texts: Sequence[str], task: str) -> np.ndarray:
-        if not len(texts):
-            return np.zeros((0, self.model.get_embedding_dimension()), dtype=np.float32)
+    def encode_block(self, texts: Sequence[str], task: str = "document") -> np.ndarray:
         return np.ascontiguousarray(self._encode(texts, task), dtype=np.float32)
 
-    def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
-        return {"vectors": self._vectors(texts, task)}
-
-    def open_queries(self, texts: Sequence[str]):
+    def open_queries(self, texts: Sequence[str]) -> Callable:
         return inner_products(self.encode_queries(texts))
 
 
-def inner_products(queries: np.ndarray):
+def inner_products(queries: np.ndarray) -> Callable:
     """`open_block` of `topk.exact_search` for query vectors float32[n, d]."""
     import torch
 
-    queries = torch.as_tensor(np.ascontiguousarray(queries, dtype=np.float32)).to(device())
+    queries = torch.as_tensor(queries).to(device())
 
-    def open_block(block: Block):
-        vectors = torch.as_tensor(block["vectors"], dtype=torch.float32).to(queries.device)
+    def open_block(block: np.ndarray):
+        vectors = torch.as_tensor(block).to(queries.device)
         return lambda here: queries[here] @ vectors.T
 
     return open_block
@@ -104,11 +99,10 @@ def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: 
         fixed = copy.deepcopy(model).requires_grad_(False)
         routes = Router.for_query_document(list(model.children()), list(fixed.children()))
         both = SentenceTransformer(modules=[routes], device=device(), similarity_fn_name=model.similarity_fn_name)
-        passages = np.concatenate([block["vectors"] for block in Dense(model, recipe).blocks(collection)])
+        passages = np.concatenate([*Dense(model, recipe).blocks(collection)])
         loss = OwnRanking(both, recipe, torch.as_tensor(passages).to(device()))
     return train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
 
 
 def load(out_dir: Path, recipe: Options) -> Dense:
-    """The model that `fit` wrote."""
     return Dense(_first_token_only(reopen("SentenceTransformer", out_dir, recipe), recipe), recipe)

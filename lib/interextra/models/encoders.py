@@ -1,7 +1,7 @@
 """Encoders of queries without training of ours: a class each, named in small letters before the colon of `NAME:OPTION`.
 
 FORM            how it is written
-size            option → what prices it; InputError for one that there is not
+SIZE            what prices it where it has no option, see `recipe.size_of`
 encode_queries  texts → float32[n, d], of one that was made with (option, texts); LSA is fitted on the texts
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from interextra.ground.errors import InputError
 from interextra.models import definitions, dense
 from interextra.models.base import quiet, verified_minilm
-from interextra.models.recipe import SIZES, Size, make_recipe, size_of
+from interextra.models.recipe import make_recipe
 from interextra.models.topk import device
 
 
@@ -20,7 +20,7 @@ def encoder_of(spec: str) -> tuple[type, str]:
     """The class of an encoder and its option; InputError with the known ones."""
     known = {name.lower(): kind for name, kind in definitions("encoders", "FORM").items()}
     name, _, option = spec.partition(":")
-    if name not in known:
+    if name not in known or bool(option) != (":" in known[name].FORM):
         forms = ", ".join(kind.FORM for kind in known.values())
         raise InputError(f"no encoder {spec!r}: write {forms}, or trained for a dense model")
     return known[name], option
@@ -36,17 +36,11 @@ class CLS(dense.Dense):
         recipe = make_recipe(values, f"encoder cls:{option}")
         super().__init__(dense.build(recipe, 0), recipe)
 
-    @staticmethod
-    def size(option: str) -> Size:
-        if not option:
-            raise InputError(f"encoder cls: write {CLS.FORM}")
-        return size_of(option)
-
 
 class LSA:
     """Latent semantic analysis: TF-IDF (sublinear) and truncated SVD, rows of length 1; no weights of others."""
 
-    FORM = "lsa, lsa:dimensions=N"
+    FORM, SIZE = "lsa", "tiny-base"
 
     def __init__(self, option: str, texts: Sequence[str]):
         from sklearn.decomposition import TruncatedSVD
@@ -54,15 +48,8 @@ class LSA:
 
         self._weights = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+")
         counts = self._weights.fit_transform(texts)
-        dimensions = max(1, min(self.size(option).dimension, min(counts.shape) - 1))
+        dimensions = max(1, min(64, min(counts.shape) - 1))
         self._svd = TruncatedSVD(dimensions, random_state=0).fit(counts)
-
-    @staticmethod
-    def size(option: str) -> Size:
-        name, _, dimensions = (option or "dimensions=64").partition("=")
-        if name != "dimensions" or not dimensions.isdecimal() or not int(dimensions):
-            raise InputError(f"encoder lsa:{option}: write lsa or lsa:dimensions=N")
-        return SIZES["tiny"]._replace(dimension=int(dimensions))
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
         vectors = self._svd.transform(self._weights.transform(texts))
@@ -73,19 +60,13 @@ class LSA:
 class MiniLM:
     """all-MiniLM-L6-v2 as published: mean pooling, rows of length 1. It has seen MS MARCO."""
 
-    FORM = "minilm"
+    FORM, SIZE = "minilm", "minilm"
 
     def __init__(self, option: str, texts: Sequence[str]):
         from sentence_transformers import SentenceTransformer
 
         quiet()
         self._model = SentenceTransformer(str(verified_minilm()), device=device(), trust_remote_code=False)
-
-    @staticmethod
-    def size(option: str) -> Size:
-        if option:
-            raise InputError(f"encoder minilm:{option}: write minilm, or cls:minilm:{option}")
-        return SIZES["minilm"]
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
         vectors = self._model.encode(list(texts), batch_size=64, show_progress_bar=False, normalize_embeddings=True)

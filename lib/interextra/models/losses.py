@@ -52,15 +52,6 @@ def pairwise(good, bad, goal, recipe):
     return softplus(bad - good)[allowed].sum() / allowed.sum().clamp(min=1)
 
 
-@for_scores("pairs")
-def pointwise(good, bad, goal, recipe):
-    """Binary cross entropy of each score, mean over all."""
-    import torch
-    from torch.nn.functional import softplus
-
-    return torch.cat([softplus(-good).flatten(), softplus(bad)[bad.isfinite()]]).mean()
-
-
 def own_scores(teacher, passages, texts, positive, negatives, barred):
     """The teacher's scores of the positive and of each query's own negatives: float32[batch, 1 + negatives a query]."""
     import torch

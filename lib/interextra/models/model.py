@@ -138,7 +138,7 @@ def fit(
 
 
 def load_model(out_dir: str | Path):
-    """The model that `fit` wrote to `out_dir`; see `Retriever.search`. It runs on the CPU, one GPU or several."""
+    """The model that `fit` wrote to `out_dir`; see `topk.exact_search`. It runs on the CPU, one GPU or several."""
     out_dir = Path(out_dir)
     try:
         note = json.loads((out_dir / "model.json").read_text(encoding="utf-8"))

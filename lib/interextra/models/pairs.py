@@ -9,7 +9,6 @@ import pandas as pd
 
 from interextra.data.runs import RunFile
 from interextra.ground.errors import InputError, offenders
-from interextra.models.lucene import bm25_search
 
 
 class Pairs(NamedTuple):
@@ -64,11 +63,6 @@ def exposed_passages(collection, pairs: Pairs, relevance: int) -> np.ndarray:
     exposed[rows[rows >= 0]] = True
     exposed[pairs.rows] = False
     return exposed
-
-
-def bm25_ranking(collection, pairs: Pairs, depth: int) -> np.ndarray:
-    """BM25's first `depth` passages of each training query: rows int32[queries, depth]."""
-    return bm25_search(collection, pairs.texts, depth, k1=0.9, b=0.4)[0]
 
 
 def ranked_rows(path: Path, collection, query_ids: Sequence[str], depth: int) -> np.ndarray:

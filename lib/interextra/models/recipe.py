@@ -171,9 +171,7 @@ class Trained(Recipe):
             raise ValueError(f"loss {self.loss} needs negatives of each query's own: bm25 or mined")
         if ("corpus" in loss.kinds) != (self.negatives == "own"):
             over = ", ".join(name for name, other in losses().items() if "corpus" in other.kinds)
-            raise ValueError(
-                f"loss {self.loss}, negatives {self.negatives}: own is for losses of all passages ({over})"
-            )
+            raise ValueError(f"loss {self.loss}, negatives {self.negatives}: own is for losses of all passages, {over}")
         if self.after and self.pretraining:
             raise ValueError("after and pretraining are two starts; give the pretraining to the recipe of `after`")
         return self

@@ -1,5 +1,6 @@
 """Cross-encoder reranker: query and passage read together, over the first passages of BM25 (sentence-transformers)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -13,7 +14,7 @@ from interextra.models.topk import device, tie_order
 
 LABEL = "Reranker"
 COLOUR = "#D55E00"
-ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = False, True, False
+ENCODES_QUERIES, INTERACTS = False, True
 BLOCK = 64  # queries reranked at once: memory only, the result does not depend on it
 
 
@@ -46,13 +47,11 @@ class Reranker(Neural):
         super().__init__(model, recipe)
         self.first_stage = first_stage
 
-    def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        depth, weight, place = (
-            self.recipe.rerank_depth,
-            self.recipe.first_stage_weight,
-            tie_order(collection.passages)[1],
-        )
-        found = self.first_stage.exact(collection, texts, max(k, depth))
+    def search(self, collection, texts: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k best passages for each query text, as `topk.exact_search` gives them."""
+        depth, weight = self.recipe.rerank_depth, self.recipe.first_stage_weight
+        place = tie_order(collection.passages)[1]
+        found = self.first_stage.search(collection, texts, max(k, depth))
         parts = []
         for start in range(0, len(texts), BLOCK):
             rows, scores = (part[start : start + BLOCK] for part in found)
@@ -63,7 +62,7 @@ class Reranker(Neural):
         rows, scores = map(np.concatenate, zip(*parts, strict=True))
         return rows, scores
 
-    def score(self, passages, texts: list[str], rows: np.ndarray) -> np.ndarray:
+    def score(self, passages, texts: Sequence[str], rows: np.ndarray) -> np.ndarray:
         """The cross-encoder's scores of each text with its own passages `rows` [n, k]: float32, -inf for padding."""
         import torch
 
@@ -72,7 +71,7 @@ class Reranker(Neural):
         found = passages.texts(rows[there])
         if found:
             pairs = [[texts[i], passage] for i, passage in zip(np.nonzero(there)[0], found, strict=True)]
-            options = {"batch_size": 128, "show_progress_bar": False, "pool": self._pool}
+            options = {"batch_size": 128, "show_progress_bar": False, "pool": self.pool}
             scores[there] = self.model.predict(pairs, activation_fn=torch.nn.Identity(), **options)
         return scores
 
@@ -142,5 +141,4 @@ def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: 
 
 
 def load(out_dir: Path, recipe: Options) -> Reranker:
-    """The model that `fit` wrote."""
     return Reranker(reopen("CrossEncoder", out_dir, recipe), recipe, bm25.load(out_dir, recipe))

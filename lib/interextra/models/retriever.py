@@ -1,10 +1,9 @@
-"""What all retrievers share: one signature of search, several devices; and how the weights of a recipe are opened."""
+"""What trained models share: search, several devices; and how the weights of a recipe are opened."""
 
-import json
-from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+import weakref
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -12,51 +11,23 @@ import numpy as np
 from interextra.ground.errors import InputError, offenders
 from interextra.models.base import WEIGHTS, initialisation, quiet
 from interextra.models.recipe import Trained
-from interextra.models.topk import Block, device, devices, exact_search
-
-LIMIT = 100_000  # texts whose tokens are kept, some 150 MB; beyond it texts are tokenized each time
-_KEPT: dict = defaultdict(dict)  # (tokenizer, lengths, task) → text → its tensors without padding
+from interextra.models.topk import device, devices, exact_search
 
 
-class Retriever(ABC):
-    """A model that searches."""
-
-    _workers = nullcontext  # what runs while a search does
-
-    @abstractmethod
-    def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """`search` for one text or more."""
-
-    def search(self, collection, texts: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k best passages for each query text: (rows int32[n, k], scores float32[n, k]).
-
-        Rows of `collection.passages` by score descending, ties by doc_id descending as trec_eval; padding is row -1
-        with score -inf.
-        """
-        if not len(texts):
-            return np.zeros((0, k), dtype=np.int32), np.zeros((0, k), dtype=np.float32)
-        with self._workers():
-            return self.exact(collection, list(texts), k)
-
-
-class Neural(Retriever):
+class Neural:
     """A trained model of sentence-transformers, on one device or several (see `topk.devices`)."""
 
     def __init__(self, model, recipe: Trained):
-        self.model, self.recipe, self._pool = model, recipe, None
+        self.model, self.recipe = model, recipe
 
-    @contextmanager
-    def _workers(self) -> Iterator[None]:
-        """A worker a device while the block runs, where there are several devices and no workers yet."""
-        if self._pool is not None or len(devices()) == 1:
-            yield
-            return
-        self._pool = self.model.start_multi_process_pool(devices())
-        try:
-            yield
-        finally:
-            self.model.stop_multi_process_pool(self._pool)
-            self._pool = None
+    @cached_property
+    def pool(self) -> dict | None:
+        """A worker a device where there are several, until this object is gone; else None."""
+        if len(devices()) == 1:
+            return None
+        pool = self.model.start_multi_process_pool(devices())
+        weakref.finalize(self, self.model.stop_multi_process_pool, pool)
+        return pool
 
 
 class Encoder(Neural):
@@ -65,35 +36,32 @@ class Encoder(Neural):
     block_size = 8192  # passages encoded and scored at once
     query_block = 2048
 
-    def exact(self, collection, texts: list[str], k: int) -> tuple[np.ndarray, np.ndarray]:
+    def search(self, collection, texts: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k best passages for each query text, see `topk.exact_search`."""
         blocks, scores = self.blocks(collection), self.open_queries(texts)
         return exact_search(collection.passages, blocks, scores, len(texts), k, self.query_block)
 
-    def blocks(self, collection) -> Iterator[Block]:
+    def blocks(self, collection) -> Iterator:
         """Those of all passages, `block_size` at once."""
-        with self._workers():
-            for _, texts in collection.passages.batches(self.block_size):
-                yield self.encode_block(texts)
+        return (self.encode_block(texts) for _, texts in collection.passages.batches(self.block_size))
 
     def query_similarities(self, queries: Sequence[str], others: Sequence[str]) -> Iterator[np.ndarray]:
         """Scores of queries against other queries taken for passages: blocks float32[some queries, n_others]."""
-        with self._workers():
-            scores = self.open_queries(queries)(self.encode_block(others, "query"))
+        scores = self.open_queries(queries)(self.encode_block(others, "query"))
         for start in range(0, len(queries), self.query_block):
             yield np.asarray(scores(slice(start, start + self.query_block)).cpu(), dtype=np.float32)
 
     @abstractmethod
-    def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
+    def encode_block(self, texts: Sequence[str], task: str = "document"):
         """A block of passages, or with the task `query` of queries."""
 
     @abstractmethod
-    def open_queries(self, texts: Sequence[str]):
+    def open_queries(self, texts: Sequence[str]) -> Callable:
         """`open_block` of `topk.exact_search` for these queries."""
 
     def _encode(self, texts: Sequence[str], task: str, **options):
-        with self._workers():
-            options |= {"batch_size": 128, "show_progress_bar": False, "pool": self._pool}
-            return self.model.encode(list(texts), task=task, **options)
+        options |= {"batch_size": 128, "show_progress_bar": False, "pool": self.pool}
+        return self.model.encode(list(texts), task=task, **options)
 
 
 def transformer(recipe: Trained, seed: int, **options):
@@ -112,10 +80,9 @@ def transformer(recipe: Trained, seed: int, **options):
     options |= {"processor_kwargs": {"trust_remote_code": False}, "config_kwargs": {"trust_remote_code": False}}
     if "max_seq_length" not in options:
         options |= {"query_length": recipe.query_length, "document_length": recipe.passage_length}
-    source = _first_module(start.source)
     try:
-        words = Transformer(source, model_kwargs={"use_safetensors": True, "trust_remote_code": False}, **options)
-        _check(words, source)
+        words = Transformer(start.source, model_kwargs={"use_safetensors": True, "trust_remote_code": False}, **options)
+        _check(words, start.source)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError, SafetensorError) as error:
         raise InputError(
             f"initialisation {recipe.initialisation!r} cannot be loaded as {recipe.architecture}: {_reason(error)} "
@@ -128,7 +95,6 @@ def transformer(recipe: Trained, seed: int, **options):
         stack = words.model.base_model.encoder
         stack.layer = stack.layer[: start.layers]
         words.model.config.num_hidden_layers = start.layers
-    words.preprocess = Remembered(words)
     limit = getattr(words.config, "max_position_embeddings", None)
     longest = max(value for name, value in options.items() if name.endswith("_length"))
     if limit and longest > limit:
@@ -142,17 +108,6 @@ def _reason(error: Exception) -> str:
     if "ignore_mismatched_sizes" in message:
         return "the weights do not have the shapes of config.json"
     return "no encoder in the manner of BERT" if message.startswith("Unrecognized configuration class") else message
-
-
-def _first_module(source: str) -> str:
-    """Where the transformer lies in a folder of sentence-transformers, which older versions put into a subfolder."""
-    folder = Path(source)
-    if (folder / "config.json").is_file() or not (folder / "modules.json").is_file():
-        return source
-    try:
-        return str(folder / json.loads((folder / "modules.json").read_text(encoding="utf-8"))[0]["path"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return source
 
 
 def _check(words, source: str) -> None:
@@ -183,37 +138,6 @@ def _absent(model, path: Path) -> list[str]:
     return [name for name, _ in model.named_parameters() if name not in held and not name.startswith("pooler.")]
 
 
-class Remembered:
-    """`preprocess` of a `Transformer` of sentence-transformers, once a text: training draws the same passages often."""
-
-    def __init__(self, words):
-        self.words = words
-        lengths = words.query_length, words.document_length, str(words.query_expansion), words.max_seq_length
-        self.key = hash(words.tokenizer.backend_tokenizer.to_str()), *lengths
-
-    def __call__(self, inputs: Sequence, prompt=None, task=None, **options) -> dict:
-        from torch.nn.utils.rnn import pad_sequence
-
-        plain = type(self.words).preprocess
-        kept = _KEPT[*self.key, task]
-        new = [text for text in dict.fromkeys(inputs) if text not in kept] if isinstance(inputs[0], str) else inputs
-        if prompt or options or not isinstance(inputs[0], str) or len(kept) + len(new) > LIMIT:
-            return plain(self.words, inputs, prompt=prompt, task=task, **options)
-        padding = self.words.tokenizer.pad_token_id
-        if new:
-            coded = plain(self.words, new, task=task)
-            ends = (coded["input_ids"] != padding).sum(dim=1).tolist()
-            columns = {name: column for name, column in coded.items() if name != "modality"}
-            for row, (text, end) in enumerate(zip(new, ends, strict=True)):
-                kept[text] = {name: column[row, :end].clone() for name, column in columns.items()}
-        found = [kept[text] for text in inputs]
-        batch = {}
-        for name in found[0]:
-            value = padding if name == "input_ids" else 0
-            batch[name] = pad_sequence([text[name] for text in found], batch_first=True, padding_value=value)
-        return batch | {"modality": "text"}
-
-
 def words_of(model) -> list:
     """The `Transformer` of a model of sentence-transformers, or the two of one with an encoder for queries alone."""
     routes = getattr(model[0], "sub_modules", None)
@@ -231,6 +155,4 @@ def reopen(kind: str, out_dir: Path, recipe: Trained):
         model = getattr(sentence_transformers, kind)(str(out_dir), device=device(), trust_remote_code=False)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, SafetensorError) as error:
         raise InputError(f"{out_dir} holds no readable {recipe.architecture} model: {_reason(error)}") from None
-    for words in words_of(model):
-        words.preprocess = Remembered(words)
     return model.to(torch.bfloat16) if recipe.encode_precision == "bf16" else model

@@ -14,6 +14,7 @@ from interextra.data.runs import RunFile
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.models import architectures
+from interextra.models.dense import Dense
 from interextra.models.model import LOG, Model, Pretrained, load_model
 from interextra.models.recipe import INNER_PRODUCTS, NUMBER, RUN_ROW, Recipe, Trained, load_recipe
 from interextra.models.topk import exact_search
@@ -127,16 +128,15 @@ class Encoded(Cell):
     source: Source
 
     def build(self, folder: Path, store: Store) -> None:
-        if not architectures()[self.model.recipe.architecture].SINGLE_VECTOR:
+        collection, model, start, file = self.source.open(), load_model(store[self.model] / "weights"), 0, None
+        if not isinstance(model, Dense):
             raise InputError(f"{self.model.title()} has not one vector a text; give a dense model")
-        collection, start, file = self.source.open(), 0, None
-        for block in load_model(store[self.model] / "weights").blocks(collection):
-            n, dimension = block["vectors"].shape
+        for block in model.blocks(collection):
             if file is None:
-                shape = len(collection.passages), dimension
+                shape = len(collection.passages), block.shape[1]
                 file = np.lib.format.open_memmap(folder / "passages.npy", "w+", np.float32, shape)
-            file[start : start + n] = block["vectors"]
-            start += n
+            file[start : start + len(block)] = block
+            start += len(block)
         file.flush()
 
     def read(self, store: Store) -> np.ndarray:
@@ -183,7 +183,7 @@ class Searched(Ranking):
 
         def search(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
             if self.index == "Flat":
-                blocks = ({"vectors": np.array(vectors[at : at + BLOCK])} for at in range(0, len(vectors), BLOCK))
+                blocks = (np.array(vectors[at : at + BLOCK]) for at in range(0, len(vectors), BLOCK))
                 passages, scores = self.encoded.source.open().passages, model.open_queries(texts)
                 return exact_search(passages, blocks, scores, len(texts), self.depth, model.query_block)
             order = np.random.default_rng(self.seed).permutation(len(vectors)) if self.seed else np.arange(len(vectors))

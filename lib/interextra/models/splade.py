@@ -7,7 +7,7 @@ quadratically over the first part of the training.
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,11 +18,11 @@ from interextra.ground.errors import InputError
 from interextra.models.base import initialisation
 from interextra.models.recipe import Trained
 from interextra.models.retriever import Encoder, reopen, transformer
-from interextra.models.topk import Block, device
+from interextra.models.topk import device
 
 LABEL = "SPLADE"
 COLOUR = "#009E73"
-ENCODES_QUERIES, INTERACTS, SINGLE_VECTOR = True, False, False
+ENCODES_QUERIES, INTERACTS = True, False
 
 
 class Options(Trained):
@@ -35,41 +35,30 @@ class Options(Trained):
 
 
 class Splade(Encoder):
-    """A sparse encoder; wraps a `SparseEncoder`. `encode_queries(texts)` gives a scipy CSR matrix [n, vocabulary]."""
+    """A sparse encoder; wraps a `SparseEncoder`. A block, of passages or of queries: scipy's CSR [n, vocabulary]."""
 
     block_size = 1024  # a block is dense, passages × vocabulary, before it is made sparse
     query_block = 512
 
-    def encode_queries(self, texts: Sequence[str]):
-        return self._vectors(texts, "query")
-
-    def encode_passages(self, texts: Sequence[str]):
-        return self._vectors(texts, "document")
-
-    def _vectors(self, texts: Sequence[str], task: str):
+    def encode_block(self, texts: Sequence[str], task: str = "document"):
         from scipy import sparse
 
-        found = [sparse.csr_matrix((0, self.model[0].config.vocab_size), dtype=np.float32)]
+        found = []
         for start in range(0, len(texts), self.block_size):
             some = texts[start : start + self.block_size]
             dense = self._encode(some, task, convert_to_sparse_tensor=False, save_to_cpu=True)
             found.append(sparse.csr_matrix(np.asarray(dense.float())))
         return sparse.vstack(found, format="csr")
 
-    def encode_block(self, texts: Sequence[str], task: str = "document") -> Block:
-        matrix = self._vectors(texts, task)
-        arrays = {name: getattr(matrix, name) for name in ("data", "indices", "indptr")}
-        return arrays | {"shape": np.array(matrix.shape)}
-
-    def open_queries(self, texts: Sequence[str]):
+    def open_queries(self, texts: Sequence[str]) -> Callable:
         import torch
 
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        queries = self.encode_queries(texts)
+        queries = self.encode_block(texts, "query")
 
-        def open_block(block: Block):
-            arrays = [torch.as_tensor(block[name]).to(device()) for name in ("indptr", "indices", "data")]
-            passages = torch.sparse_csr_tensor(*arrays, size=tuple(block["shape"].tolist()), check_invariants=False)
+        def open_block(block):
+            arrays = [torch.as_tensor(part).to(device()) for part in (block.indptr, block.indices, block.data)]
+            passages = torch.sparse_csr_tensor(*arrays, size=block.shape, check_invariants=False)
 
             def scores(here: slice):
                 dense = torch.as_tensor(queries[here].toarray()).to(device())
@@ -165,5 +154,4 @@ def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: 
 
 
 def load(out_dir: Path, recipe: Options) -> Splade:
-    """The model that `fit` wrote."""
     return Splade(_max_first(reopen("SparseEncoder", out_dir, recipe)), recipe)

@@ -3,14 +3,12 @@
 The one exception is the order of the doc_ids (4 bytes a passage), which settles ties.
 """
 
-import os
 from collections.abc import Callable, Iterable
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 PADDING = -1
-Block = dict[str, np.ndarray]  # what a model keeps of some passages, as named arrays
 _ORDERS: WeakKeyDictionary = WeakKeyDictionary()
 _LOWEST = np.iinfo(np.int64).min
 
@@ -39,61 +37,39 @@ def device() -> str:
 
 
 def devices() -> list[str]:
-    """Devices to encode on: INTEREXTRA_DEVICES (comma-separated), else every GPU, else the CPU."""
+    """Devices to encode on: every GPU, else the CPU."""
     import torch
 
-    named = [name for name in os.environ.get("INTEREXTRA_DEVICES", "").split(",") if name]
-    return named or [f"cuda:{i}" for i in range(torch.cuda.device_count())] or ["cpu"]
+    return [f"cuda:{i}" for i in range(torch.cuda.device_count())] or ["cpu"]
 
 
 def exact_search(
-    passages,
-    blocks: Iterable[Block],
-    open_block: Callable[[Block], Callable[[slice], "object"]],
-    n_queries: int,
-    k: int,
-    query_block: int,
+    passages, blocks: Iterable, open_block: Callable, n_queries: int, k: int, query_block: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The k passages of highest score for each query, exactly: take a block, score it, merge it, forget it.
 
-    `blocks`: those of all passages, in their order; `open_block`: block → function from a slice of the queries to their
-    scores, a float32 tensor [queries, passages of the block]; `query_block`: queries scored at once, which like the
-    size of the blocks bounds memory and changes no result. Returns (rows int32[n, k], scores float32[n, k]) by score
-    descending, then doc_id descending; fewer than k passages: row -1, score -inf.
+    `blocks`: what a model keeps of all passages, some at once, in their order; `open_block`: block → function from a
+    slice of the queries to their scores, a float32 tensor [queries, passages of the block]; `query_block`: queries
+    scored at once, which like the size of the blocks bounds memory and changes no result.
+
+    Returns (rows int32[n, k], scores float32[n, k]): rows of the passages by score descending, ties by doc_id
+    descending as trec_eval; padding is row -1 with score -inf.
     """
-    best, start = Best(passages, n_queries, k), 0
+    import torch
+
+    order, place = tie_order(passages)
+    best, start = torch.full((n_queries, k), _LOWEST, device=device()), 0  # one integer holds score and place
     for block in blocks:
-        scores, size = open_block(block), 0
+        scores = open_block(block)
         for at in range(0, n_queries, query_block):
-            here = slice(at, min(at + query_block, n_queries))
+            here = slice(at, at + query_block)
             found = scores(here)
-            size = found.shape[1]
-            best.merge(here, slice(start, start + size), found)
-        start += size
-    return best.result()
-
-
-class Best:
-    """The running k best passages of each query: one integer holds score and place, to rank ties by doc_id."""
-
-    def __init__(self, passages, n_queries: int, k: int):
-        import torch
-
-        self._order, self._place = tie_order(passages)
-        self._keys = torch.full((n_queries, k), _LOWEST, device=device())
-
-    def merge(self, queries: slice, rows: slice, scores) -> None:
-        """Take in scores, float32[queries, m], of the m passages of these rows."""
-        import torch
-
-        k, m = self._keys.shape[1], scores.shape[1]
-        low = torch.as_tensor(0x7FFFFFFF - self._place[rows].astype(np.int64)).to(scores.device)
-        keys = torch.cat([self._keys[queries], _candidates(scores, low, min(k, m))], dim=1)
-        self._keys[queries] = keys.topk(k, dim=1).values
-
-    def result(self) -> tuple[np.ndarray, np.ndarray]:
-        """(rows int32[n, k], scores float32[n, k]); padding is row -1 with score -inf."""
-        return _unpack(self._keys.cpu().numpy(), self._order)
+            end = start + found.shape[1]
+            low = torch.as_tensor(0x7FFFFFFF - place[start:end].astype(np.int64)).to(found.device)
+            keys = torch.cat([best[here], _candidates(found, low, min(k, end - start))], dim=1)
+            best[here] = keys.topk(k, dim=1).values
+        start = end
+    return _unpack(best.cpu().numpy(), order)
 
 
 def _candidates(scores, low, k: int):

@@ -10,12 +10,13 @@ import sentence_transformers
 import torch
 from datasets import Dataset
 from sentence_transformers.base.trainer import BaseTrainer
-from transformers import PrinterCallback, ProgressCallback
+from transformers import PrinterCallback
 
 from interextra.ground.errors import InputError
 from interextra.models.losses import losses
+from interextra.models.lucene import bm25_search
 from interextra.models.model import load_model
-from interextra.models.pairs import Pairs, bm25_ranking, exposed_passages, negatives_of, ranked_rows, training_pairs
+from interextra.models.pairs import Pairs, exposed_passages, negatives_of, ranked_rows, training_pairs
 from interextra.models.recipe import Trained
 from interextra.models.retriever import words_of
 from interextra.models.topk import device
@@ -38,7 +39,7 @@ class Batches:
         drawable = drawable_passages(self.exposed, recipe.negative_passages, seed)
         self.rows = np.flatnonzero(drawable)
         if recipe.negatives.startswith("bm25"):
-            ranking = bm25_ranking(collection, pairs, recipe.negative_depth)
+            ranking, _ = bm25_search(collection, pairs.texts, recipe.negative_depth, k1=0.9, b=0.4)
         self.mined = None if ranking is None else negatives_of(ranking, pairs, drawable)
         self.n_negatives = self.n_exposed = 0  # met so far
 
@@ -279,8 +280,7 @@ def train(
             loss.batches = collator
         examples = Dataset.from_dict({"pair": np.arange(len(pairs.rows))})
         trainer = Trainer(model=model, args=arguments, train_dataset=examples, loss=loss, data_collator=collator)
-        for printer in (PrinterCallback, ProgressCallback):
-            trainer.remove_callback(printer)
+        trainer.remove_callback(PrinterCallback)
         if steps:
             trainer.train()
     finally:

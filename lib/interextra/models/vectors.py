@@ -16,7 +16,7 @@ from interextra.ground.files import sha256
 from interextra.models import architectures
 from interextra.models.encoders import encoder_of
 from interextra.models.model import Model, load_model
-from interextra.models.recipe import NUMBER, QUERY_TOKENS, Size
+from interextra.models.recipe import NUMBER, QUERY_TOKENS, Size, size_of
 
 
 class QueryVectors(Cell):
@@ -69,7 +69,7 @@ class Encodings(QueryVectors):
 class Vectors(Encodings):
     """By one of `encoders`."""
 
-    encoder: str  # lsa, lsa:dimensions=N, minilm, cls:INITIALISATION
+    encoder: str  # lsa, minilm, cls:INITIALISATION
 
     def open(self, texts: Sequence[str], store: Store):
         kind, option = encoder_of(self.encoder)
@@ -77,7 +77,7 @@ class Vectors(Encodings):
 
     def size(self) -> Size:
         kind, option = encoder_of(self.encoder)
-        return kind.size(option)
+        return size_of(option or kind.SIZE)
 
     def modules(self) -> tuple[str, ...]:
         kind, _ = encoder_of(self.encoder)

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.ground.effects import effects
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_aside
 from interextra.overlap.labels import LABELS
@@ -86,9 +85,12 @@ def with_codes(pairs: pd.DataFrame, entity: np.ndarray, intent: np.ndarray) -> p
 
 
 def median_labels(sheets: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """One label a pair: the median over the annotators' sheets (an even number of them: the lower, less overlap)."""
-    stacked = _stack(sheets)
-    return with_codes(sheets[0], *(np.sort(stacked[c], axis=0)[(len(sheets) - 1) // 2] for c in LABELS))
+    """One label a pair: the median over the annotators' sheets (an even number of them: the lower, less overlap).
+
+    The sheets hold the same pairs in one order, as `read_sheet` with `pairs` gives them.
+    """
+    middle = (len(sheets) - 1) // 2
+    return with_codes(sheets[0], *(np.sort(given, axis=0)[middle] for given in _stack(sheets).values()))
 
 
 def query_labels(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -123,20 +125,6 @@ def kappa(sheets: Sequence[pd.DataFrame], weights: str | None = None) -> pd.Data
     return pd.DataFrame(rows, columns=["label", "annotators", "kappa"]).assign(n_pairs=len(sheets[0]))
 
 
-def simulate_annotators(truth: np.ndarray, error_rate: float, n: int, seed: int) -> np.ndarray:
-    """Codes that `n` annotators would give who err independently: int64[n, n_pairs] from `truth` int[n_pairs].
-
-    An error is a neighbouring code: 0 and 2 become 1, and 1 becomes 0 or 2.
-
-    >>> simulate_annotators(np.array([0, 1, 2]), 0.0, n=2, seed=1).tolist()
-    [[0, 1, 2], [0, 1, 2]]
-    """
-    rng = np.random.default_rng(seed)
-    wrong = rng.random((n, len(truth))) < error_rate
-    other = np.where(truth == 1, 2 * rng.integers(2, size=(n, len(truth))), 1)
-    return np.where(wrong, other, truth)
-
-
 def pair_truth(pairs: pd.DataFrame, test: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
     """The pairs with their true labels, where queries carry the columns entities (lists), intent and intent_group.
 
@@ -152,27 +140,6 @@ def pair_truth(pairs: pd.DataFrame, test: pd.DataFrame, train: pd.DataFrame) -> 
     return with_codes(pairs, np.where(common, 1 + same, 0), np.where(duplicate, 2, near.astype(np.int64)))
 
 
-def recall_comparison(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Which method finds the more similar training queries (Zhan §4.1.1): mean code of its candidates, paired by query.
-
-    `pairs` labelled, with source; a pair found by both counts for both. Test queries without a candidate of one
-    method are left out. Returns a row of `ground.effects` for each of entity and intent, as `label`.
-    """
-    given = pd.DataFrame({label: codes(pairs, label) for label in LABELS})
-    given = given.assign(query_id=pairs["test_query_id"].to_numpy(), source=pairs["source"].to_numpy())
-    parts = [given[given["source"].isin([name, "both"])].assign(method=name) for name in ("bm25", "embedding")]
-    values = pd.concat(parts).drop(columns="source").melt(["method", "query_id"], var_name="label")
-    values = values[values.groupby("query_id")["method"].transform("nunique") == 2]
-    values = values.groupby(["label", "query_id", "method"], sort=False, as_index=False)["value"].mean()
-    return effects(values, ["label"], "method", ("bm25", "embedding"), "difference", family=[], seed=seed)
-
-
 def _stack(sheets: Sequence[pd.DataFrame]) -> dict[str, np.ndarray]:
-    """Per label column the codes int64[n_annotators, n_pairs], in the order of the first sheet."""
-    first, aligned = pd.MultiIndex.from_frame(sheets[0][PAIR]), []
-    for number, sheet in enumerate(sheets, 1):
-        index = pd.MultiIndex.from_frame(sheet[PAIR])
-        if len(odd := first.symmetric_difference(index)):
-            raise InputError(f"annotator {number} labelled other pairs than annotator 1: {offenders(odd)}")
-        aligned.append(sheet.iloc[index.get_indexer(first)])
-    return {column: np.stack([codes(sheet, column) for sheet in aligned]) for column in LABELS}
+    """Per label column the codes int64[n_annotators, n_pairs]."""
+    return {column: np.stack([codes(sheet, column) for sheet in sheets]) for column in LABELS}

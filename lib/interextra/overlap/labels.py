@@ -7,24 +7,14 @@ Taught in notebooks/01_overlap_annotation_analysis.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pandas as pd
 
-from interextra.data.released import read_qrels_json
-from interextra.data.trec import read_qrels
 from interextra.ground.errors import InputError, offenders
 
 LABELS = {  # from the most to the least overlap
     "entity": ("full", "partial", "zero"),  # Table 1
     "intent": ("duplicate", "similar", "dissimilar"),  # Table 2
-}
-TRAINING = {  # source → files of a data folder
-    "qrels.train.tsv": "msmarco/qrels.train.tsv*",
-    "qrels.train.partial.tsv": "msmarco/qrels.train.partial.tsv.gz",
-    "ReSTrain": "extrapolate-eval/restrain_files/msmarco-passage/*/*.train-qrel.txt",
-    "MS-Shift": "ms-marco-shift/EVAL/qrel/qrel_[!ls]*.json",  # those of short and long are dev queries
-    "msmarco-mini": "collections/msmarco-mini/qrels/*.tsv",  # all of them MS MARCO training queries
 }
 
 
@@ -33,17 +23,12 @@ def label_overlap(
 ) -> pd.DataFrame:
     """Share of test queries whose relevant passages are also labelled relevant in training.
 
-    Parameters
-    ----------
-    test_qrels : DataFrame[query_id, doc_id, relevance]; a judged query without a relevant passage counts, too.
-    train_qrels : DataFrame[query_id, doc_id]; where it has a column relevance, rows with relevance >= 1 are relevant.
+    test_qrels : query_id, doc_id, relevance; a judged query without a relevant passage counts, too.
+    train_qrels : query_id, doc_id; where it has a column relevance, rows with relevance >= 1 are relevant.
     thresholds : relevance from which a passage of the test query counts as relevant.
 
-    Returns
-    -------
-    DataFrame[relevance_threshold, min_shared, n_queries, n_overlapping, percent, low, high] : min_shared 1 or 2
-    distinct shared passages, collected over all training queries, from which a test query counts as overlapping. low
-    and high: Wilson's interval of the percentage, for other queries of the kind.
+    Returns relevance_threshold, min_shared (1 or 2 distinct shared passages, collected over all training queries, from
+    which a test query counts as overlapping), n_queries, n_overlapping, percent, low, high (Wilson's interval).
 
     >>> test = pd.DataFrame({"query_id": ["t", "t", "u"], "doc_id": ["a", "b", "c"], "relevance": [3, 1, 2]})
     >>> train = pd.DataFrame({"query_id": ["q", "r"], "doc_id": ["a", "b"]})
@@ -57,8 +42,6 @@ def label_overlap(
     both = train_qrels.loc[train_qrels["query_id"].isin(test_ids), "query_id"].unique()
     if len(both):
         raise InputError(f"{len(both)} test queries are also in the training qrels ({offenders(both)}): take them out")
-    if not len(test_ids):
-        raise InputError("test_qrels is empty: no judged query to count")
     if "relevance" in train_qrels:
         train_qrels = train_qrels[train_qrels["relevance"] >= 1]
     known = train_qrels.loc[train_qrels["doc_id"].isin(test_qrels["doc_id"]), "doc_id"].unique()
@@ -77,30 +60,5 @@ def overlap_table(labels: Sequence[str] | pd.Series, order: Sequence[str]) -> pd
     >>> overlap_table(["full", "zero", "full", "full"], LABELS["entity"])["percent"].tolist()
     [75.0, 0.0, 25.0]
     """
-    labels = pd.Series(labels, dtype=object)
-    if labels.empty or not labels.isin(order).all():
-        unknown = labels[~labels.isin(order)].unique()
-        raise InputError(f"overlap_table: {len(labels)} labels, unknown {offenders(unknown)}; use {', '.join(order)}")
-    n = labels.value_counts().reindex(list(order), fill_value=0)
+    n = pd.Series(labels, dtype=object).value_counts().reindex(list(order), fill_value=0)
     return pd.DataFrame({"label": list(order), "n": n.to_numpy(), "percent": (100 * n / len(labels)).to_numpy()})
-
-
-def gather_training_qrels(data_folder: Path | str) -> pd.DataFrame:
-    """Every MS MARCO training judgement that a data folder holds, each (query, passage) once, without test queries.
-
-    Of the files of TRAINING the first that has a judgement is its source. Queries of dev-small, DL19 and DL20 are taken
-    out whatever file names them: a collected file can hold them. Returns DataFrame[query_id, doc_id, source].
-    """
-    folder = Path(data_folder)
-    found = [(name, path) for name, files in TRAINING.items() for path in sorted(folder.glob(files))]
-    if not found:
-        raise InputError(f"{folder}: no training qrels; put the official qrels.train.tsv into {folder / 'msmarco'}")
-    parts = []
-    for name, path in found:  # two released ReSTrain files repeat rows
-        qrels = read_qrels_json(path) if path.suffix == ".json" else read_qrels(path, duplicates="keep")
-        parts.append(qrels.loc[qrels["relevance"] > 0, ["query_id", "doc_id"]].assign(source=name))
-    qrels = pd.concat(parts, ignore_index=True)
-    for path in sorted((folder / "msmarco").glob("qrels.*.txt")):
-        if "train" not in path.name:
-            qrels = qrels[~qrels["query_id"].isin(read_qrels(path, duplicates="keep")["query_id"])]
-    return qrels.drop_duplicates(["query_id", "doc_id"], ignore_index=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from interextra.ground.effects import DRAWS, Effects, interval, simultaneous, spelled
+from interextra.ground.effects import DRAWS, Effects, across, interval, simultaneous, spelled
 from interextra.ground.errors import InputError
 from interextra.models.bm25 import LABEL as BM25
 
@@ -13,6 +13,7 @@ COLUMNS = ["finding", "estimate", "low", "high", "verdict"]
 SAID = ["kind", "margin", "effects"]
 COUNTS = ["n_queries", "n_trainings"]  # of a finding, the smallest of the systems that it names
 GATE = "comparable"
+DERIVED = ("p_value", "p_holm", "sd_trainings", "published", "verdict")  # of one world only
 
 
 def gate(table: Effects, within: Sequence[str] | None = None) -> pd.Series:
@@ -72,7 +73,7 @@ def said(
     return labels | made | {"gate": all(row.get(GATE, True) for row in rows)} | counts
 
 
-def judged(findings: Sequence[dict], level: float = 0.95) -> pd.DataFrame:
+def judged(findings: Sequence[dict]) -> pd.DataFrame:
     """The verdicts of a notebook: its findings with intervals that hold together (max-t on their joint draws).
 
     Parameters
@@ -103,7 +104,7 @@ def judged(findings: Sequence[dict], level: float = 0.95) -> pd.DataFrame:
     families = [[at for at, row in enumerate(rows) if row["gate"]]]
     families += [[at] for at, row in enumerate(rows) if not row["gate"]]
     for family in filter(None, families):
-        ends = simultaneous(*(np.concatenate([of[at] for at in family]) for of in (estimates, drawn)), level)
+        ends = simultaneous(*(np.concatenate([of[at] for at in family]) for of in (estimates, drawn)))
         cuts = np.cumsum([len(estimates[at]) for at in family])[:-1]
         for at, low, high in zip(family, *(np.split(side, cuts) for side in ends), strict=True):
             row, worst = rows[at], np.max if rows[at]["kind"] == "below" else np.min
@@ -129,6 +130,50 @@ def verdict(kind: str, low: float, high: float, margin: float = 0.0) -> str:
     return "contradicted" if low > most or high < least else "not shown"
 
 
+def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """One table of the tables of several worlds, of those with an effect and its interval; empty for others.
+
+    The effect is the column before `low`; labels are columns of words, and of numbers that do not differ between the
+    worlds. Returns labels, the effect, low, high, least, most, n of the rows that are in every world. A table of
+    findings gets its verdicts anew: simultaneous intervals (Bonferroni), and nothing of a system that some world's gate
+    keeps out; so does the column comparable. Of a finding on several effects the smallest in each world is taken: their
+    mean is not above the smallest mean, so that `holds` is safe, and `contradicted` is not said.
+
+    >>> table = pd.DataFrame({"model": ["a"], "loss": [0.2], "low": [0.1], "high": [0.3], "n_queries": [9]})
+    >>> pooled([table, table.assign(loss=0.4)])[["model", "loss", "least", "most", "n"]].values.tolist()
+    [['a', 0.30000000000000004, 0.2, 0.4, 2]]
+    """
+    if not all({"low", "high"} <= set(frame) for frame in frames):
+        return pd.DataFrame()
+    effect = frames[0].columns[frames[0].columns.get_loc("low") - 1]
+    every = pd.concat([frame.assign(world=world) for world, frame in enumerate(frames)], ignore_index=True)
+    measured = {effect, "low", "high", "world", "n_queries", "n_trainings", "comparable", "effects", *DERIVED}
+    labels = [name for name in frames[0] if name not in measured and _tells_apart([frame[name] for frame in frames])]
+    if not labels or any(frame.duplicated(labels).any() for frame in frames):
+        return pd.DataFrame()
+    judging = {"kind", "margin"} <= set(labels)
+    found = across(every, "world", labels, effect, 1 - 0.05 / len(frames[0]) if judging else 0.95)
+    found = found[found["n"] == len(frames)].reset_index(drop=True)
+    if judging or "comparable" in every:
+        every["comparable"] = every["verdict"] != "not comparable" if judging else every["comparable"].eq(True)
+        told = {"comparable": "all", "n_queries": "min"} | ({"effects": "max"} if judging else {})
+        told = every.groupby(labels, dropna=False, sort=False).agg(told).reset_index()
+        found = found.merge(told, how="left", on=labels)
+    if judging:
+        found["verdict"] = [verdict(*row) for row in found[["kind", "low", "high", "margin"]].itertuples(index=False)]
+        unsafe = found["effects"].gt(1) & found["verdict"].eq("contradicted")
+        found["verdict"] = found["verdict"].mask(unsafe, "not shown").where(found.pop("comparable"), "not comparable")
+        found = found.rename(columns={"n": "n_trainings"})
+    return found
+
+
+def _tells_apart(columns: list[pd.Series]) -> bool:
+    """Whether a column says which row this is: words, or numbers that the worlds share (sizes, shares of a design)."""
+    values = [column.dropna() for column in columns]
+    shared = set(max(values, key=len))
+    return not all(map(pd.api.types.is_numeric_dtype, values)) or all(set(column) <= shared for column in values)
+
+
 def listed(rows: pd.DataFrame, label: str, effect: str, unit: str = "%") -> str:
     """Rows as text: the label of each, its effect and interval; `unit` as in `spelled`.
 
@@ -139,20 +184,18 @@ def listed(rows: pd.DataFrame, label: str, effect: str, unit: str = "%") -> str:
     return "; ".join(f"{name} {spelled(*row, unit)}" for name, *row in ends)
 
 
-def sentences(found: pd.DataFrame, by: str, label: str = "finding", unit: str = "points") -> list[str]:
+def sentences(found: pd.DataFrame, by: str) -> list[str]:
     """A sentence for each question, the column `by`: its findings by verdict, with their estimates and intervals; of
-    several that are neither shown nor contradicted, how many there are and the range of their estimates.
-
-    `unit`: % or points.
+    several that are neither shown nor contradicted, how many there are and the range of their estimates, in points.
     """
     texts = []
     for question, rows in found.groupby(by, sort=False):
         parts = []
         for verdict, same in rows.groupby("verdict", sort=False):
             low, high = (f"{100 * end:+.1f}" for end in (same["estimate"].min(), same["estimate"].max()))
-            text = f"{len(same)} differences, {low} to {high} {unit}"
+            text = f"{len(same)} differences, {low} to {high} points"
             if verdict in ("holds", "contradicted") or len(same) == 1:
-                text = listed(same, label, "estimate", unit)
+                text = listed(same, "finding", "estimate", "points")
             parts.append(f"{verdict.capitalize()}: {text}.")
         texts.append(f"{question} {' '.join(parts)}")
     return texts

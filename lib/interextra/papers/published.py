@@ -8,7 +8,6 @@ file's `labels` for each part of the column's name ("R@100 | Inter." has two), t
 
 import math
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from interextra.ground.errors import InputError, offenders
+from interextra.ground.errors import InputError
 
 FOLDER = Path(__file__).with_name("published_tables")
 CORE = ["table", "row", "column", "value", "unit", "scaled", "rounding", "text", "source", "note"]
@@ -52,10 +51,7 @@ def load(paper: str, table: str | int) -> pd.DataFrame:
         that scale, `text` where it is no number; missing where the paper gives nothing or the text is unreadable
         (`note` says which). Then the row keys and attributes, such as model, n_train, measure, regime, collection.
 
-    Raises
-    ------
-    InputError
-        Unknown paper or table, or a table without numbers.
+    InputError: unknown paper or table, or a table without numbers.
 
     >>> load("zhan", 7)[["column", "value", "scaled", "rounding"]].head(3)
                 column  value  scaled  rounding
@@ -100,8 +96,7 @@ def _document(paper: str) -> dict[str, Any]:
 
 def _entry(known: dict[str, Any], name: str, what: str) -> Any:
     if name not in known:
-        near = get_close_matches(name, known, n=3, cutoff=0.4) or sorted(known)
-        raise InputError(f"no published {what}: {name!r}; there are {offenders(near, 12)}")
+        raise InputError(f"no published {what}: {name!r}; there are {', '.join(sorted(known))}")
     return known[name]
 
 

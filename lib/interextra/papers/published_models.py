@@ -33,12 +33,8 @@ def read(path: str) -> pd.DataFrame:
     late-interaction), trained_on_of_these (names of collections, with spaces between them), training_data (declared, or
     something else), msmarco_test_dl19_ndcg10. Every other column of numbers is a collection.
 
-    Returns the table with `family`, see `family`, and the column "mean of all".
-
-    Raises
-    ------
-    InputError
-        No such file, a missing column, a model that stands twice, a score that is missing or no fraction.
+    Returns the table with `family`, see `family`, and the column "mean of all". InputError: no such file, a missing
+    column, a model that stands twice, a score that is missing or no fraction.
     """
     table = pd.read_csv(located(path))
     if absent := [name for name in ("model", DEV) if name not in table]:

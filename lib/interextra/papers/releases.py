@@ -13,15 +13,16 @@ import pandas as pd
 import yaml
 
 from interextra.data.queries import Queries, Source
-from interextra.data.released import read_restrain, read_resttest, read_shift
+from interextra.data.trec import read_qrels
 from interextra.evaluation.indicators import jaccard, mean_similarity
 from interextra.ground.cells import Store
 from interextra.ground.effects import ratio
-from interextra.ground.errors import InputError, offenders
+from interextra.ground.errors import InputError
 from interextra.models.vectors import Vectors
 from interextra.papers import published
 from interextra.papers.published import SIZES
-from interextra.splits import attributes, clusters, restrain, resttest
+from interextra.papers.released import read_qrels_json, read_restrain, read_resttest, read_shift
+from interextra.splits import attributes, clusters, resttest
 from interextra.splits.similarity import nearest
 
 REGIMES = {"interpolation": "interpolate", "extrapolation": "extrapolate"}  # ours → as the files are named
@@ -32,6 +33,13 @@ CLUSTERS = {  # shift → cluster → name of its released file
     "wh-words": {name: name for name in ("wha", "how", "who")},
     "length": {name: name for name in ("short", "long")},
 }
+TRAINING = (  # files of a data folder
+    "msmarco/qrels.train.tsv*",
+    "msmarco/qrels.train.partial.tsv.gz",
+    "extrapolate-eval/restrain_files/msmarco-passage/*/*.train-qrel.txt",
+    "ms-marco-shift/EVAL/qrel/qrel_[!ls]*.json",  # those of short and long are dev queries
+    "collections/msmarco-mini/qrels/*.tsv",  # all of them MS MARCO training queries
+)
 Rule = Callable[[str], list[str]]
 
 # release -> row -> property -> value
@@ -52,6 +60,26 @@ def real_dev_vectors(encoder: str) -> Vectors:
     if encoder.startswith("lsa"):
         return Vectors(encoder=encoder, train=real_queries("train"), test=(real_queries("dev"),))
     return Vectors(encoder=encoder, train=real_queries("dev"))
+
+
+def gather_training_qrels(folder: Path) -> pd.DataFrame:
+    """Every MS MARCO training judgement that a data folder holds, each (query, passage) once, without test queries.
+
+    Queries of dev-small, DL19 and DL20 are taken out whatever file names them: a collected file can hold them. Returns
+    DataFrame[query_id, doc_id].
+    """
+    found = [path for files in TRAINING for path in sorted(folder.glob(files))]
+    if not found:
+        raise InputError(f"{folder}: no training qrels; put the official qrels.train.tsv into {folder / 'msmarco'}")
+    parts = []
+    for path in found:  # two released ReSTrain files repeat rows
+        qrels = read_qrels_json(path) if path.suffix == ".json" else read_qrels(path, duplicates="keep")
+        parts.append(qrels.loc[qrels["relevance"] > 0, ["query_id", "doc_id"]])
+    qrels = pd.concat(parts, ignore_index=True)
+    for path in sorted((folder / "msmarco").glob("qrels.*.txt")):
+        if "train" not in path.name:
+            qrels = qrels[~qrels["query_id"].isin(read_qrels(path, duplicates="keep")["query_id"])]
+    return qrels.drop_duplicates(ignore_index=True)
 
 
 def check_release(folder: Path) -> pd.DataFrame:
@@ -136,17 +164,14 @@ def released_agreement(store: Store, vectors: Mapping[str, Vectors], k: int, fol
         ids, near = cell.train.frame()["query_id"], nearest(test, train, k)[1]
         queries = [query_id for part in cell.test for query_id in part.ids()]
         for size in SIZES:
-            sets = _released_sets(folder, size)
-            shares = restrain.agreement(near, ids, *sets.values())
-            shares = shares.assign(**{f"chance_{regime}": ids.isin(found).mean() for regime, found in sets.items()})
+            sets = {regime: read_restrain(folder, size, name)["query_id"] for regime, name in REGIMES.items()}
+            inside = {regime: ids.isin(found).to_numpy() for regime, found in sets.items()}
+            shares = pd.DataFrame({regime: of[near].mean(axis=1) for regime, of in inside.items()})
+            shares["neither"] = (1 - shares.sum(axis=1)).clip(0)
+            shares = shares.assign(**{f"chance_{regime}": of.mean() for regime, of in inside.items()})
             labels = pd.DataFrame({"encoder": encoder, "size": size, "query_id": queries})
             parts.append(labels.join(shares))
     return pd.concat(parts, ignore_index=True)
-
-
-def _released_sets(folder: Path, size: str) -> dict[str, np.ndarray]:
-    """query_ids of the released ReSTrain sets of a size, by regime."""
-    return {r: read_restrain(folder, size, name)["query_id"].unique() for r, name in REGIMES.items()}
 
 
 def released_buckets(folder: Path, test_set: str = "dev") -> pd.Series:
@@ -205,8 +230,6 @@ def released_bucket_agreement(
 
 def released_queries(folder: Path, shift: str) -> pd.DataFrame:
     """cluster, query_id, text of a shift's released evaluation queries, as in the files; a query may be in two."""
-    if shift not in CLUSTERS:
-        raise InputError(f"the release has no shift {shift!r}; use one of {', '.join(CLUSTERS)}")
     parts = [read_shift(folder, file)[0].assign(cluster=name) for name, file in CLUSTERS[shift].items()]
     return pd.concat(parts, ignore_index=True)[["cluster", "query_id", "text"]]
 
@@ -227,8 +250,6 @@ def rules(shift: str) -> dict[str, Rule]:
             "split": lambda text: [attributes.length(text, whole=True)],
             r"\w+": lambda text: [attributes.length(" ".join(re.findall(r"\w+", text)), whole=True)],
         }
-    if shift != "wh-words":
-        raise InputError(f"the shift {shift!r} is not made by a rule; use wh-words or length")
     return {
         "contains": attributes.wh_words,
         "case kept": _case_kept,
@@ -263,12 +284,9 @@ def rule_agreement(folder: Path) -> pd.DataFrame:
 
 def inconsistent(folder: Path, shift: str, rule: str) -> pd.DataFrame:
     """Released queries that a rule doesn't put into their cluster: cluster, query_id, text, label (what it says)."""
-    known = rules(shift)
-    if rule not in known:
-        raise InputError(f"{shift} has no rule {rule!r}; there are {offenders(known, 12)}")
-    queries = released_queries(folder, shift)
-    found = queries[~_consistent(queries, known[rule])]
-    return found.assign(label=[", ".join(known[rule](text)) for text in found["text"]])
+    queries, says = released_queries(folder, shift), rules(shift)[rule]
+    found = queries[~_consistent(queries, says)]
+    return found.assign(label=[", ".join(says(text)) for text in found["text"]])
 
 
 def _consistent(queries: pd.DataFrame, rule: Rule) -> pd.Series:
@@ -285,12 +303,13 @@ def topic_agreement(ours: pd.Series, folder: Path) -> tuple[dict, pd.DataFrame]:
     ours that was matched one to one ("" where we have fewer), recall its share of the cluster's known queries,
     precision the cluster's share of the released queries in it.
     """
-    n_released, known = _known_topics(ours, folder)
+    theirs = released_queries(folder, "topics")
+    known = theirs.assign(ours=theirs["query_id"].map(ours)).dropna(subset="ours")
     inside = known[known["ours"] != ""]
     if inside.empty:
-        raise InputError(f"topics: none of {len(known)} released queries is in a topic of ours; all are others")
+        raise InputError(f"topics: of {len(theirs)} released queries {len(known)} are among ours, none in a topic")
     same = clusters.agreement(inside["ours"], inside["cluster"])
-    found = {"n_released": n_released, "n_known": len(known), "n_in_ours": len(inside)}
+    found = {"n_released": len(theirs), "n_known": len(known), "n_in_ours": len(inside)}
     found |= {"share": len(inside) / len(known), **{name: same[name] for name in ("ari", "nmi", "share_matched")}}
     table = pd.DataFrame({"cluster": list(CLUSTERS["topics"])})
     table["topic"] = table["cluster"].map(same["match"]).fillna("")
@@ -300,19 +319,6 @@ def topic_agreement(ours: pd.Series, folder: Path) -> tuple[dict, pd.DataFrame]:
     table["n_matched"] = [pairs.get(pair, 0) for pair in zip(table["cluster"], table["topic"], strict=True)]
     table["recall"] = ratio(table["n_matched"], table["n_known"])
     return found, table.assign(precision=ratio(table["n_matched"], n_topic.fillna(0)))
-
-
-def _known_topics(ours: pd.Series, folder: Path) -> tuple[int, pd.DataFrame]:
-    """The number of released topic queries; cluster and ours of those that `ours` has."""
-    if ours.index.has_duplicates:
-        raise InputError(f"topics: query_id given twice: {offenders(ours.index[ours.index.duplicated()])}")
-    if wrong := [label for label in ours if not isinstance(label, str)]:
-        raise InputError(f'topics: a label is a string, "" for none, not {offenders(wrong)}; -1 would be a topic')
-    theirs = released_queries(folder, "topics")
-    known = theirs.assign(ours=theirs["query_id"].map(ours)).dropna(subset="ours")
-    if known.empty:
-        raise InputError(f"topics: none of {len(theirs)} released queries is among ours; index them by query_id")
-    return len(theirs), known
 
 
 def released_jaccard(folder: Path) -> pd.DataFrame:

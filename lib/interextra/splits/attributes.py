@@ -10,7 +10,6 @@ import pkgutil
 import re
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -90,14 +89,11 @@ def attribute(spec: str) -> Callable[[dict], str | None]:
     (rule, column), options = RULES[name], {}
     known = inspect.signature(rule).parameters
     for option in filter(None, rest.split(",")):
-        key, _, value = option.partition("=")
-        kind = type(known[key].default) if key in known else None
-        if kind is bool and value in ("true", "false"):
-            options[key] = value == "true"
-        elif kind is int and value.isdecimal() and int(value):
-            options[key] = int(value)
-        else:
+        key, _, text = option.partition("=")
+        value = (int(text) or None) if text.isdecimal() else {"true": True, "false": False}.get(text)
+        if key not in known or type(value) is not type(known[key].default):
             raise InputError(f"attribute {spec!r}: unknown option {option!r}; use {SPECS}")
+        options[key] = value
     return lambda query: rule(query[column], **options)
 
 
@@ -107,11 +103,6 @@ def known_labels(spec: str) -> tuple[str, ...]:
     if not found:
         raise InputError(f"attribute {spec!r}: its labels are known when the collection is here; write {spec}/A/B")
     return found
-
-
-def source(spec: str) -> Path | None:
-    """File of a function of your own, whose content decides the labels too; None for the other attributes."""
-    return Path(inspect.getfile(attribute(spec))) if spec.startswith("python:") else None
 
 
 def labels(queries: pd.DataFrame, of: str | Callable[[dict], str | None]) -> np.ndarray:

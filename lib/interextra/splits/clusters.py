@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.spatial.distance import cdist
 
 
 def kmeans(vectors: np.ndarray, k: int, seed: int, normalise: bool) -> np.ndarray:
@@ -19,12 +18,6 @@ def kmeans(vectors: np.ndarray, k: int, seed: int, normalise: bool) -> np.ndarra
     trained = faiss.Kmeans(vectors.shape[1], k, niter=25, seed=seed, spherical=normalise, verbose=False, **every)
     trained.train(vectors)
     return trained.centroids.copy()
-
-
-def squared_distances(vectors: np.ndarray, centroids: np.ndarray) -> np.ndarray:
-    """Squared distance of each vector to each centroid, float64[n, k]; in blocks, to copy no big matrix."""
-    blocks = (vectors[start : start + 2**14] for start in range(0, len(vectors), 2**14))
-    return np.concatenate([cdist(block, centroids, "sqeuclidean") for block in blocks])
 
 
 def agreement(ours: np.ndarray, released: np.ndarray) -> dict:
@@ -70,18 +63,3 @@ def distinctive_words(texts: Sequence[str], labels: Sequence, n: int = 6) -> dic
         odds = np.log(a / (a.sum() - a)) - np.log(b / (b.sum() - b))
         found[label] = words[np.argsort(-odds / np.sqrt(1 / a + 1 / b), kind="stable")[:n]].tolist()
     return found
-
-
-def portrait(distances: np.ndarray, texts: Sequence[str], n: int) -> pd.DataFrame:
-    """Queries by which to know each cluster: cluster, kind, text, margin; `distances` float[n_queries, k], squared.
-
-    `typical`: the `n` nearest to the centroid. `boundary`: the `n` with the smallest margin, the difference between the
-    squared distances to the second nearest centroid and to their own.
-    """
-    two = np.partition(distances, 1, axis=1)
-    frame = pd.DataFrame({"cluster": distances.argmin(axis=1), "distance": two[:, 0], "margin": two[:, 1] - two[:, 0]})
-    parts = []
-    for kind, key in (("typical", "distance"), ("boundary", "margin")):
-        first = frame.sort_values(key, kind="stable").groupby("cluster").head(n)
-        parts.append(first.assign(kind=kind, text=[texts[at] for at in first.index]))
-    return pd.concat(parts).sort_values("cluster", kind="stable")[["cluster", "kind", "text", "margin"]]

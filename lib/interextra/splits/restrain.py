@@ -7,7 +7,6 @@ the extrapolation set, the farther it lies: random sets of one size in three `ba
 Taught in notebooks/02_restrain.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -131,24 +130,6 @@ def neighbourhood(test: np.ndarray, train: np.ndarray) -> Neighbourhood:
     return Neighbourhood(best, highest)
 
 
-def interpolation_rows(neighbours: np.ndarray, top_i: int) -> np.ndarray:
-    """Union over test queries of their top-I training queries, sorted; `neighbours` int[n_test, K], nearest first.
-
-    >>> interpolation_rows(np.array([[0, 2], [2, 1]]), top_i=1).tolist()
-    [0, 2]
-    """
-    return np.unique(neighbours[:, :top_i])
-
-
-def extrapolation_rows(neighbours: np.ndarray, top_e: int, n_train: int) -> np.ndarray:
-    """All training queries outside the union of the top-E, sorted.
-
-    >>> extrapolation_rows(np.array([[0, 2], [2, 1]]), top_e=1, n_train=4).tolist()
-    [1, 3]
-    """
-    return np.setdiff1d(np.arange(n_train), neighbours[:, :top_e])
-
-
 def restrain(space: Neighbourhood, size: int, match: str) -> Regimes:
     """Tune I and E to `size` training queries per regime.
 
@@ -202,19 +183,3 @@ def bands(space: Neighbourhood) -> dict[str, np.ndarray]:
     {'near': [1], 'middle': [2], 'far': [0]}
     """
     return dict(zip(BANDS, np.array_split(np.argsort(-space.similarity, kind="stable"), len(BANDS)), strict=True))
-
-
-def agreement(
-    neighbours: np.ndarray, train_ids: Sequence[str], interpolation: Sequence[str], extrapolation: Sequence[str]
-) -> pd.DataFrame:
-    """Share of each test query's nearest training queries that lie in released sets, and in neither.
-
-    `neighbours` int[n_test, k] are rows of `train_ids`, the training queries whose text is at hand; the sets are ids.
-    Returns DataFrame[interpolation, extrapolation, neither], a row a test query.
-
-    >>> agreement([[0, 1]], ["a", "b"], ["a"], ["c"]).to_dict("records")
-    [{'interpolation': 0.5, 'extrapolation': 0.0, 'neither': 0.5}]
-    """
-    ids, sets = pd.Index(train_ids), {"interpolation": interpolation, "extrapolation": extrapolation}
-    table = pd.DataFrame({regime: ids.isin(found)[neighbours].mean(axis=1) for regime, found in sets.items()})
-    return table.assign(neither=(1 - table.sum(axis=1)).clip(0))

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.spatial.distance import cdist
 
 from interextra.data.queries import Queries
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
-from interextra.splits.clusters import kmeans, squared_distances
+from interextra.splits.clusters import kmeans
 from interextra.splits.restrain import check_part, random_part
-from interextra.splits.similarity import checked, same_space
+from interextra.splits.similarity import same_space
 from interextra.splits.split import Split
 
 # Columns of values that label no system
@@ -85,18 +86,14 @@ class Buckets:
     train: np.ndarray  # int64[n_train], bucket of each training query
     test: np.ndarray  # int64[n_test]
     centroids: np.ndarray  # float32[k, d], of length 1 where normalised
+    distances: np.ndarray  # float64[n_train + n_test, k], squared, of each query to each centroid
     inertia: float  # sum over all queries of the squared distance to their centroid
-    normalise: bool
 
     @property
     def sizes(self) -> pd.DataFrame:
         """bucket, n_train, n_test: a row a bucket."""
         counts = [np.bincount(rows, minlength=len(self.centroids)) for rows in (self.train, self.test)]
         return pd.DataFrame({"bucket": range(len(self.centroids)), "n_train": counts[0], "n_test": counts[1]})
-
-    def distances(self, vectors: np.ndarray) -> np.ndarray:
-        """Squared distance of each of `vectors` [n, d] to each centroid: float64[n, k]."""
-        return squared_distances(checked(vectors, self.normalise), self.centroids)
 
 
 def buckets(train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalise: bool = True) -> Buckets:
@@ -115,11 +112,11 @@ def buckets(train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalis
     vectors = np.concatenate([train, test])
     check_k(k, len(vectors))
     centroids = kmeans(vectors, k, seed, normalise)
-    distances = squared_distances(vectors, centroids)
+    distances = cdist(vectors, centroids, "sqeuclidean")
     nearest = distances.argmin(axis=1)  # ties: the lower number
     order = np.argsort(-np.bincount(nearest[: len(train)], minlength=k), kind="stable")
     at, inertia = np.argsort(order)[nearest], float(distances.min(axis=1).sum())
-    found = Buckets(at[: len(train)], at[len(train) :], centroids[order], inertia, normalise)
+    found = Buckets(at[: len(train)], at[len(train) :], centroids[order], distances[:, order], inertia)
     for name, rows in (("training", found.train), ("test", found.test)):
         if len(missing := np.setdiff1d(np.arange(k), rows)):
             raise InputError(f"empty bucket: no {name} query in {offenders(missing.tolist())}; lower k or other seed")
@@ -137,7 +134,7 @@ def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]
 
     Buckets are unequal, so the training sets are too: `fold_size` makes them equal.
 
-    >>> found = Buckets(np.array([0, 0, 1]), np.array([0, 1]), np.zeros((2, 1)), 0.0, False)
+    >>> found = Buckets(np.array([0, 0, 1]), np.array([0, 1]), np.zeros((2, 1)), np.zeros((5, 2)), 0.0)
     >>> [rows.tolist() for rows in folds(found)]
     [[2], [0, 1]]
     """
@@ -157,38 +154,8 @@ def sides(values: pd.DataFrame) -> pd.DataFrame:
     ['out', 'in', 'in', 'out']
     """
     named = values.assign(left_out=values["left_out"].astype(str), stratum=values["stratum"].astype(str))
-    labels = _labels(named)
+    labels = [name for name in values if name not in APART]
     for label, runs in named[[*labels, "left_out", "stratum"]].drop_duplicates().groupby(labels, dropna=False):
         if odd := sorted(set(runs["left_out"]) ^ set(runs["stratum"])):
             raise InputError(f"leave-one-out, {label}: {offenders(odd)} is not both left out and a stratum of queries")
     return values.assign(side=np.where(named["left_out"] == named["stratum"], "out", "in"))
-
-
-def macro(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of `sides`, weighted so that their plain means are macro averages: of each fold first, then of the folds.
-
-    A query of a small stratum counts more than one of a large stratum. Both sides have such weights, and not the same,
-    so a macro effect moves even where no training makes a difference: see `constant`. The bootstrap holds them fixed.
-    """
-    values = sides(values)
-    labels = _labels(values)
-
-    k = values.groupby(labels, dropna=False)["left_out"].transform("nunique")
-    columns = [*labels, "left_out"], [*labels, "left_out", "side"]
-    n_queries, n_side = (values.groupby(each, dropna=False)["left_out"].transform("size") for each in columns)
-    models = np.where(values["side"] == "in", k - 1, 1)  # whose values of a query are averaged later
-    return values.assign(value=values["value"] * models * n_queries / (k * n_side))
-
-
-def constant(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of `sides` as if no training made a difference: every query has its mean in-value under all models.
-
-    A macro effect of these is the part that comes from the weights alone.
-    """
-    values = sides(values)
-    query, inside = [values[name] for name in (*_labels(values), "query_id")], values["side"] == "in"
-    return values.assign(value=values["value"].where(inside).groupby(query, dropna=False).transform("mean"))
-
-
-def _labels(values: pd.DataFrame) -> list[str]:
-    return [name for name in values if name not in APART]

@@ -7,6 +7,7 @@ as in the paper for topics and question words. Taught in notebooks/04_ms_shift_c
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from inspect import getfile
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +40,9 @@ class Shift(Split):
     by_sha256: str = ""  # of the file of a function of your own, set here
 
     def __init__(self, **fields):
-        file = attributes.source(fields["by"]) if isinstance(fields.get("by"), str) else None
-        super().__init__(**fields | {"by_sha256": sha256(file) if file else ""})
+        by = fields.get("by")
+        is_own = isinstance(by, str) and by.startswith("python:")
+        super().__init__(**fields | {"by_sha256": sha256(getfile(attributes.attribute(by))) if is_own else ""})
         if isinstance(self.by, Topics) and self.by.pool != self.pool:
             raise InputError(f"a shift of {self.pool} by topics of other queries, {self.by.pool}: take the same")
         if self.n_test < 1:

@@ -29,17 +29,6 @@ def nearest(queries: np.ndarray, candidates: np.ndarray, k: int) -> tuple[np.nda
     return np.take_along_axis(cosines, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
-def max_similarity(test: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """For each row of `test` its highest cosine to any row of `train`: float32[n_test].
-
-    Swap the two for the similarity of each training query to its closest test query.
-
-    >>> max_similarity([[1, 0], [0, 1]], [[3, 0]]).tolist()
-    [1.0, 0.0]
-    """
-    return nearest(test, train, 1)[0][:, 0]
-
-
 def same_space(first: np.ndarray, second: np.ndarray, normalise: bool = True) -> tuple[np.ndarray, np.ndarray]:
     """Vectors of two sets of queries, as from `checked`; InputError where their dimensions differ."""
     first, second = checked(first, normalise), checked(second, normalise)

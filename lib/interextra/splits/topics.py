@@ -18,7 +18,7 @@ from interextra.data.queries import Queries
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
-from interextra.splits.clusters import kmeans, squared_distances
+from interextra.splits.clusters import kmeans
 from interextra.splits.similarity import checked
 
 SWITCHES = {
@@ -123,7 +123,7 @@ def topics(
     vectors = checked(vectors, normalise)
     check(n_topics, k, target, len(vectors), switches)
     centroids = kmeans(vectors, k, seed, normalise)
-    native = squared_distances(vectors, centroids).argmin(axis=1)  # ties: the lower number
+    native = cdist(vectors, centroids, "sqeuclidean").argmin(axis=1)  # ties: the lower number
     sizes = np.bincount(native, minlength=k)
     by_size = np.argsort(-sizes, kind="stable")
     native, centroids, sizes = np.argsort(by_size)[native], centroids[by_size], sizes[by_size]

@@ -14,12 +14,12 @@ import yaml
 
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
-from interextra.ground.files import cache_folder
+from interextra.ground.files import cache_folder, seal_problem
 from interextra.study.parameters import notebooks, output_name, profile_parameters, repository_root
 
 
 def _store() -> Store:
-    return Store(repository_root() / "outputs" / "cells", say=lambda line: print(line, file=sys.stderr))
+    return Store(repository_root() / "outputs" / "cells")
 
 
 def _selected(args: argparse.Namespace) -> list:
@@ -137,8 +137,8 @@ def command_check(args: argparse.Namespace) -> int:
             found.append(f"{path.relative_to(root)}: there is no such notebook")
         except InputError as error:
             found.append(str(error))
-    there = [cell for cell in store.planned() if store.path(cell).is_dir()]
-    found += [f"{cell.key}: {problem}" for cell in there if (problem := store.problem(cell))]
+    there = [path for cell in store.planned() if (path := store.path(cell)).is_dir()]
+    found += [f"{path.name}: {problem}" for path in there if (problem := seal_problem(path))]
     print("\n".join(found) or f"parameters of {len(known)} notebooks and {len(there)} results: nothing wrong")
     return 1 if found else 0
 
@@ -154,8 +154,8 @@ def command_export(args: argparse.Namespace) -> None:
     buckets or clusters, as Zhan et al. and Lupart et al. released theirs."""
     import pandas as pd
 
-    from interextra.data import released
     from interextra.data.runs import RunFile
+    from interextra.papers import released
     from interextra.splits.split import Split
 
     store, folder = _store(), Path(args.folder)

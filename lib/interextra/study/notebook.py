@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import interextra
 from interextra.data.load import data_folder
 from interextra.experiments.plans import cells_of, plan_of
 from interextra.ground.cells import Cell, Store
@@ -45,7 +44,7 @@ class Notebook(Cell):
             name=path.stem,
             source=sha256(path),
             parameters=json.dumps(parameters, sort_keys=True),
-            uses=used_by(source, interextra._FRONT | interextra._MODULES),
+            uses=used_by(source),
             plan=plan,
             files=_listing(path, parameters, reference),
             reference=reference,

@@ -32,7 +32,6 @@ def build_all(store: Store, cells: Sequence[Cell], done: Callable[[Cell], None] 
         store.plan(cell)
     if not missing:
         return []
-    store.sweep()
     needed = {key: {need.key for need in cell.needs()} & missing.keys() for key, cell in missing.items()}
     graph, order = TopologicalSorter(needed), {key: place for place, key in enumerate(missing)}
     graph.prepare()
@@ -42,16 +41,14 @@ def build_all(store: Store, cells: Sequence[Cell], done: Callable[[Cell], None] 
             ready = sorted([*ready, *graph.get_ready()], key=order.__getitem__)
             while ready and len(running) < pool._max_workers:
                 key = ready.pop(0)
-                running[pool.submit(_build, str(store.root), missing[key])] = key
+                running[pool.submit(Store(store.root).build, missing[key])] = key
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 key = running.pop(future)
                 try:
-                    said = future.result()
+                    future.result()
                 except BaseException:
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
-                for line in said:
-                    store.say(line)
                 graph.done(key)
                 done(missing[key])
     return list(missing.values())
@@ -60,7 +57,7 @@ def build_all(store: Store, cells: Sequence[Cell], done: Callable[[Cell], None] 
 @contextmanager
 def _workers(n_cells: int):
     n_gpus = len(list(GPUS.iterdir())) if GPUS.is_dir() else 0
-    n = min(int(os.environ.get("INTEREXTRA_WORKERS", 0)) or n_gpus or os.cpu_count() or 1, n_cells)
+    n = min(n_gpus or os.cpu_count() or 1, n_cells)
     context = multiprocessing.get_context("spawn")
     places = context.Queue()
     for place in range(n):
@@ -87,12 +84,6 @@ def _start_worker(places) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _build(root: str, cell: Cell) -> list[str]:
-    said: list[str] = []
-    Store(root, say=said.append).build(cell)
-    return said
 
 
 def described(store: Store, cells: Sequence[Cell]) -> list[dict]:

@@ -83,11 +83,6 @@ class Session:
         self.cells |= {cell.key for cell in cells}
         self.trained = self.trained or any(needs_training(cell) for cell in cells)
 
-    def folder_of(self, cell: Cell) -> Path:
-        """The folder of a cell, computed first when it is missing."""
-        self.run([cell])
-        return self.store[cell]
-
     def cost(self, plan: Any) -> Any:
         """What the notebook needs: a row a kind of result, with estimated seconds of one core or GPU and MB on disk."""
         rows = described(self.store, cells_of(plan))

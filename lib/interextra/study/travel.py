@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.ground.cells import Cell, Store
+from interextra.ground.cells import NOTES, Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.models.model import Model
 
@@ -39,7 +39,7 @@ def pack(folder: Path, cells: Iterable[Cell], store: Store, into: Path) -> None:
         for path in filter(Path.is_file, store[cell].rglob("*")):
             name = path.relative_to(store[cell]).as_posix()
             is_named = any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels())
-            if is_named and (cell.is_result(name) or name in cell.travels()):
+            if is_named and (name not in NOTES or name in cell.travels()):
                 members[f"{cell.identity}/{name}"] = path
     with zipfile.ZipFile(into / CELLS, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in sorted(members.items()):  # a ZipInfo has no date

@@ -12,17 +12,15 @@ import pandas as pd
 
 from interextra.ground import provenance
 from interextra.ground.cells import Cell, Store
-from interextra.ground.effects import across
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
-from interextra.papers.claims import verdict
+from interextra.papers.claims import pooled
 from interextra.study.notebook import Notebook
 from interextra.study.parameters import notebooks, profile_parameters
 from interextra.study.travel import CELLS, REFERENCE
 
 PROFILE = "worlds"
 SEEDS = (1, 2, 3, 4, 5)
-DERIVED = ("p_value", "p_holm", "sd_trainings", "published", "verdict")  # not pooled
 
 
 class Worlds(Cell):
@@ -79,47 +77,3 @@ def planned(
         told = f"{REFERENCE / profile} has no values of {offenders(sorted(absent))}"
         raise InputError(f"{told}: run without the reference, or name others with --only")
     return cells
-
-
-def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """One table of the tables of several worlds, of those with an effect and its interval; empty for others.
-
-    The effect is the column before `low`; labels are columns of words, and of numbers that do not differ between the
-    worlds. Returns labels, the effect, low, high, least, most, n of the rows that are in every world. A table of
-    findings gets its verdicts anew: simultaneous intervals (Bonferroni), and nothing of a system that some world's gate
-    keeps out; so does the column comparable. Of a finding on several effects the smallest in each world is taken: their
-    mean is not above the smallest mean, so that `holds` is safe, and `contradicted` is not said.
-
-    >>> table = pd.DataFrame({"model": ["a"], "loss": [0.2], "low": [0.1], "high": [0.3], "n_queries": [9]})
-    >>> pooled([table, table.assign(loss=0.4)])[["model", "loss", "least", "most", "n"]].values.tolist()
-    [['a', 0.30000000000000004, 0.2, 0.4, 2]]
-    """
-    if not all({"low", "high"} <= set(frame) for frame in frames):
-        return pd.DataFrame()
-    effect = frames[0].columns[frames[0].columns.get_loc("low") - 1]
-    every = pd.concat([frame.assign(world=world) for world, frame in enumerate(frames)], ignore_index=True)
-    measured = {effect, "low", "high", "world", "n_queries", "n_trainings", "comparable", "effects", *DERIVED}
-    labels = [name for name in frames[0] if name not in measured and _tells_apart([frame[name] for frame in frames])]
-    if not labels or any(frame.duplicated(labels).any() for frame in frames):
-        return pd.DataFrame()
-    judging = {"kind", "margin"} <= set(labels)
-    found = across(every, "world", labels, effect, 1 - 0.05 / len(frames[0]) if judging else 0.95)
-    found = found[found["n"] == len(frames)].reset_index(drop=True)
-    if judging or "comparable" in every:
-        every["comparable"] = every["verdict"] != "not comparable" if judging else every["comparable"].eq(True)
-        told = {"comparable": "all", "n_queries": "min"} | ({"effects": "max"} if judging else {})
-        told = every.groupby(labels, dropna=False, sort=False).agg(told).reset_index()
-        found = found.merge(told, how="left", on=labels)
-    if judging:
-        found["verdict"] = [verdict(*row) for row in found[["kind", "low", "high", "margin"]].itertuples(index=False)]
-        unsafe = found["effects"].gt(1) & found["verdict"].eq("contradicted")
-        found["verdict"] = found["verdict"].mask(unsafe, "not shown").where(found.pop("comparable"), "not comparable")
-        found = found.rename(columns={"n": "n_trainings"})
-    return found
-
-
-def _tells_apart(columns: list[pd.Series]) -> bool:
-    """Whether a column says which row this is: words, or numbers that the worlds share (sizes, shares of a design)."""
-    values = [column.dropna() for column in columns]
-    shared = set(max(values, key=len))
-    return not all(map(pd.api.types.is_numeric_dtype, values)) or all(set(column) <= shared for column in values)

@@ -1,14 +1,14 @@
 """The generated worlds: the embedded collection `mini`, and small test collections of two worlds out of its domain."""
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
 import pandas as pd
 
-from interextra.ground.errors import InputError, offenders
+from interextra.ground.errors import InputError
 from interextra.world.compose import Composer, grade
-from interextra.world.plan import SHARES, plan
+from interextra.world.plan import plan
 from interextra.world.templates import load, pick, render, sentence, shuffled, tidy
 
 SEED = 20221
@@ -28,15 +28,14 @@ class World:
 
     passages: (doc_id, text), in an order without meaning. queries: split -> DataFrame with query_id, text, domain,
     entities (sorted list of names), intent, intent_group, wh; dev and test also test_set, planned_entity,
-    planned_intent. qrels: split -> DataFrame with query_id, doc_id, relevance. facts: doc_id, entities, attributes,
-    attribute (the first of them, "" for none), domain, kind.
+    planned_intent. qrels: split -> DataFrame with query_id, doc_id, relevance. facts: of each passage doc_id, entities
+    and attributes (tuples), domain, kind.
     """
 
-    name: str
     passages: list[tuple[str, str]]
     queries: dict[str, pd.DataFrame]
     qrels: dict[str, pd.DataFrame]
-    facts: pd.DataFrame = field(repr=False)
+    facts: pd.DataFrame
 
 
 def letters(text: str) -> str:
@@ -95,36 +94,28 @@ class Draft:
             relevance = grade(intent, self.composer.passages[at], self.group_of)
             self.judged[split].append((row["query_id"], self.doc_ids[at], relevance))
 
-    def world(self, name: str) -> World:
+    def world(self) -> World:
         """The world, queries and judgements in the order of the ids."""
-        passages = [{"doc_id": self.doc_ids[row], **self.composer.passages[row]} for row in self.order]
-        facts = pd.DataFrame(passages)
-        facts[["entities", "attributes"]] = facts[["entities", "attributes"]].map(list)
-        facts["attribute"] = [(*attributes, "")[0] for attributes in facts["attributes"]]
-        facts = facts[["doc_id", "entities", "attributes", "attribute", "domain", "kind"]]
-        queries, qrels = {}, {}
+        facts = [{"doc_id": self.doc_ids[row], **self.composer.passages[row]} for row in self.order]
+        passages, queries, qrels = [(fact["doc_id"], fact.pop("text")) for fact in facts], {}, {}
         for split, rows in self.rows.items():
             queries[split] = pd.DataFrame(sorted(rows, key=lambda row: int(row["query_id"])))
             triples = sorted(self.judged[split], key=lambda triple: (int(triple[0]), triple[1]))
             qrels[split] = pd.DataFrame(triples, columns=["query_id", "doc_id", "relevance"])
-        return World(name, [(passage["doc_id"], passage["text"]) for passage in passages], queries, qrels, facts)
+        return World(passages, queries, qrels, pd.DataFrame(facts))
 
 
-def generate_mini(seed: int = SEED, n_train: int = 4000, n_dev: int = 400, shares: dict | None = None) -> World:
+def generate_mini(seed: int = SEED, n_train: int = 4000, n_dev: int = 400) -> World:
     """The world `mini`.
 
-    shares: {test set: {"entity": [full, partial, zero], "intent": [duplicate, similar, dissimilar]}} for dl19 (43
-    queries), dl20 (57) and dev; what is not given is taken from Zhan et al., Tables 1 and 2. The overlap of every dev
-    and test query with *all* training queries is as planned. The same arguments give the same bytes on every machine.
-    Raises `InputError` for shares that exclude each other and for sizes that the world is too small for.
+    The shares of overlap of dl19 (43 queries), dl20 (57) and dev are those of Zhan et al., Tables 1 and 2, counted
+    against *all* training queries. The same arguments give the same bytes on every machine. Raises `InputError` for
+    sizes that the world is too small for.
     """
-    if unknown := (shares or {}).keys() - SHARES:
-        raise InputError(f"shares: no test set called {offenders(unknown)}; there are {', '.join(SHARES)}")
-    all_shares = {test_set: default | (shares or {}).get(test_set, {}) for test_set, default in SHARES.items()}
     composer = Composer(load("common.yaml")["domains"], Random(f"mini-{seed}-passages"))
     rng, intents = Random(f"mini-{seed}-queries"), composer.intents
     draft = Draft(composer, rng, ("train", "dev", "test"))
-    chosen, holdout = plan(intents, {**TEST_SIZES, "dev": n_dev}, all_shares, Random(f"mini-{seed}-plan"))
+    chosen, holdout = plan(intents, {**TEST_SIZES, "dev": n_dev}, Random(f"mini-{seed}-plan"))
     for test_set, items in chosen.items():
         for i, entity, overlap in items:
             planned = {"test_set": test_set, "planned_entity": entity, "planned_intent": overlap}
@@ -144,7 +135,7 @@ def generate_mini(seed: int = SEED, n_train: int = 4000, n_dev: int = 400, share
         turn = shuffled(rng, left)
     if len(train) < n_train:
         raise InputError(f"n_train = {n_train}: the world has wordings for {len(train)} training queries only")
-    return draft.world("mini")
+    return draft.world()
 
 
 def ood_names() -> list[str]:
@@ -216,4 +207,4 @@ def generate_ood(name: str, seed: int) -> World:
         if kind in ("claims", "titles"):
             row["text"] = tidy(row["text"].capitalize() + ("." if kind == "claims" else ""))
         draft.judge("test", row | {"test_set": name}, composer.intents[i])
-    return draft.world(name)
+    return draft.world()

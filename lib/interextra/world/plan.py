@@ -7,7 +7,7 @@ from random import Random
 from interextra.ground.errors import InputError
 from interextra.world.templates import pick, shuffled
 
-# Zhan et al., Tables 1 and 2. A test set may have other shares, its size stays.
+# Zhan et al., Tables 1 and 2
 SHARES = {
     "dl19": {"entity": [0.63, 0.30, 0.07], "intent": [0.51, 0.28, 0.21]},
     "dl20": {"entity": [0.54, 0.39, 0.07], "intent": [0.37, 0.22, 0.41]},
@@ -28,25 +28,17 @@ def whole(shares: list[float], n: int) -> list[int]:
     return counts
 
 
-def cells(test_set: str, shares: dict, n: int) -> dict[tuple[str, str], int]:
-    """Queries in each cell of entity overlap × intent overlap; the margins are exactly the shares asked for.
+def cells(test_set: str, n: int) -> dict[tuple[str, str], int]:
+    """Queries in each cell of entity overlap × intent overlap; the margins are exactly SHARES.
 
     From the scarcest: a query with no shared entity takes a whole entity out of training, a duplicate takes nothing
-    out. Duplicates have the same entities, and a query without a shared entity has no similar query: hence two limits.
+    out. Duplicates have the same entities, and a query without a shared entity has no similar query.
 
-    >>> cells("dl19", SHARES["dl19"], 43)[("full", "duplicate")]
+    >>> cells("dl19", 43)[("full", "duplicate")]
     22
     """
-    for name, values in shares.items():
-        if len(values) != 3 or min(values) < 0 or abs(sum(values) - 1) > 1e-6:
-            raise InputError(f"shares[{test_set!r}][{name!r}] = {values}: give three shares from 0 to 1 that sum to 1")
-    full, partial, zero = whole(shares["entity"], n)
-    duplicate, similar, dissimilar = whole(shares["intent"], n)
-    if duplicate > full or zero > dissimilar:
-        raise InputError(
-            f"shares[{test_set!r}]: entity {shares['entity']} and intent {shares['intent']} are jointly impossible: "
-            "a duplicate needs full overlap (duplicate <= full), zero overlap is dissimilar (zero <= dissimilar)"
-        )
+    full, partial, zero = whole(SHARES[test_set]["entity"], n)
+    duplicate, similar, _ = whole(SHARES[test_set]["intent"], n)
     rest = full - duplicate
     similar_full = min(rest, round(similar * rest / max(1, rest + partial)))
     similar_full = max(similar_full, similar - partial)
@@ -124,9 +116,9 @@ class Holdout:
         return i
 
 
-def plan(intents: list[dict], sizes: dict[str, int], shares: dict, rng: Random) -> tuple[dict, Holdout]:
+def plan(intents: list[dict], sizes: dict[str, int], rng: Random) -> tuple[dict, Holdout]:
     """Intents of each test set with their planned labels: {test set: [(intent, entity label, intent label)]}."""
-    wanted = {test_set: cells(test_set, shares[test_set], n) for test_set, n in sizes.items()}
+    wanted = {test_set: cells(test_set, n) for test_set, n in sizes.items()}
     holdout, chosen = Holdout(intents, rng), {test_set: [] for test_set in sizes}
     for cell in next(iter(wanted.values())):
         # Half of the partial overlaps are single entities that training knows from pairs only.
@@ -138,8 +130,8 @@ def plan(intents: list[dict], sizes: dict[str, int], shares: dict, rng: Random) 
                 i = holdout.take(cell, not pair) if i is None else i
                 if i is None:
                     raise InputError(
-                        f"shares[{test_set!r}]: the world is too small for {wanted[test_set][cell]} queries with "
-                        f"{cell[0]} entity overlap and {cell[1]} intent beside the other test sets; lower that share"
+                        f"{test_set}: the world is too small for {wanted[test_set][cell]} queries with {cell[0]} "
+                        f"entity overlap and {cell[1]} intent beside the other test sets; lower n_dev"
                     )
                 chosen[test_set].append((i, *cell))
     return chosen, holdout

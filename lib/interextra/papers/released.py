@@ -60,15 +60,15 @@ def read_qrels_json(path: Path) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=QRELS_COLUMNS)
 
 
-def write_qrels(path: Path, qrels: pd.DataFrame) -> None:
+def write_qrels(path: Path, qrels: pd.DataFrame) -> Path:
     """Write `query_id 0 doc_id relevance`, separated by tabs, rows in the order given: the format of Zhan et al."""
     for name in ("query_id", "doc_id"):
         refuse_white_space(name, qrels[name])
     rows = qrels[QRELS_COLUMNS].itertuples(index=False)
-    _write(path, "".join(f"{query_id}\t0\t{doc_id}\t{relevance}\n" for query_id, doc_id, relevance in rows))
+    return _write(path, "".join(f"{query_id}\t0\t{doc_id}\t{relevance}\n" for query_id, doc_id, relevance in rows))
 
 
-def write_shift(folder: Path, cluster: str, queries: pd.DataFrame, qrels: pd.DataFrame) -> None:
+def write_shift(folder: Path, cluster: str, queries: pd.DataFrame, qrels: pd.DataFrame) -> list[Path]:
     """Write a set of MS-Shift: tab-separated texts, and the qrels as one JSON object on one line."""
     queries_path, qrels_path = _shift_paths(folder, cluster)
     if len(bad := queries["query_id"][queries["text"].str.contains(r"[\t\r\n]")]):
@@ -78,13 +78,14 @@ def write_shift(folder: Path, cluster: str, queries: pd.DataFrame, qrels: pd.Dat
     for query_id, doc_id, relevance in qrels[QRELS_COLUMNS].itertuples(index=False):
         judged.setdefault(query_id, {})[doc_id] = relevance
     rows = queries[["query_id", "text"]].itertuples(index=False)
-    _write(queries_path, "".join(f"{query_id}\t{text}\n" for query_id, text in rows))
-    _write(qrels_path, json.dumps(judged))
+    texts = "".join(f"{query_id}\t{text}\n" for query_id, text in rows)
+    return [_write(queries_path, texts), _write(qrels_path, json.dumps(judged))]
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> Path:
     with write_aside(path) as aside:
         aside.write_bytes(text.encode())
+    return path
 
 
 def export_split(
@@ -100,27 +101,19 @@ def export_split(
     sets : name -> query_ids: the sets of a split, or for the last two kinds the test queries of each bucket or cluster.
     queries, qrels : query_id, text and judgements of at least these queries.
 
-    InputError, and nothing is written: the name of a set would lead out of the folder.
+    InputError, and nothing is written: a name that no file can have.
     """
-    paths = {name: _paths(kind, name, folder) for name in sets}
-    for name, path in ((name, path) for name, files in paths.items() for path in files):
-        if ".." in path.parts[len(folder.parts) :] or not path.resolve().is_relative_to(folder.resolve()):
-            raise InputError(f"label {name!r}: its file {path} would not lie in {folder}; rename the label")
-    qrels = qrels[qrels["query_id"].isin(set().union(*sets.values()))]
+    if bad := [name for name in sets if "/" in name]:
+        raise InputError(f"label {offenders(bad)}: the name of a file cannot hold a /; rename the label")
+    paths, qrels = [], qrels[qrels["query_id"].isin(set().union(*sets.values()))]
     for name, ids in sets.items():
         inside = qrels["query_id"].isin(ids)
         if kind == "shift":
-            write_shift(folder, name, queries[queries["query_id"].isin(ids)], qrels[inside])
-            continue
-        for path, rows in zip(paths[name], (inside, ~inside), strict=False):
-            write_qrels(path, qrels[rows])
-    return [path for files in paths.values() for path in files]
-
-
-def _paths(kind: str, name: str, folder: Path) -> tuple[Path, ...]:
-    """The files of a set: its own and, of a bucket, that of all others."""
-    if kind == "shift":
-        return _shift_paths(folder, name)
-    released = re.sub(r"^(in|ex)(ter|tra)polation-(\d+)$", r"\3/\1\2polate", name)
-    names = [f"bucket-{name}/{regime}.test" for regime in ("extrapolate", "interpolate")]
-    return tuple(folder / f"{file}-qrel.txt" for file in (names if kind == "resttest" else [f"{released}.train"]))
+            paths += write_shift(folder, name, queries[queries["query_id"].isin(ids)], qrels[inside])
+        elif kind == "resttest":
+            for regime, rows in (("extrapolate", inside), ("interpolate", ~inside)):
+                paths.append(write_qrels(folder / f"bucket-{name}/{regime}.test-qrel.txt", qrels[rows]))
+        else:
+            released = re.sub(r"^(in|ex)(ter|tra)polation-(\d+)$", r"\3/\1\2polate", name)
+            paths.append(write_qrels(folder / f"{released}.train-qrel.txt", qrels[inside]))
+    return paths
