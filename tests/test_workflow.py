@@ -63,6 +63,8 @@ def test_commands_of_the_readme_are_found():
 def test_interextra_takes_its_commands_as_printed(house, capsys, words):
     arguments = [re.sub(r"^\[(--.*)\]$", r"\1", word) for word in words[1:]]  # [--optional]
     parser().parse_args(arguments)
+    (house / "outputs").mkdir()
+    (house / "outputs" / "reference").symlink_to(ROOT / "outputs" / "reference")  # for --from-reference
     if arguments[0] in ("run", "plan"):
         assert main(["plan", *arguments[1:]]) == 0
         assert "to_compute" in capsys.readouterr().out
