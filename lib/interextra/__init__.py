@@ -14,7 +14,7 @@ __version__ = "0.2.0"
 
 # The instructions that the libraries choose for arithmetic in fp32, held alike on x86 processors with and without
 # AVX-512: sums in another order train another model. To be set before the libraries are loaded.
-_INSTRUCTIONS = dict.fromkeys(("MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "FAISS_OPT_LEVEL"), "AVX2")
+_INSTRUCTIONS = dict.fromkeys(("MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "FAISS_OPT_LEVEL", "FAISS_SIMD_LEVEL"), "AVX2")
 _INSTRUCTIONS |= {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell"}  # torch; numpy's matrices
 _INSTRUCTIONS["NPY_DISABLE_CPU_FEATURES"] = "X86_V4 AVX512_ICL AVX512_SPR"
 if (_cpu := Path("/proc/cpuinfo")).is_file() and " avx2 " in _cpu.read_text(encoding="utf-8"):
