@@ -13,7 +13,7 @@ run: .venv/ready
 
 test: .venv/ready
 	@$(PY) -m ruff check .
-	@$(PY) -m pytest
+	@$(PY) -m pytest -n 2
 
 lab: .venv/ready
 	@$(PY) -m ipykernel install --sys-prefix --name interextra --display-name "interextra"
