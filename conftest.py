@@ -3,6 +3,7 @@
 import os
 
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
+os.environ["NUMBA_DISABLE_JIT"] = "1"  # ranx fuses the few rows of a test sooner than numba compiles it
 
 
 def pytest_collection_modifyitems(items):
