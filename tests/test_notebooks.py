@@ -225,32 +225,29 @@ PLAIN["08_beir_correlation"] = {"test_splits": ["test"], "sizes": [8, 16], "trai
 PLAIN["09_negative_exposure"] = {"shift": "wh-words/how/who", "n_test": 4, "train_size": 8}
 
 
-class TestPlainFolder:
-    """A class is handed to another process than the rest of its file, see `--dist loadscope`."""
-
-    def test_every_notebook_runs_and_escapes_the_name(self, tmp_path, root):
-        house, draw = copied(tmp_path, root), np.random.default_rng(3)
-        folder = house / "<img src=x onerror=alert(1)>"
-        (folder / "qrels").mkdir(parents=True)
-        animals = ["".join(draw.choice(["ba", "do", "ki", "lu", "me", "no"], 3)) for _ in range(30)]
-        facts = [("lives in the forest", "who saw the {} in the forest"), ("eats grass", "how does the {} eat grass")]
-        passages, queries, judged = [], [], {"train": [], "test": []}
-        for place, (animal, (fact, question)) in enumerate((animal, pair) for animal in animals for pair in facts):
-            passages.append({"_id": f"d{place}", "text": f"The {animal} {fact}; many a {animal} was seen."})
-            for again, split in (("", "train"), (" today", "test" if place % 3 == 0 else "train")):
-                queries.append({"_id": f"q{len(queries)}", "text": question.format(animal) + again})
-                judged[split].append(f"{queries[-1]['_id']}\td{place}\t1\n")
-        for name, rows in (("corpus", passages), ("queries", queries)):
-            (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        for split, lines in judged.items():
-            (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
-        (house / "params" / "plain").mkdir()
-        for name in names(house):
-            smoke = yaml.safe_load((house / "params" / "smoke" / f"{name}.yaml").read_text()) or {}
-            given = {**smoke, **PLAIN[name], "collection": f"beir:{folder}", "steps": 2}
-            (house / "params" / "plain" / f"{name}.yaml").write_text(yaml.safe_dump(given))
-        run(house, "--profile", "plain")
-        for name in names(house):
-            assert not [o["text"] for o in outputs(house, "plain", name) if o.get("name") == "stderr"], name
-            assert "<img src=x onerror" not in (house / "outputs" / "plain" / name / f"{name}.html").read_text(), name
-        assert "<img src=x onerror" not in (house / "outputs" / "plain" / "index.html").read_text()
+def test_every_notebook_runs_on_a_plain_beir_folder_and_escapes_its_name(tmp_path, root):
+    house, draw = copied(tmp_path, root), np.random.default_rng(3)
+    folder = house / "<img src=x onerror=alert(1)>"
+    (folder / "qrels").mkdir(parents=True)
+    animals = ["".join(draw.choice(["ba", "do", "ki", "lu", "me", "no"], 3)) for _ in range(30)]
+    facts = [("lives in the forest", "who saw the {} in the forest"), ("eats grass", "how does the {} eat grass")]
+    passages, queries, judged = [], [], {"train": [], "test": []}
+    for place, (animal, (fact, question)) in enumerate((animal, pair) for animal in animals for pair in facts):
+        passages.append({"_id": f"d{place}", "text": f"The {animal} {fact}; many a {animal} was seen."})
+        for again, split in (("", "train"), (" today", "test" if place % 3 == 0 else "train")):
+            queries.append({"_id": f"q{len(queries)}", "text": question.format(animal) + again})
+            judged[split].append(f"{queries[-1]['_id']}\td{place}\t1\n")
+    for name, rows in (("corpus", passages), ("queries", queries)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for split, lines in judged.items():
+        (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+    (house / "params" / "plain").mkdir()
+    for name in names(house):
+        smoke = yaml.safe_load((house / "params" / "smoke" / f"{name}.yaml").read_text()) or {}
+        given = {**smoke, **PLAIN[name], "collection": f"beir:{folder}", "steps": 2}
+        (house / "params" / "plain" / f"{name}.yaml").write_text(yaml.safe_dump(given))
+    run(house, "--profile", "plain")
+    for name in names(house):
+        assert not [o["text"] for o in outputs(house, "plain", name) if o.get("name") == "stderr"], name
+        assert "<img src=x onerror" not in (house / "outputs" / "plain" / name / f"{name}.html").read_text(), name
+    assert "<img src=x onerror" not in (house / "outputs" / "plain" / "index.html").read_text()
