@@ -2,7 +2,8 @@
 
 import pytest
 
-from interextra.data.msmarco import QuerySets
+from interextra.data.msmarco import TEST_FILES, QuerySets
+from interextra.data.queries import Queries, Source
 from interextra.ground.errors import InputError
 
 
@@ -37,3 +38,14 @@ def test_missing_files_are_named(tmp_path):
     (tmp_path / "msmarco" / "queries.train.tsv").write_text("1\ta query\n")
     with pytest.raises(InputError, match="topics.dl19-passage.txt: no such file"):
         QuerySets(tmp_path, "msmarco-queries").queries("dl19")
+
+
+def test_topics_and_qrels_of_two_releases_leave_no_query(tmp_path, monkeypatch):
+    (tmp_path / "msmarco").mkdir()
+    (tmp_path / "msmarco" / "queries.train.tsv").write_text("3\ta query\n")
+    for topics, qrels in TEST_FILES.values():
+        (tmp_path / "msmarco" / topics).write_text("1\ta query\n")
+        (tmp_path / "msmarco" / qrels).write_text("2 0 d 1\n")
+    monkeypatch.setenv("INTEREXTRA_DATA", str(tmp_path))
+    with pytest.raises(InputError, match="msmarco-queries: the split 'dl19' is empty"):
+        Queries(source=Source.of("msmarco-queries"), split="dl19").ids()

@@ -1,6 +1,7 @@
 """Runs: order, files, errors."""
 
 import gzip
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -197,7 +198,28 @@ def test_a_score_that_is_no_number_and_ids_with_spaces_are_input_errors(tmp_path
         RunFile.from_arrays(["my q"], ["d"], one, np.ones((1, 1))).write_trec(tmp_path / "run")
 
 
-@pytest.mark.parametrize(("query_ids", "shape"), [(["q", "p"], (1, 1)), (["q"], (1, 2))])
-def test_arrays_that_do_not_belong_together_are_refused(query_ids, shape):
+@pytest.mark.parametrize(
+    ("query_ids", "rows", "told"),
+    [
+        (["q", "p"], [[0]], "2 queries, rows .1, 1., scores .1, 1. do not agree"),
+        (["q"], [[2]], "a row lies outside the 2 doc_ids"),
+        (["q"], [[0, -2]], "a row lies outside the 2 doc_ids; only -1 .padding. may"),
+        (["q", "q"], [[0], [1]], "run: row 2: 1 rows repeat a query_id: 'q'"),
+        (["p", "q"], [[0, 1], [1, 1]], "run: row 4: 1 rows repeat a query_id and doc_id: 'q e'"),
+    ],
+)
+def test_bad_arrays_are_input_errors(query_ids, rows, told):
+    with pytest.raises(InputError, match=told):
+        RunFile.from_arrays(query_ids, ["d", "e"], np.array(rows), np.ones(np.shape(rows)))
+
+
+def test_scores_of_another_shape_are_refused():
     with pytest.raises(InputError, match="do not agree"):
-        RunFile.from_arrays(query_ids, ["d"], np.zeros((1, 1), int), np.ones(shape))
+        RunFile.from_arrays(["q"], ["d"], np.zeros((1, 1), int), np.ones((1, 2)))
+
+
+def test_a_damaged_run_cell_is_refused(tmp_path):
+    run = RunFile.from_frame(pd.DataFrame({"query_id": ["q", "q"], "doc_id": ["d", "e"], "score": [2.0, 1.0]}))
+    replace(run, doc_codes=np.zeros(2, np.int32)).write_parquet(tmp_path / "run.parquet")
+    with pytest.raises(InputError, match="run.parquet: row 2: 1 rows repeat a query_id and doc_id: 'q d'"):
+        RunFile.read(tmp_path / "run.parquet")

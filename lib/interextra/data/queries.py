@@ -109,6 +109,8 @@ def _queries(queries: Queries) -> pd.DataFrame:
     if queries.limit and queries.limit < len(frame):
         rows = np.random.default_rng(queries.seed).choice(len(frame), queries.limit, replace=False)
         frame = frame.iloc[np.sort(rows)].reset_index(drop=True)
+    if not len(frame):
+        raise InputError(f"{queries.source.spec}: the split {queries.split!r} is empty")
     return frame
 
 

@@ -20,6 +20,10 @@ from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_aside
 
 
+def _in_memory(row: int) -> str:
+    return f"run: row {row + 1}"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RunFile:
     """A ranked list of passages per query; build it with `from_arrays`, `from_frame` or `read`.
@@ -56,6 +60,8 @@ class RunFile:
         """
         if rows.shape != scores.shape or len(rows) != len(query_ids):
             raise InputError(f"run: {len(query_ids)} queries, rows {rows.shape}, scores {scores.shape} do not agree")
+        if rows.min(initial=-1) < -1 or rows.max(initial=-1) >= len(doc_ids):
+            raise InputError(f"run: a row lies outside the {len(doc_ids)} doc_ids; only -1 (padding) may")
         kept = rows >= 0
         query_codes = np.repeat(np.arange(len(rows), dtype=np.int32), kept.sum(axis=1))
         doc_codes, used = pd.factorize(rows[kept])
@@ -74,7 +80,7 @@ class RunFile:
         if len(empty):
             raise InputError(f"run: an empty query_id, doc_id or score in rows {offenders(empty)}; fill or drop them")
         ids = {name: strings(frame[name]) for name in ("query_id", "doc_id")}
-        return cls._from_table(pa.table(ids | {"score": scores}), lambda row: f"run: row {row + 1}")
+        return cls._from_table(pa.table(ids | {"score": scores}), _in_memory)
 
     @classmethod
     def read(cls, path: str | Path) -> "RunFile":
@@ -120,10 +126,8 @@ class RunFile:
     def _from_table(cls, table: pa.Table, at: Callable[[int], str]) -> "RunFile":
         queries, docs = (table[name].combine_chunks().dictionary_encode() for name in ("query_id", "doc_id"))
         codes = [np.asarray(column.indices, np.int32) for column in (queries, docs)]
-        scores = np.asarray(table["score"])
-        if pd.Series(codes[0] * np.int64(len(docs.dictionary)) + codes[1]).duplicated().any():
-            refuse_repeated(table.select(["query_id", "doc_id"]).to_pandas(), at)
-        return cls._build(queries.dictionary.to_pylist(), codes[0], docs.dictionary, codes[1], scores)
+        ids = queries.dictionary.to_pylist()
+        return cls._build(ids, codes[0], docs.dictionary, codes[1], np.asarray(table["score"]), at)
 
     @classmethod
     def _read_parquet(cls, path: Path) -> "RunFile":
@@ -136,11 +140,16 @@ class RunFile:
         place = {query_id: i for i, query_id in enumerate(query_ids)}
         recode = np.array([place[query_id] for query_id in queries.dictionary.to_pylist()], np.int32)
         codes = recode[queries.indices.to_numpy()]
-        return cls._build(query_ids, codes, docs.dictionary, docs.indices.to_numpy(), scores.to_numpy())
+        of_docs, at = docs.indices.to_numpy(), lambda row: f"{path}: row {row + 1}"
+        return cls._build(query_ids, codes, docs.dictionary, of_docs, scores.to_numpy(), at)
 
     @classmethod
-    def _build(cls, query_ids: list[str], query_codes, doc_ids: pa.Array, doc_codes, scores) -> "RunFile":
-        """Sort the doc_ids once, then the rows by query, score and doc_id; refuse NaN."""
+    def _build(cls, query_ids: list[str], query_codes, doc_ids, doc_codes, scores, at=_in_memory) -> "RunFile":
+        """Sort the doc_ids once, then the rows by query, score and doc_id; refuse repeats and NaN."""
+        refuse_repeated(pd.DataFrame({"query_id": query_ids}), at)
+        if pd.Series(query_codes * np.int64(len(doc_ids)) + doc_codes).duplicated().any():
+            rows = pa.array(query_ids).take(pa.array(query_codes)), doc_ids.take(pa.array(doc_codes))
+            refuse_repeated(pa.table(rows, ["query_id", "doc_id"]).to_pandas(), at)
         scores = np.asarray(scores).astype(np.float32, copy=False) + np.float32(0)  # -0.0 and 0.0 are the same score
         if (bad := np.isnan(scores)).any():
             pairs = [(query_ids[query_codes[i]], doc_ids[int(doc_codes[i])].as_py()) for i in np.flatnonzero(bad)[:4]]
