@@ -216,7 +216,7 @@ def test_unknown_measure_is_an_error_that_names_it_before_anything_is_measured(n
     ("qrels", "part"),
     [
         (judged(), "empty"),
-        (pd.concat([judged("d1"), judged("d1")]), "('q', 'd1')"),
+        (pd.concat([judged("d1"), judged("d1")]), "row 2: 1 rows repeat a query_id and doc_id: 'q d1'"),
         (judged("d1").assign(relevance=0.5), "0.5"),
         (judged("d1").assign(query_id=None), "empty"),
     ],

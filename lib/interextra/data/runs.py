@@ -20,10 +20,6 @@ from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_aside
 
 
-def _in_memory(row: int) -> str:
-    return f"run: row {row + 1}"
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class RunFile:
     """A ranked list of passages per query; build it with `from_arrays`, `from_frame` or `read`.
@@ -80,7 +76,7 @@ class RunFile:
         if len(empty):
             raise InputError(f"run: an empty query_id, doc_id or score in rows {offenders(empty)}; fill or drop them")
         ids = {name: strings(frame[name]) for name in ("query_id", "doc_id")}
-        return cls._from_table(pa.table(ids | {"score": scores}), _in_memory)
+        return cls._from_table(pa.table(ids | {"score": scores}), "run")
 
     @classmethod
     def read(cls, path: str | Path) -> "RunFile":
@@ -123,7 +119,7 @@ class RunFile:
                 out.write(lines.buffers()[2])  # the strings of an Arrow array lie end to end
 
     @classmethod
-    def _from_table(cls, table: pa.Table, at: Callable[[int], str]) -> "RunFile":
+    def _from_table(cls, table: pa.Table, at: str | Callable[[int], str]) -> "RunFile":
         queries, docs = (table[name].combine_chunks().dictionary_encode() for name in ("query_id", "doc_id"))
         codes = [np.asarray(column.indices, np.int32) for column in (queries, docs)]
         ids = queries.dictionary.to_pylist()
@@ -140,11 +136,10 @@ class RunFile:
         place = {query_id: i for i, query_id in enumerate(query_ids)}
         recode = np.array([place[query_id] for query_id in queries.dictionary.to_pylist()], np.int32)
         codes = recode[queries.indices.to_numpy()]
-        of_docs, at = docs.indices.to_numpy(), lambda row: f"{path}: row {row + 1}"
-        return cls._build(query_ids, codes, docs.dictionary, of_docs, scores.to_numpy(), at)
+        return cls._build(query_ids, codes, docs.dictionary, docs.indices.to_numpy(), scores.to_numpy(), str(path))
 
     @classmethod
-    def _build(cls, query_ids: list[str], query_codes, doc_ids, doc_codes, scores, at=_in_memory) -> "RunFile":
+    def _build(cls, query_ids: list[str], query_codes, doc_ids, doc_codes, scores, at="run") -> "RunFile":
         """Sort the doc_ids once, then the rows by query, score and doc_id; refuse repeats and NaN."""
         refuse_repeated(pd.DataFrame({"query_id": query_ids}), at)
         if pd.Series(query_codes * np.int64(len(doc_ids)) + doc_codes).duplicated().any():

@@ -4,7 +4,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import dropwhile, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
+from pyarrow import csv
 
 from interextra.ground.errors import InputError, offenders
 
@@ -80,13 +80,17 @@ def line_of(path: str | Path, row: int) -> str:
     return next(islice(_rows(path), row, None), (str(path), ""))[0]
 
 
-def refuse_repeated(keys: pd.DataFrame, at: Callable[[int], str]) -> None:
-    """InputError with the place of the first row whose keys (columns of strings) stand in a row before it."""
+def refuse_repeated(keys: pd.DataFrame, at: str | Callable[[int], str]) -> None:
+    """InputError with the place of the first row whose keys (columns of strings) stand in a row before it.
+
+    `at`: what has the rows, or a function of a row, from 0, that gives its place.
+    """
     again = keys.duplicated().to_numpy()
     if again.any():
         shown = offenders(" ".join(row) for row in keys[again].drop_duplicates().itertuples(index=False))
         told = f"{again.sum()} rows repeat a {' and '.join(keys)}: {shown}; keep one of each"
-        raise InputError(f"{at(int(again.argmax()))}: {told}")
+        row = int(again.argmax())
+        raise InputError(f"{at(row) if callable(at) else f'{at}: row {row + 1}'}: {told}")
 
 
 def refuse_white_space(name: str, ids: pd.Series | pa.Array) -> None:
@@ -102,13 +106,11 @@ def read_table(path: str | Path, layout: Layout) -> pa.Table:
         data = _tidied(file.read().removeprefix(b"\xef\xbb\xbf"), layout)
     types = dict.fromkeys(layout.columns, pa.string()) | {name: kind for name, (kind, _) in NUMBERS.items()}
     try:
-        table = pa.csv.read_csv(
+        table = csv.read_csv(
             pa.BufferReader(data),
-            pa.csv.ReadOptions(
-                skip_rows=layout.header, column_names=layout.columns, use_threads=False, block_size=2**24
-            ),
-            pa.csv.ParseOptions(delimiter="\t" if layout.only_tabs else " ", quote_char=False),
-            pa.csv.ConvertOptions(column_types=types, include_columns=layout.kept, null_values=[]),
+            csv.ReadOptions(skip_rows=layout.header, column_names=layout.columns, use_threads=False, block_size=2**24),
+            csv.ParseOptions(delimiter="\t" if layout.only_tabs else " ", quote_char=False),
+            csv.ConvertOptions(column_types=types, include_columns=layout.kept, null_values=[]),
         )
     except pa.ArrowInvalid:
         table = pa.table({})
@@ -130,13 +132,11 @@ def _fault(line: str, layout: Layout) -> str:
     if not all(map(str.strip, fields)):
         return "an empty column"
     for name, text in zip(layout.columns, fields, strict=True):
-        kind, what = NUMBERS.get(name, (pa.string(), ""))
-        try:
-            is_number = str(pa.scalar(text.strip()).cast(kind)) != "nan"
-        except pa.ArrowInvalid:
-            is_number = False
-        if name in NUMBERS and not is_number:
-            return f"{name} {text!r} is not {what}"
+        kind, what = NUMBERS.get(name, (None, ""))
+        with suppress(pa.ArrowInvalid):
+            if not kind or str(pa.scalar(text.strip()).cast(kind)) != "nan":
+                continue
+        return f"{name} {text!r} is not {what}"
     return ""
 
 

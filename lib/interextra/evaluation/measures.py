@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from interextra.data.medquad import entity_units
 from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile, strings
-from interextra.data.trec import read_qrels
+from interextra.data.trec import read_qrels, refuse_repeated
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.models.run import Ranking
@@ -209,9 +209,8 @@ def _hits(run: RunFile, qrels: pd.DataFrame) -> _Hits:
     doc_codes, n_docs = np.asarray(judged_docs.indices, np.int64), len(judged_docs.dictionary)
     order = np.argsort(judged_query * n_docs + doc_codes)
     pairs = (judged_query * n_docs + doc_codes)[order]
-    if (again := pairs[1:] == pairs[:-1]).any():
-        twice = qrels[["query_id", "doc_id"]].iloc[order[1:][again]].itertuples(index=False, name=None)
-        raise InputError(f"qrels: judged twice: {offenders(twice)}; keep one judgement of each (query_id, doc_id)")
+    if (pairs[1:] == pairs[:-1]).any():
+        refuse_repeated(qrels[["query_id", "doc_id"]].astype(str), "qrels")
     place = pd.Index(query_ids).get_indexer(run.query_ids)  # of each query of the run, -1 = no qrels
     known = np.asarray(pc.fill_null(pc.index_in(run.doc_ids, value_set=judged_docs.dictionary), -1), np.int64)
     rows = np.flatnonzero((known >= 0)[run.doc_codes])  # a judged passage, though perhaps for another query

@@ -73,7 +73,7 @@ def write_shift(folder: Path, cluster: str, queries: pd.DataFrame, qrels: pd.Dat
     queries_path, qrels_path = _shift_paths(folder, cluster)
     if len(bad := queries["query_id"][queries["text"].str.contains(r"[\t\r\n]")]):
         raise InputError(f"query_id {offenders(bad)}: a tab or line break in the text; this format cannot hold it")
-    refuse_repeated(qrels[["query_id", "doc_id"]], lambda row: f"qrels, row {row + 1}")
+    refuse_repeated(qrels[["query_id", "doc_id"]], "qrels")
     judged: dict[str, dict[str, int]] = {}
     for query_id, doc_id, relevance in qrels[QRELS_COLUMNS].itertuples(index=False):
         judged.setdefault(query_id, {})[doc_id] = relevance

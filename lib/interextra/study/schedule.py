@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from pathlib import Path
+from unittest.mock import patch
 
 import pandas as pd
 
@@ -62,14 +63,8 @@ def _workers(n_cells: int):
     places = context.Queue()
     for place in range(n):
         places.put(place % n_gpus if n_gpus else None)
-    before = {name: os.environ.get(name) for name in WORKER}
-    os.environ.update(WORKER)
-    try:
-        with ProcessPoolExecutor(n, context, _start_worker, (places,)) as pool:
-            yield pool
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+    with patch.dict(os.environ, WORKER), ProcessPoolExecutor(n, context, _start_worker, (places,)) as pool:
+        yield pool
 
 
 def _start_worker(places) -> None:
