@@ -184,6 +184,15 @@ def test_median_of_three_and_lower_median_of_two(pairs):
     assert labels["entity"].to_dict() == {"t1": "full", "t2": "full"} and labels.index.name == "test_query_id"
 
 
+def test_sheets_of_other_pairs_or_in_another_order_are_refused(pairs):
+    sheet = pairs.assign(entity="full", intent="similar")
+    for other in (sheet.iloc[::-1], sheet.iloc[1:], sheet.assign(test_query_id="x")):
+        with pytest.raises(InputError, match="the sheets hold other pairs, or in another order"):
+            median_labels([sheet, other])
+        with pytest.raises(InputError, match="other pairs"):
+            kappa([sheet, other])
+
+
 def test_unlabelled_sheet_has_no_median(pairs):
     with pytest.raises(InputError, match="unknown entity"):
         median_labels([pairs, pairs])

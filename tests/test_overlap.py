@@ -92,6 +92,12 @@ def test_folder_without_training_qrels_is_refused(tmp_path):
         gather_training_qrels(tmp_path)
 
 
+@pytest.mark.parametrize(("labels", "told"), [([], "0 labels"), (["full", "Zero", None], "3 labels, unknown ")])
+def test_labels_that_are_none_or_unknown_are_refused(labels, told):
+    with pytest.raises(InputError, match=f"overlap_table: {told}.*use full, partial, zero"):
+        overlap_table(labels, LABELS["entity"])
+
+
 def test_table_has_every_label_in_order():
     table = overlap_table(["similar", "dissimilar", "similar"], LABELS["intent"])
     assert table["label"].tolist() == list(LABELS["intent"]) and table["n"].tolist() == [0, 2, 1]

@@ -221,6 +221,8 @@ def test_ambiguous_comparison_is_an_error():
     ours = pd.DataFrame({"model": ["SPLADE"], "delta": [-0.1], "low": [-0.2], "high": [0.0]})
     with pytest.raises(InputError, match=r"published effects: named twice: \('BM25',\)"):
         drawn(ours).beside(printed, on=["model"])
+    with pytest.raises(InputError, match="published effects: 'system' is no column of both tables"):
+        drawn(ours).beside(printed, on=["model", "system"])
 
 
 def test_bm25_stands_beside_every_size_and_every_published_delta_once():

@@ -149,9 +149,7 @@ def report(qrels_path: str | Path, run_path: str | Path, names: Sequence[str], e
     return "".join(lines) + "".join(f"all\t{line}" for line in means)
 
 
-def _measured(
-    run: Ranking, queries: Queries | Part, store: Store, names: Sequence[str], skip_own: bool
-) -> pd.DataFrame:
+def _measured(run: Ranking, queries: Queries | Part, store: Store, names: list[str], skip_own: bool) -> pd.DataFrame:
     """`per_query` of one run of a Run cell."""
     if store.measured:
         return store.measured(run, queries, names, bool(skip_own))

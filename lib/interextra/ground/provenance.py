@@ -42,9 +42,7 @@ def versions() -> dict[str, str]:
 def device() -> str:
     """`cpu`, or the name of the first GPU that torch sees. Does not import torch only to ask."""
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        return torch.cuda.get_device_name(0)
-    return "cpu"
+    return torch.cuda.get_device_name(0) if torch and torch.cuda.is_available() else "cpu"
 
 
 def processor() -> str:

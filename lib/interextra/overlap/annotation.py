@@ -142,4 +142,6 @@ def pair_truth(pairs: pd.DataFrame, test: pd.DataFrame, train: pd.DataFrame) -> 
 
 def _stack(sheets: Sequence[pd.DataFrame]) -> dict[str, np.ndarray]:
     """Per label column the codes int64[n_annotators, n_pairs]."""
+    if not all(sheet[PAIR].to_numpy().tolist() == sheets[0][PAIR].to_numpy().tolist() for sheet in sheets):
+        raise InputError("the sheets hold other pairs, or in another order: read each with the same `pairs`")
     return {column: np.stack([codes(sheet, column) for sheet in sheets]) for column in LABELS}

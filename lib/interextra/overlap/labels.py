@@ -60,5 +60,8 @@ def overlap_table(labels: Sequence[str] | pd.Series, order: Sequence[str]) -> pd
     >>> overlap_table(["full", "zero", "full", "full"], LABELS["entity"])["percent"].tolist()
     [75.0, 0.0, 25.0]
     """
+    if not len(labels) or not set(labels) <= set(order):
+        unknown = offenders(set(labels) - set(order))
+        raise InputError(f"overlap_table: {len(labels)} labels, unknown {unknown}; use {', '.join(order)}")
     n = pd.Series(labels, dtype=object).value_counts().reindex(list(order), fill_value=0)
     return pd.DataFrame({"label": list(order), "n": n.to_numpy(), "percent": (100 * n / len(labels)).to_numpy()})
