@@ -30,10 +30,6 @@ class Layout(NamedTuple):
     header: bool
 
     @property
-    def kept(self) -> list[str]:
-        return [name for name in self.columns if name not in NOT_READ]
-
-    @property
     def expected(self) -> str:
         form = f"write lines of {', '.join(self.columns)}, separated by {'tabs' if self.only_tabs else 'white space'}"
         header = f"; BEIR files have the header line {' '.join(BEIR_HEADER)!r}, separated by tabs"
@@ -104,13 +100,14 @@ def read_table(path: str | Path, layout: Layout) -> pa.Table:
     """The kept columns of a line file, all rows at once, in file order; an InputError names the first wrong line."""
     with _opened(path) as file:
         data = _tidied(file.read().removeprefix(b"\xef\xbb\xbf"), layout)
+    read = [name for name in layout.columns if name not in NOT_READ]
     types = dict.fromkeys(layout.columns, pa.string()) | {name: kind for name, (kind, _) in NUMBERS.items()}
     try:
         table = csv.read_csv(
             pa.BufferReader(data),
             csv.ReadOptions(skip_rows=layout.header, column_names=layout.columns, use_threads=False, block_size=2**24),
             csv.ParseOptions(delimiter="\t" if layout.only_tabs else " ", quote_char=False),
-            csv.ConvertOptions(column_types=types, include_columns=layout.kept, null_values=[]),
+            csv.ConvertOptions(column_types=types, include_columns=read, null_values=[]),
         )
     except pa.ArrowInvalid:
         table = pa.table({})

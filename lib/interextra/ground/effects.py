@@ -449,14 +449,18 @@ def spelled(value: float, low: float, high: float, unit: str = "%") -> str:
     return "undefined" if np.isnan(value) else f"{text(value)} {unit}".rstrip() + f" [{between}]"
 
 
-def with_interval(table: pd.DataFrame, effect: str = "delta", unit: str = "%") -> pd.DataFrame:
+def with_interval(
+    table: pd.DataFrame, effect: str = "delta", unit: str = "%", low: str = "low", high: str = "high"
+) -> pd.DataFrame:
     """For the page: an effect and its interval as one text in the column `effect`, and `published` as a percentage.
+
+    `low`, `high`: the columns of the interval's ends, which go.
 
     >>> with_interval(pd.DataFrame({"delta": [-0.104], "low": [-0.18], "high": [-0.026]}))["delta"].item()
     '-10.4 % [-18.0, -2.6]'
     """
-    ends = zip(table[effect], table["low"], table["high"], strict=True)
-    table = table.drop(columns=["low", "high"]).assign(**{effect: [spelled(*row, unit) for row in ends]})
+    ends = zip(table[effect], table[low], table[high], strict=True)
+    table = table.drop(columns=[low, high]).assign(**{effect: [spelled(*row, unit) for row in ends]})
     if "published" in table:
         table["published"] = [f"{100 * value:+.0f} %" if np.isfinite(value) else "–" for value in table["published"]]
     return table
