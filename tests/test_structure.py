@@ -52,6 +52,7 @@ BAD = {
     ],
     "`noqa` switches a check off": lambda cells: cells[4].update(source="import os  # noqa: F401"),
     "`fmt: skip` switches a check off": lambda cells: cells[4].update(source="n  # fmt: skip"),
+    "'n' is a function, and named anew": lambda cells: cells[4].update(source="def n():\n    n = 1\n\n\nn = 2"),
     "not unique": lambda cells: cells[4].update(id=cells[6]["id"]),
     "asks a question": lambda cells: cells[0].update(source="# It holds"),
     "the second cell must be tagged `answer`": lambda cells: cells[1]["metadata"].clear(),

@@ -1,9 +1,12 @@
 """Rules that every stored notebook keeps, each checked by one function that returns what is wrong."""
 
+import ast
+import dis
 import json
 import re
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +63,14 @@ def checks_kept(cells: list[dict], path: Path) -> Iterator[str]:
     for found in map(SUPPRESSED.search, _sources(cells, "code")):
         if found:
             yield f"`{found[1]}` switches a check off: rewrite the line"
+
+
+def names_of_functions(cells: list[dict], path: Path) -> Iterator[str]:
+    """What a cell of another profile names anew, a later cell would call."""
+    tree = ast.parse("\n".join(_sources(cells, "code")))
+    stored = [made.argval for made in dis.get_instructions(compile(tree, path.name, "exec")) if "STORE" in made.opname]
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    yield from (f"{name!r} is a function, and named anew" for name in functions if Counter(stored)[name] > 1)
 
 
 def ids_of_cells(cells: list[dict], path: Path) -> Iterator[str]:
@@ -125,6 +136,7 @@ RULES = (
     parameters_cell,
     length_of_cells,
     checks_kept,
+    names_of_functions,
     ids_of_cells,
     title,
     answer_box,
