@@ -70,6 +70,8 @@ def test_only_a_withheld_table_may_be_absent_from_the_reference(tmp_path):
 def test_on_another_processor_a_number_must_lie_in_the_reference_s_interval(tmp_path):
     inside = EFFECTS.assign(delta=[0.0, -0.15], low=[0.0, -0.3])
     assert problem(tmp_path / "in", inside, "another kind") == ""
+    rounded = pd.DataFrame({"percent": [0.0], "low": [2e-17], "high": [0.3]})  # Wilson's interval of no query
+    assert difference_of(rounded, rounded, None) == (0.0, "")
     outside = EFFECTS.assign(delta=[0.0, -0.25])
     assert "outside the reference's interval" in problem(tmp_path / "out", outside, "another kind")
 

@@ -114,8 +114,8 @@ def difference_of(reference: pd.DataFrame, measured: pd.DataFrame, allowed: floa
     largest = float(relative.max(initial=0.0))
     if allowed is None and {"low", "high"} <= set(numbers):
         effect = numbers[numbers.get_loc("low") - 1]
-        outside = ~measured[effect].between(reference["low"], reference["high"]) & reference["low"].notna()
-        if outside.any():
+        inside = measured[effect].between(reference["low"], reference["high"]) | measured[effect].eq(reference[effect])
+        if (outside := ~inside & reference["low"].notna()).any():
             return largest, f"{effect}, row {outside.idxmax() + 1}: outside the reference's interval"
     if allowed is not None and not largest <= max(allowed, 1e-9):  # a table holds 10 digits; NaN is too large
         row, column = np.unravel_index(np.nanargmax(np.nan_to_num(relative, nan=np.inf)), relative.shape)
