@@ -191,6 +191,7 @@ def test_killed_and_damaged_run_ends_with_the_same_tables_byte_for_byte(house):
     assert not list((house / "outputs" / "cells" / "building").iterdir())
 
 
+BM25 = "bm25{tuning_queries: 20}"
 PLAIN = {
     "00_start_here": {"test_splits": ["test"]},
     "01_overlap_annotation_analysis": {"test_splits": ["test"], "graded_splits": ["test"], "truth": False},
@@ -203,6 +204,7 @@ PLAIN = {
         "topic_size": 24,
         "n_test": 12,
         "train_size": 8,
+        "recipes": [BM25, "BM25, fixed | bm25{k1: [0.9], b: [0.4]}", "mini-dense"],
     },
     "05_architecture_comparison": {
         "test_splits": ["test"],
@@ -210,11 +212,13 @@ PLAIN = {
         "sizes": [8, 16],
         "trained_sizes": [16],
         "k": 2,
+        "recipes": [BM25, "mini-reranker", "mini-dense"],
     },
 }
 PLAIN["06_pretraining_study"] = {
     "test_splits": ["test"],
     "resttest_splits": ["test"],
+    "strategies": [BM25, "Random | mini-dense", "STAR | mini-star{after: 'mini-dense{steps: 2}'}"],
     "starts": ["chosen weights | none | none", "words | words | other"],
     "mapped": ["chosen weights", "words"],
     "sizes": [8, 16],
@@ -223,6 +227,9 @@ PLAIN["06_pretraining_study"] = {
 PLAIN["07_indicators"] = PLAIN["04_ms_shift_clusters"]
 PLAIN["08_beir_correlation"] = {"test_splits": ["test"], "sizes": [8, 16], "trained_sizes": [8, 16]}
 PLAIN["09_negative_exposure"] = {"shift": "wh-words/how/who", "n_test": 4, "train_size": 8}
+PLAIN["09_negative_exposure"]["conditions"] = [
+    f"DR (base) | {source} | mini-dense{{negatives: {source}}}" for source in ("in-batch", "random")
+]
 
 
 def test_every_notebook_runs_on_a_plain_beir_folder_and_escapes_its_name(tmp_path, root):
