@@ -16,7 +16,7 @@ def copy(tmp_path, monkeypatch):
     monkeypatch.setattr(code, "ROOT", tmp_path / "interextra")
 
     def forget():
-        for function in (code._parsed, code._version, code.behind):
+        for function in (code._parsed, code.behind):
             function.cache_clear()
 
     def behind(*names):

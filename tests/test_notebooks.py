@@ -165,14 +165,16 @@ def test_second_run_takes_what_exists(house):
 
 def test_run_with_changed_parameters_leaves_the_profile_s_results(house):
     before = tables(house)
-    said = run(house, "--profile", "smoke", "--only", "00", "-p", "n_boot=60")
+    said = run(house, "--profile", "smoke", "--only", "08", "-p", "n_boot=60")
     assert "outputs/smoke-n_boot-60/index.html" in said and tables(house) == before
-    assert (house / "outputs" / "smoke-n_boot-60" / "00_start_here" / "tables").is_dir()
+    assert (house / "outputs" / "smoke-n_boot-60" / "08_beir_correlation" / "tables").is_dir()
 
 
 def test_killed_and_damaged_run_ends_with_the_same_tables_byte_for_byte(house):
     before = {name: data for name, data in tables(house).items() if name.startswith("outputs/smoke/00")}
-    shutil.rmtree(house / "outputs")
+    shutil.rmtree(house / "outputs" / "smoke")
+    for searched in {path.parent for path in (house / "outputs" / "cells").glob("*/run.*.parquet")}:
+        shutil.rmtree(searched)
     command = [*COMMAND, "--profile", "smoke", "--only", "00"]
     process = subprocess.Popen(
         command, cwd=house, env=offline(house), stdout=subprocess.DEVNULL, start_new_session=True

@@ -92,10 +92,12 @@ def used_by(source: str) -> tuple[str, ...]:
     return tuple(sorted(":".join(filter(None, place)) for place in places if place[0].startswith(f"{PACKAGE}.")))
 
 
-@cache
+_distributions = cache(metadata.packages_distributions)  # it reads the files of all that is installed
+
+
 def _version(library: str) -> str:
     """Of the distribution that holds it, without what tells builds apart (+cpu)."""
-    distributions = metadata.packages_distributions().get(library)
+    distributions = _distributions().get(library)
     return metadata.version(distributions[0]).partition("+")[0] if distributions else "none"
 
 

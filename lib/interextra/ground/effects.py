@@ -375,8 +375,8 @@ def _models(part: pd.DataFrame, side: np.ndarray, training: np.ndarray, weight: 
     is_folded = "left_out" in part and part["left_out"].notna().all()
     label = part["left_out"].to_numpy() if is_folded else np.zeros(len(part))
     of = pd.DataFrame({"side": side, "model": label, "training": training, "value": part["value"], "weight": weight})
-    models = of.groupby(["side", "model", "training"]).agg(mean=("value", "mean"), weight=("weight", "sum"))
-    means, weights = (models[name].unstack("training") for name in ("mean", "weight"))  # [sides × models, trainings]
+    models = of.groupby(["side", "model", "training"])  # below: [sides × models, trainings]
+    means, weights = (by.unstack("training") for by in (models["value"].mean(), models["weight"].sum()))
     shares = (weights.iloc[:, 0] ** 2).groupby("side").sum().to_numpy()
     again, squares = means.shape[1] - 1, means.sub(means.mean(axis=1), axis=0).pow(2).to_numpy().sum()
     last = (means.index.get_level_values("side") == side.max()).sum() if is_folded else len(means)
