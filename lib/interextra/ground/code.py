@@ -27,6 +27,7 @@ COMPUTING = {"torch", "transformers", "tokenizers", "sentence_transformers", "py
 COMPUTING |= {"numpy", "scipy", "sklearn", "statsmodels"}  # libraries, as they are imported
 
 Place = tuple[str, str]  # a module and a definition in it; "" stands for the whole module
+_distributions = cache(metadata.packages_distributions)  # it reads the files of all that is installed
 
 
 class Module(NamedTuple):
@@ -90,9 +91,6 @@ def used_by(source: str) -> tuple[str, ...]:
     imports = _imported(tree.body)
     places = {_place([imports[first], *rest]) for first, *rest in _used(tree) if first in imports}
     return tuple(sorted(":".join(filter(None, place)) for place in places if place[0].startswith(f"{PACKAGE}.")))
-
-
-_distributions = cache(metadata.packages_distributions)  # it reads the files of all that is installed
 
 
 def _version(library: str) -> str:
