@@ -268,7 +268,7 @@ def test_a_folder_with_a_comma_is_a_folder(tmp_path):
         ("beir:x,drop", "'drop' is no option; write key=value"),
         ("beir:x,empty=keep,empty=keep", "an option stands twice; keep one"),
         ("irds:x,dangling=no", "unknown option dangling=no"),
-        ("mini:seed=x", "unknown option seed=x; allowed are n_dev=INTEGER, n_train=INTEGER, seed=INTEGER"),
+        ("mini:seed=x", "unknown option seed=x; allowed are mismatch=INTEGER, n_dev=INTEGER, n_graded=INTEGER"),
         ("mini:size=3", "unknown option size=3"),
         ("mini:small", "'small' is no option"),
         ("mini:ood-letters,n_train=3", "unknown option n_train=3; allowed are seed=INTEGER"),

@@ -50,6 +50,12 @@ def mini():
 
 
 @pytest.fixture(scope="module")
+def other_words():
+    """A world whose passages share as few words with the queries as can be, with more graded queries."""
+    return generate("mini", seed=901, mismatch=84, n_graded=300)
+
+
+@pytest.fixture(scope="module")
 def ood():
     return {name: generate(name) for name in ood_names()}
 
@@ -121,12 +127,19 @@ def test_sound_english(mini):
             assert text == text.lower() and not re.search(r"[{}\[\]|]|  |\b(?!death)(\w{3,}) \1\b", text), text
 
 
-@pytest.mark.parametrize("test_set", ["dl19", "dl20", "dev"])
-def test_overlap_is_exactly_as_asked(mini, test_set):
-    frame = mini.queries["dev" if test_set == "dev" else "test"]
+@pytest.mark.parametrize(
+    ("world", "split", "test_set"),
+    [
+        *(("mini", split, name) for split, name in (("test", "dl19"), ("test", "dl20"), ("dev", "dev"))),
+        *(("other_words", split, name) for split, name in (("test", "dl20"), ("dev", "dev"), ("graded", "graded"))),
+    ],
+)
+def test_overlap_is_exactly_as_asked(request, world, split, test_set):
+    world = request.getfixturevalue(world)
+    frame = world.queries[split]
     frame = frame[frame["test_set"] == test_set]
-    entity = entity_overlap(frame, mini.queries["train"])
-    intent = intent_overlap(frame, mini.queries["train"])
+    entity = entity_overlap(frame, world.queries["train"])
+    intent = intent_overlap(frame, world.queries["train"])
     assert entity.tolist() == frame["planned_entity"].tolist()
     assert intent.tolist() == frame["planned_intent"].tolist()
     counts, shares = Counter(entity), SHARES[test_set]
@@ -156,6 +169,8 @@ def test_unknown_worlds_and_too_few_training_queries_are_refused():
         generate("mini", n_train=10)
     with pytest.raises(InputError, match="dev: the world is too small"):
         generate("mini", n_dev=8000)
+    with pytest.raises(InputError, match="mismatch = 90: at most 84 percent"):
+        generate("mini", mismatch=90)
 
 
 def test_labels(mini):
@@ -170,13 +185,15 @@ def test_labels(mini):
         assert fact["kind"] == "fact" and row.intent.split("|")[0] == ";".join(row.entities)
 
 
-def test_graded_judgements(mini):
-    qrels, grades = mini.qrels["test"], Counter(mini.qrels["test"]["relevance"])
+@pytest.mark.parametrize(("name", "split"), [("mini", "test"), ("other_words", "graded")])
+def test_graded_judgements(request, name, split):
+    world = request.getfixturevalue(name)
+    qrels, grades = world.qrels[split], Counter(world.qrels[split]["relevance"])
     assert set(grades) == {0, 1, 2, 3} and min(grades.values()) >= 40 and grades[0] > 1000
     assert not qrels.duplicated(["query_id", "doc_id"]).any()
     assert qrels.groupby("query_id")["relevance"].max().eq(3).all()
-    facts = mini.facts.set_index("doc_id")
-    for row in mini.queries["test"].merge(qrels, on="query_id").itertuples():
+    facts = world.facts.set_index("doc_id")
+    for row in world.queries[split].merge(qrels, on="query_id").itertuples():
         fact, attribute = facts.loc[row.doc_id], row.intent.split("|")[1]
         answers = set(row.entities) <= set(fact["entities"]) and attribute in fact["attributes"]
         assert (row.relevance >= 2) == (answers and fact["kind"] != "near")
@@ -221,17 +238,26 @@ def bm25_tops(passages: list[str], queries: list[str], k1: float = 0.9, b: float
     return tops
 
 
-def test_bm25_is_good_but_not_perfect_and_beats_the_floor(mini):
-    ids = [doc_id for doc_id, _ in mini.passages]
-    wanted = dict(mini.qrels["dev"][["query_id", "doc_id"]].itertuples(index=False))
-    tops = bm25_tops([text for _, text in mini.passages], mini.queries["dev"]["text"].tolist())
+def bm25_of(world) -> float:
+    """RR@10 on the dev queries."""
+    ids = [doc_id for doc_id, _ in world.passages]
+    wanted = dict(world.qrels["dev"][["query_id", "doc_id"]].itertuples(index=False))
+    tops = bm25_tops([text for _, text in world.passages], world.queries["dev"]["text"].tolist())
     ranks = [
         [ids[row] for row in top].index(wanted[q]) + 1 if wanted[q] in [ids[row] for row in top] else math.inf
-        for q, top in zip(mini.queries["dev"]["query_id"], tops, strict=True)
+        for q, top in zip(world.queries["dev"]["query_id"], tops, strict=True)
     ]
-    bm25 = np.mean([1 / rank for rank in ranks])
+    return np.mean([1 / rank for rank in ranks])
+
+
+def test_bm25_is_good_but_not_perfect_and_beats_the_floor(mini):
+    bm25 = bm25_of(mini)
     assert 0.45 < bm25 < 0.75
     assert floor(mini, "dev") < bm25 - 0.03
+
+
+def test_bm25_finds_less_where_passages_are_in_other_words(other_words):
+    assert bm25_of(other_words) < bm25_of(generate("mini", seed=901)) - 0.1
 
 
 @pytest.mark.parametrize(("n", "relevant", "cutoff"), [(1, 1, 10), (4, 1, 10), (5, 2, 10), (6, 3, 2), (6, 1, 3)])

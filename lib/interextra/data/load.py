@@ -128,7 +128,7 @@ def _world_of(spec: str) -> tuple[str, dict]:
     rest = spec.partition(":")[2]
     ood = rest.startswith("ood-")
     name, options = split_options(spec, rest if ood else f"mini,{rest}".rstrip(","))
-    known = ("seed",) if ood else ("n_dev", "n_train", "seed")
+    known = ("seed",) if ood else ("mismatch", "n_dev", "n_graded", "n_train", "seed")
     for key, value in options.items():
         if key not in known or not value.isdecimal():
             allowed = ", ".join(f"{option}=INTEGER" for option in known)

@@ -6,10 +6,10 @@ from random import Random
 from interextra.world.templates import domain, lines, load, pick, render, sentence, shuffled, typo
 
 MIN_WORDS, MAX_WORDS, MAX_QUERY_WORDS = 15, 40, 15
-# Shares of the passages about one fact that name it in front, open with a question, name it at the end, or say it in
-# the searcher's own words (the last wordings of a `say` block: four, in the small worlds two). The rest shares little
-# but the name with a query.
-OPENINGS, FAQ, CLOSINGS, PLAIN = 0.12, 0.02, 0.02, 0.8
+# Shares of the passages about one fact that name it in front, open with a question, name it at the end, or share little
+# but the name with a query. The rest says it in the searcher's own words (the last wordings of a `say` block: four, in
+# the small worlds two).
+OPENINGS, FAQ, CLOSINGS, MISMATCH = 0.12, 0.02, 0.02, 0.04
 _POSSESSIVE = {"he": "his", "she": "her", "it": "its"}
 _PLURAL = {"wolf": "wolves", "butterfly": "butterflies", "fox": "foxes", "octopus": "octopuses", "inch": "inches"}
 _PLURAL |= {"potato": "potatoes", "tomato": "tomatoes", "radish": "radishes"}
@@ -60,8 +60,8 @@ class Composer:
     attribute, group, gold = positions of the passages that are about just this).
     """
 
-    def __init__(self, files: list[str], rng: Random, pairs: float = 0.4, direct: int = 4):
-        self.rng, self.direct = rng, direct
+    def __init__(self, files: list[str], rng: Random, pairs: float = 0.4, direct: int = 4, mismatch: float = MISMATCH):
+        self.rng, self.direct, self.own_words = rng, direct, 1 - mismatch
         self.common = {key: lines(block) for key, block in load("common.yaml").items() if isinstance(block, str)}
         self.passages: list[dict] = []
         self.texts: set[str] = set()
@@ -129,7 +129,7 @@ class Composer:
                     head = head.replace(" i ", " I ")
                 elif chance < OPENINGS + FAQ + CLOSINGS:
                     tails = [render(closing, rng, **slots) for closing in self.common["fact_closing"]]
-                elif chance < OPENINGS + FAQ + CLOSINGS + PLAIN:
+                elif chance < self.own_words:
                     say = direct
                 gold.append(self._add(say, slots, tails, head, attributes=(attribute,), kind="fact", **about))
             self._intent(spec, [row], attribute, spec["attributes"][attribute]["group"], gold)

@@ -7,7 +7,7 @@ from random import Random
 import pandas as pd
 
 from interextra.ground.errors import InputError
-from interextra.world.compose import Composer, grade
+from interextra.world.compose import CLOSINGS, FAQ, MISMATCH, OPENINGS, Composer, grade
 from interextra.world.plan import plan
 from interextra.world.templates import load, pick, render, sentence, shuffled, tidy
 
@@ -105,22 +105,29 @@ class Draft:
         return World(passages, queries, qrels, pd.DataFrame(facts))
 
 
-def generate_mini(seed: int = SEED, n_train: int = 4000, n_dev: int = 400) -> World:
+def generate_mini(
+    seed: int = SEED, n_train: int = 4000, n_dev: int = 400, n_graded: int = 0, mismatch: int = round(100 * MISMATCH)
+) -> World:
     """The world `mini`.
 
     The shares of overlap of dl19 (43 queries), dl20 (57) and dev are those of Zhan et al., Tables 1 and 2, counted
-    against *all* training queries. The same arguments give the same bytes on every machine. Raises `InputError` for
-    sizes that the world is too small for.
+    against *all* training queries; of the split graded, `n_graded` more queries judged as they are, those of dl20.
+    `mismatch`: percent of the passages about one fact that share little but the name with a query. The same arguments
+    give the same bytes on every machine. Raises `InputError` for sizes that the world is too small for.
     """
-    composer = Composer(load("common.yaml")["domains"], Random(f"mini-{seed}-passages"))
+    if mismatch > 100 * (1 - OPENINGS - FAQ - CLOSINGS):
+        raise InputError(f"mismatch = {mismatch}: at most {100 * (1 - OPENINGS - FAQ - CLOSINGS):.0f} percent")
+    files, rng = load("common.yaml")["domains"], Random(f"mini-{seed}-passages")
+    composer = Composer(files, rng, mismatch=mismatch / 100)
     rng, intents = Random(f"mini-{seed}-queries"), composer.intents
-    draft = Draft(composer, rng, ("train", "dev", "test"))
-    chosen, holdout = plan(intents, {**TEST_SIZES, "dev": n_dev}, Random(f"mini-{seed}-plan"))
+    sizes = {**TEST_SIZES, "dev": n_dev} | ({"graded": n_graded} if n_graded else {})
+    draft = Draft(composer, rng, ("train", "dev", "test", "graded")[: len(sizes)])
+    chosen, holdout = plan(intents, sizes, Random(f"mini-{seed}-plan"))
     for test_set, items in chosen.items():
         for i, entity, overlap in items:
             planned = {"test_set": test_set, "planned_entity": entity, "planned_intent": overlap}
-            split, add = ("dev", draft.label) if test_set == "dev" else ("test", draft.judge)
-            add(split, draft.query(intents[i]) | planned, intents[i])
+            add = draft.label if test_set == "dev" else draft.judge
+            add("test" if test_set in TEST_SIZES else test_set, draft.query(intents[i]) | planned, intents[i])
     # What the plan requires comes first, then every allowed intent in turn.
     allowed = [i for i in shuffled(rng, range(len(intents))) if i not in holdout.banned]
     if n_train < len(holdout.required):
