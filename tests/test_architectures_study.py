@@ -1,4 +1,4 @@
-"""Notebook 05: known losses give known verdicts, whatever the systems are called; plans share their cells."""
+"""Notebook 05: the order of systems, what a reranker reads, and plans that share their cells."""
 
 import json
 
@@ -10,85 +10,26 @@ from toy_parameters import COMMON, COMPARED, RESTRAIN
 
 from interextra.data.runs import RunFile
 from interextra.experiments import architectures, restrain, resttest
-from interextra.experiments.plans import REGIMES, cells_of, systems
+from interextra.experiments.plans import REGIMES, cells_of
 from interextra.ground.cells import Store
-from interextra.ground.effects import Effects, effects, with_interval
+from interextra.ground.effects import Effects, effects
 from interextra.ground.errors import InputError
 from interextra.models.recipe import load_recipe
-from interextra.papers.claims import gate
 
-LOSSES = {"BM25": 0.0, "Reranker": 0.01, "ColBERT": 0.02, "SPLADE": 0.2, "DR (base)": 0.3}
-ABOVE = dict.fromkeys(("Reranker", "ColBERT", "SPLADE", "DR (base)"), 1.2)  # in domain, against BM25
 BY = ["protocol", "n_train", "measure"]
 HOW = {"by": ["model", *BY], "on": "regime", "sides": REGIMES, "effect": "delta", "n_boot": 500}
 
 
-def values_of(losses, noise=0.05, level=None):
+def values_of(losses, noise=0.05):
     """Values of 400 queries in both regimes; the extrapolation of a system lies its loss below its interpolation."""
     draw, rows = np.random.default_rng(1), []
     for model, loss in losses.items():
-        inter = draw.uniform(0.3, 0.9, 400) * (level or {}).get(model, 1)
+        inter = draw.uniform(0.3, 0.9, 400)
         sides = (inter, inter * (1 - loss) + noise * draw.normal(size=400))
         for regime, side in zip(REGIMES, sides, strict=True):
             rows.append(pd.DataFrame({"model": model, "regime": regime, "value": side}).rename_axis("query_id"))
     labels = {"protocol": "ReSTTest", "n_train": 9, "measure": "RR@10"}
     return pd.concat(rows).reset_index().assign(**labels)
-
-
-ENTRIES = ("bm25", "mini-reranker", "mini-colbert", "mini-splade", "mini-dense")
-MADE = systems({"recipes": ENTRIES, "steps": 0})
-
-
-def found_in(values, margin=0.05, made=MADE):
-    table = effects(values, **HOW)
-    return architectures.findings(table.assign(comparable=gate(table)), made, BY, margin).set_index("finding")
-
-
-def verdicts(losses, level=ABOVE, **options):
-    margin = options.pop("margin", 0.05)
-    return found_in(values_of(losses, level=level, **options), margin)["verdict"]
-
-
-def test_published_findings_hold_where_they_were_built_in_and_fail_where_they_were_not():
-    assert len(verdicts(LOSSES)) == 9 and set(verdicts(LOSSES)) == {"holds"}
-    turned = {"BM25": 0.3, "Reranker": 0.2, "ColBERT": 0.3, "SPLADE": -0.1, "DR (base)": -0.1}
-    assert set(verdicts(turned)) == {"contradicted"}
-
-
-def test_what_noise_hides_is_not_shown():
-    assert set(verdicts(dict.fromkeys(LOSSES, 0.0), margin=0.02, noise=1.5)) == {"not shown"}
-
-
-def test_no_finding_leans_on_a_system_below_bm25():
-    """A reranker that was worse than BM25 made "interaction-based: a smaller loss" hold."""
-    found = verdicts(LOSSES, ABOVE | {"Reranker": 0.7})
-    assert set(found[found.index.str.startswith("Reranker")]) == {"not comparable"}
-    assert set(found[~found.index.str.startswith("Reranker")]) == {"holds"}
-
-
-def test_a_system_that_finds_nothing_is_undefined_and_the_others_stand():
-    values = values_of(LOSSES, level=ABOVE)
-    values.loc[values["model"] == "SPLADE", "value"] = 0.0
-    found = found_in(values)["verdict"]
-    splade = found.index.str.contains("SPLADE")
-    assert set(found[splade]) == {"not comparable"} and set(found[~splade]) == {"holds"}
-    assert "undefined" in set(with_interval(effects(values, **HOW))["delta"])
-
-
-def test_systems_are_judged_by_their_architecture_whatever_they_are_called():
-    """A system with a label of its own had no finding at all."""
-    called = {"Reranker": "Reads both", "SPLADE": "Words", "DR (base)": "DR, pairwise"}
-    entries = [
-        f"{called[name]} | {entry}" if name in called else entry for name, entry in zip(LOSSES, ENTRIES, strict=True)
-    ]
-    made = systems({"recipes": [*entries, "Lexical | bm25"], "steps": 0})
-    values = values_of({"Lexical": 0.0} | LOSSES, level=ABOVE | {"Lexical": 1.2}).replace({"model": called})
-    found = found_in(values, made=made)
-    usual = found_in(values.replace({"model": {new: old for old, new in called.items()}}))
-    for old, new in called.items():
-        usual.index = usual.index.str.replace(old, new, regex=False)
-    assert found.index.drop("Lexical: no loss beyond 5 %").tolist() == usual.index.tolist() and len(found) == 10
-    assert set(found["verdict"]) == {"holds"}
 
 
 @pytest.mark.parametrize("study", [restrain, resttest, architectures])
@@ -97,31 +38,6 @@ def test_a_plan_without_bm25_under_its_name_is_refused(study, first):
     """16 of 16 findings were not comparable, without a word."""
     with pytest.raises(InputError, match="no system is BM25 with the label 'BM25'"):
         study.plan(COMPARED | RESTRAIN | {"recipes": [first, "mini-dense"]})
-
-
-def test_systems_that_are_not_there_have_no_finding():
-    assert verdicts({"BM25": 0.0, "DR (base)": 0.3}).index.tolist() == ["BM25: no loss beyond 5 %", "DR (base): a loss"]
-
-
-def test_findings_about_one_system_and_about_two_are_told_apart_and_their_intervals_hold_together():
-    found, own = found_in(values_of(LOSSES, level=ABOVE)), effects(values_of(LOSSES, level=ABOVE), **HOW)
-    alone = found[found["against"] == architectures.ALONE].set_index("model")
-    own = own.set_index("model")
-    np.testing.assert_allclose(alone["estimate"], own.loc[alone.index, "delta"])
-    assert (alone["high"] - alone["low"] > own.loc[alone.index, "high"] - own.loc[alone.index, "low"]).all()
-    assert found.loc["ColBERT: a smaller loss than SPLADE", ["model", "against"]].tolist() == ["ColBERT", "SPLADE"]
-
-
-def test_findings_in_words_say_who_loses_how_much_and_what_is_open():
-    level = ABOVE | {"Reranker": 0.7}
-    found = found_in(values_of(LOSSES | {"ColBERT": 0.19}, level=level)).reset_index()
-    [protocol, pairs], unsure = architectures.in_words(found, {"ReSTTest": "400 queries"}, 0.05)
-    lost, kept, closed = protocol.split("; ")
-    assert lost.startswith("400 queries: ColBERT -18.9 % [") and lost.endswith("]: a loss") and lost.count(" % [") == 3
-    assert kept.startswith("BM25 ") and kept.endswith("]: no loss beyond 5 %")
-    assert closed == "Reranker: not comparable, as not shown to be better than BM25."
-    assert "ColBERT: a smaller loss than DR (base) (ReSTTest) holds" in pairs and "Reranker" not in pairs
-    assert unsure == "who of two loses less: ColBERT or SPLADE (ReSTTest); "
 
 
 def test_rank_correlation_is_kendalls_tau_of_the_means_and_of_each_draw():

@@ -26,7 +26,7 @@ def toy(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(toy, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "model"
-    recipe = load_recipe("mini-reranker", **LEARNS)
+    recipe = load_recipe("mini-reranker", rerank_depth=10, **LEARNS)
     return folder, fit(recipe, toy, toy.query_ids("train"), "train", 1, folder)
 
 
@@ -48,7 +48,7 @@ def test_training_repeated_gives_the_same_bytes_and_another_seed_does_not(toy, t
 def test_trained_reranker_beats_the_untrained_one(toy, trained):
     folder, log = trained
     texts = toy.queries("train")["text"].tolist()
-    recipe = load_recipe("mini-reranker", **LEARNS)
+    recipe = load_recipe("mini-reranker", rerank_depth=10, **LEARNS)
     before, _ = Reranker(build(recipe, 1), recipe, BM25(0.9, 0.4)).search(toy, texts, 10)
     after, _ = load_model(folder).search(toy, texts, 10)
     assert mean_rr(toy, after) > mean_rr(toy, before) + 0.2

@@ -198,8 +198,8 @@ BM25 = "bm25{tuning_queries: 20}"
 PLAIN = {
     "00_start_here": {"test_splits": ["test"]},
     "01_overlap_annotation_analysis": {"test_splits": ["test"], "graded_splits": ["test"], "truth": False},
-    "02_restrain": {"test_splits": ["test"], "sizes": [8, 16], "grid_sizes": [8, 12]},
-    "03_resttest": {"test_splits": ["test"], "k": 2},
+    "02_restrain": {"test_splits": ["test"], "gate_splits": [], "sizes": [8, 16], "grid_sizes": [8, 12]},
+    "03_resttest": {"test_splits": ["test"], "gate_splits": [], "k": 2},
     "04_ms_shift_clusters": {
         "shifts": ["wh-words/how/who", "topics"],
         "n_topics": 2,
@@ -212,6 +212,7 @@ PLAIN = {
     "05_architecture_comparison": {
         "test_splits": ["test"],
         "resttest_splits": ["test"],
+        "gate_splits": [],
         "sizes": [8, 16],
         "trained_sizes": [16],
         "k": 2,

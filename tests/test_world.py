@@ -25,7 +25,7 @@ from interextra.world.plan import SHARES, whole
 from interextra.world.templates import domain, load
 from interextra.world.truth import expected_reciprocal_rank
 
-CHECKSUM = "ee2e95437d9b618afe8acb75b41fbece1c82f4c79a409ec2d02daf7d1393e318"
+CHECKSUM = "72bc90bfe9cf4114b83be29e4620a151130f24fab39c2340e74c9151d30dd2e4"
 WH = {"what", "who", "when", "where", "which", "why", "how", "how much", "how many", "yes-no", "keyword"}
 
 
@@ -52,7 +52,7 @@ def mini():
 @pytest.fixture(scope="module")
 def other_words():
     """A world whose passages share as few words with the queries as can be, with more graded queries."""
-    return generate("mini", seed=901, mismatch=84, n_graded=300)
+    return generate("mini", seed=901, mismatch=84)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,12 @@ def test_another_seed_gives_another_world(mini):
 
 
 def test_sizes(mini):
-    assert {split: len(frame) for split, frame in mini.queries.items()} == {"train": 4000, "dev": 400, "test": 100}
+    assert {split: len(frame) for split, frame in mini.queries.items()} == {
+        "train": 4000,
+        "dev": 400,
+        "test": 100,
+        "graded": 300,
+    }
     assert Counter(mini.queries["test"]["test_set"]) == {"dl19": 43, "dl20": 57}
     assert 2300 <= len(mini.passages) <= 2800
     assert mini.facts["domain"].nunique() >= 10
@@ -252,12 +257,12 @@ def bm25_of(world) -> float:
 
 def test_bm25_is_good_but_not_perfect_and_beats_the_floor(mini):
     bm25 = bm25_of(mini)
-    assert 0.45 < bm25 < 0.75
-    assert floor(mini, "dev") < bm25 - 0.03
+    assert 0.3 < bm25 < 0.6
+    assert floor(mini, "dev") < bm25
 
 
 def test_bm25_finds_less_where_passages_are_in_other_words(other_words):
-    assert bm25_of(other_words) < bm25_of(generate("mini", seed=901)) - 0.1
+    assert bm25_of(other_words) < bm25_of(generate("mini", seed=901, mismatch=4)) - 0.1
 
 
 @pytest.mark.parametrize(("n", "relevant", "cutoff"), [(1, 1, 10), (4, 1, 10), (5, 2, 10), (6, 3, 2), (6, 1, 3)])

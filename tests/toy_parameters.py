@@ -1,6 +1,12 @@
 """Parameters of notebooks 02, 03 and 05 on a small world, for the tests of their plans."""
 
-COMMON = {"collection": "mini:n_train=400", "train_split": "train", "train_limit": 0, "test_splits": ["test"]}
+COMMON = {
+    "collection": "mini:n_train=400,n_graded=0",
+    "train_split": "train",
+    "train_limit": 0,
+    "test_splits": ["test"],
+}
+COMMON["gate_splits"] = []
 COMMON |= {"encoder": "lsa", "steps": 0, "seed": 1, "depth": 10, "match": "exact", "normalise": True, "fold_size": 0}
 COMMON |= {"recall_relevance": 2, "real_encoders": ["lsa"], "real_msmarco": False}
 COMPARED = COMMON | {"sizes": [20, 60], "trained_sizes": [20, 60], "k": 2, "seeds": [1], "other_seeds": [1]}

@@ -23,7 +23,7 @@ def renamed_passages(seed: int, n_worlds: int) -> Iterator[str]:
     from interextra.world import generate
 
     for world in range(n_worlds):
-        made = generate("mini", seed=1_000_000 + 1_000 * seed + world, n_train=1_500, n_dev=100)
+        made = generate("mini", seed=1_000_000 + 1_000 * seed + world, n_train=1_500, n_dev=100, mismatch=4)
         draw = Random(f"renamed-{seed}-{world}")
         names = sorted(
             {name.lower() for names in made.facts["entities"] for name in names}, key=lambda name: (-len(name), name)

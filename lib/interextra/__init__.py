@@ -28,7 +28,8 @@ _DEFINITIONS = {
     "models.model": ["fit", "load_model"],
     "models.recipe": ["load_recipe"],
     "models.run": ["Fused", "Imported", "Run", "Searched"],  # to search with, in a design of one's own
-    "papers.claims": ["fair", "gate"],
+    "papers.claims": ["gate"],
+    "papers.verdicts": ["leads"],
     "study.session": ["start"],
     "study.site": ["answer"],
 }

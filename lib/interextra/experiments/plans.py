@@ -68,6 +68,16 @@ def test_queries(p: dict, splits: Iterable[str]) -> tuple[Queries, ...]:
     return tuple(Queries(source=Source.of(p["collection"]), split=split) for split in splits)
 
 
+def gate_queries(p: dict) -> tuple[Queries, ...]:
+    """The queries on which a system must beat BM25; InputError where they also measure the loss."""
+    if shared := set(p["gate_splits"]) & {*p["test_splits"], *p.get("resttest_splits", ())}:
+        raise InputError(
+            f"parameter 'gate_splits': {offenders(sorted(shared))} is among the test splits; queries of the gate "
+            "may not measure the loss, too: name another split, or none"
+        )
+    return test_queries(p, p["gate_splits"])
+
+
 def recipe(p: dict, name: str) -> Recipe:
     """The recipe of this name; the parameters `steps` (not 0) and `negative_passages` (not all) replace its values."""
     made, given = load_recipe(name), {}

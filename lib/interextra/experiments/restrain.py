@@ -48,7 +48,7 @@ def plan(p: dict) -> Plan:
         drawn = ReSTrain(vectors=plans.query_vectors(p, test), sizes=(p["draw_train"],), match=p["match"])
         once = p | dict.fromkeys(("seeds", "other_seeds"), [draw])
         few += plans.runs(once, made, plans.in_both_regimes(drawn, [p["draw_train"]]), test, draw=draw)
-    rows = plans.runs(p, made, plans.in_both_regimes(split, p["sizes"]), queries)
+    rows = plans.runs(p, made, plans.in_both_regimes(split, p["sizes"]), (*queries, *plans.gate_queries(p)))
     frames = {"design": plans.design(rows), "grid": pd.DataFrame(grid)}
     frames["draws"] = pd.DataFrame(few).drop(columns="seed", errors="ignore")  # of a draw, which is no second training
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}

@@ -16,7 +16,9 @@ NOTEBOOK = "03_resttest"
 
 def plan(p: dict) -> Plan:
     """Each system without each bucket, each seed. `design`: model, left_out, seed, run."""
-    split, queries = plans.resttest_of(p, p["test_splits"]), plans.test_queries(p, p["test_splits"])
+    plans.gate_queries(p)  # named twice, they would be clustered twice
+    asked = [*p["test_splits"], *p["gate_splits"]]
+    split, queries = plans.resttest_of(p, asked), plans.test_queries(p, asked)
     rows = plans.runs(p, plans.with_bm25(plans.systems(p)), plans.without_each(split), queries)
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
     dev = {encoder: real_dev_vectors(encoder) for encoder in real}

@@ -21,15 +21,17 @@ from interextra.evaluation import measures
 from interextra.experiments.plans import cells_of
 from interextra.ground import provenance
 from interextra.ground.cells import Cell, Store
-from interextra.ground.effects import DRAWS, shown
+from interextra.ground.effects import DRAWS, Effects, shown
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256, write_json
 from interextra.models.model import Model
+from interextra.papers import verdicts
 from interextra.study.parameters import checked, declared_parameters, repository_root
 from interextra.study.schedule import build_all, described, priced
 from interextra.study.site import text_of
 from interextra.study.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 
+DATA = {"MedQuAD": "small", "twelve worlds": "worlds"}  # profiles whose reference decides claims
 PIXELS_PER_INCH = 96  # on a page; the file has more
 
 
@@ -67,6 +69,7 @@ class Session:
         self.values: list[pd.DataFrame] = []  # of all measured designs
         self.trained, self.untrained = False, []  # has a trained model been used; tables written before
         self.looks: dict[str, Image] = {}  # figures by name
+        self.concluded: list[str] = []
         self._begin = time.perf_counter()
 
     def collection(self, spec: str):
@@ -122,6 +125,20 @@ class Session:
         if not self.trained:
             self.untrained.append(name)
         return frame
+
+    def conclude(self, *tables: Effects, ahead: pd.DataFrame) -> Any:
+        """Write `tables/claims.csv`, this notebook's claims judged by the rows of some tables (`papers.verdicts`).
+
+        `ahead`: of `ix.leads`. A generated world alone decides nothing. Returns the claims for the page, beside what
+        the committed reference says of other data, and notes them in `concluded` as sentences for `answer`.
+        """
+        answers = verdicts.answered(verdicts.of_notebook(self.name), tables, ahead)
+        judge = verdicts.in_one_world if self.parameters["collection"].startswith("mini") else verdicts.concluded
+        others = {name: profile for name, profile in DATA.items() if profile != self.parameters["profile"]}
+        found = {name: self.reference(profile, "claims") for name, profile in others.items()}
+        made = verdicts.page(found | {"here": self.table(judge(answers), "claims")})
+        self.concluded = verdicts.sentences(made)
+        return shown(made)
 
     def figure(self, figure: Any, name: str) -> Image:
         """Write `figures/<name>.png` and `.svg`; returns the picture, with what is seen on it as alt text."""

@@ -15,6 +15,7 @@ from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
 from interextra.papers.claims import pooled
+from interextra.papers.verdicts import over_worlds
 from interextra.study.notebook import Notebook
 from interextra.study.parameters import notebooks, profile_parameters
 from interextra.study.travel import CELLS, REFERENCE
@@ -41,7 +42,8 @@ class Worlds(Cell):
         (folder / "tables").mkdir()
         paths = [path for run in self.runs for path in (store[run] / "tables").glob("*.csv")]
         for name in sorted({path.name for path in paths}):
-            if len(made := pooled([pd.read_csv(path) for path in paths if path.name == name])):
+            pool = over_worlds if name == "claims.csv" else pooled
+            if len(made := pool([pd.read_csv(path) for path in paths if path.name == name])):
                 made.to_csv(folder / "tables" / name, index=False, float_format="%.10g", lineterminator="\n")
         write_json(folder / "metrics.json", {})
         noted = {"parameters": json.loads(self.runs[0].parameters), "worlds": len(self.runs), "untrained tables": []}

@@ -1,0 +1,304 @@
+"""Claims as `claims.yaml` states them: answered from tables of effects, and judged, direction and size apart.
+
+Direction: the interval of a claim lies on the side of 0 that the claim names (*holds*), on the other one
+(*contradicted*), or on both (*undecided*). Size: two one-sided tests (TOST at 5 %) place the effect within the margin
+(*no difference beyond the margin*) or not. A claim that asks for equality holds by its size. Intervals of a family, the
+primary claims of a notebook, are simultaneous. The unit is a query with its trainings (`concluded`) or a world
+(`over_worlds`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import yaml
+from pydantic import BaseModel, ConfigDict
+from scipy import stats
+
+from interextra.ground.effects import DRAWS, Effects, effects, interval, simultaneous, spelled
+from interextra.ground.errors import InputError, offenders
+from interextra.models.bm25 import LABEL as BM25
+
+FILE = Path(__file__).with_name("claims.yaml")
+SIDES = {"effect": "effect", "in domain": "first", "out of domain": "second"}
+MAIN = {"negative_passages": "all", "average": "micro"}  # of labels that a claim does not name
+POWER = stats.norm.ppf(0.8)
+JUDGED = ["verdict", "size", "reason", "resolution"]
+WITHIN = "no difference beyond the margin"
+GATE = "gate: not shown to beat BM25 in domain"
+ANSWERED = ["claim", "estimate", "low", "high", "lead", "lead_low", "n_queries", "n_trainings", "from_trainings"]
+
+
+class Claim(BaseModel):
+    """An entry of `claims.yaml`; what each field means stands there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    paper: str
+    notebook: str
+    place: str = ""
+    sentence: str
+    asks: Literal["below", "above", "equal"]
+    rows: dict[Literal["plus", "minus"], Any]
+    side: Literal["effect", "in domain", "out of domain"] = "effect"
+    measure: str
+    margin: float
+    published: float = np.nan
+    known: tuple[str, ...]
+    gate: bool = True
+    secondary: bool = False
+
+    def terms(self) -> Iterator[tuple[int, dict | float]]:
+        """(sign, labels of rows whose mean is taken, or a number), which add up to the estimate."""
+        for sign, name in ((1, "plus"), (-1, "minus")):
+            part = self.rows.get(name, [])
+            yield from ((sign, term) for term in (part if isinstance(part, list) else [part]))
+
+    @property
+    def unit(self) -> str:
+        """Of the estimate, as `spelled` takes it: % of a change, points of a difference, none of a correlation."""
+        if any("statistic" in term or "method" in term for _, term in self.terms() if isinstance(term, dict)):
+            return ""
+        return "%" if self.side == "effect" and "minus" not in self.rows else "points"
+
+
+@lru_cache
+def stated() -> dict[str, Claim]:
+    """All claims by name."""
+    found = {}
+    for paper, claims in yaml.safe_load(FILE.read_text(encoding="utf-8")).items():
+        for name, claim in claims.items():
+            published = claim.get("published")
+            value = published["value"] if isinstance(published, dict) else np.nan
+            found[name] = Claim(**claim | {"name": name, "paper": paper, "published": value})
+    return found
+
+
+def of_notebook(notebook: str) -> list[Claim]:
+    """The claims that a notebook answers, the primary ones first."""
+    claims = [claim for claim in stated().values() if claim.notebook == notebook]
+    return sorted(claims, key=lambda claim: claim.secondary)
+
+
+def leads(values: pd.DataFrame, by: Sequence[str], seed: int, n_boot: int) -> pd.DataFrame:
+    """What each system is ahead of BM25 in domain: the gate, on queries that measure no loss.
+
+    `values`: of models in domain, on the queries of the gate. Returns DataFrame[*by, model, lead, lead_low]; empty
+    without values.
+    """
+    if values.empty:
+        return pd.DataFrame(columns=[*by, "model", "lead", "lead_low"])
+    means = effects(values, [*by, "model"], seed=seed, n_boot=n_boot)
+    ahead = means.contrast("model", [(model, BM25) for model in means["model"].unique() if model != BM25])
+    named = {"first": "model", "difference": "lead", "low": "lead_low"}
+    return pd.DataFrame(ahead).rename(columns=named)[[*by, "model", "lead", "lead_low"]]
+
+
+def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataFrame) -> Effects:
+    """The estimate of each claim that the rows of some tables can answer, with its draws.
+
+    Parameters
+    ----------
+    tables : effects with the labels that the claims name, among them `measure`; negative is a loss. Rows of a claim's
+        term come from the first table that has them.
+    ahead : of `leads`.
+
+    Returns
+    -------
+    Effects[claim, estimate, low, high, lead, lead_low, n_queries, n_trainings, from_trainings] : low and high are plain
+        95 % intervals; lead is that of the weakest system that the claim names, and the lower end of its interval; NaN
+        for a claim on BM25 alone. from_trainings is the share of the variance that is of trainings, not of queries.
+
+    InputError: a claim whose labels fit several rows that differ in something else.
+    """
+    rows, drawn = [], []
+    for claim in claims:
+        terms = [(sign, term) for sign, term in claim.terms() if not isinstance(term, float)]
+        constant = sum(sign * term for sign, term in claim.terms() if isinstance(term, float))
+        used = [(sign, SIDES[term.get("side", claim.side)], _rows(claim, term, tables)) for sign, term in terms]
+        if any(part is None for *_, part in used):
+            continue  # not asked in this profile
+        draws = constant + sum(sign * part.drawn(side).mean(axis=0) for sign, side, part in used)
+        means = [sign * part[part[DRAWS].iloc[0].columns[side]].mean() for sign, side, part in used]
+        every = pd.concat([part for *_, part in used])
+        row = {"claim": claim.name, "estimate": constant + sum(means)}
+        row |= dict(zip(("low", "high"), interval(draws), strict=True)) | _lead(every, ahead)
+        row |= {name: int(every[name].min()) for name in ("n_queries", "n_trainings")}
+        rows.append(row | {"from_trainings": _of_trainings(used, draws)})
+        drawn.append(draws)
+    return Effects.of(pd.DataFrame(rows, columns=ANSWERED), ["claim"], ["estimate"], drawn)
+
+
+def _rows(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) -> Effects | None:
+    """The rows of the first table that has the labels, one a combination of them."""
+    wanted = {name: value if isinstance(value, list) else [value] for name, value in labels.items() if name != "side"}
+    wanted["measure"] = [claim.measure]
+    for table in (table for table in tables if wanted.keys() <= set(table)):
+        found = table[np.logical_and.reduce([table[name].isin(values) for name, values in wanted.items()])]
+        for name, value in MAIN.items():
+            found = found[found[name] == value] if name in found and name not in wanted else found
+        if "n_train" in found and "n_train" not in wanted:
+            found = found[found["n_train"] == found["n_train"].max()]
+        if found.duplicated(list(wanted)).any():
+            raise InputError(f"claim {claim.name}: {offenders(map(str, wanted.items()))} fits {len(found)} rows")
+        if len(found) == np.prod([len(values) for values in wanted.values()]):
+            return found
+    return None
+
+
+def _lead(rows: pd.DataFrame, ahead: pd.DataFrame) -> dict[str, float]:
+    """Lead over BM25 of the weakest system of some rows, and the lower end of its interval."""
+    shared = [name for name in ahead.columns if name in rows]
+    systems = rows[rows["model"] != BM25][shared].drop_duplicates() if "model" in rows else rows.iloc[:0]
+    if systems.empty:
+        return {"lead": np.nan, "lead_low": np.nan}
+    theirs = systems.merge(ahead, on=shared, how="left")
+    lowest = theirs["lead_low"].fillna(-np.inf).min()  # one whose lead nobody measured has shown none
+    return {"lead": theirs["lead"].min(skipna=False), "lead_low": lowest}
+
+
+def _of_trainings(used: Sequence[tuple[int, str, Effects]], draws: np.ndarray) -> float:
+    """Share of the variance of an estimate that is of trainings: of relative changes to the first order."""
+    variance = 0.0
+    for _, side, part in used:
+        names = part[DRAWS].iloc[0].columns
+        is_change = side == "effect" and names["first"] != names["effect"]
+        change = part[names["effect"]] if is_change else 0.0
+        scale = (1 + (1 + change) ** 2) / part[names["first"]] ** 2 if is_change else 1.0
+        one = part["sd_trainings"].fillna(0.0) ** 2 / part["n_trainings"] * scale
+        variance += one.sum() / len(part) ** 2
+    return min(1.0, variance / draws.var()) if draws.var() else 0.0
+
+
+def concluded(answers: Effects) -> pd.DataFrame:
+    """The claims judged, with simultaneous 95 % intervals of the primary ones; a secondary one has no verdict.
+
+    Returns DataFrame[claim, estimate, low, high, lead, n_queries, n_trainings, verdict, size, reason, resolution] :
+    resolution is the smallest effect that this design tells from none with 80 % power.
+    """
+    claims = [stated()[name] for name in answers["claim"]]
+    draws = answers.drawn() if claims else np.empty((0, 1))
+    primary = np.array([not claim.secondary for claim in claims], bool)
+    low, high = answers["low"].to_numpy(float, copy=True), answers["high"].to_numpy(float, copy=True)
+    estimates = answers["estimate"].to_numpy(float)
+    if primary.any():
+        low[primary], high[primary] = simultaneous(estimates[primary], draws[primary])
+    nineties = [interval(row, 0.9) for row in draws]
+    noise = np.where(answers["from_trainings"] > 0.5, "trainings", "queries")
+    made = pd.DataFrame(answers).drop(columns=[DRAWS, "from_trainings"]).assign(low=low, high=high)
+    return _judged(made, claims, nineties, (high - low) / 2 + POWER * draws.std(axis=1), noise)
+
+
+def in_one_world(answers: Effects) -> pd.DataFrame:
+    """The claims in a single generated world, which decides nothing: plain intervals, no verdict; as of `concluded`."""
+    return concluded(answers).assign(low=answers["low"], high=answers["high"], verdict="", size="", reason="one world")
+
+
+def over_worlds(worlds: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The claims judged over worlds, from the table `in_one_world` of each, with Student's intervals.
+
+    The mean of a claim's estimates, and of its leads; simultaneous over the primary claims by Bonferroni's correction.
+    A world's estimate holds the noise of its queries and trainings, so that the interval does, too. Returns the columns
+    of `concluded`, with n_worlds in the place of n_trainings.
+    """
+    every, n = pd.concat(worlds, ignore_index=True), len(worlds)
+    found = every.groupby("claim", sort=False)[["estimate", "lead"]].agg(["mean", "std", "size"])
+    found = found[found["estimate", "size"] == n]
+    claims = [stated()[name] for name in found.index]
+    family = max(1, sum(not claim.secondary for claim in claims))
+    tests = np.array([1 if claim.secondary else family for claim in claims])
+    error, lead_error = (found[name, "std"].to_numpy() / np.sqrt(n) for name in ("estimate", "lead"))
+    estimate, lead = (found[name, "mean"].to_numpy() for name in ("estimate", "lead"))
+    reach, tenth = stats.t.ppf(1 - 0.025 / tests, n - 1) * error, stats.t.ppf(0.95, n - 1) * error
+    made = {"claim": found.index, "estimate": estimate, "low": estimate - reach, "high": estimate + reach}
+    made |= {"lead": lead, "lead_low": lead - stats.t.ppf(0.975, n - 1) * lead_error}
+    made["n_queries"] = every.groupby("claim")["n_queries"].sum().loc[found.index].to_numpy()
+    nineties = list(zip(estimate - tenth, estimate + tenth, strict=True))
+    resolution = reach + stats.t.ppf(0.8, n - 1) * error
+    return _judged(pd.DataFrame(made | {"n_worlds": n}), claims, nineties, resolution, ["worlds"] * len(found))
+
+
+def _judged(
+    made: pd.DataFrame,
+    claims: Sequence[Claim],
+    nineties: Sequence[tuple[float, float]],
+    resolution: np.ndarray,
+    noise: Sequence[str],
+) -> pd.DataFrame:
+    rows = []
+    for claim, ends, ninety, lead, most in zip(
+        claims, made[["low", "high"]].to_numpy(), nineties, made["lead_low"], noise, strict=True
+    ):
+        is_within = -claim.margin < ninety[0] and ninety[1] < claim.margin
+        passing = not claim.gate or np.isnan(lead) or lead > 0
+        found = verdict(claim.asks, *ends, claim.margin, is_within) if passing else "undecided"
+        reason = most if passing else GATE
+        found = "" if claim.secondary else found
+        rows.append((found, WITHIN if is_within else "", reason if found == "undecided" else ""))
+    judged = dict(zip(JUDGED, [*zip(*rows, strict=True), resolution] if rows else [[]] * 4, strict=True))
+    return made.drop(columns="lead_low").assign(**judged)
+
+
+def verdict(asks: str, low: float, high: float, margin: float, is_within: bool) -> str:
+    """holds, contradicted, or undecided, of an interval; `is_within`: the margin, by two one-sided tests.
+
+    >>> verdict("below", -0.2, -0.1, 0.05, False), verdict("above", -0.2, -0.1, 0.05, False)
+    ('holds', 'contradicted')
+    >>> verdict("equal", -0.2, -0.1, 0.05, False), verdict("equal", -0.06, 0.01, 0.05, True)
+    ('contradicted', 'holds')
+    """
+    if not np.isfinite([low, high]).all():
+        return "undecided"
+    if asks == "equal":
+        beyond = high < -margin or low > margin
+        return "holds" if is_within else "contradicted" if beyond else "undecided"
+    low, high = (low, high) if asks == "above" else (-high, -low)
+    return "holds" if low > 0 else "contradicted" if high < 0 else "undecided"
+
+
+def said(row: Mapping[str, Any]) -> str:
+    """A row of `concluded` or `over_worlds` as text: estimate, interval, unit of inference, verdict and its reason.
+
+    >>> row = {"claim": "resttest-dense", "estimate": -0.1, "low": -0.14, "high": -0.06, "n_queries": 900}
+    >>> said(row | {"n_worlds": 12, "verdict": "holds", "size": "", "reason": ""})
+    '-10.0 % [-14.0, -6.0], 900 queries, 12 worlds: holds'
+    """
+    counted = "n_worlds" if "n_worlds" in row else "n_trainings"
+    units = f"{row[counted]} {counted[2:] if row[counted] != 1 else counted[2:-1]}"
+    text = spelled(row["estimate"], row["low"], row["high"], stated()[row["claim"]].unit)
+    told = ", ".join(filter(None, [row["verdict"], row["size"], row["reason"]]))
+    return f"{text}, {row['n_queries']:,} queries, {units}" + f": {told}" * bool(told)
+
+
+def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """For the page: a row a claim; its sentence, what is published, and a column a data set that answers it.
+
+    `found`: name of the data → a table of `concluded`, `in_one_world` or `over_worlds`, without rows where there is
+    none.
+    """
+    known = {data: {row["claim"]: said(row) for row in table.to_dict("records")} for data, table in found.items()}
+    rows = []
+    for claim in dict.fromkeys(name for answers in known.values() for name in answers):
+        value, unit = stated()[claim].published, stated()[claim].unit
+        printed = "–" if np.isnan(value) else f"{100 * value:+.1f} {unit}" if unit else f"{value:+.2f}"
+        answers = {data: answers.get(claim, "–") for data, answers in known.items() if answers}
+        rows.append({"claim": stated()[claim].sentence, "published": printed} | answers)
+    return pd.DataFrame(rows)
+
+
+def sentences(made: pd.DataFrame) -> list[str]:
+    """A sentence for each row of `page`: the claim, and what each data set says.
+
+    >>> sentences(pd.DataFrame([{"claim": "A holds.", "published": "+1.0 %", "MedQuAD": "–", "here": "+2.0 %"}]))
+    ['A holds. Here: +2.0 %; published: +1.0 %.']
+    """
+    texts = []
+    for claim, published, *told in made.itertuples(index=False):
+        parts = dict(zip(made.columns[2:], told, strict=True)) | {"published": published}
+        text = "; ".join(f"{data}: {part}" for data, part in parts.items() if part != "–")
+        texts.append(f"{claim} {text[:1].upper()}{text[1:]}.")
+    return texts

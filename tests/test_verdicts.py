@@ -1,0 +1,210 @@
+"""Claims are answered from the rows that they name, and judged by intervals over queries and trainings, or worlds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from interextra.ground.effects import effects
+from interextra.ground.errors import InputError
+from interextra.papers import verdicts
+from interextra.papers.verdicts import GATE, Claim, answered, concluded, in_one_world, leads, over_worlds
+
+RANDOM = np.random.default_rng(7)
+NOBODY = leads(pd.DataFrame(), [], 0, 0)  # nothing measured on the queries of the gate
+
+
+def losses(deltas, trainings=3, n_queries=400, **labels):
+    """Effects of systems with about these relative changes, measured by RR@10."""
+    base, parts = RANDOM.random(n_queries), []
+    for model, delta in deltas.items():
+        for seed in range(trainings):
+            for regime, factor in (("interpolation", 1.0), ("extrapolation", 1 + delta)):
+                noise = RANDOM.normal(scale=0.02, size=n_queries) + RANDOM.normal(scale=0.003)
+                made = {"model": model, "regime": regime, "seed": seed, "value": base * factor + noise}
+                parts.append(pd.DataFrame(made | {"query_id": [f"q{row}" for row in range(n_queries)]}))
+    values = pd.concat(parts).assign(measure="RR@10", **labels)
+    by = ["model", "measure", *labels]
+    return effects(values, by, "regime", ("interpolation", "extrapolation"), "delta", n_boot=2000)
+
+
+def claim(name, asks, plus, minus=None, **more):
+    rows = {"plus": plus} | ({"minus": minus} if minus is not None else {})
+    fixed = {"paper": "kit", "notebook": "03_resttest", "sentence": name, "measure": "RR@10", "known": ()}
+    return Claim(name=name, asks=asks, rows=rows, **fixed | {"margin": 0.05} | more)
+
+
+@pytest.fixture
+def state(monkeypatch):
+    """Replaces the stated claims by some; returns them."""
+
+    def put(*claims):
+        monkeypatch.setattr(verdicts, "stated", lambda: {one.name: one for one in claims})
+        return list(claims)
+
+    return put
+
+
+def test_all_entries_of_the_file_are_read():
+    found = verdicts.stated()
+    assert found["resttest-dense"].published == pytest.approx(-0.115) and found["resttest-dense"].paper == "zhan"
+    assert np.isnan(found["vocabulary-overlap"].published) and not found["random-initialisation-gap"].gate
+    assert [one.name for one in verdicts.of_notebook("03_resttest")] == ["resttest-dense", "resttest-bm25"]
+
+
+def test_estimates_are_sums_and_means_of_the_rows_named(state):
+    table = losses({"BM25": 0.0, "a": -0.1, "b": -0.2, "c": -0.4})
+    at = table.set_index("model")["delta"]
+    claims = state(
+        claim("one", "below", {"model": "a"}),
+        claim("two", "above", {"model": ["a", "b"]}, {"model": "c"}),
+        claim("sum", "above", [{"model": "a"}, {"model": "b"}], [{"model": "c"}]),
+        claim("number", "above", {"model": "a"}, 0.3, side="in domain"),
+        claim("sides", "above", {"model": "a", "side": "out of domain"}, {"model": "b", "side": "in domain"}),
+        claim("absent", "above", {"model": "d"}),
+    )
+    found = answered(claims, [table], NOBODY).set_index("claim")["estimate"]
+    expected = {"one": at["a"], "two": (at["a"] + at["b"]) / 2 - at["c"], "sum": at["a"] + at["b"] - at["c"]}
+    expected["number"] = table.set_index("model").loc["a", "interpolation"] - 0.3
+    sides = table.set_index("model")
+    expected["sides"] = sides.loc["a", "extrapolation"] - sides.loc["b", "interpolation"]
+    assert found.to_dict() == pytest.approx(expected)
+
+
+def test_the_main_row_is_the_largest_size_with_all_negatives(state):
+    tables = [
+        losses({"a": delta}, n_train=size, negative_passages=passages)
+        for delta, size, passages in ((-0.1, 100, "all"), (-0.3, 200, "all"), (-0.5, 200, "unexposed"))
+    ]
+    [row] = answered(
+        state(claim("one", "below", {"model": "a"})), [pd.concat(tables, ignore_index=True)], NOBODY
+    ).to_dict("records")
+    assert row["estimate"] == pytest.approx(-0.3, abs=0.02)
+
+
+def test_a_claim_that_fits_several_rows_is_refused(state):
+    table = pd.concat([losses({"a": -0.1}, shift="one"), losses({"a": -0.2}, shift="two")], ignore_index=True)
+    with pytest.raises(InputError, match="claim one: .* fits 2 rows"):
+        answered(state(claim("one", "below", {"model": "a"})), [table], NOBODY)
+
+
+def test_direction_and_size_are_judged_apart(state):
+    table = losses({"BM25": 0.0, "a": -0.2, "b": -0.02})
+    claims = state(
+        claim("large", "below", {"model": "a"}),
+        claim("wrong", "above", {"model": "a"}),
+        claim("small", "below", {"model": "b"}),
+        claim("same", "equal", {"model": "b"}),
+        claim("not the same", "equal", {"model": "a"}),
+        claim("told only", "below", {"model": "a"}, secondary=True),
+    )
+    ahead = pd.DataFrame({"model": ["a", "b"], "lead": 0.2, "lead_low": 0.1})
+    found = concluded(answered(claims, [table], ahead)).set_index("claim")
+    verdict = {"large": "holds", "wrong": "contradicted", "small": "holds", "same": "holds", "told only": ""}
+    assert found["verdict"].to_dict() == verdict | {"not the same": "contradicted"}
+    assert found["size"].ne("").to_dict() == dict.fromkeys(found.index, False) | {"small": True, "same": True}
+    assert (found["high"] - found["low"])["told only"] < (found["high"] - found["low"])["large"]  # no family
+
+
+def test_an_undecided_claim_says_what_its_noise_is_of(state):
+    few = losses({"a": -0.01, "BM25": 0.0}, n_queries=12)
+    [queries] = concluded(answered(state(claim("one", "below", {"model": "a"}, gate=False)), [few], NOBODY)).to_dict(
+        "records"
+    )
+    assert (queries["verdict"], queries["reason"]) == ("undecided", "queries") and queries["resolution"] > 0.01
+    noisy = few.assign(sd_trainings=0.2)
+    assert answered(state(claim("one", "below", {"model": "a"})), [noisy], NOBODY)["from_trainings"].item() == 1
+
+
+def test_a_system_that_does_not_beat_bm25_is_undecided_but_stays(state):
+    table = losses({"BM25": 0.0, "a": -0.2, "b": -0.2})
+    models, measured = ["a", "a", "b", "b", "BM25", "BM25"], [0.4, 0.3, 0.1, 0.3, 0.2, 0.2]
+    ahead = leads(pd.DataFrame({"model": models, "query_id": list("pqpqpq"), "value": measured}), [], 0, 200)
+    claims = state(
+        claim("open", "below", {"model": "a"}),
+        claim("closed", "below", {"model": "b"}),
+        claim("both", "above", {"model": "a"}, {"model": "b"}),
+        claim("ungated", "below", {"model": "b"}, gate=False),
+        claim("bm25", "equal", {"model": "BM25"}),
+    )
+    found = concluded(answered(claims, [table], ahead)).set_index("claim")
+    shut = {"closed": GATE, "both": GATE}
+    assert found.loc[found["verdict"] == "undecided", "reason"].to_dict() == shut
+    assert found["lead"].to_dict() == pytest.approx(
+        {"open": 0.15, "closed": 0, "both": 0, "ungated": 0, "bm25": np.nan}, nan_ok=True
+    )
+
+
+def test_worlds_are_judged_by_students_test(state):
+    state(claim("one", "below", {"model": "a"}), claim("two", "below", {"model": "b"}))
+    estimates = RANDOM.normal(-0.03, 0.05, size=(12, 2))
+    worlds = [
+        pd.DataFrame({"claim": ["one", "two"], "estimate": row, "lead": 0.1, "n_queries": 300}) for row in estimates
+    ]
+    found = over_worlds(worlds)
+    for at in (0, 1):
+        ends = stats.ttest_1samp(estimates[:, at], 0).confidence_interval(1 - 0.05 / 2)
+        assert found.loc[at, ["low", "high"]].tolist() == pytest.approx(list(ends))
+    assert found["n_worlds"].eq(12).all() and found["n_queries"].eq(3600).all()
+
+
+def test_claims_of_a_world_alone_have_plain_intervals_and_no_verdict(state):
+    claims = state(*(claim(name, "below", {"model": name}) for name in "abc"))
+    answers = answered(claims, [losses({"a": -0.2, "b": -0.1, "c": 0.0})], NOBODY)
+    alone, together = in_one_world(answers), concluded(answers)
+    assert alone["verdict"].eq("").all() and alone["reason"].eq("one world").all()
+    assert (alone["high"] - alone["low"] < together["high"] - together["low"]).all()
+
+
+def test_rows_come_from_the_first_table_that_has_them_and_a_page_says_what_each_data_set_says(state):
+    claims = state(claim("one", "below", {"model": "a"}), claim("two", "above", {"model": "a", "band": "far"}))
+    tables = [losses({"a": -0.2}), losses({"a": 0.3}, band="far")]
+    found = answered(claims, tables, NOBODY)
+    assert found["estimate"].tolist() == pytest.approx([-0.2, 0.3], abs=0.02)
+    page = verdicts.page({"MedQuAD": pd.DataFrame(), "here": in_one_world(found[:1])})
+    assert page.columns.tolist() == ["claim", "published", "here"] and page["here"].item().count(" % [") == 1
+    assert page["here"].item().endswith("400 queries, 3 trainings: one world")
+
+
+def test_two_claims_and_a_page_without_any(state):
+    nothing = concluded(answered(state(claim("one", "below", {"model": "z"})), [losses({"a": -0.2})], NOBODY))
+    assert nothing.empty and {"verdict", "size", "reason", "resolution", "estimate"} <= set(nothing)
+    assert verdicts.page({"here": nothing}).empty and verdicts.sentences(verdicts.page({"here": nothing})) == []
+
+
+def simulated(effect, n_worlds, n_queries, rng):
+    """A claim's estimates in worlds: difference of two systems' reciprocal ranks, many of them 0, with the noise of
+    worlds, of trainings, and of queries about the same entity."""
+    world, training = rng.normal(scale=0.03, size=n_worlds), rng.normal(scale=0.02, size=n_worlds)
+    entity = rng.normal(scale=0.5, size=(n_worlds, n_queries // 5)).repeat(5, axis=1)
+    sides = []
+    for shift in (0.0, 1.0):
+        quality = entity + rng.normal(scale=1.0, size=(n_worlds, n_queries))
+        rank = np.floor(np.exp(1.2 - quality)) + 1
+        sides.append(np.where(rank <= 10, 1 / rank, 0).mean(axis=1) + shift * (effect + world + training))
+    return sides[1] - sides[0]
+
+
+@pytest.mark.parametrize("effect", [0.0, 0.05])
+def test_verdicts_over_worlds_are_as_sure_as_they_say(state, effect):
+    """Of families of four claims with no effect at most 5 % have a wrong one; power is what the resolution promises."""
+    names = ["a", "b", "c", "d"]
+    state(*(claim(name, "above", {"model": name}) for name in names))
+    rng, wrong, right, resolution, n = np.random.default_rng(1), 0, 0, [], 120
+    for _ in range(n):
+        estimates = np.stack([simulated(effect, 12, 60, rng) for _ in names], axis=1)
+        worlds = [pd.DataFrame({"claim": names, "estimate": row, "lead": 0.1, "n_queries": 100}) for row in estimates]
+        found = over_worlds(worlds)
+        wrong += (
+            found["verdict"].isin(["holds", "contradicted"]).any()
+            if not effect
+            else found["verdict"].eq("contradicted").any()
+        )
+        right += found["verdict"].eq("holds").mean() / n
+        resolution.append(found["resolution"].mean())
+    assert wrong / n <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n)
+    if effect:
+        needed = np.mean(resolution)
+        error = needed / (stats.t.ppf(1 - 0.025 / 4, 11) + stats.t.ppf(0.8, 11))
+        expected = stats.nct.sf(stats.t.ppf(1 - 0.025 / 4, 11), 11, effect / error)
+        assert right == pytest.approx(expected, abs=0.08)
