@@ -277,13 +277,6 @@ def test_family_is_of_the_row_s_labels(two):
         effects(two, ["model"], "regime", REGIMES, family=["protocl"], n_boot=2)
 
 
-def test_intervals_that_hold_together_are_wider_and_leave_the_others_alone(two):
-    table = of(two)
-    both, one = table.holding_together([True, True]), table.holding_together([True, False])
-    assert both["low"][0] < one["low"][0] and both["high"][0] > one["high"][0]
-    assert (both["delta"] == table["delta"]).all() and np.array_equal(both.drawn(), table.drawn())
-
-
 @pytest.mark.parametrize(
     "change, message",
     [

@@ -1,7 +1,7 @@
 """Parameters of notebooks 02, 03 and 05 on a small world, for the tests of their plans."""
 
 COMMON = {
-    "collection": "mini:n_train=400,n_graded=0",
+    "collection": "mini:n_train=700,n_graded=0",
     "train_split": "train",
     "train_limit": 0,
     "test_splits": ["test"],

@@ -19,7 +19,6 @@ STANDARD_SPLITS = {
     "msmarco-passage": {
         "train": "msmarco-passage/train",
         "dev": "msmarco-passage/dev/small",
-        "dev2": "msmarco-passage/dev/2",
         "dl19": "msmarco-passage/trec-dl-2019/judged",
         "dl20": "msmarco-passage/trec-dl-2020/judged",
     }
@@ -29,10 +28,9 @@ STANDARD_SPLITS = {
 def open_irds(dataset_id: str, splits: dict[str, str], switches: Set[str], spec: str) -> Collection:
     """Open a data set of ir_datasets; its first opening downloads what is missing and converts it.
 
-    `msmarco-passage` comes with the splits train, dev (= dev/small), dev2, dl19 and dl20 (judged queries). Any other id
-    with qrels is one split, named by its part below the documents' id (`dev/small` -> `dev-small`; `test` where the id
-    holds documents and qrels); one without takes its parts train, dev, test. Splits that are given, name -> id, go
-    before.
+    `msmarco-passage` comes with the splits train, dev (= dev/small), dl19 and dl20 (judged queries). Any other id with
+    qrels is one split, named by its part below the documents' id (`dev/small` -> `dev-small`; `test` where the id holds
+    documents and qrels); one without takes its parts train, dev, test. Splits that are given, name -> id, go before.
 
     The converted copy is found by id, splits, switches, the version of ir_datasets and its home folder
     (IR_DATASETS_HOME): a published data set does not change. After changing files there by hand, delete the copy.

@@ -26,8 +26,8 @@ def plan(p: dict) -> Plan:
     reranker's label. `learning`: trained, model, seed, run, on all training queries and untrained; empty where it is
     not asked for. BM25 is its own untrained start.
     """
-    plans.gate_queries(p)  # named twice, they would be clustered twice
-    asked = {name: [*p[name], *p["gate_splits"]] for name in ("test_splits", "resttest_splits")}
+    names = ("test_splits", "resttest_splits")  # what measures one protocol's loss may open the other one's gate
+    asked = {name: [*p[name], *(split for split in p["gate_splits"] if split not in p[name])] for name in names}
     sets, buckets = plans.restrain_of(p), plans.resttest_of(p, asked["resttest_splits"])
     train, queries = plans.training_queries(p), plans.test_queries(p, p["resttest_splits"])
     made, learning = plans.with_bm25(plans.systems(p)), []

@@ -70,7 +70,7 @@ def test_queries(p: dict, splits: Iterable[str]) -> tuple[Queries, ...]:
 
 def gate_queries(p: dict) -> tuple[Queries, ...]:
     """The queries on which a system must beat BM25; InputError where they also measure the loss."""
-    if shared := set(p["gate_splits"]) & {*p["test_splits"], *p.get("resttest_splits", ())}:
+    if shared := set(p["gate_splits"]) & set(p["test_splits"]):
         raise InputError(
             f"parameter 'gate_splits': {offenders(sorted(shared))} is among the test splits; queries of the gate "
             "may not measure the loss, too: name another split, or none"

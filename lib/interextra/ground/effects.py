@@ -157,15 +157,6 @@ class Effects(pd.DataFrame):
         table = pd.DataFrame(rows, columns=[*labels, "difference", "low", "high"])
         return Effects.of(table, labels, ["difference"], drawn)
 
-    def holding_together(self, judged: Sequence[bool]) -> "Effects":
-        """The table with intervals that hold together over the rows `judged`; each other row is alone."""
-        inside = np.asarray(judged, bool)
-        estimates = self[self[DRAWS].iloc[0].columns["effect"]].to_numpy(float)
-        ends, drawn = np.empty((2, len(self))), self.drawn()
-        for family in [np.flatnonzero(inside), *np.flatnonzero(~inside)[:, None]]:
-            ends[:, family] = simultaneous(estimates[family], drawn[family])
-        return self.assign(low=ends[0], high=ends[1])
-
     def beside(self, published: pd.DataFrame, on: Sequence[str], gate: str | None = None) -> "Effects":
         """The rows with the published effects beside them: `published`, and one `verdict` a row.
 

@@ -34,12 +34,6 @@ def gate(table: Effects, within: Sequence[str] | None = None) -> pd.Series:
     return pd.Series(passing, table.index)
 
 
-def fair(table: Effects) -> Effects:
-    """The rows with the column comparable (`gate`) and with intervals that hold together over the comparable rows."""
-    table = table.assign(**{GATE: gate(table)})
-    return table.holding_together(table[GATE])
-
-
 def said(
     finding: str,
     *gaps: tuple[Sequence[pd.Series], Sequence[pd.Series]],
