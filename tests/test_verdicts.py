@@ -148,6 +148,13 @@ def test_worlds_are_judged_by_students_test(state):
     assert found["n_worlds"].eq(12).all() and found["n_queries"].eq(3600).all()
 
 
+def test_a_lead_that_no_world_measured_opens_no_gate(state):
+    state(claim("a", "below", {"model": "a"}), claim("bm25", "below", {"model": "BM25"}))
+    rows = {"claim": ["a", "bm25"], "lead": np.nan, "n_queries": 9}
+    found = over_worlds([pd.DataFrame(rows | {"estimate": [-0.3 + 0.01 * at] * 2}) for at in range(5)])
+    assert found["verdict"].tolist() == ["undecided", "holds"] and found["reason"].tolist() == [GATE, ""]
+
+
 def test_claims_of_a_world_alone_have_plain_intervals_and_no_verdict(state):
     claims = state(*(claim(name, "below", {"model": name}) for name in "abc"))
     answers = answered(claims, [losses({"a": -0.2, "b": -0.1, "c": 0.0})], NOBODY)

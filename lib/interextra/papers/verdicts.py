@@ -59,6 +59,12 @@ class Claim(BaseModel):
             yield from ((sign, term) for term in (part if isinstance(part, list) else [part]))
 
     @property
+    def is_gated(self) -> bool:
+        """Whether it speaks of a system that must beat BM25 first."""
+        models = [term["model"] for _, term in self.terms() if isinstance(term, dict) and "model" in term]
+        return self.gate and any(model != BM25 for model in models)
+
+    @property
     def unit(self) -> str:
         """Of the estimate, as `spelled` takes it: % of a change, points of a difference, none of a correlation."""
         if any("statistic" in term or "method" in term for _, term in self.terms() if isinstance(term, dict)):
@@ -157,8 +163,7 @@ def _lead(rows: pd.DataFrame, ahead: pd.DataFrame) -> dict[str, float]:
     if systems.empty:
         return {"lead": np.nan, "lead_low": np.nan}
     theirs = systems.merge(ahead, on=shared, how="left")
-    lowest = theirs["lead_low"].fillna(-np.inf).min()  # one whose lead nobody measured has shown none
-    return {"lead": theirs["lead"].min(skipna=False), "lead_low": lowest}
+    return {name: theirs[name].min(skipna=False) for name in ("lead", "lead_low")}
 
 
 def _of_trainings(used: Sequence[tuple[int, str, Effects]], draws: np.ndarray) -> float:
@@ -234,7 +239,7 @@ def _judged(
         claims, made[["low", "high"]].to_numpy(), nineties, made["lead_low"], noise, strict=True
     ):
         is_within = -claim.margin < ninety[0] and ninety[1] < claim.margin
-        passing = not claim.gate or np.isnan(lead) or lead > 0
+        passing = not claim.is_gated or lead > 0  # a lead that nobody measured (NaN) opens nothing
         found = verdict(claim.asks, *ends, claim.margin, is_within) if passing else "undecided"
         reason = most if passing else GATE
         found = "" if claim.secondary else found

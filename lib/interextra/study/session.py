@@ -31,7 +31,7 @@ from interextra.study.schedule import build_all, described, priced
 from interextra.study.site import text_of
 from interextra.study.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 
-DATA = {"MedQuAD": "small", "twelve worlds": "worlds"}  # profiles whose reference decides claims
+DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
 PIXELS_PER_INCH = 96  # on a page; the file has more
 
 
