@@ -5,9 +5,9 @@ and never a positive: the model learns that such passages are wrong. Neither pap
 the like of a query.
 """
 
-import itertools
-from collections.abc import Sequence
+import json
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -15,43 +15,95 @@ import pandas as pd
 from interextra.data.collection import Collection
 from interextra.data.medquad import entity_units
 from interextra.data.queries import Part
-from interextra.data.runs import RunFile
-from interextra.data.trec import read_qrels
 from interextra.experiments import plans
 from interextra.experiments.shifts import read_shift
-from interextra.ground.cells import Store
+from interextra.ground.cells import Cell, Store
 from interextra.ground.effects import Effects, effects, interval, ratio
 from interextra.ground.errors import InputError, offenders
+from interextra.ground.files import write_json
+from interextra.models.bm25 import LABEL as BM25
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.pairs import exposed_passages, training_pairs
 from interextra.models.recipe import Recipe
-from interextra.papers.claims import judged, said
+from interextra.splits import attributes
 from interextra.splits.shift import Shift
 
 NOTEBOOK = "09_negative_exposure"
 NONE = "none"  # where nothing is drawn
 CONDITION = ["model", "negatives", "negative_passages"]
-PASSAGES, TRAIN_QUERIES, TRAIN_PAIRS = 8_841_823, 502_939, 532_761  # of MS MARCO passage ranking
 KINDS = ("same entity, kind in training", "same entity, left-out kind", "other entity, left-out kind")
 ASKED = ("left-out kind", "kind in training, exposed", "kind in training, asked for")
+ARMS = {  # which exposed passages are spared alone → negative_passages, and those of its control
+    "kind": ("without the kind", "control of the kind"),
+    "other kinds": ("without the exposed of other kinds", "control of other kinds"),
+    "answers": ("without the test answers", "control of the answers"),
+}
+OFFSETS = np.linspace(-1, 3, 41)  # standard deviations of a run's scores
+
+
+class Spared(Cell):
+    """`doc_ids.json`: some of the passages that are exposed where a kind of query is left out, or as many others.
+
+    `which`: kind, those that answer the left-out kind; other kinds, all others; answers, those of the test queries.
+    """
+
+    shift: Shift
+    left_out: str
+    which: Literal["kind", "other kinds", "answers"]
+    control: int | None = None  # seed: as many random passages of the collection in their place
+
+    def build(self, folder: Path, store: Store) -> None:
+        data, split, sets = self.shift.pool.source.open(), self.shift.pool.split, self.shift.sets(store)
+        pairs = training_pairs(data, sets[f"without-{self.left_out}"], split, relevance=1)
+        chosen = exposed_passages(data, pairs, relevance=1)  # bool[passages]
+        rows = {which: data.passages.rows(self._answers(data, sets, which)) for which in ("kind", "answers")}
+        inside = np.isin(np.arange(len(chosen)), rows["answers" if self.which == "answers" else "kind"])
+        chosen &= ~inside if self.which == "other kinds" else inside
+        if self.control is not None:
+            drawn = np.random.default_rng(self.control).choice(len(chosen), chosen.sum(), replace=False)
+            chosen = np.isin(np.arange(len(chosen)), drawn)
+        write_json(folder / "doc_ids.json", pd.Series(data.passages.doc_ids.to_pylist())[chosen].tolist())
+
+    def _answers(self, data: Collection, sets: dict[str, list[str]], which: str) -> list[str]:
+        """doc_ids that answer the left-out kind, in any split, or the test queries."""
+        found = []
+        for split in data.splits:
+            queries, qrels = data.queries(split), data.qrels(split)
+            of_kind = queries["query_id"][attributes.labels(queries, self.shift.by) == self.left_out]
+            wanted = of_kind if which == "kind" else sets["held-out"] if split == self.shift.pool.split else []
+            found += qrels.loc[(qrels["relevance"] >= 1) & qrels["query_id"].isin(wanted), "doc_id"].tolist()
+        return found
+
+    def read(self, store: Store) -> list[str]:
+        return json.loads((store[self] / "doc_ids.json").read_text(encoding="utf-8"))
 
 
 def plan(p: dict) -> plans.Plan:
     """Each system without each cluster of one shift, by the source of its negatives and by which passages may be drawn.
 
-    `design`: model, negatives, negative_passages, left_out, seed, run. `dose`: the same of the dense system with random
-    negatives, and share, the probability that a negative is an exposed passage. `shift`: the Shift.
+    `design`: model, negatives, negative_passages, left_out, seed, run; with `arms` also the dense system whose
+    negatives spare only some exposed passages, each with its control (see ARMS). `dose`: the same of the dense system
+    with random negatives, and share, the probability that a negative is an exposed passage. `shift`: the Shift. `kind`:
+    left_out → Spared, the passages that answer it.
     """
     (_, by, kept), sizes = read_shift(p["shift"]), {name: p[name] for name in ("n_test", "train_size", "seed")}
     shift = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **sizes)
+    tested = (Part(of=shift, part="held-out"), *plans.gate_queries(p))
     conditions = [plans.parts_of(text, "SYSTEM | NEGATIVES | RECIPE") for text in p["conditions"]]
     if unknown := set(p["controlled"]) - {model for model, *_ in conditions}:
         raise InputError(f"parameter 'controlled': {offenders(sorted(unknown))} is no system of 'conditions'")
 
     def trained(model: str, made: Recipe, negatives: str, passages: str | float) -> list[dict]:
         labels = {"negatives": negatives, "negative_passages": passages}
-        return plans.runs(p, {model: made}, plans.without_each(shift), (Part(of=shift, part="held-out"),), **labels)
+        return plans.runs(p, {model: made}, plans.without_each(shift), tested, **labels)
 
+    def sparing(row: dict, which: str, control: bool) -> dict:
+        run, seed = row["run"], row["seed"] if control else None
+        spared = Spared(shift=shift, left_out=row["left_out"], which=which, control=seed)
+        return row | {"run": run.model_copy(update={"model": run.model.model_copy(update={"spared": spared})})}
+
+    if unknown := set(p["arms"]) - ARMS.keys():
+        raise InputError(f"parameter 'arms': {offenders(sorted(unknown))} is none of {', '.join(ARMS)}")
     others, dose = plans.with_bm25(plans.systems(p)), []
     rows = [row for model, made in others.items() for row in trained(model, made, NONE, "all")]
     for model, negatives, name in conditions:
@@ -59,10 +111,15 @@ def plan(p: dict) -> plans.Plan:
         spared = ["all", "unexposed", *(["control"] if model in p["controlled"] else [])]
         for passages in spared if made.negatives not in ("in-batch", "both") else ["all"]:
             rows += trained(model, plans.changed(made, negative_passages=passages), negatives, passages)
+        drawing = model == DENSE and made.negatives not in ("in-batch", "both")
+        for which in p["arms"] if drawing else []:
+            for control, label in enumerate(ARMS[which]):
+                rows += [sparing(row, which, bool(control)) for row in trained(model, made, negatives, label)]
         for share in p["doses"] if model == DENSE and made.negatives == "random" else []:
             exposed = plans.changed(made, negative_passages=share)
             dose += [row | {"share": share} for row in trained(model, exposed, negatives, share)]
-    return plans.Plan(shift=shift, design=plans.design(rows), dose=pd.DataFrame(dose))
+    kind = {name: Spared(shift=shift, left_out=name, which="kind") for name in shift.names if p["arms"]}
+    return plans.Plan(shift=shift, design=plans.design(rows), dose=pd.DataFrame(dose), kind=kind)
 
 
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
@@ -90,82 +147,81 @@ def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFram
 
 
 def relative_losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[Effects, Effects]:
-    """RelLoss of each condition, two tables of `effects`: of each left-out cluster, and the mean over the clusters."""
-    compared = {"on": "side", "sides": ("in", "out"), "effect": "loss", "family": [], "seed": seed, "n_boot": n_boot}
-    each = effects(values, [*CONDITION, "stratum"], **compared)
-    return each, effects(values, CONDITION, strata="stratum", **compared)
+    """Out / Avg In - 1 of each condition and measure, two tables of `effects`: of each left-out cluster, and the mean
+    over the clusters."""
+    compared = {"on": "side", "sides": ("in", "out"), "effect": "delta", "family": [], "seed": seed, "n_boot": n_boot}
+    each = effects(values, [*CONDITION, "measure", "stratum"], **compared)
+    return each, effects(values, [*CONDITION, "measure"], strata="stratum", **compared)
+
+
+def in_domain(values: pd.DataFrame) -> pd.DataFrame:
+    """Values of the queries of the gate under the models that had their cluster, as `leads` takes them: BM25, which
+    draws no negatives, stands in every condition."""
+    inside = values[values["left_out"] != values["stratum"]]
+    rivals, is_rival = inside.loc[inside["model"] != BM25, CONDITION[1:]].drop_duplicates(), inside["model"] == BM25
+    return pd.concat([inside[~is_rival], inside[is_rival].drop(columns=CONDITION[1:]).merge(rivals, how="cross")])
 
 
 def exposure_table(shift: str, each: pd.DataFrame, mean: pd.DataFrame) -> pd.DataFrame:
     """Both tables of `relative_losses` as one, with the columns of exposure.csv; left_out is a cluster, or `mean`."""
     both = pd.concat([each.rename(columns={"stratum": "left_out"}), mean.assign(left_out="mean")], ignore_index=True)
-    both = both.assign(shift=shift).rename(columns={"in": "avg_in", "loss": "rel_loss"})
-    columns = ["avg_in", "out", "rel_loss", "low", "high", "n_queries", "n_trainings", "sd_trainings"]
+    both = both.assign(shift=shift).rename(columns={"in": "avg_in"})
+    columns = ["avg_in", "out", "delta", "low", "high", "n_queries", "n_trainings", "sd_trainings"]
     return both[["shift", "left_out", *CONDITION, *columns]]
 
 
 def share_of_loss(mean: Effects) -> pd.DataFrame:
-    """How much of a loss is exposure: 1 - loss with unexposed negatives / loss with all (or with the control).
+    """How much of a loss is exposure: 1 - delta with unexposed negatives / delta with all (or with the control).
 
-    `mean`: of `relative_losses`. Returns model, negatives, against (all or control), loss, loss_unexposed, saved (their
-    difference), saved_low, saved_high, share_of_loss, low, high, n_queries, n_trainings.
+    `mean`: of `relative_losses`. Returns model, negatives, against (all or control), delta, delta_unexposed, saved
+    (what the second is above the first), saved_low, saved_high, share_of_loss, low, high, n_queries, n_trainings.
     """
     at, rows = mean.by_label(*CONDITION), []
     for (model, negatives, against), one in at.items():
         other = at.get((model, negatives, "unexposed"))
         if against == "unexposed" or other is None:
             continue
-        loss, less, drawn, spared = one["loss"], other["loss"], one["draws"].effect, other["draws"].effect
-        row = {"model": model, "negatives": negatives, "against": against, "loss": loss, "loss_unexposed": less}
-        row |= {"saved": loss - less} | dict(zip(("saved_low", "saved_high"), interval(drawn - spared), strict=True))
+        loss, less, drawn, spared = one["delta"], other["delta"], one["draws"].effect, other["draws"].effect
+        row = {"model": model, "negatives": negatives, "against": against, "delta": loss, "delta_unexposed": less}
+        row |= {"saved": less - loss} | dict(zip(("saved_low", "saved_high"), interval(spared - drawn), strict=True))
         ends = interval(1 - ratio(spared, drawn))
         row |= {"share_of_loss": 1 - ratio(less, loss).item()} | dict(zip(("low", "high"), ends, strict=True))
         rows.append(row | {name: min(one[name], other[name]) for name in ("n_queries", "n_trainings")})
     return pd.DataFrame(rows)
 
 
-def findings(mean: Effects) -> pd.DataFrame:
-    """The verdicts of notebook 09, with intervals that hold together, see `claims.judged`.
+def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
+    """RR@10 of the dense runs if passages of the left-out kind get a constant more, as values for `effects`.
 
-    Of each system and source of negatives: exposure is part of the loss, which is smaller with unexposed negatives than
-    with all, and than with the control where there is one. Of dense against SPLADE: the papers disagree on whether
-    dense loses more. Lupart et al. train both on BM25's and in-batch negatives, Zhan et al. dense on random ones and
-    SPLADE on BM25's. Exposure explains it if the choice of negatives widens the gap, and less so unexposed. Last, which
-    of the two it costs more, with the same negatives (and their controls, where there are), and which loses more where
-    there are only in-batch ones. `mean`: of `relative_losses`, with the column comparable (`claims.gate`, over all).
+    If exposure acts as a prior against a kind of passage, whatever the query (as the bias to seen classes in
+    generalised zero-shot learning), one number a model restores what it costs. The number, one of OFFSETS, is the best
+    on all kinds of queries about half of the entities, and is applied to the queries about the other half, both ways.
+    Returns the labels of the design, query_id, unit, stratum, measure, value.
     """
-    at, found = mean.by_label(*CONDITION), []
+    unit, cluster, _ = _what_is_known(plan.shift, store)
+    held, parts = pd.MultiIndex.from_frame(plan.shift.pool.qrels(store)[["query_id", "doc_id"]]), []
+    drawing = (plan.design["model"] == DENSE) & (plan.design["negatives"] != "in-batch")
+    for row in plan.design[drawing].to_dict("records"):
+        run = row["run"].read(store, "held-out").frame()
+        pairs = pd.MultiIndex.from_frame(run[["query_id", "doc_id"]])
+        query, query_ids = pd.factorize(run["query_id"])
+        like = run["doc_id"].isin(plan.kind[row["left_out"]].read(store)).to_numpy()
+        shifted = run["score"].to_numpy() + np.outer(OFFSETS * run["score"].std(), like)  # [offsets, rows]
+        found = np.stack([_reciprocal_ranks(scores, query, pairs.isin(held)) for scores in shifted])
+        units = pd.factorize(pd.Index(query_ids).map(unit))[0]
+        half = np.random.default_rng(seed).permutation(units.max() + 1)[units] % 2 == 0  # [queries]
+        best = [found[:, ~side].mean(axis=1).argmax() for side in (half, ~half)]  # fitted on the other half
+        value = np.where(half, found[best[0]], found[best[1]])
+        parts.append((row, pd.DataFrame({"query_id": query_ids, "measure": "RR@10", "value": value})))
+    return _of_queries(parts, unit, cluster)
 
-    def add(finding: str, *gaps: tuple[Sequence[tuple], Sequence[tuple]], also: Sequence[tuple] = ()) -> None:
-        """The finding says that some losses less others are above 0, each named by its condition; see `said`."""
-        named = [[[at[key] for key in part] for part in gap] for gap in gaps]
-        found.append(said(finding, *named, also=[at[key] for key in also]))
 
-    for model, negatives, passages in at:
-        if passages == "unexposed":
-            more = [key for which in ("all", "control") if (key := (model, negatives, which)) in at]
-            less = [(model, negatives, "unexposed")]
-            add(f"{model}, {negatives} negatives: exposure is part of the loss", *(([key], less) for key in more))
-    lupart, zhan, sparse = (
-        {which: (*system, which) for which in ("all", "unexposed", "control")}
-        for system in ((DENSE, "BM25"), (DENSE, "random"), ("SPLADE", "BM25"))
-    )
-    if not {system[which] for system in (lupart, zhan, sparse) for which in ("all", "unexposed")} <= at.keys():
-        return judged(found)
-    for which in ("all", "unexposed"):
-        one, two, three = lupart[which], zhan[which], sparse[which]
-        add(f"dense loses more than SPLADE with the negatives of Lupart, {which}", ([one], [three]))
-        add(f"dense loses more than SPLADE with the negatives of Zhan, {which}", ([two], [three]))
-        add(f"the negatives of Lupart make the gap larger than those of Zhan, {which}", ([one], [two]), also=[three])
-    less = [lupart["all"], zhan["unexposed"]], [zhan["all"], lupart["unexposed"]]
-    both = [sparse[which] for which in ("all", "unexposed")]
-    add("exposure is why the papers differ on SPLADE", ([lupart["all"]], [zhan["all"]]), less, also=both)
-    more = [which for which in ("all", "control") if {sparse[which], lupart[which]} <= at.keys()]
-    costs = [([sparse[which], lupart["unexposed"]], [lupart[which], sparse["unexposed"]]) for which in more]
-    add("exposure costs SPLADE more than dense, BM25 negatives", *costs)
-    if {one := (DENSE, "in-batch", "all"), two := ("SPLADE", "in-batch", "all")} <= at.keys():
-        add("dense loses more than SPLADE with in-batch negatives only", ([one], [two]))
-    return judged(found)
+def _reciprocal_ranks(scores: np.ndarray, query: np.ndarray, relevant: np.ndarray) -> np.ndarray:
+    """RR@10 of each query int[rows] from the scores of its passages float[rows]; of ties the relevant one is last."""
+    best = np.full(query.max() + 1, -np.inf)
+    np.maximum.at(best, query[relevant], scores[relevant])
+    rank = np.bincount(query, (scores >= best[query]) & ~relevant) + 1
+    return np.where(np.isfinite(best) & (rank <= 10), 1 / rank, 0.0)
 
 
 def _what_is_known(shift: Shift, store: Store) -> tuple[pd.Series, pd.Series, pd.Series]:
@@ -224,25 +280,3 @@ def in_the_first(design: pd.DataFrame, shift: Shift, store: Store, data: Collect
             share = pd.crosstab(first["query_id"], kind, normalize="index").reindex(columns=list(ASKED), fill_value=0.0)
             parts.append((row, share.stack().rename("value").reset_index()))
     return _of_queries(parts, unit, cluster)
-
-
-def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.DataFrame:
-    """Expected exposure on MS MARCO: the share of negatives that answer a held-out query.
-
-    `folder`: `msmarco/qrels.train*.tsv` of the real data; where only a part of the 502,939 training queries is there,
-    shares are scaled up. `runs`: name → BM25 run of other queries. `held_out`: share of the training queries left out.
-    Returns negatives, answers (share that answers any training query), exposed (that answers a held-out one only,
-    answers × held_out), against_random.
-    """
-    paths = sorted(folder.glob("qrels.train*"))
-    if len(paths) != 1:
-        found = offenders(path.name for path in paths) or "none"
-        raise InputError(f"{folder}: one file qrels.train* is read, there are: {found}; keep the judgements in one")
-    judged_pairs = read_qrels(paths[0])
-    answers, scale = judged_pairs["doc_id"].unique(), TRAIN_QUERIES / judged_pairs["query_id"].nunique()
-    rows = [("a random passage", len(answers) / PASSAGES * scale)]
-    for (name, run), depth in itertools.product(runs.items(), (10, 100, 1000)):
-        first = RunFile.read(run).frame().query("rank <= @depth")
-        rows.append((f"BM25's first {depth:,} ({name})", first["doc_id"].isin(answers).mean() * scale))
-    table = pd.DataFrame(rows, columns=["negatives", "answers"]).assign(exposed=lambda of: of["answers"] * held_out)
-    return table.assign(against_random=table["exposed"] / table["exposed"][0])

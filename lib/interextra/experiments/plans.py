@@ -70,10 +70,10 @@ def test_queries(p: dict, splits: Iterable[str]) -> tuple[Queries, ...]:
 
 def gate_queries(p: dict) -> tuple[Queries, ...]:
     """The queries on which a system must beat BM25; InputError where they also measure the loss."""
-    if shared := set(p["gate_splits"]) & set(p["test_splits"]):
+    if shared := set(p["gate_splits"]) & {*p.get("test_splits", ()), p["train_split"]}:
         raise InputError(
-            f"parameter 'gate_splits': {offenders(sorted(shared))} is among the test splits; queries of the gate "
-            "may not measure the loss, too: name another split, or none"
+            f"parameter 'gate_splits': {offenders(sorted(shared))} is among the other splits; queries of the gate may "
+            "neither train nor measure the loss: name another split, or none"
         )
     return test_queries(p, p["gate_splits"])
 

@@ -1,7 +1,10 @@
 """Notebook 04: how much does a retriever lose on unseen kinds of query? (Lupart et al., ECIR 2023, §4 and §5.1)
 
-A loss is RelLoss, (Avg In - Out) / Avg In; for ASL, where lower is better, a negative value is a loss.
+An effect is Out / Avg In - 1, the paper's RelLoss with the other sign, so that negative is a loss here as in all tables
+(of ASL, where lower is better, positive is).
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,16 +15,12 @@ from interextra.evaluation.measures import worse
 from interextra.experiments import plans
 from interextra.experiments.plans import Plan
 from interextra.ground.cells import Store
-from interextra.ground.effects import Effects, interval, ratio
+from interextra.ground.effects import interval, ratio
 from interextra.ground.errors import InputError, offenders
-from interextra.models.bm25 import LABEL as BM25
-from interextra.models.colbert import LABEL as COLBERT
 from interextra.models.dense import LABEL as DENSE
-from interextra.models.reranker import LABEL as RERANKER
-from interextra.models.splade import LABEL as SPLADE
 from interextra.models.vectors import Vectors
-from interextra.papers.claims import GATE, judged, said
 from interextra.papers.releases import real_vectors
+from interextra.splits import attributes
 from interextra.splits.clusters import agreement, distinctive_words
 from interextra.splits.shift import Shift
 from interextra.splits.topics import Topics, topics
@@ -37,6 +36,7 @@ def plan(p: dict) -> Plan:
     with `real_encoder` the vectors `real` and the folder of the files `released`.
     """
     shifts, made, chance = shifts_of(p), plans.with_bm25(plans.systems(p)), read_shift(p["control"])[0]
+    gate = plans.gate_queries(p)
     variants = [plans.parts_of(text, "SHIFT | MODEL | RECIPE") for text in p["variants"]]
     if unknown := {shift for shift, _, _ in variants} - shifts.keys():
         raise InputError(f"parameter 'variants': no shift {offenders(unknown)}; shifts are {', '.join(shifts)}")
@@ -50,8 +50,8 @@ def plan(p: dict) -> Plan:
     for name, of in frames.items():
         rows = []
         for shift, some in of:
-            test = (Part(of=shifts[shift], part="held-out"),)
-            rows += plans.runs(p, some, plans.without_each(shifts[shift]), test, shift=shift)
+            test = Part(of=shifts[shift], part="held-out")
+            rows += plans.runs(p, some, plans.without_each(shifts[shift]), (test, *gate), shift=shift)
         frames[name] = pd.DataFrame(rows, columns=["shift", "model", "left_out", "seed", "run"])
     real = real_vectors(p["real_encoder"]) if p["real_encoder"] else None
     released = data_folder() / "ms-marco-shift" if p["real_encoder"] else None
@@ -71,6 +71,18 @@ def shifts_of(p: dict) -> dict[str, Shift]:
         options = {"n_test": p["n_test"], "train_size": p["train_size"], "seed": p["seed"]}
         found[name] = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **options)
     return found
+
+
+def strata(shift: Shift, store: Store, gate: Sequence[str] = ()) -> pd.Series:
+    """Cluster of each test query of a shift, by query_id, and of the queries of the splits `gate`.
+
+    There it is "" where a query has none, and with topics, which only the queries of the pool have.
+    """
+    found = [shift.strata(store)]
+    for queries in (shift.pool.source.open().queries(split) for split in gate):
+        known = attributes.labels(queries, shift.by) if isinstance(shift.by, str) else ""
+        found.append(pd.Series(known, queries["query_id"], dtype=object))
+    return pd.concat(found).rename("stratum")
 
 
 def read_shift(text: str) -> tuple[str, str, list[str]]:
@@ -144,37 +156,12 @@ def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
     return counted.set_axis(["n_comparisons", "n_exceptions"], axis=1).reset_index()
 
 
-def findings(means: Effects) -> pd.DataFrame:
-    """The findings of §5.1 on the order of the architectures, as differences of mean losses over the clusters.
-
-    `means`: rows of `ground.effects` with the effect `loss`, sides in and out, means over clusters, and `comparable`
-    (`claims.gate`); one a shift and model, of one measure. Returns shift and the columns of `claims.judged`: a finding
-    says that its estimate is above 0. Where it names several models, each difference from one that can be compared
-    must be; about absent ones nothing is said.
-    """
-    found = []
-    for shift, part in means.groupby("shift", sort=False):
-        of = part.by_label("model")
-        neural = [model for model in (RERANKER, COLBERT, SPLADE, DENSE) if model in of]
-        others = [(DENSE, model) for model in neural if model != DENSE]
-        stated = [(f"{DENSE} loses most of the comparable", "effect", others)]
-        for more, less in ((DENSE, SPLADE), (SPLADE, COLBERT), (SPLADE, RERANKER)):
-            stated.append((f"{more} loses more than {less}", "effect", [(more, less)]))
-        below = [(model, BM25) for model in neural]
-        stated.append(("no comparable model below BM25 out of domain", "second", below))
-        for finding, side, pairs in stated:
-            if pairs and {model for pair in pairs for model in pair} <= of.keys():
-                kept = [pair for pair in pairs if all(of[model][GATE] for model in pair)] or pairs
-                gaps = [([of[first]], [of[second]]) for first, second in kept]
-                found.append(said(finding, *gaps, side=side, shift=shift))
-    return judged(found)
-
-
 def same_shift(shifts: dict[str, Shift], means: pd.DataFrame, store: Store) -> pd.DataFrame:
     """Do the shifts sort the queries alike? Agreement of each one with the first, beside what the dense system loses.
 
-    `means`: as for `findings`. Returns shift, ami (adjusted mutual information on the queries that both put into a
-    cluster), n_shared, and loss, low, high, n_queries, n_trainings of the dense system; a shift without it is left out.
+    `means`: effects `delta`, one a shift and model, of one measure. Returns shift, ami (adjusted mutual information on
+    the queries that both put into a cluster), n_shared, and delta, low, high, n_queries, n_trainings of the dense
+    system; a shift without it is left out.
     """
     from sklearn.metrics import adjusted_mutual_info_score
 
@@ -185,20 +172,20 @@ def same_shift(shifts: dict[str, Shift], means: pd.DataFrame, store: Store) -> p
         both = (own != "") & (first != "")
         shared = {"ami": adjusted_mutual_info_score(first[both], own[both]), "n_shared": both.sum()}
         rows.append(row | shared)
-    columns = ["shift", "ami", "n_shared", "loss", "low", "high", "n_queries", "n_trainings"]
+    columns = ["shift", "ami", "n_shared", "delta", "low", "high", "n_queries", "n_trainings"]
     return pd.DataFrame(rows, columns=columns)
 
 
 def variance_shares(means: pd.DataFrame) -> pd.DataFrame:
     """How much of the variance of the losses is between shifts and how much between systems (two-way, one value each).
 
-    `means`: as for `findings`, the same models in every shift. Returns source, share, low, high: kind (of query),
+    `means`: as for `same_shift`, the same models in every shift. Returns source, share, low, high: kind (of query),
     system, both (what neither explains alone, noise included), and kind - system.
 
     >>> from interextra.ground.effects import effects
     >>> values = pd.DataFrame({"shift": list("aabb"), "model": list("xyxy"), "query_id": "q"})
     >>> values["value"] = [0.1, 0.2, 0.5, 0.6]
-    >>> table = effects(values, ["shift", "model"], n_boot=2).rename(columns={"mean": "loss"})
+    >>> table = effects(values, ["shift", "model"], n_boot=2).rename(columns={"mean": "delta"})
     >>> variance_shares(table)["share"].abs().round(2).tolist()
     [0.94, 0.06, 0.0, 0.88]
     """
@@ -206,7 +193,7 @@ def variance_shares(means: pd.DataFrame) -> pd.DataFrame:
     in_order = np.lexsort([pd.factorize(means[name])[0] for name in ("model", "shift")])
     if len(means) != np.prod(shape) or means.duplicated(["shift", "model"]).any():
         raise InputError(f"variance: {len(means)} losses are not one each of {shape[0]} shifts and {shape[1]} systems")
-    columns = np.column_stack([means["loss"], means.drawn()])[in_order].reshape(*shape, -1)  # [shifts, systems, 1 + n]
+    columns = np.column_stack([means["delta"], means.drawn()])[in_order].reshape(*shape, -1)  # [shifts, systems, 1 + n]
     kind, system = (ratio(columns.mean(axis=over).var(axis=0), columns.var(axis=(0, 1))) for over in (1, 0))
     shares = {"kind": kind, "system": system, "both": 1 - kind - system, "kind - system": kind - system}
     rows = [(name, share[0], *interval(share[1:])) for name, share in shares.items()]

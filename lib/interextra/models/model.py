@@ -63,6 +63,7 @@ class Model(Cell):
     first: Cell | None = None  # a Model or a Pretrained, whose `weights/` this training goes on from
     ranking: Cell | None = None  # of the training queries (a Run), whose passages are the mined negatives
     teacher: Cell | None = None  # a Model, whose scores are the goal
+    spared: Cell | None = None  # its doc_ids.json: passages that are never negatives
 
     @classmethod
     def of(cls, recipe: Recipe, train: Queries | Part, seed: int, **others: Cell | None) -> "Model":
@@ -76,6 +77,8 @@ class Model(Cell):
         given = {name: store[cell] / "weights" for name, cell in weights.items() if cell}
         if self.ranking:
             given["ranking"] = self.ranking.path(store, self.train)
+        if self.spared:
+            given["spared"] = store[self.spared] / "doc_ids.json"
         log = fit(self.recipe, collection, ids, self.train.split, self.seed, folder / "weights", **given)
         write_json(folder / LOG, log | {"n_train": len(ids)})
 
@@ -108,7 +111,8 @@ def fit(
 
     The same recipe, queries, seed and machine give the same bytes. The order of `query_ids` does not matter. Some
     recipes need what other cells hold, in `given`: `start`, the folder of the weights that training goes on from
-    (pretraining, after); `ranking`, a run of the training queries (mined negatives); `teacher`, a model's folder.
+    (pretraining, after); `ranking`, a run of the training queries (mined negatives); `teacher`, a model's folder;
+    `spared`, a JSON file of doc_ids that are never negatives.
 
     Returns the training log: steps, loss (list of [step, loss]), and what the architecture adds. InputError for an
     initialisation that is not there, unknown query_ids, an `out_dir` that holds other files.

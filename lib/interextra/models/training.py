@@ -1,5 +1,6 @@
 """Training of all neural architectures: batches with their negatives, drawn with the seed; scores; one trainer."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -27,16 +28,20 @@ class Batches:
 
     A subclass says how a batch is laid out. `ranking`: rows of the passages that a model ranks first for each training
     query, as `pairs.ranked_rows` gives them (negatives: mined). `teacher`: a model whose scores are the loss's goal.
+    `spared`: doc_ids of passages that are not drawn either.
     """
 
     valid_label_columns = ("label",)
 
-    def __init__(self, model, pairs: Pairs, collection, recipe: Trained, seed: int, ranking=None, teacher=None):
+    def __init__(
+        self, model, pairs: Pairs, collection, recipe: Trained, seed: int, ranking=None, teacher=None, spared=()
+    ):
         self.model, self.pairs, self.passages, self.recipe, self.seed = model, pairs, collection.passages, recipe, seed
         self.teacher, self.goal = teacher, losses()[recipe.loss].goal
         self.relevant = np.sort(pairs.query * len(self.passages) + pairs.rows)  # sorted codes of all relevant pairs
         self.exposed = exposed_passages(collection, pairs, recipe.positive_relevance)
         drawable = drawable_passages(self.exposed, recipe.negative_passages, seed)
+        drawable[collection.passages.rows(list(spared))] = False
         self.rows = np.flatnonzero(drawable)
         if recipe.negatives.startswith("bm25"):
             ranking, _ = bm25_search(collection, pairs.texts, recipe.negative_depth, k1=0.9, b=0.4)
@@ -230,12 +235,12 @@ class PairLoss(torch.nn.Module):
 
 
 def train(
-    loss, recipe: Trained, collection, query_ids, split: str, seed: int, out_dir: Path, ranking=None, teacher=None
+    loss, recipe: Trained, collection, query_ids, split, seed, out_dir: Path, ranking=None, teacher=None, spared=None
 ) -> dict:
     """Train the `model` of a loss, one of sentence-transformers, and save it to `out_dir`; see `model.fit`.
 
-    `ranking`: path of a run of the training queries; `teacher`: that of a trained model. On the CPU one thread is used
-    unless OMP_NUM_THREADS says otherwise, so that a repetition gives the same bytes.
+    `ranking`: path of a run of the training queries; `teacher`: that of a trained model; `spared`: of a JSON list. On
+    the CPU one thread is used unless OMP_NUM_THREADS says otherwise, so that a repetition gives the same bytes.
     """
     model, cpu, threads = loss.model, device() == "cpu", torch.get_num_threads()
     if cpu and "OMP_NUM_THREADS" not in os.environ:  # two threads do not sum as one does: keep to one by default
@@ -275,7 +280,8 @@ def train(
         found = ranking and ranked_rows(ranking, collection, pairs.query_ids, recipe.negative_depth)
         batches = QueryBatches if recipe.negatives == "own" else EncoderBatches
         batches = PairBatches if kind == "CrossEncoder" else batches
-        collator = batches(model, pairs, collection, recipe, seed, found, teacher and load_model(teacher))
+        kept_out = json.loads(spared.read_text(encoding="utf-8")) if spared else ()
+        collator = batches(model, pairs, collection, recipe, seed, found, teacher and load_model(teacher), kept_out)
         if recipe.negatives == "own":
             loss.batches = collator
         examples = Dataset.from_dict({"pair": np.arange(len(pairs.rows))})

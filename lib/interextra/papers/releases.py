@@ -13,11 +13,12 @@ import pandas as pd
 import yaml
 
 from interextra.data.queries import Queries, Source
+from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
 from interextra.evaluation.indicators import jaccard, mean_similarity
 from interextra.ground.cells import Store
 from interextra.ground.effects import ratio
-from interextra.ground.errors import InputError
+from interextra.ground.errors import InputError, offenders
 from interextra.models.vectors import Vectors
 from interextra.papers import published
 from interextra.papers.published import SIZES
@@ -28,6 +29,7 @@ from interextra.splits.similarity import nearest
 REGIMES = {"interpolation": "interpolate", "extrapolation": "extrapolate"}  # ours → as the files are named
 BUCKETS = (1, 2, 3, 4, 5)
 TEST_SETS = ("dev", "trec19", "trec20")
+PASSAGES, TRAIN_QUERIES, TRAIN_PAIRS = 8_841_823, 502_939, 532_761  # of MS MARCO passage ranking
 CLUSTERS = {  # shift → cluster → name of its released file
     "topics": {f"C{number}": str(number) for number in range(5)},
     "wh-words": {name: name for name in ("wha", "how", "who")},
@@ -366,3 +368,25 @@ def released_r(folder: Path, ids: list[str], vectors: np.ndarray) -> pd.DataFram
             parts.append(mine.drop(columns=["at", "text"]).assign(shift=shift, **found))
     columns = ["shift", "cluster", "query_id", "R", "own"]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
+def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.DataFrame:
+    """Expected exposure on MS MARCO: the share of negatives that answer a held-out query.
+
+    `folder`: `msmarco/qrels.train*.tsv` of the real data; where only a part of the 502,939 training queries is there,
+    shares are scaled up. `runs`: name → BM25 run of other queries. `held_out`: share of the training queries left out.
+    Returns negatives, answers (share that answers any training query), exposed (that answers a held-out one only,
+    answers × held_out), against_random.
+    """
+    paths = sorted(folder.glob("qrels.train*"))
+    if len(paths) != 1:
+        found = offenders(path.name for path in paths) or "none"
+        raise InputError(f"{folder}: one file qrels.train* is read, there are: {found}; keep the judgements in one")
+    judged_pairs = read_qrels(paths[0])
+    answers, scale = judged_pairs["doc_id"].unique(), TRAIN_QUERIES / judged_pairs["query_id"].nunique()
+    rows = [("a random passage", len(answers) / PASSAGES * scale)]
+    for (name, run), depth in itertools.product(runs.items(), (10, 100, 1000)):
+        first = RunFile.read(run).frame().query("rank <= @depth")
+        rows.append((f"BM25's first {depth:,} ({name})", first["doc_id"].isin(answers).mean() * scale))
+    table = pd.DataFrame(rows, columns=["negatives", "answers"]).assign(exposed=lambda of: of["answers"] * held_out)
+    return table.assign(against_random=table["exposed"] / table["exposed"][0])

@@ -42,11 +42,12 @@ def published_losses() -> pd.DataFrame:
 
 
 def published_means() -> pd.DataFrame:
-    """Mean published loss over the clusters of a shift, as `Effects.beside` takes it: shift, model, measure, scaled,
-    rounding, and the smallest and the largest loss of a cluster."""
-    of = published_losses().dropna(subset="loss").groupby(["shift", "model"], sort=False)
-    named = {"scaled": ("loss", "mean"), "rounding": ("rounding", "max"), "smallest": ("loss", "min")}
-    return of.agg(**named, largest=("loss", "max")).reset_index().assign(measure="RR@10")
+    """Mean published effect over the clusters of a shift, negative where it is a loss, as `Effects.beside` takes it:
+    shift, model, measure, scaled, rounding, and those of the clusters that lose most and least."""
+    printed = published_losses().dropna(subset="loss")
+    of = printed.assign(delta=-printed["loss"]).groupby(["shift", "model"], sort=False)
+    named = {"scaled": ("delta", "mean"), "rounding": ("rounding", "max"), "most": ("delta", "min")}
+    return of.agg(**named, least=("delta", "max")).reset_index().assign(measure="RR@10")
 
 
 def published_points(folder: Path | None = None) -> pd.DataFrame:

@@ -112,7 +112,7 @@ def checked(declared: dict[str, Parameter], values: dict[str, Any], where: str) 
 def _problem(parameter: Parameter, value: Any) -> str:
     """Why a value of the right type cannot be meant, or nothing."""
     values = value if isinstance(value, list) else [value]
-    if not values and parameter.default != [] and parameter.name != "gate_splits":  # without a gate nothing is judged
+    if not values and parameter.default != [] and parameter.name not in ("gate_splits", "controlled", "doses"):
         return "must not be empty: nothing would be measured"
     if len(values) > len(set(map(str, values))):
         return "repeats a value"
