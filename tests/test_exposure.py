@@ -11,7 +11,9 @@ from interextra.experiments.plans import plan_of
 from interextra.ground.cells import Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
-from interextra.papers.claims import gate
+from interextra.models.pairs import exposed_passages, training_pairs
+from interextra.models.training import EncoderBatches
+from interextra.papers import releases, verdicts
 
 P = {
     "collection": "mini:n_train=600",
@@ -28,6 +30,8 @@ P = {
         "SPLADE | BM25 | mini-splade{negatives: bm25+in-batch}",
     ],
     "controlled": [DENSE],
+    "gate_splits": ["dev"],
+    "arms": [],
     "doses": [0.5, 1.0],
     "seeds": [1, 2, 3],
     "other_seeds": [1, 2],
@@ -90,61 +94,99 @@ def test_share_of_the_loss_is_what_is_saved():
     table = exposure.share_of_loss(mean).set_index(["model", "negatives"])
     assert table.loc[(DENSE, "BM25"), "share_of_loss"] == pytest.approx(0.45, abs=0.05)
     row = table.loc[("SPLADE", "BM25")]
+    assert table["delta"].tolist() == pytest.approx([-0.40, -0.30, -0.25], abs=0.02)
     assert row["saved"] == pytest.approx(0.10, abs=0.02) and row["saved_low"] < row["saved"] < row["saved_high"]
     at = [mean.index[(mean[exposure.CONDITION] == list(key)).all(axis=1)][0] for key in list(LOSSES)[:2]]
     drawn = mean.drawn()[at]
     assert table.loc[(DENSE, "BM25"), "low"] == pytest.approx(np.quantile(1 - drawn[1] / drawn[0], 0.025), abs=0.002)
 
 
-def test_findings_follow_the_losses():
-    mean = mean_of(LOSSES)
-    found = exposure.findings(mean.assign(comparable=gate(mean, []))).set_index("finding")
-    assert found.loc["exposure is why the papers differ on SPLADE", "verdict"] == "holds"
-    assert found.loc["exposure is why the papers differ on SPLADE", "estimate"] == pytest.approx(0.08, abs=0.02)
-    assert found.loc["the negatives of Lupart make the gap larger than those of Zhan, all", "verdict"] == "holds"
-    costs = found.loc["exposure costs SPLADE more than dense, BM25 negatives"]
-    assert costs["estimate"] == pytest.approx((0.25 - 0.15) - (0.40 - 0.22), abs=0.02)
-    assert costs["verdict"] == "contradicted" and costs["effects"] == 1
-    controls = mean_of(LOSSES | {(DENSE, "BM25", "control"): 0.40, ("SPLADE", "BM25", "control"): 0.19})
-    less = exposure.findings(controls.assign(comparable=gate(controls, []))).set_index("finding").loc[costs.name]
-    assert less["effects"] == 2 and less["estimate"] == pytest.approx((0.19 - 0.15) - (0.40 - 0.22), abs=0.02)
-    alone = mean_of(LOSSES | {(DENSE, "in-batch", "all"): 0.3, ("SPLADE", "in-batch", "all"): 0.1})
-    last = exposure.findings(alone.assign(comparable=gate(alone, []))).iloc[-1]
-    assert last["finding"].endswith("in-batch negatives only") and last["estimate"] == pytest.approx(0.2, abs=0.02)
-    narrower = mean_of(LOSSES | {(DENSE, "random", "all"): 0.45, (DENSE, "random", "unexposed"): 0.40})
-    third = exposure.findings(narrower.assign(comparable=gate(narrower, []))).set_index("finding")
-    said = third.loc["exposure is why the papers differ on SPLADE"]  # less so unexposed, but there is no wider gap
-    assert said["verdict"] == "contradicted" and said["estimate"] == pytest.approx(-0.05, abs=0.02)
-    turned = {key: loss if "random" not in key else 0.9 - 1.5 * loss for key, loss in LOSSES.items()}
-    other = mean_of(turned)
-    again = exposure.findings(other.assign(comparable=gate(other, []))).set_index("finding")
-    assert again.loc["DR (base), random negatives: exposure is part of the loss", "verdict"] == "contradicted"
+def test_sparing_the_kind_answers_its_claim_against_its_control():
+    arms = {(DENSE, "random", label): loss for label, loss in zip(exposure.ARMS["kind"], (0.2, 0.3), strict=True)}
+    mean = mean_of(LOSSES | arms)
+    ahead = mean[[*exposure.CONDITION, "measure"]].assign(lead=0.2, lead_low=0.1)
+    answers = verdicts.answered(verdicts.of_notebook(exposure.NOTEBOOK), [mean], ahead)
+    assert answers["claim"].tolist() == ["exposure-kind"]
+    assert answers["estimate"].item() == pytest.approx(0.1, abs=0.02)
+    found = verdicts.concluded(answers)
+    assert found["verdict"].item() == "holds" and found["size"].item() == ""
+    closed = verdicts.concluded(
+        verdicts.answered(verdicts.of_notebook(exposure.NOTEBOOK), [mean], ahead.assign(lead_low=-0.1))
+    )
+    assert (closed["verdict"].item(), closed["reason"].item()) == ("undecided", verdicts.GATE)
 
 
-def test_what_the_control_saves_as_well_is_not_exposure():
-    for control, verdict in ((0.30, "holds"), (0.20, "not shown")):
-        mean = mean_of(LOSSES | {(DENSE, "random", "control"): control})
-        found = exposure.findings(mean.assign(comparable=gate(mean, []))).set_index("finding")
-        assert found.loc["DR (base), random negatives: exposure is part of the loss", "verdict"] == verdict
+def test_arms_spare_the_kind_or_the_others_or_the_test_answers_and_as_many_random_passages(tmp_path):
+    p = P | {"arms": list(exposure.ARMS), "seeds": [1], "controlled": [], "doses": []}
+    store, plan = Store(tmp_path / "cells"), exposure.plan(p)
+    dense = plan.design[(plan.design["model"] == DENSE) & (plan.design["negatives"] == "random")]
+    arms = [label for pair in exposure.ARMS.values() for label in pair]
+    assert dense["negative_passages"].drop_duplicates().tolist() == ["all", "unexposed", *arms]
+    assert dense["run"].map(lambda run: run.key).is_unique
+    spared = {(row.negative_passages, row.left_out): row.run.model.spared for row in dense.itertuples()}
+    read = {}
+    for key, cell in spared.items():
+        if cell is not None:
+            store.build(cell)
+            read[key] = set(cell.read(store))
+    data, sets, clusters = plan.shift.pool.source.open(), plan.shift.sets(store), plan.shift.strata(store)
+    qrels = plan.shift.pool.qrels().set_index("query_id")["doc_id"]
+    pairs = training_pairs(data, sets["without-how"], "train", relevance=1)
+    ids = np.array(data.passages.doc_ids.to_pylist())
+    exposed = set(ids[exposed_passages(data, pairs, relevance=1)])
+    kind, others, answers = (read[exposure.ARMS[which][0], "how"] for which in exposure.ARMS)
+    assert kind | others == exposed and not kind & others and answers < exposed
+    assert set(qrels[clusters.index[clusters == "how"]]) & exposed <= kind
+    assert answers == set(qrels[sets["held-out"]]) & exposed
+    for which, label in exposure.ARMS.values():
+        assert len(read[label, "how"]) == len(read[which, "how"]) and read[label, "how"] != read[which, "how"]
+    recipe = dense["run"].iloc[0].model.recipe
+    made = EncoderBatches(None, pairs, data, recipe, seed=1, spared=sorted(kind))
+    assert set(ids[made.rows]) == set(ids) - kind
+    with pytest.raises(InputError, match="'arms': 'x' is none of kind, other kinds, answers"):
+        exposure.plan(P | {"arms": ["x"]})
 
 
-def test_condition_that_bm25_beats_in_domain_is_not_comparable():
-    some = values(LOSSES)
-    weak = (some["model"] == "SPLADE") & (some["negative_passages"] == "all")
-    some.loc[weak, "value"] -= 0.4
-    mean = exposure.relative_losses(some, 1, 300)[1]
-    passing = gate(mean, [])
-    assert passing.sum() == len(mean) - 1
-    found = exposure.findings(mean.assign(comparable=passing)).set_index("finding")["verdict"]
-    assert found["SPLADE, BM25 negatives: exposure is part of the loss"] == "not comparable"
-    assert found["exposure is why the papers differ on SPLADE"] == "not comparable"
-    assert found["DR (base), random negatives: exposure is part of the loss"] == "holds"
+def test_offset_is_fitted_on_other_entities_and_restores_a_prior_against_a_kind(tmp_path):
+    p = P | {"arms": ["kind"], "seeds": [1], "controlled": [], "doses": []}
+    store, plan = Store(tmp_path / "outputs" / "cells"), exposure.plan(p)
+    store.build(plan.shift)
+    for cell in plan.kind.values():
+        store.build(cell)
+    held, cluster = plan.shift.sets(store)["held-out"], plan.shift.strata(store)
+    answer = plan.shift.pool.qrels().drop_duplicates("query_id").set_index("query_id")["doc_id"]
+    of_kind = set(plan.kind["how"].read(store))
+    wrong = [doc_id for doc_id in plan.shift.pool.source.open().passages.doc_ids.to_pylist() if doc_id not in of_kind]
+    rows = []
+    for query_id in held:  # one wrong passage above each answer of the left-out kind, below each other one
+        mine = set(plan.shift.pool.qrels().query("query_id == @query_id")["doc_id"])
+        other = next(doc_id for doc_id in wrong if doc_id not in mine)
+        rows += [(query_id, answer[query_id], 1.0 - 2 * (answer[query_id] in of_kind)), (query_id, other, 0.0)]
+    design, stored = ran(tmp_path, store, pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
+    plan.design = design.assign(model=DENSE, negatives="random", negative_passages="all", left_out="how", seed=1)
+    found = exposure.with_offset(plan, stored, seed=1).set_index("query_id")
+    assert (found["value"] == 1).all() and found["stratum"].equals(cluster.loc[found.index])
+    assert set(found["measure"]) == {"RR@10"}
+
+
+def test_reciprocal_ranks_are_those_of_the_first_relevant_passage():
+    scores, relevant = np.array([3.0, 2, 1, 5, 4, 1, 1]), np.array([0, 1, 1, 0, 0, 0, 1], bool)
+    query = np.array([0, 0, 0, 1, 1, 2, 2])
+    assert exposure._reciprocal_ranks(scores, query, relevant).tolist() == [0.5, 0.0, 0.5]  # a tie is a miss
+
+
+def test_in_domain_values_have_bm25_in_every_condition():
+    some = values(LOSSES).assign(left_out="a", stratum="b")
+    found = exposure.in_domain(pd.concat([some, some.assign(stratum="a")]))
+    counts = found.groupby(["negatives", "negative_passages"])["model"].agg(set)
+    assert all("BM25" in models and len(models) > 1 for models in counts) and ("none", "all") not in counts.index
+    assert (found["stratum"] == "b").all()
 
 
 def test_exposure_table_has_clusters_and_their_mean():
     each, mean = exposure.relative_losses(values(LOSSES), 1, 100)
     table = exposure.exposure_table("kind", each, mean)
-    first = ["shift", "left_out", "model", "negatives", "negative_passages", "avg_in", "out", "rel_loss", "low", "high"]
+    first = ["shift", "left_out", "model", "negatives", "negative_passages", "avg_in", "out", "delta", "low", "high"]
     assert list(table)[:10] == first and set(table["left_out"]) == {"a", "mean"} and len(table) == 2 * (1 + len(LOSSES))
 
 
@@ -230,25 +272,25 @@ def test_exposed_answers_are_those_that_no_training_query_shares(tmp_path):
 def test_share_of_answers_on_ms_marco_is_counted_in_the_files(tmp_path):
     (tmp_path / "qrels.train.tsv").write_text("".join(f"{at} 0 {100 + at} 1\n" for at in range(50)))
     (tmp_path / "run.txt").write_text("q Q0 100 1 9 x\nq Q0 7 2 8 x\nq Q0 8 3 7 x\nq Q0 101 4 6 x\n")
-    table = exposure.on_ms_marco(tmp_path, {"a": tmp_path / "run.txt"}, held_out=0.2).set_index("negatives")
-    scale = exposure.TRAIN_QUERIES / 50
-    assert table.loc["a random passage", "answers"] == pytest.approx(50 / exposure.PASSAGES * scale)
+    table = releases.on_ms_marco(tmp_path, {"a": tmp_path / "run.txt"}, held_out=0.2).set_index("negatives")
+    scale = releases.TRAIN_QUERIES / 50
+    assert table.loc["a random passage", "answers"] == pytest.approx(50 / releases.PASSAGES * scale)
     assert table.loc["BM25's first 10 (a)", "exposed"] == pytest.approx(0.5 * scale * 0.2)
 
 
 def test_none_or_two_files_of_judgements_are_an_error_that_names_them(tmp_path):
     """It ended with "not enough values to unpack"."""
     with pytest.raises(InputError, match="there are: none"):
-        exposure.on_ms_marco(tmp_path, {}, held_out=0.2)
+        releases.on_ms_marco(tmp_path, {}, held_out=0.2)
     for name in ("qrels.train.tsv", "qrels.train.part.tsv"):
         (tmp_path / name).write_text("1 0 100 1\n")
     with pytest.raises(InputError, match="'qrels.train.part.tsv', 'qrels.train.tsv'"):
-        exposure.on_ms_marco(tmp_path, {}, held_out=0.2)
+        releases.on_ms_marco(tmp_path, {}, held_out=0.2)
 
 
 def test_real_answers_are_about_as_frequent_in_bm25_s_list_as_at_random(real_data):
     run = real_data / "runs/dl-passage/colbert-prf-appendix/BM25.2020.res.gz"
-    table = exposure.on_ms_marco(real_data / "msmarco", {"DL 2020": run}, held_out=0.2).set_index("negatives")
+    table = releases.on_ms_marco(real_data / "msmarco", {"DL 2020": run}, held_out=0.2).set_index("negatives")
     assert 0.05 < table.loc["a random passage", "answers"] < 0.07
     assert 1 < table.loc["BM25's first 1,000 (DL 2020)", "against_random"] < 1.5
 

@@ -121,9 +121,9 @@ def test_tables_have_their_fixed_columns(house):
     for name, notebook in (("restrain", "02"), ("restrain", "05"), ("resttest", "03"), ("resttest", "05")):
         found = columns(house, name, notebook)
         assert [c for c in found if c in interval] == interval and {"model", "measure", "delta"} <= set(found)
-    assert {"shift", "model", "measure", "in", "out", "loss", *interval} <= set(columns(house, "shift_loss"))
+    assert {"shift", "model", "measure", "in", "out", "delta", *interval} <= set(columns(house, "shift_loss"))
     assert columns(house, "buckets")[:3] == ["bucket", "n_train", "n_test"]
-    exposure = ["shift", "left_out", "model", "negatives", "negative_passages", "avg_in", "out", "rel_loss"]
+    exposure = ["shift", "left_out", "model", "negatives", "negative_passages", "avg_in", "out", "delta"]
     assert columns(house, "exposure")[:12] == [*exposure, "low", "high", "n_queries", "n_trainings"]
     effect = ["model", "negatives", "share_of_loss", "low", "high"]
     assert [c for c in columns(house, "exposure_effect") if c in effect] == effect
@@ -206,6 +206,7 @@ PLAIN = {
         "native_clusters": 6,
         "topic_size": 24,
         "n_test": 12,
+        "gate_splits": [],
         "train_size": 8,
         "recipes": [BM25, "BM25, fixed | bm25{k1: [0.9], b: [0.4]}", "mini-dense"],
     },
@@ -230,7 +231,7 @@ PLAIN["06_pretraining_study"] = {
 }
 PLAIN["07_indicators"] = PLAIN["04_ms_shift_clusters"]
 PLAIN["08_beir_correlation"] = {"test_splits": ["test"], "sizes": [8, 16], "trained_sizes": [8, 16]}
-PLAIN["09_negative_exposure"] = {"shift": "wh-words/how/who", "n_test": 4, "train_size": 8}
+PLAIN["09_negative_exposure"] = {"shift": "wh-words/how/who", "n_test": 4, "train_size": 8, "gate_splits": []}
 PLAIN["09_negative_exposure"]["conditions"] = [
     f"DR (base) | {source} | mini-dense{{negatives: {source}}}" for source in ("in-batch", "random")
 ]

@@ -98,4 +98,4 @@ def test_profile_worlds_is_priced(capsys):
     [notebook] = json.loads(capsys.readouterr().out)
     titles = [cell["what"] for cell in notebook["cells"]]
     assert sum("ReSTTest" in title or "buckets" in title for title in titles) >= len(SEEDS)
-    assert titles[-1] == f"notebook 03_resttest over {len(SEEDS)} worlds"
+    assert f"notebook 03_resttest over {len(SEEDS)} worlds" in titles
