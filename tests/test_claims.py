@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from scipy import stats
 
 from interextra.ground.effects import effects
 from interextra.papers import claims
-from interextra.papers.claims import gate, judged, verdict
+from interextra.papers.claims import across, gate, judged, verdict
 
 RANDOM = np.random.default_rng(3)
 
@@ -143,3 +144,11 @@ def test_a_claim_is_stated_before_it_is_answered(root, name):
 def test_a_notebook_has_two_to_six_claims_that_get_a_verdict():
     counts = Counter(claim["notebook"] for claim in STATED.values() if not claim.get("secondary"))
     assert len(counts) == 9 and set(counts.values()) <= {2, 3, 4, 5, 6}, counts
+
+
+def test_interval_over_units_is_student_s():
+    table = pd.DataFrame({"world": [1, 1, 2, 3], "model": "a", "loss": [0.1, 0.3, 0.4, 0.6]})
+    row = across(table, "world", ["model"], "loss").iloc[0]
+    theirs = stats.t.interval(0.95, 2, np.mean([0.2, 0.4, 0.6]), stats.sem([0.2, 0.4, 0.6]))
+    assert (row["low"], row["high"]) == pytest.approx(theirs) and row["n"] == 3
+    assert np.isnan(across(table[table["world"] == 1], "world", ["model"], "loss")["low"]).all()

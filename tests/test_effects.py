@@ -12,7 +12,6 @@ from statsmodels.stats.weightstats import ttost_paired
 from interextra.ground import effects as kernel
 from interextra.ground.effects import (
     Effects,
-    across,
     effects,
     interval,
     resampled_means,
@@ -224,14 +223,6 @@ def test_simultaneous_interval_of_undefined_draws_is_undefined_and_leaves_the_ot
     good = np.random.default_rng(9).normal(size=(1, 500))
     low, high = simultaneous(np.array([0.0, 0.0, 0.2]), np.concatenate([good, good * np.nan, good * 0 + 0.2]))
     assert np.isnan([low[1], high[1]]).all() and high[0] == pytest.approx(1.96, rel=0.12) and low[2] == high[2] == 0.2
-
-
-def test_interval_over_units_is_student_s():
-    table = pd.DataFrame({"world": [1, 1, 2, 3], "model": "a", "loss": [0.1, 0.3, 0.4, 0.6]})
-    row = across(table, "world", ["model"], "loss").iloc[0]
-    theirs = stats.t.interval(0.95, 2, np.mean([0.2, 0.4, 0.6]), stats.sem([0.2, 0.4, 0.6]))
-    assert (row["low"], row["high"]) == pytest.approx(theirs) and row["n"] == 3
-    assert np.isnan(across(table[table["world"] == 1], "world", ["model"], "loss")["low"]).all()
 
 
 def test_strata_count_the_same_and_are_drawn_within():

@@ -167,11 +167,11 @@ def drawn(ours: pd.DataFrame) -> Effects:
     return Effects.of(ours, ["model"], ["delta"], ours[["delta"]].to_numpy())
 
 
-def verdict(effect: float, low: float, high: float, theirs: float, beats: bool = True) -> str:
+def verdict(effect: float, low: float, high: float, theirs: float) -> str:
     """The verdict of one effect beside one that was printed as whole percents (NaN: not printed)."""
-    ours = pd.DataFrame([{"model": "m", "delta": effect, "low": low, "high": high, "beats": beats}])
+    ours = pd.DataFrame([{"model": "m", "delta": effect, "low": low, "high": high}])
     printed = pd.DataFrame({"model": ["m"], "scaled": [theirs], "rounding": [0.005]}).dropna()
-    return drawn(ours).beside(printed, on=["model"], gate="beats")["verdict"].item()
+    return drawn(ours).beside(printed, on=["model"])["verdict"].item()
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,6 @@ def verdict(effect: float, low: float, high: float, theirs: float, beats: bool =
 def test_one_verdict_by_its_rule(ours, theirs, expected):
     assert verdict(*ours, theirs) == expected
     assert verdict(-ours[0], -ours[2], -ours[1], -theirs) == expected  # mirrored
-    assert verdict(*ours, theirs, beats=False) == ("not comparable" if expected else "")
 
 
 def test_an_interval_that_holds_0_never_counts_as_agreement():

@@ -24,11 +24,11 @@ _DEFINITIONS = {
     "data.load": ["open_collection"],
     "data.runs": ["RunFile"],
     "experiments.plans": ["REGIMES", "in_regimes"],
-    "ground.effects": ["across", "effects", "shown", "tests", "with_interval"],
+    "ground.effects": ["effects", "shown", "tests", "with_interval"],
     "models.model": ["fit", "load_model"],
     "models.recipe": ["load_recipe"],
     "models.run": ["Fused", "Imported", "Run", "Searched"],  # to search with, in a design of one's own
-    "papers.claims": ["gate"],
+    "papers.claims": ["across", "gate"],
     "papers.verdicts": ["leads"],
     "study.session": ["start"],
     "study.site": ["answer"],
@@ -38,7 +38,7 @@ _NOTEBOOKS = ["start_here", "restrain", "resttest", "shifts", "architectures", "
 _NOTEBOOKS += ["correlation", "exposure"]
 # Name → what it stands for, loaded when it is used, so that nothing heavy is imported for nothing.
 FRONT = {name: f"interextra.{module}:{name}" for module, names in _DEFINITIONS.items() for name in names}
-FRONT |= {"figures": "interextra.figures", "logs": "interextra.evaluation.logs"}
+FRONT["figures"] = "interextra.figures"
 FRONT |= {name: f"interextra.papers.{name}" for name in _PAPERS}
 FRONT |= {name: f"interextra.experiments.{name}" for name in _NOTEBOOKS}
 __all__ = list(FRONT)

@@ -26,8 +26,7 @@ def plan(p: dict) -> Plan:
     reranker's label. `learning`: trained, model, seed, run, on all training queries and untrained; empty where it is
     not asked for. BM25 is its own untrained start.
     """
-    names = ("test_splits", "resttest_splits")  # what measures one protocol's loss may open the other one's gate
-    asked = {name: [*p[name], *(split for split in p["gate_splits"] if split not in p[name])] for name in names}
+    asked = plans.searched(p)
     sets, buckets = plans.restrain_of(p), plans.resttest_of(p, asked["resttest_splits"])
     train, queries = plans.training_queries(p), plans.test_queries(p, p["resttest_splits"])
     made, learning = plans.with_bm25(plans.systems(p)), []
@@ -35,8 +34,8 @@ def plan(p: dict) -> Plan:
         run = plans.run_of(p, one if trained else plans.untrained(one), train, p["seed"], queries)
         learning.append({"trained": trained, "model": model, "seed": p["seed"], "run": run})
     firsts = {model: first_stage(one) for model, one in made.items() if one.architecture == "reranker"}
-    frames = {name: plans.design(rows) for name, rows in plans.both_protocols(p | asked, sets, buckets, made).items()}
-    for name, rows in plans.both_protocols(p | asked, sets, buckets, firsts).items():
+    frames = {name: plans.design(rows) for name, rows in plans.both_protocols(asked, sets, buckets, made).items()}
+    for name, rows in plans.both_protocols(asked, sets, buckets, firsts).items():
         frames[f"first_{name}"] = pd.DataFrame(rows)
     frames |= {"learning": pd.DataFrame(learning)}
     return Plan(systems=made, sets=sets, buckets=buckets, measures=plans.measures_of(p, "restrain_measures"), **frames)

@@ -221,8 +221,9 @@ def findings(table: Effects, beating: pd.DataFrame, n_queries: pd.Series, n_trai
     on_z, found = Effects.of(on_z, ["collection"], list(ENDS), *drawn, table.drawn()), []
     for (about, text), side in zip(FINDINGS.items(), ("second", "first", "effect"), strict=True):
         rows = on_z.assign(comparable=bool(shares.get(about, shares.min()) >= 0.5))
-        for name, row in rows.by_label("collection").items():
-            found.append(said(text.format(name), ([row], []), side=side, about=about, collection=name))
+        for _, row in rows.iterrows():
+            finding = text.format(row["collection"])
+            found.append(said(finding, ([row], []), side=side, about=about, collection=row["collection"]))
     families = [[row for row in found if (row["collection"] == ALL) == of_all] for of_all in (True, False)]
     made, ends = pd.concat(map(judged, families), ignore_index=True), ["estimate", "low", "high"]
     made[ends] = made[ends].where(made["about"] == "difference", np.tanh(made[ends]))

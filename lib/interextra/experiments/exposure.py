@@ -176,7 +176,7 @@ def share_of_loss(mean: Effects) -> pd.DataFrame:
     `mean`: of `relative_losses`. Returns model, negatives, against (all or control), delta, delta_unexposed, saved
     (what the second is above the first), saved_low, saved_high, share_of_loss, low, high, n_queries, n_trainings.
     """
-    at, rows = mean.by_label(*CONDITION), []
+    at, rows = {tuple(row[CONDITION]): row for _, row in mean.iterrows()}, []
     for (model, negatives, against), one in at.items():
         other = at.get((model, negatives, "unexposed"))
         if against == "unexposed" or other is None:

@@ -78,6 +78,15 @@ def gate_queries(p: dict) -> tuple[Queries, ...]:
     return test_queries(p, p["gate_splits"])
 
 
+def searched(p: dict) -> dict:
+    """The parameters with the splits that each protocol searches: its test splits, and those of the gate.
+
+    What measures one protocol's loss may open the other one's gate.
+    """
+    names, gate = ("test_splits", "resttest_splits"), p["gate_splits"]
+    return p | {name: [*p[name], *(split for split in gate if split not in p[name])] for name in names}
+
+
 def recipe(p: dict, name: str) -> Recipe:
     """The recipe of this name; the parameters `steps` (not 0) and `negative_passages` (not all) replace its values."""
     made, given = load_recipe(name), {}

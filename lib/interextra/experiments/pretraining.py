@@ -4,8 +4,8 @@ Beyond the paper: each way of training also with negatives that are never expose
 only in the objective and the text of their pretraining.
 """
 
-import itertools
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, get_args
 
 import pandas as pd
@@ -13,23 +13,17 @@ import pandas as pd
 from interextra.data.collection import Collection
 from interextra.experiments import plans
 from interextra.experiments.plans import Plan
+from interextra.ground.cells import Store
 from interextra.ground.errors import InputError, offenders
+from interextra.models.bm25 import LABEL as BM25
 from interextra.models.model import Pretrained
-from interextra.models.recipe import Pretraining, Recipe, load_recipe
+from interextra.models.recipe import Pretraining, Recipe, Trained, load_recipe
 from interextra.papers import published
-from interextra.papers.claims import BM25, judged, listed, said, sentences
 
 NOTEBOOK = "06_pretraining_study"
 OBJECTIVES = get_args(Pretraining.model_fields["objective"].annotation)  # those of ours
 # Objectives with a task for the whole text; the last two are of given weights: MiniLM's, and the tiny base's
 TEXT_LEVEL = ("order", "condenser", "spans", "pairs", "bag")
-# What a finding is about, as a question: three conclusions of the paper, each with what follows from it
-READ, MORE = "Does pretraining make the loss smaller", "Smaller than that of the weights which it went on from"
-WHOLE = "Does a task for the whole text make it smaller"
-TARGET, BEYOND = "Does reading the target collection make it smaller", "More than another way of training does"
-GAIN, NARROW = "Do hard negatives and distillation gain in interpolation", "Do they make the loss smaller"
-EXPOSED = "Is exposure part of the loss"
-ORDER = (READ, MORE, WHOLE, TARGET, BEYOND, GAIN, NARROW, EXPOSED)
 #: Row of Table 9 → (objective, whether the target collection was read) of the start of ours in its place.
 ROLES = {
     "Rand": ("none", False),
@@ -53,18 +47,19 @@ def plan(p: dict) -> Plan:
     starts = [start_in(p, text) for text in p["starts"]]
     if "ReSTrain" not in p["protocols"] or set(p["protocols"]) - {"ReSTrain", "ReSTTest"}:
         raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
-    for name, known in (("spared", "strategies"), ("bases", "strategies"), ("mapped", "starts")):
+    for name, known in (("spared", "strategies"), ("mapped", "starts")):
         if unknown := set(p[name]) - (ways.keys() if known == "strategies" else {start.label for start in starts}):
             raise InputError(f"parameter {name!r}: {offenders(sorted(unknown))} is none of the {known}")
     sets, used = plans.restrain_of(p), plans.measures_of(p, "restrain_measures")
-    buckets = plans.resttest_of(p, p["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
+    asked = plans.searched(p)
+    buckets = plans.resttest_of(p, asked["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
     spared = [label for label in ways if label in p["spared"]]
     unexposed = {label: plans.changed(ways[label], negative_passages="unexposed") for label in spared}
     begun = {BM25: ways[BM25]} | {start.label: start.recipe for start in starts}
     rows = {f"{study}_{protocol}": [] for study in ("strategies", "starts") for protocol in ("restrain", "resttest")}
     trained = (("strategies", "all", ways), ("strategies", "unexposed", unexposed), ("starts", "all", begun))
     for study, passages, made in trained:
-        for protocol, found in plans.both_protocols(p, sets, buckets, made, negative_passages=passages).items():
+        for protocol, found in plans.both_protocols(asked, sets, buckets, made, negative_passages=passages).items():
             rows[f"{study}_{protocol}"] += found
     frames = {name: plans.design(found) if "restrain" in name else pd.DataFrame(found) for name, found in rows.items()}
     pretrained: dict[str, Pretrained] = {}
@@ -75,11 +70,11 @@ def plan(p: dict) -> Plan:
         "starts": {"ReSTrain": plans.measures_of(p, "start_measures")[0], "ReSTTest": p["start_measures"][-1]},
         "strategies": {"ReSTrain": used[0], "ReSTTest": p["resttest_measures"][0]},
     }
-    asked = {"ReSTrain": used, "ReSTTest": p["resttest_measures"]}
+    known = {"ReSTrain": used, "ReSTTest": p["resttest_measures"]}
     for protocol, measure in judged_by["starts"].items():
-        if protocol in p["protocols"] and measure not in asked[protocol]:
-            raise InputError(f"parameter 'start_measures': {measure} is not measured by {protocol}: {asked[protocol]}")
-    more = {"pretrained": pretrained, "marks": marks(starts, ways[p["bases"][0]]), "judged_by": judged_by}
+        if protocol in p["protocols"] and measure not in known[protocol]:
+            raise InputError(f"parameter 'start_measures': {measure} is not measured by {protocol}: {known[protocol]}")
+    more = {"pretrained": pretrained, "marks": marks(starts), "judged_by": judged_by}
     return Plan(sets=sets, buckets=buckets, measures=used, **more, **frames)
 
 
@@ -116,22 +111,19 @@ def start_in(p: dict, entry: str) -> Start:
     return Start(label, objective, text, load_recipe(p["start_recipe"], pretraining=how, **steps), "ours")
 
 
-def marks(starts: Sequence[Start], way: Recipe) -> pd.DataFrame:
-    """What each start has: model, objective, text, te (a task for the whole text), tc (it read the target), made, role,
-    fair.
+def marks(starts: Sequence[Start]) -> pd.DataFrame:
+    """What each start has: model, objective, text, te (a task for the whole text), tc (it read the target), made, role.
 
-    What is pretrained from a base has its te, too. `role`: the row of Table 9 whose place it takes. `fair`: it may be
-    compared with the ways of training, of which `way` is one: it had all that they start from, and is none of them.
+    What is pretrained from a base has its te, too. `role`: the row of Table 9 whose place it takes.
     """
     before = any(start.made == "base" and start.objective in TEXT_LEVEL for start in starts)
     rows = []
-    for label, objective, text, recipe, made in starts:
+    for label, objective, text, _, made in starts:
         te, tc = objective in TEXT_LEVEL or (before and made == "ours"), text == "target"
         of = (objective, tc) if objective != "none" or made == "given" else None  # ours: chosen weights, not random
         role = label if label in ROLES else next((name for name, has in ROLES.items() if has == of), "")
-        fair = recipe != way and (made != "ours" or recipe.initialisation == way.initialisation)
-        rows.append((label, objective, text, te, tc, made, role, fair))
-    return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role", "fair"])
+        rows.append((label, objective, text, te, tc, made, role))
+    return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role"])
 
 
 def relevant_passages(data: Collection, queries: pd.DataFrame, qrels: pd.DataFrame, least: int) -> pd.DataFrame:
@@ -191,59 +183,52 @@ def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
     return made.assign(added=[added[pair] for pair in zip(made["first"], made["second"], strict=True)])
 
 
-def findings(starts: pd.DataFrame, ways: pd.DataFrame, marks: pd.DataFrame, bases: Sequence[str]) -> pd.DataFrame:
-    """What section 5.2 concludes, and what exposure adds: with intervals that hold together, see `claims.judged`.
+def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
+    """What each start could before and after its pretraining, on passages that were held out of the text that it reads:
+    model, what, before, after."""
+    rows = []
+    for model, log in _logs(pretrained, store).items():
+        rows += [(model, what, value, log["after"][what]) for what, value in log.get("before", {}).items()]
+    return pd.DataFrame(rows, columns=["model", "what", "before", "after"])
 
-    Of the starts: pretraining makes the loss smaller (against random weights, and against the weights that it went on
-    from), so does a task for the whole text (against words only), so does the target collection (against the same
-    objective on other text). Of the ways of training: better in interpolation than each of `bases`, and a smaller loss,
-    which the paper does not find; and exposure is part of the loss. Last, a start that read the target collection loses
-    less than each way of training.
 
-    Parameters
-    ----------
-    starts, ways : of `effects` in one protocol: the study starts by the measure of Table 9, and both studies by that of
-        Table 8. Columns: study, model, negative_passages, interpolation, extrapolation, delta, comparable.
-    marks : of `marks`.
-    bases : ways of training with random negatives, such as a control of the length of training.
+def curves(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
+    """The losses of each pretraining: model, part (words, order, head, spans), step, loss."""
+    rows = []
+    for model, log in _logs(pretrained, store).items():
+        for row in log.get("curve", []):
+            rows += [(model, part, row["step"], loss) for part, loss in row.items() if part != "step"]
+    return pd.DataFrame(rows, columns=["model", "part", "step", "loss"])
+
+
+def cost(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
+    """Of one pretraining each: model, passages (there are), steps, tokens (read), seconds (where it was computed)."""
+    rows, noted = [], _logs(pretrained, store, "provenance.json")
+    for model, log in _logs(pretrained, store).items():
+        passages = log.get("passages", 0) + log.get("held_out", 0)
+        steps, seconds = pretrained[model].how.steps if passages else 0, round(noted[model]["seconds"])
+        rows.append((model, passages, steps, log["tokens"], seconds))
+    return pd.DataFrame(rows, columns=["model", "passages", "steps", "tokens", "seconds"])
+
+
+def _logs(pretrained: Mapping[str, Pretrained], store: Store, name: str = "pretraining.json") -> dict[str, dict]:
+    paths = {model: store[cell] / name for model, cell in pretrained.items()}
+    return {model: json.loads(path.read_text(encoding="utf-8")) for model, path in paths.items()}
+
+
+def exposed(runs: pd.DataFrame, store: Store) -> pd.DataFrame:
+    """How many of the negatives that the last training of each system draws are exposed: model, negative_passages,
+    regime, exposed_negatives (a share), chance (the share of exposed ones among all passages).
+
+    Systems that draw none (in-batch alone) have no row. The log counts the positives of the batch's other queries, too,
+    which are never exposed; they are taken out here.
     """
-    found, of = [], marks.set_index("model")
-    nine, eight = (table.by_label("study", "model", "negative_passages") for table in (starts, ways))
-
-    def add(about: str, finding: str, one: tuple, other: tuple, side: str = "effect", rows: dict = eight) -> None:
-        """The finding says that the first of two rows has the larger Δ (or interpolation: side first)."""
-        if {one, other} <= rows.keys():
-            found.append(said(finding, ([rows[one]], [rows[other]]), side=side, about=about))
-
-    def add_starts(about: str, model: str, rival: str) -> None:
-        add(about, f"{model} loses less than {rival}", ("starts", model, "all"), ("starts", rival, "all"), rows=nine)
-
-    ours = marks[(marks["made"] == "ours") & (marks["objective"] != "none")]
-    before = marks[(marks["made"] == "base") | (marks["made"].eq("ours") & marks["objective"].eq("none"))]
-    for model, rival in itertools.product(marks["model"], marks.loc[marks["role"] == "Rand", "model"]):
-        if model != rival:
-            add_starts(READ, model, rival)
-    for model, rival in itertools.product(ours["model"], before["model"]):
-        add_starts(MORE, model, rival)
-    for one, two in differing(marks):
-        if of["objective"][one] == of["objective"][two]:
-            add_starts(TARGET, one, two)
-        elif of["te"][one] and not of["te"][two]:
-            add_starts(WHOLE, one, two)
-    for way in ways.loc[(ways["study"] == "strategies") & (ways["model"] != BM25), "model"].unique():
-        mine, spared = ("strategies", way, "all"), ("strategies", way, "unexposed")
-        for base in bases if way not in bases else ():
-            add(GAIN, f"{way} is better than {base} in interpolation", mine, ("strategies", base, "all"), "first")
-            add(NARROW, f"{way} loses less than {base}", mine, ("strategies", base, "all"))
-        add(EXPOSED, f"{way}: exposure is part of the loss", spared, mine)
-        for start in marks.loc[marks["tc"] & marks["fair"], "model"]:
-            add(BEYOND, f"{start} loses less than {way}", ("starts", start, "all"), mine)
-    return judged(sorted(found, key=lambda row: ORDER.index(row["about"])))
-
-
-def answers(losses: pd.DataFrame, found: pd.DataFrame) -> list[str]:
-    """Sentences for the answer: Δ in each protocol of some rows of `effects`, and the `findings` by question."""
-    groups = losses.groupby(["protocol", "measure", "n_queries"], sort=False)
-    texts = [f"Δ, {', '.join(names)}, {n:,} queries: {listed(part, 'model', 'delta')}." for (*names, n), part in groups]
-    named = found["finding"] + " (" + found["protocol"] + ")"
-    return texts + sentences(found.assign(about=found["about"] + "?", finding=named), "about")
+    labels, rows = ["model", "negative_passages", "regime"], []
+    for row in runs.itertuples():
+        log, recipe = row.run.log(store), row.run.recipe
+        if isinstance(recipe, Trained) and recipe.negatives != "in-batch":
+            others = recipe.batch_size * (recipe.negatives == "both" or recipe.negatives.endswith("+in-batch"))
+            share = log["exposed_negatives"] * (1 + others / max(1, recipe.drawn()))
+            rows.append((*(getattr(row, name) for name in labels), share, log["exposed_passages"]))
+    found = pd.DataFrame(rows, columns=[*labels, "exposed_negatives", "chance"])
+    return found.groupby(labels, sort=False, as_index=False).mean()

@@ -128,11 +128,6 @@ class Effects(pd.DataFrame):
     def _repr_html_(self) -> str:
         return shown(self).to_html()
 
-    def by_label(self, *columns: str) -> dict[Any, pd.Series]:
-        """Row of each value of a column, or of each tuple of values of several columns."""
-        keys = self[columns[0]] if len(columns) == 1 else zip(*(self[name] for name in columns), strict=True)
-        return {key: row for key, (_, row) in zip(keys, self.iterrows(), strict=True)}
-
     def contrast(self, column: str, pairs: Sequence[tuple]) -> "Effects":
         """Effect of one system less that of another, on the same draws.
 
@@ -157,21 +152,20 @@ class Effects(pd.DataFrame):
         table = pd.DataFrame(rows, columns=[*labels, "difference", "low", "high"])
         return Effects.of(table, labels, ["difference"], drawn)
 
-    def beside(self, published: pd.DataFrame, on: Sequence[str], gate: str | None = None) -> "Effects":
+    def beside(self, published: pd.DataFrame, on: Sequence[str]) -> "Effects":
         """The rows with the published effects beside them: `published`, and one `verdict` a row.
 
         | verdict | when |
         |---|---|
         | (empty) | nothing was published |
-        | not comparable | `gate` is false: the system does not beat the one that it must beat, say BM25 in domain |
         | undecided | our effect is undefined; our interval holds 0 and the published effect; or one of both is 0 |
         | agrees | the published effect, within its rounding, lies inside our interval, which does not hold 0 |
         | same direction | it lies outside, on our side of 0 |
         | opposite | it lies on the other side of 0 |
 
         `published`: rows of `papers.published.load`, or others with the columns of `on`, which name an effect on both
-        sides, scaled and rounding. Several of our rows may stand beside the same published one. `gate`: a boolean
-        column. InputError: a column of `on` is missing, or a published effect is named twice.
+        sides, scaled and rounding. Several of our rows may stand beside the same published one. InputError: a column of
+        `on` is missing, or a published effect is named twice.
         """
         on = list(on)
         if absent := [name for name in on if name not in self or name not in published]:
@@ -187,7 +181,6 @@ class Effects(pd.DataFrame):
         undefined = ours.isna() | low.isna() | high.isna()
         rules = [
             ("", theirs.isna()),
-            ("not comparable", ~self[gate].to_numpy(bool) if gate else np.False_),
             ("undecided", undefined | (ours == 0) | ((low <= 0) & (high >= 0) & (inside | is_zero))),
             ("agrees", inside),
             ("undecided", is_zero),
@@ -271,21 +264,6 @@ def effects(
         alike = table.groupby(family or np.zeros(len(table)), dropna=False)["p_value"]
         table.insert(table.columns.get_loc("p_value") + 1, "p_holm", alike.transform(lambda p: holm(p)))
     return Effects.of(table, by, [names[0], names[-1], effect], *zip(*drawn, strict=True))
-
-
-def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str, level: float = 0.95) -> pd.DataFrame:
-    """Mean of an effect over few independent units, such as worlds, with Student's interval over them.
-
-    Returns DataFrame[*by, effect, low, high, least, most, n], n the number of units; no interval for a single one.
-    """
-    rows = []
-    for key, part in _grouped(table, list(by)):
-        known = part.groupby(unit)[effect].mean().dropna()
-        reach = stats.t.ppf((1 + level) / 2, len(known) - 1) * known.sem() if len(known) > 1 else np.nan
-        ends = {effect: known.mean(), "low": known.mean() - reach, "high": known.mean() + reach}
-        ends |= {"least": known.min(), "most": known.max(), "n": len(known)}
-        rows.append(dict(zip(by, key, strict=True)) | ends)
-    return pd.DataFrame(rows)
 
 
 def tests(

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
-from interextra.ground.effects import DRAWS, Effects, across, interval, simultaneous, spelled
+from interextra.ground.effects import DRAWS, Effects, interval, simultaneous, spelled
 from interextra.ground.errors import InputError
 from interextra.models.bm25 import LABEL as BM25
 
@@ -47,7 +48,7 @@ def said(
 
     Parameters
     ----------
-    gaps : (plus, minus), rows of tables of effects (`Effects.by_label` finds them): the sum of the first less the sum
+    gaps : (plus, minus), rows of tables of effects: the sum of the first less the sum
         of the second, estimate and draws.
     side : of the rows: effect, first or second.
     also : further rows that the finding speaks of.
@@ -124,6 +125,21 @@ def verdict(kind: str, low: float, high: float, margin: float = 0.0) -> str:
     return "contradicted" if low > most or high < least else "not shown"
 
 
+def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str, level: float = 0.95) -> pd.DataFrame:
+    """Mean of an effect over few independent units, such as worlds, with Student's interval over them.
+
+    Returns DataFrame[*by, effect, low, high, least, most, n], n the number of units; no interval for a single one.
+    """
+    rows = []
+    for key, part in table.groupby(list(by), sort=False, dropna=False):
+        known = part.groupby(unit)[effect].mean().dropna()
+        reach = stats.t.ppf((1 + level) / 2, len(known) - 1) * known.sem() if len(known) > 1 else np.nan
+        ends = {effect: known.mean(), "low": known.mean() - reach, "high": known.mean() + reach}
+        ends |= {"least": known.min(), "most": known.max(), "n": len(known)}
+        rows.append(dict(zip(by, key, strict=True)) | ends)
+    return pd.DataFrame(rows)
+
+
 def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """One table of the tables of several worlds, of those with an effect and its interval; empty for others.
 
@@ -176,20 +192,3 @@ def listed(rows: pd.DataFrame, label: str, effect: str, unit: str = "%") -> str:
     """
     ends = zip(rows[label], rows[effect], rows["low"], rows["high"], strict=True)
     return "; ".join(f"{name} {spelled(*row, unit)}" for name, *row in ends)
-
-
-def sentences(found: pd.DataFrame, by: str) -> list[str]:
-    """A sentence for each question, the column `by`: its findings by verdict, with their estimates and intervals; of
-    several that are neither shown nor contradicted, how many there are and the range of their estimates, in points.
-    """
-    texts = []
-    for question, rows in found.groupby(by, sort=False):
-        parts = []
-        for verdict, same in rows.groupby("verdict", sort=False):
-            low, high = (f"{100 * end:+.1f}" for end in (same["estimate"].min(), same["estimate"].max()))
-            text = f"{len(same)} differences, {low} to {high} points"
-            if verdict in ("holds", "contradicted") or len(same) == 1:
-                text = listed(same, "finding", "estimate", "points")
-            parts.append(f"{verdict.capitalize()}: {text}.")
-        texts.append(f"{question} {' '.join(parts)}")
-    return texts

@@ -24,6 +24,7 @@ from interextra.models.bm25 import LABEL as BM25
 
 FILE = Path(__file__).with_name("claims.yaml")
 SIDES = {"effect": "effect", "in domain": "first", "out of domain": "second"}
+DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
 MAIN = {"negative_passages": "all", "average": "micro"}  # of labels that a claim does not name
 POWER = stats.norm.ppf(0.8)
 JUDGED = ["verdict", "size", "reason", "resolution"]

@@ -31,7 +31,6 @@ from interextra.study.schedule import build_all, described, priced
 from interextra.study.site import text_of
 from interextra.study.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 
-DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
 PIXELS_PER_INCH = 96  # on a page; the file has more
 
 
@@ -132,12 +131,11 @@ class Session:
         `ahead`: of `ix.leads`. A generated world alone decides nothing. Returns the claims for the page, beside what
         the committed reference says of other data, and notes them in `concluded` as sentences for `answer`.
         """
+        profile, is_world = self.parameters["profile"], self.parameters["collection"].startswith("mini")
         answers = verdicts.answered(verdicts.of_notebook(self.name), tables, ahead)
-        judge = verdicts.in_one_world if self.parameters["collection"].startswith("mini") else verdicts.concluded
-        others = {name: profile for name, profile in DATA.items() if profile != self.parameters["profile"]}
-        found = {name: self.reference(profile, "claims") for name, profile in others.items()}
-        made = verdicts.page(found | {"here": self.table(judge(answers), "claims")})
-        self.concluded = verdicts.sentences(made)
+        here = self.table(verdicts.in_one_world(answers) if is_world else verdicts.concluded(answers), "claims")
+        others = {name: self.reference(of, "claims") for name, of in verdicts.DATA.items() if of != profile}
+        self.concluded = verdicts.sentences(made := verdicts.page(others | {"here": here}))
         return shown(made)
 
     def figure(self, figure: Any, name: str) -> Image:
