@@ -51,7 +51,7 @@ def plan(p: dict) -> Plan:
         if unknown := set(p[name]) - (ways.keys() if known == "strategies" else {start.label for start in starts}):
             raise InputError(f"parameter {name!r}: {offenders(sorted(unknown))} is none of the {known}")
     sets, used = plans.restrain_of(p), plans.measures_of(p, "restrain_measures")
-    asked = plans.searched(p)
+    asked = p | {"resttest_splits": plans.searched(p)["resttest_splits"]}  # claims are made of ReSTTest alone
     buckets = plans.resttest_of(p, asked["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
     spared = [label for label in ways if label in p["spared"]]
     unexposed = {label: plans.changed(ways[label], negative_passages="unexposed") for label in spared}
