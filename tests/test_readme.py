@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import interextra
+from interextra.papers import verdicts
 from tools.readme import BEGIN, END, QUESTIONS, results_page, with_results
 
 
@@ -60,9 +61,9 @@ def findings(reference, profile, notebook):
 
 def test_real_data_stand_before_a_generated_world(reference):
     notebook = "09_negative_exposure"
-    _, frame = findings(reference, "mini", notebook)
+    _, frame = findings(reference, "worlds", notebook)
     question = "… and it is why the two disagree on SPLADE"
-    assert "one generated world" in rows_of(reference)[question][0] or (reference / "small" / notebook).is_dir()
+    assert "generated worlds" in rows_of(reference)[question][0] or (reference / "small" / notebook).is_dir()
     target = reference / "small" / notebook / "tables"
     target.mkdir(parents=True, exist_ok=True)
     frame.assign(estimate=0.123, n_trainings=3).to_csv(target / "findings.csv", index=False)
@@ -88,6 +89,9 @@ def test_every_finding_stands_on_the_page(reference):
     for path in reference.glob("mini/*/tables/findings.csv"):
         for finding in pd.read_csv(path)["finding"]:
             assert finding in page
+    for path in reference.glob("*/*/tables/claims.csv"):
+        for row in pd.read_csv(path).to_dict("records"):
+            assert f"| {verdicts.stated()[row['claim']].sentence} |" in page and f"{row['n_queries']:,}" in page
 
 
 def test_every_make_target_named_in_the_readme_exists(root):

@@ -163,7 +163,7 @@ def test_claims_of_a_world_alone_have_plain_intervals_and_no_verdict(state):
     assert (alone["high"] - alone["low"] < together["high"] - together["low"]).all()
 
 
-def test_rows_come_from_the_first_table_that_has_them_and_a_page_says_what_each_data_set_says(state):
+def test_rows_come_from_the_first_table_that_has_them_and_a_page_says_what_each_data_set_says(state, tmp_path):
     claims = state(claim("one", "below", {"model": "a"}), claim("two", "above", {"model": "a", "band": "far"}))
     tables = [losses({"a": -0.2}), losses({"a": 0.3}, band="far")]
     found = answered(claims, tables, NOBODY)
@@ -171,6 +171,9 @@ def test_rows_come_from_the_first_table_that_has_them_and_a_page_says_what_each_
     page = verdicts.page({"MedQuAD": pd.DataFrame(), "here": in_one_world(found[:1])})
     assert page.columns.tolist() == ["claim", "published", "here"] and page["here"].item().count(" % [") == 1
     assert page["here"].item().endswith("400 queries, 3 trainings: one world")
+    table = in_one_world(found)
+    table.to_csv(tmp_path / "claims.csv", index=False)
+    assert verdicts.page({"here": pd.read_csv(tmp_path / "claims.csv")}).equals(verdicts.page({"here": table}))
 
 
 def test_two_claims_and_a_page_without_any(state):

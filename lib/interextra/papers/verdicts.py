@@ -286,7 +286,9 @@ def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     `found`: name of the data → a table of `concluded`, `in_one_world` or `over_worlds`, without rows where there is
     none.
     """
-    known = {data: {row["claim"]: said(row) for row in table.to_dict("records")} for data, table in found.items()}
+    words = dict.fromkeys(JUDGED[:3], "")  # a file has no empty texts
+    tables = {data: table.fillna(words).to_dict("records") for data, table in found.items()}
+    known = {data: {row["claim"]: said(row) for row in rows} for data, rows in tables.items()}
     rows = []
     for claim in dict.fromkeys(name for answers in known.values() for name in answers):
         value, unit = stated()[claim].published, stated()[claim].unit
