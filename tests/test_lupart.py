@@ -35,7 +35,7 @@ P = {
     "variants": [],
     "seeds": [1],
     "other_seeds": [1],
-    "dense_only": [],
+    "only": [],
     "neighbours": 5,
     "depth": 20,
     "seed": 1,
@@ -90,8 +90,8 @@ def test_control_and_variants_add_only_their_own_cells():
         shifts.plan(P | {"topic_switches": ["exact"]})
 
 
-def test_seeds_are_those_of_the_system_and_some_shifts_have_dense_and_bm25_only():
-    plan = shifts.plan(P | {"seeds": [1, 2, 3], "other_seeds": [1, 2], "dense_only": ["topics"]})
+def test_seeds_are_those_of_the_system_and_some_shifts_have_some_systems_only():
+    plan = shifts.plan(P | {"seeds": [1, 2, 3], "other_seeds": [1, 2], "only": [f"topics | {DENSE}"]})
     counted = plan.design.groupby(["shift", "model"]).size().div(2).astype(int)
     assert counted["wh-words"].to_dict() == {"BM25": 1, "ColBERT": 2, DENSE: 3, "Reranker": 2, "SPLADE": 2}
     assert counted["topics"].to_dict() == {"BM25": 1, DENSE: 3}

@@ -126,6 +126,14 @@ def with_bm25(made: dict[str, Recipe], name: str = "recipes") -> dict[str, Recip
     return made
 
 
+def asked_of(p: dict, part: str, made: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
+    """The systems of a part of a design, a shift or a protocol: BM25 and those that the parameter `only` names for it,
+    all where it names none."""
+    entries = [parts_of(text, "PART | SYSTEM") for text in p.get("only", [])]
+    named = {system for one, system in entries if one == part}
+    return {model: one for model, one in made.items() if model in {BM25, *named}} if named else made
+
+
 def parts_of(text: str, form: str) -> list[str]:
     """What stands between the bars of an entry; InputError unless it has the form, e.g. SHIFT | MODEL | RECIPE.
 
@@ -229,11 +237,12 @@ def without_each(split: Any) -> list[tuple[dict, Part]]:
 def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapping[str, Recipe], **labels: Any):
     """Rows of a design of each system in both protocols, by its name: restrain (n_train, model, regime, seed, run) and
     resttest (model, left_out, seed, run; none without buckets)."""
-    restrained = runs(p, made, in_both_regimes(sets, p["trained_sizes"]), test_queries(p, p["test_splits"]), **labels)
-    tested = []
+    trained, queries = in_both_regimes(sets, p["trained_sizes"]), test_queries(p, p["test_splits"])
+    found = {"restrain": runs(p, asked_of(p, "ReSTrain", made), trained, queries, **labels), "resttest": []}
     if buckets:
-        tested = runs(p, made, without_each(buckets), test_queries(p, p["resttest_splits"]), **labels)
-    return {"restrain": restrained, "resttest": tested}
+        trained, queries = without_each(buckets), test_queries(p, p["resttest_splits"])
+        found["resttest"] = runs(p, asked_of(p, "ReSTTest", made), trained, queries, **labels)
+    return found
 
 
 def in_regimes(values: pd.DataFrame) -> pd.DataFrame:

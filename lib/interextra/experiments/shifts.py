@@ -31,17 +31,15 @@ NOTEBOOK = "04_ms_shift_clusters"
 def plan(p: dict) -> Plan:
     """Each system without each cluster of each shift (`design`), also under the control, and the variants.
 
-    `design`, `control`, `variants`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control's last. Of
-    the shifts that `dense_only` names only the dense system and BM25 are trained. Beside them `pool`, `topics`, and
-    with `real_encoder` the vectors `real` and the folder of the files `released`.
+    `design`, `control`, `variants`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control's last.
+    Beside them `pool`, `topics`, and with `real_encoder` the vectors `real` and the folder of the files `released`.
     """
     shifts, made, chance = shifts_of(p), plans.with_bm25(plans.systems(p)), read_shift(p["control"])[0]
     gate = plans.gate_queries(p)
     variants = [plans.parts_of(text, "SHIFT | MODEL | RECIPE") for text in p["variants"]]
     if unknown := {shift for shift, _, _ in variants} - shifts.keys():
         raise InputError(f"parameter 'variants': no shift {offenders(unknown)}; shifts are {', '.join(shifts)}")
-    few = {model: one for model, one in made.items() if one.architecture in ("bm25", "dense")}
-    asked = [(shift, few if shift in p["dense_only"] else made) for shift in shifts]
+    asked = [(shift, plans.asked_of(p, shift, made)) for shift in shifts]
     frames = {
         "design": [one for one in asked if one[0] != chance],
         "control": [one for one in asked if one[0] == chance],
