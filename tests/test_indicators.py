@@ -124,9 +124,9 @@ def test_a_value_without_a_place_is_an_error():
         ind.bins([1, np.nan, 3], 5, "width")
 
 
-def test_per_query_loss_is_missing_where_there_was_nothing_to_lose():
-    found = ind.per_query_loss([0.5, 1, 0, 0.5, 10], [0.25, 0, 0.5, 0.5, 20])
-    assert found == pytest.approx([0.5, 1, np.nan, 0, -1], nan_ok=True)  # the last as with ASL: lower is better
+def test_change_of_a_query_is_missing_where_there_was_nothing_to_lose():
+    found = ind.change_per_query([0.5, 1, 0, 0.5, 10], [0.25, 0, 0.5, 0.5, 20])
+    assert found == pytest.approx([-0.5, -1, np.nan, 0, 1], nan_ok=True)  # the last as with ASL: lower is better
 
 
 class Texts(NamedTuple):

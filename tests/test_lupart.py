@@ -179,9 +179,12 @@ def test_the_claims_of_the_paper_are_answered_by_mean_effects():
 def test_queries_of_the_gate_have_the_cluster_of_the_attribute_and_no_topic(shifted):
     store, plan = shifted
     dev = plan.pool.source.open().queries("dev")
-    for name, known in (("wh-words", attributes.labels(dev, "wh-words").tolist()), ("topics", [""] * len(dev))):
+    words = [word if word in ("how", "who") else shifts.OUTSIDE for word in attributes.labels(dev, "wh-words")]
+    for name, known in (("wh-words", words), ("topics", [""] * len(dev))):
         found = shifts.strata(plan.shifts[name], store, ["dev"])
         assert found[dev["query_id"]].tolist() == known
+        values = pd.DataFrame({"left_out": "how", "stratum": found[dev["query_id"]]})
+        assert set(shifts.in_domain(values)["stratum"]) == ({"who"} if name == "wh-words" else {""})
         assert found.drop(dev["query_id"]).to_dict() == plan.shifts[name].strata(store).to_dict()
 
 
@@ -216,12 +219,12 @@ def test_losses_are_the_printed_cells():
     assert table.groupby("shift", sort=False).size().to_dict() == {"topics": 25, "wh-words": 15, "length": 10}
     cells = pd.concat([published.load("lupart", number) for number in (2, 3)])
     printed = cells[cells["quantity"] == "Rel Loss"].set_index(["cluster", "model"])["value"]
-    ours = table.dropna().set_index(["cluster", "model"])["loss"]
+    ours = -table.dropna().set_index(["cluster", "model"])["delta"]
     for (cluster, model), value in printed.items():
         assert ours[cluster, shift_losses.MODELS[model]] * 100 == pytest.approx(value)
     trained = table.dropna()
-    assert ((trained["in"] - trained["out"]) / trained["in"]).to_numpy() == pytest.approx(trained["loss"], abs=0.005)
-    assert table[table["model"] == "BM25"]["loss"].isna().all() and (table["rounding"] == 0.0005).all()
+    assert (trained["out"] / trained["in"] - 1).to_numpy() == pytest.approx(trained["delta"], abs=0.005)
+    assert table[table["model"] == "BM25"]["delta"].isna().all() and (table["rounding"] == 0.0005).all()
     means = shift_losses.published_means().set_index(["shift", "model"])
     assert means.loc[("topics", "SPLADE"), ["most", "scaled", "least"]].tolist() == pytest.approx(
         [-0.122, -np.mean([0.063, 0.122, 0.032, 0.064, 0.014]), -0.014]

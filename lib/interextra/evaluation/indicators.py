@@ -151,18 +151,18 @@ def bins(values: np.ndarray, n: int, how: str) -> np.ndarray:
     return np.unique(slots, return_inverse=True)[1]
 
 
-def per_query_loss(avg_in: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """(AvgIn - Out) / AvgIn of each query, float64[n]; NaN where AvgIn is 0, negative where lower is better (ASL)."""
-    return 1 - ratio(out, avg_in)
+def change_per_query(avg_in: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """Out / Avg In - 1 of each query, float64[n]; NaN where Avg In is 0, positive for a loss where lower is better."""
+    return ratio(out, avg_in) - 1
 
 
 def link(points: pd.DataFrame, by: str) -> pd.DataFrame:
-    """`correlation_test` of the losses with an indicator over clusters, a row a model, kind and method.
+    """`correlation_test` of the effects with an indicator over clusters, a row a model, kind and method.
 
-    `points`: shift, model, loss and the column `by`; a row a model and cluster. p_holm is over the models of a kind and
-    method. Clusters of one shift share their training queries, and shifts differ in much else: kind `pooled` takes all
-    clusters as if they were independent, `within shifts` only what is between clusters of one shift (shifts where the
-    indicator is the same for all are left out). What leaves fewer than four independent points has no row.
+    `points`: shift, model, delta and the column `by`; a row a model and cluster. p_holm is over the models of a kind
+    and method. Clusters of one shift share their training queries, and shifts differ in much else: kind `pooled` takes
+    all clusters as if they were independent, `within shifts` only what is between clusters of one shift (shifts where
+    the indicator is the same for all are left out). What leaves fewer than four independent points has no row.
     """
     rows = []
     for model, every in points.groupby("model", sort=False):
@@ -171,10 +171,10 @@ def link(points: pd.DataFrame, by: str) -> pd.DataFrame:
         kinds |= {"within shifts": (moving, moving["shift"])} if every["shift"].nunique() > 1 else {}
         for kind, (part, within) in kinds.items():
             free = len(part) - (0 if within is None else within.nunique() - 1)
-            varied = free > 3 and np.ptp(part[by]) and np.ptp(part["loss"])
+            varied = free > 3 and np.ptp(part[by]) and np.ptp(part["delta"])
             for method in ("Pearson", "Spearman") if varied else ():
                 labels = {"model": model, "indicator": by, "kind": kind, "method": method, "n": len(part)}
-                rows.append(labels | correlation_test(part[by], part["loss"], method, within))
+                rows.append(labels | correlation_test(part[by], part["delta"], method, within))
     columns = ["model", "indicator", "kind", "method", "n", "estimate", "low", "high", "p_value", "p_holm", "needed"]
     table = pd.DataFrame(rows, columns=columns)
     return table.assign(p_holm=table.groupby(["kind", "method"])["p_value"].transform(lambda p: holm(p)))

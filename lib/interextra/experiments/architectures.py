@@ -52,7 +52,7 @@ def candidate_orders(asked: Plan, names: Mapping[str, str], store: Store, seed: 
 
     Parameters
     ----------
-    asked : of `plan`, with a reranker; of ReSTrain its largest size.
+    asked : of `plan`, with a reranker in one protocol or both; of ReSTrain its largest size.
     names : protocol (ReSTrain, ReSTTest) → a measure.
     seed : of the random orders.
 
@@ -65,6 +65,8 @@ def candidate_orders(asked: Plan, names: Mapping[str, str], store: Store, seed: 
     found = []
     for protocol, name in names.items():
         first, runs = (getattr(asked, f"{which}{protocol.lower()}") for which in ("first_", ""))
+        if first.empty:
+            continue
         runs = runs[runs["model"].isin(first["model"])]
         if protocol == "ReSTrain":
             first, runs = (frame[frame["n_train"] == frame["n_train"].max()] for frame in (first, runs))

@@ -11,8 +11,7 @@ import pandas as pd
 from interextra.data.collection import Collection
 from interextra.data.medquad import entity_units
 from interextra.data.queries import Part
-from interextra.experiments import plans
-from interextra.experiments.shifts import read_shift
+from interextra.experiments import plans, shifts
 from interextra.ground.cells import Store
 from interextra.ground.effects import Effects, effects, interval, ratio
 from interextra.ground.errors import InputError, offenders
@@ -33,7 +32,7 @@ ARMS = {  # which exposed passages are spared alone → negative_passages, and t
     "other kinds": ("without the exposed of other kinds", "control of other kinds"),
     "answers": ("without the test answers", "control of the answers"),
 }
-OFFSETS = np.linspace(-1, 3, 41)  # standard deviations of a run's scores
+OFFSETS = np.linspace(-3, 3, 61)  # standard deviations of a run's scores
 
 
 def plan(p: dict) -> plans.Plan:
@@ -44,7 +43,8 @@ def plan(p: dict) -> plans.Plan:
     with random negatives, and share, the probability that a negative is an exposed passage. `shift`: the Shift. `kind`:
     left_out → Spared, the passages that answer it.
     """
-    (_, by, kept), sizes = read_shift(p["shift"]), {name: p[name] for name in ("n_test", "train_size", "seed")}
+    _, by, kept, _ = shifts.read_shift(p["shift"])
+    sizes = {name: p[name] for name in ("n_test", "train_size", "seed")}
     shift = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **sizes)
     tested = (Part(of=shift, part="held-out"), *plans.gate_queries(p))
     conditions = [plans.parts_of(text, "SYSTEM | NEGATIVES | RECIPE") for text in p["conditions"]]
@@ -115,7 +115,7 @@ def relative_losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[Effec
 def in_domain(values: pd.DataFrame) -> pd.DataFrame:
     """Values of the queries of the gate under the models that had their cluster, as `leads` takes them: BM25, which
     draws no negatives, stands in every condition."""
-    inside = values[values["left_out"] != values["stratum"]]
+    inside = shifts.in_domain(values)
     rivals, is_rival = inside.loc[inside["model"] != BM25, CONDITION[1:]].drop_duplicates(), inside["model"] == BM25
     return pd.concat([inside[~is_rival], inside[is_rival].drop(columns=CONDITION[1:]).merge(rivals, how="cross")])
 

@@ -2,17 +2,17 @@
 
 Frames are tidy. `averaged` gives a value per query, side and training; `pairs` of them are wide: a row a shift, model,
 measure and test query with its Avg In and Out. Indicators are frames by shift, model and query_id; the model that
-counts is the one without the query's cluster. A difference is turned so that positive is worse for every measure;
-RelLoss keeps the paper's sign. Correlations over queries are on one set of resamples, see `prediction.resampled`.
+counts is the one without the query's cluster. An effect is Out / Avg In - 1, as in notebook 04. Correlations over
+queries are on one set of resamples, see `prediction.resampled`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from interextra.evaluation.indicators import BINNINGS, Nearness, bins, per_query_loss, z_scores
+from interextra.evaluation.indicators import BINNINGS, Nearness, bins, change_per_query, link, z_scores
 from interextra.evaluation.measures import worse
 from interextra.experiments import shifts
 from interextra.experiments.plans import Plan
@@ -20,9 +20,7 @@ from interextra.ground.correlation import kendall_within
 from interextra.ground.effects import Effects, effects, interval
 from interextra.ground.errors import InputError
 from interextra.models import architectures
-from interextra.models.colbert import LABEL as COLBERT
 from interextra.models.dense import LABEL as DENSE
-from interextra.papers.claims import judged, said
 
 NOTEBOOK = "07_indicators"
 POOLED = "pooled"
@@ -88,148 +86,92 @@ def in_bins(far: pd.DataFrame, n_bins: int, how: str) -> pd.DataFrame:
     return far.assign(bin=far.groupby("shift")["R"].transform(lambda r: bins(r, n_bins, how) + 1))
 
 
-def loss_by_r(each: pd.DataFrame, far: pd.DataFrame, n_bins: int, seed: int, n_boot: int) -> pd.DataFrame:
-    """RelLoss in intervals of R, by both ways to cut and both averagings (Lupart Figure 5 does not say which).
+def delta_by_r(each: pd.DataFrame, far: pd.DataFrame, n_bins: int, seed: int, n_boot: int) -> pd.DataFrame:
+    """Effects in intervals of R, by both ways to cut and both averagings (Lupart Figure 5 does not say which).
 
     `each`: of `averaged`; `far`: of `distances`. Returns shift, model, measure, binning, averaging, bin (1 is the
     farthest; without queries it has no row), r_low and r_high (smallest and largest R in it), n_queries, n_dropped,
-    loss, low, high, n_trainings. averaging: ratio of means, or mean of ratios, the mean of the queries' own RelLoss,
+    delta, low, high, n_trainings. averaging: ratio of means, or mean of ratios, the mean of the queries' own effects,
     without those whose Avg In is 0 (n_dropped) and with the mean over trainings.
     """
     by, parts, wide = [*SYSTEM, "bin"], [], pairs(each)
-    single = wide.assign(value=per_query_loss(wide["in"], wide["out"])).dropna(subset="value")
+    single = wide.assign(value=change_per_query(wide["in"], wide["out"])).dropna(subset="value")
     for how in BINNINGS:
         numbered = in_bins(far, n_bins, how)
         ends = numbered.groupby(["shift", "bin"])["R"].agg(r_low="min", r_high="max")
-        every = effects(each.merge(numbered), by, "side", ("in", "out"), "loss", seed=seed, n_boot=n_boot)
-        own = effects(single.merge(numbered), by, seed=seed, n_boot=n_boot).rename(columns={"mean": "loss"})
+        every = effects(each.merge(numbered), by, "side", ("in", "out"), "delta", seed=seed, n_boot=n_boot)
+        own = effects(single.merge(numbered), by, seed=seed, n_boot=n_boot).rename(columns={"mean": "delta"})
         n_queries = every.set_index(by)[["n_queries", "n_trainings"]]
         for averaging, found in (("ratio of means", every), ("mean of ratios", own)):
-            kept = found.set_index(by)[["n_queries", "loss", "low", "high"]].rename(columns={"n_queries": "n_kept"})
+            kept = found.set_index(by)[["n_queries", "delta", "low", "high"]].rename(columns={"n_queries": "n_kept"})
             made = n_queries.join(kept).reset_index().join(ends, on=["shift", "bin"])
             made["n_dropped"] = made["n_queries"] - made["n_kept"].fillna(0).astype(int)
             parts.append(made.assign(binning=how, averaging=averaging))
-    columns = ["binning", "averaging", "bin", "r_low", "r_high", "n_queries", "n_dropped", "loss", "low", "high"]
+    columns = ["binning", "averaging", "bin", "r_low", "r_high", "n_queries", "n_dropped", "delta", "low", "high"]
     return pd.concat(parts, ignore_index=True)[[*SYSTEM, *columns, "n_trainings"]]
 
 
 def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> Effects:
-    """Kendall's tau within clusters of R with the loss; below 0: the farther, the higher the loss.
+    """Kendall's tau within clusters of R with the effect; above 0: the farther, the more is lost.
 
     `wide`: of `pairs`; `far`: of `distances`; `w`: of `prediction.resampled`. Within clusters, as every cluster has a
-    model and so a scale of R of its own. Returns shift, model, measure, loss, kendall, low, high, n_queries, and draws:
-    `loss` is "difference" (Avg In - Out of all queries) or "relative" (over Avg In, of the queries where Avg In is
-    above 0). NaN where no cluster has two of them.
+    model and so a scale of R of its own. Effects of measures of which lower is better are turned. Returns shift, model,
+    measure, loss, statistic (Kendall), kendall, low, high, n_queries, and draws: `loss` is "difference" (Out - Avg In
+    of all queries) or "relative" (over Avg In, of the queries where Avg In is above 0). NaN where no cluster has two.
     """
     rows, drawn = [], []
     for key, part in wide.merge(far).groupby(SYSTEM, sort=False):
-        relative = per_query_loss(part["in"], part["out"])
-        for name, loss in (("difference", (part["in"] - part["out"]).to_numpy()), ("relative", relative)):
-            known = ~np.isnan(loss)
-            some, turned = part[known], worse(key[2]) * loss[known]
+        relative = change_per_query(part["in"], part["out"])
+        for name, change in (("difference", (part["out"] - part["in"]).to_numpy()), ("relative", relative)):
+            known = ~np.isnan(change)
+            some, turned = part[known], worse(key[2]) * change[known]
             tau, taus = np.array(np.nan), np.full(w.shape[1], np.nan)
             if some["stratum"].value_counts().max() > 1:
                 found = kendall_within(some["R"], turned, some["stratum"], w.loc[some["query_id"]].to_numpy())
                 tau, taus = (side.squeeze() for side in found)
-            rows.append((*key, name, tau.item(), *interval(taus), len(some)))
+            rows.append((*key, name, "Kendall", tau.item(), *interval(taus), len(some)))
             drawn.append(taus)
-    table = pd.DataFrame(rows, columns=[*SYSTEM, "loss", "kendall", "low", "high", "n_queries"])
+    table = pd.DataFrame(rows, columns=[*SYSTEM, "loss", "statistic", "kendall", "low", "high", "n_queries"])
     return Effects.of(table, [*SYSTEM, "loss"], ["kendall"], drawn)
 
 
-def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> Effects:
-    """Middle half of the per-query losses in the farthest and the nearest interval, and their difference (Figure 6).
+def of_all_systems(points: pd.DataFrame, by: str, n_boot: int) -> Effects:
+    """`link` of the mean effect over the systems with an indicator, over clusters, as a table that answers claims.
 
-    `numbered`: pairs with the `bin` and the `loss` of each query, none missing; `w`: of `prediction.resampled`. Returns
-    model, measure, farthest, nearest, difference, low, high, and draws: interquartile ranges of RelLoss; they stand for
+    `points`: shift, model, stratum, measure, delta, n_queries, n_trainings and the column `by`, a row a cluster and
+    system, the same systems for each. The draws are those of Fisher's z, as if clusters were independent.
+    """
+    over = {"delta": "mean", by: "first", "n_queries": "min", "n_trainings": "min"}
+    mean = points.groupby(["shift", "stratum"], sort=False).agg(over).reset_index()
+    table = link(mean.assign(model="mean over the systems"), by).dropna(subset="low")
+    z, low, high = np.arctanh(table[["estimate", "low", "high"]].to_numpy(float)).T
+    spread = (high - low) / 2 / stats.norm.ppf(0.975)
+    drawn = np.tanh(z[:, None] + np.outer(spread, np.random.default_rng(0).normal(size=n_boot)))
+    counted = {"n_queries": mean["n_queries"].sum(), "n_trainings": mean["n_trainings"].min()}
+    table = table.drop(columns="model").assign(measure=points["measure"].iloc[0], **counted)
+    return Effects.of(table, ["indicator", "kind", "method"], ["estimate"], drawn)
+
+
+def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> Effects:
+    """Middle half of the per-query effects in the farthest and the nearest interval, and their difference (Figure 6).
+
+    `numbered`: pairs with the `bin` and the `delta` of each query, none missing; `w`: of `prediction.resampled`.
+    Returns model, measure, farthest, nearest, difference, low, high, and draws: interquartile ranges; they stand for
     the variance, which a single query near Avg In = 0 would decide.
     """
 
-    def width(loss: np.ndarray) -> float:
-        return float(np.subtract(*np.percentile(loss, [75, 25]))) if len(loss) else np.nan  # a draw may miss all of few
+    def width(delta: np.ndarray) -> float:
+        return float(np.subtract(*np.percentile(delta, [75, 25]))) if len(delta) else np.nan  # a draw may miss all
 
     rows, drawn = [], []
     for key, part in numbered.groupby(["model", "measure"], sort=False):
         ends = [part[part["bin"] == at] for at in (part["bin"].min(), part["bin"].max())]
-        far, near = (width(end["loss"]) for end in ends)
+        far, near = (width(end["delta"]) for end in ends)
         often = [w.loc[end["query_id"]].to_numpy(int).T for end in ends]  # [n_boot, queries]
         drawn_of = [
-            [width(np.repeat(end["loss"].to_numpy(), n)) for n in of] for end, of in zip(ends, often, strict=True)
+            [width(np.repeat(end["delta"].to_numpy(), n)) for n in of] for end, of in zip(ends, often, strict=True)
         ]
         drawn.append(np.subtract(*map(np.array, drawn_of)))
         rows.append((*key, far, near, far - near, *interval(drawn[-1])))
     table = pd.DataFrame(rows, columns=["model", "measure", "farthest", "nearest", "difference", "low", "high"])
     return Effects.of(table, ["model", "measure"], ["difference"], drawn)
-
-
-ORDERS = "R orders the queries of the model without their cluster"
-BETTER = "R orders queries better without their cluster in training than with it"
-
-
-def findings(
-    links: pd.DataFrame,
-    trends: Effects,
-    far: Effects,
-    widths: Effects,
-    hard: Effects,
-    comparable: Mapping[tuple[str, str], bool],
-) -> pd.DataFrame:
-    """The sentences of Lupart §5.2 and what R says, in one family: shift, model, and the columns of `claims.judged`.
-
-    Tables of `indicators.link` (whose Pearson correlations within shifts count), `trend` (of one measure), `effects`
-    (losses of the farthest queries by model), `spread`, and rows of `prediction.difficulty`, all of equally many draws.
-    `comparable`: (shift, model) → may it be judged, see `claims.gate`. A correlation over clusters is judged as
-    Fisher's z, with draws from its normal distribution apart from all others, as it has none over queries. n_queries:
-    whose values are in it, of a correlation over clusters those of all clusters, of the farthest queries these.
-    """
-
-    def rows(table: Effects) -> list[pd.Series]:
-        table = table if "shift" in table else table.assign(shift=POOLED)
-        pairs = zip(table["shift"], table["model"], strict=True)
-        return [row for _, row in table.assign(comparable=[comparable.get(pair, False) for pair in pairs]).iterrows()]
-
-    def of(row: pd.Series, finding: str, kind: str, *less: pd.Series, side: str = "effect") -> dict:
-        return said(finding, ([row], less), kind=kind, side=side, shift=row["shift"], model=row["model"])
-
-    links = links[(links["method"] == "Pearson") & (links["kind"] != "pooled")]
-    z, low, high = np.arctanh(links[["estimate", "low", "high"]].to_numpy(float)).T
-    normal, n_boot = zip(z, (high - low) / 2 / stats.norm.ppf(0.975), strict=True), trends.drawn().shape[1]
-    drawn = [np.random.default_rng(at).normal(*parameters, n_boot) for at, parameters in enumerate(normal)]
-    links = Effects.of(links.assign(z=z, n_queries=trends["n_queries"].max()), ["model", "indicator"], ["z"], drawn)
-    found = [of(row, f"higher {row['indicator']}, lower loss", "below") for row in rows(links)]
-    for row in rows(trends[(trends["shift"] == POOLED) & trends["model"].isin(FIRST_STAGE)]):
-        found.append(of(row, f"the farther, the higher the loss ({row['loss']})", "below"))
-    systems = {row["model"]: row for row in rows(far) if row["model"] in FIRST_STAGE}
-    rivals = [name for name in FIRST_STAGE if name in systems and name != COLBERT] if COLBERT in systems else []
-    for rival in rivals:
-        made = of(systems[COLBERT], "farthest queries: ColBERT loses less", "below", systems[rival])
-        found.append(made | {"model": rival})
-    for row in rows(widths[widths["model"].isin(FIRST_STAGE)].assign(n_queries=far["n_queries"].max())):
-        less, kind = ("less", "below") if worse(row["measure"]) > 0 else ("more", "above")
-        found.append(of(row, f"losses of {row['measure']} vary {less} far away", kind))  # the paper: RR less, ASL more
-    for row in rows(hard):
-        found += [of(row, ORDERS, "above", side="second"), of(row, BETTER, "above")]
-    table, ends = judged(found), ["estimate", "low", "high"]
-    table.loc[: len(links) - 1, ends] = np.tanh(table.loc[: len(links) - 1, ends])
-    return table
-
-
-def readings(found: pd.DataFrame, margin: float) -> pd.DataFrame:
-    """What R is in each shift and for each system, by the simultaneous intervals of `findings`: distance or difficulty.
-
-    Returns shift, model, tau_out, difference, low, high (of the difference), reading: `distance` (R orders the queries
-    of the model without the cluster, and better than those of a model with it), `difficulty` (it orders them, and a
-    difference of `margin` is excluded), `not told apart` (it orders them; neither is shown), `reversed` (near queries
-    do worse), `no order shown`, or `not comparable`.
-    """
-    out, gap = (found[found["finding"] == name].set_index(["shift", "model"]) for name in (ORDERS, BETTER))
-    cases = {
-        "not comparable": gap["verdict"] == "not comparable",
-        "reversed": out["high"] < 0,
-        "no order shown": ~(out["low"] > 0),
-        "distance": gap["low"] > 0,
-        "difficulty": gap["high"] < margin,
-    }
-    table = gap.rename(columns={"estimate": "difference"}).assign(tau_out=out["estimate"])
-    table["reading"] = np.select(list(cases.values()), list(cases), "not told apart")
-    return table.reset_index()[["shift", "model", "tau_out", "difference", "low", "high", "reading"]]

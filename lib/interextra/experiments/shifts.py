@@ -26,6 +26,7 @@ from interextra.splits.shift import Shift
 from interextra.splits.topics import Topics, topics
 
 NOTEBOOK = "04_ms_shift_clusters"
+OUTSIDE = "no cluster of the shift"
 
 
 def plan(p: dict) -> Plan:
@@ -60,13 +61,14 @@ def plan(p: dict) -> Plan:
 def shifts_of(p: dict) -> dict[str, Shift]:
     """Name of each shift → its cell; `shifts` holds an attribute, `NAME=ATTRIBUTE`, or `topics`.
 
-    `/A/B/C` behind the attribute keeps these clusters only. The control comes last.
+    `/A/B/C` behind the attribute keeps these clusters only, ` | N` trains each model of this shift on N queries instead
+    of `train_size`. The control comes last.
     """
     found = {}
     for text in [*p["shifts"], *filter(None, [p["control"]])]:
-        name, spec, kept = read_shift(text)
+        name, spec, kept, size = read_shift(text)
         by = topics_of(p) if spec == "topics" else spec
-        options = {"n_test": p["n_test"], "train_size": p["train_size"], "seed": p["seed"]}
+        options = {"n_test": p["n_test"], "train_size": size or p["train_size"], "seed": p["seed"]}
         found[name] = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **options)
     return found
 
@@ -74,25 +76,37 @@ def shifts_of(p: dict) -> dict[str, Shift]:
 def strata(shift: Shift, store: Store, gate: Sequence[str] = ()) -> pd.Series:
     """Cluster of each test query of a shift, by query_id, and of the queries of the splits `gate`.
 
-    There it is "" where a query has none, and with topics, which only the queries of the pool have.
+    There it is OUTSIDE where a query is in none of the shift, and "" with topics, which only the pool's queries have.
     """
     found = [shift.strata(store)]
     for queries in (shift.pool.source.open().queries(split) for split in gate):
-        known = attributes.labels(queries, shift.by) if isinstance(shift.by, str) else ""
-        found.append(pd.Series(known, queries["query_id"], dtype=object))
+        known = pd.Series("", queries["query_id"], dtype=object)
+        if isinstance(shift.by, str):
+            known[:] = attributes.labels(queries, shift.by)
+            known = known.where(known.isin(shift.names), OUTSIDE)
+        found.append(known)
     return pd.concat(found).rename("stratum")
 
 
-def read_shift(text: str) -> tuple[str, str, list[str]]:
-    """(name, attribute, clusters) of a shift as it is written in the parameters.
+def in_domain(values: pd.DataFrame) -> pd.DataFrame:
+    """The values, with strata of `strata`, of queries whose cluster the model was trained on; with topics all."""
+    return values[(values["stratum"] != values["left_out"]) & (values["stratum"] != OUTSIDE)]
 
-    >>> read_shift("kind=column:qtype/causes/stages"), read_shift("length:limit=9"), read_shift("python:os:getcwd")[0]
-    (('kind', 'column:qtype', ['causes', 'stages']), ('length', 'length:limit=9', []), 'getcwd')
+
+def read_shift(text: str) -> tuple[str, str, list[str], int]:
+    """(name, attribute, clusters, training queries or 0) of a shift as it is written in the parameters.
+
+    >>> read_shift("kind=column:qtype/causes/stages"), read_shift("length:limit=9 | 80"), read_shift("python:a:b")[0]
+    (('kind', 'column:qtype', ['causes', 'stages'], 0), ('length', 'length:limit=9', [], 80), 'b')
     """
+    text, _, size = text.partition(" | ")
+    if size and not size.isdecimal():
+        raise InputError(f"shift {text!r}: {size!r} is no number of training queries; write SHIFT | NUMBER")
     spec, *kept = text.split("/")
     name, _, rest = spec.partition("=")
     short = spec.rpartition(":")[2] if spec.startswith("python:") else spec.partition(":")[0]
-    return (name, rest, kept) if rest and ":" not in name else (short, spec, kept)
+    name, spec = (name, rest) if rest and ":" not in name else (short, spec)
+    return name, spec, kept, int(size or 0)
 
 
 def topics_of(p: dict) -> Topics:

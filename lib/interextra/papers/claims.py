@@ -17,16 +17,15 @@ GATE = "comparable"
 DERIVED = ("p_value", "p_holm", "sd_trainings", "published", "verdict")  # of one world only
 
 
-def gate(table: Effects, within: Sequence[str] | None = None) -> pd.Series:
+def gate(table: Effects) -> pd.Series:
     """May the effect of a row be judged? Only of a system that beats BM25 in domain, with its whole interval.
 
     Who does not has learnt little that it could fail to carry over. `table`: effects whose first side is in domain and
-    higher is better, among them those of a model called BM25, which passes itself. `within`: labels that a row shares
-    with its rival; all but the model's unless given. Returns bool, with the table's index.
+    higher is better, among them those of a model called BM25, which passes itself. Returns bool, by the table's index.
     """
     if BM25 not in set(table["model"]):
         raise InputError(f"no system is called {BM25!r}, which the others must beat in domain: label one so")
-    labels = [name for name in table[DRAWS].iloc[0].by if name != "model"] if within is None else list(within)
+    labels = [name for name in table[DRAWS].iloc[0].by if name != "model"]
     inside, passing = table.drawn("first"), (table["model"] == BM25).to_numpy(copy=True)
     groups = table.groupby(labels, dropna=False).indices.values() if labels else [np.arange(len(table))]
     for rows in groups:

@@ -1,7 +1,7 @@
 """The losses that Lupart et al. (ECIR 2023) print, under our names, and what goes with them.
 
-Clusters bear the paper's names: topics C0 to C4, question words wha, how, who, lengths short and long. A loss is
-RelLoss, (Avg In - Out) / Avg In.
+Clusters bear the paper's names: topics C0 to C4, question words wha, how, who, lengths short and long. `delta` is the
+printed RelLoss with the other sign, Out / Avg In - 1: negative is a loss, as in our tables.
 """
 
 from pathlib import Path
@@ -23,47 +23,47 @@ MODELS = {  # the paper's → ours
 
 
 def published_losses() -> pd.DataFrame:
-    """Tables 2 and 3 as fractions, our model names: shift, cluster, model, loss, in, out (RR@10), rounding of the loss.
+    """Tables 2 and 3 as fractions, our model names: shift, cluster, model, delta, in, out (RR@10), rounding of delta.
 
     BM25 isn't trained: its one score is `out`, and it has no published loss.
 
-    >>> published_losses().query("cluster == 'C1' and model == 'ColBERT'")["loss"].item()
-    0.085
+    >>> published_losses().query("cluster == 'C1' and model == 'ColBERT'")["delta"].item()
+    -0.085
     """
     cells = pd.concat([published.load("lupart", number) for number in (2, 3)])
     cells["shift"] = cells["collection"].str.removeprefix("MS-Shift ")
     cells["model"] = cells["model"].map(MODELS)
-    cells["quantity"] = cells["quantity"].fillna("Out").map({"Rel Loss": "loss", "Avg In": "in", "Out": "out"})
+    cells["quantity"] = cells["quantity"].fillna("Out").map({"Rel Loss": "delta", "Avg In": "in", "Out": "out"})
     wide = cells.pivot(index=["shift", "cluster", "model"], columns="quantity", values="scaled")
     places = [(shift, name, model) for shift in CLUSTERS for name in CLUSTERS[shift] for model in MODELS.values()]
     wide = wide.loc[places].round(6)
-    rounding = cells.loc[cells["quantity"] == "loss", "rounding"].max()
-    return wide[["loss", "in", "out"]].rename_axis(columns=None).reset_index().assign(rounding=rounding)
+    rounding = cells.loc[cells["quantity"] == "delta", "rounding"].max()
+    wide = wide.assign(delta=-wide["delta"])[["delta", "in", "out"]]
+    return wide.rename_axis(columns=None).reset_index().assign(rounding=rounding)
 
 
 def published_means() -> pd.DataFrame:
     """Mean published effect over the clusters of a shift, negative where it is a loss, as `Effects.beside` takes it:
     shift, model, measure, scaled, rounding, and those of the clusters that lose most and least."""
-    printed = published_losses().dropna(subset="loss")
-    of = printed.assign(delta=-printed["loss"]).groupby(["shift", "model"], sort=False)
+    of = published_losses().dropna(subset="delta").groupby(["shift", "model"], sort=False)
     named = {"scaled": ("delta", "mean"), "rounding": ("rounding", "max"), "most": ("delta", "min")}
     return of.agg(**named, least=("delta", "max")).reset_index().assign(measure="RR@10")
 
 
 def published_points(folder: Path | None = None) -> pd.DataFrame:
-    """Lupart's losses beside the Jaccard of their clusters, as in Figure 3: shift, cluster, model, loss, jaccard.
+    """Lupart's losses beside the Jaccard of their clusters, as in Figure 3: shift, cluster, model, delta, jaccard.
 
     `folder` of the release: Jaccard of the released evaluation queries, for all shifts; None: the values of the
     release's notebook, which has the topics only and takes whole clusters.
 
-    >>> published_points().query("cluster == 'C1' and model == 'ColBERT'")[["loss", "jaccard"]].values.tolist()
-    [[0.085, 0.2632]]
+    >>> published_points().query("cluster == 'C1' and model == 'ColBERT'")[["delta", "jaccard"]].values.tolist()
+    [[-0.085, 0.2632]]
     """
     if folder is None:
         table = published.load("lupart", "release-jaccard").rename(columns={"scaled": "jaccard"}).assign(shift="topics")
     else:
         table = released_jaccard(folder)
-    losses = published_losses().dropna(subset="loss")[["shift", "cluster", "model", "loss"]]
+    losses = published_losses().dropna(subset="delta")[["shift", "cluster", "model", "delta"]]
     return losses.merge(table[["shift", "cluster", "jaccard"]])
 
 

@@ -18,6 +18,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 from scipy import stats
 
+from interextra.ground.correlation import fisher_z
 from interextra.ground.effects import DRAWS, Effects, effects, interval, simultaneous, spelled
 from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
@@ -71,6 +72,11 @@ class Claim(BaseModel):
         if any("statistic" in term or "method" in term for _, term in self.terms() if isinstance(term, dict)):
             return ""
         return "%" if self.side == "effect" and "minus" not in self.rows else "points"
+
+    @property
+    def is_correlation(self) -> bool:
+        """Whether the estimate lies between -1 and 1."""
+        return not self.unit and "minus" not in self.rows
 
 
 @lru_cache
@@ -171,6 +177,8 @@ def _of_trainings(used: Sequence[tuple[int, str, Effects]], draws: np.ndarray) -
     """Share of the variance of an estimate that is of trainings: of relative changes to the first order."""
     variance = 0.0
     for _, side, part in used:
+        if "sd_trainings" not in part:  # a correlation over queries, of means over trainings
+            continue
         names = part[DRAWS].iloc[0].columns
         is_change = side == "effect" and names["first"] != names["effect"]
         change = part[names["effect"]] if is_change else 0.0
@@ -190,9 +198,11 @@ def concluded(answers: Effects) -> pd.DataFrame:
     draws = answers.drawn() if claims else np.empty((0, 1))
     primary = np.array([not claim.secondary for claim in claims], bool)
     low, high = answers["low"].to_numpy(float, copy=True), answers["high"].to_numpy(float, copy=True)
-    estimates = answers["estimate"].to_numpy(float)
-    if primary.any():
-        low[primary], high[primary] = simultaneous(estimates[primary], draws[primary])
+    estimates, bounded = answers["estimate"].to_numpy(float), np.array([one.is_correlation for one in claims], bool)
+    if primary.any():  # correlations by Fisher's z, so that no interval reaches beyond 1
+        scaled = [np.where(bounded, fisher_z(one.T), one.T).T for one in (estimates, draws)]
+        ends = simultaneous(scaled[0][primary], scaled[1][primary])
+        low[primary], high[primary] = (np.where(bounded[primary], np.tanh(end), end) for end in ends)
     nineties = [interval(row, 0.9) for row in draws]
     noise = np.where(answers["from_trainings"] > 0.5, "trainings", "queries")
     made = pd.DataFrame(answers).drop(columns=[DRAWS, "from_trainings"]).assign(low=low, high=high)
@@ -286,8 +296,12 @@ def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     `found`: name of the data → a table of `concluded`, `in_one_world` or `over_worlds`, without rows where there is
     none.
     """
-    words = dict.fromkeys(JUDGED[:3], "")  # a file has no empty texts
-    tables = {data: table.fillna(words).to_dict("records") for data, table in found.items()}
+
+    def texts(table: pd.DataFrame) -> pd.DataFrame:
+        """Of a file, where an empty text is missing."""
+        return table.assign(**{name: table[name].astype(object).fillna("") for name in JUDGED[:3] if name in table})
+
+    tables = {data: texts(table).to_dict("records") for data, table in found.items()}
     known = {data: {row["claim"]: said(row) for row in rows} for data, rows in tables.items()}
     rows = []
     for claim in dict.fromkeys(name for answers in known.values() for name in answers):

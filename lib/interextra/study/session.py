@@ -128,12 +128,15 @@ class Session:
     def conclude(self, *tables: Effects, ahead: pd.DataFrame) -> Any:
         """Write `tables/claims.csv`, this notebook's claims judged by the rows of some tables (`papers.verdicts`).
 
-        `ahead`: of `ix.leads`. A generated world alone decides nothing. Returns the claims for the page, beside what
-        the committed reference says of other data, and notes them in `concluded` as sentences for `answer`.
+        Without a claim that they answer there is no file. `ahead`: of `ix.leads`. A generated world alone decides
+        nothing. Returns the claims for the page, beside what the committed reference says of other data, and notes
+        them in `concluded` as sentences for `answer`.
         """
         profile, is_world = self.parameters["profile"], self.parameters["collection"].startswith("mini")
         answers = verdicts.answered(verdicts.of_notebook(self.name), tables, ahead)
-        here = self.table(verdicts.in_one_world(answers) if is_world else verdicts.concluded(answers), "claims")
+        here = verdicts.in_one_world(answers) if is_world else verdicts.concluded(answers)
+        if len(here):
+            self.table(here, "claims")
         others = {name: self.reference(of, "claims") for name, of in verdicts.DATA.items() if of != profile}
         self.concluded = verdicts.sentences(made := verdicts.page(others | {"here": here}))
         return shown(made)
