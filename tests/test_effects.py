@@ -12,6 +12,7 @@ from statsmodels.stats.weightstats import ttost_paired
 from interextra.ground import effects as kernel
 from interextra.ground.effects import (
     Effects,
+    across,
     effects,
     interval,
     resampled_means,
@@ -292,3 +293,11 @@ def test_order_of_strata_does_not_matter():
     parts = [part.assign(query_id=part["stratum"] + part["query_id"]) for part in parts]
     one, other = (of(pd.concat(some), strata="stratum") for some in (parts, parts[::-1]))
     assert one[["low", "high"]].to_numpy() == pytest.approx(other[["low", "high"]].to_numpy(), abs=1e-12)
+
+
+def test_interval_over_units_is_student_s():
+    table = pd.DataFrame({"world": [1, 1, 2, 3], "model": "a", "loss": [0.1, 0.3, 0.4, 0.6]})
+    row = across(table, "world", ["model"], "loss").iloc[0]
+    theirs = stats.t.interval(0.95, 2, np.mean([0.2, 0.4, 0.6]), stats.sem([0.2, 0.4, 0.6]))
+    assert (row["low"], row["high"]) == pytest.approx(theirs) and row["n"] == 3
+    assert np.isnan(across(table[table["world"] == 1], "world", ["model"], "loss")["low"]).all()

@@ -1,4 +1,5 @@
 import itertools
+from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ from interextra.experiments.plans import cells_of, plan_of
 from interextra.ground.correlation import stretched
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
-from interextra.papers import published_correlations
+from interextra.papers import published_correlations, verdicts
 from interextra.study.parameters import profile_parameters
 
 METHODS, SIZES, REGIMES = [f"m{i}" for i in range(8)], [100, 200, 400], ["interpolation", "extrapolation"]
@@ -42,7 +43,7 @@ def values_of(means, name="", part="", n=40, noise=0.05, seed=0):
 
 @pytest.fixture(scope="module")
 def points():
-    """Two collections: one that follows extrapolation, one that nothing in domain foretells."""
+    """Two collections: one that follows extrapolation, one that nothing in domain predicts."""
     random = np.random.default_rng(7)
     inside = random.uniform(0.2, 0.8, size=(2, 8, 3))
     follows = np.stack([random.uniform(0.2, 0.8, size=(8, 3)), inside[1] + 0.02 * random.normal(size=(8, 3))])
@@ -72,30 +73,35 @@ def test_table_5_agrees_with_scipy(points):
     assert row["extrapolation"] == pytest.approx(left.corr().iloc[0, 1])
 
 
-def test_a_regime_that_foretells_is_found_and_one_that_does_not_is_not(points):
+def judged(points, lead=0.1):
+    """The claims of notebook 08 on points, by name."""
+    answering = correlation.claimed(correlation.table_5(points), "nDCG@10", 80, 1)
+    ahead = pd.DataFrame({"regime": REGIMES, "lead": lead, "lead_low": lead})
+    claims = [claim for claim in verdicts.of_notebook(correlation.NOTEBOOK) if claim.paper == "zhan"]
+    return verdicts.concluded(verdicts.answered(claims, [answering], ahead)).set_index("claim")
+
+
+def test_a_regime_that_predicts_is_found_and_one_that_does_not_is_not(points):
     table = correlation.table_5(points)
     row = table[(table["collection"] == "follows") & (table["statistic"] == "Spearman")].iloc[0]
     assert row["extrapolation"] > 0.9 and row["difference_low"] > 0 and row["p_value"] < 0.01
     assert (table.loc[table["collection"] == correlation.ALL, "p_holm"]).isna().all()
-    beating = points.labels.assign(interpolation=True, extrapolation=True)
-    found = correlation.findings(table, beating, pd.Series({"follows": 40, "other": 40}), 1).set_index("finding")
-    assert found.loc["extrapolation foretells follows", "verdict"] == "holds"
-    assert found.loc["extrapolation foretells follows better", "verdict"] == "holds"
-    assert found.loc["interpolation foretells follows", "verdict"] == "not shown"
-    assert found.loc["extrapolation foretells other better", "verdict"] == "not shown"
-    assert (found[["low", "high"]].drop([name for name in found.index if "better" in name]).abs() < 1).all(axis=None)
-    assert found.loc[f"interpolation foretells {correlation.ALL}", "n_queries"] == 80
-    ood = pd.DataFrame({"model": ["m0", "m1", "BM25"], "value": [0.2, 0.3, 0.45]})
-    mean, each, strength = correlation.answers(table, found.reset_index(), beating, ood)
-    assert "24 models a regime" in mean and "extrapolation foretells mean of all better: " in mean
-    assert each.startswith("The 2 collections one by one: extrapolation foretells them: holds in")
-    assert "not shown in" in each
-    assert "24 of 24 (interpolation)" in strength and "best of them has a mean of 0.30, BM25 0.45" in strength
-    few = beating["method"].isin(METHODS[:3]) | (beating["n_train"] < SIZES[-1])  # 3 of 8 at the largest size
-    closed = correlation.findings(table, beating.assign(interpolation=few), pd.Series({"follows": 40, "other": 40}), 1)
-    verdicts = closed.set_index("finding")["verdict"]
-    assert verdicts["extrapolation foretells follows"] == "holds"
-    assert verdicts["extrapolation foretells follows better"] == "not comparable"
+    one = copy(points)
+    one.outside = {correlation.ALL: points.outside["follows"]}
+    found = judged(one)
+    assert found["verdict"].tolist() == ["holds", "holds"] and found["n_models"].eq(24).all()
+    assert -1 < found.loc["extrapolation-predicts", "low"] < found.loc["extrapolation-predicts", "high"] < 1
+    assert judged(one, lead=-0.1)["reason"].eq(verdicts.GATE).all()
+    one.outside = {correlation.ALL: points.outside["other"]}
+    assert judged(one)["verdict"].tolist() == ["undecided", "undecided"]
+
+
+def test_ways_of_training_of_one_lineage_are_drawn_as_one(points):
+    means = np.random.default_rng(9).uniform(size=(2, 8, 3))
+    one = correlation.Points(values_of(means), values_of(means, "c", "a"), seed=1, n_boot=50, lineage=METHODS[:3])
+    counts = pd.DataFrame(one.counts.T, one.labels["method"])
+    assert (counts.loc["m0"].to_numpy() == counts.loc["m2"].to_numpy()).all() and one.units.nunique() == 6
+    assert (one.counts[:, ::3].sum(axis=1) != 8).any()  # six units, of which one has three ways
 
 
 def test_intervals_draw_ways_of_training_not_points():
@@ -113,7 +119,7 @@ def test_intervals_draw_ways_of_training_not_points():
 
 def test_exchanging_the_regimes_turns_the_difference(points):
     turned = correlation.Points.__new__(correlation.Points)
-    turned.labels, turned.counts = points.labels, points.counts
+    turned.labels, turned.counts, turned.units = points.labels, points.counts, points.units
     turned.inside = tuple(side[::-1] for side in points.inside)
     turned.outside = {name: tuple(side[::-1] for side in both) for name, both in points.outside.items()}
     one, two = correlation.table_5(points), correlation.table_5(turned)
@@ -130,14 +136,17 @@ def test_crossed_sides_hold_the_table_on_their_diagonal(points):
         assert row.value == pytest.approx(table.loc[row.collection, row.in_domain])
 
 
-def test_beating_needs_the_whole_interval():
+def test_the_gate_is_the_lead_of_half_of_the_ways_of_training():
     means = np.full((2, 8, 3), 0.5)
     means[1, :6] = 0.3
     both = correlation.Points(values_of(means), values_of(means, "c", "a"), seed=1, n_boot=200)
     bm25 = values_of(means).query("method == 'm0' and n_train == 100 and regime == 'interpolation'").assign(value=0.4)
-    found = both.beating(bm25)
-    assert found["interpolation"].all() and found["extrapolation"].tolist() == [False] * 18 + [True] * 6
-    assert correlation.share_beating(found).tolist() == [1.0, 0.25]
+    leads = both.leads(bm25)
+    passing = leads.assign(passing=leads["lead_low"] > 0).groupby("regime", sort=False)["passing"].sum()
+    assert passing.to_dict() == {"interpolation": 24, "extrapolation": 6}
+    found = correlation.gate(leads).set_index("regime")
+    assert found["lead"].round(1).to_dict() == {"interpolation": 0.1, "extrapolation": -0.1}
+    assert (found["lead_low"] < found["lead"]).all() and found.loc["interpolation", "lead_low"] > 0
 
 
 def test_some_points_are_measured_as_if_they_were_all(points):
@@ -234,6 +243,7 @@ def test_sets_of_further_sizes_leave_those_that_are_shared_alone(root, parameter
         ({"collections": ["a | test | mini"]}, "NAME | SPLIT | READ | SPEC"),
         ({"skip_own": ["nowhere"]}, "'nowhere' is none of the collections"),
         ({"strategies": ["words | mini-dense"]}, "stands in both"),
+        ({"lineage": ["Random", "ADORE"]}, "'lineage': 'ADORE' is none of the ways of training"),
     ],
 )
 def test_what_cannot_be_meant_is_named(root, parameters, changed, said, monkeypatch):

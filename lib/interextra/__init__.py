@@ -24,11 +24,10 @@ _DEFINITIONS = {
     "data.load": ["open_collection"],
     "data.runs": ["RunFile"],
     "experiments.plans": ["REGIMES", "in_regimes"],
-    "ground.effects": ["effects", "shown", "tests", "with_interval"],
+    "ground.effects": ["across", "effects", "shown", "tests", "with_interval"],
     "models.model": ["fit", "load_model"],
     "models.recipe": ["load_recipe"],
     "models.run": ["Fused", "Imported", "Run", "Searched"],  # to search with, in a design of one's own
-    "papers.claims": ["across", "gate"],
     "papers.verdicts": ["leads"],
     "study.session": ["start"],
     "study.site": ["answer"],

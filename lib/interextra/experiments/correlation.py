@@ -1,10 +1,11 @@
-"""Zhan et al., section 4.2: does extrapolation foretell how a model does on collections that it never saw (Table 5)?
+"""Zhan et al., section 4.2: does extrapolation predict how a model does on collections that it never saw (Table 5)?
 
 Models of 8 ways of training at 3 sizes, in both regimes, search further collections as they are. A *point* is a way of
 training at one size: its measure in domain, and that of the same model out of domain.
 """
 
 import itertools
+from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
@@ -14,13 +15,13 @@ from interextra.data.queries import Queries, Source
 from interextra.experiments import plans
 from interextra.experiments.plans import REGIMES, Plan
 from interextra.experiments.pretraining import start_in
-from interextra.ground.correlation import METHODS, correlations, dependent, drawn_groups, ends_of, fisher_z, stretched
-from interextra.ground.effects import Effects, effects, holm, interval, spelled
+from interextra.ground.correlation import METHODS, correlations, dependent, drawn_groups, ends_of, stretched
+from interextra.ground.effects import Effects, effects, holm, interval
 from interextra.ground.errors import InputError, offenders
+from interextra.models.bm25 import LABEL as BM25
 from interextra.models.recipe import load_recipe
 from interextra.models.run import Run
 from interextra.papers import published_models
-from interextra.papers.claims import BM25, judged, said
 from interextra.papers.published_correlations import ENDS
 
 NOTEBOOK = "08_beir_correlation"
@@ -29,11 +30,6 @@ LABELS = ["method", "n_train", "regime", "seed"]
 POINT = ["method", "n_train"]  # what is seen of it in both regimes
 WITHIN = "Spearman within a size"  # what size alone does is taken out
 STATISTICS, JUDGED = (*METHODS, WITHIN), "Judged@10"
-FINDINGS = {
-    "extrapolation": "extrapolation foretells {}",
-    "interpolation": "interpolation foretells {}",
-    "difference": "extrapolation foretells {} better",
-}
 
 
 def plan(p: dict) -> Plan:
@@ -54,6 +50,8 @@ def plan(p: dict) -> Plan:
     if p["more_sizes"]:
         of_size |= dict.fromkeys(p["more_sizes"], plans.restrain_of(p | {"sizes": p["more_sizes"]}))
     sets = [one for size in sorted(of_size) for one in plans.in_both_regimes(of_size[size], [size])]
+    if unknown := set(p["lineage"]) - {*ways, *starts}:
+        raise InputError(f"parameter 'lineage': {offenders(sorted(unknown))} is none of the ways of training")
     entries = [plans.parts_of(entry, "NAME | SPLIT | READ | SPEC") for entry in p["collections"]]
     if unknown := set(p["skip_own"]) - {name for name, *_ in entries}:
         raise InputError(f"parameter 'skip_own': {offenders(sorted(unknown))} is none of the collections")
@@ -108,13 +106,17 @@ class Points:
     share much, so that 8 methods at 3 sizes are not 24 independent points. The draws are the same in both regimes.
     Trainings of one model are averaged: their noise is in the points."""
 
-    def __init__(self, inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int):
-        """`inside`, `outside`: values of one measure of the frames `in_domain` and `elsewhere` of the plan."""
+    def __init__(
+        self, inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int, lineage: Sequence[str] = ()
+    ):
+        """`inside`, `outside`: values of one measure of the frames `in_domain` and `elsewhere` of the plan; `lineage`:
+        ways of training that start from one another, which are drawn as one."""
         self.how = {"seed": seed, "n_boot": n_boot}
         both = {"on": "regime", "sides": REGIMES, "effect": "difference", "family": []} | self.how
         in_domain = effects(inside.drop(columns="seed"), POINT, **both)
         self.labels = pd.DataFrame(in_domain[POINT])
-        self.counts = drawn_groups(self.labels["method"], **self.how)
+        self.units = self.labels["method"].where(~self.labels["method"].isin(lineage), "lineage")
+        self.counts = drawn_groups(self.units, **self.how)
         self.inside, self.outside = self._sides(in_domain), {}
         table = effects(outside.drop(columns="seed"), ["collection", "part", *POINT], **both)
         for name, every in table.groupby("collection", sort=False):
@@ -129,17 +131,19 @@ class Points:
         drawn = np.array([table.drawn(side).T for side in ("first", "second")], order="C")
         return table[list(REGIMES)].to_numpy().T, drawn
 
-    def beating(self, bm25: pd.DataFrame) -> pd.DataFrame:
-        """Which models beat BM25 in domain, with their whole interval: the points' labels, and a column a regime."""
-        lead = self.inside[1] - effects(bm25, [], **self.how).drawn().T
-        passing = [[interval(point)[0] > 0 for point in side.T] for side in lead]
-        return self.labels.assign(**dict(zip(REGIMES, passing, strict=True)))
+    def leads(self, bm25: pd.DataFrame) -> pd.DataFrame:
+        """What each model is ahead of BM25 in domain: the points' labels, regime, lead, lead_low (of its interval)."""
+        rival, parts = effects(bm25, [], **self.how), []
+        for regime, means, drawn in zip(REGIMES, *self.inside, strict=True):
+            low = [interval(point - rival.drawn()[0])[0] for point in drawn.T]
+            parts.append(self.labels.assign(regime=regime, lead=means - rival["mean"].item(), lead_low=low))
+        return pd.concat(parts, ignore_index=True)
 
     def among(self, kept: np.ndarray) -> "Points":
         """Some of the points, bool[n_points]; their ways of training are drawn anew."""
         some = copy(self)
-        some.labels = self.labels[kept].reset_index(drop=True)
-        some.counts = drawn_groups(some.labels["method"], **self.how)
+        some.labels, some.units = (of[kept].reset_index(drop=True) for of in (self.labels, self.units))
+        some.counts = drawn_groups(some.units, **self.how)
         some.inside = tuple(side[..., kept] for side in self.inside)
         some.outside = {name: tuple(side[..., kept] for side in both) for name, both in self.outside.items()}
         return some
@@ -149,7 +153,7 @@ class Points:
         (means, drawn), (outside, outside_drawn) = self.inside, self.outside[where]
         value = float(correlations(means[one], outside[other], np.ones((1, len(self.labels))), **how)[0])
         plain = correlations(drawn[one], outside_drawn[other], self.counts, **how)
-        return value, stretched(plain, value, self.labels["method"].nunique())
+        return value, stretched(plain, value, self.units.nunique())
 
     def frame(self) -> pd.DataFrame:
         """method, n_train, regime, collection, in_domain, out_of_domain: a row a point, regime and collection."""
@@ -161,7 +165,7 @@ class Points:
 
 
 def table_5(points: Points) -> Effects:
-    """Does what a model does in domain foretell what it does out of domain? A row a collection and statistic.
+    """Does what a model does in domain predict what it does out of domain? A row a collection and statistic.
 
     Returns Effects[collection, statistic, interpolation, extrapolation, difference, p_value, p_holm, n_models], each of
     the first three with its interval (`ENDS`) of the draws of `Points`; difference: extrapolation less interpolation.
@@ -190,7 +194,7 @@ def crossed(points: Points) -> Effects:
     side out of domain, of the models of a method and size: collection, in_domain, out_of_domain, value, low, high.
 
     In the paper both sides differ at once. If the extrapolation of a method said more of it than its interpolation
-    does, it would also foretell what the models trained for interpolation do elsewhere.
+    does, it would also predict what the models trained for interpolation do elsewhere.
     """
     labels, rows, drawn = ["collection", "in_domain", "out_of_domain"], [], []
     for name, one, two in itertools.product(points.outside, (0, 1), (0, 1)):
@@ -200,51 +204,23 @@ def crossed(points: Points) -> Effects:
     return Effects.of(pd.DataFrame(rows, columns=[*labels, "value", "low", "high"]), labels, ["value"], drawn)
 
 
-def share_beating(beating: pd.DataFrame) -> pd.Series:
-    """Share of the ways of training that beat BM25 in domain at their largest size; index the regime."""
-    return beating.loc[beating["n_train"] == beating["n_train"].max(), list(REGIMES)].mean()
+def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> Effects:
+    """The correlations of `table_5` with the mean of all collections, a row a regime and statistic, for the claims.
 
-
-def findings(table: Effects, beating: pd.DataFrame, n_queries: pd.Series, n_trainings: int) -> pd.DataFrame:
-    """What section 4.2 concludes, in each collection and in their mean, by Spearman: see `claims.judged`.
-
-    The mean of all collections is the question, with three findings that hold together; the collections one by one are
-    a family of their own, since few ways of training cannot carry all at once. Correlations are judged on Fisher's z,
-    so that no interval reaches beyond 1; their differences as they are. Takes `table_5`, `Points.beating` (where fewer
-    than half of the ways of training beat BM25 in a regime, even at their largest size, nothing is concluded of it) and
-    the number of queries of each collection.
+    Returns Effects[statistic, regime, measure, estimate, n_models, n_queries, n_trainings]. Where a draw of one way of
+    training alone has no correlation, another draw stands for it, if they are 1 % or fewer.
     """
-    table, shares = table[table["statistic"] == METHODS[0]], share_beating(beating)
-    counts = {"n_queries": table["collection"].map(n_queries).fillna(n_queries.sum()), "n_trainings": n_trainings}
-    on_z = table.assign(**counts, **{regime: fisher_z(table[regime]) for regime in REGIMES})
-    drawn = [fisher_z(table.drawn(side)) for side in ("first", "second")]
-    on_z, found = Effects.of(on_z, ["collection"], list(ENDS), *drawn, table.drawn()), []
-    for (about, text), side in zip(FINDINGS.items(), ("second", "first", "effect"), strict=True):
-        rows = on_z.assign(comparable=bool(shares.get(about, shares.min()) >= 0.5))
-        for _, row in rows.iterrows():
-            finding = text.format(row["collection"])
-            found.append(said(finding, ([row], []), side=side, about=about, collection=row["collection"]))
-    families = [[row for row in found if (row["collection"] == ALL) == of_all] for of_all in (True, False)]
-    made, ends = pd.concat(map(judged, families), ignore_index=True), ["estimate", "low", "high"]
-    made[ends] = made[ends].where(made["about"] == "difference", np.tanh(made[ends]))
-    return made
+    mean, counts = table[table["collection"] == ALL], {"n_queries": n_queries, "n_trainings": n_trainings}
+    named = [mean[["statistic", "n_models"]].assign(regime=regime, estimate=mean[regime]) for regime in REGIMES]
+    drawn = np.concatenate([mean.drawn(side) for side in ("first", "second")])
+    if 0 < (undefined := ~np.isfinite(drawn).all(axis=0)).mean() <= 0.01:
+        drawn[:, undefined] = drawn[:, ~undefined][:, : undefined.sum()]
+    both = pd.DataFrame(pd.concat(named, ignore_index=True)).assign(measure=measure, **counts)
+    return Effects.of(both, ["statistic", "regime"], ["estimate"], drawn)
 
 
-def answers(table: pd.DataFrame, found: pd.DataFrame, beating: pd.DataFrame, ood: pd.DataFrame) -> list[str]:
-    """Sentences for the answer, from `table_5`, `findings`, `Points.beating` and `out_of_domain`."""
-    row = table[(table["collection"] == ALL) & (table["statistic"] == METHODS[0])].iloc[0]
-    both = [f"{regime} {spelled(*row[[regime, *ENDS[regime]]], unit='')}" for regime in REGIMES]
-    mean, single = (found[(found["collection"] == ALL) == of_all] for of_all in (True, False))
-    difference = spelled(*mean.set_index("about").loc["difference", ["estimate", "low", "high"]], unit="")
-    verdicts = "; ".join(mean["finding"] + ": " + mean["verdict"])
-    counted = single.groupby(["about", "verdict"], sort=False).size().items()
-    counted = "; ".join(f"{FINDINGS[about].format('them')}: {verdict} in {n}" for (about, verdict), n in counted)
-    counts = " and ".join(f"{beating[regime].sum()} of {len(beating)} ({regime})" for regime in REGIMES)
-    means = ood.groupby("model")["value"].mean()
-    return [
-        f"Spearman correlation of what a model does in domain with its mean out of domain, {row['n_models']} models a "
-        f"regime: {', '.join(both)}. Verdicts: {verdicts} (difference {difference}).",
-        f"The {single['collection'].nunique()} collections one by one: {counted}.",
-        f"{counts} of the models beat BM25 in domain; elsewhere the best of them has a mean of "
-        f"{means.drop(BM25).max():.2f}, BM25 {means[BM25]:.2f}.",
-    ]
+def gate(leads: pd.DataFrame) -> pd.DataFrame:
+    """Of `Points.leads`, that of half of the ways of training at their largest size, as `Session.conclude` takes it:
+    regime, lead, lead_low. What has learnt little has little to carry over."""
+    largest = leads[leads["n_train"] == leads["n_train"].max()]
+    return largest.groupby("regime", sort=False)[["lead", "lead_low"]].median().reset_index()

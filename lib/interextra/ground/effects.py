@@ -407,6 +407,21 @@ def _paired_t(pair: np.ndarray) -> float:
     return 1.0 if np.allclose(difference, 0, atol=1e-12) else float(stats.ttest_1samp(difference, 0).pvalue)
 
 
+def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str, level: float = 0.95) -> pd.DataFrame:
+    """Mean of an effect over few independent units, such as worlds, with Student's interval over them.
+
+    Returns DataFrame[*by, effect, low, high, least, most, n], n the number of units; no interval for a single one.
+    """
+    rows = []
+    for key, part in table.groupby(list(by), sort=False, dropna=False):
+        known = part.groupby(unit)[effect].mean().dropna()
+        reach = stats.t.ppf((1 + level) / 2, len(known) - 1) * known.sem() if len(known) > 1 else np.nan
+        ends = {effect: known.mean(), "low": known.mean() - reach, "high": known.mean() + reach}
+        ends |= {"least": known.min(), "most": known.max(), "n": len(known)}
+        rows.append(dict(zip(by, key, strict=True)) | ends)
+    return pd.DataFrame(rows)
+
+
 def spelled(value: float, low: float, high: float, unit: str = "%") -> str:
     """An effect and its interval as text; `unit`: %, points (both times 100) or nothing.
 

@@ -73,19 +73,21 @@ def page(table: pd.DataFrame, statistic: str) -> pd.DataFrame:
 def among_models(told: pd.DataFrame) -> pd.DataFrame:
     """Among published models, by TREC DL 2019, on which the paper measures too: Spearman beside that of its Table 5.
 
-    `told`: of `published_models.foretold`. Returns DataFrame[collection, value, low, high, n_models, interpolation,
-    extrapolation], a row a set of the paper that is there; the two last are the paper's, of its own models.
+    `told`: of `published_models.correlated`. Returns DataFrame[collection, subset, value, low, high, n_models,
+    interpolation, extrapolation], rows of the sets of the paper that are there, of all models and of those above the
+    floor; the two last columns are the paper's, of its own models.
     """
     theirs = published.load("zhan", 5).query("statistic == 'Spearman'")
     theirs = theirs.pivot_table(index="dataset", columns="regime", values="scaled", sort=False)
-    ours = told[(told["subset"] == published_models.BY_DL19) & (told["statistic"] == "Spearman")]
+    ours = told[told["subset"].str.startswith(published_models.BY_DL19) & (told["statistic"] == "Spearman")]
+    columns = ["collection", "subset", "value", "low", "high", "n_models"]
     rows = [
-        row[["collection", "value", "low", "high", "n_models"]].to_dict() | both.to_dict()
+        row[columns].to_dict() | both.to_dict()
         for name, both in theirs.iterrows()
         for _, row in ours.iterrows()
         if _letters(row["collection"]).startswith(_letters(name))
     ]
-    return pd.DataFrame(rows, columns=["collection", "value", "low", "high", "n_models", *theirs.columns])
+    return pd.DataFrame(rows, columns=[*columns, *theirs.columns])
 
 
 def _letters(name: str) -> str:

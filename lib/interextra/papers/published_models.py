@@ -1,7 +1,7 @@
-"""Does in-domain quality foretell out-of-domain quality among published models? Any table of scores, a row a model.
+"""Does in-domain quality predict out-of-domain quality among published models? Any table of scores, a row a model.
 
 These are not the models of Zhan et al.: nobody resampled their training queries. Their table (section 4.2) asks whether
-*extrapolation* foretells; here is what plain quality in domain foretells, among the models that people use.
+*extrapolation* predicts it; here is what plain quality in domain predicts, among the models that people use.
 """
 
 import re
@@ -14,8 +14,8 @@ from scipy import stats
 
 from interextra.data.load import with_data_folder
 from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, stretched
+from interextra.ground.effects import Effects
 from interextra.ground.errors import InputError, offenders
-from interextra.papers.claims import listed
 
 DEV, DL19 = "msmarco_dev_ndcg10", "msmarco_test_dl19_ndcg10"
 ABOUT = ["model", "model_type", "trained_on_of_these", "training_data"]
@@ -96,18 +96,20 @@ def subsets(table: pd.DataFrame, collection: str, floor: float) -> dict[str, pd.
     }
 
 
-def foretold(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.DataFrame:
+def correlated(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.DataFrame:
     """Correlation of quality in domain and out of domain: collection, subset, statistic, value, low, high, n_models,
     n_families. Families are drawn, not models.
 
-    By nDCG@10 on MS MARCO dev; subset *by TREC DL 2019* by that, of the models that have it. Below four families there
+    By nDCG@10 on MS MARCO dev; subsets *by TREC DL 2019* by that, of the models that have it. Below four families there
     is no interval.
     """
     rows = []
     for collection in [*collections(table), ALL]:
         chosen = {name: (DEV, which) for name, which in subsets(table, collection, floor).items()}
         if DL19 in table:
-            chosen[BY_DL19] = (DL19, table[DL19].notna())
+            known = {BY_DL19: table[DL19].notna()}
+            known[f"{BY_DL19}, dev above {floor:g}"] = table[DL19].notna() & (table[DEV] > floor)
+            chosen |= {name: (DL19, which) for name, which in known.items()}
         for (name, (column, which)), statistic in ((item, method) for item in chosen.items() for method in METHODS):
             part = table[which]
             if len(part) < 4:
@@ -121,6 +123,25 @@ def foretold(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.Da
             rows.append((collection, name, statistic, value, *ends, len(part), families.nunique()))
     columns = ["collection", "subset", "statistic", "value", "low", "high", "n_models", "n_families"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def by_declaration(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> Effects:
+    """Spearman correlation of quality on MS MARCO dev with the mean of all, of the models above the floor that declare
+    training on one of the collections, and of those that declare none.
+
+    Families are drawn once for both. Returns Effects[models (declared, not declared), measure, estimate, n_models].
+    """
+    part = table[table[DEV] > floor]
+    counts, rows, drawn = drawn_groups(part["family"], seed, n_boot), [], []
+    clean = subsets(part, ALL, floor)[f"dev above {floor:g}, not declared on it"].to_numpy()
+    for name, which in (("declared", ~clean), ("not declared", clean)):
+        x, y = part[DEV].to_numpy()[which], part[ALL].to_numpy()[which]
+        value = correlations(x, y, np.ones((1, len(x))), "Spearman")[0]
+        rows.append({"models": name, "measure": "Spearman correlation", "estimate": value, "n_models": len(x)})
+        drawn.append(
+            stretched(correlations(x, y, counts[:, which], "Spearman"), value, part["family"][which].nunique())
+        )
+    return Effects.of(pd.DataFrame(rows), ["models"], ["estimate"], drawn)
 
 
 def check(path: str, floor: float, pair: Sequence[str]) -> None:
@@ -175,13 +196,3 @@ def advantage(table: pd.DataFrame, floor: float, pair: Sequence[str]) -> pd.Data
             row |= {"low": value - reach, "high": value + reach, "n_models": len(mine), "n_families": n}
             rows.append(row | {"pair": anchor if two.iloc[0]["model_type"] == name else np.nan})
     return pd.DataFrame(rows)
-
-
-def answers(found: pd.DataFrame, ahead: pd.DataFrame) -> list[str]:
-    """For the answer: how well dev foretells the mean, and the advantage of other architectures."""
-    mean, ahead = (rows[rows["collection"] == ALL] for rows in (found, ahead))
-    mean = mean[mean["statistic"] == "Spearman"]
-    told = "Published models, Spearman correlation of nDCG@10 on MS MARCO dev with the mean of BEIR: "
-    above = "At equal quality in domain, nDCG@10 above dense models: "
-    listing = [told + listed(mean, "subset", "value", unit="") + "."]
-    return listing + ([above + listed(ahead, "architecture", "advantage", "points") + "."] if len(ahead) else [])

@@ -31,7 +31,9 @@ POWER = stats.norm.ppf(0.8)
 JUDGED = ["verdict", "size", "reason", "resolution"]
 WITHIN = "no difference beyond the margin"
 GATE = "gate: not shown to beat BM25 in domain"
-ANSWERED = ["claim", "estimate", "low", "high", "lead", "lead_low", "n_queries", "n_trainings", "from_trainings"]
+COUNTS = ["n_models", "n_queries", "n_trainings"]
+ANSWERED = ["claim", "estimate", "low", "high", "lead", "lead_low", *COUNTS, "from_trainings"]
+GATED = {"model", "regime"}  # labels of what must beat BM25 in domain
 
 
 class Claim(BaseModel):
@@ -63,8 +65,8 @@ class Claim(BaseModel):
     @property
     def is_gated(self) -> bool:
         """Whether it speaks of a system that must beat BM25 first."""
-        models = [term["model"] for _, term in self.terms() if isinstance(term, dict) and "model" in term]
-        return self.gate and any(model != BM25 for model in models)
+        named = [term for _, term in self.terms() if isinstance(term, dict) and GATED & term.keys()]
+        return self.gate and any(term.get("model") != BM25 for term in named)
 
     @property
     def unit(self) -> str:
@@ -122,9 +124,10 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataF
 
     Returns
     -------
-    Effects[claim, estimate, low, high, lead, lead_low, n_queries, n_trainings, from_trainings] : low and high are plain
-        95 % intervals; lead is that of the weakest system that the claim names, and the lower end of its interval; NaN
-        for a claim on BM25 alone. from_trainings is the share of the variance that is of trainings, not of queries.
+    Effects[claim, estimate, low, high, lead, lead_low, n_models, n_queries, n_trainings, from_trainings] : counts are
+        the smallest of the rows, where they have them; low and high are plain 95 % intervals; lead is that of the
+        weakest system that the claim names, and the lower end of its interval; NaN for a claim on BM25 alone.
+        from_trainings is the share of the variance that is of trainings, not of queries.
 
     InputError: a claim whose labels fit several rows that differ in something else.
     """
@@ -140,7 +143,7 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataF
         every = pd.concat([part for *_, part in used])
         row = {"claim": claim.name, "estimate": constant + sum(means)}
         row |= dict(zip(("low", "high"), interval(draws), strict=True)) | _lead(every, ahead)
-        row |= {name: int(every[name].min()) for name in ("n_queries", "n_trainings")}
+        row |= {name: every[name].min() for name in COUNTS if name in every}
         rows.append(row | {"from_trainings": _of_trainings(used, draws)})
         drawn.append(draws)
     return Effects.of(pd.DataFrame(rows, columns=ANSWERED), ["claim"], ["estimate"], drawn)
@@ -166,8 +169,8 @@ def _rows(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) ->
 def _lead(rows: pd.DataFrame, ahead: pd.DataFrame) -> dict[str, float]:
     """Lead over BM25 of the weakest system of some rows, and the lower end of its interval."""
     shared = [name for name in ahead.columns if name in rows]
-    systems = rows[rows["model"] != BM25][shared].drop_duplicates() if "model" in rows else rows.iloc[:0]
-    if systems.empty:
+    systems = (rows[rows["model"] != BM25] if "model" in rows else rows)[shared].drop_duplicates()
+    if systems.empty or not GATED & set(shared):
         return {"lead": np.nan, "lead_low": np.nan}
     theirs = systems.merge(ahead, on=shared, how="left")
     return {name: theirs[name].min(skipna=False) for name in ("lead", "lead_low")}
@@ -191,7 +194,7 @@ def _of_trainings(used: Sequence[tuple[int, str, Effects]], draws: np.ndarray) -
 def concluded(answers: Effects) -> pd.DataFrame:
     """The claims judged, with simultaneous 95 % intervals of the primary ones; a secondary one has no verdict.
 
-    Returns DataFrame[claim, estimate, low, high, lead, n_queries, n_trainings, verdict, size, reason, resolution] :
+    Returns DataFrame[claim, estimate, low, high, lead, counts, verdict, size, reason, resolution] :
     resolution is the smallest effect that this design tells from none with 80 % power.
     """
     claims = [stated()[name] for name in answers["claim"]]
@@ -283,11 +286,11 @@ def said(row: Mapping[str, Any]) -> str:
     >>> said(row | {"n_worlds": 12, "verdict": "holds", "size": "", "reason": ""})
     '-10.0 % [-14.0, -6.0], 900 queries, 12 worlds: holds'
     """
-    counted = "n_worlds" if "n_worlds" in row else "n_trainings"
-    units = f"{row[counted]} {counted[2:] if row[counted] != 1 else counted[2:-1]}"
+    counts = {name[2:]: int(row[name]) for name in (*COUNTS, "n_worlds") if row.get(name, np.nan) == row.get(name)}
+    units = ", ".join(f"{n:,} {what if n != 1 else what.removesuffix('s')}" for what, n in counts.items())
     text = spelled(row["estimate"], row["low"], row["high"], stated()[row["claim"]].unit)
     told = ", ".join(filter(None, [row["verdict"], row["size"], row["reason"]]))
-    return f"{text}, {row['n_queries']:,} queries, {units}" + f": {told}" * bool(told)
+    return f"{text}, {units}" + f": {told}" * bool(told)
 
 
 def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
