@@ -11,9 +11,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.experiments.plans import Plan, query_vectors, test_queries
-from interextra.ground.effects import effects, interval, ratio, resamples
+from interextra.data.load import with_data_folder
+from interextra.data.runs import RunFile
+from interextra.evaluation.measures import per_query
+from interextra.experiments.plans import Plan, parts_of, query_vectors, test_queries
+from interextra.ground.effects import Effects, effects, interval, ratio, resamples
 from interextra.ground.errors import InputError, offenders
+from interextra.models.bm25 import LABEL as BM25
 from interextra.overlap.annotation import codes
 from interextra.overlap.candidates import Candidates
 from interextra.overlap.labels import LABELS
@@ -33,12 +37,19 @@ STEPS = 50  # thresholds tried
 def plan(p: dict) -> Plan:
     """Candidates by BM25 and by embedding; with `real_msmarco` also for the real queries.
 
-    `graded`: the queries whose judgements are compared with the training labels.
+    `graded`: the queries whose judgements are compared with the training labels. `runs`: system, split, path, of
+    published runs on the real queries.
     """
     if missing := [sheet for sheet in p["sheets"] if not Path(sheet).is_file()]:
         raise InputError(f"parameter 'sheets': no file {offenders(missing)}; a relative path begins at the repository")
+    runs = [parts_of(with_data_folder(entry), "SYSTEM | SPLIT | FILE") for entry in p["runs"]]
+    runs = pd.DataFrame(runs, columns=["system", "split", "path"])
+    if missing := [path for path in runs["path"] if not Path(path).is_file()]:
+        raise InputError(f"parameter 'runs': no file {offenders(missing)}")
+    if alone := set(runs["split"]) - set(runs.loc[runs["system"] == BM25, "split"]):
+        raise InputError(f"parameter 'runs': no run of {BM25} on {offenders(sorted(alone))}, over which others gain")
     graded = test_queries(p, p["graded_splits"])
-    made = Plan(vectors=query_vectors(p, test_queries(p, p["test_splits"])), graded=graded)
+    made = Plan(runs=runs, vectors=query_vectors(p, test_queries(p, p["test_splits"])), graded=graded)
     made.candidates = Candidates(vectors=made.vectors, k=p["candidates"])
     if p["real_msmarco"]:
         made.real = Candidates(vectors=real_vectors(p["real_encoder"]), k=p["candidates"])
@@ -61,6 +72,67 @@ def beside_table_3(measured: pd.DataFrame) -> pd.DataFrame:
     theirs = pd.DataFrame(dict(zip([*on, "published_percent"], columns, strict=True)))
     columns = [*on, "min_shared", "n_queries", "n_overlapping", "percent", "low", "high"]
     return measured[columns].merge(theirs, how="left", on=on)
+
+
+def published_shares(seed: int, n_boot: int) -> Effects:
+    """The shares of test queries that Tables 1 and 2 give to the two labels of more overlap, over DL 2019 and 2020.
+
+    Returns Effects[label, test_set, measure, estimate, n_queries], with the draws of as many queries.
+    """
+    rows, drawn, random = [], [], np.random.default_rng(seed)
+    for number, names in enumerate(LABELS.values(), 1):
+        table = published_overlap(number).query("test_set in ['dl19', 'dl20']")
+        n, inside = table["n"].sum(), table.loc[table["label"].isin(names[:2]), "n"].sum()
+        row = {"label": " or ".join(names[:2]), "test_set": "DL 2019 and 2020", "measure": "share of queries"}
+        rows.append(row | {"estimate": inside / n, "n_queries": n})
+        drawn.append(random.binomial(n, inside / n, n_boot) / n)
+    return Effects.of(pd.DataFrame(rows), ["label"], ["estimate"], drawn)
+
+
+def gains(runs: pd.DataFrame, qrels: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """nDCG@10 of published runs less that of BM25, query by query: system, split, query_id, gain.
+
+    `runs`: of the plan; `qrels`: split → judgements.
+    """
+    parts = []
+    for split, of_split in runs.groupby("split", sort=False):
+        paths = of_split.set_index("system")["path"]
+        values = {
+            system: per_query(RunFile.read(path), qrels[split], ["nDCG@10"])["nDCG@10"]
+            for system, path in paths.items()
+        }
+        wide = pd.DataFrame(values).rename_axis("query_id")
+        wide = wide.drop(columns=BM25).sub(wide[BM25], axis=0)
+        parts.append(wide.reset_index().melt("query_id", var_name="system", value_name="gain").assign(split=split))
+    return pd.concat(parts, ignore_index=True)[["system", "split", "query_id", "gain"]]
+
+
+def gain_by_overlap(gained: pd.DataFrame, counts: pd.DataFrame, seed: int, n_boot: int) -> Effects:
+    """Do published runs gain more over BM25 on queries that share a relevant passage with training?
+
+    The mean gain over the systems, of a query, by least squares on whether it shares one and on the logarithm of how
+    many relevant passages it has: who has many shares one more easily, and is easier. Queries are drawn.
+
+    Parameters
+    ----------
+    gained : of `gains`.
+    counts : shared and n_relevant of each query that has a relevant passage, by query_id.
+
+    Returns
+    -------
+    Effects[overlap, measure, estimate, n_models, n_queries] : a row with and one without overlap, each the gain of a
+        query with the mean number of relevant passages.
+    """
+    mean = gained.groupby("query_id")["gain"].mean().loc[counts.index].to_numpy()
+    overlap, size = (counts["shared"] > 0).to_numpy(float), np.log(counts["n_relevant"].to_numpy(float))
+    design = np.column_stack([np.ones(len(mean)), overlap, size - size.mean()])
+    weights = np.concatenate([np.ones((1, len(mean))), *resamples(len(mean), seed, n_boot)]).astype(float)
+    inner = np.einsum("bn,ni,nj->bij", weights, design, design)
+    found = np.linalg.solve(inner, ((weights * mean) @ design)[..., None])[..., 0]  # [1 + n_boot, 3]
+    both = {True: found[:, 0] + found[:, 1], False: found[:, 0]}
+    table = pd.DataFrame({"overlap": list(both), "estimate": [draws[0] for draws in both.values()]})
+    table = table.assign(measure="nDCG@10", n_models=gained["system"].nunique(), n_queries=len(mean))
+    return Effects.of(table, ["overlap"], ["estimate"], [draws[1:] for draws in both.values()])
 
 
 def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:

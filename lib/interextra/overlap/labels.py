@@ -6,6 +6,7 @@ defined. The published percentages are 11, 26, 34 of 43 and 17, 25, 41 of 54 que
 Taught in notebooks/01_overlap_annotation_analysis.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import pandas as pd
@@ -37,6 +38,19 @@ def label_overlap(
     """
     from statsmodels.stats.proportion import proportion_confint
 
+    counts, rows = shared_passages(test_qrels, train_qrels, thresholds), []
+    for threshold, at_least in itertools.product(counts, (1, 2)):
+        rows.append((threshold, at_least, len(counts), int((counts[threshold] >= at_least).sum())))
+    frame = pd.DataFrame(rows, columns=["relevance_threshold", "min_shared", "n_queries", "n_overlapping"])
+    low, high = proportion_confint(frame["n_overlapping"], frame["n_queries"], method="wilson")
+    return frame.assign(percent=100 * frame["n_overlapping"] / frame["n_queries"], low=100 * low, high=100 * high)
+
+
+def shared_passages(test_qrels: pd.DataFrame, train_qrels: pd.DataFrame, thresholds: Sequence[int]) -> pd.DataFrame:
+    """How many distinct relevant passages of each test query are labelled relevant in training: query_id × threshold.
+
+    Parameters as of `label_overlap`. InputError: a test query is among the training qrels, too.
+    """
     test_ids = pd.Index(test_qrels["query_id"]).unique()
     # the large side is probed with the small one: the other way round hashes every training query
     both = train_qrels.loc[train_qrels["query_id"].isin(test_ids), "query_id"].unique()
@@ -45,13 +59,10 @@ def label_overlap(
     if "relevance" in train_qrels:
         train_qrels = train_qrels[train_qrels["relevance"] >= 1]
     known = train_qrels.loc[train_qrels["doc_id"].isin(test_qrels["doc_id"]), "doc_id"].unique()
-    shared, rows = test_qrels[test_qrels["doc_id"].isin(known)], []
-    for threshold in thresholds:
-        counts = shared[shared["relevance"] >= threshold].groupby("query_id")["doc_id"].nunique()
-        rows += [(threshold, at_least, len(test_ids), int((counts >= at_least).sum())) for at_least in (1, 2)]
-    frame = pd.DataFrame(rows, columns=["relevance_threshold", "min_shared", "n_queries", "n_overlapping"])
-    low, high = proportion_confint(frame["n_overlapping"], frame["n_queries"], method="wilson")
-    return frame.assign(percent=100 * frame["n_overlapping"] / frame["n_queries"], low=100 * low, high=100 * high)
+    shared = test_qrels[test_qrels["doc_id"].isin(known)]
+    levels = {level: shared[shared["relevance"] >= level].groupby("query_id")["doc_id"] for level in thresholds}
+    counts = {level: groups.nunique().reindex(test_ids, fill_value=0) for level, groups in levels.items()}
+    return pd.DataFrame(counts, test_ids)
 
 
 def overlap_table(labels: Sequence[str] | pd.Series, order: Sequence[str]) -> pd.DataFrame:
