@@ -1,7 +1,7 @@
 """Zhan et al., section 4.2: does extrapolation predict how a model does on collections that it never saw (Table 5)?
 
-Models of 8 ways of training at 3 sizes, in both regimes, search further collections as they are. A *point* is a way of
-training at one size: its measure in domain, and that of the same model out of domain.
+Models of 8 training strategies at 3 sizes, in both regimes, search further collections as they are. A *point* is a
+training strategy at one size: its measure in domain, and that of the same model out of domain.
 """
 
 import itertools
@@ -51,7 +51,7 @@ def plan(p: dict) -> Plan:
         of_size |= dict.fromkeys(p["more_sizes"], plans.restrain_of(p | {"sizes": p["more_sizes"]}))
     sets = [one for size in sorted(of_size) for one in plans.in_both_regimes(of_size[size], [size])]
     if unknown := set(p["lineage"]) - {*ways, *starts}:
-        raise InputError(f"parameter 'lineage': {offenders(sorted(unknown))} is none of the ways of training")
+        raise InputError(f"parameter 'lineage': {offenders(sorted(unknown))} is none of the training strategies")
     entries = [plans.parts_of(entry, "NAME | SPLIT | READ | SPEC") for entry in p["collections"]]
     if unknown := set(p["skip_own"]) - {name for name, *_ in entries}:
         raise InputError(f"parameter 'skip_own': {offenders(sorted(unknown))} is none of the collections")
@@ -102,7 +102,7 @@ def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd
 class Points:
     """Both sides of every point, in domain and in each collection, and their resamples, from `effects`.
 
-    Queries are drawn, in domain and in each collection, and ways of training, each with its sizes: a method's models
+    Queries are drawn, in domain and in each collection, and training strategies, each with its sizes: a method's models
     share much, so that 8 methods at 3 sizes are not 24 independent points. The draws are the same in both regimes.
     Trainings of one model are averaged: their noise is in the points."""
 
@@ -110,7 +110,7 @@ class Points:
         self, inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int, lineage: Sequence[str] = ()
     ):
         """`inside`, `outside`: values of one measure of the frames `in_domain` and `elsewhere` of the plan; `lineage`:
-        ways of training that start from one another, which are drawn as one."""
+        training strategies that start from one another, which are drawn as one."""
         self.how = {"seed": seed, "n_boot": n_boot}
         both = {"on": "regime", "sides": REGIMES, "effect": "difference", "family": []} | self.how
         in_domain = effects(inside.drop(columns="seed"), POINT, **both)
@@ -140,7 +140,7 @@ class Points:
         return pd.concat(parts, ignore_index=True)
 
     def among(self, kept: np.ndarray) -> "Points":
-        """Some of the points, bool[n_points]; their ways of training are drawn anew."""
+        """Some of the points, bool[n_points]; their training strategies are drawn anew."""
         some = copy(self)
         some.labels, some.units = (of[kept].reset_index(drop=True) for of in (self.labels, self.units))
         some.counts = drawn_groups(some.units, **self.how)
@@ -220,7 +220,7 @@ def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> E
 
 
 def gate(leads: pd.DataFrame) -> pd.DataFrame:
-    """Of `Points.leads`, that of half of the ways of training at their largest size, as `Session.conclude` takes it:
+    """Of `Points.leads`, that of half of the training strategies at their largest size, as `Session.conclude` takes it:
     regime, lead, lead_low. What has learnt little has little to carry over."""
     largest = leads[leads["n_train"] == leads["n_train"].max()]
     return largest.groupby("regime", sort=False)[["lead", "lead_low"]].median().reset_index()

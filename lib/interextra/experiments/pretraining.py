@@ -1,7 +1,7 @@
-"""Zhan et al., section 5.2: what ways of training and starts of a dense retriever do to both regimes (Tables 8 to 10).
+"""Zhan et al., section 5.2: training strategies and starts of a dense retriever in both regimes (Tables 8 to 10).
 
-Beyond the paper: each way of training also with negatives that are never exposed (notebook 09), and starts that differ
-only in the objective and the text of their pretraining.
+Beyond the paper: strategies also with negatives that are never exposed (notebook 09), and starts that differ only in
+the objective and the text of their pretraining.
 """
 
 import json
@@ -142,7 +142,7 @@ def relevant_passages(data: Collection, queries: pd.DataFrame, qrels: pd.DataFra
 
 
 def published_table(number: int, recall_relevance: int) -> pd.DataFrame:
-    """Δ of Table 8 or 9: role (the start; in Table 8 and the way of training), protocol, measure, scaled, rounding.
+    """Δ of Table 8 or 9: role (the start; in Table 8 and the training strategy), protocol, measure, scaled, rounding.
 
     `recall_relevance`: from which relevance our R@100 counts; the paper's is read as 2 under ReSTrain (notebook 02).
     """

@@ -39,6 +39,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }
 TAKEN = r"cells|lab|reference|verify-.*"  # under outputs/
 NAME_LENGTH = 80  # of a folder under outputs/ that is named by what was changed
+MAY_BE_EMPTY = ("gate_splits", "controlled", "doses", "spared")  # lists that are not what a notebook measures
 
 
 class Parameter(NamedTuple):
@@ -112,7 +113,7 @@ def checked(declared: dict[str, Parameter], values: dict[str, Any], where: str) 
 def _problem(parameter: Parameter, value: Any) -> str:
     """Why a value of the right type cannot be meant, or nothing."""
     values = value if isinstance(value, list) else [value]
-    if not values and parameter.default != [] and parameter.name not in ("gate_splits", "controlled", "doses"):
+    if not values and parameter.default != [] and parameter.name not in MAY_BE_EMPTY:
         return "must not be empty: nothing would be measured"
     if len(values) > len(set(map(str, values))):
         return "repeats a value"
