@@ -117,15 +117,6 @@ def test_panels_share_one_axis_of_effects():
     assert [axis.get_title() for axis in figure.axes] == ["a", "b"]
 
 
-def test_what_is_not_to_be_judged_is_hollow():
-    judged = EFFECTS.assign(comparable=[True, True, False, True])
-    for frame in (judged, EFFECTS.assign(verdict=["agrees", "", "not comparable", "undecided"])):
-        figure = figures.forest(frame, "model", "delta", "Δ", hue="n_train")
-        assert [to_hex(face) == "#ffffff" for face in figure.axes[0].collections[1].get_facecolors()] == [0, 0, 1, 0]
-        assert figure.legends[0].get_texts()[-1].get_text() == "not comparable"
-    assert "not comparable" not in [text.get_text() for text in KINDS["forest"]().legends[0].get_texts()]
-
-
 SIX = ["BM25", "BM25, fixed", "Reranker", "ColBERT", "SPLADE", "DR (base)"]
 
 

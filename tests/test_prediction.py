@@ -54,32 +54,18 @@ def test_queries_of_one_unit_are_drawn_together():
         assert row.tolist() == drawn[:, "abc".index(unit)].tolist()
 
 
-def test_smare_by_hand():
-    assert pn.smare([10, 20, 30, 40], [1, 2, 3, 4]) == 0
-    assert pn.smare([4, 3, 2, 1], [1, 2, 3, 4]) == (3 + 1 + 1 + 3) / 4 / 4 == 0.5
-    # ranks 1, 2.5, 2.5, 4, 5 beside 2, 2, 2, 5, 4
-    assert pn.smare([0, 5, 5, 7, 9], [1, 1, 1, 8, 3]) == pytest.approx((1 + 0.5 + 0.5 + 1 + 1) / 25)
-    n = 1001
-    assert pn.smare(np.arange(n), -np.arange(n)) == pytest.approx(0.5, abs=1e-6)
-    rng = np.random.default_rng(0)
-    assert np.mean([pn.smare(rng.random(n), rng.random(n)) for _ in range(50)]) == pytest.approx(1 / 3, abs=0.01)
-
-
 @pytest.mark.parametrize("block", [2**22, 120 * 7, 1])
 def test_draws_are_scipy_on_explicit_resamples_whatever_the_blocks(monkeypatch, block):
-    for module in (pn, correlation):
-        monkeypatch.setattr(module, "BLOCK", block)
+    monkeypatch.setattr(correlation, "BLOCK", block)
     x, y = columns()
     w = counts(np.arange(120) // 2, 3, 25)  # two queries a unit
-    taus, errors = kendall_draws(x, y, w), pn.smare_draws(x, y, w)
-    assert taus.shape == errors.shape == (25, 3, 2)
+    taus = kendall_draws(x, y, w)
+    assert taus.shape == (25, 3, 2)
     for draw, rows in enumerate(explicit(w)):
         for p in range(3):
             for t in range(2):
                 one, other = x[rows, p], y[rows, t]
                 assert taus[draw, p, t] == pytest.approx(stats.kendalltau(one, other).statistic, abs=1e-6)
-                ranks = stats.rankdata(one) - stats.rankdata(other)
-                assert errors[draw, p, t] == pytest.approx(np.abs(ranks).mean() / 120, abs=1e-12)
 
 
 def test_draws_of_more_rows_than_a_block_of_signs():
@@ -107,8 +93,6 @@ def test_a_resample_of_one_value_has_no_tau():
     ],
 )
 def test_columns_that_have_no_order_are_errors(predictor, target, message):
-    with pytest.raises(InputError, match=message):
-        pn.smare(predictor, target)
     with pytest.raises(InputError, match=message):
         kendall_draws(predictor, target, np.ones((3, 2), np.float32))
 
@@ -154,9 +138,7 @@ def test_table_has_a_row_for_each_predictor_and_target():
     assert (table["n_queries"] == 60).all()
     for row in table.itertuples():
         assert row.kendall == pytest.approx(stats.kendalltau(x[row.name], y[row.target]).statistic)
-        assert row.smare == pytest.approx(pn.smare(x[row.name], y[row.target]))
         assert row.kendall_low < row.kendall < row.kendall_high
-        assert row.smare_low < row.smare_high and row.smare < row.smare_high
 
 
 def test_interval_is_that_of_the_draws():
@@ -177,7 +159,7 @@ def test_missing_values_are_dropped_for_their_predictor_alone():
         assert row["kendall"] == pytest.approx(stats.kendalltau(x.loc[kept, predictor], y.loc[kept, target]).statistic)
 
 
-def test_signs_turn_tau_and_smare_round():
+def test_signs_turn_tau_round():
     x, y = frames()
     plain, turned = (
         table_of(x, y, *signs).drop(columns="draws").set_index(["name", "target"])
@@ -185,7 +167,6 @@ def test_signs_turn_tau_and_smare_round():
     )
     assert turned.loc[("R", "RR@10"), "kendall"] == pytest.approx(-plain.loc[("R", "RR@10"), "kendall"])
     assert turned.loc[("R", "RR@10"), "kendall_low"] == pytest.approx(-plain.loc[("R", "RR@10"), "kendall_high"])
-    assert turned.loc[("R", "RR@10"), "smare"] == pytest.approx(pn.smare(-x["R"], y["RR@10"]))
     for pair in (("R", "loss"), ("noise", "RR@10")):  # both sides turned, or none
         assert turned.loc[pair].tolist() == pytest.approx(plain.loc[pair].tolist())
 
@@ -203,10 +184,10 @@ def test_tau_within_groups_leaves_out_what_is_between_them():
     assert drawn.shape == (6, 100) and drawn[0] == pytest.approx(draws[:, 0, 0])
 
 
-def test_a_constant_predictor_has_no_tau_but_an_error_of_ranks():
+def test_a_constant_predictor_has_no_tau():
     x, y = frames()
     row = table_of(x.assign(same=1.0)[["same"]], y[["loss"]], n_boot=20).iloc[0]
-    assert row[["kendall", "kendall_low", "kendall_high", "within"]].isna().all() and 0.2 < row["smare"] < 0.3
+    assert row[["kendall", "kendall_low", "kendall_high", "within"]].isna().all()
 
 
 def test_a_missing_target_is_an_error():

@@ -182,6 +182,15 @@ def test_two_claims_and_a_page_without_any(state):
     assert verdicts.page({"here": nothing}).empty and verdicts.sentences(verdicts.page({"here": nothing})) == []
 
 
+def test_a_plan_says_what_a_design_can_tell(state, tmp_path):
+    state(claim("one", "below", {"model": "a"}, published=-0.1), claim("two", "equal", {"model": "a"}, margin=0.05))
+    path = tmp_path / "claims.csv"
+    pd.DataFrame({"claim": ["one", "two"], "resolution": [0.2, 0.05], "n_worlds": 12}).to_csv(path, index=False)
+    found = verdicts.resolutions([path, tmp_path / "none.csv"])
+    assert found[["asked", "times"]].values.tolist() == [[0.1, pytest.approx(4)], [0.05, pytest.approx(1)]]
+    assert found["more_of"].eq("worlds").all() and verdicts.resolutions([]).empty
+
+
 def simulated(effect, n_worlds, n_queries, rng):
     """A claim's estimates in worlds: difference of two systems' reciprocal ranks, many of them 0, with the noise of
     worlds, of trainings, and of queries about the same entity."""

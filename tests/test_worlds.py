@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from interextra.papers.verdicts import pooled
 from interextra.study.cli import main
-from interextra.study.worlds import SEEDS, planned, pooled
+from interextra.study.worlds import SEEDS, planned
 
 
 def effects(loss, **more):

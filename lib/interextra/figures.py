@@ -55,8 +55,7 @@ def forest(
 ) -> Figure:
     """Effects with their intervals, a line each; columns effect, low, high, and published where there is something.
 
-    Several hues of a row stand below each other. `percent`: effects are fractions. Hollow: what is not to be judged, by
-    the columns `comparable` (bool) or `verdict`.
+    Several hues of a row stand below each other. `percent`: effects are fractions.
     """
     coloured = hue or (row if set(_names(frame, row)) & SYSTEMS else "")
     colours, panels = _colours(frame, coloured), _panels(frame, panel)
@@ -70,7 +69,7 @@ def forest(
         below = 0.7 * ((_names(part, beside).map(places.index) + 0.5) / len(places) - 0.5)
         at, colour = _names(part, row).map(rows.index) + below, _names(part, coloured).map(colours)
         axis.hlines(at, part["low"], part["high"], color=colour, lw=2)
-        axis.scatter(part[effect], at, c=colour.mask(_closed(part), "white"), ec=colour, s=36, zorder=3)
+        axis.scatter(part[effect], at, color=colour, s=36, zorder=3)
         if "published" in part:
             axis.scatter(part["published"], at, marker="D", s=16, color=COLOURS["published"], ec="white", zorder=4)
         axis.axvline(0, color="black", lw=0.8)
@@ -84,7 +83,6 @@ def forest(
     low, high, theirs = frame["low"], frame["high"], frame.get("published", frame["low"] * np.nan)
     keys = _keys(colours if hue else {}, marker="o", lw=2)
     keys += _keys({"published": COLOURS["published"]} if theirs.notna().any() else {}, marker="D", lw=0)
-    keys += _keys({"not comparable": INK} if _closed(frame).any() else {}, marker="o", mfc="white", lw=2)
     _legend(figure, keys, hue)
     where = {"below 0": high < 0, "above 0": low > 0, "on both sides of 0": (low <= 0) & (high >= 0)}
     counted = ", ".join(f"{n} {side}" for side, found in where.items() if (n := found.sum())) or "none"
@@ -391,12 +389,6 @@ def _ramp(n: int) -> list[str]:
 
 def _keys(colours: dict[str, str], **look) -> list[Line2D]:
     return [Line2D([], [], color=colour, label=name, **look) for name, colour in colours.items()]
-
-
-def _closed(frame: DataFrame) -> pd.Series:
-    """Rows whose effect is not to be judged."""
-    closed = ~frame["comparable"] if "comparable" in frame else frame.get("verdict") == "not comparable"
-    return pd.Series(closed, frame.index, dtype=bool)
 
 
 def _legend(figure: Figure, keys: Sequence[Line2D], columns: Names = "") -> None:

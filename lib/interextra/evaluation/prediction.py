@@ -1,8 +1,8 @@
 """How well a predictor orders queries by a target such as RR@10 or the loss out of domain.
 
-Kendall's tau-b (1: the same order; 0: none) and sMARE (0: the same order, 1/3 expected by chance, 1/2 reversed).
-Intervals are of the bootstrap over queries, or their units: every predictor, target and system sees the same resamples,
-so that differences are paired. The noise of training is not in them. Taught in notebooks/07_indicators.
+Kendall's tau-b: 1 is the same order, 0 none. Intervals are of the bootstrap over queries, or their units: every
+predictor, target and system sees the same resamples, so that differences are paired. The noise of training is not in
+them. Taught in notebooks/07_indicators.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,8 @@ import pandas as pd
 from scipy import stats
 
 from interextra.evaluation.measures import worse
-from interextra.ground.correlation import BLOCK, dense_ranks, kendall_draws, kendall_within, sizes_of_ties
-from interextra.ground.effects import Effects, interval, ratio, resamples, simultaneous
+from interextra.ground.correlation import kendall_draws, kendall_within
+from interextra.ground.effects import Effects, interval, resamples, simultaneous
 
 
 def resampled(values: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
@@ -32,34 +32,10 @@ def resampled(values: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
     return pd.DataFrame(np.ascontiguousarray(drawn.T), units.index)
 
 
-def smare(predictor: np.ndarray, target: np.ndarray) -> float:
-    """Mean of |rank by the predictor - rank by the target| / n (Faggioli et al., ECIR 2021); ties share their rank."""
-    (x,), (y,) = dense_ranks(predictor, target)
-    return float(np.abs(stats.rankdata(x) - stats.rankdata(y)).mean() / len(x))
-
-
-def smare_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """sMARE of each predictor with each target on the resamples of `resampled`: float64[n_boot, p, t]."""
-    predictors, targets = dense_ranks(predictors, targets)
-    n, draws = predictors.shape[1], []
-    for start in range(0, w.shape[1], step := max(1, BLOCK // n)):
-        some = w[:, start : start + step].T
-        left, right = ([_weighted_ranks(column, some) for column in side] for side in (predictors, targets))
-        errors = [[(np.abs(x - y) * some).sum(axis=1, dtype=np.float64) for y in right] for x in left]
-        draws.append(np.moveaxis(np.array(errors), 2, 0))
-    return ratio(np.concatenate(draws), w.sum(axis=0, dtype=np.float64)[:, None, None] ** 2)
-
-
-def _weighted_ranks(column: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Average rank of each query in each resample, float64[n_boot, n]; w float32[n_boot, n]."""
-    sizes, numbers = sizes_of_ties(column, w)
-    return (np.cumsum(sizes, axis=1) - (sizes - 1) / 2)[:, numbers]
-
-
 def prediction_table(
     predictors: pd.DataFrame, targets: pd.DataFrame, signs: Mapping[str, int], groups: pd.Series, w: np.ndarray
 ) -> Effects:
-    """Kendall's tau-b and sMARE of every predictor with every target, with percentile intervals.
+    """Kendall's tau-b of every predictor with every target, with percentile intervals.
 
     Parameters
     ----------
@@ -69,7 +45,7 @@ def prediction_table(
         against the loss); they are negated first, so that a positive tau is a prediction in the expected direction.
     groups : a label a query, e.g. its cluster, for tau within groups, see `kendall_within`.
 
-    Returns target, name (of the predictor), kendall, within (tau within groups) and smare, each with _low and _high,
+    Returns target, name (of the predictor), kendall and within (tau within groups), each with _low and _high,
     n_queries (used), and the draws of `within`. NaN where tau is not defined.
     """
     signed = [side.astype(float) * [signs.get(name, 1) for name in side] for side in (predictors, targets)]
@@ -81,7 +57,6 @@ def prediction_table(
         found = {
             "kendall": ([stats.kendalltau(x, target).statistic for target in y.T], kendall_draws(x, y, weights)),
             "within": (tau[0], taus),
-            "smare": ([smare(x, target) for target in y.T], smare_draws(x, y, weights)),
         }
         for t, target in enumerate(targets):
             row = {"target": target, "name": predictor}
@@ -126,7 +101,7 @@ def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Predictors by their mean tau over shifts (and systems), and whether the best is shown to be the best.
 
     `predicted`: rows of `predict`, with their draws; `by`: what tells the rankings apart, target or target and model.
-    Returns these, name, within, low, high (simultaneous over the predictors of a ranking), smare, n (means are over so
+    Returns these, name, within, low, high (simultaneous over the predictors of a ranking), n (means are over so
     many shifts and systems), better_than (how many others this one is shown to exceed, by simultaneous intervals of the
     differences of all pairs). A predictor that some shifts or systems have not is not compared.
     """
@@ -135,7 +110,7 @@ def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         n = part.dropna(subset="within").groupby("name", sort=False).size()
         if n.empty:  # too few queries: no predictor orders any
             continue
-        table = part[part["name"].isin(n.index[n == n.max()])].groupby("name", sort=False)[["within", "smare"]].mean()
+        table = part[part["name"].isin(n.index[n == n.max()])].groupby("name", sort=False)[["within"]].mean()
         drawn = np.stack([part[part["name"] == name].drawn().mean(axis=0) for name in table.index])
         table["low"], table["high"] = simultaneous(table["within"], drawn)
         first, second = np.nonzero(~np.eye(len(table), dtype=bool))
@@ -144,7 +119,7 @@ def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         table = table.assign(**dict(zip(by, key, strict=True)), n=n.max())
         table["better_than"] = np.bincount(first[above], minlength=len(table))
         parts.append(table.sort_values("within", ascending=False).reset_index())
-    columns = [*by, "name", "within", "low", "high", "smare", "n", "better_than"]
+    columns = [*by, "name", "within", "low", "high", "n", "better_than"]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 

@@ -89,7 +89,7 @@ def kendall_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) ->
             left = np.sign(x[start : start + step, None] - x[start:])
             for t, signs in enumerate(right):
                 agree[:, p, t] += ((left * signs @ w[start:]) * own).sum(axis=0, dtype=np.float64)
-    of_ties = [[sizes_of_ties(column, w.T)[0] for column in side] for side in (predictors, targets)]
+    of_ties = [[_sizes_of_ties(column, w.T) for column in side] for side in (predictors, targets)]
     untied = [np.stack([each.sum(axis=1) ** 2 - (each**2).sum(axis=1) for each in side], axis=1) for side in of_ties]
     return ratio(agree, np.sqrt(untied[0][:, :, None] * untied[1][:, None, :]))
 
@@ -132,14 +132,12 @@ def dense_ranks(predictors: np.ndarray, targets: np.ndarray) -> list[np.ndarray]
     return sides
 
 
-def sizes_of_ties(column: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Per resample the number of queries with each value, float64[n_boot, n_values], and each query's value number.
-
-    `column`: dense ranks float32[n]; w float32[n_boot, n].
-    """
-    order, numbers = np.argsort(column, kind="stable"), column.astype(np.int64) - 1  # dense ranks count from 1
-    starts = np.searchsorted(column[order], np.arange(1, numbers.max() + 2))
-    return np.add.reduceat(w[:, order], starts, axis=1, dtype=np.float64), numbers
+def _sizes_of_ties(column: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Per resample the number of queries with each value, float64[n_boot, n_values], of dense ranks float32[n] (from 1)
+    and w float32[n_boot, n]."""
+    order = np.argsort(column, kind="stable")
+    starts = np.searchsorted(column[order], np.arange(1, int(column.max()) + 1))
+    return np.add.reduceat(w[:, order], starts, axis=1, dtype=np.float64)
 
 
 def _weighted_mean(values: np.ndarray, weights: Sequence[int]) -> np.ndarray:

@@ -22,8 +22,7 @@ BLOCK = 4_000_000  # counts of a block of resamples held at once
 DRAWS = "draws"  # the column of a table that is for computing on, not for reading
 THEIRS = ["scaled", "rounding"]  # columns of published effects
 KINDS = {  # name of an effect → from the means of the first and the second side
-    "delta": lambda first, second: ratio(second, first) - 1,  # Zhan et al.: Extra / Inter - 1
-    "loss": lambda first, second: 1 - ratio(second, first),  # Lupart et al.: (Avg In - Out) / Avg In
+    "delta": lambda first, second: ratio(second, first) - 1,  # Zhan et al.; the RelLoss of Lupart et al. is -delta
     "difference": lambda first, second: second - first,
     "mean": lambda first, second: first,
 }
@@ -211,7 +210,7 @@ def effects(
     by : labels that make a group.
     on, sides : the label that tells the two sides apart, and its two values, e.g. ("interpolation", "extrapolation").
         Without them the mean of each group.
-    effect : delta, loss, difference or mean, see `KINDS`; undefined (NaN) where it divides by a mean of 0.
+    effect : delta, difference or mean, see `KINDS`; undefined (NaN) where it divides by a mean of 0.
     strata : a column; queries are drawn within each of its values, and the effect is the mean of the strata's effects.
     family : Holm's correction holds within rows that share these labels of `by`; unless given, the measure.
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from scipy import stats
 
 from interextra.ground.correlation import fisher_z
-from interextra.ground.effects import DRAWS, Effects, effects, interval, simultaneous, spelled
+from interextra.ground.effects import DRAWS, Effects, across, effects, interval, simultaneous, spelled
 from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
 
@@ -33,6 +33,7 @@ WITHIN = "no difference beyond the margin"
 GATE = "gate: not shown to beat BM25 in domain"
 COUNTS = ["n_models", "n_queries", "n_trainings"]
 ANSWERED = ["claim", "estimate", "low", "high", "lead", "lead_low", *COUNTS, "from_trainings"]
+DERIVED = ("p_value", "p_holm", "sd_trainings", "published", "verdict")  # columns of one world only
 GATED = {"model", "regime"}  # labels of what must beat BM25 in domain
 
 
@@ -241,6 +242,36 @@ def over_worlds(worlds: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return _judged(pd.DataFrame(made | {"n_worlds": n}), claims, nineties, resolution, ["worlds"] * len(found))
 
 
+def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """One table of the tables of several worlds, of those with an effect and its interval; empty for others.
+
+    The effect is the column before `low`; labels are columns of words, and of numbers that do not differ between the
+    worlds. Returns labels, the effect, low, high (Student's, plain 95 %), least, most, n of the rows that are in every
+    world.
+
+    >>> table = pd.DataFrame({"model": ["a"], "loss": [0.2], "low": [0.1], "high": [0.3], "n_queries": [9]})
+    >>> pooled([table, table.assign(loss=0.4)])[["model", "loss", "least", "most", "n"]].values.tolist()
+    [['a', 0.30000000000000004, 0.2, 0.4, 2]]
+    """
+    if not all({"low", "high"} <= set(frame) for frame in frames):
+        return pd.DataFrame()
+    effect = frames[0].columns[frames[0].columns.get_loc("low") - 1]
+    every = pd.concat([frame.assign(world=world) for world, frame in enumerate(frames)], ignore_index=True)
+    measured = {effect, "low", "high", "n_queries", "n_trainings", *DERIVED}
+    labels = [name for name in frames[0] if name not in measured and _tells_apart([frame[name] for frame in frames])]
+    if not labels or any(frame.duplicated(labels).any() for frame in frames):
+        return pd.DataFrame()
+    found = across(every, "world", labels, effect)
+    return found[found["n"] == len(frames)].reset_index(drop=True)
+
+
+def _tells_apart(columns: list[pd.Series]) -> bool:
+    """Whether a column says which row this is: words, or numbers that the worlds share (sizes, shares of a design)."""
+    values = [column.dropna() for column in columns]
+    shared = set(max(values, key=len))
+    return not all(map(pd.api.types.is_numeric_dtype, values)) or all(set(column) <= shared for column in values)
+
+
 def _judged(
     made: pd.DataFrame,
     claims: Sequence[Claim],
@@ -288,9 +319,28 @@ def said(row: Mapping[str, Any]) -> str:
     """
     counts = {name[2:]: int(row[name]) for name in (*COUNTS, "n_worlds") if row.get(name, np.nan) == row.get(name)}
     units = ", ".join(f"{n:,} {what if n != 1 else what.removesuffix('s')}" for what, n in counts.items())
-    text = spelled(row["estimate"], row["low"], row["high"], stated()[row["claim"]].unit)
-    told = ", ".join(filter(None, [row["verdict"], row["size"], row["reason"]]))
+    unit, needed = stated()[row["claim"]].unit, row.get("resolution", np.nan)
+    text, told = spelled(row["estimate"], row["low"], row["high"], unit), [row["verdict"], row["size"], row["reason"]]
+    if row["verdict"] == "undecided" and row["reason"] != GATE and np.isfinite(needed):
+        told.append(f"{100 * needed:.1f} {unit} would be found" if unit else f"{needed:.2f} would be found")
+    told = ", ".join(filter(None, told))
     return f"{text}, {units}" + f": {told}" * bool(told)
+
+
+def resolutions(files: Sequence[Path]) -> pd.DataFrame:
+    """What a design can tell, by tables of claims of a reference, of those that are there.
+
+    Returns DataFrame[claim, unit, asked, resolution, times, more_of] : asked is the published effect, or the margin
+    where none is printed or equality is claimed; resolution the smallest effect that is found with 80 % power; times as
+    many worlds, or queries and trainings (more_of), bring the second down to the first.
+    """
+    rows = []
+    for row in (row for path in files if path.is_file() for row in pd.read_csv(path).to_dict("records")):
+        claim, found = stated()[row["claim"]], row["resolution"]
+        asked = claim.margin if claim.asks == "equal" or np.isnan(claim.published) else abs(claim.published)
+        units = "worlds" if "n_worlds" in row else "queries and trainings"
+        rows.append((row["claim"], claim.unit, asked, found, (found / asked) ** 2, units))
+    return pd.DataFrame(rows, columns=["claim", "unit", "asked", "resolution", "times", "more_of"])
 
 
 def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -72,7 +72,9 @@ def command_run(args: argparse.Namespace) -> int:
 def command_plan(args: argparse.Namespace) -> int:
     from interextra.data.load import peek
     from interextra.data.queries import pricing
+    from interextra.papers.verdicts import resolutions
     from interextra.study.schedule import described, priced
+    from interextra.study.travel import REFERENCE
 
     store = _store()
     with pricing():
@@ -94,6 +96,10 @@ def command_plan(args: argparse.Namespace) -> int:
         print(f"{name}\n{table.to_string(formatters=whole, float_format='{:,.1f}'.format)}\n")
         for row in rows.get(name, ()) if args.all else ():
             print(f"  {row['key']}  {row['state']:<4}  {row['seconds']:8.0f} s  {row['what']}")
+    reference = store.root.parent.parent / REFERENCE / args.profile
+    if len(found := resolutions([reference / name / "tables" / "claims.csv" for name in rows])):
+        print("The smallest effects that this design finds with 80 % power, by the committed reference:")
+        print(found.to_string(index=False, float_format="{:.3g}".format) + "\n")
     print("Seconds of one core or GPU; what several notebooks need stands at the first.")
     print("Every result with its key: --all. Compute one: `interextra cell KEY`")
     return 0

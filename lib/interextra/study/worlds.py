@@ -12,17 +12,15 @@ import pandas as pd
 
 from interextra.ground import provenance
 from interextra.ground.cells import Cell, Store
-from interextra.ground.effects import across
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
-from interextra.papers.verdicts import over_worlds
+from interextra.papers.verdicts import over_worlds, pooled
 from interextra.study.notebook import Notebook
 from interextra.study.parameters import notebooks, profile_parameters
 from interextra.study.travel import CELLS, REFERENCE
 
 PROFILE = "worlds"
 SEEDS = tuple(range(11, 23))  # fresh: nothing was chosen by a look at one of them
-DERIVED = ("p_value", "p_holm", "sd_trainings", "published", "verdict")  # columns of one world only
 
 
 class Worlds(Cell):
@@ -80,33 +78,3 @@ def planned(
         told = f"{REFERENCE / profile} has no values of {offenders(sorted(absent))}"
         raise InputError(f"{told}: run without the reference, or name others with --only")
     return cells
-
-
-def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """One table of the tables of several worlds, of those with an effect and its interval; empty for others.
-
-    The effect is the column before `low`; labels are columns of words, and of numbers that do not differ between the
-    worlds. Returns labels, the effect, low, high (Student's, plain 95 %), least, most, n of the rows that are in every
-    world.
-
-    >>> table = pd.DataFrame({"model": ["a"], "loss": [0.2], "low": [0.1], "high": [0.3], "n_queries": [9]})
-    >>> pooled([table, table.assign(loss=0.4)])[["model", "loss", "least", "most", "n"]].values.tolist()
-    [['a', 0.30000000000000004, 0.2, 0.4, 2]]
-    """
-    if not all({"low", "high"} <= set(frame) for frame in frames):
-        return pd.DataFrame()
-    effect = frames[0].columns[frames[0].columns.get_loc("low") - 1]
-    every = pd.concat([frame.assign(world=world) for world, frame in enumerate(frames)], ignore_index=True)
-    measured = {effect, "low", "high", "n_queries", "n_trainings", *DERIVED}
-    labels = [name for name in frames[0] if name not in measured and _tells_apart([frame[name] for frame in frames])]
-    if not labels or any(frame.duplicated(labels).any() for frame in frames):
-        return pd.DataFrame()
-    found = across(every, "world", labels, effect)
-    return found[found["n"] == len(frames)].reset_index(drop=True)
-
-
-def _tells_apart(columns: list[pd.Series]) -> bool:
-    """Whether a column says which row this is: words, or numbers that the worlds share (sizes, shares of a design)."""
-    values = [column.dropna() for column in columns]
-    shared = set(max(values, key=len))
-    return not all(map(pd.api.types.is_numeric_dtype, values)) or all(set(column) <= shared for column in values)
