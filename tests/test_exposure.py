@@ -298,5 +298,5 @@ def test_real_answers_are_about_as_frequent_in_bm25_s_list_as_at_random(real_dat
 def test_dose_of_a_mean_keeps_its_effect():
     """`effects` with the labels of the dose: one row a share."""
     some = values({(DENSE, "random", "all"): 0.3}).assign(share=0.5)
-    table = effects(some, ["model", "share"], "side", ("in", "out"), "loss", strata="stratum", family=[], n_boot=50)
-    assert table.set_index("model").loc[DENSE, "loss"] == pytest.approx(0.3, abs=0.02)
+    table = effects(some, ["model", "share"], "side", ("in", "out"), "delta", strata="stratum", family=[], n_boot=50)
+    assert table.set_index("model").loc[DENSE, "delta"] == pytest.approx(-0.3, abs=0.02)

@@ -243,7 +243,7 @@ def test_sets_of_further_sizes_leave_those_that_are_shared_alone(root, parameter
         ({"collections": ["a | test | mini"]}, "NAME | SPLIT | READ | SPEC"),
         ({"skip_own": ["nowhere"]}, "'nowhere' is none of the collections"),
         ({"strategies": ["words | mini-dense"]}, "stands in both"),
-        ({"lineage": ["Random", "ADORE"]}, "'lineage': 'ADORE' is none of the ways of training"),
+        ({"lineage": ["Random", "ADORE"]}, "'lineage': 'ADORE' is none of the training strategies"),
     ],
 )
 def test_what_cannot_be_meant_is_named(root, parameters, changed, said, monkeypatch):
