@@ -147,7 +147,9 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataF
         row |= {name: every[name].min() for name in COUNTS if name in every}
         rows.append(row | {"from_trainings": _of_trainings(used, draws)})
         drawn.append(draws)
-    return Effects.of(pd.DataFrame(rows, columns=ANSWERED), ["claim"], ["estimate"], drawn)
+    table = pd.DataFrame(rows, columns=ANSWERED)
+    unknown = [name for name in COUNTS if table[name].isna().all()]
+    return Effects.of(table.drop(columns=unknown), ["claim"], ["estimate"], drawn)
 
 
 def _rows(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) -> Effects | None:
