@@ -1,22 +1,22 @@
 """The results of the README and the page RESULTS.md, written from the committed reference tables and never by hand."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
-import yaml
 
 from interextra.ground.effects import spelled
 from interextra.ground.errors import InputError
-from interextra.papers.verdicts import page
+from interextra.papers.verdicts import DATA, GATE, WITHIN, Claim, page, published, stated
 from interextra.study.parameters import repository_root
 
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
 END = "<!-- end of results -->"
-WHERE = {"small": "MedQuAD", "worlds": "five generated worlds", "mini": "one generated world"}
-OVERLAP, FORESIGHT, EXPOSURE = "01_overlap_annotation_analysis", "07_indicators", "09_negative_exposure"
-TRANSFER = "08_beir_correlation"
-QUESTIONS = yaml.safe_load(Path(__file__).with_name("questions.yaml").read_text(encoding="utf-8"))
+WHERE = {"MedQuAD": "real data", "worlds": "twelve generated worlds"}  # heading of each of DATA
+REAL = {"01_overlap_annotation_analysis": "MS MARCO"}  # real data of a notebook, if not MedQuAD
+OVERLAP, EXPOSURE = "01_overlap_annotation_analysis", "09_negative_exposure"
+SOURCES = {"zhan": "Zhan et al.", "lupart": "Lupart et al.", "kit": "ours"}
 
 
 def with_results(text: str, reference: Path) -> str:
@@ -25,98 +25,124 @@ def with_results(text: str, reference: Path) -> str:
     _, end, tail = rest.partition(END)
     if not begin or not end:
         raise InputError("README.md: the marks around the results are gone; put them back")
-    lines = ["| what the papers say | what came out here | verdict |", "|---|---|---|", _overlaps(reference)]
-    for asked in QUESTIONS:
-        if row := _finding(reference, asked["notebook"], asked["finding"], asked.get("where", "index == index")):
-            lines.append(f"| {asked['question']} | {_told(row, asked['notebook'])} | {row['verdict']} |")
-    return "\n".join([head + BEGIN, *lines, "", _exposed(reference), END + tail])
+    found = answers(reference)
+    lines = [f"| claim | published | {' | '.join(WHERE.values())} | conclusion |", "|---|---|---|---|---|"]
+    for claim in (claim for claim in stated().values() if not claim.secondary):
+        cells = [_cell(claim, data, rows.get(claim.name)) for data, rows in found.items()]
+        source = f"{SOURCES[claim.paper]}, {claim.notebook[:2]}"
+        ours = {data: rows[claim.name] for data, rows in found.items() if claim.name in rows}
+        lines.append(
+            f"| {claim.sentence} ({source}) | {published(claim)} | {' | '.join(cells)} | {conclusion(claim, ours)} |"
+        )
+    return "\n".join([head + BEGIN, *lines, "", _counts(reference, found), "", _known(reference), END + tail])
+
+
+def answers(reference: Path) -> dict[str, dict[str, dict]]:
+    """Data set → claim → its row in the committed tables `claims`, with an empty text where one is missing."""
+    found: dict[str, dict[str, dict]] = {}
+    for data, profile in DATA.items():
+        tables = [pd.read_csv(path) for path in sorted((reference / profile).glob("*/tables/claims.csv"))]
+        rows = [row for table in tables for row in table.astype(object).where(table.notna(), "").to_dict("records")]
+        found[data] = {row["claim"]: row for row in rows}
+    return found
+
+
+def conclusion(claim: Claim, rows: Mapping[str, Mapping]) -> str:
+    """What the data sets say together of a claim: data set → row of its table.
+
+    >>> claim = stated()["resttest-dense"]
+    >>> conclusion(claim, {"MedQuAD": {"verdict": "undecided", "size": ""}, "worlds": {"verdict": "holds", "size": ""}})
+    'replicated in the worlds, undecided on MedQuAD'
+    """
+    where = {"MedQuAD": f"on {REAL.get(claim.notebook, 'MedQuAD')}", "worlds": "in the worlds"}
+    holds = "supported" if claim.paper == "kit" else "replicated"
+    said = {}
+    for data, row in rows.items():
+        small = ", smaller than the margin" * bool(row["size"] and claim.asks != "equal")
+        words = {"holds": holds + small, "contradicted": "contradicted" + small}
+        said[data] = words.get(row["verdict"], "no difference" if row["size"] else "undecided")
+    if not said:
+        return "not asked yet"
+    if len(set(said.values())) == 1:
+        return next(iter(said.values())) + ("" if len(said) > 1 else f" {where[next(iter(said))]}")
+    if {"holds", "contradicted"} <= {row["verdict"] for row in rows.values()}:
+        return "depends on the data"
+    told = sorted(said.items(), key=lambda item: item[1] == "undecided")  # what is decided comes first
+    return ", ".join(f"{word} {where[data]}" for data, word in told)
 
 
 def results_page(reference: Path) -> str:
-    """RESULTS.md: every finding of every notebook and profile, with its interval, counts and verdict."""
-    parts = ["# All findings\n\nWritten by `make readme` from the tables `findings` under `outputs/reference`."]
-    parts.append(
-        "An effect is a relative loss, or the difference of two in points; in 07 and 08 also a correlation or a width. "
-        "Intervals of one notebook and profile hold together with 95 %. *not comparable*: a system that does not beat "
-        "BM25 in domain, so that nothing is said of its loss (the gate); *not shown*: the interval holds both. Claims "
-        "were written down before the runs; one generated world decides none of them."
-    )
-    for profile, where in WHERE.items():
-        for path in sorted((reference / profile).glob("*/tables/findings.csv")):
-            frame = pd.read_csv(path)
-            if "n_trainings" not in frame:
-                continue
-            notebook = path.parent.parent.name
-            parts.append(f"## {notebook}, {where}\n")
-            labels = [name for name in frame if name in ("protocol", "n_train", "measure", "shift", "model")]
-            lines = ["| finding | effect | queries | trainings | verdict |", "|---|---|---|---|---|"]
-            for row in frame.to_dict("records"):
-                said = ", ".join([*(str(row[name]) for name in labels), row["finding"]])
-                lines.append(
-                    f"| {said} | {_effect(row, notebook)} | {row['n_queries']:,} "
-                    f"| {row['n_trainings']} | {row['verdict']} |"
-                )
-            parts.append("\n".join(lines))
-        for path in sorted((reference / profile).glob("*/tables/claims.csv")):
-            parts.append(f"## {path.parent.parent.name}, {where}: claims\n")
-            lines = ["| claim | published | what came out here |", "|---|---|---|"]
-            made = page({"here": pd.read_csv(path)})
-            lines += [f"| {row.claim} | {row.published} | {row.here} |" for row in made.itertuples()]
-            parts.append("\n".join(lines))
+    """RESULTS.md: every claim of every notebook on every data set, with its interval, counts and verdict."""
+    parts = [
+        "# All claims\n\nWritten by `make readme` from the tables `claims` under `outputs/reference`. Each claim was "
+        "written down before the runs that answer it, with its margin (`lib/interextra/papers/claims.yaml`). A "
+        "relative change is in percent, a difference in points; negative is a loss. The intervals of a notebook's "
+        "primary claims hold together with 95 %; a secondary claim has a plain one and no verdict, and so has "
+        "everything in a single generated world. *undecided* is followed by its reason and by the effect that the "
+        "design would have found with 80 % power. All other numbers of the kit are exploratory: they stand with plain "
+        "95 % intervals in the CSV files beside these tables."
+    ]
+    every = DATA | {"mini": "mini"}
+    for notebook in sorted({claim.notebook for claim in stated().values()}):
+        tables = {data: reference / of / notebook / "tables" / "claims.csv" for data, of in every.items()}
+        made = page({data: pd.read_csv(path) for data, path in tables.items() if path.is_file()})
+        if made.empty:
+            continue
+        names = WHERE | {"MedQuAD": REAL.get(notebook, "MedQuAD"), "mini": "one generated world"}
+        made = made.rename(columns=names)
+        rows = [made.columns, ["---"] * made.shape[1], *made.itertuples(index=False)]
+        parts.append(f"## {notebook}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows))
     return "\n\n".join(parts) + "\n"
 
 
-def _overlaps(reference: Path) -> str:
-    """Table 3 in both readings."""
+def _cell(claim: Claim, data: str, row: Mapping | None) -> str:
+    """Estimate, interval and verdict of a claim on a data set; † where its answer was known before."""
+    if row is None:
+        return "–"
+    told = [row["verdict"], row["size"] and WITHIN, row["reason"] == GATE and GATE.partition(":")[0]]
+    known = "†" * ({"worlds": "worlds"}.get(data, REAL.get(claim.notebook, "MedQuAD")) in claim.known)
+    return f"{spelled(row['estimate'], row['low'], row['high'], claim.unit)}{known} {', '.join(filter(None, told))}"
+
+
+def _counts(reference: Path, found: Mapping[str, Mapping]) -> str:
+    """How many claims there are, how many are decided where, and how many comparisons stand beside them."""
+    primary = [claim.name for claim in stated().values() if not claim.secondary]
+    counted = []
+    for data, rows in found.items():
+        asked = [rows[name] for name in primary if name in rows]
+        decided = sum(row["verdict"] in ("holds", "contradicted") for row in asked)
+        counted.append(f"{decided} of {len(asked)} on {WHERE[data]}")
+    tables = [path for of in DATA.values() for path in (reference / of).glob("*/tables/*.csv") if path.stem != "claims"]
+    explored = sum(len(frame) for frame in map(pd.read_csv, tables) if {"low", "high"} <= set(frame))
+    return (
+        f"{len(primary)} primary claims; decided are {', '.join(counted)}. Beside them these data sets give "
+        f"{explored:,} exploratory estimates with plain 95 % intervals and no verdict. †: the answer there had been "
+        "seen before the claim was written down, so that the verdict describes and does not confirm."
+    )
+
+
+def _known(reference: Path) -> str:
+    """Table 3 of Zhan et al. in both readings, and how exposed negatives are where the loss was measured."""
     folder = reference / "small" / OVERLAP
-    known = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["share_of_training_queries_with_labels"]
+    share = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["share_of_training_queries_with_labels"]
     table = pd.read_csv(folder / "tables" / "label_overlap.csv").query("relevance_threshold == 1")
     caption, script = (part.set_index("test_set").loc[["dl19", "dl20"]] for _, part in table.groupby("min_shared"))
-    published = script["published_percent"]
-    both = ["{:.0f} and {:.0f} %".format(*column) for column in (script["percent"], caption["percent"], published)]
-    said = f"{both[0]} with two shared passages or more, as the released script counts, {both[1]} with one, as the "
-    said += f"caption says; at least, with the labels of {100 * known:.0f} % of the training queries"
-    script_apart, caption_apart = ((reading["percent"] - published).abs() for reading in (script, caption))
+    printed = script["published_percent"]
+    both = ["{:.0f} and {:.0f} %".format(*column) for column in (script["percent"], caption["percent"], printed)]
+    apart = [(reading["percent"] - printed).abs() for reading in (script, caption)]
     nearer = {1.0: "the script's count is nearer", 0.0: "the caption's count is nearer"}
-    verdict = nearer.get((script_apart < caption_apart).mean(), "a different count is nearer in each")
-    question = f"Zhan: {both[2]} of the DL 2019 and DL 2020 queries share relevant passages with training"
-    return f"| {question} | {said}; {' and '.join(map(str, script['n_queries']))} queries (01) | {verdict} |"
-
-
-def _exposed(reference: Path) -> str:
-    """How exposed negatives are where the loss was measured, and on MS MARCO."""
+    told = nearer.get((apart[0] < apart[1]).mean(), "a different count is nearer in each")
+    said = f"Zhan et al. print that {both[2]} of the DL 2019 and DL 2020 queries share relevant passages with training "
+    said += f"queries. Here it is {both[0]} with two shared passages or more, as the released script counts, and "
+    said += f"{both[1]} with one, as the caption says: {told}. ({' and '.join(map(str, script['n_queries']))} queries; "
+    said += f"lower bounds, with the labels of {100 * share:.0f} % of the training queries; 01)\n\n"
     tables = reference / "small" / EXPOSURE / "tables"
     seen = pd.read_csv(tables / "exposed_negatives.csv").query("negatives == 'random' and negative_passages == 'all'")
     there = pd.read_csv(tables / "on_ms_marco.csv")["exposed"]
-    said = f"On MedQuAD {seen['exposed_negatives'].mean():.0%} of the random negatives are exposed: they answer no "
-    said += f"training query, but another one. On MS MARCO {there[0]:.1%} would answer a held-out query only, with a "
-    said += f"fifth held out, and up to {there.max():.1%} of BM25's; unjudged passages of the same kind are not "
-    return said.replace("%", " %") + "counted. What this costs there is not measured."
-
-
-def _finding(reference: Path, notebook: str, finding: str, query: str) -> dict:
-    """The row of a finding from real data, or else from generated worlds; empty where there is none."""
-    for profile in WHERE:
-        path = reference / profile / notebook / "tables" / "findings.csv"
-        frame = pd.read_csv(path) if path.is_file() else pd.DataFrame()
-        found = frame[frame["finding"] == finding].query(query) if "n_trainings" in frame else frame[:0]
-        if len(found):
-            return found.iloc[-1].to_dict() | {"profile": profile}
-    return {}
-
-
-def _effect(row: dict, notebook: str) -> str:
-    """With its unit: a loss in percent, the difference of two in points; 07 and 08 have correlations and widths."""
-    alone = ": a loss" in row["finding"] or ": no loss" in row["finding"]
-    unit = "" if notebook in (FORESIGHT, TRANSFER) else "%" if alone else "points"
-    return "Spearman " * (notebook == TRANSFER) + spelled(row["estimate"], row["low"], row["high"], unit)
-
-
-def _told(row: dict, notebook: str) -> str:
-    trainings = f"{row['n_trainings']} training{'s' * (row['n_trainings'] > 1)} of each system"
-    by = f" by {row['shift']}" if "shift" in row else ""
-    where = f"{WHERE[row['profile']]} ({notebook[:2]})"
-    return f"{_effect(row, notebook)}{by}; {row['n_queries']:,} queries, {trainings}, {where}"
+    share = f"On MedQuAD {seen['exposed_negatives'].mean():.0%} of the random negatives are exposed: they answer no "
+    share += f"training query, but another one. On MS MARCO {there[0]:.1%} would answer a held-out query only, with a "
+    share += f"fifth held out, and up to {there.max():.1%} of BM25's; unjudged passages of the same kind are not "
+    return said + share.replace("%", " %") + "counted. What this costs there is not measured."
 
 
 if __name__ == "__main__":

@@ -360,11 +360,15 @@ def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     known = {data: {row["claim"]: said(row) for row in rows} for data, rows in tables.items()}
     rows = []
     for claim in dict.fromkeys(name for answers in known.values() for name in answers):
-        value, unit = stated()[claim].published, stated()[claim].unit
-        printed = "–" if np.isnan(value) else f"{100 * value:+.1f} {unit}" if unit else f"{value:+.2f}"
         answers = {data: answers.get(claim, "–") for data, answers in known.items() if answers}
-        rows.append({"claim": stated()[claim].sentence, "published": printed} | answers)
+        rows.append({"claim": stated()[claim].sentence, "published": published(stated()[claim])} | answers)
     return pd.DataFrame(rows)
+
+
+def published(claim: Claim) -> str:
+    """The published effect with its unit."""
+    value, unit = claim.published, claim.unit
+    return "–" if np.isnan(value) else f"{100 * value:+.1f} {unit}" if unit else f"{value:+.2f}"
 
 
 def sentences(made: pd.DataFrame) -> list[str]:
