@@ -194,7 +194,8 @@ def test_a_teachers_goal_reaches_the_loss():
     loss = SharedNegatives(None, recipe, *functions)
     queries, positives = torch.eye(2), torch.tensor([[2.0, 0.0], [0.0, 2.0]])
     goal = torch.tensor([[2.0, float("-inf"), 0.0], [2.0, 0.0, float("-inf")]])
-    expected = distillation_loss(torch.tensor([[2.0], [2.0]]), queries @ positives.T, goal, 1.0, 1.0)
+    soft = distillation_loss(torch.tensor([[2.0], [2.0]]), queries @ positives.T, goal, 1.0, 1.0)
+    expected = 0.9 * soft + 0.1 * np.log(1 + np.exp(-2))  # hard labels: the positive, and the other query's passage
     assert float(loss.compute_loss_from_embeddings([queries, positives], goal)) == pytest.approx(float(expected))
 
 

@@ -91,7 +91,8 @@ def distilled(good, bad, goal, recipe):
     Source: TCT-ColBERT (Lin et al., 2020, γ = 0.1); the authors' code trains on the teacher's share alone.
     """
     soft = distillation_loss(good, bad, goal, 1.0, recipe.teacher_temperature)
-    return HARD_LABELS * listwise(good, bad, None, recipe) + (1 - HARD_LABELS) * soft
+    others = bad.masked_fill(goal[:, 1:].isneginf(), float("-inf"))  # without what is relevant to the query
+    return HARD_LABELS * listwise(good, others, None, recipe) + (1 - HARD_LABELS) * soft
 
 
 def distillation_loss(good, bad, goal, temperature: float, teacher_temperature: float):

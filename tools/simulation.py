@@ -1,0 +1,142 @@
+"""Are the verdicts over worlds as sure as they say? Notebooks are simulated whose true effects are known.
+
+A notebook here is the claims of 05 in twelve worlds. Its data come from a hierarchical model, not from the kit's own
+resampling: a world, two trainings a claim, entities, queries, and reciprocal ranks many of which are 0. A claim's
+estimate is the relative change between the sides, with a true value given; the lead over BM25 is measured on queries of
+its own. What is judged, `verdicts.over_worlds`, is what judges the committed results.
+"""
+
+import sys
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from interextra.experiments.plans import REGIMES
+from interextra.ground.effects import effects
+from interextra.papers.verdicts import Claim, answered, concluded, of_notebook, over_worlds
+
+NOTEBOOK, N_WORLDS = "05_architecture_comparison", 12
+N_QUERIES, N_ENTITIES = 400, 80  # of each world
+N_TRAININGS = 5  # of each system on one data set, as many as ReSTTest has folds
+FOUND = 0.6  # share of the queries whose passage is among the first ten, in domain
+SPREAD = {"world": 0.025, "effect": 0.02, "training": 0.02, "entity": 0.2}  # standard deviations
+RANKS = 0.5 ** np.arange(1, 11) / (1 - 0.5**10)  # of the passage, where it is found
+PAIRED = 0.85  # share of the queries that are as easy on one side as on the other
+LEAD = 0.05  # over BM25, of systems that beat it
+DECIDED = ("holds", "contradicted")
+
+
+def reciprocal_ranks(draw: np.random.Generator, found: np.ndarray) -> np.ndarray:
+    """RR@10 float[..., n_queries] of queries whose passage is found with these probabilities, paired along axis -2.
+
+    Both sides of a pair share the rank of a query, and mostly whether it is found.
+    """
+    pairs, shared = found.shape, (*found.shape[:-2], 1, found.shape[-1])
+    luck = np.where(draw.random(shared) < PAIRED, draw.random(shared), draw.random(pairs))
+    rank = np.searchsorted(np.cumsum(RANKS)[:-1], draw.random(shared)) + 1
+    return (luck < found) / rank
+
+
+def notebook(draw: np.random.Generator, true: np.ndarray, lead: float) -> tuple[np.ndarray, np.ndarray]:
+    """Estimates and leads float[n_worlds, n_claims] of one notebook whose effects and lead are truly these."""
+    shape = (N_WORLDS, len(true), 2)
+    of_world = 1 + SPREAD["world"] * draw.standard_normal((N_WORLDS, 1, 1))
+    effects = true + SPREAD["effect"] * draw.standard_normal((N_WORLDS, len(true)))
+    entities = 1 + SPREAD["entity"] * draw.uniform(-1.7, 1.7, (N_WORLDS, 1, 1, N_ENTITIES))  # their deviation is 1
+
+    def side(factor: np.ndarray, draw_queries: int) -> np.ndarray:
+        """Chances of being found float[n_worlds, n_claims, 2, n_queries]: a training's, its world's, its entity's."""
+        trained = factor * of_world * (1 + SPREAD["training"] * draw.standard_normal(shape))
+        return np.clip(FOUND * trained[..., None] * entities[..., draw.integers(0, N_ENTITIES, draw_queries)], 0, 1)
+
+    in_and_out = np.stack([np.ones_like(effects), 1 + effects], axis=-1)
+    means = reciprocal_ranks(draw, side(in_and_out, N_QUERIES)).mean(axis=-1)
+    beside = np.array([1.0, 1 - lead / (FOUND * (RANKS / np.arange(1, 11)).sum())])  # the model, and BM25
+    ahead = reciprocal_ranks(draw, side(np.broadcast_to(beside, shape), N_QUERIES)).mean(axis=-1)
+    return means[..., 1] / means[..., 0] - 1, ahead[..., 0] - ahead[..., 1]
+
+
+def judged(claims: list[Claim], true: np.ndarray, lead: float, n: int, seed: int) -> pd.DataFrame:
+    """The rows of `over_worlds` of n notebooks, with the number of the notebook."""
+    rows, draw = [], np.random.default_rng(seed)
+    names = [claim.name for claim in claims]
+    for at in range(n):
+        estimates, leads = notebook(draw, true, lead)
+        worlds = [
+            pd.DataFrame({"claim": names, "estimate": estimate, "lead": ahead, "n_queries": N_QUERIES})
+            for estimate, ahead in zip(estimates, leads, strict=True)
+        ]
+        rows.append(over_worlds(worlds).assign(notebook=at))
+    return pd.concat(rows, ignore_index=True)
+
+
+def rates(n: int, seed: int = 1) -> pd.DataFrame:
+    """How often verdicts are wrong, and how often an effect is found: DataFrame[what, share, should_be]."""
+    claims = [claim for claim in of_notebook(NOTEBOOK) if not claim.secondary]
+    towards = np.array([1.0 if claim.asks == "above" else -1.0 for claim in claims])
+    margins = np.array([claim.margin for claim in claims])
+    sizes = np.abs([claim.published for claim in claims])
+    directed = [claim.name for claim in claims if claim.asks != "equal"]
+    told = []
+
+    none = judged(claims, 0 * towards, LEAD, n, seed)
+    wrong = none["verdict"].eq("contradicted") | (none["verdict"].eq("holds") & none["claim"].isin(directed))
+    told.append(
+        ("effect 0: notebooks with a wrong verdict", wrong.groupby(none["notebook"]).any().mean(), "at most 0.05")
+    )
+
+    edge = judged(claims, towards * margins, LEAD, n, seed + 1)
+    within = (edge["size"] != "").groupby(edge["claim"]).mean().max()
+    told.append(("effect at the margin: called within it, most of a claim", within, "at most 0.05"))
+
+    shut = judged(claims, towards * sizes, 0.0, n, seed + 2)
+    opened = shut["verdict"].isin(DECIDED).groupby(shut["claim"]).mean().max()
+    told.append(("published effect, lead 0: decided, most of a claim", opened, "at most 0.05"))
+
+    error = stats.t.ppf(0.8, N_WORLDS - 1)
+    for what, true in (("published effect", sizes), ("effect that is said to be found with 0.80", None)):
+        if true is None:
+            true = np.array([none.loc[none["claim"] == claim.name, "resolution"].mean() for claim in claims])
+        met = judged(claims, towards * true, LEAD, n, seed + 3)
+        for claim, size in zip(claims, true, strict=True):
+            if claim.asks == "equal":
+                continue
+            mine = met[met["claim"] == claim.name]
+            reach = (mine["high"] - mine["low"]).mean() / 2
+            printed = stats.t.cdf((size - reach) / ((mine["resolution"].mean() - reach) / error), N_WORLDS - 1)
+            told.append((f"{what}, {claim.name}: holds", mine["verdict"].eq("holds").mean(), f"{printed:.3f}"))
+    return pd.DataFrame(told, columns=["what", "share", "should_be"])
+
+
+def on_one_data_set(n: int, loss: float, seed: int = 1, n_boot: int = 1000) -> pd.DataFrame:
+    """Rows of `verdicts.concluded` of n notebooks on one data set, with some trainings a system; SPLADE truly loses this.
+
+    All other systems lose nothing. The resampling of queries and the noise of trainings are the kit's (`effects`).
+    """
+    claims, draw, rows = of_notebook(NOTEBOOK), np.random.default_rng(seed), []
+    used = {(term["model"], term["protocol"], claim.measure) for claim in claims for _, term in claim.terms()}
+    for at in range(n):
+        entity = draw.integers(0, N_ENTITIES, N_QUERIES)
+        ease = 1 + SPREAD["entity"] * draw.uniform(-1.7, 1.7, N_ENTITIES)[entity]
+        parts = []
+        for model, protocol, measure in sorted(used):
+            factor = np.array([1.0, 1 - loss * (model == "SPLADE")])
+            trained = factor * (1 + SPREAD["training"] * draw.standard_normal((N_TRAININGS, 2)))  # [trainings, sides]
+            found = reciprocal_ranks(draw, np.clip(FOUND * trained[..., None] * ease, 0, 1))
+            index = pd.MultiIndex.from_product(
+                [range(N_TRAININGS), REGIMES, range(N_QUERIES)], names=["seed", "regime", "query_id"]
+            )
+            of = {"model": model, "protocol": protocol, "measure": measure}
+            parts.append(pd.DataFrame({"value": found.ravel()}, index).reset_index().assign(**of))
+        values = pd.concat(parts, ignore_index=True)
+        values["unit"] = entity[values["query_id"]]
+        labels = ["model", "protocol", "measure"]
+        table = effects(values, labels, "regime", REGIMES, "delta", seed=at, n_boot=n_boot)
+        ahead = table[labels].assign(lead=LEAD, lead_low=LEAD)
+        rows.append(concluded(answered(claims, [table], ahead)).assign(notebook=at))
+    return pd.concat(rows, ignore_index=True)
+
+
+if __name__ == "__main__":
+    print(rates(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000).round(3).to_string(index=False))
