@@ -11,7 +11,7 @@ import pytest
 
 import interextra
 from interextra.papers import verdicts
-from tools.readme import BEGIN, END, conclusion, results_page, with_results
+from tools.readme import BEGIN, END, results_page, with_results
 
 
 @pytest.fixture
@@ -51,28 +51,6 @@ def test_each_primary_claim_has_a_row_and_its_cells_say_what_the_tables_say(refe
             assert f"{scale * row['estimate']:+.{places}f}" in cell and f"[{low}, {high}]" in cell
             assert row["verdict"] in cell and ("gate" in cell) == str(row["reason"]).startswith("gate")
             assert ("no difference" in cell) == str(row["size"]).startswith("no difference")
-
-
-@pytest.mark.parametrize(
-    ("name", "real", "worlds", "told"),
-    [
-        ("resttest-dense", None, None, "not asked yet"),
-        ("resttest-dense", "holds", "holds", "replicated"),
-        ("negatives-reverse", "holds", "holds", "supported"),
-        ("resttest-dense", "contradicted", "contradicted", "contradicted"),
-        ("resttest-dense", "contradicted", "holds", "depends on the data"),
-        ("resttest-dense", "undecided", "undecided", "undecided"),
-        ("resttest-dense", "undecided", "holds", "replicated in the worlds, undecided on MedQuAD"),
-        ("resttest-dense", "undecided, within", "undecided, within", "no difference"),
-        ("resttest-dense", "holds, within", None, "replicated, smaller than the margin on MedQuAD"),
-        ("resttest-bm25", "holds, within", None, "replicated on MedQuAD"),
-        ("overlap-intents", "holds", None, "replicated on MS MARCO"),
-    ],
-)
-def test_a_conclusion_says_where_a_claim_holds(name, real, worlds, told):
-    given = {data: verdict for data, verdict in (("MedQuAD", real), ("worlds", worlds)) if verdict}
-    rows = {of: dict(zip(("verdict", "size"), (*said.split(", "), "")[:2], strict=True)) for of, said in given.items()}
-    assert conclusion(verdicts.stated()[name], rows) == told
 
 
 def test_the_readme_s_python_runs(root):

@@ -169,7 +169,9 @@ def test_rows_come_from_the_first_table_that_has_them_and_a_page_says_what_each_
     found = answered(claims, tables, NOBODY)
     assert found["estimate"].tolist() == pytest.approx([-0.2, 0.3], abs=0.02)
     page = verdicts.page({"MedQuAD": pd.DataFrame(), "here": in_one_world(found[:1])})
-    assert page.columns.tolist() == ["claim", "published", "here"] and page["here"].item().count(" % [") == 1
+    assert (
+        page.columns.tolist() == ["claim", "published", "here", "conclusion"] and page["here"].item().count(" % [") == 1
+    )
     assert page["here"].item().endswith("400 queries, 3 trainings: one world")
     table = in_one_world(found)
     table.to_csv(tmp_path / "claims.csv", index=False)
@@ -227,3 +229,25 @@ def test_verdicts_over_worlds_are_as_sure_as_they_say(state, effect):
         error = needed / (stats.t.ppf(1 - 0.025 / 4, 11) + stats.t.ppf(0.8, 11))
         expected = stats.nct.sf(stats.t.ppf(1 - 0.025 / 4, 11), 11, effect / error)
         assert right == pytest.approx(expected, abs=0.08)
+
+
+@pytest.mark.parametrize(
+    ("name", "real", "worlds", "told"),
+    [
+        ("resttest-dense", None, None, "not judged"),
+        ("resttest-dense", "holds", "holds", "replicated"),
+        ("negatives-reverse", "holds", "holds", "supported"),
+        ("resttest-dense", "contradicted", "contradicted", "contradicted"),
+        ("resttest-dense", "contradicted", "holds", "depends on the data"),
+        ("resttest-dense", "undecided", "undecided", "undecided"),
+        ("resttest-dense", "undecided", "holds", "replicated in the worlds, undecided on real data"),
+        ("resttest-dense", "undecided, within", "undecided, within", "no difference"),
+        ("resttest-dense", "holds, within", None, "replicated, smaller than the margin on real data"),
+        ("resttest-bm25", "holds, within", None, "replicated on real data"),
+        ("overlap-intents", "holds", None, "replicated on real data"),
+    ],
+)
+def test_a_conclusion_says_where_a_claim_holds(name, real, worlds, told):
+    given = {data: verdict for data, verdict in (("MedQuAD", real), ("worlds", worlds)) if verdict}
+    rows = {of: dict(zip(("verdict", "size"), (*said.split(", "), "")[:2], strict=True)) for of, said in given.items()}
+    assert verdicts.conclusion(verdicts.stated()[name], rows) == told

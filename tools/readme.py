@@ -8,7 +8,7 @@ import pandas as pd
 
 from interextra.ground.effects import spelled
 from interextra.ground.errors import InputError
-from interextra.papers.verdicts import DATA, GATE, WITHIN, Claim, page, published, stated
+from interextra.papers.verdicts import DATA, GATE, WITHIN, Claim, conclusion, page, published, stated
 from interextra.study.parameters import repository_root
 
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
@@ -45,30 +45,6 @@ def answers(reference: Path) -> dict[str, dict[str, dict]]:
         rows = [row for table in tables for row in table.astype(object).where(table.notna(), "").to_dict("records")]
         found[data] = {row["claim"]: row for row in rows}
     return found
-
-
-def conclusion(claim: Claim, rows: Mapping[str, Mapping]) -> str:
-    """What the data sets say together of a claim: data set → row of its table.
-
-    >>> claim = stated()["resttest-dense"]
-    >>> conclusion(claim, {"MedQuAD": {"verdict": "undecided", "size": ""}, "worlds": {"verdict": "holds", "size": ""}})
-    'replicated in the worlds, undecided on MedQuAD'
-    """
-    where = {"MedQuAD": f"on {REAL.get(claim.notebook, 'MedQuAD')}", "worlds": "in the worlds"}
-    holds = "supported" if claim.paper == "kit" else "replicated"
-    said = {}
-    for data, row in rows.items():
-        small = ", smaller than the margin" * bool(row["size"] and claim.asks != "equal")
-        words = {"holds": holds + small, "contradicted": "contradicted" + small}
-        said[data] = words.get(row["verdict"], "no difference" if row["size"] else "undecided")
-    if not said:
-        return "not asked yet"
-    if len(set(said.values())) == 1:
-        return next(iter(said.values())) + ("" if len(said) > 1 else f" {where[next(iter(said))]}")
-    if {"holds", "contradicted"} <= {row["verdict"] for row in rows.values()}:
-        return "depends on the data"
-    told = sorted(said.items(), key=lambda item: item[1] == "undecided")  # what is decided comes first
-    return ", ".join(f"{word} {where[data]}" for data, word in told)
 
 
 def results_page(reference: Path) -> str:

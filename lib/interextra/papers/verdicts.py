@@ -26,6 +26,7 @@ from interextra.models.bm25 import LABEL as BM25
 FILE = Path(__file__).with_name("claims.yaml")
 SIDES = {"effect": "effect", "in domain": "first", "out of domain": "second"}
 DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
+PLACES = {"MedQuAD": "on real data", "worlds": "in the worlds"}
 MAIN = {"negative_passages": "all", "average": "micro"}  # of labels that a claim does not name
 POWER = stats.norm.ppf(0.8)
 JUDGED = ["verdict", "size", "reason", "resolution"]
@@ -356,13 +357,36 @@ def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         """Of a file, where an empty text is missing."""
         return table.assign(**{name: table[name].astype(object).fillna("") for name in JUDGED[:3] if name in table})
 
-    tables = {data: texts(table).to_dict("records") for data, table in found.items()}
-    known = {data: {row["claim"]: said(row) for row in rows} for data, rows in tables.items()}
+    tables = {data: {row["claim"]: row for row in texts(table).to_dict("records")} for data, table in found.items()}
     rows = []
-    for claim in dict.fromkeys(name for answers in known.values() for name in answers):
-        answers = {data: answers.get(claim, "–") for data, answers in known.items() if answers}
-        rows.append({"claim": stated()[claim].sentence, "published": published(stated()[claim])} | answers)
+    for name in dict.fromkeys(name for table in tables.values() for name in table):
+        claim = stated()[name]
+        mine = {data: table.get(name) for data, table in tables.items() if table}
+        told = {data: said(row) if row else "–" for data, row in mine.items()}
+        row = {"claim": claim.sentence, "published": published(claim)} | told
+        rows.append(row | {"conclusion": conclusion(claim, {data: row for data, row in mine.items() if row})})
     return pd.DataFrame(rows)
+
+
+def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """What data sets say together of a claim: data set → its row. A single generated world says nothing.
+
+    >>> holds, undecided = ({"verdict": verdict, "size": ""} for verdict in ("holds", "undecided"))
+    >>> conclusion(stated()["resttest-dense"], {"MedQuAD": undecided, "worlds": holds})
+    'replicated in the worlds, undecided on real data'
+    """
+    word, heard = "supported" if claim.paper == "kit" else "replicated", {}
+    for data, row in rows.items():
+        smaller = ", smaller than the margin" * bool(row["size"] and claim.asks != "equal")
+        words = {"holds": word + smaller, "contradicted": "contradicted" + smaller, "": "not judged"}
+        heard[data] = words.get(row["verdict"], "no difference" if row["size"] else "undecided")
+    judged = {data: told for data, told in heard.items() if told != "not judged"}
+    if {"holds", "contradicted"} <= {rows[data]["verdict"] for data in judged}:
+        return "depends on the data"
+    if len(judged) > 1 and len(set(judged.values())) == 1:
+        return next(iter(judged.values()))
+    decided_first = sorted(judged.items(), key=lambda item: item[1] == "undecided")
+    return ", ".join(f"{told} {PLACES.get(data, data)}" for data, told in decided_first) or "not judged"
 
 
 def published(claim: Claim) -> str:
@@ -372,14 +396,15 @@ def published(claim: Claim) -> str:
 
 
 def sentences(made: pd.DataFrame) -> list[str]:
-    """A sentence for each row of `page`: the claim, and what each data set says.
+    """A sentence for each row of `page`: what came out, the claim, and what each data set says.
 
-    >>> sentences(pd.DataFrame([{"claim": "A holds.", "published": "+1.0 %", "MedQuAD": "–", "here": "+2.0 %"}]))
-    ['A holds. Here: +2.0 %; published: +1.0 %.']
+    >>> row = {"claim": "A holds.", "published": "+1.0 %", "MedQuAD": "–", "here": "+2.0 %", "conclusion": "undecided"}
+    >>> sentences(pd.DataFrame([row]))
+    ['Undecided: A holds. Here: +2.0 %; published: +1.0 %.']
     """
     texts = []
-    for claim, published, *told in made.itertuples(index=False):
-        parts = dict(zip(made.columns[2:], told, strict=True)) | {"published": published}
-        text = "; ".join(f"{data}: {part}" for data, part in parts.items() if part != "–")
-        texts.append(f"{claim} {text[:1].upper()}{text[1:]}.")
+    for row in made.to_dict("records"):
+        claim, printed, told = row.pop("claim"), row.pop("published"), row.pop("conclusion")
+        text = "; ".join(f"{data}: {part}" for data, part in (row | {"published": printed}).items() if part != "–")
+        texts.append(f"{told[:1].upper()}{told[1:]}: {claim} {text[:1].upper()}{text[1:]}.")
     return texts
