@@ -15,7 +15,7 @@ from interextra.data.queries import Queries, Source
 from interextra.experiments import plans
 from interextra.experiments.plans import REGIMES, Plan
 from interextra.experiments.pretraining import start_in
-from interextra.ground.correlation import METHODS, correlations, dependent, drawn_groups, ends_of, stretched
+from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, steiger, stretched
 from interextra.ground.effects import Effects, effects, holm, interval
 from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
@@ -224,3 +224,14 @@ def gate(leads: pd.DataFrame) -> pd.DataFrame:
     regime, lead, lead_low. What has learnt little has little to carry over."""
     largest = leads[leads["n_train"] == leads["n_train"].max()]
     return largest.groupby("regime", sort=False)[["lead", "lead_low"]].median().reset_index()
+
+
+def dependent(pairs: Sequence[tuple[np.ndarray, np.ndarray]], method: str, within: Sequence | None = None) -> float:
+    """Steiger's p-value of the difference of two correlations over the same points; a label costs one of them."""
+    sides = [side for pair in pairs for side in pair]
+    matrix = np.eye(4)
+    for one, two in itertools.combinations(range(4), 2):
+        both = correlations(sides[one], sides[two], np.ones((1, len(sides[0]))), method, within)[0]
+        matrix[one, two] = matrix[two, one] = both
+    n = len(sides[0]) - (0 if within is None else len(set(within)) - 1)
+    return steiger(matrix, n)[1] if n > 3 and np.abs(np.triu(matrix, 1)).max() < 1 else float("nan")

@@ -231,14 +231,3 @@ def steiger(matrix: np.ndarray, n: int) -> tuple[float, float]:
         return float("nan"), float("nan")
     z = (np.arctanh(r12) - np.arctanh(r34)) * np.sqrt((n - 3) / (2 - 2 * shared))
     return float(z), float(2 * stats.norm.sf(abs(z)))
-
-
-def dependent(pairs: Sequence[tuple[np.ndarray, np.ndarray]], method: str, within: Sequence | None = None) -> float:
-    """Steiger's p-value of the difference of two correlations over the same points; a label costs one of them."""
-    sides = [side for pair in pairs for side in pair]
-    matrix = np.eye(4)
-    for one, two in itertools.combinations(range(4), 2):
-        both = correlations(sides[one], sides[two], np.ones((1, len(sides[0]))), method, within)[0]
-        matrix[one, two] = matrix[two, one] = both
-    n = len(sides[0]) - (0 if within is None else len(set(within)) - 1)
-    return steiger(matrix, n)[1] if n > 3 and np.abs(np.triu(matrix, 1)).max() < 1 else float("nan")

@@ -171,6 +171,10 @@ class Session:
         path = self.root / REFERENCE / profile / self.name / "tables" / f"{table}.csv"
         return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
+    def optional(self, name: str, when: Any, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        """A table that only some profiles make: computed and written where `when`, else the committed one of small."""
+        return self.table(compute(), name) if when else self.reference("small", name)
+
     def finish(self) -> None:
         """Write metrics.json and provenance.json (all declared parameters, versions, checksums, seconds a stage)."""
         self.seconds["whole notebook"] = round(time.perf_counter() - self._begin, 3)
