@@ -33,7 +33,7 @@ def values_of(losses, noise=0.05):
 
 
 @pytest.mark.parametrize("study", [restrain, resttest, architectures])
-@pytest.mark.parametrize("first", ["Lexical | bm25", "BM25 | mini-splade"])
+@pytest.mark.parametrize("first", [{"label": "Lexical", "recipe": "bm25"}, {"label": "BM25", "recipe": "mini-splade"}])
 def test_a_plan_without_bm25_under_its_name_is_refused(study, first):
     """16 of 16 findings were not comparable, without a word."""
     with pytest.raises(InputError, match="no system is BM25 with the label 'BM25'"):
@@ -75,6 +75,8 @@ def test_plan_of_the_comparison_shares_its_cells_with_restrain_and_resttest():
     start = plan.learning.set_index(["model", "trained"])["run"]
     assert start["BM25", True].key == start["BM25", False].key
     assert start["DR (base)", True].key != start["DR (base)", False].key
+    with pytest.raises(InputError, match="parameter 'only' names no protocol for 'DR \\(base\\)'"):
+        architectures.plan(p | {"only": {"ReSTrain": ["ColBERT"], "ReSTTest": ["ColBERT"]}})
     without = architectures.plan(p | {"learning": False})
     assert without.learning.empty and without.first_restrain.empty
 

@@ -173,7 +173,7 @@ def test_recipes_are_known_by_their_architecture_not_by_their_place(house, tiny,
     ways = [planned(capsys, tiny, "-p", f"recipes={names}") for names in ("[bm25, mini-dense]", "[mini-dense, bm25]")]
     assert ways[0]["run dense"]["key"] == ways[1]["run dense"]["key"]
     line = refused(capsys, *run_00(tiny, "-p", "recipes=[mini-dense, small-dense]"))
-    assert "'DR (base)' stands twice; write LABEL | RECIPE" in line
+    assert "'DR (base)' stands twice; give one of them another label" in line
 
 
 def test_check_finds_a_damaged_result(house, tiny, capsys):

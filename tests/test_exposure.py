@@ -25,9 +25,9 @@ P = {
     "steps": 2,
     "recipes": ["bm25"],
     "conditions": [
-        "DR (base) | in-batch | mini-dense{negatives: in-batch}",
-        "DR (base) | random | mini-dense{negatives: random}",
-        "SPLADE | BM25 | mini-splade{negatives: bm25+in-batch}",
+        {"label": "DR (base)", "source": "in-batch", "recipe": "mini-dense", "negatives": "in-batch"},
+        {"label": "DR (base)", "source": "random", "recipe": "mini-dense", "negatives": "random"},
+        {"label": "SPLADE", "source": "BM25", "recipe": "mini-splade", "negatives": "bm25+in-batch"},
     ],
     "controlled": [DENSE],
     "gate_splits": ["dev"],
@@ -55,12 +55,12 @@ def test_plan_has_each_condition_without_each_cluster_and_passages_only_where_ne
     assert recipes == {"all", "unexposed", "control"}
     assert plan.dose["share"].value_counts().to_dict() == {0.5: 6, 1.0: 6}
     assert {run.model.recipe.negative_passages for run in plan.dose["run"]} == {0.5, 1.0}
-    with pytest.raises(InputError, match=r"SYSTEM \| NEGATIVES \| RECIPE"):
-        exposure.plan(P | {"conditions": ["x | y"]})
+    with pytest.raises(InputError, match="write {label: …, source: …, recipe: …, option: value}"):
+        exposure.plan(P | {"conditions": [{"label": "x", "recipe": "mini-dense"}]})
     with pytest.raises(InputError, match="'controlled': 'nope' is no system of 'conditions'"):
         exposure.plan(P | {"controlled": [DENSE, "nope"]})
     with pytest.raises(InputError, match="'recipes': no system is BM25 with the label 'BM25'"):
-        exposure.plan(P | {"recipes": ["Lexical | bm25"]})
+        exposure.plan(P | {"recipes": [{"label": "Lexical", "recipe": "bm25"}]})
 
 
 def values(losses, n=200, noise=0.02):

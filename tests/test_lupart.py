@@ -35,7 +35,7 @@ P = {
     "variants": [],
     "seeds": [1],
     "other_seeds": [1],
-    "only": [],
+    "only": {},
     "neighbours": 5,
     "depth": 20,
     "seed": 1,
@@ -66,7 +66,7 @@ def test_systems_bear_the_label_of_their_architecture_in_any_order_of_the_recipe
     assert built == {DENSE: "dense", "BM25": "bm25", "ColBERT": "colbert"}
 
 
-@pytest.mark.parametrize("recipes", [["mini-dense"], ["mini-dense", "Lexical | bm25"]])
+@pytest.mark.parametrize("recipes", [["mini-dense"], ["mini-dense", {"label": "Lexical", "recipe": "bm25"}]])
 def test_without_a_system_called_bm25_nothing_is_planned(recipes):
     """Notebook 04 ended after all its runs, since no system could be beaten in domain."""
     for module in (shifts, indicators):
@@ -75,7 +75,7 @@ def test_without_a_system_called_bm25_nothing_is_planned(recipes):
 
 
 def test_control_and_variants_add_only_their_own_cells():
-    variant = "wh-words | DR (base), pairwise | mini-dense{loss: pairwise}"
+    variant = {"shift": "wh-words", "label": "DR (base), pairwise", "recipe": "mini-dense", "loss": "pairwise"}
     plan = shifts.plan(P | {"control": "chance=random:parts=3", "variants": [variant]})
     assert labels(plan.design) == labels(shifts.plan(P).design)
     parts = [f"part {number}" for number in (1, 2, 3)]
@@ -83,22 +83,24 @@ def test_control_and_variants_add_only_their_own_cells():
     assert labels(plan.variants) == [("wh-words", "DR (base), pairwise", name) for name in ("how", "who")]
     assert [run.model.recipe.loss for run in plan.variants["run"]] == ["pairwise", "pairwise"]
     with pytest.raises(InputError, match="shifts are wh-words, topics"):
-        shifts.plan(P | {"variants": ["length | x | mini-dense"]})
-    with pytest.raises(InputError, match=r"write SHIFT \| MODEL \| RECIPE"):
-        shifts.plan(P | {"variants": ["topics | x"]})
+        shifts.plan(P | {"variants": [{"shift": "length", "label": "x", "recipe": "mini-dense"}]})
+    with pytest.raises(InputError, match="write {shift: …, label: …, recipe: …"):
+        shifts.plan(P | {"variants": ["topics"]})
     with pytest.raises(InputError, match="topic_switches"):
         shifts.plan(P | {"topic_switches": ["exact"]})
 
 
 def test_seeds_are_those_of_the_system_and_some_shifts_have_some_systems_only():
-    plan = shifts.plan(P | {"seeds": [1, 2, 3], "other_seeds": [1, 2], "only": [f"topics | {DENSE}"]})
+    plan = shifts.plan(P | {"seeds": [1, 2, 3], "other_seeds": [1, 2], "only": {"topics": [DENSE]}})
     counted = plan.design.groupby(["shift", "model"]).size().div(2).astype(int)
     assert counted["wh-words"].to_dict() == {"BM25": 1, "ColBERT": 2, DENSE: 3, "Reranker": 2, "SPLADE": 2}
     assert counted["topics"].to_dict() == {"BM25": 1, DENSE: 3}
 
 
 def test_only_systems_that_encode_a_query_by_itself_have_a_space():
-    plan = indicators.plan(P | {"control": "random:parts=2", "variants": ["topics | x | mini-dense"]})
+    plan = indicators.plan(
+        P | {"control": "random:parts=2", "variants": [{"shift": "topics", "label": "x", "recipe": "mini-dense"}]}
+    )
     assert set(plan.near["model"]) == {"ColBERT", "SPLADE", DENSE} and plan.variants.empty
     assert plan.near["shift"].value_counts().to_dict() == {"wh-words": 6, "topics": 6, "random": 6}
     trained = {run.model.key for frame in (plan.design, plan.control) for run in frame["run"]}

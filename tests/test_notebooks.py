@@ -214,7 +214,7 @@ PLAIN = {
         "n_test": 12,
         "gate_splits": [],
         "train_size": 8,
-        "recipes": [BM25, "BM25, fixed | bm25{k1: [0.9], b: [0.4]}", "mini-dense"],
+        "recipes": [BM25, {"label": "BM25, fixed", "recipe": "bm25", "k1": [0.9], "b": [0.4]}, "mini-dense"],
     },
     "05_architecture_comparison": {
         "test_splits": ["test"],
@@ -229,8 +229,15 @@ PLAIN = {
 PLAIN["06_pretraining_study"] = {
     "test_splits": ["test"],
     "resttest_splits": ["test"],
-    "strategies": [BM25, "Random | mini-dense", "STAR | mini-star{after: 'mini-dense{steps: 2}'}"],
-    "starts": ["chosen weights | none | none", "words | words | other"],
+    "strategies": [
+        BM25,
+        {"label": "Random", "recipe": "mini-dense"},
+        {"label": "STAR", "recipe": "mini-star", "after": "mini-dense{steps: 2}"},
+    ],
+    "starts": [
+        {"label": "chosen weights", "objective": "none", "text": "none"},
+        {"label": "words", "objective": "words", "text": "other"},
+    ],
     "mapped": ["chosen weights", "words"],
     "sizes": [8, 16],
     "trained_sizes": [16],
@@ -239,7 +246,8 @@ PLAIN["07_indicators"] = PLAIN["04_ms_shift_clusters"]
 PLAIN["08_beir_correlation"] = {"test_splits": ["test"], "sizes": [8, 16], "trained_sizes": [8, 16]}
 PLAIN["09_negative_exposure"] = {"shift": "wh-words/how/who", "n_test": 4, "train_size": 8, "gate_splits": []}
 PLAIN["09_negative_exposure"]["conditions"] = [
-    f"DR (base) | {source} | mini-dense{{negatives: {source}}}" for source in ("in-batch", "random")
+    {"label": "DR (base)", "source": source, "recipe": "mini-dense", "negatives": source}
+    for source in ("in-batch", "random")
 ]
 
 

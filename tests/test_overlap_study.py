@@ -25,8 +25,16 @@ def test_one_system_alone_is_refused():
     [
         ({"sheets": ["here.csv", "nofile.csv"]}, "'sheets': no file 'nofile.csv'"),  # a traceback
         ({"graded_splits": ["nowhere"]}, "no split 'nowhere'"),
-        ({"runs": ["BM25 | dl19 | nofile.run"]}, "'runs': no file 'nofile.run'"),
-        ({"runs": ["BM25 | dl19 | here.csv", "X | dl20 | here.csv"]}, "'runs': no run of BM25 on 'dl20'"),
+        ({"runs": [{"system": "BM25", "split": "dl19", "file": "nofile.run"}]}, "'runs': no file 'nofile.run'"),
+        (
+            {
+                "runs": [
+                    {"system": "BM25", "split": "dl19", "file": "here.csv"},
+                    {"system": "X", "split": "dl20", "file": "here.csv"},
+                ]
+            },
+            "'runs': no run of BM25 on 'dl20'",
+        ),
     ],
 )
 def test_files_and_splits_that_are_not_there_are_refused_by_the_plan(wrong, words, tmp_path, monkeypatch):

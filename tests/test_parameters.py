@@ -37,14 +37,36 @@ def house(tmp_path):
 
 
 def given(house, yaml="", **overrides):
-    (house / "params" / "mini" / "00_toy.yaml").write_text(yaml)
-    return profile_parameters(house, "mini", house / "notebooks" / "00_toy.ipynb", overrides)
+    (house / "params" / "other").mkdir(exist_ok=True)
+    (house / "params" / "other" / "00_toy.yaml").write_text(yaml)
+    return profile_parameters(house, "other", house / "notebooks" / "00_toy.ipynb", overrides)
 
 
 def test_declarations_carry_type_default_and_meaning(house):
     found = declared_parameters(house / "notebooks" / "00_toy.ipynb")
     assert found["sizes"].default == [2, 4] and found["sizes"].type == "list[int]"
     assert found["sizes"].meaning == "training queries"
+
+
+def test_parameters_of_no_cell_are_declared_by_the_profile_mini(house):
+    path = house / "params" / "mini" / "00_toy.yaml"
+    path.write_text(
+        "depth: 10  # passages per query\nrecipes:  # systems\n  - bm25\nonly: {}  # of these\nextra: []  # more\n"
+    )
+    found = declared_parameters(house / "notebooks" / "00_toy.ipynb")
+    assert found["depth"] == ("depth", "int", 10, "passages per query") and found["sizes"].default == [2, 4]
+    assert [found[name].type for name in ("recipes", "only", "extra")] == ["list", "dict", "list"]
+    entry = {"label": "A", "recipe": "bm25", "k1": [0.9]}
+    assert (
+        given(house, only={"a": ["A"]}, recipes=[entry])["recipes"] == [entry]
+        and given(house, "depth: 9")["depth"] == 9
+    )
+    for wrong in ("depth: x", "depth: 0", "recipes: bm25", "only: [A]", "recipes: []"):
+        with pytest.raises(InputError, match=f"parameter '{wrong.partition(':')[0]}' must"):
+            given(house, wrong)
+    path.write_text("sizes: [3]  # again")
+    with pytest.raises(InputError, match="'sizes' is declared in the notebook, too"):
+        given(house)
 
 
 def test_profile_then_override_win_over_defaults(house):
@@ -54,7 +76,7 @@ def test_profile_then_override_win_over_defaults(house):
 
 
 def test_misspelt_key_is_named_with_the_near_one(house):
-    with pytest.raises(InputError, match=r"params/mini/00_toy.yaml: unknown parameter 'size'.*did you mean 'sizes'"):
+    with pytest.raises(InputError, match=r"params/other/00_toy.yaml: unknown parameter 'size'.*did you mean 'sizes'"):
         given(house, "size: [8]")
     with pytest.raises(InputError, match="unknown parameter 'raet'"):
         given(house, raet=0.1)

@@ -23,12 +23,18 @@ P = {
     "protocols": ["ReSTrain", "ReSTTest"],
     "encoder": "trained",
     "recipes": ["bm25", "mini-dense"],
-    "strategies": ["bm25", "Random | mini-dense", "STAR | mini-star", "ADORE | mini-adore", "TCT-ColBERT | mini-tct"],
+    "strategies": [
+        "bm25",
+        {"label": "Random", "recipe": "mini-dense"},
+        {"label": "STAR", "recipe": "mini-star"},
+        {"label": "ADORE", "recipe": "mini-adore"},
+        {"label": "TCT-ColBERT", "recipe": "mini-tct"},
+    ],
     "starts": [
-        "nothing | none | none",
-        "words | words | other",
-        "spans, other | spans | other",
-        "spans | spans | target",
+        {"label": "nothing", "objective": "none", "text": "none"},
+        {"label": "words", "objective": "words", "text": "other"},
+        {"label": "spans, other", "objective": "spans", "text": "other"},
+        {"label": "spans", "objective": "spans", "text": "target"},
     ],
     "spared": ["Random", "STAR", "ADORE", "TCT-ColBERT"],
     "gate_splits": [],
@@ -92,7 +98,10 @@ def test_what_comes_first_is_trained_on_the_same_queries_with_the_same_negatives
         ({"protocols": ["ReSTTest"]}, "'protocols': write ReSTrain, or ReSTrain and ReSTTest"),
         ({"protocols": ["ReSTrain", "nope"]}, "'protocols': write ReSTrain, or ReSTrain and ReSTTest"),
         ({"mapped": ["words", "nope"]}, "'mapped': 'nope' is none of the starts"),
-        ({"strategies": ["Lexical | bm25", *P["strategies"][1:]]}, "'strategies': no system is BM25"),
+        (
+            {"strategies": [{"label": "Lexical", "recipe": "bm25"}, *P["strategies"][1:]]},
+            "'strategies': no system is BM25",
+        ),
         ({"trained_sizes": [60, 61]}, "'trained_sizes': 61 is none of 'sizes'"),
     ],
 )
@@ -120,7 +129,7 @@ def test_only_what_is_spared_is_trained_without_exposed_negatives():
 def test_without_resttest_there_are_no_buckets(plan):
     assert plan_of("06_pretraining_study", P | {"protocols": ["ReSTrain"]}).starts_resttest.empty
     with pytest.raises(InputError, match="words reads 'wiki'; it is one of none, other, target"):
-        plan_of("06_pretraining_study", P | {"starts": ["words | words | wiki"]})
+        plan_of("06_pretraining_study", P | {"starts": [{"label": "words", "objective": "words", "text": "wiki"}]})
 
 
 def test_marks_say_what_a_start_has_and_whose_place_it_takes(plan):
@@ -138,10 +147,16 @@ def test_marks_say_what_a_start_has_and_whose_place_it_takes(plan):
 
 def test_starts_from_given_weights_keep_what_these_have():
     more = [
-        "Rand | none | none | small-dense{initialisation: minilm:layers=2:random}",
-        "MiniLM | pairs | other | small-dense",
-        "words, target | words | target",
-        "spans, target | spans | target",
+        {
+            "label": "Rand",
+            "objective": "none",
+            "text": "none",
+            "recipe": "small-dense",
+            "initialisation": "minilm:layers=2:random",
+        },
+        {"label": "MiniLM", "objective": "pairs", "text": "other", "recipe": "small-dense"},
+        {"label": "words, target", "objective": "words", "text": "target"},
+        {"label": "spans, target", "objective": "spans", "text": "target"},
     ]
     plan = plan_of("06_pretraining_study", P | {"starts": more, "start_recipe": "small-dense"})
     marks = plan.marks.set_index("model")
@@ -156,7 +171,10 @@ def test_starts_from_given_weights_keep_what_these_have():
     added = pretraining.steps(made, plan.marks)
     assert added["added"].tolist() == ["words, on the target"] and added["second"].tolist() == ["MiniLM"]
     with pytest.raises(InputError, match="the objective of X is 'word'; it is one of none, words"):
-        plan_of("06_pretraining_study", P | {"starts": ["X | word | other | mini-dense"]})
+        plan_of(
+            "06_pretraining_study",
+            P | {"starts": [{"label": "X", "objective": "word", "text": "other", "recipe": "mini-dense"}]},
+        )
     with pytest.raises(InputError, match=r"'start_measures': AP is not measured by ReSTrain"):
         plan_of("06_pretraining_study", P | {"start_measures": ["AP"]})
 

@@ -240,9 +240,12 @@ def test_sets_of_further_sizes_leave_those_that_are_shared_alone(root, parameter
         ({"more_sizes": [360, 400]}, "'more_sizes': 360 stands in 'sizes', too"),
         ({"trained_sizes": [112, 7]}, "'trained_sizes': 7 is none of 'sizes'"),
         ({"results": "nowhere.csv"}, "'results': there is no file nowhere.csv"),
-        ({"collections": ["a | test | mini"]}, "NAME | SPLIT | READ | SPEC"),
+        (
+            {"collections": [{"name": "a", "split": "test", "collection": "mini"}]},
+            "write {name: …, split: …, read: …, collection: …}",
+        ),
         ({"skip_own": ["nowhere"]}, "'nowhere' is none of the collections"),
-        ({"strategies": ["words | mini-dense"]}, "stands in both"),
+        ({"strategies": [{"label": "words", "recipe": "mini-dense"}]}, "stands in both"),
         ({"lineage": ["Random", "ADORE"]}, "'lineage': 'ADORE' is none of the training strategies"),
     ],
 )

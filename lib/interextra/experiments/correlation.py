@@ -52,7 +52,7 @@ def plan(p: dict) -> Plan:
     sets = [one for size in sorted(of_size) for one in plans.in_both_regimes(of_size[size], [size])]
     if unknown := set(p["lineage"]) - {*ways, *starts}:
         raise InputError(f"parameter 'lineage': {offenders(sorted(unknown))} is none of the training strategies")
-    entries = [plans.parts_of(entry, "NAME | SPLIT | READ | SPEC") for entry in p["collections"]]
+    entries = [plans.fields(entry, "name", "split", "read", "collection") for entry in p["collections"]]
     if unknown := set(p["skip_own"]) - {name for name, *_ in entries}:
         raise InputError(f"parameter 'skip_own': {offenders(sorted(unknown))} is none of the collections")
 

@@ -43,11 +43,11 @@ def plan(p: dict) -> plans.Plan:
     with random negatives, and share, the probability that a negative is an exposed passage. `shift`: the Shift. `kind`:
     left_out → Spared, the passages that answer it.
     """
-    _, by, kept, _ = shifts.read_shift(p["shift"])
+    _, by, kept = shifts.read_shift(p["shift"])
     sizes = {name: p[name] for name in ("n_test", "train_size", "seed")}
     shift = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **sizes)
     tested = (Part(of=shift, part="held-out"), *plans.gate_queries(p))
-    conditions = [plans.parts_of(text, "SYSTEM | NEGATIVES | RECIPE") for text in p["conditions"]]
+    conditions = [plans.fields(entry, "label", "source", "recipe", more=True) for entry in p["conditions"]]
     if unknown := set(p["controlled"]) - {model for model, *_ in conditions}:
         raise InputError(f"parameter 'controlled': {offenders(sorted(unknown))} is no system of 'conditions'")
 
@@ -64,8 +64,8 @@ def plan(p: dict) -> plans.Plan:
         raise InputError(f"parameter 'arms': {offenders(sorted(unknown))} is none of {', '.join(ARMS)}")
     others, dose = plans.with_bm25(plans.systems(p)), []
     rows = [row for model, made in others.items() for row in trained(model, made, NONE, "all")]
-    for model, negatives, name in conditions:
-        made = plans.recipe(p, name)
+    for model, negatives, *how in conditions:
+        made = plans.recipe(p, *how)
         spared = ["all", "unexposed", *(["control"] if model in p["controlled"] else [])]
         for passages in spared if made.negatives not in ("in-batch", "both") else ["all"]:
             rows += trained(model, plans.changed(made, negative_passages=passages), negatives, passages)

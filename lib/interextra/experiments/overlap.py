@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.load import with_data_folder
-from interextra.experiments.plans import Plan, parts_of, query_vectors, test_queries
+from interextra.experiments.plans import Plan, fields, query_vectors, test_queries
 from interextra.ground.effects import effects, interval, ratio, resamples
 from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
@@ -40,8 +40,9 @@ def plan(p: dict) -> Plan:
     """
     if missing := [sheet for sheet in p["sheets"] if not Path(sheet).is_file()]:
         raise InputError(f"parameter 'sheets': no file {offenders(missing)}; a relative path begins at the repository")
-    runs = [parts_of(with_data_folder(entry), "SYSTEM | SPLIT | FILE") for entry in p["runs"]]
+    runs = [fields(entry, "system", "split", "file") for entry in p["runs"]]
     runs = pd.DataFrame(runs, columns=["system", "split", "path"])
+    runs["path"] = runs["path"].map(with_data_folder)
     if missing := [path for path in runs["path"] if not Path(path).is_file()]:
         raise InputError(f"parameter 'runs': no file {offenders(missing)}")
     if alone := set(runs["split"]) - set(runs.loc[runs["system"] == BM25, "split"]):

@@ -87,28 +87,31 @@ def searched(p: dict) -> dict:
     return p | {name: [*p[name], *(split for split in gate if split not in p[name])] for name in names}
 
 
-def recipe(p: dict, name: str) -> Recipe:
-    """The recipe of this name; the parameters `steps` (not 0) and `negative_passages` (not all) replace its values."""
-    made, given = load_recipe(name), {}
+def recipe(p: dict, name: str, options: Mapping[str, Any] | None = None) -> Recipe:
+    """The recipe of this name with the values of `options`; the parameters `steps` (not 0) and `negative_passages` (not
+    all) replace its values."""
+    given = dict(options or {})
+    made = load_recipe(name, **given)
     if p["steps"] and "steps" in type(made).model_fields:
         given["steps"] = p["steps"]
     if p.get("negative_passages", "all") != "all" and "negative_passages" in type(made).model_fields:
         given["negative_passages"] = p["negative_passages"]
-    return load_recipe(name, **given) if given else made
+    return load_recipe(name, **given)
 
 
 def systems(p: dict) -> dict[str, Recipe]:
     """Label in tables → recipe, of the parameter `recipes` in its order.
 
-    An entry is the name of a recipe, whose label is that of its architecture, or `LABEL | RECIPE`.
+    An entry is the name of a recipe, whose label is that of its architecture, or {label: …, recipe: …, option: value}.
     """
     found: dict[str, Recipe] = {}
-    for text in p["recipes"]:
-        label, _, name = text.rpartition(" | ")
-        made = recipe(p, name)
-        label = label.strip() or architectures()[made.architecture].LABEL
+    for entry in p["recipes"]:
+        name, options = fields({"recipe": entry} if isinstance(entry, str) else entry, "recipe", more=True)
+        label = options.pop("label", "")
+        made = recipe(p, name, options)
+        label = label or architectures()[made.architecture].LABEL
         if label in found:
-            raise InputError(f"parameter 'recipes': {label!r} stands twice; write LABEL | RECIPE for one of them")
+            raise InputError(f"parameter 'recipes': {label!r} stands twice; give one of them another label")
         found[label] = made
     return found
 
@@ -129,21 +132,23 @@ def with_bm25(made: dict[str, Recipe], name: str = "recipes") -> dict[str, Recip
 def asked_of(p: dict, part: str, made: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
     """The systems of a part of a design, a shift or a protocol: BM25 and those that the parameter `only` names for it,
     all where it names none."""
-    entries = [parts_of(text, "PART | SYSTEM") for text in p.get("only", [])]
-    named = {system for one, system in entries if one == part}
+    named = p.get("only", {}).get(part)
     return {model: one for model, one in made.items() if model in {BM25, *named}} if named else made
 
 
-def parts_of(text: str, form: str) -> list[str]:
-    """What stands between the bars of an entry; InputError unless it has the form, e.g. SHIFT | MODEL | RECIPE.
+def fields(entry: Any, *names: str, more: bool = False) -> list:
+    """The values of these names in an entry of a parameter, words all; with `more` at the end what else it gives, the
+    options of a recipe.
 
-    >>> parts_of("topics | DR, pairwise | mini-dense{loss: pairwise}", "SHIFT | MODEL | RECIPE")[1]
-    'DR, pairwise'
+    >>> fields({"label": "DR, pairwise", "recipe": "mini-dense", "loss": "pairwise"}, "label", "recipe", more=True)
+    ['DR, pairwise', 'mini-dense', {'loss': 'pairwise'}]
     """
-    parts = [part.strip() for part in text.split("|")]
-    if len(parts) != len(form.split("|")) or not all(parts):
-        raise InputError(f"parameter entry {text!r}: write {form}")
-    return parts
+    rest = dict(entry) if isinstance(entry, Mapping) else {}
+    found = [rest.pop(name, None) for name in names]
+    if not all(isinstance(value, str) and value for value in found) or (rest and not more):
+        form = ", ".join([*(f"{name}: …" for name in names), *(["option: value"] if more else [])])
+        raise InputError(f"parameter entry {entry!r}: write {{{form}}}, the values words")
+    return [*found, rest] if more else found
 
 
 def trainings(p: dict, made: Recipe) -> list[int]:
@@ -238,7 +243,7 @@ def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapp
     """Rows of a design of each system in both protocols, by its name: restrain (n_train, model, regime, seed, run) and
     resttest (model, left_out, seed, run; none without buckets)."""
     if unasked := set(made).difference(*(asked_of(p, protocol, made) for protocol in ("ReSTrain", "ReSTTest"))):
-        raise InputError(f"parameter 'only' names no protocol for {offenders(sorted(unasked))}: add it, or give only: []")
+        raise InputError(f"parameter 'only' names no protocol for {offenders(sorted(unasked))}: add it or empty 'only'")
     trained, queries = in_both_regimes(sets, p["trained_sizes"]), test_queries(p, p["test_splits"])
     found = {"restrain": runs(p, asked_of(p, "ReSTrain", made), trained, queries, **labels), "resttest": []}
     if buckets:

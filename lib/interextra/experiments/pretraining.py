@@ -6,7 +6,7 @@ the objective and the text of their pretraining.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import pandas as pd
 
@@ -91,21 +91,22 @@ class Start(NamedTuple):
     made: str
 
 
-def start_in(p: dict, entry: str) -> Start:
-    """LABEL | OBJECTIVE | TEXT, pretrained by us from `start_recipe`; or … | RECIPE: weights that are as they are."""
-    form, own = "LABEL | OBJECTIVE | TEXT", entry.count("|") == 2
-    label, objective, text, *recipe = plans.parts_of(entry, form if own else f"{form} | RECIPE")
+def start_in(p: dict, entry: Mapping[str, Any]) -> Start:
+    """{label, objective, text}, pretrained by us from `start_recipe`; with a recipe and its options: given weights."""
+    label, objective, text, how = plans.fields(entry, "label", "objective", "text", more=True)
+    base = load_recipe(p["start_recipe"])
     read = {"none": (), "other": p["other_text"], "target": (p["collection"],)}
     if text not in read:
         raise InputError(f"parameter 'starts': {label} reads {text!r}; it is one of {', '.join(read)}")
     steps = {"steps": p["steps"]} if p["steps"] else {}
-    if not own:
+    if how:
+        name, options = plans.fields(how, "recipe", more=True)
+        given = load_recipe(name, **options)
         if objective not in (*OBJECTIVES, *TEXT_LEVEL):
             known = ", ".join(dict.fromkeys([*OBJECTIVES, *TEXT_LEVEL]))
             raise InputError(f"parameter 'starts': the objective of {label} is {objective!r}; it is one of {known}")
-        made = "base" if recipe[0] == p["start_recipe"] and objective != "none" else "given"
-        return Start(label, objective, text, load_recipe(recipe[0], **steps), made)
-    base = load_recipe(p["start_recipe"])
+        made = "base" if given == base and objective != "none" else "given"
+        return Start(label, objective, text, load_recipe(name, **options | steps), made)
     how = {"objective": objective, "corpus": read[text], "pooling": base.pooling, "precision": base.precision}
     how |= {"steps": p["pretraining_steps"], "learning_rate": p["pretraining_rate"]}
     return Start(label, objective, text, load_recipe(p["start_recipe"], pretraining=how, **steps), "ours")

@@ -37,14 +37,14 @@ def plan(p: dict) -> Plan:
     """
     shifts, made, chance = shifts_of(p), plans.with_bm25(plans.systems(p)), read_shift(p["control"])[0]
     gate = plans.gate_queries(p)
-    variants = [plans.parts_of(text, "SHIFT | MODEL | RECIPE") for text in p["variants"]]
-    if unknown := {shift for shift, _, _ in variants} - shifts.keys():
+    variants = [plans.fields(entry, "shift", "label", "recipe", more=True) for entry in p["variants"]]
+    if unknown := {shift for shift, *_ in variants} - shifts.keys():
         raise InputError(f"parameter 'variants': no shift {offenders(unknown)}; shifts are {', '.join(shifts)}")
     asked = [(shift, plans.asked_of(p, shift, made)) for shift in shifts]
     frames = {
         "design": [one for one in asked if one[0] != chance],
         "control": [one for one in asked if one[0] == chance],
-        "variants": [(shift, {model: plans.recipe(p, text)}) for shift, model, text in variants],
+        "variants": [(shift, {model: plans.recipe(p, *how)}) for shift, model, *how in variants],
     }
     for name, of in frames.items():
         rows = []
@@ -61,14 +61,17 @@ def plan(p: dict) -> Plan:
 def shifts_of(p: dict) -> dict[str, Shift]:
     """Name of each shift → its cell; `shifts` holds an attribute, `NAME=ATTRIBUTE`, or `topics`.
 
-    `/A/B/C` behind the attribute keeps these clusters only, ` | N` trains each model of this shift on N queries instead
-    of `train_size`. The control comes last.
+    `/A/B/C` behind the attribute keeps these clusters only; {shift: …, train_size: N} trains each model of this shift
+    on N queries. The control comes last.
     """
     found = {}
-    for text in [*p["shifts"], *filter(None, [p["control"]])]:
-        name, spec, kept, size = read_shift(text)
+    for entry in [*p["shifts"], *filter(None, [p["control"]])]:
+        text, own = plans.fields({"shift": entry} if isinstance(entry, str) else entry, "shift", more=True)
+        name, spec, kept = read_shift(text)
         by = topics_of(p) if spec == "topics" else spec
-        options = {"n_test": p["n_test"], "train_size": size or p["train_size"], "seed": p["seed"]}
+        options = {"n_test": p["n_test"], "train_size": p["train_size"], "seed": p["seed"]} | own
+        if own.keys() - {"train_size"} or not isinstance(options["train_size"], int):
+            raise InputError(f"parameter 'shifts': {entry!r}: write {{shift: …, train_size: NUMBER}}")
         found[name] = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **options)
     return found
 
@@ -93,20 +96,17 @@ def in_domain(values: pd.DataFrame) -> pd.DataFrame:
     return values[(values["stratum"] != values["left_out"]) & (values["stratum"] != OUTSIDE)]
 
 
-def read_shift(text: str) -> tuple[str, str, list[str], int]:
-    """(name, attribute, clusters, training queries or 0) of a shift as it is written in the parameters.
+def read_shift(text: str) -> tuple[str, str, list[str]]:
+    """(name, attribute, clusters) of a shift as it is written in the parameters.
 
-    >>> read_shift("kind=column:qtype/causes/stages"), read_shift("length:limit=9 | 80"), read_shift("python:a:b")[0]
-    (('kind', 'column:qtype', ['causes', 'stages'], 0), ('length', 'length:limit=9', [], 80), 'b')
+    >>> read_shift("kind=column:qtype/causes/stages"), read_shift("length:limit=9"), read_shift("python:a:b")[0]
+    (('kind', 'column:qtype', ['causes', 'stages']), ('length', 'length:limit=9', []), 'b')
     """
-    text, _, size = text.partition(" | ")
-    if size and not size.isdecimal():
-        raise InputError(f"shift {text!r}: {size!r} is no number of training queries; write SHIFT | NUMBER")
     spec, *kept = text.split("/")
     name, _, rest = spec.partition("=")
     short = spec.rpartition(":")[2] if spec.startswith("python:") else spec.partition(":")[0]
     name, spec = (name, rest) if rest and ":" not in name else (short, spec)
-    return name, spec, kept, int(size or 0)
+    return name, spec, kept
 
 
 def topics_of(p: dict) -> Topics:

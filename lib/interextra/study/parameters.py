@@ -1,6 +1,7 @@
-"""Parameters of a notebook: read from its own parameters cell, overridden by a profile, checked before anything runs.
+"""Parameters of a notebook: what a reader changes in its parameters cell, the others in params/mini/NOTEBOOK.yaml.
 
-papermill takes a misspelt key silently; here an unknown or ill-typed one is an error that names it.
+Other profiles override both; all are checked before anything runs. papermill takes a misspelt
+key silently; here an unknown or ill-typed one is an error that names it.
 """
 
 import ast
@@ -18,6 +19,8 @@ from interextra.ground.files import digest
 
 TYPES = {"str": str, "int": int, "float": float, "bool": bool}
 TYPES |= {f"list[{name}]": list[kind] for name, kind in TYPES.items() if name != "bool"}
+TYPES |= {"list": list[str | int | float | dict[str, Any]], "dict": dict[str, list[str]]}  # of systems, of names
+BASE = "mini"  # the profile whose values are the defaults
 LARGE = 10**9
 # Least and greatest value of a number, by the name of its parameter; of others see `_problem`. What a collection bounds
 # (sizes, splits) is checked where it is read.
@@ -43,7 +46,7 @@ MAY_BE_EMPTY = ("gate_splits", "controlled", "doses", "spared")  # lists that ar
 
 
 class Parameter(NamedTuple):
-    """One line of a parameters cell: `name: type = literal  # meaning`."""
+    """One line of a parameters cell, `name: type = literal  # meaning`, or of YAML, `name: literal  # meaning`."""
 
     name: str
     type: str
@@ -72,7 +75,7 @@ def notebooks(root: Path, only: str = "") -> list[Path]:
 
 
 def declared_parameters(notebook: Path) -> dict[str, Parameter]:
-    """The declarations in the notebook's parameters cell."""
+    """The declarations in the notebook's parameters cell and in params/mini/NOTEBOOK.yaml, by name."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     sources = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
     if len(sources) != 1:
@@ -84,7 +87,34 @@ def declared_parameters(notebook: Path) -> dict[str, Parameter]:
             raise InputError(f"{place}: write `name: type = literal`, type one of {', '.join(TYPES)}")
         meaning = lines[node.end_lineno - 1].partition("#")[2].strip()
         found[node.target.id] = Parameter(node.target.id, kind, ast.literal_eval(node.value), meaning)
+    path = notebook.parent.parent / "params" / BASE / f"{notebook.stem}.yaml"
+    values = read_yaml(path)
+    if twice := found.keys() & values.keys():
+        raise InputError(f"{path}: {offenders(sorted(twice))} is declared in the notebook, too; change it there")
+    for line in path.read_text(encoding="utf-8").split("\n") if values else []:
+        name, _, rest = line.partition(":")
+        if name in values:
+            found[name] = Parameter(name, _type(name, values[name]), values[name], rest.partition("  # ")[2])
     return found
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The `name: value` lines of a file of parameters; none where there is no file."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {} if path.exists() else {}
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: not valid YAML: {str(error).splitlines()[-1].strip()}") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: must hold `name: value` lines")
+    return values
+
+
+def _type(name: str, value: Any) -> str:
+    """The key of TYPES for a value in YAML; a list of systems, and one that is empty or mixed, is any list."""
+    if name in ("recipes", "strategies", "shifts"):  # names, or names with options
+        return "list"
+    kinds = {type(entry).__name__ for entry in value} if isinstance(value, list) else set()
+    return f"list[{kinds.pop()}]" if len(kinds) == 1 and "dict" not in kinds else type(value).__name__
 
 
 def checked(declared: dict[str, Parameter], values: dict[str, Any], where: str) -> dict[str, Any]:
@@ -117,7 +147,7 @@ def _problem(parameter: Parameter, value: Any) -> str:
         return "must not be empty: nothing would be measured"
     if len(values) > len(set(map(str, values))):
         return "repeats a value"
-    if TYPES[parameter.type.removeprefix("list[").removesuffix("]")] not in (int, float):
+    if any(isinstance(one, (str, bool, dict)) for one in values):
         return ""
     low, high = BOUNDS.get(parameter.name, (0, LARGE))  # 0: as the recipe says, all, none
     within = all(low <= number <= high for number in values)  # NaN is not
@@ -129,16 +159,9 @@ def profile_parameters(root: Path, profile: str, notebook: Path, overrides: dict
     known = sorted(path.name for path in (root / "params").iterdir() if path.is_dir())
     if profile not in known:
         raise InputError(f"no profile {profile!r} under params/; there are {', '.join(known)}")
-    declared, values = declared_parameters(notebook), {}
-    where = f"params/{profile}/{notebook.stem}.yaml"
-    if (root / where).exists():
-        try:
-            values = yaml.safe_load((root / where).read_text(encoding="utf-8")) or {}
-        except yaml.YAMLError as error:
-            raise InputError(f"{where}: not valid YAML: {str(error).splitlines()[-1].strip()}") from None
-        if not isinstance(values, dict):
-            raise InputError(f"{where}: must hold `name: value` lines")
-        checked(declared, values, where)
+    declared, where = declared_parameters(notebook), f"params/{profile}/{notebook.stem}.yaml"
+    values = read_yaml(root / where)
+    checked(declared, values, where)
     if "profile" in overrides:
         raise InputError(f"{notebook.stem}, -p: the profile is chosen by --profile (make run PROFILE=…)")
     return checked(declared, {**values, **overrides, "profile": profile}, f"{notebook.stem}, -p")

@@ -43,14 +43,18 @@ def start(name: str, variables: Mapping[str, Any], goal: str) -> "Session":
     root = repository_root()
     os.chdir(root)  # relative paths in parameters mean the same as on the command line
     declared = declared_parameters(root / "notebooks" / f"{name}.ipynb")
-    if missing := [parameter for parameter in declared if parameter not in variables]:
-        raise InputError(f"{name}: run the parameters cell first ({missing[0]!r} is not set)")
+    if "profile" not in variables:
+        raise InputError(f"{name}: run the parameters cell first ('profile' is not set)")
     figures.style()
-    return Session(name, checked(declared, {key: variables[key] for key in declared}, name), root, goal)
+    values = {key: variables[key] for key in declared if key in variables}
+    return Session(name, checked(declared, values, name), root, goal)
 
 
 class Session:
-    """One run of one notebook: in a cell by `interextra run`, in JupyterLab under `outputs/lab/`."""
+    """One run of one notebook: in a cell by `interextra run`, in JupyterLab under `outputs/lab/`.
+
+    `nb["depth"]` is a parameter, also where it is declared in params/ and not in the notebook.
+    """
 
     def __init__(self, name: str, parameters: dict[str, Any], root: Path, goal: str):
         self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
@@ -70,6 +74,9 @@ class Session:
         self.looks: dict[str, Image] = {}  # figures by name
         self.concluded: list[str] = []
         self._begin = time.perf_counter()
+
+    def __getitem__(self, parameter: str) -> Any:
+        return self.parameters[parameter]
 
     def collection(self, spec: str):
         """Open a collection and note its fingerprint in the provenance."""
