@@ -62,7 +62,6 @@ KINDS = {
     "bars": lambda: figures.bars(SHARES, "set", "percent", "label", "% of the test queries"),
     "curves": lambda: figures.curves(CURVES, "n_train", "y", "regime", "nDCG@10", dashed="part"),
     "histogram": lambda: figures.histogram(LONG, "s", "set", "similarity"),
-    "boxes": lambda: figures.boxes(LONG.assign(x=1), "x", "s", "loss", "set"),
     "scatter": lambda: figures.scatter(POINTS, "j", "loss", "model", "shift", "RelLoss", "of"),
 }
 
@@ -222,15 +221,6 @@ def test_every_dot_of_a_distribution_is_a_twentieth_of_it():
     (axis,) = figures.histogram(LONG.assign(s=1.0), "s", "set", "similarity").axes  # one pile each
     first, second = (np.array(dots) for dots in offsets(axis))
     assert first[:, 1].max() < second[:, 1].min()
-
-
-def test_boxes_have_their_median_and_quartiles():
-    figure = figures.boxes(
-        pd.DataFrame({"x": [1] * 5 + [2] * 5, "y": [0, 1, 2, 3, 4, 10, 11, 12, 13, 14], "m": "a"}), "x", "y", "y", "m"
-    )
-    (axis,) = figure.axes
-    assert [sorted({*box.get_path().vertices[:, 1]}) for box in axis.patches] == [[1, 3], [11, 13]]
-    assert {2, 12} <= {line.get_ydata()[0] for line in axis.lines}
 
 
 def test_scatter_draws_points_and_their_least_squares_line():

@@ -274,25 +274,6 @@ def histogram(frame: DataFrame, value: str, row: str, label: str, panel: Names =
     return figure
 
 
-def boxes(frame: DataFrame, x: str, y: str, label: str, panel: Names) -> Figure:
-    """Fractions at each x: the middle half as a box, the median, whiskers; single outliers are not drawn."""
-    figure, drawn = _figure(_panels(frame, panel), 2.4, 5, sharex=True, sharey=True)
-    for axis, part in drawn:
-        groups = {at: found[y].dropna() for at, found in part.groupby(x)}
-        look = {"boxprops": {"fc": "#DDDDDD", "ec": "#555555"}, "medianprops": {"color": COLOURS["median"], "lw": 2}}
-        look |= {"showfliers": False, "patch_artist": True, "manage_ticks": False}
-        axis.boxplot(list(groups.values()), positions=list(groups), **look)
-        axis.axhline(0, color="black", lw=0.8)
-        axis.set(xticks=list(groups))
-        axis.grid(False, axis="x")
-        axis.yaxis.set_major_formatter("{x:.0%}")
-    figure.supxlabel(_words(x))
-    figure.supylabel(label)
-    medians = frame.groupby([_names(frame, panel), x], sort=False)[y].median().rename_axis(["in", x]).reset_index()
-    figure.alt = f"{label} over {_words(x)} as boxes; medians {_range(medians, y, ['in', x], percent=True)}."
-    return figure
-
-
 def scatter(
     frame: DataFrame, x: str, y: str, hue: str, marker: str, label: str, panel: Names, percent: bool = True
 ) -> Figure:

@@ -75,7 +75,7 @@ class Notebook(Cell):
         if sha256(notebook) != self.source:
             raise InputError(f"{notebook.name} has changed since it was planned; plan again")
         kept, reference = root / "outputs" / f"{self.name}.failed.ipynb", root / REFERENCE / self.reference
-        logging.getLogger("papermill").setLevel(logging.ERROR)  # it does not know the parameters of params/
+        logging.getLogger("papermill").setLevel("ERROR")  # it does not know the parameters of params/
         sockets = tempfile.mkdtemp()  # a short path: a socket's name has at most 107 bytes
         os.environ["INTEREXTRA_OUTPUT"] = str(folder.resolve())
         os.environ["INTEREXTRA_REFERENCE"] = str(reference) if self.reference else ""

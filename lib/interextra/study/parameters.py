@@ -29,12 +29,10 @@ BOUNDS: dict[str, tuple[float, float]] = {
     for bounds, names in {
         (0, 2**31 - 1): "seed seeds other_seeds grid_seeds bucket_seeds",  # faiss takes no larger one
         (40, 1_000_000): "n_boot n_tau",  # fewer have no 2.5 % percentile
-        (1, 100_000): "depth",
-        (1, LARGE): "sizes grid_sizes trained_sizes more_sizes draw_train test_size n_test topic_size native_clusters",
+        (1, 1_000_000): "depth sample_dev pretraining_steps native_clusters n_test test_size draw_train topic_size",
+        (1, LARGE): "sizes grid_sizes trained_sizes more_sizes",
         (2, 1_000): "k n_topics annotators",
         (1, 1_000): "bins candidates neighbours real_neighbours map_queries recall_relevance",
-        (0, 1_000): "grid_draws test_draws",
-        (1, 1_000_000): "sample_dev pretraining_steps",
         (0, 1): "error_rate error_rates doses margin floor",
         (1e-9, 1): "pretraining_rate",
     }.items()
@@ -91,11 +89,8 @@ def declared_parameters(notebook: Path) -> dict[str, Parameter]:
     values = read_yaml(path)
     if twice := found.keys() & values.keys():
         raise InputError(f"{path}: {offenders(sorted(twice))} is declared in the notebook, too; change it there")
-    for line in path.read_text(encoding="utf-8").split("\n") if values else []:
-        name, _, rest = line.partition(":")
-        if name in values:
-            found[name] = Parameter(name, _type(name, values[name]), values[name], rest.partition("  # ")[2])
-    return found
+    meanings = dict(re.findall(r"^(\w+):.*?  # (.*)", path.read_text(encoding="utf-8"), re.M) if values else [])
+    return found | {name: Parameter(name, _type(name, of), of, meanings.get(name, "")) for name, of in values.items()}
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -111,10 +106,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def _type(name: str, value: Any) -> str:
     """The key of TYPES for a value in YAML; a list of systems, and one that is empty or mixed, is any list."""
-    if name in ("recipes", "strategies", "shifts"):  # names, or names with options
-        return "list"
     kinds = {type(entry).__name__ for entry in value} if isinstance(value, list) else set()
-    return f"list[{kinds.pop()}]" if len(kinds) == 1 and "dict" not in kinds else type(value).__name__
+    named = {f"list[{kind}]" for kind in kinds if name not in ("recipes", "strategies", "shifts")} & TYPES.keys()
+    return named.pop() if len(kinds) == len(named) == 1 else type(value).__name__
 
 
 def checked(declared: dict[str, Parameter], values: dict[str, Any], where: str) -> dict[str, Any]:

@@ -51,10 +51,7 @@ def start(name: str, variables: Mapping[str, Any], goal: str) -> "Session":
 
 
 class Session:
-    """One run of one notebook: in a cell by `interextra run`, in JupyterLab under `outputs/lab/`.
-
-    `nb["depth"]` is a parameter, also where it is declared in params/ and not in the notebook.
-    """
+    """One run of one notebook, in a cell by `interextra run` or in outputs/lab/; `nb["k"]` is its parameter k."""
 
     def __init__(self, name: str, parameters: dict[str, Any], root: Path, goal: str):
         self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
