@@ -22,8 +22,7 @@ TYPES |= {f"list[{name}]": list[kind] for name, kind in TYPES.items() if name !=
 TYPES |= {"list": list[str | int | float | dict[str, Any]], "dict": dict[str, list[str]]}  # of systems, of names
 BASE = "mini"  # the profile whose values are the defaults
 LARGE = 10**9
-# Least and greatest value of a number, by the name of its parameter; of others see `_problem`. What a collection bounds
-# (sizes, splits) is checked where it is read.
+# Least and greatest value of a number, by its parameter; what a collection bounds (sizes) is checked where it is read.
 BOUNDS: dict[str, tuple[float, float]] = {
     name: bounds
     for bounds, names in {
