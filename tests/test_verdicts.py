@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from scipy import stats
 
 from interextra.ground.effects import effects
@@ -182,6 +183,23 @@ def test_two_claims_and_a_page_without_any(state):
     nothing = concluded(answered(state(claim("one", "below", {"model": "z"})), [losses({"a": -0.2})], NOBODY))
     assert nothing.empty and {"verdict", "size", "reason", "resolution", "estimate"} <= set(nothing)
     assert verdicts.page({"here": nothing}).empty and verdicts.sentences(verdicts.page({"here": nothing})) == []
+
+
+def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
+    for notebook, answer in yaml.safe_load(verdicts.ANSWERS.read_text()).items():
+        claim = verdicts.stated()[answer["claim"]]
+        assert claim.notebook == notebook and not claim.secondary and answer["holds"] != answer["contradicted"]
+        for told in (
+            "replicated, smaller than the margin",
+            "contradicted on real data",
+            "undecided",
+            "depends on the data",
+        ):
+            rows = [{"claim": "Another.", "conclusion": "no"}, {"claim": claim.sentence, "conclusion": told}]
+            [said] = verdicts.title_answer(notebook, pd.DataFrame(rows))
+            word = {"replicated,": "holds", "contradicted": "contradicted"}.get(told.split()[0])
+            assert said.startswith(answer[word][:-1] if word else "Open: ") and said.endswith(f"({told}).")
+    assert verdicts.title_answer("03_resttest", pd.DataFrame()) == verdicts.title_answer("00_start_here", None) == []
 
 
 def test_a_plan_says_what_a_design_can_tell(state, tmp_path):

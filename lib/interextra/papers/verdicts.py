@@ -7,6 +7,7 @@ primary claims of a notebook, are simultaneous. The unit is a query with its tra
 (`over_worlds`).
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +25,7 @@ from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
 
 FILE = Path(__file__).with_name("claims.yaml")
+ANSWERS = Path(__file__).with_name("answers.yaml")
 SIDES = {"effect": "effect", "in domain": "first", "out of domain": "second"}
 DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
 PLACES = {"MedQuAD": "on real data", "worlds": "in the worlds"}
@@ -393,6 +395,24 @@ def published(claim: Claim) -> str:
     """The published effect with its unit."""
     value, unit = claim.published, claim.unit
     return "–" if np.isnan(value) else f"{100 * value:+.1f} {unit}" if unit else f"{value:+.2f}"
+
+
+def title_answer(notebook: str, made: pd.DataFrame) -> list[str]:
+    """What the claims of `page` say to the title of a notebook (`answers.yaml`): one sentence, or none without claims.
+
+    >>> row = {"claim": stated()["topics-dense"].sentence, "conclusion": "replicated in the worlds"}
+    >>> title_answer("04_ms_shift_clusters", pd.DataFrame([row]))
+    ['Dense retrieval loses on a topic that was excluded from training (replicated in the worlds).']
+    """
+    answers = yaml.safe_load(ANSWERS.read_text(encoding="utf-8")).get(notebook)
+    if not answers or made.empty:
+        return []
+    claim = stated()[answers["claim"]]
+    for told in made[made["claim"] == claim.sentence]["conclusion"]:
+        verdict = {"replicated": "holds", "supported": "holds"}.get(word := re.match(r"\w+", told)[0], word)
+        text = answers.get(verdict, f"Open: {claim.sentence[:1].lower()}{claim.sentence[1:]}")
+        return [f"{text.removesuffix('.')} ({told})."]
+    return []
 
 
 def sentences(made: pd.DataFrame) -> list[str]:

@@ -134,7 +134,7 @@ class Session:
 
         Without a claim that they answer there is no file. `ahead`: of `ix.leads`. A generated world alone decides
         nothing. Returns the claims for the page, beside what the committed reference says of other data, and notes
-        them in `concluded` as sentences for `answer`.
+        them in `concluded` as sentences for `answer`, the first one on the title.
         """
         profile, is_world = self.parameters["profile"], self.parameters["collection"].startswith("mini")
         answers = verdicts.answered(verdicts.of_notebook(self.name), tables, ahead)
@@ -142,7 +142,8 @@ class Session:
         if len(here):
             self.table(here, "claims")
         others = {name: self.reference(of, "claims") for name, of in verdicts.DATA.items() if of != profile}
-        self.concluded = verdicts.sentences(made := verdicts.page(others | {"here": here}))
+        made = verdicts.page(others | {"here": here})
+        self.concluded = verdicts.title_answer(self.name, made) + verdicts.sentences(made)
         return shown(made)
 
     def figure(self, figure: Any, name: str) -> Image:

@@ -66,13 +66,10 @@ def _answer_of(folder: Path, heading: str) -> list[dict]:
 
 
 def put(executed: Path, committed: Path, profile: str) -> None:
-    """Put the answer of this run, and the committed one on real data, into the cell of an executed notebook.
-
-    `committed`: outputs/reference. A notebook without such a cell stays as it is.
-    """
+    """Put the answers on real data (of `committed`: outputs/reference) and of this run, with one figure, into their cell."""
     document = json.loads(executed.read_text(encoding="utf-8"))
-    parts = _answer_of(executed.parent, f"In this run (profile {profile})")
-    parts += _answer_of(committed / "small" / executed.stem, RUNS["small"]) if profile != "small" else []
+    real = _answer_of(committed / "small" / executed.stem, RUNS["small"]) if profile != "small" else []
+    parts = real + _answer_of(executed.parent, f"In this run (profile {profile})")[: 1 if real else 2]
     for cell in document["cells"]:
         if TAG in cell["metadata"].get("tags", []):
             cell["outputs"] = parts
