@@ -66,7 +66,7 @@ def _answer_of(folder: Path, heading: str) -> list[dict]:
 
 
 def put(executed: Path, committed: Path, profile: str) -> None:
-    """Put the answers on real data (`committed`: outputs/reference) and of this run, with one figure, into their cell."""
+    """Put the answers on real data (in outputs/reference) and of this run into a page, with one figure."""
     document = json.loads(executed.read_text(encoding="utf-8"))
     real = _answer_of(committed / "small" / executed.stem, RUNS["small"]) if profile != "small" else []
     parts = real + _answer_of(executed.parent, f"In this run (profile {profile})")[: 1 if real else 2]
