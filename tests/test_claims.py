@@ -56,16 +56,16 @@ NOT_ASKED = {  # profile → claims that its runs cannot answer
     # questions of MedQuAD rarely begin with other words than What; at one size all training sets; the arms as above
     "small": ["words-dense-splade", "words-topics", "distance-alone", *ARMS, "resttest-reranker-dense"],
 }
+OLDER = {"small": ("05", "06", "07", "08", "09")}  # notebooks whose committed tables are older than their claims
 
 
 @pytest.mark.parametrize("profile", NOT_ASKED)
 def test_each_profile_answers_every_claim_that_it_can(root, profile):
     tables = [pd.read_csv(path) for path in (root / "outputs" / "reference" / profile).glob("*/tables/claims.csv")]
-    if not tables:
-        pytest.skip(f"the committed reference of {profile} is older than its claims")
     every = pd.concat(tables, ignore_index=True)
     assert not every["claim"].duplicated().any()
-    assert set(every["claim"]) | set(NOT_ASKED[profile]) == set(STATED)
+    older = [name for name, claim in STATED.items() if claim["notebook"][:2] in OLDER.get(profile, ())]
+    assert set(every["claim"]) | {*NOT_ASKED[profile], *older} == set(STATED) and not set(every["claim"]) & set(older)
     assert not set(every["claim"]) & set(NOT_ASKED[profile])
     primary = every[[not STATED[name].get("secondary") for name in every["claim"]]]
     if profile == "mini":  # one world decides nothing
