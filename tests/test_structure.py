@@ -14,7 +14,7 @@ code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
 
 def good():
     headings = [
-        "## By hand",
+        "## Worked example",
         "## Where it can go wrong",
         "## Exercises\n\n1. *Predict:* n\n2. *Write:* n",
         "## In short",

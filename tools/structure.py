@@ -14,7 +14,7 @@ from interextra.ground.errors import InputError
 from interextra.study.parameters import declared_parameters, notebooks, repository_root
 
 MEDIAN_LINES, USUAL_LINES, USUAL_SHARE, MAX_LINES = 4, 9, 0.9, 25
-HEADINGS = ("By hand", "Where it can go wrong", "Exercises", "In short")
+HEADINGS = ("Worked example", "Where it can go wrong", "Exercises", "In short")
 RESULT_NUMBER = re.compile(r"(?<![\w.])[01]?\.\d{2,}(?!\w)")
 SOURCE_NAMED = re.compile(r"Zhan|Lupart|Hofstätter|[Pp]aper|[Pp]ublished|Table|e\.g\.")
 NEXT = re.compile(r"\*\*Next:\*\* \[`\w+`\]\((\w+\.ipynb)\)")
