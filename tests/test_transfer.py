@@ -171,6 +171,10 @@ def test_a_collection_of_parts_is_their_mean_whatever_their_sizes():
     assert found.loc[found["model"] == "m3, 200, extrapolation, 1", "value"].item() == pytest.approx(
         means[1, 3, 1] + 0.5
     )
+    [row] = correlation.by_collection(found, {"c": "no"}).to_dict("records")
+    assert (row["seen in pretraining"], row["queries"], row["Judged@10, models"]) == ("no", 40, 0.5)
+    ends = [row["least effective model"], row["most effective model"], row["BM25"]]
+    assert ends == pytest.approx([means.min() + 0.5, means.max() + 0.5, means[1, 0, 0] + 0.5])
     made = correlation.Points(parts[0], pd.concat(parts), seed=1, n_boot=10)
     assert made.outside["c"][0].ravel() == pytest.approx((means + 0.5).ravel())
 

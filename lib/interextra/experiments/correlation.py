@@ -99,6 +99,16 @@ def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd
     return both[["model", "collection", "measure", "value", "judged_at_10", "n_queries"]]
 
 
+def by_collection(ood: pd.DataFrame, seen: dict[str, str]) -> pd.DataFrame:
+    """For the page, a row a collection: its texts in pretraining (`read` of the plan), BM25, the least and the most
+    effective model, Judged@10 of both. `ood`: of `out_of_domain`."""
+    models, bm25 = ood[ood["model"] != BM25].groupby("collection"), ood[ood["model"] == BM25].set_index("collection")
+    columns = {"seen in pretraining": pd.Series(seen), "BM25": bm25["value"]}
+    columns |= {f"{end} effective model": models["value"].agg(of) for end, of in (("least", "min"), ("most", "max"))}
+    columns |= {"Judged@10, BM25": bm25["judged_at_10"], "Judged@10, models": models["judged_at_10"].mean()}
+    return pd.DataFrame(columns | {"queries": bm25["n_queries"]}).loc[list(seen)].reset_index(names="collection")
+
+
 class Points:
     """Both sides of every point, in domain and in each collection, and their resamples, from `effects`.
 
@@ -221,7 +231,7 @@ def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> E
 
 def gate(leads: pd.DataFrame) -> pd.DataFrame:
     """Of `Points.leads`, that of half of the training strategies at their largest size, as `Session.conclude` takes it:
-    regime, lead, lead_low. What has learnt little has little to carry over."""
+    regime, lead, lead_low. Models below BM25 in domain are excluded."""
     largest = leads[leads["n_train"] == leads["n_train"].max()]
     return largest.groupby("regime", sort=False)[["lead", "lead_low"]].median().reset_index()
 
