@@ -183,8 +183,8 @@ def verdict(effect: float, low: float, high: float, theirs: float) -> str:
         ((-0.10, -0.18, -0.03), 0.02, "opposite"),
         ((-0.10, -0.50, 0.60), -0.14, "undecided"),  # a wide interval is no agreement
         ((0.01, -0.03, 0.05), -0.02, "undecided"),  # both may be 0, so it is not opposite
-        ((-0.01, -0.03, 0.01), -0.18, "same direction"),  # ours holds 0, but not what was published
-        ((0.01, -0.03, 0.05), -0.18, "opposite"),
+        ((-0.01, -0.03, 0.01), -0.18, "undecided"),  # ours includes 0, and so has no direction
+        ((0.01, -0.03, 0.05), -0.18, "undecided"),
         ((0.0, 0.0, 0.0), 0.01, "undecided"),  # exactly 0 is in no direction
         ((0.0, -0.01, 0.01), -0.18, "undecided"),
         ((-0.10, -0.18, -0.03), 0.0, "undecided"),  # nor is a published 0

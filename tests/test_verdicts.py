@@ -9,7 +9,7 @@ from scipy import stats
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.papers import verdicts
-from interextra.papers.verdicts import GATE, Claim, answered, concluded, in_one_world, leads, over_worlds
+from interextra.papers.verdicts import GATE, UNMEASURED, Claim, answered, concluded, in_one_world, leads, over_worlds
 
 RANDOM = np.random.default_rng(7)
 NOBODY = leads(pd.DataFrame(), [], 0, 0)  # nothing measured on the queries of the gate
@@ -136,13 +136,16 @@ def test_a_system_that_does_not_beat_bm25_is_undecided_but_stays(state):
     )
 
 
+def in_worlds(names, estimates, lead=0.1, n_queries=300):
+    """Tables of claims and of leads of several worlds; each claim speaks of the system that it is named after."""
+    worlds = [pd.DataFrame({"claim": names, "estimate": row, "n_queries": n_queries}) for row in estimates]
+    return worlds, [pd.DataFrame({"claim": names, "system": names, "lead": lead})] * len(worlds)
+
+
 def test_worlds_are_judged_by_students_test(state):
     state(claim("one", "below", {"model": "a"}), claim("two", "below", {"model": "b"}))
     estimates = RANDOM.normal(-0.03, 0.05, size=(12, 2))
-    worlds = [
-        pd.DataFrame({"claim": ["one", "two"], "estimate": row, "lead": 0.1, "n_queries": 300}) for row in estimates
-    ]
-    found = over_worlds(worlds)
+    found = over_worlds(*in_worlds(["one", "two"], estimates))
     for at in (0, 1):
         ends = stats.ttest_1samp(estimates[:, at], 0).confidence_interval(1 - 0.05 / 2)
         assert found.loc[at, ["low", "high"]].tolist() == pytest.approx(list(ends))
@@ -151,9 +154,40 @@ def test_worlds_are_judged_by_students_test(state):
 
 def test_a_lead_that_no_world_measured_opens_no_gate(state):
     state(claim("a", "below", {"model": "a"}), claim("bm25", "below", {"model": "BM25"}))
-    rows = {"claim": ["a", "bm25"], "lead": np.nan, "n_queries": 9}
-    found = over_worlds([pd.DataFrame(rows | {"estimate": [-0.3 + 0.01 * at] * 2}) for at in range(5)])
-    assert found["verdict"].tolist() == ["undecided", "holds"] and found["reason"].tolist() == [GATE, ""]
+    worlds, gates = in_worlds(["a", "bm25"], [[-0.3 + 0.01 * at] * 2 for at in range(5)], lead=[np.nan, 0.1])
+    found = over_worlds(worlds, gates)
+    assert found["verdict"].tolist() == ["undecided", "holds"] and found["reason"].tolist() == [UNMEASURED, ""]
+    gates[0] = gates[0].assign(lead=0.2)  # measured in one world alone
+    assert over_worlds(worlds, gates)["reason"].tolist() == [UNMEASURED, ""]
+
+
+def test_the_lead_of_each_system_is_pooled_before_the_weakest_is_taken(state):
+    """In every world one of both is behind BM25; over the worlds both are ahead."""
+    state(claim("both", "below", {"model": ["a", "b"]}))
+    worlds, _ = in_worlds(["both"], [[-0.3 + 0.01 * at] for at in range(6)])
+    leads = [(0.16, 0.0 - 0.001 * at) for at in range(3)] + [(0.0 - 0.001 * at, 0.16) for at in range(3)]
+    gates = [pd.DataFrame({"claim": "both", "system": ["a", "b"], "lead": pair}) for pair in leads * 2]
+    [row] = over_worlds(worlds * 2, gates).to_dict("records")
+    assert row["verdict"] == "holds" and row["lead"] == pytest.approx(np.mean([pair[0] for pair in leads]))
+    behind = [gate.assign(lead=[0.1, -0.01]) for gate in gates]
+    assert over_worlds(worlds * 2, behind)["reason"].tolist() == [GATE]
+
+
+def test_the_gate_lists_each_system_of_a_claim_with_its_lead(state):
+    claims = state(claim("one", "below", {"model": ["a", "b"]}), claim("bm25", "equal", {"model": "BM25"}))
+    ahead = pd.DataFrame({"model": ["a", "b"], "lead": [0.2, 0.1], "lead_low": [0.1, -0.1]})
+    answers = answered(claims, [losses({"a": -0.2, "b": -0.1, "BM25": 0.0})], ahead)
+    found = verdicts.gate(answers)
+    assert found[["claim", "system", "lead"]].values.tolist() == [["one", "a", 0.2], ["one", "b", 0.1]]
+    assert list(verdicts.gate(answers[:0])) == list(found) == ["claim", "system", "lead", "lead_low"]
+    assert verdicts.formatted(concluded(answers).iloc[0]).endswith(f"{GATE}, lead +10.0 points")
+
+
+def test_a_claim_that_needs_more_than_ten_times_the_data_is_declared_out_of_reach(state):
+    state(claim("one", "below", {"model": "a"}, margin=0.05, published=-0.1))
+    row = {"claim": "one", "estimate": 0.0, "low": -0.5, "high": 0.5, "verdict": "undecided", "size": ""}
+    far, near = (verdicts.formatted(row | {"reason": "queries", "resolution": size}) for size in (0.4, 0.3))
+    assert far.endswith("40.0 % would be found, out of reach: needs 16 times the data") and "reach" not in near
 
 
 def test_claims_of_a_world_alone_have_plain_intervals_and_no_verdict(state):
@@ -194,11 +228,14 @@ def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
             "contradicted on real data",
             "undecided",
             "depends on the data",
+            "no difference on real data, replicated in the worlds",
         ):
             rows = [{"claim": "Another.", "conclusion": "no"}, {"claim": claim.sentence, "conclusion": told}]
-            [said] = verdicts.title_answer(notebook, pd.DataFrame(rows))
-            word = {"replicated,": "holds", "contradicted": "contradicted"}.get(told.split()[0])
-            assert said.startswith(answer[word][:-1] if word else "Open: ") and said.endswith(f"({told}).")
+            page = pd.DataFrame(rows).assign(MedQuAD="0 %: undecided, queries, 1")
+            [sentence] = verdicts.title_answer(notebook, page)
+            word = {"replicated,": "holds", "contradicted": "contradicted", "no": "equal"}.get(told.split()[0])
+            text = {"undecided": "Undecided (queries): ", "depends": "It depends on the data: "}.get(told.split()[0])
+            assert sentence.startswith(text or answer[word][:-1]) and sentence.endswith(f"({told}).")
     assert verdicts.title_answer("03_resttest", pd.DataFrame()) == verdicts.title_answer("00_start_here", None) == []
 
 
@@ -232,8 +269,7 @@ def test_verdicts_over_worlds_are_as_sure_as_they_say(state, effect):
     rng, wrong, right, resolution, n = np.random.default_rng(1), 0, 0, [], 120
     for _ in range(n):
         estimates = np.stack([simulated(effect, 12, 60, rng) for _ in names], axis=1)
-        worlds = [pd.DataFrame({"claim": names, "estimate": row, "lead": 0.1, "n_queries": 100}) for row in estimates]
-        found = over_worlds(worlds)
+        found = over_worlds(*in_worlds(names, estimates))
         wrong += (
             found["verdict"].isin(["holds", "contradicted"]).any()
             if not effect

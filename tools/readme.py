@@ -8,13 +8,12 @@ import pandas as pd
 
 from interextra.ground.effects import spelled
 from interextra.ground.errors import InputError
-from interextra.papers.verdicts import DATA, GATE, WITHIN, Claim, conclusion, page, published, stated
+from interextra.papers.verdicts import DATA, REAL, WITHIN, Claim, conclusion, page, published, stated
 from interextra.study.parameters import repository_root
 
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
 END = "<!-- end of results -->"
 WHERE = {"MedQuAD": "real data", "worlds": "twelve generated worlds"}  # heading of each of DATA
-REAL = {"01_overlap_annotation_analysis": "MS MARCO"}  # real data of a notebook, if not MedQuAD
 OVERLAP, EXPOSURE = "01_overlap_annotation_analysis", "09_negative_exposure"
 SOURCES = {"zhan": "Zhan et al.", "lupart": "Lupart et al.", "kit": "ours"}
 
@@ -64,8 +63,7 @@ def results_page(reference: Path) -> str:
         made = page({data: pd.read_csv(path) for data, path in tables.items() if path.is_file()})
         if made.empty:
             continue
-        names = WHERE | {"MedQuAD": REAL.get(notebook, "MedQuAD"), "mini": "one generated world"}
-        made = made.rename(columns=names)
+        made = made.rename(columns={"worlds": WHERE["worlds"], "mini": "one generated world"})
         rows = [made.columns, ["---"] * made.shape[1], *made.itertuples(index=False)]
         parts.append(f"## {notebook}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows))
     return "\n\n".join(parts) + "\n"
@@ -75,7 +73,7 @@ def _cell(claim: Claim, data: str, row: Mapping | None) -> str:
     """Estimate, interval and verdict of a claim on a data set; † where its answer was known before."""
     if row is None:
         return "–"
-    told = [row["verdict"], row["size"] and WITHIN, row["reason"] == GATE and GATE.partition(":")[0]]
+    told = [row["verdict"], row["size"] and WITHIN, row["reason"].startswith("gate") and "gate"]
     known = "†" * ({"worlds": "worlds"}.get(data, REAL.get(claim.notebook, "MedQuAD")) in claim.known)
     return f"{spelled(row['estimate'], row['low'], row['high'], claim.unit)}{known} {', '.join(filter(None, told))}"
 

@@ -64,11 +64,9 @@ def judged(claims: list[Claim], true: np.ndarray, lead: float, n: int, seed: int
     names = [claim.name for claim in claims]
     for at in range(n):
         estimates, leads = notebook(draw, true, lead)
-        worlds = [
-            pd.DataFrame({"claim": names, "estimate": estimate, "lead": ahead, "n_queries": N_QUERIES})
-            for estimate, ahead in zip(estimates, leads, strict=True)
-        ]
-        rows.append(over_worlds(worlds).assign(notebook=at))
+        worlds = [pd.DataFrame({"claim": names, "estimate": one, "n_queries": N_QUERIES}) for one in estimates]
+        gates = [pd.DataFrame({"claim": names, "system": names, "lead": ahead}) for ahead in leads]
+        rows.append(over_worlds(worlds, gates).assign(notebook=at))
     return pd.concat(rows, ignore_index=True)
 
 

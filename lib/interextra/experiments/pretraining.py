@@ -60,7 +60,7 @@ def plan(p: dict) -> Plan:
     trained = (("strategies", "all", ways), ("strategies", "unexposed", unexposed), ("starts", "all", begun))
     for study, passages, made in trained:
         for protocol, found in plans.both_protocols(asked, sets, buckets, made, negative_passages=passages).items():
-            kept = p["restrain_seeds"] if protocol == "restrain" else []
+            kept = p.get("restrain_seeds") if protocol == "restrain" else []
             rows[f"{study}_{protocol}"] += [row for row in found if row["seed"] in (kept or p["seeds"])]
     frames = {name: plans.design(found) if "restrain" in name else pd.DataFrame(found) for name, found in rows.items()}
     pretrained: dict[str, Pretrained] = {}

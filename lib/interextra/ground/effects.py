@@ -157,8 +157,8 @@ class Effects(pd.DataFrame):
         | verdict | when |
         |---|---|
         | (empty) | nothing was published |
-        | undecided | our effect is undefined; our interval holds 0 and the published effect; or one of both is 0 |
-        | agrees | the published effect, within its rounding, lies inside our interval, which does not hold 0 |
+        | undecided | our effect is undefined, our interval includes 0, or the published effect is 0 |
+        | agrees | the published effect, within its rounding, lies inside our interval, which excludes 0 |
         | same direction | it lies outside, on our side of 0 |
         | opposite | it lies on the other side of 0 |
 
@@ -180,7 +180,7 @@ class Effects(pd.DataFrame):
         undefined = ours.isna() | low.isna() | high.isna()
         rules = [
             ("", theirs.isna()),
-            ("undecided", undefined | (ours == 0) | ((low <= 0) & (high >= 0) & (inside | is_zero))),
+            ("undecided", undefined | ((low <= 0) & (high >= 0))),
             ("agrees", inside),
             ("undecided", is_zero),
             ("same direction", ours * theirs > 0),

@@ -29,15 +29,22 @@ ANSWERS = Path(__file__).with_name("answers.yaml")
 SIDES = {"effect": "effect", "in domain": "first", "out of domain": "second"}
 DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
 PLACES = {"MedQuAD": "on real data", "worlds": "in the worlds"}
+REAL = {"01_overlap_annotation_analysis": "MS MARCO"}  # real data of a notebook, if not MedQuAD
+# First words of a conclusion → the entry of answers.yaml that answers the title.
+ANSWER_TO = {"replicated": "holds", "supported": "holds", "contradicted": "contradicted", "no difference": "equal"}
+ANSWER_TO |= {"depends": "depends"}
 MAIN = {"negative_passages": "all", "average": "micro"}  # of labels that a claim does not name
 POWER = stats.norm.ppf(0.8)
 JUDGED = ["verdict", "size", "reason", "resolution"]
 WITHIN = "no difference beyond the margin"
 GATE = "gate: not shown to beat BM25 in domain"
+UNMEASURED = "gate: no lead over BM25 was measured"
 COUNTS = ["n_models", "n_queries", "n_trainings"]
-ANSWERED = ["claim", "estimate", "low", "high", "lead", "lead_low", *COUNTS, "from_trainings"]
+ANSWERED = ["claim", "estimate", "low", "high", "lead", "lead_low", *COUNTS, "from_trainings", "systems"]
 DERIVED = ("p_value", "p_holm", "sd_trainings", "published", "verdict")  # columns of one world only
 GATED = {"model", "regime"}  # labels of what must beat BM25 in domain
+SYSTEMS = "systems"  # column of `answered`: what a claim's systems are ahead of BM25, a frame [system, lead, lead_low]
+OUT_OF_REACH = 10  # a claim that needs more than this many times the data is declared so
 
 
 class Claim(BaseModel):
@@ -78,6 +85,12 @@ class Claim(BaseModel):
         if any("statistic" in term or "method" in term for _, term in self.terms() if isinstance(term, dict)):
             return ""
         return "%" if self.side == "effect" and "minus" not in self.rows else "points"
+
+    @property
+    def asked(self) -> float:
+        """The effect that a design should find: the published one, or the margin where none is printed or equality is
+        claimed."""
+        return self.margin if self.asks == "equal" or np.isnan(self.published) else abs(self.published)
 
     @property
     def is_correlation(self) -> bool:
@@ -128,10 +141,10 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataF
 
     Returns
     -------
-    Effects[claim, estimate, low, high, lead, lead_low, n_models, n_queries, n_trainings, from_trainings] : counts are
-        the smallest of the rows, where they have them; low and high are plain 95 % intervals; lead is that of the
-        weakest system that the claim names, and the lower end of its interval; NaN for a claim on BM25 alone.
-        from_trainings is the share of the variance that is of trainings, not of queries.
+    Effects[claim, estimate, low, high, lead, lead_low, n_models, n_queries, n_trainings, from_trainings, systems] :
+        counts are the smallest of the rows, where they have them; low and high are plain 95 % intervals; lead is that
+        of the weakest system that the claim names, and the lower end of its interval; NaN for a claim on BM25 alone.
+        from_trainings is the share of the variance that is of trainings, not of queries. systems: see `gate`.
 
     InputError: a claim whose labels fit several rows that differ in something else.
     """
@@ -145,10 +158,12 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataF
         draws = constant + sum(sign * part.drawn(side).mean(axis=0) for sign, side, part in used)
         means = [sign * part[part[DRAWS].iloc[0].columns[side]].mean() for sign, side, part in used]
         every = pd.concat([part for *_, part in used])
+        systems = _ahead(every, ahead)
         row = {"claim": claim.name, "estimate": constant + sum(means)}
-        row |= dict(zip(("low", "high"), interval(draws), strict=True)) | _lead(every, ahead)
+        row |= dict(zip(("low", "high"), interval(draws), strict=True))
+        row |= {name: systems[name].min(skipna=False) for name in ("lead", "lead_low")}
         row |= {name: every[name].min() for name in COUNTS if name in every}
-        rows.append(row | {"from_trainings": _of_trainings(used, draws)})
+        rows.append(row | {"from_trainings": _of_trainings(used, draws), SYSTEMS: systems})
         drawn.append(draws)
     table = pd.DataFrame(rows, columns=ANSWERED)
     unknown = [name for name in COUNTS if table[name].isna().all()]
@@ -172,14 +187,20 @@ def _rows(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) ->
     return None
 
 
-def _lead(rows: pd.DataFrame, ahead: pd.DataFrame) -> dict[str, float]:
-    """Lead over BM25 of the weakest system of some rows, and the lower end of its interval."""
+def _ahead(rows: pd.DataFrame, ahead: pd.DataFrame) -> pd.DataFrame:
+    """What each system of some rows is ahead of BM25: system, lead, lead_low; NaN where that was not measured."""
     shared = [name for name in ahead.columns if name in rows]
     systems = (rows[rows["model"] != BM25] if "model" in rows else rows)[shared].drop_duplicates()
     if systems.empty or not GATED & set(shared):
-        return {"lead": np.nan, "lead_low": np.nan}
-    theirs = systems.merge(ahead, on=shared, how="left")
-    return {name: theirs[name].min(skipna=False) for name in ("lead", "lead_low")}
+        return pd.DataFrame(columns=["system", "lead", "lead_low"], dtype=float)
+    named = systems.astype(str).agg(", ".join, axis=1).to_numpy()
+    return systems.merge(ahead, on=shared, how="left").assign(system=named)[["system", "lead", "lead_low"]]
+
+
+def gate(answers: pd.DataFrame) -> pd.DataFrame:
+    """The leads over BM25 in domain behind the claims of `answered`: claim, system, lead, lead_low."""
+    parts = [row[SYSTEMS].assign(claim=row["claim"]) for _, row in answers.iterrows()]
+    return pd.concat(parts or [pd.DataFrame()]).reindex(columns=["claim", "system", "lead", "lead_low"])
 
 
 def _of_trainings(used: Sequence[tuple[int, str, Effects]], draws: np.ndarray) -> float:
@@ -214,7 +235,7 @@ def concluded(answers: Effects) -> pd.DataFrame:
         low[primary], high[primary] = (np.where(bounded[primary], np.tanh(end), end) for end in ends)
     nineties = [interval(row, 0.9) for row in draws]
     noise = np.where(answers["from_trainings"] > 0.5, "trainings", "queries")
-    made = pd.DataFrame(answers).drop(columns=[DRAWS, "from_trainings"]).assign(low=low, high=high)
+    made = pd.DataFrame(answers).drop(columns=[DRAWS, "from_trainings", SYSTEMS]).assign(low=low, high=high)
     return _judged(made, claims, nineties, (high - low) / 2 + POWER * draws.std(axis=1), noise)
 
 
@@ -223,24 +244,26 @@ def in_one_world(answers: Effects) -> pd.DataFrame:
     return concluded(answers).assign(low=answers["low"], high=answers["high"], verdict="", size="", reason="one world")
 
 
-def over_worlds(worlds: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The claims judged over worlds, from the table `in_one_world` of each, with Student's intervals.
+def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The claims judged over worlds, with Student's intervals, from the tables `in_one_world` and `gate` of each.
 
-    The mean of a claim's estimates, and of its leads; simultaneous over the primary claims by Bonferroni's correction.
-    A world's estimate holds the noise of its queries and trainings, so that the interval does, too. Returns the columns
-    of `concluded`, with n_worlds in the place of n_trainings.
+    The mean of a claim's estimates, simultaneous over the primary claims by Bonferroni's correction. A world's estimate
+    holds the noise of its queries and trainings, so that the interval does, too. The lead of each system is pooled over
+    the worlds before the weakest is taken. Returns the columns of `concluded`, with n_worlds for n_trainings.
     """
     every, n = pd.concat(worlds, ignore_index=True), len(worlds)
-    found = every.groupby("claim", sort=False)[["estimate", "lead"]].agg(["mean", "std", "size"])
-    found = found[found["estimate", "size"] == n]
+    found = every.groupby("claim", sort=False)["estimate"].agg(["mean", "std", "size"]).query("size == @n")
     claims = [stated()[name] for name in found.index]
     family = max(1, sum(not claim.secondary for claim in claims))
     tests = np.array([1 if claim.secondary else family for claim in claims])
-    error, lead_error = (found[name, "std"].to_numpy() / np.sqrt(n) for name in ("estimate", "lead"))
-    estimate, lead = (found[name, "mean"].to_numpy() for name in ("estimate", "lead"))
+    estimate, error = found["mean"].to_numpy(), found["std"].to_numpy() / np.sqrt(n)
     reach, tenth = stats.t.ppf(1 - 0.025 / tests, n - 1) * error, stats.t.ppf(0.95, n - 1) * error
+    leads = pd.concat(gates, ignore_index=True).groupby(["claim", "system"])["lead"].agg(["mean", "std", "count"])
+    leads.loc[leads["count"] < n, "mean"] = np.nan  # not measured in every world
+    leads["low"] = leads["mean"] - stats.t.ppf(0.975, n - 1) * leads["std"] / np.sqrt(n)
+    weakest = leads.groupby("claim")[["mean", "low"]].agg(lambda part: part.min(skipna=False)).reindex(found.index)
     made = {"claim": found.index, "estimate": estimate, "low": estimate - reach, "high": estimate + reach}
-    made |= {"lead": lead, "lead_low": lead - stats.t.ppf(0.975, n - 1) * lead_error}
+    made |= {"lead": weakest["mean"].to_numpy(), "lead_low": weakest["low"].to_numpy()}
     made["n_queries"] = every.groupby("claim")["n_queries"].sum().loc[found.index].to_numpy()
     nineties = list(zip(estimate - tenth, estimate + tenth, strict=True))
     resolution = reach + stats.t.ppf(0.8, n - 1) * error
@@ -291,7 +314,7 @@ def _judged(
         is_within = -claim.margin < ninety[0] and ninety[1] < claim.margin
         passing = not claim.is_gated or lead > 0  # a lead that nobody measured (NaN) opens nothing
         found = verdict(claim.asks, *ends, claim.margin, is_within) if passing else "undecided"
-        reason = most if passing else GATE
+        reason = most if passing else UNMEASURED if np.isnan(lead) else GATE
         found = "" if claim.secondary else found
         rows.append((found, WITHIN if is_within else "", reason if found == "undecided" else ""))
     judged = dict(zip(JUDGED, [*zip(*rows, strict=True), resolution] if rows else [[]] * 4, strict=True))
@@ -315,19 +338,23 @@ def verdict(asks: str, low: float, high: float, margin: float, is_within: bool) 
     return "holds" if low > 0 else "contradicted" if high < 0 else "undecided"
 
 
-def said(row: Mapping[str, Any]) -> str:
+def formatted(row: Mapping[str, Any]) -> str:
     """A row of `concluded` or `over_worlds` as text: estimate, interval, unit of inference, verdict and its reason.
 
     >>> row = {"claim": "resttest-dense", "estimate": -0.1, "low": -0.14, "high": -0.06, "n_queries": 900}
-    >>> said(row | {"n_worlds": 12, "verdict": "holds", "size": "", "reason": ""})
+    >>> formatted(row | {"n_worlds": 12, "verdict": "holds", "size": "", "reason": ""})
     '-10.0 % [-14.0, -6.0], 900 queries, 12 worlds: holds'
     """
     counts = {name[2:]: int(row[name]) for name in (*COUNTS, "n_worlds") if row.get(name, np.nan) == row.get(name)}
     units = ", ".join(f"{n:,} {what if n != 1 else what.removesuffix('s')}" for what, n in counts.items())
     unit, needed = stated()[row["claim"]].unit, row.get("resolution", np.nan)
     text, told = spelled(row["estimate"], row["low"], row["high"], unit), [row["verdict"], row["size"], row["reason"]]
-    if row["verdict"] == "undecided" and row["reason"] != GATE and np.isfinite(needed):
+    if row["reason"] == GATE:
+        told.append(f"lead {100 * row['lead']:+.1f} points")
+    elif row["verdict"] == "undecided" and row["reason"] != UNMEASURED and np.isfinite(needed):
         told.append(f"{100 * needed:.1f} {unit} would be found" if unit else f"{needed:.2f} would be found")
+        times = (needed / stated()[row["claim"]].asked) ** 2
+        told.append(f"out of reach: needs {times:.0f} times the data" if times > OUT_OF_REACH else "")
     told = ", ".join(filter(None, told))
     return f"{text}, {units}" + f": {told}" * bool(told)
 
@@ -335,16 +362,15 @@ def said(row: Mapping[str, Any]) -> str:
 def resolutions(files: Sequence[Path]) -> pd.DataFrame:
     """What a design can tell, by tables of claims of a reference, of those that are there.
 
-    Returns DataFrame[claim, unit, asked, resolution, times, more_of] : asked is the published effect, or the margin
-    where none is printed or equality is claimed; resolution the smallest effect that is found with 80 % power; times as
-    many worlds, or queries and trainings (more_of), bring the second down to the first.
+    Returns DataFrame[claim, unit, asked, resolution, times, more_of] : asked is `Claim.asked`; resolution the smallest
+    effect that is found with 80 % power; times as many worlds, or queries and trainings (more_of), bring the second
+    down to the first.
     """
     rows = []
     for row in (row for path in files if path.is_file() for row in pd.read_csv(path).to_dict("records")):
         claim, found = stated()[row["claim"]], row["resolution"]
-        asked = claim.margin if claim.asks == "equal" or np.isnan(claim.published) else abs(claim.published)
         units = "worlds" if "n_worlds" in row else "queries and trainings"
-        rows.append((row["claim"], claim.unit, asked, found, (found / asked) ** 2, units))
+        rows.append((row["claim"], claim.unit, claim.asked, found, (found / claim.asked) ** 2, units))
     return pd.DataFrame(rows, columns=["claim", "unit", "asked", "resolution", "times", "more_of"])
 
 
@@ -364,10 +390,10 @@ def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     for name in dict.fromkeys(name for table in tables.values() for name in table):
         claim = stated()[name]
         mine = {data: table.get(name) for data, table in tables.items() if table}
-        told = {data: said(row) if row else "–" for data, row in mine.items()}
+        told = {data: formatted(row) if row else "–" for data, row in mine.items()}
         row = {"claim": claim.sentence, "published": published(claim)} | told
         rows.append(row | {"conclusion": conclusion(claim, {data: row for data, row in mine.items() if row})})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).rename(columns={"MedQuAD": REAL.get(claim.notebook, "MedQuAD")} if rows else {})
 
 
 def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
@@ -408,10 +434,13 @@ def title_answer(notebook: str, made: pd.DataFrame) -> list[str]:
     if not answers or made.empty:
         return []
     claim = stated()[answers["claim"]]
-    for told in made[made["claim"] == claim.sentence]["conclusion"]:
-        verdict = {"replicated": "holds", "supported": "holds"}.get(word := re.match(r"\w+", told)[0], word)
-        text = answers.get(verdict, f"Open: {claim.sentence[:1].lower()}{claim.sentence[1:]}")
-        return [f"{text.removesuffix('.')} ({told})."]
+    for row in made[made["claim"] == claim.sentence].to_dict("records"):
+        verdict = next((key for word, key in ANSWER_TO.items() if row["conclusion"].startswith(word)), "")
+        reasons = re.findall(r"undecided, ([^,]+)", " ".join(map(str, row.values())))
+        reason = f" ({reasons[0]})" if reasons else ""
+        open_text = f"Undecided{reason}: {claim.sentence[:1].lower()}{claim.sentence[1:]}"
+        text = {"depends": f"It depends on the data: {claim.sentence}"} | answers
+        return [f"{text.get(verdict, open_text).removesuffix('.')} ({row['conclusion']})."]
     return []
 
 

@@ -130,7 +130,8 @@ class Session:
         return frame
 
     def conclude(self, *tables: Effects, ahead: pd.DataFrame) -> Any:
-        """Write `tables/claims.csv`, this notebook's claims judged by the rows of some tables (`papers.verdicts`).
+        """Write `tables/claims.csv`, this notebook's claims judged by the rows of some tables (`papers.verdicts`), and
+        `tables/gate.csv`, the leads over BM25 behind them.
 
         Without a claim that they answer there is no file. `ahead`: of `ix.leads`. A generated world alone decides
         nothing. Returns the claims for the page, beside what the committed reference says of other data, and notes
@@ -141,8 +142,10 @@ class Session:
         here = verdicts.in_one_world(answers) if is_world else verdicts.concluded(answers)
         if len(here):
             self.table(here, "claims")
-        others = {name: self.reference(of, "claims") for name, of in verdicts.DATA.items() if of != profile}
-        made = verdicts.page(others | {"here": here})
+        if len(leads := verdicts.gate(answers)):
+            self.table(leads, "gate")
+        data = {name: self.reference(of, "claims") if of != profile else here for name, of in verdicts.DATA.items()}
+        made = verdicts.page(data if profile in verdicts.DATA.values() else data | {"here": here})
         self.concluded = verdicts.title_answer(self.name, made) + verdicts.sentences(made)
         return shown(made)
 

@@ -14,7 +14,8 @@ from interextra.ground import provenance
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
-from interextra.papers.verdicts import over_worlds, pooled
+from interextra.papers import verdicts
+from interextra.papers.verdicts import pooled
 from interextra.study.notebook import Notebook
 from interextra.study.parameters import notebooks, profile_parameters
 from interextra.study.travel import CELLS, REFERENCE
@@ -40,10 +41,15 @@ class Worlds(Cell):
     def build(self, folder: Path, store: Store) -> None:
         (folder / "tables").mkdir()
         paths = [path for run in self.runs for path in (store[run] / "tables").glob("*.csv")]
-        for name in sorted({path.name for path in paths}):
-            pool = over_worlds if name == "claims.csv" else pooled
-            if len(made := pool([pd.read_csv(path) for path in paths if path.name == name])):
-                made.to_csv(folder / "tables" / name, index=False, float_format="%.10g", lineterminator="\n")
+        found = {name: [pd.read_csv(path) for path in paths if path.name == name] for name in {p.name for p in paths}}
+        made = {name: pooled(frames) for name, frames in found.items() if name not in ("claims.csv", "gate.csv")}
+        if "claims.csv" in found:
+            gates = found.get("gate.csv") or [verdicts.gate(pd.DataFrame())]
+            made["claims.csv"] = verdicts.over_worlds(found["claims.csv"], gates)
+            made["gate.csv"] = pd.concat(dict(zip(SEEDS, gates, strict=False)), names=["world"]).reset_index("world")
+        for name, table in made.items():
+            if len(table):
+                table.to_csv(folder / "tables" / name, index=False, float_format="%.10g", lineterminator="\n")
         write_json(folder / "metrics.json", {})
         noted = {"parameters": json.loads(self.runs[0].parameters), "worlds": len(self.runs), "untrained tables": []}
         write_json(folder / "provenance.json", provenance.record(store.root.parent.parent, method=noted))
