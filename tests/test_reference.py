@@ -6,6 +6,8 @@ import subprocess
 import pandas as pd
 import pytest
 
+from interextra import study
+from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
 from interextra.study.reference import WITHHELD, compared, difference_of, make, verify
 
@@ -107,6 +109,37 @@ def test_reference_refuses_results_of_other_code(house, root):
     subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "two"], cwd=house, check=True)
     with pytest.raises(InputError, match="00_start_here.*not executed with today's code"):
         make(house, "smoke")
+
+
+class Executed(Cell):
+    """A notebook that wrote one table."""
+
+    name: str
+    by_place: dict[str, str] = {"": ""}
+
+    def build(self, folder, store):
+        (folder / "tables").mkdir()
+        EFFECTS.to_csv(folder / "tables" / "restrain.csv", index=False)
+        (folder / "metrics.json").write_text("{}")
+        (folder / "provenance.json").write_text(json.dumps({"implementation": {"source": {"commit": "second"}}}))
+
+
+def test_tables_made_from_the_values_keep_these_and_the_provenance_of_what_measured_them(house, monkeypatch):
+    committed = write(house / "outputs" / "reference" / "mini", EFFECTS.iloc[:1]) / "02_toy"
+    for path, text in {"metrics.json": "{}", "cells.zip": "cells", "provenance.json": '"first"'}.items():
+        (committed / path).write_text(text)
+    (house / ".gitignore").write_text("outputs\n")
+    subprocess.run(["git", "add", "."], cwd=house, check=True)
+    subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "two"], cwd=house, check=True)
+    monkeypatch.setattr(study.reference, "planned", lambda *given, from_reference: [Executed(name="02_toy")])
+    with pytest.raises(InputError, match="--profile mini --from-reference"):
+        make(house, "mini", from_reference=True)
+    Store(house / "outputs" / "cells").build(Executed(name="02_toy"))
+    for _ in range(2):
+        make(house, "mini", from_reference=True)
+    assert len(pd.read_csv(committed / "tables" / "restrain.csv")) == len(EFFECTS)
+    assert (committed / "cells.zip").read_text() == "cells" and (committed / "measured.json").read_text() == '"first"'
+    assert "second" in (committed / "provenance.json").read_text()
 
 
 def test_profile_without_reference_is_not_run_to_be_verified(root):

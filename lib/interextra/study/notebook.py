@@ -112,6 +112,7 @@ class Notebook(Cell):
 def _listing(notebook: Path, parameters: dict[str, Any], reference: str) -> str:
     """Digest of published and committed tables, sheets, scores, and of names, sizes and times of the real data."""
     parts = [f"small/{notebook.stem}/{part}" for part in ("tables/*", "figures/*", "metrics.json")]
+    parts += [f"worlds/{notebook.stem}/tables/claims.csv"]  # beside the notebook's own
     parts += [f"{reference}/{part}" for part in (f"{VALUES}/*", CELLS)] if reference else []
     committed = sorted(path for part in parts for path in (notebook.parent.parent / REFERENCE).glob(part))
     read = [*sorted(ROOT.glob("papers/**/*.yaml")), PAGE, *committed, *parameters.get("sheets", [])]

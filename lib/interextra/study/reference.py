@@ -19,11 +19,15 @@ from interextra.study.worlds import planned
 
 #: Profile → tables and figures with texts of real queries, which are not ours to pass on: no part of its reference.
 WITHHELD = {"small": ("duplicates", "bucket_portraits", "cluster_portraits", "passages_tsne", "passages_pca")}
+MEASURED = "measured.json"  # provenance of the values, where the tables were made from them later
 TRAINED = 1e-6  # relative difference allowed to a number that follows from a training, on the same kind of processor
 
 
-def make(root: Path, profile: str, only: str = "") -> Path:
+def make(root: Path, profile: str, only: str = "", from_reference: bool = False) -> Path:
     """Copy tables, figures, values, small cells and provenance of a finished profile to outputs/reference/<profile>.
+
+    `from_reference`: of notebooks that were executed from the committed values; these and the cells stay, and the
+    provenance of the run that measured them, `measured.json`.
 
     Raises InputError for a tree with changes, or a notebook that is not executed with today's code, parameters and
     collections (their content is part of its key).
@@ -31,22 +35,27 @@ def make(root: Path, profile: str, only: str = "") -> Path:
     if "+changes" in provenance.commit(root) or provenance.commit(root) == "unknown":
         raise InputError("the tree has changes that are not committed: a reference is made from one clean commit")
     store, target = Store(root / "outputs" / "cells"), root / "outputs" / "reference" / profile
-    found = {cell.name: cell for cell in planned(root, profile, only)}
+    found = {cell.name: cell for cell in planned(root, profile, only, from_reference=from_reference)}
     if stale := offenders(name for name, notebook in found.items() if not store.valid(notebook)):
-        raise InputError(f"{stale}: not executed with today's code and collections; interextra run --profile {profile}")
+        how = f"interextra run --profile {profile}{' --from-reference' * from_reference}"
+        raise InputError(f"{stale}: not executed with today's code and collections; {how}")
     left_out = shutil.ignore_patterns("*.svg", *(f"{name}.*" for name in WITHHELD.get(profile, ())))
     for name, notebook in found.items():
         folder, into = store[notebook], target / name
         record = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
         if "+changes" in record["implementation"]["source"]["commit"]:
             raise InputError(f"{name} was executed from a tree with changes: remove its cell {notebook.key}, run again")
-        shutil.rmtree(into, ignore_errors=True)
+        if not from_reference:
+            shutil.rmtree(into, ignore_errors=True)
+        elif not (into / MEASURED).is_file():
+            os.replace(into / "provenance.json", into / MEASURED)
         for part in ("tables", "figures"):
+            shutil.rmtree(into / part, ignore_errors=True)
             if (folder / part).is_dir():  # worlds has no figures
                 shutil.copytree(folder / part, into / part, ignore=left_out)
         for note in ("metrics.json", "provenance.json"):
             shutil.copy(folder / note, into)
-        for place, run in notebook.by_place.items():
+        for place, run in ({} if from_reference else notebook.by_place).items():
             pack(store[run], run.plan, store, into / place)
     return target
 
@@ -81,8 +90,10 @@ def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
 
 def compared(name: str, reference: Path, measured: Path, withheld: Collection[str] = ()) -> pd.DataFrame:
     """The tables of one notebook beside those of the reference but for `withheld`, a row a table; see `verify`."""
-    records = [json.loads((folder / name / "provenance.json").read_text()) for folder in (reference, measured)]
-    same_processor = len({record["platform"]["hardware"]["processor"] for record in records}) == 1
+    notes = [folder / name / "provenance.json" for folder in (reference, measured)]
+    records = [json.loads(note.read_text()) for note in notes]
+    made = [json.loads(path.read_text()) for note in notes if (path := note.with_name(MEASURED)).is_file()]
+    same_processor = len({one["platform"]["hardware"]["processor"] for one in (made or records[:1]) + records[1:]}) == 1
     untrained = set(records[0]["method"]["untrained tables"])
     names = sorted({path.stem for folder in (reference, measured) for path in folder.glob(f"{name}/tables/*.csv")})
     rows = []
