@@ -1,4 +1,4 @@
-"""The command line: `interextra run | plan | cell | clean | reference | verify | check | evaluate | export`."""
+"""The command line: `interextra --help` lists its commands."""
 
 import argparse
 import errno
@@ -43,6 +43,7 @@ def _selected(args: argparse.Namespace) -> list:
 
 def command_run(args: argparse.Namespace) -> int:
     from interextra.study.notebook import Notebook, NotebookError, publish
+    from interextra.study.progress import Progress
     from interextra.study.schedule import build_all
     from interextra.study.site import write_index
 
@@ -56,7 +57,8 @@ def command_run(args: argparse.Namespace) -> int:
             print(f"{cell.name:<34} done after {time.perf_counter() - begin:6.1f} s", flush=True)
 
     try:
-        computed = build_all(store, selected, done)
+        with Progress(store, selected, folder) as progress:
+            computed = build_all(store, selected, done, progress)
     except NotebookError as error:
         print(f"interextra: {error}", file=sys.stderr)
         return 1
@@ -67,6 +69,38 @@ def command_run(args: argparse.Namespace) -> int:
     print(f"{len(selected)} notebooks, {taken} of them taken as they were; {len(computed) - executed} new results")
     print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(write_index(folder))}")
     return 0
+
+
+def command_status(args: argparse.Namespace) -> None:
+    """Only the store and the log are looked at: the run may be in another shell, or on a cluster."""
+    import pandas as pd
+
+    from interextra.data.queries import pricing
+    from interextra.study.progress import logged
+    from interextra.study.schedule import Results
+
+    store = _store()
+    with pricing():
+        selected = _selected(args)
+    results = Results(store, selected)
+    there = results.cells.keys() - results.missing.keys()
+    results.learn(logged(repository_root() / "outputs" / args.name) & there or there)
+    state, rows = results.state(), {}
+    parts = {cell.name: Results(store, [cell]) for cell in selected} | {"all notebooks": results}
+    for name, part in parts.items():
+        n_running = len(part.missing.keys() & state.running.keys())
+        rows[name] = {"results": len(part.cells), "done": len(part.cells) - len(part.missing), "computing": n_running}
+    running = [
+        {"since": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(since)), "key": key, "what": what}
+        for key, (what, since) in state.running.items()
+    ]
+    if args.json:
+        print(json.dumps({"notebooks": rows, "computing": running, "seconds_left": round(state.seconds_left)}))
+        return
+    print(pd.DataFrame(rows).T.to_string(), end="\n\n")
+    if running:
+        print(pd.DataFrame(running).to_string(index=False, justify="left"), end="\n\n")
+    print(f"{state}.")
 
 
 def command_plan(args: argparse.Namespace) -> int:
@@ -193,17 +227,19 @@ def parser() -> argparse.ArgumentParser:
         return sub
 
     running = add("run", command_run, "execute notebooks with papermill, missing results first")
+    status = add("status", command_status, "print how far a run is, in another shell or on a cluster")
     planning = add("plan", command_plan, "print what would run and what it costs")
     reference = add("reference", command_reference, "copy a finished profile's tables and figures to outputs/reference")
     verify = add("verify", command_verify, "run a profile from nothing and compare every table with the reference")
-    for sub in (running, planning, reference, verify):
+    for sub in (running, status, planning, reference, verify):
         sub.add_argument("--profile", default="mini")
         sub.add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
-    for sub in (running, planning):
+    for sub in (running, status, planning):
         sub.add_argument("-p", dest="parameter", action="append", default=[], metavar="NAME=VALUE")
         sub.add_argument("--name", default="", help="folder under outputs/ (default: the profile, or what was changed)")
         sub.add_argument("--from-reference", action="store_true", help="from the committed values: nothing is trained")
     planning.add_argument("--all", action="store_true", help="a line for every result, with its key")
+    status.add_argument("--json", action="store_true", help="for a program")
     planning.add_argument("--json", action="store_true", help="for a workflow engine")
     add("cell", command_cell, "compute planned results").add_argument("key", nargs="+")
     add("clean", command_clean, "free weights that no planned run needs, and results of older code")
