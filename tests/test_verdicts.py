@@ -204,10 +204,9 @@ def test_rows_come_from_the_first_table_that_has_them_and_a_page_says_what_each_
     found = answered(claims, tables, NOBODY)
     assert found["estimate"].tolist() == pytest.approx([-0.2, 0.3], abs=0.02)
     page = verdicts.page({"MedQuAD": pd.DataFrame(), "here": in_one_world(found[:1])})
-    assert (
-        page.columns.tolist() == ["claim", "published", "here", "conclusion"] and page["here"].item().count(" % [") == 1
-    )
-    assert page["here"].item().endswith("400 queries, 3 trainings: one world")
+    assert page.columns.tolist() == ["claim", "published", "this run", "conclusion"]
+    assert page["this run"].item().count(" % [") == 1
+    assert page["this run"].item().endswith("400 queries, 3 trainings: one world")
     table = in_one_world(found)
     table.to_csv(tmp_path / "claims.csv", index=False)
     assert verdicts.page({"here": pd.read_csv(tmp_path / "claims.csv")}).equals(verdicts.page({"here": table}))

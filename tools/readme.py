@@ -63,7 +63,7 @@ def results_page(reference: Path) -> str:
         made = page({data: pd.read_csv(path) for data, path in tables.items() if path.is_file()})
         if made.empty:
             continue
-        made = made.rename(columns={"worlds": WHERE["worlds"], "mini": "one generated world"})
+        made = made.rename(columns={"twelve worlds": WHERE["worlds"], "mini": "one generated world"})
         rows = [made.columns, ["---"] * made.shape[1], *made.itertuples(index=False)]
         parts.append(f"## {notebook}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows))
     return "\n\n".join(parts) + "\n"

@@ -30,6 +30,7 @@ SIDES = {"effect": "effect", "in domain": "first", "out of domain": "second"}
 DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
 PLACES = {"MedQuAD": "on real data", "worlds": "in the worlds"}
 REAL = {"01_overlap_annotation_analysis": "MS MARCO"}  # real data of a notebook, if not MedQuAD
+NAMED = {"worlds": "twelve worlds", "here": "this run"}  # columns of a page
 # First words of a conclusion → the entry of answers.yaml that answers the title.
 ANSWER_TO = {"replicated": "holds", "supported": "holds", "contradicted": "contradicted", "no difference": "equal"}
 ANSWER_TO |= {"depends": "depends"}
@@ -393,7 +394,7 @@ def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         told = {data: formatted(row) if row else "–" for data, row in mine.items()}
         row = {"claim": claim.sentence, "published": published(claim)} | told
         rows.append(row | {"conclusion": conclusion(claim, {data: row for data, row in mine.items() if row})})
-    return pd.DataFrame(rows).rename(columns={"MedQuAD": REAL.get(claim.notebook, "MedQuAD")} if rows else {})
+    return pd.DataFrame(rows).rename(columns=NAMED | {"MedQuAD": REAL.get(claim.notebook, "MedQuAD")} if rows else {})
 
 
 def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
@@ -445,15 +446,16 @@ def title_answer(notebook: str, made: pd.DataFrame) -> list[str]:
 
 
 def sentences(made: pd.DataFrame) -> list[str]:
-    """A sentence for each row of `page`: what came out, the claim, and what each data set says.
+    """A sentence for each row of `page`: the claim, what came out, and the estimate of each data set with its interval.
 
-    >>> row = {"claim": "A holds.", "published": "+1.0 %", "MedQuAD": "–", "here": "+2.0 %", "conclusion": "undecided"}
-    >>> sentences(pd.DataFrame([row]))
-    ['Undecided: A holds. Here: +2.0 %; published: +1.0 %.']
+    >>> row = {"claim": "A holds.", "published": "+1.0 %", "MedQuAD": "–", "here": "+2.0 % [+1.0, +3.0], 9 queries"}
+    >>> sentences(pd.DataFrame([row | {"conclusion": "undecided"}]))
+    ['A holds: undecided (here +2.0 % [+1.0, +3.0]; published +1.0 %).']
     """
     texts = []
     for row in made.to_dict("records"):
-        claim, printed, told = row.pop("claim"), row.pop("published"), row.pop("conclusion")
-        text = "; ".join(f"{data}: {part}" for data, part in (row | {"published": printed}).items() if part != "–")
-        texts.append(f"{told[:1].upper()}{told[1:]}: {claim} {text[:1].upper()}{text[1:]}.")
+        claim, printed, concluded_as = row.pop("claim"), row.pop("published"), row.pop("conclusion")
+        estimates = {data: re.sub(r"\].*", "]", part) for data, part in (row | {"published": printed}).items()}
+        text = "; ".join(f"{data} {part}" for data, part in estimates.items() if part != "–")
+        texts.append(f"{claim.removesuffix('.')}: {concluded_as} ({text}).")
     return texts
