@@ -155,7 +155,7 @@ def test_a_terminal_shows_results_workers_other_runs_and_the_pages(store, tmp_pa
     Console(file=text, width=100, force_terminal=True).print(drawn)
     shown = re.sub(r"\x1b(\[[\d;?]*[A-Za-z]|\]8;[^\x1b]*\x1b\\)", "", text.getvalue())
     assert "1 of 4 results" in shown and "about 9 min left" in shown
-    assert re.search(r"worker 2 +Toy +5 s", shown) and re.search(r"another run +notebook \[bold\]00_it +60 s", shown)
+    assert re.search(r"worker 2 +5 s  Toy", shown) and re.search(r"another run +60 s  notebook \[bold\]00_it", shown)
     assert re.search(r"1 page ready: .*00_it\.html", shown) and "file://" in text.getvalue()
 
 

@@ -60,21 +60,21 @@ class Progress:
         from rich.table import Table
         from rich.text import Text
 
-        bar, rows = Table.grid(padding=(0, 2)), Table.grid(padding=(0, 2))
+        bar = Table.grid(padding=(0, 2))
         count, left = f"{state.done:,} of {state.results:,} results", f"about {lasting(state.seconds_left)} left"
         bar.add_row(Text(count), ProgressBar(state.results, state.done, width=30), Text(left))
-        for how in ({}, {"overflow": "ellipsis"}, {"justify": "right"}):
-            rows.add_column(no_wrap=True, **how)
         found = {job.cell.key: (f"worker {job.worker}", job.cell.title(), job.since) for job in running}
         others = {key: ("another run", *one) for key, one in state.running.items() if key not in found}
+        width, lines = max((len(who) for who, *_ in (found | others).values()), default=0), [bar]
         for who, what, since in sorted((found | others).values()):
-            rows.add_row(Text(who), Text(what), Text(lasting(time.time() - since)))
+            line = f"{who:<{width}}  {lasting(time.time() - since):>6}  {what}"
+            lines.append(Text(line, no_wrap=True, overflow="ellipsis"))
         pages, index = sorted(self.folder.glob("[0-9][0-9]_*/*.html")), self.folder / "index.html"
-        if not pages:
-            return Group(bar, rows)
-        page = index if index.is_file() else pages[-1]
-        ready = f"{len(pages)} page{'s' * (len(pages) > 1)} ready: "
-        return Group(bar, rows, Text.assemble(ready, (os.path.relpath(page), f"link {page.as_uri()}")))
+        if pages:
+            page = index if index.is_file() else pages[-1]
+            ready = f"{len(pages)} page{'s' * (len(pages) > 1)} ready: "
+            lines.append(Text.assemble(ready, (os.path.relpath(page), f"link {page.as_uri()}")))
+        return Group(*lines)
 
 
 def logged(folder: Path) -> set[str]:
