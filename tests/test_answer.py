@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from PIL import Image as Picture
 
-from interextra.study import site
+from interextra.study import answers
 
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
 NOTED = {"sentences": ["It loses 3 %."], "not_shown": "why", "figure": "loss", "alt": 'a "falling" line', "width": 300}
@@ -44,14 +44,14 @@ def box(executed):
 
 
 def test_text_has_a_line_a_sentence_and_what_is_not_shown_last():
-    assert site.text_of(NOTED, "Here").splitlines() == ["**Here**", "", "- It loses 3 %.", "- *Not shown:* why"]
-    assert "Not shown" not in site.text_of({"sentences": ["a", "b"], "not_shown": ""}, "Here")
-    assert "- &lt;img&gt; loses" in site.text_of({"sentences": ["<img> loses"], "not_shown": ""}, "Here")
+    assert answers.text_of(NOTED, "Here").splitlines() == ["**Here**", "", "- It loses 3 %.", "- *Not shown:* why"]
+    assert "Not shown" not in answers.text_of({"sentences": ["a", "b"], "not_shown": ""}, "Here")
+    assert "- &lt;img&gt; loses" in answers.text_of({"sentences": ["<img> loses"], "not_shown": ""}, "Here")
 
 
 def test_box_holds_the_answer_of_this_run_and_the_committed_one_of_small(executed, tmp_path):
     finished(tmp_path / "reference" / "small" / "00_it", NOTED | {"sentences": ["It loses 9 %."]})
-    site.put(executed, tmp_path / "reference", "mini")
+    answers.put(executed, tmp_path / "reference", "mini")
     outputs = box(executed).outputs
     texts = [output.data["text/markdown"] for output in outputs if "text/markdown" in output.data]
     assert [words.splitlines()[0] for words in texts] == [
@@ -67,35 +67,22 @@ def test_box_holds_the_answer_of_this_run_and_the_committed_one_of_small(execute
 
 def test_run_of_small_shows_its_own_answer_only(executed, tmp_path):
     finished(tmp_path / "reference" / "small" / "00_it", NOTED | {"sentences": ["an older one"]})
-    site.put(executed, tmp_path / "reference", "small")
+    answers.put(executed, tmp_path / "reference", "small")
     assert len(box(executed).outputs) == 2 and "an older one" not in executed.read_text()
 
 
 def test_no_committed_answer_leaves_that_of_the_run(executed, tmp_path):
     finished(tmp_path / "reference" / "small" / "00_it", None)
-    site.put(executed, tmp_path / "reference", "mini")
+    answers.put(executed, tmp_path / "reference", "mini")
     assert len(box(executed).outputs) == 2
 
 
 def test_notebook_opened_to_be_run_shows_what_is_committed(tmp_path, monkeypatch, capsys):
     shown = []
-    monkeypatch.setattr(site, "repository_root", lambda: tmp_path)
-    monkeypatch.setattr(site, "display", lambda data, metadata, raw: shown.append(data))
-    site.answer("00_it")
+    monkeypatch.setattr(answers, "repository_root", lambda: tmp_path)
+    monkeypatch.setattr(answers, "display", lambda data, metadata, raw: shown.append(data))
+    answers.answer("00_it")
     assert not shown and "No committed run is here" in capsys.readouterr().out
     finished(tmp_path / "outputs" / "reference" / "mini" / "00_it", NOTED)
-    site.answer("00_it")
+    answers.answer("00_it")
     assert "In a generated world" in shown[0]["text/markdown"] and "image/png" in shown[1]
-
-
-def test_page_folds_parameters_and_solutions_and_shows_the_answer_without_its_code(executed, tmp_path):
-    site.put(executed, tmp_path / "reference", "mini")
-    site.write_page(executed)
-    page = executed.with_suffix(".html").read_text()
-    summaries = [part.split("</summary>")[0] for part in page.split("<summary>")[1:]]
-    assert summaries == ["Parameters", "Parameters of this run", "Solution 1", "Solution 2"]
-    folds = [part.split("</details>")[0] for part in page.split("<details>")[1:]]
-    assert "solved_2" in folds[3] and "the_table" not in "".join(folds)
-    assert "answer</span>" not in page and "It loses 3 %." in page
-    assert f"alt='{NOTED['alt']}'" in page and 'width="300"' in page
-    assert "In&nbsp;[3]" not in page and "Out[3]" not in page  # no prompts

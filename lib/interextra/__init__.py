@@ -30,7 +30,7 @@ _DEFINITIONS = {
     "models.run": ["Fused", "Imported", "Run", "Searched"],  # to search with, in a design of one's own
     "papers.verdicts": ["leads"],
     "study.session": ["start"],
-    "study.site": ["answer"],
+    "study.answers": ["answer"],
 }
 _PAPERS = ["published", "published_models", "published_correlations", "published_overlap", "releases", "shift_losses"]
 _NOTEBOOKS = ["start_here", "restrain", "resttest", "shifts", "architectures", "pretraining", "indicators"]

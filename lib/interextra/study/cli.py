@@ -42,17 +42,19 @@ def _selected(args: argparse.Namespace) -> list:
 
 
 def command_run(args: argparse.Namespace) -> int:
+    from interextra.study.book import Writer
     from interextra.study.notebook import Notebook, NotebookError, publish
     from interextra.study.progress import Progress
     from interextra.study.schedule import build_all
-    from interextra.study.site import write_index
 
     begin, store, selected = time.perf_counter(), _store(), _selected(args)
     folder = repository_root() / "outputs" / args.name
+    book = Writer(folder)
 
     def done(cell) -> None:
         if cell in selected:
             publish(cell, store, folder)
+            book.refresh(f"{time.strftime('%H:%M')}: {progress.results.state(progress.workers)}.")
         if isinstance(cell, Notebook):
             print(f"{cell.name:<34} done after {time.perf_counter() - begin:6.1f} s", flush=True)
 
@@ -67,7 +69,7 @@ def command_run(args: argparse.Namespace) -> int:
     executed = sum(notebook in computed for notebook in selected)
     taken = len(selected) - executed
     print(f"{len(selected)} notebooks, {taken} of them taken as they were; {len(computed) - executed} new results")
-    print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(write_index(folder))}")
+    print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(book.finish())}")
     return 0
 
 
@@ -153,7 +155,7 @@ def command_clean(args: argparse.Namespace) -> None:
 def command_reference(args: argparse.Namespace) -> None:
     from interextra.study.reference import make
 
-    print(os.path.relpath(make(repository_root(), args.profile, args.only)))
+    print(os.path.relpath(make(repository_root(), args.profile, args.only, args.from_reference)))
 
 
 def command_verify(args: argparse.Namespace) -> int:
@@ -217,6 +219,14 @@ def command_export(args: argparse.Namespace) -> None:
     print(*map(os.path.relpath, paths), sep="\n")
 
 
+def command_class(args: argparse.Namespace) -> None:
+    from interextra.study.teaching import write
+
+    root, out = repository_root(), Path(args.out or Path("build", "class", args.format))
+    written = write(root, args.format, args.only, out, Path(args.executed), args.from_reference)
+    print(f"{len(written)} files under {out}")
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="interextra", description="Do neural retrievers interpolate or extrapolate?")
     commands = top.add_subparsers(dest="command", required=True)
@@ -237,6 +247,7 @@ def parser() -> argparse.ArgumentParser:
     for sub in (running, status, planning):
         sub.add_argument("-p", dest="parameter", action="append", default=[], metavar="NAME=VALUE")
         sub.add_argument("--name", default="", help="folder under outputs/ (default: the profile, or what was changed)")
+    for sub in (running, status, planning, reference):
         sub.add_argument("--from-reference", action="store_true", help="from the committed values: nothing is trained")
     planning.add_argument("--all", action="store_true", help="a line for every result, with its key")
     status.add_argument("--json", action="store_true", help="for a program")
@@ -252,6 +263,12 @@ def parser() -> argparse.ArgumentParser:
     exported = add("export", command_export, "write a planned run as TREC files, a split as the papers released theirs")
     exported.add_argument("key")
     exported.add_argument("folder")
+    classes = add("class", command_class, "write versions of the notebooks for a class: student, solution, slides")
+    classes.add_argument("--format", choices=["plain", "nbgrader", "otter", "slides"], default="plain")
+    classes.add_argument("--only", default="", metavar="02,03", help="numbers or names of notebooks")
+    classes.add_argument("--out", default="", metavar="FOLDER", help="default: build/class/FORMAT")
+    classes.add_argument("--from-reference", action="store_true", help="they run from committed values: no training")
+    classes.add_argument("--executed", default="outputs/mini", metavar="FOLDER", help="a run, for the slides")
     return top
 
 

@@ -15,7 +15,7 @@ from interextra.ground.code import ROOT, used_by
 from interextra.ground.errors import InputError
 from interextra.ground.files import SEAL, digest, sha256
 from interextra.papers.published_models import located
-from interextra.study.site import PAGE, put, write_page
+from interextra.study.answers import put
 from interextra.study.travel import CELLS, REFERENCE, VALUES
 
 TIMEOUT = 7200  # seconds that one notebook cell may take
@@ -26,7 +26,7 @@ class NotebookError(RuntimeError):
 
 
 class Notebook(Cell):
-    """`NAME.ipynb` and `NAME.html` executed, `tables/`, `figures/`, `values/`, metrics.json."""
+    """`NAME.ipynb` executed, `tables/`, `figures/`, `values/`, metrics.json."""
 
     name: str
     source: str  # SHA-256 of the stored notebook
@@ -106,7 +106,6 @@ class Notebook(Cell):
             shutil.rmtree(sockets, ignore_errors=True)
         kept.unlink(missing_ok=True)
         put(folder / notebook.name, root / REFERENCE, json.loads(self.parameters)["profile"])
-        write_page(folder / notebook.name)
 
 
 def _listing(notebook: Path, parameters: dict[str, Any], reference: str) -> str:
@@ -115,7 +114,7 @@ def _listing(notebook: Path, parameters: dict[str, Any], reference: str) -> str:
     parts += [f"worlds/{notebook.stem}/tables/claims.csv"]  # beside the notebook's own
     parts += [f"{reference}/{part}" for part in (f"{VALUES}/*", CELLS)] if reference else []
     committed = sorted(path for part in parts for path in (notebook.parent.parent / REFERENCE).glob(part))
-    read = [*sorted(ROOT.glob("papers/**/*.yaml")), PAGE, *committed, *parameters.get("sheets", [])]
+    read = [*sorted(ROOT.glob("papers/**/*.yaml")), *committed, *parameters.get("sheets", [])]
     read += [located(parameters["results"])] if parameters.get("results") else []
     files = []
     if parameters.get("real_msmarco") or (parameters.get("real_encoder") and "real_msmarco" not in parameters):

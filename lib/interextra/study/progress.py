@@ -69,11 +69,10 @@ class Progress:
         for who, what, since in sorted((found | others).values()):
             line = f"{who:<{width}}  {lasting(time.time() - since):>6}  {what}"
             lines.append(Text(line, no_wrap=True, overflow="ellipsis"))
-        pages, index = sorted(self.folder.glob("[0-9][0-9]_*/*.html")), self.folder / "index.html"
-        if pages:
-            page = index if index.is_file() else pages[-1]
-            ready = f"{len(pages)} page{'s' * (len(pages) > 1)} ready: "
-            lines.append(Text.assemble(ready, (os.path.relpath(page), f"link {page.as_uri()}")))
+        pages, index = len(list(self.folder.glob("[0-9][0-9]_*.html"))), self.folder / "index.html"
+        if pages and index.is_file():
+            ready = f"{pages} page{'s' * (pages > 1)} ready: "
+            lines.append(Text.assemble(ready, (os.path.relpath(index), f"link {index.as_uri()}")))
         return Group(*lines)
 
 

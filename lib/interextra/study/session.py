@@ -26,9 +26,9 @@ from interextra.ground.errors import InputError
 from interextra.ground.files import sha256, write_json
 from interextra.models.model import Model
 from interextra.papers import verdicts
+from interextra.study.answers import text_of
 from interextra.study.parameters import checked, declared_parameters, repository_root
 from interextra.study.schedule import build_all, described, priced
-from interextra.study.site import text_of
 from interextra.study.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 
 PIXELS_PER_INCH = 96  # on a page; the file has more

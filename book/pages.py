@@ -1,0 +1,116 @@
+"""An executed notebook as Sphinx reads it: folded parameters, exercises with folded solutions, described figures, links
+to the pages that exist and to the glossary, and at the end the notebook's files."""
+
+import json
+import re
+from html import escape
+from pathlib import Path
+
+FOLDED = {"parameters": "Parameters", "injected-parameters": "Parameters of this run"}
+NOTEBOOK = re.compile(r"\d\d_\w+")
+# Code, links, HTML, headings and tables: no term in them becomes a link.
+PROTECTED = re.compile(r"(```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|<[^>]*>|^#.*?$|^\|.*?$)", re.S | re.M)
+
+
+def setup(app):
+    app.connect("source-read", read)
+    return {"parallel_read_safe": True}
+
+
+def read(app, name, source):
+    """Called by Sphinx with the text of each page, which it may replace."""
+    if not NOTEBOOK.fullmatch(name):
+        return
+    document, pages = json.loads(source[0]), app.env.found_docs
+    links = Links(pages, terms((Path(app.srcdir) / "glossary.md").read_text(encoding="utf-8")))
+    cells, solved = [], 0
+    for cell in document["cells"]:
+        tags, text = cell["metadata"].get("tags", []), "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            cells.append(markdown(links.added(exercises(text, name))))
+            continue
+        shown = looks(cell, tags)
+        cell["metadata"] = {"tags": tags + hidden(tags)} | ({"mystnb": shown} if shown else {})
+        if "solution" in tags:
+            solved += 1
+            start = f"```{{solution-start}} {name}-{solved}\n:class: dropdown\n```"
+            cells += [markdown(start), cell, markdown("```{solution-end}\n```")]
+        else:
+            cells.append(cell)
+    cells.append(markdown(files(Path(app.outdir) / name)))
+    numbered = [{"id": f"cell-{number}"} | cell for number, cell in enumerate(cells)]
+    source[0] = json.dumps(document | {"cells": numbered})
+
+
+def markdown(text):
+    return {"cell_type": "markdown", "metadata": {}, "source": text}
+
+
+def hidden(tags):
+    """Parameters are folded; the code that shows the answer is left out."""
+    return ["hide-input"] * bool(FOLDED.keys() & set(tags)) + ["remove-input"] * ("answer" in tags)
+
+
+def looks(cell, tags):
+    """The title of what is folded; alt text and width of a figure."""
+    shown = {}
+    for tag in FOLDED.keys() & set(tags):
+        shown["code_prompt_show"] = FOLDED[tag]
+    for output in cell["outputs"]:
+        if "width" in (picture := output.get("metadata", {}).get("image/png", {})):
+            shown["image"] = {"alt": picture["alt"], "width": f"{picture['width']}px"}
+    return shown
+
+
+def exercises(text, name):
+    """The numbered list under the heading Exercises as directives, which the solutions name."""
+    parts = re.split(r"(?m)^(##+ .*Exercises.*)$", text)
+    if len(parts) < 3:
+        return text
+    before, heading, after = parts
+    introduction, *tasks = re.split(r"(?m)^(\d+)\. ", after)
+    for number, task in zip(tasks[::2], tasks[1::2], strict=True):
+        introduction += f"\n```{{exercise}}\n:label: {name}-{number}\n\n{' '.join(task.split())}\n```\n"
+    return before + heading + introduction
+
+
+def terms(glossary):
+    """Of the glossary: a term in small letters → as it is written there."""
+    body = glossary.partition("{glossary}")[2].partition("\n")[2].partition("```")[0]
+    return {line.strip().lower(): line.strip() for line in body.splitlines() if line[:1].strip(" :\n")}
+
+
+class Links:
+    """Links of one page: to notebooks that have a page, and from the first use of each term to the glossary."""
+
+    def __init__(self, pages, found):
+        longest_first = sorted(map(re.escape, found), key=len, reverse=True)
+        self.any_term = re.compile(rf"(?<![\w-])(?:{'|'.join(longest_first)})(?![\w-])", re.I)
+        self.pages, self.terms, self.linked = pages, found, set()
+
+    def added(self, text):
+        text = re.sub(r"\[(`?\w+`?)\]\((\w+)\.ipynb\)", self._existing, text)
+        text = re.sub(r"(?<!\[)`(\d\d_\w+)`", self._named, text)
+        parts = enumerate(PROTECTED.split(text))
+        return "".join(part if at % 2 else self.any_term.sub(self._term, part) for at, part in parts)
+
+    def _existing(self, found):
+        return found[0] if found[2] in self.pages else found[1]
+
+    def _named(self, found):
+        return f"[{found[0]}]({found[1]}.ipynb)" if found[1] in self.pages else found[0]
+
+    def _term(self, found):
+        term = self.terms[found[0].lower()]
+        if term in self.linked:
+            return found[0]
+        self.linked.add(term)
+        return f"{{term}}`{found[0]} <{term}>`"
+
+
+def files(folder):
+    """Links to the tables, the figures and the notebook as executed."""
+    paths = [path for part in ("tables/*.csv", "figures/*.svg", "*.ipynb") for path in sorted(folder.glob(part))]
+    named = [(escape(path.relative_to(folder.parent).as_posix()), escape(path.name)) for path in paths]
+    links = ", ".join(f'<a href="{link}">{name}</a>' for link, name in named)
+    return f"## Files\n\nTables, figures, and this notebook as executed: {links}."

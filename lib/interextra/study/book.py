@@ -1,0 +1,117 @@
+"""The book of a run: a static site by Sphinx and myst-nb over its executed notebooks, made without network.
+
+It stands in the folder of the run, opens from a disk as from any host, and is made again after each notebook. Its form,
+the glossary and the pages for teachers are in the folder book/ of the repository.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from html import escape
+from pathlib import Path
+
+import pandas as pd
+
+from interextra.papers.verdicts import DATA, page
+from interextra.study.answers import answer_of
+from interextra.study.parameters import repository_root
+from interextra.study.travel import REFERENCE
+
+TITLE = "Do neural retrievers interpolate or extrapolate?"
+WORK = ".book"  # under the folder of a run: the pages as Sphinx reads them, its notes and warnings
+
+
+def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
+    """Make the book of the notebooks executed under `folder`; returns its first page.
+
+    `note`: what is still being computed, for the first page. `is_last`: all pages anew, as links between them depend on
+    which there are. Warnings of Sphinx are in `.book/warnings.txt`.
+    """
+    from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+    form, work = repository_root() / "book", folder / WORK
+    executed = sorted(folder.glob("[0-9][0-9]_*/[0-9][0-9]_*.ipynb"))
+    shutil.rmtree(work / "pages", ignore_errors=True)
+    (work / "pages").mkdir(parents=True)
+    for path in [*executed, *form.glob("*.md")]:
+        shutil.copy2(path, work / "pages")  # with its date, by which Sphinx knows what changed
+    more = sorted(path.stem for path in form.glob("*.md"))
+    (work / "pages" / "index.md").write_text(_index(folder, executed, more, note), encoding="utf-8")
+    with (work / "warnings.txt").open("w", encoding="utf-8") as warnings, patch_docutils(), docutils_namespace():
+        places = (work / "pages", form, folder, work / "doctrees", "html")
+        Sphinx(*places, freshenv=is_last, status=None, warning=warnings).build()
+    return folder / "index.html"
+
+
+class Writer:
+    """Makes the book of a folder in another process, while the run goes on; one at a time."""
+
+    def __init__(self, folder: Path):
+        self.folder, self._running = folder, None
+
+    def refresh(self, note: str) -> None:
+        """Begin to make it, unless it is being made."""
+        if self._running is None or self._running.poll() is not None:
+            command = [sys.executable, "-m", "interextra.study.book", str(self.folder), note]
+            self._running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def finish(self) -> Path:
+        """Make it once more, with all that is there."""
+        if self._running is not None:
+            self._running.wait()
+        return write(self.folder)
+
+
+def _index(folder: Path, executed: list[Path], more: list[str], note: str) -> str:
+    """The first page: the question, a map of the notebooks, and what came out by claim."""
+    rows, titled = [], []
+    for path in executed:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
+        answer = answer_of(path.parent).get("sentences", [""])[0]
+        minutes = f"{_seconds(path) / 60:.1f}"
+        rows.append([f"[{path.stem[:2]}]({path.name})", *map(_text, (title, answer, minutes))])
+        titled.append(f"{path.stem[:2]} · {title} <{path.stem}>")
+    parts = [f"# {TITLE}", f"Results of the run `{folder.name}`, notebook by notebook."]
+    parts += [f":::{{note}}\n{note}\n:::"] if note else []
+    parts += [_table(["notebook", "question", "answer", "minutes of a core"], rows)]
+    if claims := _claims(folder, [path.stem for path in executed]):
+        said = "What the papers claim and what we ask, written down before the runs that answer it:"
+        parts += ["## Claims", said, _table(["claim", "published", "what came out", "notebook"], claims)]
+    toc = "\n".join(titled + more)
+    return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n{toc}\n```"]) + "\n"
+
+
+def _claims(folder: Path, names: list[str]) -> list[list[str]]:
+    """Sentence, published effect, conclusion over the committed data sets, and notebook of each claim."""
+    committed, rows = repository_root() / REFERENCE, []
+    for name in names:
+        places = {data: committed / of for data, of in DATA.items() if of != folder.name} | {"here": folder}
+        files = {data: place / name / "tables" / "claims.csv" for data, place in places.items()}
+        made = page({data: pd.read_csv(path) for data, path in files.items() if path.is_file()})
+        told = made[["claim", "published", "conclusion"]].values.tolist() if len(made) else []
+        rows += [[*map(_text, row), f"[{name[:2]}]({name}.ipynb)"] for row in told]
+    return rows
+
+
+def _seconds(path: Path) -> float:
+    """Of the execution of a notebook, and of its results as far as they are in the store."""
+    record = json.loads((path.parent / "provenance.json").read_text(encoding="utf-8"))
+    notes = (path.parents[2] / "cells" / key / "provenance.json" for key in record["method"]["cells"])
+    computed = (json.loads(note.read_text(encoding="utf-8"))["seconds"] for note in notes if note.is_file())
+    return record["seconds"]["whole notebook"] + sum(computed)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
+
+
+def _text(text: str) -> str:
+    """Text from data, in a cell of a table."""
+    return escape(text, quote=False).replace("|", "\\|").replace("\n", " ")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), *sys.argv[2:], is_last=False)

@@ -1,0 +1,135 @@
+"""The book of a run: text from data is text, exercises have folded solutions, links go to pages that exist."""
+
+import base64
+import json
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import nbformat
+import pandas as pd
+import pytest
+from PIL import Image
+
+from interextra.experiments import start_here
+from interextra.experiments.plans import cells_of
+from interextra.ground.cells import Store
+from interextra.ground.effects import shown
+from interextra.study.book import write
+from interextra.study.schedule import described
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
+
+
+class Tags(HTMLParser):
+    """The tags of a page, with their attributes."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+    def of(self, tag, attribute):
+        return [attributes[attribute] for name, attributes in self.found if name == tag and attribute in attributes]
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """The book of a run with two notebooks, the answer of one of which holds HTML."""
+    folder = tmp_path_factory.mktemp("outputs") / "toy"
+    picture = folder / "picture.png"
+    picture.parent.mkdir()
+    Image.new("RGB", (4, 3)).save(picture)
+    data = {"image/png": base64.b64encode(picture.read_bytes()).decode(), "text/plain": "a figure"}
+    looks = {"image/png": {"alt": "a falling line", "width": 300}}
+    figure = nbformat.v4.new_output("display_data", data, metadata=looks)
+    answer = nbformat.v4.new_output("display_data", {"text/markdown": "**In this run**\n\n- It loses 3 %."})
+    cells = [
+        text("# Does it lose?\n\nAs in `03_there` and [`04_not`](04_not.ipynb), by **interpolation**; interpolation."),
+        code("ix.answer()", outputs=[answer], metadata={"tags": ["answer"]}),
+        code("n: int = 3", metadata={"tags": ["parameters"]}),
+        code("draw()", outputs=[figure]),
+        text("## Where\n\nIt goes.\n\n## Exercises\n\n1. *Predict:* one?\n2. *Write:* two,\n   in lines."),
+        *(code(f"solved_{n}", metadata={"tags": ["solution"]}) for n in (1, 2)),
+    ]
+    for name, parts in (("02_here", cells), ("03_there", [text("# And there?")])):
+        (folder / name / "tables").mkdir(parents=True)
+        (folder / name / "tables" / "effects.csv").write_text("a\n1\n")
+        nbformat.write(nbformat.v4.new_notebook(cells=parts), folder / name / f"{name}.ipynb")
+        noted = {"answer": {"sentences": [f"{HOSTILE} | loses 3 %.", "another"], "not_shown": "", "figure": ""}}
+        (folder / name / "metrics.json").write_text(json.dumps(noted))
+        record = {"method": {"cells": ["gone"]}, "seconds": {"whole notebook": 90.0}}
+        (folder / name / "provenance.json").write_text(json.dumps(record))
+    write(folder, "10:00: 3 of 4 results done")
+    return folder
+
+
+def page(book, name):
+    return (book / f"{name}.html").read_text(encoding="utf-8")
+
+
+def test_the_first_page_has_questions_answers_minutes_and_what_is_missing(book):
+    index = page(book, "index")
+    assert "Does it lose?" in index and "3 of 4 results done" in index and "1.5" in index
+    assert "&lt;img src=x" in index and "another" not in index
+    assert not any("onerror" in attributes for _, attributes in Tags(index).found)
+    assert {"02_here.html", "03_there.html", "glossary.html"} <= set(Tags(index).of("a", "href"))
+
+
+def test_sphinx_has_nothing_to_complain_about(book):
+    assert (book / ".book" / "warnings.txt").read_text() == ""
+
+
+def test_links_go_to_pages_that_exist_and_terms_once_to_the_glossary(book):
+    links = Tags(page(book, "02_here")).of("a", "href")
+    assert "03_there.html" in links and not any("04_not" in link for link in links)
+    assert sum(link == "glossary.html#term-interpolation" for link in links) == 1
+    assert {"02_here/tables/effects.csv", "02_here/02_here.ipynb"} <= set(links)
+
+
+def test_exercises_have_folded_solutions(book):
+    html = page(book, "02_here")
+    assert html.count('class="exercise admonition"') == 2 and html.count("solution dropdown") == 2
+    assert html.index("solved_1") < html.index("solved_2") and "two, in lines." in html
+
+
+def test_parameters_are_folded_the_answer_is_shown_without_code_and_a_figure_is_described(book):
+    html = page(book, "02_here")
+    assert "ix.answer" not in html and "It loses 3 %." in html and "tag_hide-input" in html
+    [picture] = [one for tag, one in Tags(html).found if tag == "img" and one.get("alt") == "a falling line"]
+    assert "300px" in picture["style"]
+
+
+def test_no_page_needs_a_network(book):
+    for path in book.glob("*.html"):
+        tags = Tags(path.read_text(encoding="utf-8"))
+        assert not [link for link in (*tags.of("script", "src"), *tags.of("link", "href")) if "//" in link], path
+
+
+def test_the_book_is_made_in_another_process_while_a_run_goes_on(book, root):
+    (book / "index.html").unlink()
+    subprocess.run([sys.executable, "-m", "interextra.study.book", str(book), "still running"], check=True, cwd=root)
+    assert "still running" in page(book, "index")
+
+
+def test_collection_folder_named_as_html_is_text_in_a_list_of_results(tmp_path):
+    folder = tmp_path / HOSTILE
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text('{"_id": "d", "text": "tea"}\n')
+    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "tea"}\n{"_id": "r", "text": "a tea"}\n')
+    for split, query in (("train", "q"), ("test", "r")):
+        (folder / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{query}\td\t1\n")
+    asked = {"collection": f"beir:{folder}", "train_split": "train", "train_limit": 0, "test_splits": ["test"]}
+    plan = start_here.plan(asked | {"recipes": ["bm25", "mini-dense"], "steps": 0, "depth": 10, "seed": 1})
+    page = shown(pd.DataFrame(described(Store(tmp_path / "cells"), cells_of(plan)))).to_html()
+    assert "&lt;img src=x" in page and "img" not in [tag for tag, _ in Tags(page).found]
+
+
+def test_table_on_a_page_shows_text_from_data_as_text():
+    frame = pd.DataFrame({"name": [HOSTILE], HOSTILE: [0.5], "p_value": [0.1]})
+    live = [tag for tag, _ in Tags(shown(frame).to_html()).found]
+    assert "img" not in live
