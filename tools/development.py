@@ -1,5 +1,5 @@
-"""Development worlds: their quality in domain, by which the mismatch of the reported worlds and the recipes were chosen,
-and what dense retrieval loses in them, which was looked at after that choice.
+"""Development worlds: their quality in domain, by which the mismatch of the reported worlds and the recipes were
+chosen, and what dense retrieval loses in them, which was looked at after that choice.
 
 Development worlds have the seeds 901 and following; no reported world has one of them. Mismatch 4 is that of an older
 generator; 44 is that of the reported worlds.
@@ -76,8 +76,8 @@ if __name__ == "__main__":
         what, seeds, mismatches, *recipes = sys.argv[1:]
         measured = {"quality": quality, "losses": losses}[what]
     except (ValueError, KeyError):
-        told = "write: python -m tools.development quality|losses SEEDS MISMATCHES [RECIPE …], e.g. quality 901,902 4,44"
-        raise InputError(told) from None
+        usage = "python -m tools.development quality|losses SEEDS MISMATCHES [RECIPE …], e.g. quality 901,902 4,44"
+        raise InputError(f"write: {usage}") from None
     numbers = [[int(number) for number in given.split(",")] for given in (seeds, mismatches)]
     made = measured(*numbers, recipes or SYSTEMS, repository_root() / "outputs" / "cells")
     if measured is quality:
