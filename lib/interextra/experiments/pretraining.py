@@ -138,9 +138,8 @@ def relevant_passages(data: Collection, queries: pd.DataFrame, qrels: pd.DataFra
     size = found.groupby("query_id")["doc_id"].transform("size").rename("size")
     found = found.assign(size=size)[size >= least].merge(queries[["query_id", "text"]], on="query_id")
     found = found.assign(row=data.passages.rows(found["doc_id"].tolist())).rename(columns={"text": "query"})
-    return found.sort_values(["size", "query_id"], ascending=[False, True], kind="stable", ignore_index=True)[
-        ["query_id", "query", "row"]
-    ]
+    found = found.sort_values(["size", "query_id"], ascending=[False, True], kind="stable", ignore_index=True)
+    return found[["query_id", "query", "row"]]
 
 
 def published_table(number: int, recall_relevance: int) -> pd.DataFrame:
@@ -192,6 +191,20 @@ def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
     for model, log in _logs(pretrained, store).items():
         rows += [(model, what, value, log["after"][what]) for what, value in log.get("before", {}).items()]
     return pd.DataFrame(rows, columns=["model", "what", "before", "after"])
+
+
+def on_target(pretrained: Mapping[str, Pretrained], target: str, store: Store) -> pd.DataFrame:
+    """Of each initialisation, on held-out passages of what `target` read: model, words_loss, span_accuracy."""
+    from interextra.models.objectives import N_HELD, Objective, opened, read  # which imports torch
+
+    how, collections = pretrained[target].how, [source.open() for source in pretrained[target].corpus]
+    rows, asked = [], how.model_copy(update={"objective": "words"})
+    for model, cell in pretrained.items():
+        weights, tokenizer = opened(str(store[cell] / "weights"), cell.seed)
+        passages = read(how, collections, tokenizer)
+        held = passages[: min(N_HELD, len(passages) // 4)]
+        rows.append({"model": model} | Objective(weights, tokenizer, asked).measure(held, 0, how.batch_size))
+    return pd.DataFrame(rows)
 
 
 def curves(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
