@@ -150,13 +150,13 @@ def test_without_a_terminal_a_line_a_minute(store, tmp_path, capsys, building, m
 def test_a_terminal_shows_results_workers_other_runs_and_the_pages(store, tmp_path, building):
     watch, text = Progress(store, [LAST, Page()], tmp_path), io.StringIO()
     building(Page()), store.build(ONE)
-    (tmp_path / "00_it").mkdir(), (tmp_path / "00_it" / "00_it.html").touch()
+    (tmp_path / "00_it.html").touch(), (tmp_path / "index.html").touch()
     drawn = watch._drawn([Job(TWO, 2, time.time() - 5)], watch.results.state(2))
     Console(file=text, width=100, force_terminal=True).print(drawn)
     shown = re.sub(r"\x1b(\[[\d;?]*[A-Za-z]|\]8;[^\x1b]*\x1b\\)", "", text.getvalue())
     assert "1 of 4 results" in shown and "about 9 min left" in shown
     assert re.search(r"worker 2 +5 s  Toy", shown) and re.search(r"another run +60 s  notebook \[bold\]00_it", shown)
-    assert re.search(r"1 page ready: .*00_it\.html", shown) and "file://" in text.getvalue()
+    assert re.search(r"1 page ready: .*index\.html", shown) and "file://" in text.getvalue()
 
 
 def test_live_display_leaves_the_terminal_as_it_was(store, tmp_path, monkeypatch):
