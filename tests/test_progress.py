@@ -101,12 +101,12 @@ def test_what_is_being_computed_and_since_when_without_what_a_killed_process_lef
 
 
 def test_speed_of_this_machine_scales_what_is_left(store):
-    slow, older, todo = Page(took=1260 - 60), Page(took=9.0, older=True), Page(n=4)
+    slow, older, todo = Page(took=1200.0), Page(took=9.0, older=True), Page(n=4)
     store.build(slow), store.build(older)
     results = Results(store, [slow, older, todo])
     assert results.state().seconds_left == 600
     results.learn([slow.key, older.key])
-    assert results.state().seconds_left == pytest.approx(600 * 1260 / 660)
+    assert results.state().seconds_left == pytest.approx(600 * (schedule.PRIOR + 1200) / (schedule.PRIOR + 600))
 
 
 def test_every_computed_result_is_logged_with_its_seconds_and_its_worker(store, tmp_path):

@@ -25,7 +25,7 @@ WORKER = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 WORKER |= {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
 GPUS = Path("/proc/driver/nvidia/gpus")
 TICK = 1.0  # seconds between two looks at the running workers
-PRIOR = 60.0  # seconds that count as computed just as estimated, so that the first small results set no speed
+PRIOR = 10.0  # seconds that count as computed just as estimated, so that the first small results set no speed
 
 
 class Job(NamedTuple):
