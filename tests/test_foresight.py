@@ -12,7 +12,8 @@ from test_lupart import FIVE, P
 import interextra as ix
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
-from interextra.evaluation import indicators, prediction, predictors
+from interextra.evaluation import indicators, predictors
+from interextra.experiments import prediction
 from interextra.evaluation.predictors import POST, PRE, SPACE, WORDS
 from interextra.experiments import indicators as notebook
 from interextra.experiments import shifts

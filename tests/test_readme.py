@@ -77,7 +77,7 @@ def test_shared_judgements_are_told_in_both_readings(reference):
         frame.loc[frame["test_set"].isin(years) & (frame["min_shared"] == 2), "percent"] = 11.0
         frame.to_csv(path, index=False)
         [said] = [line for line in lines_of(reference) if "DL 2019" in line and not line.startswith("|")]
-        assert "Here it is 11 and " in said and told in said
+        assert "We find 11 and " in said and told in said
 
 
 def test_what_is_counted_below_the_claims_is_in_the_tables(reference):

@@ -10,6 +10,7 @@ from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.papers import verdicts
 from interextra.papers.verdicts import GATE, UNMEASURED, Claim, answered, concluded, in_one_world, leads, over_worlds
+from interextra.study.session import Session
 
 RANDOM = np.random.default_rng(7)
 NOBODY = leads(pd.DataFrame(), [], 0, 0)  # nothing measured on the queries of the gate
@@ -152,6 +153,18 @@ def test_worlds_are_judged_by_students_test(state):
     assert found["n_worlds"].eq(12).all() and found["n_queries"].eq(3600).all()
 
 
+def test_a_tie_at_a_bound_decides_nothing(state):
+    for asks, low, high in (("above", 0.0, 0.1), ("above", -0.1, 0.0), ("below", -0.1, 0.0), ("below", 0.0, 0.1)):
+        assert verdicts.verdict(asks, low, high, 0.05, False) == "undecided"
+    for low, high in ((0.05, 0.1), (-0.1, -0.05)):
+        assert verdicts.verdict("equal", low, high, 0.05, False) == "undecided"
+    state(*(claim(name, "equal", {"model": name}, margin=0.25) for name in "abc"))
+    found = over_worlds(*in_worlds(list("abc"), [[0.25, -0.25, 0.125]] * 4))  # no spread: intervals are points
+    assert found["verdict"].tolist() == ["undecided", "undecided", "holds"]
+    assert found["size"].tolist() == ["", "", verdicts.WITHIN]
+    assert over_worlds(*in_worlds(["c"], [[0.125]] * 4, lead=0.0))["reason"].tolist() == [GATE]
+
+
 def test_a_lead_that_no_world_measured_opens_no_gate(state):
     state(claim("a", "below", {"model": "a"}), claim("bm25", "below", {"model": "BM25"}))
     worlds, gates = in_worlds(["a", "bm25"], [[-0.3 + 0.01 * at] * 2 for at in range(5)], lead=[np.nan, 0.1])
@@ -206,10 +219,32 @@ def test_rows_come_from_the_first_table_that_has_them_and_a_page_says_what_each_
     page = verdicts.page({"MedQuAD": pd.DataFrame(), "here": in_one_world(found[:1])})
     assert page.columns.tolist() == ["claim", "published", "this run", "conclusion"]
     assert page["this run"].item().count(" % [") == 1
-    assert page["this run"].item().endswith("400 queries, 3 trainings: one world")
+    assert page["this run"].item().endswith("400 queries, 3 training runs: one world")
     table = in_one_world(found)
     table.to_csv(tmp_path / "claims.csv", index=False)
     assert verdicts.page({"here": pd.read_csv(tmp_path / "claims.csv")}).equals(verdicts.page({"here": table}))
+
+
+@pytest.mark.parametrize(("profile", "collection"), [("mini", "mini"), ("small", "medquad")])
+def test_a_sentence_gives_each_data_set_its_own_estimate(tmp_path, profile, collection):
+    """Real data as committed, or of this run where it is of `small`; the worlds; a run of another profile."""
+    row = {"claim": "resttest-dense", "n_queries": 900, "size": ""}
+    small = {"estimate": -0.1, "low": -0.12, "high": -0.08, "n_trainings": 5, "verdict": "holds", "reason": ""}
+    worlds = {"estimate": 0.02, "low": -0.01, "high": 0.05, "n_worlds": 12, "verdict": "undecided", "reason": "worlds"}
+    for name, values in (("small", small), ("worlds", worlds)):
+        folder = tmp_path / "outputs" / "reference" / name / "03_resttest" / "tables"
+        folder.mkdir(parents=True)
+        pd.DataFrame([row | values]).to_csv(folder / "claims.csv", index=False)
+    nb = Session("03_resttest", {"profile": profile, "collection": collection}, tmp_path, "")
+    ahead = pd.DataFrame({"model": ["DR (base)"], "lead": 0.2, "lead_low": 0.1})
+    nb.conclude(losses({"BM25": 0.0, "DR (base)": -0.3}, protocol="ReSTTest"), ahead=ahead)
+    made = pd.read_csv(nb.folder / "tables" / "claims.csv").iloc[0]
+    here = "{:+.1f} % [{:+.1f}, {:+.1f}]".format(*(100 * made[["estimate", "low", "high"]]))
+    real, this = (here, "") if profile == "small" else ("-10.0 % [-12.0, -8.0]", f"this run {here}; ")
+    estimates = f"MedQuAD {real}; twelve worlds +2.0 % [-1.0, +5.0]; {this}published -11.5 %"
+    told = "replicated on real data, undecided in the worlds"
+    what = verdicts.stated()["resttest-dense"].sentence.removesuffix(".")
+    assert nb.concluded[0].endswith(f" ({told}).") and nb.concluded[1:] == [f"{what}: {told} ({estimates})."]
 
 
 def test_two_claims_and_a_page_without_any(state):

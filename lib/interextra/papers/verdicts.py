@@ -347,7 +347,8 @@ def formatted(row: Mapping[str, Any]) -> str:
     '-10.0 % [-14.0, -6.0], 900 queries, 12 worlds: holds'
     """
     counts = {name[2:]: int(row[name]) for name in (*COUNTS, "n_worlds") if row.get(name, np.nan) == row.get(name)}
-    units = ", ".join(f"{n:,} {what if n != 1 else what.removesuffix('s')}" for what, n in counts.items())
+    named = {"trainings": "training runs"}
+    units = ", ".join(f"{n:,} {named.get(what, what).removesuffix('s' * (n == 1))}" for what, n in counts.items())
     unit, needed = stated()[row["claim"]].unit, row.get("resolution", np.nan)
     text, told = spelled(row["estimate"], row["low"], row["high"], unit), [row["verdict"], row["size"], row["reason"]]
     if row["reason"] == GATE:
