@@ -13,10 +13,9 @@ import interextra as ix
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.evaluation import indicators, predictors
-from interextra.experiments import prediction
 from interextra.evaluation.predictors import POST, PRE, SPACE, WORDS
 from interextra.experiments import indicators as notebook
-from interextra.experiments import shifts
+from interextra.experiments import prediction, shifts
 from interextra.experiments.indicators import DENSE, POOLED
 from interextra.ground.cells import Store
 from interextra.ground.correlation import correlation_test, kendall_within
