@@ -193,14 +193,15 @@ def test_the_gate_lists_each_system_of_a_claim_with_its_lead(state):
     found = verdicts.gate(answers)
     assert found[["claim", "system", "lead"]].values.tolist() == [["one", "a", 0.2], ["one", "b", 0.1]]
     assert list(verdicts.gate(answers[:0])) == list(found) == ["claim", "system", "lead", "lead_low"]
-    assert verdicts.formatted(concluded(answers).iloc[0]).endswith(f"{GATE}, lead +10.0 points")
+    assert verdicts.formatted(concluded(answers).iloc[0]).endswith(f"undecided ({GATE}; lead +10.0 points)")
 
 
 def test_a_claim_that_needs_more_than_ten_times_the_data_is_declared_out_of_reach(state):
     state(claim("one", "below", {"model": "a"}, margin=0.05, published=-0.1))
     row = {"claim": "one", "estimate": 0.0, "low": -0.5, "high": 0.5, "verdict": "undecided", "size": ""}
     far, near = (verdicts.formatted(row | {"reason": "queries", "resolution": size}) for size in (0.4, 0.3))
-    assert far.endswith("40.0 % would be found, out of reach: needs 16 times the data") and "reach" not in near
+    assert far.endswith("undecided (queries; detects 40.0 %; out of reach: needs 16 times the data)")
+    assert near.endswith("undecided (queries; detects 30.0 %)")
 
 
 def test_claims_of_a_world_alone_have_plain_intervals_and_no_verdict(state):
@@ -263,12 +264,14 @@ def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
             "undecided",
             "depends on the data",
             "no difference on real data, replicated in the worlds",
+            "no difference",
         ):
             rows = [{"claim": "Another.", "conclusion": "no"}, {"claim": claim.sentence, "conclusion": told}]
-            page = pd.DataFrame(rows).assign(MedQuAD="0 %: undecided, queries, 1")
+            page = pd.DataFrame(rows).assign(MedQuAD="0 %: undecided (queries; detects 1 %)")
             [sentence] = verdicts.title_answer(notebook, page)
-            word = {"replicated,": "holds", "contradicted": "contradicted", "no": "equal"}.get(told.split()[0])
-            text = {"undecided": "Undecided (queries): ", "depends": "It depends on the data: "}.get(told.split()[0])
+            word = {"replicated,": "holds", "contradicted": "contradicted"}.get(told.split()[0], "equal")
+            text = {"undecided": "Undecided (queries): "}.get(told.split()[0])
+            text = "It depends on the data: " if told.startswith("depends") or "replicated in" in told else text
             assert sentence.startswith(text or answer[word][:-1]) and sentence.endswith(f"({told}).")
     assert verdicts.title_answer("03_resttest", pd.DataFrame()) == verdicts.title_answer("00_start_here", None) == []
 

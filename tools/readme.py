@@ -54,7 +54,7 @@ def results_page(reference: Path) -> str:
         "relative change is in percent, a difference in points; negative is a loss. The intervals of a notebook's "
         "primary claims hold together with 95 %; a secondary claim has a plain one and no verdict, and so has "
         "everything in a single generated world. *undecided* is followed by its reason and by the effect that the "
-        "design would have found with 80 % power. All other numbers of the kit are exploratory: they stand with plain "
+        "design detects with 80 % power. All other numbers of the kit are exploratory: they stand with plain "
         "95 % intervals in the CSV files beside these tables."
     ]
     every = DATA | {"mini": "mini"}

@@ -32,8 +32,8 @@ PLACES = {"MedQuAD": "on real data", "worlds": "in the worlds"}
 REAL = {"01_overlap_annotation_analysis": "MS MARCO"}  # real data of a notebook, if not MedQuAD
 NAMED = {"worlds": "twelve worlds", "here": "this run"}  # columns of a page
 # First words of a conclusion → the entry of answers.yaml that answers the title.
-ANSWER_TO = {"replicated": "holds", "supported": "holds", "contradicted": "contradicted", "no difference": "equal"}
-ANSWER_TO |= {"depends": "depends"}
+ANSWER_TO = {"depends|no difference.*(replicated|supported)": "depends", "no difference": "equal"}
+ANSWER_TO |= {"replicated": "holds", "supported": "holds", "contradicted": "contradicted"}
 MAIN = {"negative_passages": "all", "average": "micro"}  # of labels that a claim does not name
 POWER = stats.norm.ppf(0.8)
 JUDGED = ["verdict", "size", "reason", "resolution"]
@@ -349,16 +349,17 @@ def formatted(row: Mapping[str, Any]) -> str:
     counts = {name[2:]: int(row[name]) for name in (*COUNTS, "n_worlds") if row.get(name, np.nan) == row.get(name)}
     named = {"trainings": "training runs"}
     units = ", ".join(f"{n:,} {named.get(what, what).removesuffix('s' * (n == 1))}" for what, n in counts.items())
-    unit, needed = stated()[row["claim"]].unit, row.get("resolution", np.nan)
-    text, told = spelled(row["estimate"], row["low"], row["high"], unit), [row["verdict"], row["size"], row["reason"]]
-    if row["reason"] == GATE:
-        told.append(f"lead {100 * row['lead']:+.1f} points")
-    elif row["verdict"] == "undecided" and row["reason"] != UNMEASURED and np.isfinite(needed):
-        told.append(f"{100 * needed:.1f} {unit} would be found" if unit else f"{needed:.2f} would be found")
-        times = (needed / stated()[row["claim"]].asked) ** 2
-        told.append(f"out of reach: needs {times:.0f} times the data" if times > OUT_OF_REACH else "")
-    told = ", ".join(filter(None, told))
-    return f"{text}, {units}" + f": {told}" * bool(told)
+    claim, needed = stated()[row["claim"]], row.get("resolution", np.nan)
+    text, reasons = spelled(row["estimate"], row["low"], row["high"], claim.unit), [row["reason"]]
+    if row["reason"] == GATE and np.isfinite(row["lead"]):
+        reasons.append(f"lead {100 * row['lead']:+.1f} points")
+    elif row["verdict"] == "undecided" and not row["reason"].startswith("gate") and np.isfinite(needed):
+        reasons.append(f"detects {100 * needed:.1f} {claim.unit}" if claim.unit else f"detects {needed:.2f}")
+        times = (needed / claim.asked) ** 2
+        reasons.append(f"out of reach: needs {times:.0f} times the data" if times > OUT_OF_REACH else "")
+    reason = "; ".join(filter(None, reasons))
+    judged = ", ".join(filter(None, [row["verdict"], row["size"]])) or reason
+    return f"{text}, {units}" + f": {judged}" * bool(judged) + f" ({reason})" * bool(reason and judged != reason)
 
 
 def resolutions(files: Sequence[Path]) -> pd.DataFrame:
@@ -437,8 +438,8 @@ def title_answer(notebook: str, made: pd.DataFrame) -> list[str]:
         return []
     claim = stated()[answers["claim"]]
     for row in made[made["claim"] == claim.sentence].to_dict("records"):
-        verdict = next((key for word, key in ANSWER_TO.items() if row["conclusion"].startswith(word)), "")
-        reasons = re.findall(r"undecided, ([^,]+)", " ".join(map(str, row.values())))
+        verdict = next((key for word, key in ANSWER_TO.items() if re.match(word, row["conclusion"])), "")
+        reasons = re.findall(r"undecided \(([^;)]+)", " ".join(map(str, row.values())))
         reason = f" ({reasons[0]})" if reasons else ""
         open_text = f"Undecided{reason}: {claim.sentence[:1].lower()}{claim.sentence[1:]}"
         text = {"depends": f"It depends on the data: {claim.sentence}"} | answers
