@@ -51,6 +51,7 @@ def test_equal_points_have_no_correlation():
     for method in SCIPY:
         assert np.isnan(correlations([1.0, 1, 1], [1.0, 2, 3], np.ones((1, 3)), method)).all()
         assert np.isnan(correlations([1.0, 2, 3], [1.0, 2, 3], [[3.0, 0, 0]], method)).all()
+        assert np.isnan(correlations([0.1] * 3, [1.0, 2, 4], np.ones((1, 3)), method)).all()  # their mean is not 0.1
 
 
 def test_groups_are_drawn_whole():

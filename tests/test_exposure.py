@@ -116,6 +116,17 @@ def test_sparing_the_kind_answers_its_claim_against_its_control():
     assert (closed["verdict"].item(), closed["reason"].item()) == ("undecided", verdicts.GATE)
 
 
+@pytest.mark.parametrize(("dense", "splade", "verdict"), [(0.02, 0.15, "holds"), (0.15, 0.02, "contradicted")])
+def test_negatives_reverse_holds_where_the_loss_of_dense_retrieval_grows_less(dense, splade, verdict):
+    """From in-batch to BM25's negatives each loss grows by what is given."""
+    grown = {(DENSE, "BM25", "all"): 0.3 + dense, ("SPLADE", "BM25", "all"): 0.1 + splade}
+    mean = mean_of(LOSSES | grown | {(DENSE, "in-batch", "all"): 0.3, ("SPLADE", "in-batch", "all"): 0.1})
+    ahead = mean[[*exposure.CONDITION, "measure"]].assign(lead=0.2, lead_low=0.1)
+    answers = verdicts.answered([verdicts.stated()["negatives-reverse"]], [mean], ahead)
+    assert answers["estimate"].item() == pytest.approx(splade - dense, abs=0.02)
+    assert verdicts.concluded(answers)["verdict"].item() == verdict
+
+
 def test_arms_spare_the_kind_or_the_others_or_the_test_answers_and_as_many_random_passages(tmp_path):
     p = P | {"arms": list(exposure.ARMS), "seeds": [1], "controlled": [], "doses": []}
     store, plan = Store(tmp_path / "cells"), exposure.plan(p)

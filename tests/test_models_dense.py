@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+import sentence_transformers
 import torch
 from toy_models import animals
 
@@ -96,6 +97,20 @@ def test_cosine_and_mean_pooling_survive_saving(toy, tmp_path):
     model = load_model(tmp_path / "a")
     assert model.recipe == recipe
     np.testing.assert_allclose(np.linalg.norm(model.encode_queries(["where is the bado"]), axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(("precision", "encode_precision"), [("fp32", "bf16"), ("bf16", "fp32")])
+def test_precision_of_training_and_that_of_encoding_are_those_of_the_recipe(
+    toy, tmp_path, monkeypatch, precision, encode_precision
+):
+    name, passed = "SentenceTransformerTrainingArguments", []
+    made = getattr(sentence_transformers, name)
+    monkeypatch.setattr(sentence_transformers, name, lambda **given: passed.append(given["bf16"]) or made(**given))
+    recipe = load_recipe("mini-dense", steps=0, precision=precision, encode_precision=encode_precision)
+    fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
+    weights = {weight.dtype for weight in load_model(tmp_path / "a").model.parameters()}
+    assert passed == [precision == "bf16"]
+    assert weights == {torch.bfloat16 if encode_precision == "bf16" else torch.float32}
 
 
 def test_lengths_of_the_recipe_cut_the_texts(toy, trained):

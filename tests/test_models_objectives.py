@@ -8,13 +8,14 @@ import pytest
 import torch
 from test_models_pretrain import TEXTS
 from toy_models import collection_of
-from transformers import AutoModelForMaskedLM
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from interextra.data.queries import Source
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
+from interextra.models import objectives
 from interextra.models.model import Pretrained
-from interextra.models.objectives import Objective, halves, new_model, partners, pretrain, read
+from interextra.models.objectives import Objective, halves, masked, new_model, partners, pretrain, read, train
 from interextra.models.recipe import Pretraining, load_recipe
 from tools.pretrain_text import train_tokenizer
 
@@ -135,6 +136,49 @@ def test_collections_are_read_together_and_too_few_passages_are_refused(toy, tok
     assert len(read(how, [toy, toy], tokenizer)) == 2 * len(read(how, [toy], tokenizer)) == 2 * 4 * len(TEXTS)
     with pytest.raises(InputError, match="400 passages of two words or more; 800 are needed"):
         read(Pretraining(objective="words", corpus=("a",), steps=1000, batch_size=100), [toy], tokenizer)
+
+
+def test_texts_of_two_words_are_read_and_shorter_ones_are_not(tokenizer, tmp_path):
+    how = Pretraining(objective="words", corpus=("a",), steps=9, batch_size=2)
+    passages = [(f"d{i}", "few") for i in range(3)] + [(f"e{i}", "few lake") for i in range(16)]
+    assert [len(row) for row in read(how, [collection_of(tmp_path / "a", passages)], tokenizer)] == [2] * 16
+    with pytest.raises(InputError, match="15 passages of two words or more; 16 are needed"):
+        read(how, [collection_of(tmp_path / "b", passages[:-1])], tokenizer)
+
+
+def test_pretraining_masks_and_draws_every_word_and_no_special_token(toy, tmp_path, monkeypatch):
+    passed = []
+    monkeypatch.setattr(objectives, "masked", lambda *given: passed.append(given[1:4]) or masked(*given))
+    pretrain(Pretraining(objective="words", corpus=("toy",), steps=1, batch_size=16), [toy], "random", 1, tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    [(mask_id, first_word, vocabulary)] = set(passed)
+    words = set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids)
+    assert mask_id == tokenizer.mask_token_id and set(range(first_word, vocabulary)) == words
+
+
+@pytest.mark.parametrize(("asked", "threads"), [(None, 1), ("2", 2)])
+def test_pretraining_uses_one_thread_unless_more_are_asked_for(toy, tmp_path, monkeypatch, asked, threads):
+    seen, before = [], torch.get_num_threads()
+    monkeypatch.setattr(objectives, "train", lambda *_: seen.append(torch.get_num_threads()) or {})
+    monkeypatch.setattr(Objective, "measure", lambda *_: {})
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if asked:
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    try:
+        torch.set_num_threads(2)
+        pretrain(Pretraining(objective="words", corpus=("toy",), batch_size=16), [toy], "random", 1, tmp_path)
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [threads]
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
+def test_pretraining_computes_in_its_precision_and_keeps_weights_in_fp32(tokenizer, precision, dtype):
+    objective, seen = made(tokenizer, "words"), set()
+    objective.model.bert.encoder.layer[0].output.dense.register_forward_hook(lambda _, __, out: seen.add(out.dtype))
+    how = Pretraining(objective="words", corpus=("some",), steps=1, batch_size=4, precision=precision)
+    train(objective, rows(), how, 1)
+    assert seen == {dtype} and {weight.dtype for weight in objective.parameters()} == {torch.float32}
 
 
 def test_an_objective_without_text_and_text_without_an_objective_are_refused():

@@ -119,6 +119,16 @@ def test_an_advantage_of_three_families_is_found_by_chance_in_few_tables(tmp_pat
     assert missed / 150 <= 0.08
 
 
+def test_an_advantage_of_a_single_family_has_no_interval_and_one_of_two_has(tmp_path):
+    frame = scores(40, 0.05)
+    frame["model_type"] = ["sparse", "late-interaction", "late-interaction", *["dense"] * 37]
+    table = published_models.read(written(tmp_path, frame))
+    found = published_models.advantage(table, 0.3, ("maker0/recipe0", "maker3/recipe3")).set_index("architecture")
+    one, two = found.loc["sparse"], found.loc["late-interaction"]
+    assert one["advantage"].notna().all() and one[["low", "high"]].isna().all(axis=None)
+    assert (one["n_families"] == 1).all() and (two["n_families"] == 2).all() and (two["low"] < two["high"]).all()
+
+
 def test_an_anchor_is_two_models(tmp_path):
     path = written(tmp_path, scores())
     with pytest.raises(InputError, match="names two models, not 1"):

@@ -8,7 +8,7 @@ from scipy import stats
 
 from interextra.experiments import correlation
 from interextra.experiments.plans import cells_of, plan_of
-from interextra.ground.correlation import stretched
+from interextra.ground.correlation import steiger, stretched
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.papers import published_correlations, verdicts
@@ -71,6 +71,20 @@ def test_table_5_agrees_with_scipy(points):
     ranks = part[["in_domain", "out_of_domain"]].rank()
     left = ranks - ranks.groupby(part["n_train"]).transform("mean")
     assert row["extrapolation"] == pytest.approx(left.corr().iloc[0, 1])
+
+
+def test_each_size_but_one_costs_steigers_test_a_point(points):
+    frame, table = points.frame(), correlation.table_5(points).set_index(["collection", "statistic"])
+    parts = [frame[(frame["collection"] == "other") & (frame["regime"] == regime)] for regime in REGIMES]
+    sides = [part[side] for part in parts for side in ("in_domain", "out_of_domain")]
+    ranks = [stats.rankdata(side).reshape(8, 3) for side in sides]  # [methods, sizes]
+    left = [(side - side.mean(axis=0)).ravel() for side in ranks]
+    for statistic, matrix, n in (("Spearman", ranks, 24), (correlation.WITHIN, left, 22)):
+        matrix = np.corrcoef([side.ravel() for side in matrix])
+        assert table.loc[("other", statistic), "p_value"] == pytest.approx(steiger(matrix, n)[1], rel=1e-9)
+    pairs = np.random.default_rng(1).normal(size=(2, 2, 5))
+    assert np.isfinite(correlation.dependent(pairs, "Spearman", list("aaaab")))
+    assert np.isnan(correlation.dependent(pairs, "Spearman", list("aaabc")))  # three points are left
 
 
 def judged(points, lead=0.1):
