@@ -1,6 +1,6 @@
-"""Zhan et al., section 5.2: training strategies and starts of a dense retriever in both regimes (Tables 8 to 10).
+"""Zhan et al., section 5.2: training strategies and initialisations of a dense retriever (Tables 8 to 10).
 
-Beyond the paper: strategies also with negatives that are never exposed (notebook 09), and starts that differ only in
+Beyond the paper: strategies also with negatives that are never exposed (notebook 09), and initialisations that differ only in
 the objective and the text of their pretraining.
 """
 
@@ -24,7 +24,7 @@ NOTEBOOK = "06_pretraining_study"
 OBJECTIVES = get_args(Pretraining.model_fields["objective"].annotation)  # those of ours
 # Objectives with a task for the whole text; the last two are of given weights: MiniLM's, and the tiny base's
 TEXT_LEVEL = ("order", "condenser", "spans", "pairs", "bag")
-#: Row of Table 9 → (objective, whether the target collection was read) of the start of ours in its place.
+#: Row of Table 9 → (objective, whether the target collection was read) of our initialisation in its place.
 ROLES = {
     "Rand": ("none", False),
     "RoBERTa": ("words", False),
@@ -40,7 +40,7 @@ def plan(p: dict) -> Plan:
     """Frames of runs, as in notebook 05 with the column negative_passages: `strategies_restrain`,
     `strategies_resttest`, `starts_restrain`, `starts_resttest`; those of ReSTTest are empty without that protocol.
 
-    `pretrained`: label → the Pretrained of its first training. `marks`: what each start has, see `marks`. `judged_by`:
+    `pretrained`: label → the Pretrained of its first training. `marks`: what each initialisation has, see `marks`. `judged_by`:
     study → protocol → measure.
     """
     ways = plans.with_bm25(plans.systems(p | {"recipes": p["strategies"]}), "strategies")
@@ -80,7 +80,7 @@ def plan(p: dict) -> Plan:
 
 
 class Start(NamedTuple):
-    """`objective` and `text` (none, other, target) of a start; `made`: who pretrained it.
+    """`objective` and `text` (none, other, target) of an initialisation; `made`: who pretrained it.
 
     ours: from nothing, or from the start that is `base` where there is one; given: weights as they are.
     """
@@ -114,7 +114,7 @@ def start_in(p: dict, entry: Mapping[str, Any]) -> Start:
 
 
 def marks(starts: Sequence[Start]) -> pd.DataFrame:
-    """What each start has: model, objective, text, te (a task for the whole text), tc (it read the target), made, role.
+    """What each initialisation has: model, objective, text, te (a task for the whole text), tc (it read the target), made, role.
 
     What is pretrained from a base has its te, too. `role`: the row of Table 9 whose place it takes.
     """
@@ -143,7 +143,7 @@ def relevant_passages(data: Collection, queries: pd.DataFrame, qrels: pd.DataFra
 
 
 def published_table(number: int, recall_relevance: int) -> pd.DataFrame:
-    """Δ of Table 8 or 9: role (the start; in Table 8 and the training strategy), protocol, measure, scaled, rounding.
+    """Δ of Table 8 or 9: role (the initialisation; in Table 8 and the training strategy), protocol, measure, scaled, rounding.
 
     `recall_relevance`: from which relevance our R@100 counts; the paper's is read as 2 under ReSTrain (notebook 02).
     """
@@ -157,7 +157,7 @@ STEPS = (("words", "none"), ("order", "words"), ("condenser", "words"), ("spans"
 
 
 def differing(marks: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """Pairs of starts of ours of which the first has one thing more, and what: an objective, or the target's text.
+    """Pairs of our initialisations of which the first has one thing more, and what: an objective, or the target's text.
 
     Starts that others pretrained differ in much at once; only the base counts, as that to which nothing was added.
     """
@@ -185,7 +185,7 @@ def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
-    """What each start could before and after its pretraining, on passages that were held out of the text that it reads:
+    """What each initialisation could before and after its pretraining, on passages that were held out of the text that it reads:
     model, what, before, after."""
     rows = []
     for model, log in _logs(pretrained, store).items():
