@@ -1,7 +1,7 @@
 """Zhan et al., section 5.2: training strategies and initialisations of a dense retriever (Tables 8 to 10).
 
-Beyond the paper: strategies also with negatives that are never exposed (notebook 09), and initialisations that differ only in
-the objective and the text of their pretraining.
+Beyond the paper: strategies also with negatives that are never exposed (notebook 09), and initialisations that differ
+only in the objective and the text of their pretraining.
 """
 
 import json
@@ -40,8 +40,8 @@ def plan(p: dict) -> Plan:
     """Frames of runs, as in notebook 05 with the column negative_passages: `strategies_restrain`,
     `strategies_resttest`, `starts_restrain`, `starts_resttest`; those of ReSTTest are empty without that protocol.
 
-    `pretrained`: label → the Pretrained of its first training. `marks`: what each initialisation has, see `marks`. `judged_by`:
-    study → protocol → measure.
+    `pretrained`: label → the Pretrained of its first training. `marks`: see `marks`. `judged_by`: study → protocol →
+    measure.
     """
     ways = plans.with_bm25(plans.systems(p | {"recipes": p["strategies"]}), "strategies")
     starts = [start_in(p, text) for text in p["starts"]]
@@ -114,7 +114,7 @@ def start_in(p: dict, entry: Mapping[str, Any]) -> Start:
 
 
 def marks(starts: Sequence[Start]) -> pd.DataFrame:
-    """What each initialisation has: model, objective, text, te (a task for the whole text), tc (it read the target), made, role.
+    """A row an initialisation: model, objective, text, te (a task for the whole text), tc (read the target), made, role.
 
     What is pretrained from a base has its te, too. `role`: the row of Table 9 whose place it takes.
     """
@@ -143,7 +143,7 @@ def relevant_passages(data: Collection, queries: pd.DataFrame, qrels: pd.DataFra
 
 
 def published_table(number: int, recall_relevance: int) -> pd.DataFrame:
-    """Δ of Table 8 or 9: role (the initialisation; in Table 8 and the training strategy), protocol, measure, scaled, rounding.
+    """Δ of Table 8 or 9: role (initialisation, in Table 8 with training strategy), protocol, measure, scaled, rounding.
 
     `recall_relevance`: from which relevance our R@100 counts; the paper's is read as 2 under ReSTrain (notebook 02).
     """
@@ -185,8 +185,8 @@ def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
-    """What each initialisation could before and after its pretraining, on passages that were held out of the text that it reads:
-    model, what, before, after."""
+    """What each could before and after its pretraining, on held-out passages of the text that it reads: model, what,
+    before, after."""
     rows = []
     for model, log in _logs(pretrained, store).items():
         rows += [(model, what, value, log["after"][what]) for what, value in log.get("before", {}).items()]
