@@ -31,7 +31,9 @@ def read(app, name, source):
             continue
         shown = looks(cell, tags)
         cell["metadata"] = {"tags": tags + hidden(tags)} | ({"mystnb": shown} if shown else {})
-        if "solution" in tags:
+        if "continued" in tags:  # of the solution before
+            cells.insert(-1, cell)
+        elif "solution" in tags:
             solved += 1
             start = f"```{{solution-start}} {name}-{solved}\n:class: dropdown\n```"
             cells += [markdown(start), cell, markdown("```{solution-end}\n```")]

@@ -54,7 +54,9 @@ def book(tmp_path_factory):
         code("n: int = 3", metadata={"tags": ["parameters"]}),
         code("draw()", outputs=[figure]),
         text("## Where\n\nIt goes.\n\n## Exercises\n\n1. *Predict:* one?\n2. *Write:* two,\n   in lines."),
-        *(code(f"solved_{n}", metadata={"tags": ["solution"]}) for n in (1, 2)),
+        code("solved_1", metadata={"tags": ["solution"]}),
+        code("solved_1_on", metadata={"tags": ["solution", "continued"]}),
+        code("solved_2", metadata={"tags": ["solution"]}),
     ]
     for name, parts in (("02_here", cells), ("03_there", [text("# And there?")])):
         (folder / name / "tables").mkdir(parents=True)
@@ -95,7 +97,7 @@ def test_links_go_to_pages_that_exist_and_terms_once_to_the_glossary(book):
 def test_exercises_have_folded_solutions(book):
     html = page(book, "02_here")
     assert html.count('class="exercise admonition"') == 2 and html.count("solution dropdown") == 2
-    assert html.index("solved_1") < html.index("solved_2") and "two, in lines." in html
+    assert html.index("solved_1_on") < html.index("solved_2") and "two, in lines." in html
 
 
 def test_parameters_are_folded_the_answer_is_shown_without_code_and_a_figure_is_described(book):

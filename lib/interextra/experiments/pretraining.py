@@ -114,7 +114,7 @@ def start_in(p: dict, entry: Mapping[str, Any]) -> Start:
 
 
 def marks(starts: Sequence[Start]) -> pd.DataFrame:
-    """A row an initialisation: model, objective, text, te (a task for the whole text), tc (read the target), made, role.
+    """A row an initialisation: model, objective, text, te (a task for the whole text), tc (target read), made, role.
 
     What is pretrained from a base has its te, too. `role`: the row of Table 9 whose place it takes.
     """

@@ -54,7 +54,7 @@ def command_run(args: argparse.Namespace) -> int:
     def done(cell) -> None:
         if cell in selected:
             publish(cell, store, folder)
-            book.refresh(f"{time.strftime('%H:%M')}: {progress.results.state(progress.workers)}.")
+            book.refresh(f"{time.strftime('%H:%M')}: {progress.results.state()}.")
         if isinstance(cell, Notebook):
             print(f"{cell.name:<34} done after {time.perf_counter() - begin:6.1f} s", flush=True)
 
@@ -74,34 +74,26 @@ def command_run(args: argparse.Namespace) -> int:
 
 
 def command_status(args: argparse.Namespace) -> None:
-    """Only the store and the log are looked at: the run may be in another shell, or on a cluster."""
+    """Only the store is looked at: the run may be in another shell, or on a cluster."""
     import pandas as pd
 
     from interextra.data.queries import pricing
-    from interextra.study.progress import logged
-    from interextra.study.schedule import Results
+    from interextra.study.progress import Results, lasting
 
     store = _store()
     with pricing():
         selected = _selected(args)
+    every = {cell.name: Results(store, [cell]) for cell in selected}
     results = Results(store, selected)
-    there = results.cells.keys() - results.missing.keys()
-    results.learn(logged(repository_root() / "outputs" / args.name) & there or there)
-    state, rows = results.state(), {}
-    parts = {cell.name: Results(store, [cell]) for cell in selected} | {"all notebooks": results}
-    for name, part in parts.items():
-        n_running = len(part.missing.keys() & state.running.keys())
-        rows[name] = {"results": len(part.cells), "done": len(part.cells) - len(part.missing), "computing": n_running}
-    running = [
-        {"since": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(since)), "key": key, "what": what}
-        for key, (what, since) in state.running.items()
-    ]
+    for key in filter(results.is_done, results.cells):
+        results.learn(key)
+    state, rows = results.state(), {name: found.state()[:2] for name, found in every.items()}
+    running = {results.cells[key].title(): time.time() - since for key, since in state.running.items()}
     if args.json:
         print(json.dumps({"notebooks": rows, "computing": running, "seconds_left": round(state.seconds_left)}))
         return
-    print(pd.DataFrame(rows).T.to_string(), end="\n\n")
-    if running:
-        print(pd.DataFrame(running).to_string(index=False, justify="left"), end="\n\n")
+    print(pd.DataFrame(rows, ["results", "done"]).T.to_string(), end="\n\n")
+    print("".join(f"being computed for {lasting(seconds)}: {what}\n" for what, seconds in running.items()), end="")
     print(f"{state}.")
 
 
