@@ -9,6 +9,7 @@ from scipy.stats import ttest_rel
 from sklearn.metrics import accuracy_score, cohen_kappa_score
 from sklearn.model_selection import GroupShuffleSplit
 
+from interextra.experiments.annotating import Annotation, widget
 from interextra.experiments.overlap import (
     choose_thresholds,
     containment,
@@ -20,7 +21,6 @@ from interextra.experiments.overlap import (
     simulate_annotators,
 )
 from interextra.ground.errors import InputError
-from interextra.overlap.annotating import Annotation, widget
 from interextra.overlap.annotation import (
     SHEET,
     codes,

@@ -12,11 +12,11 @@ from test_lupart import FIVE, P
 import interextra as ix
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
-from interextra.evaluation import indicators, predictors
-from interextra.evaluation.predictors import POST, PRE, SPACE, WORDS
+from interextra.evaluation import indicators
 from interextra.experiments import indicators as notebook
-from interextra.experiments import prediction, shifts
+from interextra.experiments import prediction, predictors, shifts
 from interextra.experiments.indicators import DENSE, POOLED
+from interextra.experiments.predictors import POST, PRE, SPACE, WORDS
 from interextra.ground.cells import Store
 from interextra.ground.correlation import correlation_test, kendall_within
 from interextra.ground.effects import effects, interval, resamples

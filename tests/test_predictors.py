@@ -9,7 +9,7 @@ import pytest
 
 from interextra.data.load import open_collection
 from interextra.data.runs import RunFile
-from interextra.evaluation import predictors as pr
+from interextra.experiments import predictors as pr
 from interextra.ground.errors import InputError
 
 TEXTS = ["The red fox.", "red RED sea", "a hat", "fox-hunt: fox!", ""]

@@ -9,7 +9,7 @@ import pytest
 
 from interextra.ground.errors import InputError
 from interextra.study.parameters import notebooks
-from interextra.study.teaching import STUB, exercises, write
+from tools.teaching import STUB, exercises, write
 
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
 EXERCISES = """## Exercises

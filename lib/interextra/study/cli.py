@@ -212,7 +212,8 @@ def command_export(args: argparse.Namespace) -> None:
 
 
 def command_class(args: argparse.Namespace) -> None:
-    from interextra.study.teaching import write
+    sys.path.insert(0, str(repository_root()))  # tools/ is of the repository, not of the package
+    from tools.teaching import write
 
     root, out = repository_root(), Path(args.out or Path("build", "class", args.format))
     written = write(root, args.format, args.only, out, Path(args.executed), args.from_reference)
