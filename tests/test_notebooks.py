@@ -83,7 +83,8 @@ def test_every_notebook_leaves_html_metrics_provenance_and_figures(house):
         for part in (f"{name}.html", f"{name}.ipynb", "metrics.json", "provenance.json", "seal.json"):
             assert (folder / part).is_file(), f"{name}/{part}"
         pictures = sorted((folder / "figures").glob("*"))
-        assert {path.suffix for path in pictures} == {".png", ".svg"} and all(p.stat().st_size > 3000 for p in pictures)
+        assert {path.suffix for path in pictures} == {".pdf", ".png", ".svg"}
+        assert all(path.stat().st_size > 3000 for path in pictures)
     index = (house / "outputs" / "smoke" / "index.html").read_text()
     for path in (house / "outputs" / "smoke").glob("*/*/*.csv"):
         assert path.name in index

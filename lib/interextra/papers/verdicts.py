@@ -240,6 +240,18 @@ def concluded(answers: Effects) -> pd.DataFrame:
     return _judged(made, claims, nineties, (high - low) / 2 + POWER * draws.std(axis=1), noise)
 
 
+def on_rows(frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
+    """Effects with claim_low and claim_high: the interval in a table of `concluded` of the primary claim on a row."""
+    frame = frame.assign(claim_low=np.nan, claim_high=np.nan)
+    for row in made.to_dict("records"):
+        claim = stated()[row["claim"]]
+        labels = [labels for _, labels in claim.terms()]
+        found = _rows(claim, labels[0], [frame]) if len(labels) == 1 and claim.side == "effect" else None
+        if found is not None and len(found) == 1 and not claim.secondary:
+            frame.loc[found.index, ["claim_low", "claim_high"]] = row["low"], row["high"]
+    return frame
+
+
 def in_one_world(answers: Effects) -> pd.DataFrame:
     """The claims in a single generated world, which decides nothing: plain intervals, no verdict; as of `concluded`."""
     return concluded(answers).assign(low=answers["low"], high=answers["high"], verdict="", size="", reason="one world")

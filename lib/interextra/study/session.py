@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from IPython.display import Image, Markdown
+from IPython.display import Image, Markdown, display
 
 from interextra import figures
 from interextra.data.load import open_collection
@@ -69,7 +69,8 @@ class Session:
         self.values: list[pd.DataFrame] = []  # of all measured designs
         self.trained, self.untrained = False, []  # has a trained model been used; tables written before
         self.looks: dict[str, Image] = {}  # figures by name
-        self.concluded: list[str] = []
+        self.drawn: dict[str, Any] = {}
+        self.claims, self.concluded = pd.DataFrame(), []
         self._begin = time.perf_counter()
 
     def __getitem__(self, parameter: str) -> Any:
@@ -144,18 +145,25 @@ class Session:
             self.table(here, "claims")
         if len(leads := verdicts.gate(answers)):
             self.table(leads, "gate")
+        self.claims = here[:0] if is_world else here
         data = {name: self.reference(of, "claims") if of != profile else here for name, of in verdicts.DATA.items()}
         made = verdicts.page(data if profile in verdicts.DATA.values() else data | {"here": here})
         self.concluded = verdicts.title_answer(self.name, made) + verdicts.sentences(made)
         return shown(made)
 
+    def claimed(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Effects with the simultaneous interval of the claim on a row, where `conclude` judged one, for `forest`."""
+        return verdicts.on_rows(frame, self.claims)
+
     def figure(self, figure: Any, name: str) -> Image:
-        """Write `figures/<name>.png` and `.svg`; returns the picture, with what is seen on it as alt text."""
-        path = self.folder / "figures" / f"{name}.png"
+        """Show its caption, write `figures/<name>.png` and `.svg`; returns the picture, with alt text."""
+        path, texts = self.folder / "figures" / f"{name}.png", {"Title": figure.caption, "Description": figure.alt}
         # without a date: the same picture gives the same bytes
-        figure.savefig(path, metadata={"Software": None, "Description": figure.alt})
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None, "Description": figure.alt})
+        figure.savefig(path, metadata={"Software": None} | texts)
+        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None} | texts)
         self.looks[name] = Image(path, alt=figure.alt, width=int(PIXELS_PER_INCH * figure.get_figwidth()))
+        self.drawn[name] = figure
+        display(Markdown(figure.caption))
         return self.looks[name]
 
     def metric(self, name: str, value: Any) -> None:
@@ -165,11 +173,15 @@ class Session:
     def answer(self, *sentences: str, not_shown: str = "", figure: str = "") -> Markdown:
         """Note the answer of this notebook, for the box under its title: sentences with numbers, and the one figure.
 
-        `not_shown`: what a reader could expect and this run does not say. `figure`: the name of one made by `figure`.
+        `not_shown`: what a reader could expect and this run does not say. `figure`: the name of one made by `figure`,
+        written as PDF, too.
         """
         if figure and figure not in self.looks:
             raise InputError(f"answer: no figure {figure!r}; there are {', '.join(self.looks) or 'none'}")
         noted = {"sentences": list(sentences), "not_shown": not_shown, "figure": figure}
+        if figure:  # as it goes into a paper
+            metadata = {"CreationDate": None, "Creator": None, "Producer": None, "Title": self.drawn[figure].caption}
+            self.drawn[figure].column().savefig(self.folder / "figures" / f"{figure}.pdf", metadata=metadata)
         look = self.looks.get(figure)
         self.metric("answer", noted | ({"alt": look.alt, "width": look.width} if look else {}))
         return Markdown(text_of(noted, "In this run"))
@@ -179,9 +191,15 @@ class Session:
         path = self.root / REFERENCE / profile / self.name / "tables" / f"{table}.csv"
         return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
-    def optional(self, name: str, when: Any, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-        """A table that only some profiles make: computed and written where `when`, else the committed one of small."""
-        return self.table(compute(), name) if when else self.reference("small", name)
+    def optional(self, name: str, when: Any, compute: Callable[[], pd.DataFrame], travels: bool = True) -> pd.DataFrame:
+        """A table that only some profiles make: computed and written where `when`, else the committed one of small.
+
+        `travels`: False where it needs real data that no reference holds; from a reference the committed one stands.
+        """
+        if not when:
+            return self.reference("small", name)
+        stays = not travels and isinstance(self.store, Reference)
+        return self.table(self.reference(self.parameters["profile"], name) if stays else compute(), name)
 
     def finish(self) -> None:
         """Write metrics.json and provenance.json (all declared parameters, versions, checksums, seconds a stage)."""
