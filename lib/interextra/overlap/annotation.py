@@ -2,7 +2,7 @@
 
 Per test query at most 20 candidates (10 training queries by BM25, 10 by embedding) are labelled by three annotators;
 the median is the label of a pair, the highest overlap of its pairs the label of a test query. A sheet is a CSV file
-with the columns of `SHEET` and empty labels, one row a pair: fill it in a spreadsheet or in `experiments.annotating.widget`.
+with the columns of `SHEET` and empty labels, one row a pair: fill it in a spreadsheet or in the widget of `annotating`.
 Taught in notebooks/01_overlap_annotation_analysis.
 """
 
