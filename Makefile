@@ -1,4 +1,4 @@
-# make run [PROFILE=mini] [ONLY=01,02]   make verify   make test   make lab   make bench   make base   make clean
+# make run [PROFILE=mini] [ONLY=01,02]   make verify   make test   make test-browser   make lab   make bench   make base   make clean
 PROFILE ?= mini
 ONLY ?=
 PYTHON ?= python3
@@ -14,6 +14,14 @@ run: .venv/ready
 test: .venv/ready
 	@$(PY) -m ruff check .
 	@$(PY) -m pytest -n 2
+
+# JupyterLab in headless Chromium (Debian and Ubuntu: apt install chromium); takes minutes, not part of `make test`.
+test-browser: .venv/ready build/playwright/ready
+	@PYTHONPATH=build/playwright $(PY) tests/browser/lab.py
+
+build/playwright/ready:
+	@$(PY) -m pip install -q --upgrade --target $(@D) playwright==1.65.2
+	@touch $@
 
 lab: .venv/ready
 	@$(PY) -m ipykernel install --sys-prefix --name interextra --display-name "interextra"
@@ -53,4 +61,4 @@ clean:
 	@$(PY) -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-.PHONY: run test lab check bench base reference verify readme clean
+.PHONY: run test test-browser lab check bench base reference verify readme clean

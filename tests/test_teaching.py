@@ -37,7 +37,7 @@ def tagged(cell, *tags):
 
 def cells():
     return [
-        tagged(text("# Is it even?"), "slide"),
+        tagged(text("# Is it even?\n\nWe ask."), "slide"),
         tagged(code("one = 1"), "slide"),
         tagged(code("one"), "slide"),
         text(EXERCISES),
@@ -121,7 +121,7 @@ def test_slides_begin_with_a_text_and_keep_the_outputs(one):
     nbformat.write(stored, one / "runs" / "02_even" / "02_even.ipynb")
     found = made(one, "slides", "02_even.ipynb")
     assert [cell.metadata["slideshow"]["slide_type"] for cell in found] == ["slide", "-", "subslide"]
-    assert found[1]["outputs"][0]["text"] == "1"
+    assert found[0].source == "# Is it even?" and found[1]["outputs"][0]["text"] == "1"
 
 
 def test_version_from_the_reference_says_so_after_its_title(one):
@@ -129,7 +129,7 @@ def test_version_from_the_reference_says_so_after_its_title(one):
     values.mkdir(parents=True)
     (values / "cells.zip").touch()
     found = made(one, "plain", "student/02_even.ipynb", from_reference=True)
-    assert found[0].source == "# Is it even?"
+    assert found[0].source == "# Is it even?\n\nWe ask."
     assert 'os.environ["INTEREXTRA_REFERENCE"] = "outputs/reference/mini/02_even"' in found[1].source
 
 
@@ -142,7 +142,7 @@ def refused(root, form="plain", **options):
 
 def test_one_wrong_notebook_and_nothing_is_written(one):
     nbformat.write(nbformat.v4.new_notebook(cells=cells()[:6]), one / "notebooks" / "03_odd.ipynb")
-    assert "03_odd: 3 exercises, 1 solutions; further cells" in refused(one)
+    assert "03_odd: 3 exercises, 1 solutions; tag further ones" in refused(one)
     assert not (one / "out").exists()
 
 

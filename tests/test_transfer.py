@@ -91,7 +91,8 @@ def judged(points, lead=0.1):
     """The claims of notebook 08 on points, by name."""
     answering = correlation.claimed(correlation.table_5(points), "nDCG@10", 80, 1)
     ahead = pd.DataFrame({"regime": REGIMES, "lead": lead, "lead_low": lead})
-    claims = [claim for claim in verdicts.of_notebook(correlation.NOTEBOOK) if claim.paper == "zhan"]
+    every = verdicts.of_notebook(correlation.NOTEBOOK)
+    claims = [claim for claim in every if claim.paper == "zhan" and not claim.secondary]
     return verdicts.concluded(verdicts.answered(claims, [answering], ahead)).set_index("claim")
 
 

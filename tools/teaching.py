@@ -76,6 +76,7 @@ def _slides(cells: list[dict], name: str) -> dict[str, list[dict]]:
         cell["metadata"]["slideshow"], before = {"slide_type": kind}, cell["cell_type"]
     if not shown:
         raise InputError(f"{name}: no cell is tagged `slide`")
+    shown[0]["source"] = "".join(shown[0]["source"]).split("\n")[0]  # the title alone
     return {f"{name}.ipynb": shown}
 
 
@@ -86,8 +87,7 @@ def _versions(cells: list[dict], name: str, form: str) -> dict[str, list[dict]]:
         first = first if "continued" in _tags(cell) else cell["id"]
         answers[first] = answers.get(first, "") + "".join(cell["source"]) + "\n\n"
     if not asked or len(asked) != len(answers):
-        many = f"{len(asked)} exercises, {len(answers)} solutions"
-        raise InputError(f"{name}: {many}; further cells of a solution are tagged `continued`, too")
+        raise InputError(f"{name}: {len(asked)} exercises, {len(answers)} solutions; tag further ones `continued`, too")
     made = {key: _question(at, asked[at - 1], key, answers[key].strip(), form) for at, key in enumerate(answers, 1)}
     for cell in cells:
         cell["metadata"].pop("jupyter", None)  # a stored notebook hides its solutions

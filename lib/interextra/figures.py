@@ -3,7 +3,7 @@
 Each is as wide as a page, readable on a telephone; `figure.column()` is the same at the width of a column in print.
 Instead of a column a list of columns may be given, whose values are joined: `panel=["protocol", "measure"]`. Two texts
 come from the data: `figure.caption` states the message, `figure.alt` says what is seen. A regime and a system have one
-colour in all figures; numbers, such as training sizes, go from light to dark blue.
+colour in all figures.
 """
 
 import functools
@@ -26,14 +26,13 @@ from interextra.ground.errors import InputError
 from interextra.models import architectures
 
 Names = str | list[str]  # of columns; "" is none
-
 # Colour-blind safe: Okabe and Ito, and three of Tol's
 COLOURS = {"interpolation": "#E69F00", "extrapolation": "#0072B2", "random": "#999999", "published": "#CC79A7"}
 COLOURS |= {"median": "#D55E00"} | {module.LABEL: module.COLOUR for module in architectures().values()}
 SYSTEMS = {module.LABEL for module in architectures().values()}
 OTHERS = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#882255", "#0072B2", "#44AA99", "#332288", "#999933"]
 INK = "#333333"  # where colour says nothing
-UNKNOWN = {"fc": "white", "ec": "#BBBBBB", "hatch": "////", "lw": 0, "label": "not computed"}
+UNKNOWN = {"fc": "white", "ec": "#BBBBBB", "hatch": "///", "lw": 0, "label": "not computed"}
 WIDTH, COLUMN = 5, 3.33  # inches, of a page (480 pixels) and of a column in print (ACM)
 FEW, QUANTILES = 8, 20  # values that texts name one by one; dots of a distribution
 LEVELS = {"mean", "percent"}  # columns that are not compared with 0
@@ -46,8 +45,7 @@ def style() -> None:
     look = {"figure.figsize": (WIDTH, 3), "savefig.dpi": 200, "font.size": 9, "legend.frameon": False}
     look |= dict.fromkeys(("axes.titlesize", "axes.labelsize", "figure.labelsize", "legend.title_fontsize"), "medium")
     look |= {"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True}
-    look |= {"grid.alpha": 0.25, "hatch.linewidth": 0.5, "pdf.fonttype": 42, "svg.fonttype": "none"}
-    look |= {"svg.hashsalt": "interextra"}  # the same picture, the same bytes
+    look |= {"grid.alpha": 0.25, "pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "interextra"}  # same bytes
     mpl.rcParams.update(look)
 
 
@@ -126,7 +124,7 @@ def heat(frame: DataFrame, row: str, column: str, value: str, label: str, panel:
     limit = np.nanmax([1e-9, *(shade.abs().max(axis=None) for shade in shades.values())])
     names, widths = [_words(str(name)) for name in rows], [grid.shape[1] for grid in grids.values()]
     room = mpl.rcParams["figure.figsize"][0] - 0.3 - _inches(names)
-    fitting = max(1, int(room // max(0.29 * max(widths), _inches(panels) + 0.1)))
+    fitting = max(1, int(room // max(0.29 * max(widths), _inches(["", *" ".join(panels).split()]) + 0.1)))
     figure, drawn = _figure(panels, 1 + 0.24 * len(rows), fitting, widths=widths, sharey=True)
     for (axis, part), grid, shade in zip(drawn, grids.values(), shades.values(), strict=True):
         known = part.pivot(index=row, columns=column, values=sure).reindex_like(grid) if sure else grid.notna()
@@ -148,8 +146,9 @@ def heat(frame: DataFrame, row: str, column: str, value: str, label: str, panel:
         axis.grid(False)
         axis.set_xlabel(_words(column) if framed else "")
     spare = [axis.inset_axes([0.1, 0.8, 0.8, 0.08]) for axis in figure.axes if not axis.axison][:1]
-    place = {"cax": spare[0], "ticks": [-limit / 2, limit / 2]} if spare else {"ax": figure.axes, "aspect": 40}
-    scale = figure.colorbar(image, format="{x:+.0%}" if framed else None, orientation="horizontal", **place)
+    place = {"cax": spare[0]} if spare else {"ax": figure.axes, "aspect": 40}
+    place |= {"ticks": plt.MaxNLocator(3 if spare else 5), "format": "{x:+.0%}" if framed else None}
+    scale = figure.colorbar(image, orientation="horizontal", **place)
     told = label + ", relative to the models trained with it" * framed
     scale.set_label(_wrapped(told, 0.6 * room / fitting if spare else room))
     figure.supylabel(_words(row) if framed else "")
@@ -247,8 +246,7 @@ def curves(
 def histogram(frame: DataFrame, value: str, row: str, label: str, panel: Names = "") -> Figure:
     """Distributions below each other, a row each, as 20 dots, each for 5 % of its values; a line: the median."""
     panels, edges = _panels(frame, panel), np.histogram_bin_edges(frame[value].dropna(), 40)
-    heights = [0.4 + 0.42 * part[row].nunique() for part in panels.values()]
-    figure, drawn = _figure(panels, heights, 3, row, sharex=True)
+    figure, drawn = _figure(panels, [0.4 + 0.42 * part[row].nunique() for part in panels.values()], 3, row, sharex=True)
     for axis, part in drawn:
         rows = part.groupby(row, sort=False)[value]
         for y, (name, values) in enumerate(rows):
@@ -299,7 +297,7 @@ def _figure(
 ) -> tuple[Figure, list[tuple]]:
     """A figure with at most so many panels side by side on a page, of one height or a height each; (axes, content).
 
-    Panels whose values of `row` differ stand below each other; a place that is left over is for the colour bar.
+    Panels whose values of `row` differ stand below each other.
     """
     wide, n = mpl.rcParams["figure.figsize"][0], len(panels)
     if row:
@@ -307,18 +305,19 @@ def _figure(
         most = most if shared["sharey"] else 1
     lines = -(-n // (most if len(widths) else max(1, round(most * wide / WIDTH))))
     columns = -(-n // lines)
+    ratios = widths if len(widths) == columns else [1] * columns
     each = [height] * n if isinstance(height, float | int) else height
     heights = [max(each[at : at + columns]) for at in range(0, n, columns)]
     options = {"figsize": (wide, sum(heights) + 0.4), "layout": "constrained", "squeeze": False}
-    options |= {"height_ratios": heights, "width_ratios": widths if len(widths) == columns else None}
+    options |= {"height_ratios": heights, "width_ratios": ratios}
     figure, axes = plt.subplots(lines, columns, **options, **shared)
     plt.close(figure)  # shown once, by the last expression of the notebook's cell
     for axis in axes.flat[n:]:
         axis.axis("off")
     for axis in axes.flat[n - columns : n]:  # those with no axes below them
         axis.tick_params(labelbottom=True)
-    for axis, title in zip(axes.flat, panels, strict=False):
-        axis.set_title(_wrapped(_words(title), 0.75 * wide / columns))
+    for axis, title, share in zip(axes.flat, panels, itertools.cycle(ratios), strict=False):
+        axis.set_title(_wrapped(_words(title), 0.75 * wide * share / sum(ratios)))
         axis.locator_params(axis="x", nbins=max(2, round(1.6 * (wide - 1) / columns)))
         axis.tick_params(labelsize=mpl.rcParams["font.size"])
     return figure, list(zip(axes.flat, panels.values(), strict=False))
@@ -378,13 +377,14 @@ def _keys(colours: dict[str, str], **look) -> list[Line2D]:
 
 
 def _legend(figure: Figure, variables: dict[str, list]) -> None:
-    """Legends above the axes: title → keys, a variable each."""
-    made, (wide, tall) = [], figure.get_size_inches()
-    for title, keys in variables.items():
-        if keys:
-            fitting = max(1, int(wide // (_inches([str(key.get_label()) for key in keys]) + 0.55)))
-            look = {"loc": "upper center", "borderaxespad": 0, "borderpad": 0.3, "columnspacing": 1.2}
-            made.append(figure.legend(handles=keys, title=title, ncols=min(len(keys), fitting), **look))
+    """Legends above the axes, or where a place is left over: title → keys, a variable each."""
+    made, (wide, tall), groups = [], figure.get_size_inches(), [group for group in variables.items() if group[1]]
+    if len(groups) == 1 and (spare := [axis for axis in figure.axes if not axis.axison and not axis.child_axes]):
+        spare[0].legend(handles=groups.pop()[1], loc="center")
+    for title, keys in groups:
+        fitting = max(1, int(wide // (_inches([str(key.get_label()) for key in keys]) + 0.55)))
+        look = {"loc": "upper center", "borderaxespad": 0, "borderpad": 0.3, "columnspacing": 1.2}
+        made.append(figure.legend(handles=keys, title=title, ncols=min(len(keys), fitting), **look))
     heights = [legend.get_window_extent().height / figure.dpi for legend in made]
     figure.set_figheight(tall + sum(heights))
     for legend, above in zip(made, np.cumsum([0, *heights]), strict=False):
@@ -398,8 +398,7 @@ def _words(name: Names) -> str:
 
 
 def _inches(texts: Sequence[str]) -> float:
-    """About how wide the longest of some texts is."""
-    return max(map(len, texts)) * 0.58 * mpl.rcParams["font.size"] / 72
+    return max(map(len, texts)) * 0.58 * mpl.rcParams["font.size"] / 72  # about, of the longest
 
 
 def _wrapped(text: str, inches: float) -> str:
