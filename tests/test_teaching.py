@@ -38,7 +38,7 @@ def tagged(cell, *tags):
 def cells():
     return [
         tagged(text("# Is it even?\n\nWe ask."), "slide"),
-        tagged(code("one = 1"), "slide"),
+        tagged(code('one = ix.start("02_even")'), "slide"),
         tagged(code("one"), "slide"),
         text(EXERCISES),
         tagged(code(CHECKED), "solution"),
@@ -112,6 +112,7 @@ def test_source_for_otter_puts_each_exercise_between_raw_cells(one):
     solution, tests = (["# BEGIN SOLUTION"], ["# END SOLUTION"]), (["# BEGIN TESTS"], ["# END TESTS"])
     assert raw[1:6] == [*solution, *tests, ["# END QUESTION"]] and raw[7:10] == [*solution, ["# END QUESTION"]]
     assert [cell.source for cell in found if cell.source.startswith("# HIDDEN\nassert two == 2\n")]
+    assert "os.chdir(_dh[0])" in found[2].source  # after the notebook went to the root of the repository
 
 
 def test_slides_begin_with_a_text_and_keep_the_outputs(one):
@@ -130,7 +131,7 @@ def test_version_from_the_reference_says_so_after_its_title(one):
     (values / "cells.zip").touch()
     found = made(one, "plain", "student/02_even.ipynb", from_reference=True)
     assert found[0].source == "# Is it even?\n\nWe ask."
-    assert 'os.environ["INTEREXTRA_REFERENCE"] = "outputs/reference/mini/02_even"' in found[1].source
+    assert '= str(repository_root() / "outputs/reference/mini/02_even")' in found[1].source
 
 
 def refused(root, form="plain", **options):

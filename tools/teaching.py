@@ -27,10 +27,7 @@ FORMATS = {  # what holds a solution and what holds its checks; a grader takes o
 
 
 def write(root: Path, form: str, only: str, out: Path, executed: Path, from_reference: bool) -> list[Path]:
-    """Write the versions of the chosen notebooks under `out`, all or none. `executed`: a run, for outputs on slides.
-
-    `from_reference`: they begin with a cell that takes the committed values of mini, so that nothing is trained.
-    """
+    """Write the versions of the chosen notebooks under `out`, all or none. `executed`: a run, for the slides."""
     files = {out / "nbgrader_config.py": CONFIG} if form == "nbgrader" else {}
     for path in notebooks(root, only):
         name, values = path.stem, REFERENCE / BASE / path.stem
@@ -38,8 +35,9 @@ def write(root: Path, form: str, only: str, out: Path, executed: Path, from_refe
         if missing := [str(one) for one in [path] + [root / values / CELLS] * from_reference if not one.is_file()]:
             raise InputError(f"{offenders(missing)} is missing: run {name} first; --executed names the folder of a run")
         notebook = json.loads(path.read_text(encoding="utf-8"))
-        line = f'import os\n\nos.environ["INTEREXTRA_REFERENCE"] = "{values.as_posix()}"  # nothing is trained'
-        notebook["cells"][1:1] = [_cell("code", "from-reference", line)] * from_reference
+        take = f'os.environ["INTEREXTRA_REFERENCE"] = str(repository_root() / "{values.as_posix()}")  # no training'
+        take = f"import os\n\nfrom interextra.study.parameters import repository_root\n\n{take}"
+        notebook["cells"][1:1] = [_cell("code", "from-reference", take)] * from_reference
         made = _slides(notebook["cells"], name) if form == "slides" else _versions(notebook["cells"], name, form)
         for place, cells in made.items():
             files[out / place] = json.dumps(notebook | {"cells": cells}, indent=1, ensure_ascii=False) + "\n"
@@ -92,6 +90,8 @@ def _versions(cells: list[dict], name: str, form: str) -> dict[str, list[dict]]:
     for cell in cells:
         cell["metadata"].pop("jupyter", None)  # a stored notebook hides its solutions
         given += made.get(cell["id"], [] if {"solution", "instructor"} & _tags(cell) else [cell])
+        if form == "otter" and "ix.start(" in "".join(cell["source"]):  # which goes to the repository's root
+            given.append(_cell("code", "folder", "import os\n\nos.chdir(_dh[0])  # otter looks for its tests here"))
     place = f"student/{name}.ipynb" if form == "plain" else f"source/{name}/{name}.ipynb"
     return {place: given, f"solution/{name}.ipynb": cells}
 
