@@ -42,6 +42,8 @@ def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
     with (work / "warnings.txt").open("w", encoding="utf-8") as warnings, patch_docutils(), docutils_namespace():
         places = (work / "pages", form, folder, work / "doctrees", "html")
         Sphinx(*places, freshenv=is_last, status=None, warning=warnings).build()
+    for part in ("pages", "doctrees") if is_last else ():
+        shutil.rmtree(work / part)
     return folder / "index.html"
 
 
