@@ -151,7 +151,9 @@ def test_forest_says_in_words_what_is_seen_and_what_it_means():
         "Forest plot, 4 rows. Δ nDCG@10: 1.0% (BM25, 360), 0.0% (BM25, 1,600), -30.0% (DR (base), 360), -10.0% (DR "
         "(base), 1,600). 2 of 3 published values (diamonds) lie inside the interval there."
     )
-    assert figure.caption == "Intervals below 0: DR (base) 1 of 2."
+    assert figure.caption == "Intervals below 0: DR (base) (1 of 2)."
+    arrows = figures.forest(EFFECTS, "model", "delta", "← loss   Δ nDCG@10   gain →", hue="n_train", percent=True)
+    assert arrows.alt == figure.alt  # where an axis points to is for the eye
     none = EFFECTS.assign(low=-1.0, high=1.0)
     assert figures.forest(none, "model", "delta", "Δ", hue="n_train").caption == "Every interval includes 0."
     scores = EFFECTS.rename(columns={"delta": "mean"}).drop(columns="published")
@@ -279,7 +281,7 @@ def test_curves_pass_through_their_values():
     assert [one.get_ydata().tolist(), other.get_ydata().tolist()] == [[0.5, 0.6], [0.3, 0.5]]
     assert one.get_color() == figures.COLOURS["interpolation"]
     assert [label.get_text() for label in figure.legends[0].get_texts()] == ["interpolation", "extrapolation"]
-    assert figure.caption == "Lines rising: interpolation, extrapolation."
+    assert figure.caption == "Rising lines: interpolation; extrapolation."
     own = figures.curves(CURVES, "n_train", "y", "regime", "loss", panel="regime", own=True)
     assert own.axes[0].get_ylim() != own.axes[1].get_ylim()
     assert not own.legends  # the panels name the colours

@@ -35,16 +35,15 @@ INK = "#333333"  # where colour says nothing
 UNKNOWN = {"fc": "white", "ec": "#BBBBBB", "hatch": "///", "lw": 0, "label": "not computed"}
 WIDTH, COLUMN = 5, 3.33  # inches, of a page (480 pixels) and of a column in print (ACM)
 FEW, QUANTILES = 8, 20  # values that texts name one by one; dots of a distribution
-LEVELS = {"mean", "percent"}  # columns that are not compared with 0
 WORDS = {"n_train": "training queries", "model": "system", "method": "training strategy", "wh-words": "question words"}
 WORDS |= {"wha": "what", "left_out": "excluded from training", "stratum": "test cluster", "bucket": "test bucket"}
 
 
 def style() -> None:
     """Set the kit's look, as `ix.start` does."""
-    look = {"figure.figsize": (WIDTH, 3), "savefig.dpi": 200, "font.size": 9, "legend.frameon": False}
+    look = {"figure.figsize": (WIDTH, 3), "savefig.dpi": 200, "font.size": 9, "axes.axisbelow": True}
     look |= dict.fromkeys(("axes.titlesize", "axes.labelsize", "figure.labelsize", "legend.title_fontsize"), "medium")
-    look |= {"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True}
+    look |= {"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "legend.frameon": False}
     look |= {"grid.alpha": 0.25, "pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "interextra"}  # same bytes
     mpl.rcParams.update(look)
 
@@ -96,10 +95,10 @@ def forest(
     marks = _keys({"estimate, 95 % interval": INK}, marker="o", lw=2.5)
     marks += _keys({"simultaneous, of a claim": INK}, lw=0.9) * bool(frame["claim_low"].any())
     seen = message = f"{label}: {_range(frame, effect, [row, hue, panel], percent)}."
-    if effect not in LEVELS:
+    if effect not in ("mean", "percent"):  # which are not compared with 0
         by = row if set(_names(frame, row)) & SYSTEMS else hue or row
-        told = _counted({"below 0": high < 0, "above 0": low > 0}, _names(frame, by))
-        message = f"Intervals {told}." if told else "Every interval includes 0."
+        told = _counted({"Intervals below 0": high < 0, "Intervals above 0": low > 0}, _names(frame, by))
+        message = told or "Every interval includes 0."
     if n := theirs.notna().sum():
         marks += _keys({"published": COLOURS["published"]}, marker="D", lw=0, mfc="none", mew=1.5)
         seen += f" {theirs.between(low, high).sum()} of {n} published values (diamonds) lie inside the interval there."
@@ -144,15 +143,15 @@ def heat(frame: DataFrame, row: str, column: str, value: str, label: str, panel:
         axis.set_xticks(range(len(columns)), columns, **tilt)
         axis.set_yticks(range(len(rows)), names)
         axis.grid(False)
-        axis.set_xlabel(_words(column) if framed else "")
+        axis.set_xlabel(_words(column) * framed)
     spare = [axis.inset_axes([0.1, 0.8, 0.8, 0.08]) for axis in figure.axes if not axis.axison][:1]
     place = {"cax": spare[0]} if spare else {"ax": figure.axes, "aspect": 40}
     place |= {"ticks": plt.MaxNLocator(3 if spare else 5), "format": "{x:+.0%}" if framed else None}
     scale = figure.colorbar(image, orientation="horizontal", **place)
     told = label + ", relative to the models trained with it" * framed
     scale.set_label(_wrapped(told, 0.6 * room / fitting if spare else room))
-    figure.supylabel(_words(row) if framed else "")
-    keys = [Patch(fill=False, lw=1.6, label="excluded from training")] if framed else []
+    figure.supylabel(_words(row) * framed)
+    keys = [Patch(fill=False, lw=1.6, label="excluded from training")] * framed
     keys += [Patch(fc="white", ec="#999999", label="white: interval includes 0")] if sure else []
     _legend(figure, {"": keys + [Patch(**UNKNOWN)] * any(grid.isna().any(axis=None) for grid in grids.values())})
     seen = f"{label}, {_words(row)} by {_words(column)}: {_range(frame, value, [row, column, panel])}."
@@ -197,7 +196,7 @@ def bars(frame: DataFrame, row: Names, value: str, hue: str, label: str) -> Figu
         shown = [f"{number:.0f}" if number >= 8 else "" for number in values]
         axis.bar_label(drawn, shown, label_type="center", fontsize=8, color="white" if at < len(hues) / 2 else INK)
         left += values
-    axis.set(xlim=(0, 100))
+    axis.set_xlim(0, 100)
     _name_rows(axis, rows)
     _finish(figure, label)
     _legend(figure, {_words(hue): _keys(colours, marker="s", lw=0)})
@@ -218,10 +217,12 @@ def curves(
     step, marker = 0.02 * np.ptp(frame[x]) * bars, "o" * (frame[x].nunique() < 15)
     figure, drawn = _figure(panels, 1.7, 3, sharex=not own, sharey=not own)
     for axis, part in drawn:
-        for name, found in part.groupby(_names(part, hue), sort=False):
+        groups = list(part.groupby(_names(part, hue), sort=False))
+        for above, (name, found) in zip(reversed(range(len(groups))), groups, strict=True):
             found = found.sort_values(x)
             at = found[x] + step * (list(colours).index(name) - (len(colours) - 1) / 2)
-            axis.plot(at, found[y], color=colours[name], marker=marker, ms=4, lw=1.2)
+            wide = 1.2 + 0.5 * above * (not marker)  # so that lines which coincide are seen
+            axis.plot(at, found[y], color=colours[name], marker=marker, ms=4, lw=wide)
             if bars:
                 axis.vlines(at, found["low"], found["high"], color=colours[name], lw=1)
             if "published" in found and found["published"].notna().any():
@@ -237,9 +238,9 @@ def curves(
     _finish(figure, _words(x), label)
     shown = _keys({} if set(colours) == set(panels) else colours, marker=marker, ms=4, lw=2)
     _legend(figure, {_words(hue): shown, "": _keys({"published": INK}, ls=":") * ("published" in frame)})
-    seen = f"Lines of {label} over {_words(x)}: {_range(frame, y, [hue, x, panel], percent)}."
     names, ways = map(pd.Series, zip(*ways, strict=True))
-    return _said(figure, f"Lines {_counted({'rising': ways > 0, 'falling': ways < 0}, names)}.", seen)
+    told = _counted({"Rising lines": ways > 0, "Falling lines": ways < 0}, names)
+    return _said(figure, told, f"Lines of {label} over {_words(x)}: {_range(frame, y, [hue, x, panel], percent)}.")
 
 
 @_kind
@@ -258,10 +259,10 @@ def histogram(frame: DataFrame, value: str, row: str, label: str, panel: Names =
             axis.plot([values.median()] * 2, [y + 0.32, y + 0.45], color=COLOURS["median"], lw=2)
         _name_rows(axis, list(map(str, rows.groups)), top=-0.6)
     _finish(figure, label)
-    marks = _keys({f"{100 // QUANTILES} % of a row": INK}, marker="o", lw=0, ms=3.5)
-    _legend(figure, {"": marks + _keys({"median": COLOURS["median"]}, marker="|", lw=0, mew=2, ms=7)})
-    medians = frame.groupby([_names(frame, panel), row], sort=False)[value].median().rename_axis(["in", row])
-    told = f"Median {label}: {_range(medians.reset_index(), value, [row, 'in'])}."
+    dot = _keys({f"{100 // QUANTILES} % of a row": INK}, marker="o", lw=0, ms=3.5)
+    _legend(figure, {"": dot + _keys({"median": COLOURS["median"]}, marker="|", lw=0, mew=2, ms=7)})
+    medians = frame.groupby([_names(frame, panel).rename("in"), row], sort=False)[value].median().reset_index()
+    told = f"Median {label}: {_range(medians, value, [row, 'in'])}."
     return _said(figure, told, f"Distributions of {label} as dots: {_range(frame, value, [row, panel])}.")
 
 
@@ -270,8 +271,7 @@ def scatter(
     frame: DataFrame, x: str, y: str, hue: str, marker: str, label: str, panel: str, percent: bool, beside: tuple = ()
 ) -> Figure:
     """Numbers over others as points. `beside`: a system that is not among them, with its x and y, as grey lines."""
-    colours = _colours(frame, hue)
-    shapes = dict(zip(frame[marker].unique(), itertools.cycle("osD^vPX*"), strict=False))
+    colours, shapes = _colours(frame, hue), dict(zip(frame[marker].unique(), itertools.cycle("osD^vPX*"), strict=False))
     figure, drawn = _figure(_panels(frame, panel), 2.2, 3, sharex=True, sharey=True)
     for axis, part in drawn:
         for (name, shape), found in part.dropna(subset=[x, y]).groupby([_names(part, hue), marker], sort=False):
@@ -330,7 +330,7 @@ def _finish(figure: Figure, x: str, y: str = "") -> None:
 
 
 def _said(figure: Figure, message: str, seen: str) -> Figure:
-    figure.caption, figure.alt = message, seen
+    figure.caption, figure.alt = (re.sub(r"← [\w ]+?   |   [\w ]+ →", "", text) for text in (message, seen))
     return figure
 
 
@@ -416,9 +416,9 @@ def _counted(sides: dict[str, pd.Series], names: pd.Series) -> str:
     texts = []
     for side, found in sides.items():
         counts = found.groupby(names, sort=False).agg(["sum", "size"]).query("sum > 0").itertuples()
-        told = [f"{_words(name)}{f' {n} of {size}' * (size > 1)}" for name, n, size in counts]
-        texts += [f"{side}: {', '.join(told)}"] * bool(told)
-    return "; ".join(texts)
+        if told := [f"{_words(name)}{f' ({n} of {size})' * (size > 1)}" for name, n, size in counts]:
+            texts.append(f"{side}: {'; '.join(told)}.")
+    return " ".join(texts)
 
 
 def _range(frame: DataFrame, value: str, columns: Sequence[Names], percent: bool = False) -> str:
