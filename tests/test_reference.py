@@ -112,7 +112,7 @@ def test_reference_refuses_results_of_other_code(house, root):
 
 
 class Executed(Cell):
-    """A notebook that wrote one table."""
+    """A notebook that wrote one table and one figure."""
 
     name: str
     by_place: dict[str, str] = {"": ""}
@@ -120,6 +120,9 @@ class Executed(Cell):
     def build(self, folder, store):
         (folder / "tables").mkdir()
         EFFECTS.to_csv(folder / "tables" / "restrain.csv", index=False)
+        (folder / "figures").mkdir()
+        for suffix in ("png", "svg", "pdf"):
+            (folder / "figures" / f"gap.{suffix}").write_text(suffix)
         (folder / "metrics.json").write_text("{}")
         (folder / "provenance.json").write_text(json.dumps({"implementation": {"source": {"commit": "second"}}}))
 
@@ -138,6 +141,7 @@ def test_tables_made_from_the_values_keep_these_and_the_provenance_of_what_measu
     for _ in range(2):
         make(house, "mini", from_reference=True)
     assert len(pd.read_csv(committed / "tables" / "restrain.csv")) == len(EFFECTS)
+    assert [path.name for path in (committed / "figures").iterdir()] == ["gap.png"]
     assert (committed / "cells.zip").read_text() == "cells" and (committed / "measured.json").read_text() == '"first"'
     assert "second" in (committed / "provenance.json").read_text()
 
