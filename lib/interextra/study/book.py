@@ -19,6 +19,7 @@ from interextra.study.parameters import repository_root
 from interextra.study.travel import REFERENCE
 
 TITLE = "Do neural retrievers interpolate or extrapolate?"
+FORM = Path(__file__).resolve().parents[3] / "book"  # of the repository that this package is installed from
 WORK = ".book"  # under the folder of a run: the pages as Sphinx reads them, its notes and warnings
 
 
@@ -31,16 +32,16 @@ def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-    form, work = repository_root() / "book", folder / WORK
+    work = folder / WORK
     executed = sorted(folder.glob("[0-9][0-9]_*/[0-9][0-9]_*.ipynb"))
     shutil.rmtree(work / "pages", ignore_errors=True)
     (work / "pages").mkdir(parents=True)
-    for path in [*executed, *form.glob("*.md")]:
+    for path in [*executed, *FORM.glob("*.md")]:
         shutil.copy2(path, work / "pages")  # with its date, by which Sphinx knows what changed
-    more = sorted(path.stem for path in form.glob("*.md"))
+    more = sorted(path.stem for path in FORM.glob("*.md"))
     (work / "pages" / "index.md").write_text(_index(folder, executed, more, note), encoding="utf-8")
     with (work / "warnings.txt").open("w", encoding="utf-8") as warnings, patch_docutils(), docutils_namespace():
-        places = (work / "pages", form, folder, work / "doctrees", "html")
+        places = (work / "pages", FORM, folder, work / "doctrees", "html")
         Sphinx(*places, freshenv=is_last, status=None, warning=warnings).build()
     for part in ("pages", "doctrees") if is_last else ():
         shutil.rmtree(work / part)
