@@ -136,7 +136,7 @@ def test_a_terminal_shows_results_workers_and_the_pages(store, tmp_path):
     watch, text = Progress(store, [LAST, Page()], tmp_path), io.StringIO()
     store.build(ONE)
     (tmp_path / "00_it.html").touch(), (tmp_path / "index.html").touch()
-    Console(file=text, width=100, force_terminal=True).print(watch._drawn([Job(Page(), 2, time.time() - 5)]))
+    Console(file=text, width=300, force_terminal=True).print(watch._drawn([Job(Page(), 2, time.time() - 5)]))
     shown = re.sub(r"\x1b(\[[\d;?]*[A-Za-z]|\]8;[^\x1b]*\x1b\\)", "", text.getvalue())
     assert "1 of 4 results" in shown and re.search(r"about \d+ (s|min) left", shown)
     assert re.search(r"worker 2 +5 s  notebook \[bold\]00_it", shown)
