@@ -375,6 +375,13 @@ def test_session_resumes_at_the_first_open_pair_and_ends(sheet):
     assert not len(session.open) and not len(Annotation(sheet).open) and len(read_sheet(sheet)) == 7
 
 
+def test_widget_shows_what_another_cell_labels_in_its_session(sheet):
+    box = widget(sheet)
+    for column, label in (("entity", "full"), ("intent", "duplicate")):
+        box.session.label(column, label)
+    assert "pair 2 · labelled 1 of 7" in box.children[0].value
+
+
 def test_widget_builds_and_a_click_writes_the_sheet(sheet):
     box = widget(sheet)
     buttons = {b.description: b for row in box.children[1:] for b in row.children if hasattr(b, "click")}

@@ -1,5 +1,6 @@
 """Filling in an annotation sheet in a notebook: a session that knows no browser, and a widget around it."""
 
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
@@ -12,13 +13,15 @@ from interextra.overlap.labels import LABELS
 class Annotation:
     """One annotator's way through a sheet. Each choice is on disk before the next pair is shown.
 
-    `row` is the place in the sheet; it starts at the first pair that is not fully labelled.
+    `row` is the place in the sheet; it starts at the first pair that is not fully labelled. `changed` is called after
+    each step, whoever made it.
     """
 
     def __init__(self, path: Path | str):
         self.path, self.row = Path(path), 0
         self.sheet = read_sheet(self.path, complete=False)
         self._history: list[tuple[int, str, str]] = []
+        self.changed: Callable[[], None] = lambda: None
         self.next(0)
 
     @property
@@ -35,14 +38,14 @@ class Annotation:
         """Go to the next pair with an open label, round the end; stay where nothing is open."""
         if len(self.open):
             self.row = int(self.open[np.argmax(self.open >= self.row + step)])
+        self.changed()
 
     def label(self, column: str, label: str) -> None:
         """Give a label (column entity or intent), write the sheet, go on when the pair has both."""
         self._history.append((self.row, column, self.sheet.loc[self.row, column]))
         self.sheet.loc[self.row, column] = label
         write_sheet(self.path, self.sheet)
-        if self.row not in self.open:
-            self.next()
+        self.next(0) if self.row in self.open else self.next()
 
     def undo(self) -> None:
         """Take the last choice back and return to its pair; nothing happens when there is none."""
@@ -50,6 +53,7 @@ class Annotation:
             self.row, column, before = self._history.pop()
             self.sheet.loc[self.row, column] = before
             write_sheet(self.path, self.sheet)
+            self.changed()
 
 
 def widget(sheet_path: Path | str):
@@ -72,7 +76,7 @@ def widget(sheet_path: Path | str):
 
     def button(text: str, do, *arguments):
         made = ipywidgets.Button(description=text)
-        made.on_click(lambda _: (do(*arguments), show()))
+        made.on_click(lambda _: do(*arguments))
         return made
 
     for column, labels in LABELS.items():
@@ -80,6 +84,7 @@ def widget(sheet_path: Path | str):
             buttons[column, label] = button(label, session.label, column, label)
         rows.append(ipywidgets.HBox([ipywidgets.Label(column), *(buttons[column, label] for label in labels)]))
     rows.append(ipywidgets.HBox([button("undo", session.undo), button("next open pair", session.next)]))
+    session.changed = show
     show()
     box = ipywidgets.VBox([view, *rows])
     box.session = session
