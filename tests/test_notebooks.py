@@ -277,5 +277,5 @@ def test_every_notebook_runs_on_a_plain_beir_folder_and_escapes_its_name(tmp_pat
     run(house, "--profile", "plain")
     for name in names(house):
         assert not [o["text"] for o in outputs(house, "plain", name) if o.get("name") == "stderr"], name
-        assert "<img src=x onerror" not in (house / "outputs" / "plain" / name / f"{name}.html").read_text(), name
+        assert "<img src=x onerror" not in (house / "outputs" / "plain" / f"{name}.html").read_text(), name
     assert "<img src=x onerror" not in (house / "outputs" / "plain" / "index.html").read_text()
