@@ -9,6 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,7 @@ class Session:
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None} | texts)
         self.looks[name] = Image(path, alt=figure.alt, width=int(PIXELS_PER_INCH * figure.get_figwidth()))
         self.drawn[name] = figure
-        display(Markdown(figure.caption))
+        display(Markdown(escape(figure.caption, quote=False)))
         return self.looks[name]
 
     def metric(self, name: str, value: Any) -> None:
