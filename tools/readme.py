@@ -52,7 +52,7 @@ def results_page(reference: Path) -> str:
         "# All claims\n\nWritten by `make readme` from the tables `claims` under `outputs/reference`. Each claim was "
         "written down before the runs that answer it, with its margin (`lib/interextra/papers/claims.yaml`). A "
         "relative change is in percent, a difference in points; negative is a loss. The intervals of a notebook's "
-        "primary claims hold together with 95 %; a secondary claim has a plain one and no verdict, and so has "
+        "primary claims are simultaneous at 95 %; a secondary claim has a plain one and no verdict, and so has "
         "everything in a single generated world. *undecided* is followed by its reason and by the effect that the "
         "design detects with 80 % power. All other numbers of the kit are exploratory: they stand with plain "
         "95 % intervals in the CSV files beside these tables."

@@ -54,7 +54,7 @@ def interval(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
 
 
 def simultaneous(estimates: np.ndarray, draws: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of intervals that hold together with `level`: estimates float[rows], draws float[rows, n_boot].
+    """Ends of simultaneous intervals of this `level`: estimates float[rows], draws float[rows, n_boot].
 
     Balanced max-t: each row reaches as far as a share of its own deviations from the estimate does, the same share for
     all rows, such that in `level` of the draws no row deviates more. Ranks, not standard deviations, are compared, as
