@@ -44,9 +44,10 @@ class Worlds(Cell):
         found = {name: [pd.read_csv(path) for path in paths if path.name == name] for name in {p.name for p in paths}}
         made = {name: pooled(frames) for name, frames in found.items() if name not in ("claims.csv", "gate.csv")}
         if "claims.csv" in found:
-            gates = found.get("gate.csv") or [verdicts.gate(pd.DataFrame())]
+            files, none = [store[run] / "tables" / "gate.csv" for run in self.runs], verdicts.gate(pd.DataFrame())
+            gates = [pd.read_csv(path) if path.is_file() else none for path in files]
             made["claims.csv"] = verdicts.over_worlds(found["claims.csv"], gates)
-            made["gate.csv"] = pd.concat(dict(zip(SEEDS, gates, strict=False)), names=["world"]).reset_index("world")
+            made["gate.csv"] = pd.concat(dict(zip(SEEDS, gates, strict=True)), names=["world"]).reset_index("world")
         for name, table in made.items():
             if len(table):
                 table.to_csv(folder / "tables" / name, index=False, float_format="%.10g", lineterminator="\n")
