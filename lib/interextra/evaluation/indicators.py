@@ -41,7 +41,7 @@ class Nearness(Cell):
         return f"nearness · {', '.join(part.name for part in self.queries)} · {self.model.title()}"
 
     def seconds(self) -> float:
-        return 5 + (self.model.train.size() + sum(part.size() for part in self.queries)) / 500
+        return 1 + (self.model.train.size() + sum(part.size() for part in self.queries)) / 2000
 
     def build(self, folder: Path, store: Store) -> None:
         test = pd.concat([part.frame(store) for part in self.queries], ignore_index=True)

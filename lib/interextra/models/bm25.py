@@ -12,7 +12,7 @@ import numpy as np
 
 from interextra.models.lucene import bm25_index, bm25_search
 from interextra.models.pairs import training_pairs
-from interextra.models.recipe import BM25_QUERY, FirstStage
+from interextra.models.recipe import BM25_PASSAGE, BM25_QUERY, FirstStage
 
 LABEL = "BM25"
 COLOUR = "#999999"
@@ -25,7 +25,8 @@ class Options(FirstStage):
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
         points = len(self.k1) * len(self.b)
         tuning = min(self.tuning_queries, n_train) * points if points > 1 else 0
-        return super().cost(n_train, n_passages, n_queries) | {"train_seconds": tuning * BM25_QUERY}
+        seconds = tuning * (BM25_QUERY + n_passages * BM25_PASSAGE)
+        return super().cost(n_train, n_passages, n_queries) | {"train_seconds": seconds}
 
 
 class BM25:

@@ -47,7 +47,8 @@ class Pretrained(Cell):
         return f"pretraining {self.how.objective} · {read or 'nothing'} · from {self.initialisation} · seed {self.seed}"
 
     def seconds(self) -> float:
-        return self.how.steps * self.how.batch_size * self.how.length / size_of(self.initialisation).train_tokens
+        read = self.how.steps * self.how.batch_size * self.how.length
+        return 3 * read / size_of(self.initialisation).train_tokens  # with the head of a language model
 
     def megabytes(self) -> float:
         return size_of(self.initialisation).megabytes

@@ -19,7 +19,7 @@ PositiveInt = Annotated[int, Field(ge=1)]
 # What models cost, estimated before anything is computed
 QUERY_TOKENS = 12  # a usual query with its special tokens
 INDEXED = 8_000  # passages a second, measured: Lucene's indexing
-BM25_QUERY = 0.01  # seconds, measured, at most
+BM25_QUERY, BM25_PASSAGE = 2e-4, 5e-9  # seconds of a search, and for each passage of the collection
 INNER_PRODUCTS = 5e9  # multiplications a second, an estimate for one thread
 RUN_ROW = 7e-6  # megabytes of a passage in a run, measured
 NUMBER = 4e-6  # megabytes of a float32
@@ -222,6 +222,11 @@ class Trained(Recipe):
         given = steps * tokens * bool(self.teacher) + read * (self.negatives == "own")
         train_seconds = steps * tokens / speed.train_tokens + given / speed.encode_tokens
         return {"steps": steps, "train_seconds": train_seconds, "encode_seconds": read / speed.encode_tokens}
+
+
+def slower(cost: dict[str, float], times: float) -> dict[str, float]:
+    """A cost whose seconds are so many times as long."""
+    return {name: value * (times if name.endswith("seconds") else 1) for name, value in cost.items()}
 
 
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:

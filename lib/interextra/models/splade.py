@@ -16,7 +16,7 @@ from pydantic import Field
 
 from interextra.ground.errors import InputError
 from interextra.models.base import initialisation
-from interextra.models.recipe import Trained
+from interextra.models.recipe import Trained, slower
 from interextra.models.retriever import Encoder, reopen, transformer
 from interextra.models.topk import device
 
@@ -32,6 +32,10 @@ class Options(Trained):
 
     query_flops: float = Field(3e-4, ge=0)
     passage_flops: float = Field(1e-4, ge=0)
+
+    def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
+        """About four times that of a dense retriever: the head gives each token a logit for every word."""
+        return slower(super().cost(n_train, n_passages, n_queries), 4)
 
 
 class Splade(Encoder):
