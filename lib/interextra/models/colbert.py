@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.models.recipe import PositiveInt, Trained, slower
+from interextra.models.recipe import PositiveInt, Trained
 from interextra.models.retriever import Encoder, reopen, transformer
 from interextra.models.topk import device
 
@@ -26,10 +26,6 @@ class Options(Trained):
 
     dimension: PositiveInt = 128  # of a token's vector
     query_expansion: bool = False  # pad queries with [MASK] to query_length and let the masks score, too
-
-    def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
-        """About three times that of a dense retriever: all pairs of tokens are compared."""
-        return slower(super().cost(n_train, n_passages, n_queries), 3)
 
 
 class ColBERT(Encoder):

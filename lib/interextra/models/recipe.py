@@ -224,11 +224,6 @@ class Trained(Recipe):
         return {"steps": steps, "train_seconds": train_seconds, "encode_seconds": read / speed.encode_tokens}
 
 
-def slower(cost: dict[str, float], times: float) -> dict[str, float]:
-    """A cost whose seconds are so many times as long."""
-    return {name: value * (times if name.endswith("seconds") else 1) for name, value in cost.items()}
-
-
 def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
     """A named recipe of the package, or one from a YAML file, with single values replaced.
 
