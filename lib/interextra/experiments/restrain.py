@@ -14,6 +14,7 @@ from interextra.experiments import plans
 from interextra.experiments.plans import REGIMES, Plan
 from interextra.ground.cells import Store
 from interextra.ground.effects import ratio
+from interextra.models.bm25 import LABEL as BM25
 from interextra.papers.releases import real_vectors
 from interextra.splits.restrain import BANDS, ReSTrain
 from interextra.splits.similarity import nearest
@@ -40,7 +41,8 @@ def plan(p: dict) -> Plan:
     ]
     short = plans.systems(p | {"steps": p["grid_steps"] or p["steps"]}).items()
     trained = {label: one for label, one in short if one.training_steps(1)}
-    grid = plans.runs(p | dict.fromkeys(("seeds", "other_seeds"), p["grid_seeds"]), trained, random_sets, queries)
+    asked = (*queries, *plans.gate_queries(p))
+    grid = plans.runs(p | dict.fromkeys(("seeds", "other_seeds"), p["grid_seeds"]), trained, random_sets, asked)
     few = []
     for draw in range(1, p["test_draws"] + 1):
         chosen = {"limit": p["test_size"], "seed": draw}
@@ -48,12 +50,25 @@ def plan(p: dict) -> Plan:
         drawn = ReSTrain(vectors=plans.query_vectors(p, test), sizes=(p["draw_train"],), match=p["match"])
         once = p | dict.fromkeys(("seeds", "other_seeds"), [draw])
         few += plans.runs(once, made, plans.in_both_regimes(drawn, [p["draw_train"]]), test, draw=draw)
-    rows = plans.runs(p, made, plans.in_both_regimes(split, p["sizes"]), (*queries, *plans.gate_queries(p)))
+    rows = plans.runs(p, made, plans.in_both_regimes(split, p["sizes"]), asked)
     frames = {"design": plans.design(rows), "grid": pd.DataFrame(grid)}
     frames["draws"] = pd.DataFrame(few).drop(columns="seed", errors="ignore")  # of a draw, which is no second training
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
     cells = {"vectors": split.vectors, "split": split, "banded": banded if grid else None, "real": real}
     return Plan(measures=plans.measures_of(p, "measures"), **cells, **frames)
+
+
+def gate_of_bands(gate: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    """Values on the queries of the gate with those of the largest sets of the nearest band, and BM25's beside them.
+
+    `gate`: of the design; `found`: of the `grid` on the same queries. BM25, which a training set hardly changes, is
+    that of the largest size of the design.
+    """
+    largest = found["n_train"].max()
+    near = found[(found["band"] == BANDS[0]) & (found["n_train"] == largest)]
+    rival = gate[(gate["model"] == BM25) & (gate["n_train"] == gate["n_train"].max())]
+    added = pd.concat([near, rival]).assign(n_train=largest)
+    return pd.concat([gate[gate["n_train"] != largest], added], ignore_index=True)
 
 
 def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:

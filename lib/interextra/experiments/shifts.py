@@ -61,8 +61,8 @@ def plan(p: dict) -> Plan:
 def shifts_of(p: dict) -> dict[str, Shift]:
     """Name of each shift → its cell; `shifts` holds an attribute, `NAME=ATTRIBUTE`, or `topics`.
 
-    `/A/B/C` behind the attribute keeps these clusters only; {shift: …, train_size: N} trains each model of this shift
-    on N queries. The control comes last.
+    `/A/B/C` behind the attribute keeps these clusters only; {shift: …, train_size: N, n_test: M} has numbers of its own
+    for this shift. The control comes last.
     """
     found = {}
     for entry in [*p["shifts"], *filter(None, [p["control"]])]:
@@ -70,8 +70,8 @@ def shifts_of(p: dict) -> dict[str, Shift]:
         name, spec, kept = read_shift(text)
         by = topics_of(p) if spec == "topics" else spec
         options = {"n_test": p["n_test"], "train_size": p["train_size"], "seed": p["seed"]} | own
-        if own.keys() - {"train_size"} or not isinstance(options["train_size"], int):
-            raise InputError(f"parameter 'shifts': {entry!r}: write {{shift: …, train_size: NUMBER}}")
+        if own.keys() - {"train_size", "n_test"} or not all(isinstance(number, int) for number in own.values()):
+            raise InputError(f"parameter 'shifts': {entry!r}: write {{shift: …, train_size: NUMBER, n_test: NUMBER}}")
         found[name] = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **options)
     return found
 
