@@ -21,8 +21,7 @@ TEST_FILES = {
 class QuerySets:
     """Training, dev and judged DL queries of MS MARCO, like a Collection without passages.
 
-    `FOLDER/msmarco` holds the official `queries.train.tsv` (or a part of it), and `topics.*` and `qrels.*` of DL19,
-    DL20 and dev-small as Anserini names them.
+    `FOLDER/msmarco` holds the official `queries.train.tsv` (or a part of it), and Anserini's `topics.*`, `qrels.*`.
     """
 
     name, passages, splits = "MS MARCO queries", (), ("train", *TEST_FILES)

@@ -29,8 +29,7 @@ BINNINGS = ("width", "quantile")
 class Nearness(Cell):
     """How near each test query is to the queries that its model was trained on, in the model's own query space.
 
-    Writes nearness.parquet: `nearness` by query_id, the test sets in their order. Only of models that encode a query by
-    itself (dense, SPLADE, ColBERT).
+    Writes nearness.parquet: `nearness` by query_id, the test sets in their order. Only of models that encode queries.
     """
 
     model: Model
@@ -54,8 +53,7 @@ class Nearness(Cell):
 def jaccard(source: Sequence[str], target: Sequence[str]) -> float:
     """Weighted Jaccard of the words of two sets of texts: sum of min(S_k, T_k) / sum of max(S_k, T_k) (Lupart §5.2).
 
-    S_k and T_k are word k's share of all words of its set; words are text.lower().split(), as in the release. 1: the
-    same shares; 0: no word in common.
+    S_k and T_k are word k's share of all words of its set; words are text.lower().split(), as in the release.
     """
     s, t = (Counter(" ".join(texts).lower().split()) for texts in (source, target))
     n_s, n_t = s.total(), t.total()
@@ -122,8 +120,7 @@ def nearness(scores: Iterable[np.ndarray], k: int) -> pd.DataFrame:
     """R (equation 1), max and density (mean of the k largest, or of all) of each test query's scores with the training
     queries; a row a test query.
 
-    Of blocks float[b, n_train] in the order of the test queries, as a model's `query_similarities` gives them,
-    ColBERT's too, whose mean has no closed form.
+    Of blocks float[b, n_train] in the order of the test queries, as a model's `query_similarities` gives them.
     """
     parts = []
     for block in scores:
@@ -137,9 +134,8 @@ def nearness(scores: Iterable[np.ndarray], k: int) -> pd.DataFrame:
 def bins(values: np.ndarray, n: int, how: str) -> np.ndarray:
     """Number of the interval of each value, int64[n_values] from 0; all values equal: one interval.
 
-    how : "width": n intervals of one width, of which some may be empty, each with its low edge and without its high
-        one, but for the last; "quantile": as many values in each as ties allow, so fewer where many are equal. The
-        paper does not say how it cuts.
+    how : "width": n intervals of one width, of which some may be empty, each with its low edge, the last with both;
+        "quantile": as many values in each as ties allow. The paper does not say.
     """
     values = np.asarray(values, np.float64)
     if not np.isfinite(values).all():

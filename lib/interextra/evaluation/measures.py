@@ -54,8 +54,6 @@ def check(names: Sequence[str]) -> None:
 def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.Series | None = None) -> pd.DataFrame:
     """Tidy values of the runs of a design: a row a run, query and measure; what `ground.effects` takes.
 
-    Parameters
-    ----------
     design : a row a run: its labels, and the Run cell itself in the column `run`; other cells are left out. Where the
         column `skip_own` is true, the passage with the id of its query does not count: BEIR's way with queries that
         are passages themselves, and wrong where ids are mere numbers.
@@ -63,8 +61,7 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     strata : label of each query, by query_id: what a bootstrap draws within.
 
     Returns the labels of the design, test_set, query_id, unit, stratum (with `strata`), measure, value, by run, test
-    set and measure; queries in the order of the qrels of their test set. Queries of one `unit` are about the same
-    entities, where the collection knows them.
+    set and measure; queries in the order of the qrels of their test set. `unit`: see `entity_units`.
     """
     check(names)
     skipping, found = design.get("skip_own", pd.Series(False, design.index)).eq(True).to_numpy(), []

@@ -13,8 +13,7 @@ from interextra.overlap.labels import LABELS
 class Annotation:
     """One annotator's way through a sheet. Each choice is on disk before the next pair is shown.
 
-    `row` is the place in the sheet; it starts at the first pair that is not fully labelled. `changed` is called after
-    each step, whoever made it.
+    `row`, the place in the sheet, starts at the first pair that lacks a label. `changed` is called after each step.
     """
 
     def __init__(self, path: Path | str):

@@ -1,8 +1,7 @@
 """Negative exposure: what notebook 09 measures. Both papers leave out queries and leave their answers in the corpus.
 
 There every sampler of negatives finds them. A held-out answer, or a passage like it, is then a negative, now and again,
-and never a positive: the model learns that such passages are wrong. Neither paper takes this apart from not having seen
-the like of a query.
+and never a positive: the model learns that such passages are wrong. Neither paper takes the two apart.
 """
 
 import numpy as np
@@ -105,8 +104,7 @@ def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFram
 
 
 def relative_losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[Effects, Effects]:
-    """Out / Avg In - 1 of each condition and measure, two tables of `effects`: of each left-out cluster, and the mean
-    over the clusters."""
+    """Out / Avg In - 1 of each condition and measure, two tables of `effects`: a row a left-out cluster; their mean."""
     compared = {"on": "side", "sides": ("in", "out"), "effect": "delta", "family": [], "seed": seed, "n_boot": n_boot}
     each = effects(values, [*CONDITION, "measure", "stratum"], **compared)
     return each, effects(values, [*CONDITION, "measure"], strata="stratum", **compared)

@@ -33,8 +33,7 @@ SYSTEM = ["shift", "model", "measure"]
 def plan(p: dict) -> Plan:
     """The runs of notebook 04 without its variants, and where each test query lies in the models' own query spaces.
 
-    `near`: as `design` and `control` together, but for Nearness cells instead of runs, of the systems that encode a
-    query by itself.
+    `near`: as `design` and `control` together, but Nearness cells for runs, of the systems that encode queries.
     """
     found = shifts.plan(p | {"variants": []})
     near = pd.concat([found.design, found.control], ignore_index=True)

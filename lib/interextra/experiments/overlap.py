@@ -35,8 +35,7 @@ STEPS = 50  # thresholds tried
 def plan(p: dict) -> Plan:
     """Candidates by BM25 and by embedding; with `real_msmarco` also for the real queries.
 
-    `graded`: the queries whose judgements are compared with the training labels. `runs`: system, split, path, of
-    published runs on the real queries.
+    `graded`: the queries whose judgements are compared with the training labels. `runs`: system, split, path.
     """
     if missing := [sheet for sheet in p["sheets"] if not Path(sheet).is_file()]:
         raise InputError(f"parameter 'sheets': no file {offenders(missing)}; a relative path begins at the repository")
@@ -68,8 +67,6 @@ def beside_table_3(measured: pd.DataFrame) -> pd.DataFrame:
 def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
     """The published duplicates: is the training query among ours, and at which rank does each method find it?
 
-    Parameters
-    ----------
     pairs : candidates (test_query, train_query, bm25_rank, embedding_rank; rank 0: not found).
     train : the training queries at hand, with text.
     """

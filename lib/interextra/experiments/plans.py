@@ -88,8 +88,7 @@ def searched(p: dict) -> dict:
 
 
 def recipe(p: dict, name: str, options: Mapping[str, Any] | None = None) -> Recipe:
-    """The recipe of this name with the values of `options`; the parameters `steps` (not 0) and `negative_passages` (not
-    all) replace its values."""
+    """The recipe of this name with `options`; the parameters `steps` and `negative_passages` go before its values."""
     given = dict(options or {})
     made = load_recipe(name, **given)
     if p["steps"] and "steps" in type(made).model_fields:
@@ -130,15 +129,13 @@ def with_bm25(made: dict[str, Recipe], name: str = "recipes") -> dict[str, Recip
 
 
 def asked_of(p: dict, part: str, made: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
-    """The systems of a part of a design, a shift or a protocol: BM25 and those that the parameter `only` names for it,
-    all where it names none."""
+    """The systems of a shift or protocol: BM25 and what the parameter `only` names for it, all where it names none."""
     named = p.get("only", {}).get(part)
     return {model: one for model, one in made.items() if model in {BM25, *named}} if named else made
 
 
 def fields(entry: Any, *names: str, more: bool = False) -> list:
-    """The values of these names in an entry of a parameter, words all; with `more` at the end what else it gives, the
-    options of a recipe.
+    """The values, words all, of these names in an entry of a parameter; with `more` at the end what else it gives.
 
     >>> fields({"label": "DR, pairwise", "recipe": "mini-dense", "loss": "pairwise"}, "label", "recipe", more=True)
     ['DR, pairwise', 'mini-dense', {'loss': 'pairwise'}]
@@ -166,8 +163,6 @@ def runs(
 ) -> list[dict]:
     """Rows of a design: each system, on each training set, with each of its seeds.
 
-    Parameters
-    ----------
     made : label in the column `model` → recipe.
     sets : the labels of a training set, and its queries.
     queries : what is searched for.
@@ -253,8 +248,7 @@ def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapp
 
 
 def in_regimes(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of a leave-one-out design with the column `regime`: extrapolation for the model without the query's
-    stratum."""
+    """Values of a leave-one-out design with `regime`: extrapolation for the model without the query's stratum."""
     values = sides(values)
     return values.assign(regime=values["side"].map(dict(zip(("in", "out"), REGIMES, strict=True))))
 

@@ -1,8 +1,7 @@
 """How well a predictor orders queries by a target such as RR@10 or the loss out of domain.
 
 Kendall's tau-b: 1 is the same order, 0 none. Intervals are of the bootstrap over queries, or their units: every
-predictor, target and system sees the same resamples, so that differences are paired. The noise of training is not in
-them. Taught in notebooks/07_indicators.
+predictor, target and system sees the same resamples, without the noise of training. Taught in notebooks/07_indicators.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,8 +36,6 @@ def prediction_table(
 ) -> Effects:
     """Kendall's tau-b of every predictor with every target, with percentile intervals.
 
-    Parameters
-    ----------
     predictors, targets : a column each, indexed by the same query_ids in one order. A query that has no value of a
         predictor is dropped for this predictor; targets have one for all.
     signs : -1 for columns where lower is better (ASL) or where a high predictor means a hard query (query length, R

@@ -72,8 +72,7 @@ def pre_retrieval(queries: pd.DataFrame, passages: Passages) -> pd.DataFrame:
 def post_retrieval(run: RunFile, k: int) -> pd.DataFrame:
     """The predictors of POST for each query of a run from its first `k` scores (fewer where it has fewer), by query_id.
 
-    A query without passages has NaN, and SMV is NaN where scores differ in sign or one is 0, as its logarithm needs
-    scores of one sign.
+    A query without passages has NaN, and SMV where scores differ in sign or one is 0 (its logarithm).
     """
     top = pd.DataFrame({"query": run.query_codes, "score": run.scores.astype(np.float64), "rank": run.ranks})
     top = top[top["rank"] <= k]
@@ -123,8 +122,7 @@ def _of_out_models(frame: pd.DataFrame, shifts: Mapping[str, Shift], store: Stor
 def word_indicators(shifts: Mapping[str, Shift], passages: Passages, store: Store) -> pd.DataFrame:
     """What can be said of a test query without a model: shift, query_id, and columns `words: …`, `collection: …`.
 
-    `words`: Jaccard with the training queries of the model without its cluster, and with the nearest of them.
-    `collection`: see PRE.
+    `words`: Jaccard with the training queries of the model without its cluster, and with the nearest; see PRE.
     """
     parts = []
     for shift, cell in shifts.items():

@@ -185,8 +185,7 @@ def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
 
 
 def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
-    """What each could before and after its pretraining, on held-out passages of the text that it reads: model, what,
-    before, after."""
+    """What each could before and after pretraining, on held-out passages of its text: model, what, before, after."""
     rows = []
     for model, log in _logs(pretrained, store).items():
         rows += [(model, what, value, log["after"][what]) for what, value in log.get("before", {}).items()]

@@ -1,7 +1,6 @@
 """Notebook 04: how much does a retriever lose on unseen kinds of query? (Lupart et al., ECIR 2023, §4 and §5.1)
 
-An effect is Out / Avg In - 1, the paper's RelLoss with the other sign, so that negative is a loss here as in all tables
-(of ASL, where lower is better, positive is).
+An effect is Out / Avg In - 1, the paper's RelLoss with the other sign: negative is a loss (of ASL, positive is).
 """
 
 from collections.abc import Sequence

@@ -19,9 +19,7 @@ BLOCK = 2**22  # values of a sign matrix held at once
 
 
 def drawn_groups(groups: Sequence, seed: int, n_boot: int) -> np.ndarray:
-    """Counts float[n_boot, n_points]: as many groups are drawn as there are, each with all its points, such as one
-    training strategy at three sizes.
-    """
+    """Counts float[n_boot, n_points]: as many groups are drawn as there are, each with all its points."""
     codes, names = np.unique(np.asarray(groups, str), return_inverse=True)[1], set(groups)
     drawn = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), n_boot)
     return drawn[:, codes].astype(float)
@@ -32,8 +30,6 @@ def correlations(
 ) -> np.ndarray:
     """One correlation a resample, float[n_boot]; undefined (NaN) where all drawn points of a side are equal.
 
-    Parameters
-    ----------
     x, y : float[n_points], or float[n_boot, n_points] where the points themselves vary between resamples.
     counts : float[n_boot, n_points].
     method : Spearman (ties have their mean rank), Kendall (tau-b) or Pearson.
@@ -133,8 +129,7 @@ def dense_ranks(predictors: np.ndarray, targets: np.ndarray) -> list[np.ndarray]
 
 
 def _sizes_of_ties(column: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Per resample the number of queries with each value, float64[n_boot, n_values], of dense ranks float32[n] (from 1)
-    and w float32[n_boot, n]."""
+    """How many queries have each value, float64[n_boot, n_values]; of dense ranks float32[n], w float32[n_boot, n]."""
     order = np.argsort(column, kind="stable")
     starts = np.searchsorted(column[order], np.arange(1, int(column.max()) + 1))
     return np.add.reduceat(w[:, order], starts, axis=1, dtype=np.float64)
@@ -178,8 +173,7 @@ def correlation_test(x: np.ndarray, y: np.ndarray, method: str, within: Sequence
     """Pearson or Spearman correlation: estimate, low, high, p_value, needed (the smallest |estimate| with p < .05).
 
     `within`, a label a point, see `correlations`; each label but one costs a degree of freedom. Intervals as
-    `interval_of_one`; none (NaN) for 1 and -1. p_value by Student's t, but for Spearman up to 8 points without labels
-    by all orders.
+    `interval_of_one`; none (NaN) for 1 and -1. p_value by Student's t; Spearman's of up to 8 points by all orders.
     """
     n = len(x) - (0 if within is None else len(set(within)) - 1)
     estimate = round(float(correlations(x, y, np.ones((1, len(x))), method, within)[0]), 12)  # 1 is 1

@@ -1,9 +1,8 @@
 """From values per query to tables of effects, each with an interval: one bootstrap for all tables of the kit.
 
 *Values* are tidy: a row a run, query and measure, with the run's labels (model, regime, seed …), query_id, measure and
-value. `effects` compares two sides of them; its table, an `Effects`, carries the draws of each row. Queries are drawn
-jointly over all systems that were measured on the same ones, since equal seed and equal queries give equal draws.
-Taught in notebooks/02_restrain.
+value. `effects` compares two sides of them; its table, an `Effects`, carries the draws of each row. Equal seed and
+equal queries give equal draws, jointly over all systems measured on them. Taught in notebooks/02_restrain.
 """
 
 import zlib
@@ -59,8 +58,7 @@ def simultaneous(estimates: np.ndarray, draws: np.ndarray, level: float = 0.95) 
     Balanced max-t: each row reaches as far as a share of its own deviations from the estimate does, the same share for
     all rows, such that in `level` of the draws no row deviates more. Ranks, not standard deviations, are compared, as
     draws with the noise of two or three trainings have heavy tails; only where there are too few draws for the ranks of
-    so many rows, standard deviations are. One row gives the middle `level` around the estimate; a row with undefined
-    draws has no interval.
+    so many rows, standard deviations are. A row with undefined draws has no interval.
     """
     estimates = np.asarray(estimates, float)
     known = np.isfinite(draws).all(axis=1) & np.isfinite(estimates)
@@ -202,8 +200,6 @@ def effects(
 ) -> Effects:
     """One row a group: means of the sides, their effect and its interval.
 
-    Parameters
-    ----------
     values : tidy values; several of one query, side and training (the k - 1 models that had its cluster) are averaged.
         They may have the columns seed (trainings), left_out (the model of a row made of several), and unit (queries
         that are drawn together).
@@ -214,13 +210,11 @@ def effects(
     strata : a column; queries are drawn within each of its values, and the effect is the mean of the strata's effects.
     family : Holm's correction holds within rows that share these labels of `by`; unless given, the measure.
 
-    Returns
-    -------
-    Effects[*by, *sides, effect, low, high, p_value, p_holm, n_queries, n_trainings, sd_trainings] : columns of the
-        sides and of the effect bear their names. p_value is of the paired t-test over queries: of two sides, without
-        strata. sd_trainings is the standard deviation between trainings of the mean of a single model on the queries
-        of its row and stratum, pooled over the models of a system; where it is missing, nothing was trained twice and
-        the interval is of queries alone. An interval is undefined if a draw is.
+    Returns Effects[*by, *sides, effect, low, high, p_value, p_holm, n_queries, n_trainings, sd_trainings]: columns of
+    the sides and of the effect bear their names. p_value is of the paired t-test over queries: of two sides, without
+    strata. sd_trainings is the standard deviation between trainings of the mean of a single model on the queries of its
+    row and stratum, pooled over the models of a system; where it is missing, nothing was trained twice and the interval
+    is of queries alone. An interval is undefined if a draw is.
 
     InputError: unknown columns or effect, a missing value, a query that has one side only, or no values at all.
 

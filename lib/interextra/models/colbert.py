@@ -66,8 +66,7 @@ def maxsim(queries: Sequence[np.ndarray], passages: Sequence[np.ndarray]):
 def _tiles(block: Sequence[np.ndarray], size: int, where: str, repeat: bool):
     """Texts by length, at most `size` tokens (or one text) at once: (int64[n] which, float32[n, longest, d] vectors).
 
-    Padding repeats a passage's first token, which leaves the maximum as it is; in a query it is a zero vector, which
-    scores 0 with everything and adds nothing.
+    Padding repeats a passage's first token, which leaves the maximum as it is; in a query it is a zero vector.
     """
     import torch
 

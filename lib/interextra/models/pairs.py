@@ -23,8 +23,7 @@ class Pairs(NamedTuple):
 def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: int) -> Pairs:
     """Judgements of at least `relevance` for `query_ids`; queries without one are left out.
 
-    InputError for a query_id that is not in the split, for no pair at all, for a judged passage that is not in the
-    collection.
+    InputError for a query_id that is not in the split, for no pair, for a judged passage that is not in the collection.
     """
     queries = collection.queries(split)
     known, wanted = pd.Index(queries["query_id"]), pd.Index(query_ids).unique()
@@ -52,9 +51,8 @@ def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: 
 def exposed_passages(collection, pairs: Pairs, relevance: int) -> np.ndarray:
     """Which passages are relevant to some query of the collection, of any split, but to none of the training queries.
 
-    Negative exposure: such a passage is in the corpus, so a sampler of negatives can find it, and training then teaches
-    that it is wrong; nothing teaches that it is right. Returns bool[passages]. Taught in
-    notebooks/09_negative_exposure.
+    Negative exposure: such a passage is in the corpus, so a sampler can find it, and training teaches that it is wrong
+    only. Returns bool[passages]. Taught in notebooks/09_negative_exposure.
     """
     judged = pd.concat([collection.qrels(split) for split in collection.splits])
     answers = judged.loc[judged["relevance"] >= relevance, "doc_id"].unique()

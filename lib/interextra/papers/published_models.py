@@ -100,8 +100,8 @@ def correlated(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.
     """Correlation of quality in domain and out of domain: collection, subset, statistic, value, low, high, n_models,
     n_families. Families are drawn, not models.
 
-    By nDCG@10 on MS MARCO dev; subsets *by TREC DL 2019* by that, of the models that have it. Below four families there
-    is no interval.
+    By nDCG@10 on MS MARCO dev; subsets *by TREC DL 2019* by that, of the models that have it. Families are drawn; below
+    four, no interval.
     """
     rows = []
     for collection in [*collections(table), ALL]:

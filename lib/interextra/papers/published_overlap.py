@@ -60,15 +60,11 @@ def gain_by_overlap(gained: pd.DataFrame, counts: pd.DataFrame, seed: int, n_boo
     The mean gain over the systems, of a query, by least squares on whether it shares one and on the logarithm of how
     many relevant passages it has: who has many shares one more easily, and is easier. Queries are drawn.
 
-    Parameters
-    ----------
     gained : of `gains`.
     counts : shared and n_relevant of each query that has a relevant passage, by query_id.
 
-    Returns
-    -------
-    Effects[overlap, measure, estimate, n_models, n_queries] : a row with and one without overlap, each the gain of a
-        query with the mean number of relevant passages.
+    Returns Effects[overlap, measure, estimate, n_models, n_queries]: a row with and one without overlap, each the gain
+    of a query with the mean number of relevant passages.
     """
     mean = gained.groupby("query_id")["gain"].mean().loc[counts.index].to_numpy()
     overlap, size = (counts["shared"] > 0).to_numpy(float), np.log(counts["n_relevant"].to_numpy(float))

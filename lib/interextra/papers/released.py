@@ -93,8 +93,6 @@ def export_split(
 ) -> list[Path]:
     """Write a split of ours as the releases write theirs; returns the paths.
 
-    Parameters
-    ----------
     kind : "restrain" writes SIZE/REGIME.train-qrel.txt for a set REGIME-SIZE, NAME.train-qrel.txt for any other;
         "resttest" writes bucket-NAME/extrapolate.test-qrel.txt (the set) and interpolate.test-qrel.txt (all others);
         "shift" writes EVAL/queries/queries_NAME.tsv and EVAL/qrel/qrel_NAME.json.

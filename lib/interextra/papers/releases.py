@@ -67,8 +67,7 @@ def real_dev_vectors(encoder: str) -> Vectors:
 def gather_training_qrels(folder: Path) -> pd.DataFrame:
     """Every MS MARCO training judgement that a data folder holds, each (query, passage) once, without test queries.
 
-    Queries of dev-small, DL19 and DL20 are taken out whatever file names them: a collected file can hold them. Returns
-    DataFrame[query_id, doc_id].
+    Queries of dev-small, DL19 and DL20 are taken out: a collected file can hold them. Returns query_id, doc_id.
     """
     found = [path for files in TRAINING for path in sorted(folder.glob(files))]
     if not found:
@@ -157,8 +156,7 @@ def released_agreement(store: Store, vectors: Mapping[str, Vectors], k: int, fol
     """Share of each judged DL query's k nearest training queries that lie in each released ReSTrain set.
 
     `vectors`: encoder → vectors of the real queries; `folder`: Zhan's release. Returns encoder, size, query_id,
-    interpolation, extrapolation, neither, chance_interpolation, chance_extrapolation; `chance` is the share of all
-    training queries at hand that lie in the set.
+    interpolation, extrapolation, neither, and chance_REGIME, the share of all training queries at hand.
     """
     parts = []
     for encoder, cell in vectors.items():
@@ -272,8 +270,7 @@ def rule_agreement(folder: Path) -> pd.DataFrame:
 
     The length rule classifies: a query has one length. The rule of the question words is containment: 708 of the 19,487
     released queries hold words of two clusters or more, so that no order of precedence gives each query its own.
-    Returns shift, rule (see `rules`), cluster, n_released, n_consistent, n_other; nothing is said of the queries of MS
-    MARCO that were passed over.
+    Returns shift, rule (see `rules`), cluster, n_released, n_consistent, n_other.
     """
     rows = []
     for shift in ("length", "wh-words"):
@@ -327,8 +324,7 @@ def released_jaccard(folder: Path) -> pd.DataFrame:
     """Weighted Jaccard of each cluster and the other clusters of its shift, on the released evaluation queries.
 
     The fewer queries, the fewer words in common: compare values of samples of one size only, and their order with care.
-    Returns shift, cluster, jaccard, n_queries, n_words (different ones), authors (the value of the release's notebook
-    for whole clusters; topics only).
+    Returns shift, cluster, jaccard, n_queries, n_words (different ones), authors (of whole topics, by the release).
     """
     rows = []
     for shift, names in CLUSTERS.items():
@@ -375,8 +371,7 @@ def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.Data
 
     `folder`: `msmarco/qrels.train*.tsv` of the real data; where only a part of the 502,939 training queries is there,
     shares are scaled up. `runs`: name → BM25 run of other queries. `held_out`: share of the training queries left out.
-    Returns negatives, answers (share that answers any training query), exposed (that answers a held-out one only,
-    answers × held_out), against_random.
+    Returns negatives, answers (share that answers any training query), exposed (answers × held_out), against_random.
     """
     paths = sorted(folder.glob("qrels.train*"))
     if len(paths) != 1:

@@ -3,8 +3,7 @@
 Direction: the interval of a claim lies on the side of 0 that the claim names (*holds*), on the other one
 (*contradicted*), or on both (*undecided*). Size: two one-sided tests (TOST at 5 %) place the effect within the margin
 (*no difference beyond the margin*) or not. A claim that asks for equality holds by its size. Intervals of a family, the
-primary claims of a notebook, are simultaneous. The unit is a query with its trainings (`concluded`) or a world
-(`over_worlds`).
+primary claims of a notebook, are simultaneous. The unit is a query and its trainings, or a world.
 """
 
 import re
@@ -89,8 +88,7 @@ class Claim(BaseModel):
 
     @property
     def asked(self) -> float:
-        """The effect that a design should find: the published one, or the margin where none is printed or equality is
-        claimed."""
+        """The effect that a design should find: the published one; the margin without one, or for equality."""
         return self.margin if self.asks == "equal" or np.isnan(self.published) else abs(self.published)
 
     @property
@@ -120,8 +118,7 @@ def of_notebook(notebook: str) -> list[Claim]:
 def leads(values: pd.DataFrame, by: Sequence[str], seed: int, n_boot: int) -> pd.DataFrame:
     """What each system is ahead of BM25 in domain: the gate, on queries that measure no loss.
 
-    `values`: of models in domain, on the queries of the gate. Returns DataFrame[*by, model, lead, lead_low]; empty
-    without values.
+    `values`: of models in domain, on the queries of the gate. Returns *by, model, lead, lead_low; empty without values.
     """
     if values.empty:
         return pd.DataFrame(columns=[*by, "model", "lead", "lead_low"])
@@ -134,18 +131,14 @@ def leads(values: pd.DataFrame, by: Sequence[str], seed: int, n_boot: int) -> pd
 def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataFrame) -> Effects:
     """The estimate of each claim that the rows of some tables can answer, with its draws.
 
-    Parameters
-    ----------
     tables : effects with the labels that the claims name, among them `measure`; negative is a loss. Rows of a claim's
         term come from the first table that has them.
     ahead : of `leads`.
 
-    Returns
-    -------
-    Effects[claim, estimate, low, high, lead, lead_low, n_models, n_queries, n_trainings, from_trainings, systems] :
-        counts are the smallest of the rows, where they have them; low and high are plain 95 % intervals; lead is that
-        of the weakest system that the claim names, and the lower end of its interval; NaN for a claim on BM25 alone.
-        from_trainings is the share of the variance that is of trainings, not of queries. systems: see `gate`.
+    Returns Effects[claim, estimate, low, high, lead, lead_low, n_models, n_queries, n_trainings, from_trainings,
+    systems]: counts are the smallest of the rows, where they have them; low and high are plain 95 % intervals; lead is
+    that of the weakest system that the claim names, and the lower end of its interval; NaN for a claim on BM25 alone.
+    from_trainings is the share of the variance that is of trainings, not of queries. systems: see `gate`.
 
     InputError: a claim whose labels fit several rows that differ in something else.
     """
@@ -286,9 +279,8 @@ def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -
 def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """One table of the tables of several worlds, of those with an effect and its interval; empty for others.
 
-    The effect is the column before `low`; labels are columns of words, and of numbers that do not differ between the
-    worlds. Returns labels, the effect, low, high (Student's, plain 95 %), least, most, n of the rows that are in every
-    world.
+    The effect is the column before `low`; labels are columns of words, and of numbers that the worlds share. Returns
+    labels, the effect, low, high (Student's, plain 95 %), least, most, n of the rows of every world.
 
     >>> table = pd.DataFrame({"model": ["a"], "loss": [0.2], "low": [0.1], "high": [0.3], "n_queries": [9]})
     >>> pooled([table, table.assign(loss=0.4)])[["model", "loss", "least", "most", "n"]].values.tolist()
@@ -378,8 +370,7 @@ def resolutions(files: Sequence[Path]) -> pd.DataFrame:
     """What a design can tell, by tables of claims of a reference, of those that are there.
 
     Returns DataFrame[claim, unit, asked, resolution, times, more_of] : asked is `Claim.asked`; resolution the smallest
-    effect that is found with 80 % power; times as many worlds, or queries and trainings (more_of), bring the second
-    down to the first.
+    effect that is found with 80 % power; times as many worlds, or queries and trainings (more_of), reach it.
     """
     rows = []
     for row in (row for path in files if path.is_file() for row in pd.read_csv(path).to_dict("records")):
@@ -392,8 +383,7 @@ def resolutions(files: Sequence[Path]) -> pd.DataFrame:
 def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """For the page: a row a claim; its sentence, what is published, and a column a data set that answers it.
 
-    `found`: name of the data → a table of `concluded`, `in_one_world` or `over_worlds`, without rows where there is
-    none.
+    `found`: name of the data → a table of `concluded`, `in_one_world` or `over_worlds`; without rows for none.
     """
 
     def texts(table: pd.DataFrame) -> pd.DataFrame:

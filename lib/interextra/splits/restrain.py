@@ -3,8 +3,7 @@
 The interpolation set is the union over test queries of their top-I training queries; the extrapolation set is every
 training query outside the union of their top-E. Both follow from the best rank of a training query for any test query:
 interpolation = {best rank <= I}, extrapolation = {best rank > E}. So the sets of a regime are nested, and the smaller
-the extrapolation set, the farther it lies: random sets of one size in three `bands` take the two apart.
-Taught in notebooks/02_restrain.
+the extrapolation set, the farther it lies: random sets in `bands` take both apart. Taught in notebooks/02_restrain.
 """
 
 from dataclasses import dataclass
@@ -29,9 +28,8 @@ class ReSTrain(Split):
     """Training sets of all sizes in both regimes, as seen from the test queries of the vectors.
 
     Sets: interpolation-SIZE and extrapolation-SIZE; with `draws` also BAND-SIZE-NUMBER, numbered from 0: a random part
-    of the nearest, the middle or the farthest third of all training queries, see `bands`.
-    Files: sets.json, sets.csv (set, n_train, mean_max_similarity), tuned.csv (size, I, E), neighbourhood.parquet (a row
-    a training query, see `Neighbourhood`).
+    of the nearest, the middle or the farthest third of all training queries, see `bands`. Files: sets.json, sets.csv
+    (set, n_train, mean_max_similarity), tuned.csv (size, I, E), neighbourhood.parquet.
     """
 
     vectors: Cell  # of training and test queries

@@ -64,9 +64,7 @@ def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
     """Run a profile in a folder of its own, from the committed values and then from an empty store, and compare every
     table with the reference. One without values is compared with a run from nothing only.
 
-    Returns
-    -------
-    DataFrame[made_from, notebook, table, rows, largest_difference, problem] : a row a table; no problem: it agrees.
+    Returns DataFrame[made_from, notebook, table, rows, largest_difference, problem]; no problem: it agrees.
     """
     house, reference = root / "outputs" / f"verify-{profile}", root / "outputs" / "reference" / profile
     names = [cell.name for cell in planned(root, profile, only)]

@@ -174,8 +174,7 @@ class Session:
     def answer(self, *sentences: str, not_shown: str = "", figure: str = "") -> Markdown:
         """Note the answer of this notebook, for the box under its title: sentences with numbers, and the one figure.
 
-        `not_shown`: what a reader could expect and this run does not say. `figure`: the name of one made by `figure`,
-        written as PDF, too.
+        `not_shown`: what a reader could expect and this run does not say. `figure`: name of one, written as PDF, too.
         """
         if figure and figure not in self.looks:
             raise InputError(f"answer: no figure {figure!r}; there are {', '.join(self.looks) or 'none'}")

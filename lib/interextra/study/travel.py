@@ -1,8 +1,7 @@
 """What travels with the reference: values per query and small cells, so that notebooks run without a trained model.
 
 A notebook keeps the values of its runs (`Session.measure`) and what it computed from files that are too large to travel
-(`Session.kept`) in `values/`; `pack` adds the small files of its cells: splits, labels, indicators, training logs; no
-texts, no weights, no rankings.
+(`Session.kept`) in `values/`; `pack` adds the small files of its cells: no texts, no weights, no rankings.
 """
 
 import fnmatch
