@@ -405,12 +405,6 @@ def _wrapped(text: str, inches: float) -> str:
     return textwrap.fill(text, max(8, int(inches / _inches("x"))))
 
 
-def _where(rows: DataFrame, columns: Sequence[Names]) -> list[str]:
-    """The names of each row, said once."""
-    parts = zip(*(_names(rows, column).map(_words) for column in columns), strict=True)
-    return [", ".join(dict.fromkeys(filter(None, names))) for names in parts]
-
-
 def _counted(sides: dict[str, pd.Series], names: pd.Series) -> str:
     """Who is on which side, and how often."""
     texts = []
@@ -426,5 +420,6 @@ def _range(frame: DataFrame, value: str, columns: Sequence[Names], percent: bool
     shown, form = frame[frame[value].notna()], ".1%" if percent else ".3g"
     if is_many := len(shown) > FEW:
         shown = shown.iloc[[shown[value].argmin(), shown[value].argmax()]]
-    texts = [f"{number:{form}} ({name})" for number, name in zip(shown[value], _where(shown, columns), strict=True)]
+    rows = zip(shown[value], *(_names(shown, column).map(_words) for column in columns), strict=True)
+    texts = [f"{number:{form}} ({', '.join(dict.fromkeys(filter(None, names)))})" for number, *names in rows]
     return f"from {texts[0]} to {texts[1]}" if is_many else ", ".join(texts) or "none of them defined"

@@ -50,13 +50,10 @@ def first_stage(reranker: Recipe) -> Recipe:
 def candidate_orders(asked: Plan, names: Mapping[str, str], store: Store, seed: int) -> pd.DataFrame:
     """Values in both regimes of each reranker and of other orders of the passages that it reads.
 
-    asked : of `plan`, with a reranker in one protocol or both; of ReSTrain its largest size.
-    names : protocol (ReSTrain, ReSTTest) → a measure.
-    seed : of the random orders.
-
-    Returns DataFrame[protocol, reranker, model, regime, seed, query_id, unit, measure, value, …]: `model` says whose
-    order it is: random, BM25's (of the first stage as the reranker reads it) or the reranker's. Who is below a random
-    order has learnt that right answers are wrong.
+    `asked`: of `plan`, with a reranker in one protocol or both; of ReSTrain its largest size. `names`: protocol
+    (ReSTrain, ReSTTest) → a measure. Returns DataFrame[protocol, reranker, model, regime, seed, query_id, unit,
+    measure, value, …]: `model` says whose order it is: random, BM25's (of the first stage as the reranker reads it) or
+    the reranker's. Who is below a random order has learnt that right answers are wrong.
     """
     found = []
     for protocol, name in names.items():

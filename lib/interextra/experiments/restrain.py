@@ -92,12 +92,10 @@ def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
 def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """What the size of a training set and its distance from the test queries do: least squares of delta on both.
 
-    runs : of `grid_runs`.
-    by : labels that have a regression of their own.
-
-    Returns DataFrame[*by, term, delta, low, high, n_sets, n_runs]: what a doubling of the training queries and what 0.1
-    more similarity add to delta, each in the middle of the other, and what both at once add beyond that. Trainings on
-    one set are not independent: errors are clustered by set, with Student's distribution over the sets.
+    `runs`: of `grid_runs`; `by`: labels that have a regression of their own. Returns DataFrame[*by, term, delta, low,
+    high, n_sets, n_runs]: what a doubling of the training queries and what 0.1 more similarity add to delta, each in
+    the middle of the other, and what both at once add beyond that. Trainings on one set are not independent: errors are
+    clustered by set, with Student's distribution over the sets.
     """
     from statsmodels.api import OLS, add_constant
 

@@ -106,7 +106,8 @@ def kendall_within(
     sizes, parts = [len(here) for here in places], [(predictors[:, here], targets[:, here]) for here in places]
     taus = [[[stats.kendalltau(one, other).statistic for other in y] for one in x] for x, y in parts]
     draws = [kendall_draws(x.T, y.T, w[here]) for (x, y), here in zip(parts, places, strict=True)]
-    return _weighted_mean(np.array(taus), sizes), _weighted_mean(np.array(draws), sizes)
+    known = [np.ma.masked_invalid(np.array(side)) for side in (taus, draws)]
+    return tuple(np.ma.average(side, axis=0, weights=sizes).filled(np.nan) for side in known)
 
 
 def dense_ranks(predictors: np.ndarray, targets: np.ndarray) -> list[np.ndarray]:
@@ -133,12 +134,6 @@ def _sizes_of_ties(column: np.ndarray, w: np.ndarray) -> np.ndarray:
     order = np.argsort(column, kind="stable")
     starts = np.searchsorted(column[order], np.arange(1, int(column.max()) + 1))
     return np.add.reduceat(w[:, order], starts, axis=1, dtype=np.float64)
-
-
-def _weighted_mean(values: np.ndarray, weights: Sequence[int]) -> np.ndarray:
-    """Mean over the first axis by weights, of what is not NaN; NaN where nothing is."""
-    shares = np.where(np.isnan(values), 0, np.reshape(weights, (-1,) + (1,) * (values.ndim - 1)))
-    return ratio((np.nan_to_num(values) * shares).sum(axis=0), shares.sum(axis=0))
 
 
 def stretched(drawn: np.ndarray, estimate: float, n_groups: int) -> np.ndarray:
@@ -192,14 +187,13 @@ def correlation_test(x: np.ndarray, y: np.ndarray, method: str, within: Sequence
     return {name: float(value) for name, value in zip(names, (estimate, *ends, p_value, needed), strict=True)}
 
 
-def interval_of_one(r: float, n: int, method: str, level: float = 0.95) -> tuple[float, float]:
-    """Interval of one correlation of n independent points by Fisher's z, for Spearman as Bonett and Wright
-    (Psychometrika 2000).
+def interval_of_one(r: float, n: int, method: str) -> tuple[float, float]:
+    """95 % interval of a correlation of n independent points by Fisher's z; Bonett and Wright's (2000) for Spearman.
 
     >>> np.round(interval_of_one(0.537, 24, "Spearman"), 2).tolist()
     [0.14, 0.78]
     """
-    width = stats.norm.ppf((1 + level) / 2) * np.sqrt(_variance(r, n, method))
+    width = stats.norm.ppf(0.975) * np.sqrt(_variance(r, n, method))
     return float(np.tanh(np.arctanh(r) - width)), float(np.tanh(np.arctanh(r) + width))
 
 

@@ -98,11 +98,9 @@ def distilled(good, bad, goal, recipe):
 def distillation_loss(good, bad, goal, temperature: float, teacher_temperature: float):
     """Cross entropy of the softmax of a student's scores against that of its teacher's, mean over the batch.
 
-    Its gradient is that of the Kullback–Leibler divergence. Source: TCT-ColBERT (Lin et al., RepL4NLP 2021).
-    Taught in notebooks/06_pretraining_study.
-
-    good, bad: [batch, 1] and [batch, m] of the student; goal: [batch, 1 + m] of the teacher, of the same passages, −∞
-    for one that is left out.
+    Its gradient is that of the Kullback–Leibler divergence. Source: TCT-ColBERT (Lin et al., RepL4NLP 2021). Taught in
+    notebooks/06_pretraining_study. good, bad: [batch, 1] and [batch, m] of the student; goal: [batch, 1 + m] of the
+    teacher, of the same passages, −∞ for one that is left out.
     """
     import torch
 

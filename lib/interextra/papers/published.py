@@ -39,13 +39,11 @@ UNITS = {
 def load(paper: str, table: str | int) -> pd.DataFrame:
     """Every cell of a published table, a row a cell, in printed order.
 
-    paper : zhan, lupart or hofstaetter.
-    table : its number; halves of a table have a letter (3a).
-
-    Returns DataFrame[table, row, column, value, unit, scaled, rounding, text, source, note, ...]: `value` as printed,
-    `scaled` on our scale (a fraction), `rounding` half a unit of the last printed decimal on that scale, `text` where
-    it is no number; missing where the paper gives nothing or the text is unreadable (`note` says which). Then the row
-    keys and attributes, such as model, n_train, measure, regime, collection.
+    `paper`: zhan, lupart or hofstaetter. `table`: its number; halves have a letter (3a). Returns DataFrame[table, row,
+    column, value, unit, scaled, rounding, text, source, note, ...]: `value` as printed, `scaled` on our scale (a
+    fraction), `rounding` half a unit of the last printed decimal on that scale, `text` where it is no number; missing
+    where the paper gives nothing or the text is unreadable (`note` says which). Then the row keys and attributes, such
+    as model, n_train, measure, regime, collection.
 
     InputError: unknown paper or table, or a table without numbers.
 

@@ -60,8 +60,7 @@ def gain_by_overlap(gained: pd.DataFrame, counts: pd.DataFrame, seed: int, n_boo
     The mean gain over the systems, of a query, by least squares on whether it shares one and on the logarithm of how
     many relevant passages it has: who has many shares one more easily, and is easier. Queries are drawn.
 
-    gained : of `gains`.
-    counts : shared and n_relevant of each query that has a relevant passage, by query_id.
+    `gained`: of `gains`; `counts`: shared and n_relevant of each query that has a relevant passage, by query_id.
 
     Returns Effects[overlap, measure, estimate, n_models, n_queries]: a row with and one without overlap, each the gain
     of a query with the mean number of relevant passages.

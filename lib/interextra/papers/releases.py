@@ -250,19 +250,15 @@ def rules(shift: str) -> dict[str, Rule]:
             "split": lambda text: [attributes.length(text, whole=True)],
             r"\w+": lambda text: [attributes.length(" ".join(re.findall(r"\w+", text)), whole=True)],
         }
-    return {
+    signs = attributes.WH_WORDS.items()
+    found = {
         "contains": attributes.wh_words,
-        "case kept": _case_kept,
+        "case kept": lambda text: [name for name, parts in signs if any(part in text for part in parts)],
         "whole words": lambda text: attributes.wh_words(text, whole=True),
-    } | {" > ".join(order): _first(order) for order in itertools.permutations(sorted(attributes.WH_WORDS))}
-
-
-def _case_kept(text: str) -> list[str]:
-    return [name for name, signs in attributes.WH_WORDS.items() if any(sign in text for sign in signs)]
-
-
-def _first(order: tuple[str, ...]) -> Rule:
-    return lambda text: sorted(attributes.wh_words(text), key=order.index)[:1]
+    }
+    for order in itertools.permutations(sorted(attributes.WH_WORDS)):
+        found[" > ".join(order)] = lambda text, first=order.index: sorted(attributes.wh_words(text), key=first)[:1]
+    return found
 
 
 def rule_agreement(folder: Path) -> pd.DataFrame:

@@ -91,11 +91,6 @@ class Claim(BaseModel):
         """The effect that a design should find: the published one; the margin without one, or for equality."""
         return self.margin if self.asks == "equal" or np.isnan(self.published) else abs(self.published)
 
-    @property
-    def is_correlation(self) -> bool:
-        """Whether the estimate lies between -1 and 1."""
-        return not self.unit and "minus" not in self.rows
-
 
 @lru_cache
 def stated() -> dict[str, Claim]:
@@ -131,9 +126,8 @@ def leads(values: pd.DataFrame, by: Sequence[str], seed: int, n_boot: int) -> pd
 def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataFrame) -> Effects:
     """The estimate of each claim that the rows of some tables can answer, with its draws.
 
-    tables : effects with the labels that the claims name, among them `measure`; negative is a loss. Rows of a claim's
-        term come from the first table that has them.
-    ahead : of `leads`.
+    `tables`: effects with the labels that the claims name, among them `measure`; negative is a loss. Rows of a claim's
+    term come from the first table that has them. `ahead`: of `leads`.
 
     Returns Effects[claim, estimate, low, high, lead, lead_low, n_models, n_queries, n_trainings, from_trainings,
     systems]: counts are the smallest of the rows, where they have them; low and high are plain 95 % intervals; lead is
@@ -222,8 +216,9 @@ def concluded(answers: Effects) -> pd.DataFrame:
     draws = answers.drawn() if claims else np.empty((0, 1))
     primary = np.array([not claim.secondary for claim in claims], bool)
     low, high = answers["low"].to_numpy(float, copy=True), answers["high"].to_numpy(float, copy=True)
-    estimates, bounded = answers["estimate"].to_numpy(float), np.array([one.is_correlation for one in claims], bool)
-    if primary.any():  # correlations by Fisher's z, so that no interval reaches beyond 1
+    estimates = answers["estimate"].to_numpy(float)
+    bounded = np.array([not claim.unit and "minus" not in claim.rows for claim in claims], bool)  # correlations
+    if primary.any():  # by Fisher's z, so that no interval of a correlation reaches beyond 1
         scaled = [np.where(bounded, fisher_z(one.T), one.T).T for one in (estimates, draws)]
         ends = simultaneous(scaled[0][primary], scaled[1][primary])
         low[primary], high[primary] = (np.where(bounded[primary], np.tanh(end), end) for end in ends)

@@ -130,9 +130,7 @@ def check_k(k: int, n: int) -> None:
 
 
 def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]:
-    """Per bucket the training queries outside it, sorted rows; with `fold_size` a random part of that size.
-
-    Buckets are unequal, so the training sets are too: `fold_size` makes them equal.
+    """Per bucket the training queries outside it, sorted rows; with `fold_size`, of all buckets alike, a random part.
 
     >>> found = Buckets(np.array([0, 0, 1]), np.array([0, 1]), np.zeros((2, 1)), np.zeros((5, 2)), 0.0)
     >>> [rows.tolist() for rows in folds(found)]
