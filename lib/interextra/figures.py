@@ -2,8 +2,7 @@
 
 Each is as wide as a page, readable on a telephone; `figure.column()` is the same at the width of a column in print.
 Instead of a column a list of columns may be given, whose values are joined: `panel=["protocol", "measure"]`. Two texts
-come from the data: `figure.caption` states the message, `figure.alt` says what is seen. A regime and a system have one
-colour in all figures.
+come from the data: `figure.caption` states the message, `figure.alt` says what is seen.
 """
 
 import functools

@@ -1,8 +1,7 @@
 """Indicators of how far test queries lie from training, and the loss at each distance (Lupart §5.2, Figures 3 to 6).
 
 By words: the weighted Jaccard similarity. By a model: R(q, T), the mean score of a query with the training queries, the
-nearest of them and the k nearest. A query vector comes from the model trained on T, so R of two models is on two
-scales. Taught in notebooks/07_indicators.
+nearest and the k nearest, on a scale of the model's own. Taught in notebooks/07_indicators.
 """
 
 from collections import Counter
@@ -96,8 +95,7 @@ def query_jaccard(queries: Sequence[str], train: Sequence[str]) -> np.ndarray:
 
 
 def nearest_jaccard(queries: Sequence[str], train: Sequence[str]) -> np.ndarray:
-    """The largest Jaccard similarity of each query's set of words with that of any training query, float64[n_queries]:
-    plain sets, so that a word that comes twice counts once."""
+    """The largest Jaccard similarity of each query's set of words with any training query's, float64[n_queries]."""
     q, t = _counts(queries, train)
     sizes, postings, found = np.diff(t.indptr), t.T.tocsr(), []  # postings: word -> training queries that hold it
     for start, end in pairwise(q.indptr):

@@ -121,8 +121,7 @@ def in_random_order(
 ) -> pd.DataFrame:
     """Values of the runs of a design, had their first `depth` passages been in random order: means over `n` orders.
 
-    The random baseline of a reranker, whose score replaces the order of its candidates: whoever is below it has learnt
-    that right answers are wrong. Same columns as `values`, without strata.
+    A reranker below this baseline has learnt that right answers are wrong. Columns as of `values`, without strata.
     """
     random, found = np.random.default_rng(seed), []
     for row, run in enumerate(design["run"]):

@@ -23,8 +23,7 @@ def plan(p: dict) -> Plan:
     """Five systems in both protocols: frames `restrain` and `resttest` as in notebooks 02 and 03.
 
     `systems`: label → recipe. `first_restrain`, `first_resttest`: the ranking that each reranker reads, under the
-    reranker's label. `learning`: trained, model, seed, run, on all training queries and untrained; empty where it is
-    not asked for. BM25 is its own untrained start.
+    reranker's label. `learning`: trained, model, seed, run, on all training queries and untrained.
     """
     asked = plans.searched(p)
     sets, buckets = plans.restrain_of(p), plans.resttest_of(p, asked["resttest_splits"])
@@ -53,7 +52,7 @@ def candidate_orders(asked: Plan, names: Mapping[str, str], store: Store, seed: 
     `asked`: of `plan`, with a reranker in one protocol or both; of ReSTrain its largest size. `names`: protocol
     (ReSTrain, ReSTTest) → a measure. Returns DataFrame[protocol, reranker, model, regime, seed, query_id, unit,
     measure, value, …]: `model` says whose order it is: random, BM25's (of the first stage as the reranker reads it) or
-    the reranker's. Who is below a random order has learnt that right answers are wrong.
+    the reranker's.
     """
     found = []
     for protocol, name in names.items():

@@ -36,8 +36,7 @@ def plan(p: dict) -> Plan:
     """Frames of runs: `in_domain` with the labels method, n_train, regime, seed, and `elsewhere`, with collection and
     part beside them; a collection of several parts is the mean of them.
 
-    `bm25`: the runs of BM25, which stand for no point: collection (in domain among them), part. `read`: collection →
-    what its entry says of the texts that the models have read.
+    `bm25`: collection (in domain among them), part. `read`: collection → what the models have read of it.
     """
     if twice := set(p["more_sizes"]) & set(p["sizes"]):
         raise InputError(f"parameter 'more_sizes': {offenders(sorted(twice))} stands in 'sizes', too; keep it in one")
@@ -100,8 +99,7 @@ def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd
 
 
 def by_collection(ood: pd.DataFrame, seen: dict[str, str]) -> pd.DataFrame:
-    """For the page, a row a collection: its texts in pretraining (`read` of the plan), BM25, the least and the most
-    effective model, Judged@10 of both. `ood`: of `out_of_domain`."""
+    """For the page, a row a collection; `ood`: of `out_of_domain`, `seen`: `read` of the plan."""
     models, bm25 = ood[ood["model"] != BM25].groupby("collection"), ood[ood["model"] == BM25].set_index("collection")
     columns = {"seen in pretraining": pd.Series(seen), "BM25": bm25["value"]}
     columns |= {f"{end} effective model": models["value"].agg(of) for end, of in (("least", "min"), ("most", "max"))}
@@ -113,8 +111,7 @@ class Points:
     """Both sides of every point, in domain and in each collection, and their resamples, from `effects`.
 
     Queries are drawn, in domain and in each collection, and training strategies, each with its sizes: a method's models
-    share much, so that 8 methods at 3 sizes are not 24 independent points. The draws are the same in both regimes.
-    Trainings of one model are averaged: their noise is in the points."""
+    share much, so that 8 methods at 3 sizes are not 24 independent points. Both regimes have the same draws."""
 
     def __init__(
         self, inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int, lineage: Sequence[str] = ()
@@ -230,8 +227,7 @@ def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> E
 
 
 def gate(leads: pd.DataFrame) -> pd.DataFrame:
-    """Of `Points.leads`, that of half of the training strategies at their largest size, as `Session.conclude` takes it:
-    regime, lead, lead_low. Models below BM25 in domain are excluded."""
+    """The median of `Points.leads` at the largest size, as `Session.conclude` takes it: regime, lead, lead_low."""
     largest = leads[leads["n_train"] == leads["n_train"].max()]
     return largest.groupby("regime", sort=False)[["lead", "lead_low"]].median().reset_index()
 

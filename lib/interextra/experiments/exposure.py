@@ -149,10 +149,9 @@ def share_of_loss(mean: Effects) -> pd.DataFrame:
 def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
     """RR@10 of the dense runs if passages of the left-out kind get a constant more, as values for `effects`.
 
-    If exposure acts as a prior against a kind of passage, whatever the query (as the bias to seen classes in
-    generalised zero-shot learning), one number a model restores what it costs. The number, one of OFFSETS, is the best
-    on all kinds of queries about half of the entities, and is applied to the queries about the other half, both ways.
-    Returns the labels of the design, query_id, unit, stratum, measure, value.
+    If exposure acts as a prior against a kind of passage, whatever the query, one number a model restores its cost. The
+    number, one of OFFSETS, is the best on all kinds of queries about half of the entities, and is applied to the
+    queries about the other half, both ways. Returns the labels of the design, query_id, unit, stratum, measure, value.
     """
     unit, cluster, _ = _what_is_known(plan.shift, store)
     held, parts = pd.MultiIndex.from_frame(plan.shift.pool.qrels(store)[["query_id", "doc_id"]]), []
@@ -219,9 +218,8 @@ def _of_queries(parts: list[tuple[dict, pd.DataFrame]], unit: pd.Series, cluster
 def in_the_first(design: pd.DataFrame, shift: Shift, store: Store, data: Collection, depth: int) -> pd.DataFrame:
     """Which kinds of passages stand in the first `depth` of queries whose own cluster was in training, for `effects`.
 
-    No training query asks for passages of the left-out kind, nor for the exposed ones of the other kinds (see ASKED):
-    both are drawn as negatives alike. If that alone pushes a passage down, it pushes both. Returns the labels of the
-    design, query_id, unit, stratum, kind, value (share of the first `depth`).
+    Passages of the left-out kind and the exposed ones of other kinds (see ASKED) are both drawn as negatives alone.
+    Returns the labels of the design, query_id, unit, stratum, kind, value (share of the first `depth`).
     """
     unit, cluster, of_doc = _what_is_known(shift, store)
     ids, parts = pd.Index(data.passages.doc_ids.to_pylist()), []

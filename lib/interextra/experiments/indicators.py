@@ -2,8 +2,8 @@
 
 Frames are tidy. `averaged` gives a value per query, side and training; `pairs` of them are wide: a row a shift, model,
 measure and test query with its Avg In and Out. Indicators are frames by shift, model and query_id; the model that
-counts is the one without the query's cluster. An effect is Out / Avg In - 1, as in notebook 04. Correlations over
-queries are on one set of resamples, see `prediction.resampled`.
+counts is the one without the query's cluster. Correlations over queries are on one set of resamples, see
+`prediction.resampled`.
 """
 
 from collections.abc import Sequence

@@ -163,8 +163,7 @@ def runs(
 ) -> list[dict]:
     """Rows of a design: each system, on each training set, with each of its seeds.
 
-    `made`: label in the column `model` → recipe; `sets`: the labels of a training set, and its queries; `queries`: what
-    is searched for; `labels`: of all rows, before the others.
+    `made`: label → recipe; `sets`: the labels of a training set, and its queries; `labels`: of all rows, before others.
     """
     return [
         labels | {"model": model} | named | {"seed": seed, "run": run_of(p, one, train, seed, queries)}

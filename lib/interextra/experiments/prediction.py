@@ -18,8 +18,7 @@ from interextra.ground.effects import Effects, interval, resamples, simultaneous
 def resampled(values: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
     """How often each query is in each resample, float32; index query_id, a column a resample.
 
-    `values`: query_id and unit. As many units are drawn as there are; the queries of one are drawn together, and a
-    query that is in two shifts is drawn for both.
+    `values`: query_id and unit. Units are drawn, each with all its queries.
 
     >>> values = pd.DataFrame({"query_id": list("pqr"), "unit": list("aab")})
     >>> resampled(values, seed=0, n_boot=4).T.to_numpy().tolist()
@@ -126,8 +125,7 @@ def difficulty(
     """Does a distance predict the model without the cluster better than a model that had it? If not: difficulty.
 
     One model stands against one model on the same query: tau within clusters with the value under each single model
-    that had the cluster, averaged over these models. (The mean of several models orders queries with less noise than
-    one of them.) Values are means over trainings.
+    that had the cluster, averaged over these models. (The mean of several models is less noisy.)
 
     `values`: of `splits.resttest.sides`, of one measure; `predictors`: of `predictor_table`, of which R, max and
     density in dense and own space are taken; `clusters`: shift → its clusters; `w`: of `resampled`. Returns shift,

@@ -91,8 +91,7 @@ def post_retrieval(run: RunFile, k: int) -> pd.DataFrame:
 def spaces(near: pd.DataFrame, shifts: Mapping[str, Shift], store: Store) -> pd.DataFrame:
     """shift, model, stratum, query_id, R, max, density: each test query in the query space of the model without it.
 
-    `near`: shift, model, left_out and near, the Nearness cell. Means over trainings. Each left-out cluster has a model
-    and so a scale of its own.
+    `near`: shift, model, left_out and near, the Nearness cell. Means over trainings. Each has its own scale.
     """
     return _of_out_models(near, shifts, store, lambda row: pd.read_parquet(store[row.near] / "nearness.parquet"))
 

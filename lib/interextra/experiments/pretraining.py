@@ -1,7 +1,6 @@
 """Zhan et al., section 5.2: training strategies and initialisations of a dense retriever (Tables 8 to 10).
 
-Beyond the paper: strategies also with negatives that are never exposed (notebook 09), and initialisations that differ
-only in the objective and the text of their pretraining.
+Beyond the paper: negatives that are never exposed (notebook 09), and initialisations that differ in one thing only.
 """
 
 import json
@@ -40,8 +39,7 @@ def plan(p: dict) -> Plan:
     """Frames of runs, as in notebook 05 with the column negative_passages: `strategies_restrain`,
     `strategies_resttest`, `starts_restrain`, `starts_resttest`; those of ReSTTest are empty without that protocol.
 
-    `pretrained`: label → the Pretrained of its first training. `marks`: see `marks`. `judged_by`: study → protocol →
-    measure.
+    `pretrained`: label → Pretrained of its first training. `marks`: see there. `judged_by`: study → protocol → measure.
     """
     ways = plans.with_bm25(plans.systems(p | {"recipes": p["strategies"]}), "strategies")
     starts = [start_in(p, text) for text in p["starts"]]
@@ -234,8 +232,7 @@ def exposed(runs: pd.DataFrame, store: Store) -> pd.DataFrame:
     """How many of the negatives that the last training of each system draws are exposed: model, negative_passages,
     regime, exposed_negatives (a share), chance (the share of exposed ones among all passages).
 
-    Systems that draw none (in-batch alone) have no row. The log counts the positives of the batch's other queries, too,
-    which are never exposed; they are taken out here.
+    Systems that draw none (in-batch alone) have no row. The positives of other queries are no negatives here.
     """
     labels, rows = ["model", "negative_passages", "regime"], []
     for row in runs.itertuples():

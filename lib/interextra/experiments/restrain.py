@@ -26,9 +26,8 @@ def plan(p: dict) -> Plan:
     """Each system in both regimes at each size; of the trained ones also what takes size and distance apart.
 
     `design`: model, n_train, regime, seed, run. `grid`: the trained systems on the random sets of `banded`, of three
-    bands of distance (model, n_train, band, draw, seed, run); without `grid_draws` both are empty. `draws`: training
-    queries chosen for a few test queries at a time, as the paper has it (draw, model, n_train, regime, run), one
-    training per draw; empty without `test_draws`.
+    bands of distance (model, n_train, band, draw, seed, run); without `grid_draws` both are empty. `draws`: one
+    training each for a few test queries, as the paper has it (draw, model, n_train, regime, run).
     """
     split, queries = plans.restrain_of(p), plans.test_queries(p, p["test_splits"])
     made = plans.with_bm25(plans.systems(p))

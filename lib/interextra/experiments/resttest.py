@@ -79,8 +79,7 @@ def less_constant(table: Effects) -> Effects:
 def portrait(distances: np.ndarray, texts: Sequence[str], n: int) -> pd.DataFrame:
     """Queries by which to know each cluster: cluster, kind, text, margin; `distances` float[n_queries, k], squared.
 
-    `typical`: the `n` nearest to the centroid. `boundary`: the `n` with the smallest margin, the difference between the
-    squared distances to the second nearest centroid and to their own.
+    `typical`: the `n` nearest to the centroid. `boundary`: the `n` with the smallest margin to the second nearest.
     """
     two = np.partition(distances, 1, axis=1)
     frame = pd.DataFrame({"cluster": distances.argmin(axis=1), "distance": two[:, 0], "margin": two[:, 1] - two[:, 0]})

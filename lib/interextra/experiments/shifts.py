@@ -60,8 +60,7 @@ def plan(p: dict) -> Plan:
 def shifts_of(p: dict) -> dict[str, Shift]:
     """Name of each shift → its cell; `shifts` holds an attribute, `NAME=ATTRIBUTE`, or `topics`.
 
-    `/A/B/C` behind the attribute keeps these clusters only; {shift: …, train_size: N, n_test: M} has numbers of its own
-    for this shift. The control comes last.
+    `/A/B/C` behind the attribute keeps these clusters only; {shift: …, train_size: N, n_test: M} are numbers of its own.
     """
     found = {}
     for entry in [*p["shifts"], *filter(None, [p["control"]])]:
@@ -171,8 +170,7 @@ def same_shift(shifts: dict[str, Shift], means: pd.DataFrame, store: Store) -> p
     """Do the shifts sort the queries alike? Agreement of each one with the first, beside what the dense system loses.
 
     `means`: effects `delta`, one a shift and model, of one measure. Returns shift, ami (adjusted mutual information on
-    the queries that both put into a cluster), n_shared, and delta, low, high, n_queries, n_trainings of the dense
-    system; a shift without it is left out.
+    the queries that both sort), n_shared, and the dense system's delta, low, high, n_queries, n_trainings.
     """
     from sklearn.metrics import adjusted_mutual_info_score
 

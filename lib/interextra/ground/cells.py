@@ -114,8 +114,7 @@ def nested(value: Any) -> Iterator[Cell]:
 def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:
     """Plain JSON of a cell or of any of its values; fields at their default are left out.
 
-    `inner` replaces each cell inside the value (the key of a cell names the cells inside it by their keys); a kind is
-    then named without its module.
+    `inner` replaces each cell inside the value (for a key, by its key); a kind is then named without its module.
     """
 
     def plain(item: Any) -> Any:

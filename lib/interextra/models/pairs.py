@@ -79,8 +79,7 @@ def ranked_rows(path: Path, collection, query_ids: Sequence[str], depth: int) ->
 def negatives_of(ranking: np.ndarray, pairs: Pairs, drawable: np.ndarray) -> np.ndarray:
     """A ranking of the training queries without the relevant passages: int32[queries, depth], best first, -1 last.
 
-    Unjudged passages count as not relevant, as in the training of the papers' models. `drawable`: bool[passages], which
-    ones may be negatives at all.
+    Unjudged passages count as not relevant, as in the papers. `drawable`: bool[passages], those that may be negatives.
     """
     codes = np.arange(len(ranking), dtype=np.int64)[:, None] * len(drawable) + ranking
     bad = np.isin(codes, pairs.query * len(drawable) + pairs.rows) | ~drawable[ranking]

@@ -200,8 +200,7 @@ def inner_product_loss(model, recipe: Trained) -> SharedNegatives:
 class OwnRanking(torch.nn.Module):
     """A query encoder against the passages that it ranks first itself: the vectors of the passages stay as they are.
 
-    The first `negative_depth` that are not relevant are the negatives (ADORE: Zhan et al., SIGIR 2021). `passages`:
-    float32[n, d].
+    The first `negative_depth` not relevant are the negatives (ADORE: Zhan et al., 2021). `passages`: float32[n, d].
     """
 
     def __init__(self, model, recipe: Trained, passages: torch.Tensor):

@@ -21,8 +21,7 @@ from interextra.splits.similarity import nearest
 class Candidates(Cell):
     """The pairs to label: for each test query its k nearest training queries by BM25 and by the vectors.
 
-    Writes candidates.parquet, see `candidates`; it holds no texts. BM25 has Anserini's default k1 and b, as if queries
-    were passages.
+    Writes candidates.parquet, see `candidates`; it holds no texts. BM25 has Anserini's default k1 and b.
     """
 
     vectors: QueryVectors

@@ -33,8 +33,7 @@ def read(path: str) -> pd.DataFrame:
     late-interaction), trained_on_of_these (names of collections, with spaces between them), training_data (declared, or
     something else), msmarco_test_dl19_ndcg10. Every other column of numbers is a collection.
 
-    Returns the table with `family`, see `family`, and the column "mean of all". InputError: no such file, a missing
-    column, a model that stands twice, a score that is missing or no fraction.
+    Returns the table with `family` and "mean of all". InputError names what is missing, twice, or no fraction.
     """
     table = pd.read_csv(located(path))
     if absent := [name for name in ("model", DEV) if name not in table]:
@@ -97,11 +96,9 @@ def subsets(table: pd.DataFrame, collection: str, floor: float) -> dict[str, pd.
 
 
 def correlated(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.DataFrame:
-    """Correlation of quality in domain and out of domain: collection, subset, statistic, value, low, high, n_models,
-    n_families. Families are drawn, not models.
+    """Correlations of quality: collection, subset, statistic, value, low, high, n_models, n_families.
 
-    By nDCG@10 on MS MARCO dev; subsets *by TREC DL 2019* by that, of the models that have it. Families are drawn; below
-    four, no interval.
+    In domain is MS MARCO dev, or TREC DL 2019 in the subsets so named. Families are drawn; below four, no interval.
     """
     rows = []
     for collection in [*collections(table), ALL]:
@@ -173,8 +170,7 @@ def advantage(table: pd.DataFrame, floor: float, pair: Sequence[str]) -> pd.Data
     `pair`, two models that differ in architecture only: the difference of the first from the second, less what the
     regression says of their difference in domain.
 
-    Returns DataFrame[collection, architecture, advantage, low, high, n_models, n_families, pair] : advantage in
-    nDCG@10; `pair` is the same of the two models, for the architecture of the first.
+    Returns DataFrame[collection, architecture, advantage, low, high, n_models, n_families, pair], in nDCG@10.
     """
     from statsmodels.api import OLS, add_constant
 

@@ -195,8 +195,7 @@ def released_words(folder: Path) -> pd.DataFrame:
 def released_bucket_agreement(
     store: Store, vectors: Mapping[str, Vectors], dev_vectors: Mapping[str, Vectors], seeds: Sequence[int], folder: Path
 ) -> pd.DataFrame:
-    """k-means of the real queries against the released buckets, compared on the dev queries: a row an encoder, what was
-    clustered (`train+test` queries, or `test` queries only), normalise and seed.
+    """k-means against the released buckets, on the dev queries: a row an encoder, clustered queries, normalise, seed.
 
     `vectors`: encoder → vectors of the training queries and of the judged DL queries; `dev_vectors`: of the dev
     queries, as training or as test queries. By chance `ari` is 0; `nmi_chance` is the mean NMI over 20 permutations of

@@ -53,8 +53,7 @@ def published_means() -> pd.DataFrame:
 def published_points(folder: Path | None = None) -> pd.DataFrame:
     """Lupart's losses beside the Jaccard of their clusters, as in Figure 3: shift, cluster, model, delta, jaccard.
 
-    `folder` of the release: Jaccard of the released evaluation queries, for all shifts; None: the values of the
-    release's notebook, which has the topics only and takes whole clusters.
+    `folder` of the release: of the released evaluation queries, all shifts; None: of whole topics, by its notebook.
 
     >>> published_points().query("cluster == 'C1' and model == 'ColBERT'")[["delta", "jaccard"]].values.tolist()
     [[-0.085, 0.2632]]

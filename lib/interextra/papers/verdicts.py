@@ -209,8 +209,7 @@ def _of_trainings(used: Sequence[tuple[int, str, Effects]], draws: np.ndarray) -
 def concluded(answers: Effects) -> pd.DataFrame:
     """The claims judged, with simultaneous 95 % intervals of the primary ones; a secondary one has no verdict.
 
-    Returns DataFrame[claim, estimate, low, high, lead, counts, verdict, size, reason, resolution] :
-    resolution is the smallest effect that this design tells from none with 80 % power.
+    Adds verdict, size, reason, and resolution, the smallest effect that this design tells from none with 80 % power.
     """
     claims = [stated()[name] for name in answers["claim"]]
     draws = answers.drawn() if claims else np.empty((0, 1))

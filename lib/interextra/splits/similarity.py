@@ -8,8 +8,7 @@ from interextra.ground.errors import InputError, offenders
 def nearest(queries: np.ndarray, candidates: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The `k` candidates with the highest cosine to each query, exactly (faiss).
 
-    Of float[n, d] and float[m, d], k clipped to m: cosines float32[n, k] descending, rows int64[n, k]; equal cosines:
-    lower row first.
+    Of float[n, d], float[m, d], k clipped to m: cosines float32[n, k] descending, rows int64[n, k]; ties: lower row.
 
     >>> cosines, rows = nearest([[1, 0]], [[0, 1], [2, 0], [1, 0]], k=2)
     >>> rows.tolist(), cosines.tolist()

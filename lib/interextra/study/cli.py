@@ -184,8 +184,7 @@ def command_evaluate(args: argparse.Namespace) -> None:
 
 
 def command_export(args: argparse.Namespace) -> None:
-    """A run as NAME.trec a set of queries; a split as the qrels of its training sets and the test queries of its
-    buckets or clusters, as Zhan et al. and Lupart et al. released theirs."""
+    """A run as NAME.trec a set of queries; a split as Zhan et al. and Lupart et al. released theirs."""
     import pandas as pd
 
     from interextra.data.runs import RunFile

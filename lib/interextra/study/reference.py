@@ -29,8 +29,7 @@ def make(root: Path, profile: str, only: str = "", from_reference: bool = False)
     `from_reference`: of notebooks that were executed from the committed values; these and the cells stay, and the
     provenance of the run that measured them, `measured.json`.
 
-    Raises InputError for a tree with changes, or a notebook that is not executed with today's code, parameters and
-    collections (their content is part of its key).
+    InputError: a tree with changes, or a notebook that is not executed with today's code, parameters and collections.
     """
     if "+changes" in provenance.commit(root) or provenance.commit(root) == "unknown":
         raise InputError("the tree has changes that are not committed: a reference is made from one clean commit")

@@ -40,9 +40,8 @@ def build_all(
 ) -> list[Cell]:
     """Compute the cells that are missing or damaged, and what they need; returns what had to be computed.
 
-    Whatever can start does, in the order of `cells`: results of a later notebook while an earlier one is executed.
-    `done(cell)` is called after each. The first failure ends all. `watch` gets the running jobs every `TICK` seconds,
-    and one that has ended.
+    Whatever can start does, in the order of `cells`: results of a later notebook while an earlier one is executed. The
+    first failure ends all. `watch` gets the running jobs every `TICK` seconds, and one that has ended.
     """
     missing = {cell.key: cell for cell in store.missing(cells)}
     for cell in missing.values():
@@ -110,8 +109,7 @@ def _start_worker(places) -> None:
 
 
 def described(store: Store, cells: Sequence[Cell]) -> list[dict]:
-    """A row a cell with all it needs, those first: key, state (`done`, `todo`), what, needs, and as estimates seconds
-    and megabytes on disk."""
+    """A row a cell, after those it needs: key, state (`done`, `todo`), what, needs; estimated seconds, megabytes."""
     missing = {cell.key: cell for cell in store.missing(cells)}
     rows = []
     for key, cell in (missing | {cell.key: cell for cell in cells}).items():

@@ -38,8 +38,7 @@ PIXELS_PER_INCH = 96  # on a page; the file has more
 def start(name: str, variables: Mapping[str, Any], goal: str) -> "Session":
     """Take the declared parameters from the notebook's variables, check them, open the output folder.
 
-    `name`: the notebook's file name without `.ipynb`. `variables`: its `globals()`. `goal`: the question that it
-    answers, for the provenance record.
+    `name`: of the notebook, without `.ipynb`. `variables`: its `globals()`. `goal`: its question, for the provenance.
     """
     root = repository_root()
     os.chdir(root)  # relative paths in parameters mean the same as on the command line

@@ -1,7 +1,6 @@
 """The notebooks of a profile as cells; `worlds` has each in several generated worlds, and its tables over them.
 
-A generated world is random, and so is a training in it. One world shows the method; how sure an effect is, only several
-of them say: the mean over worlds, with Student's interval.
+A generated world is random. How sure an effect is, only several say: the mean over worlds, with Student's interval.
 """
 
 import json

@@ -114,8 +114,7 @@ def generate_mini(
     against *all* training queries; of the split graded, `n_graded` more queries judged as they are (unless given, 300
     for 4,000 training queries), those of dl20. `mismatch`: percent of the passages about one fact that share little but
     the name with a query; chosen on the worlds 901 and 902 (tools/development.py) so that each architecture beats BM25
-    in domain. The same arguments give the same bytes on every machine. Raises `InputError` for sizes that the world is
-    too small for.
+    in domain. The same arguments give the same bytes. InputError: sizes that are too large.
     """
     if mismatch > 100 * (1 - OPENINGS - FAQ - CLOSINGS):
         raise InputError(f"mismatch = {mismatch}: at most {100 * (1 - OPENINGS - FAQ - CLOSINGS):.0f} percent")
