@@ -323,7 +323,6 @@ def _figure(
 
 
 def _finish(figure: Figure, x: str, y: str = "") -> None:
-    """Name the axes of all panels."""
     figure.supxlabel(_wrapped(x, figure.get_figwidth()))
     figure.supylabel(_wrapped(y, figure.get_figheight()), ma="center")
 
@@ -367,7 +366,6 @@ def _colours(frame: DataFrame, hue: Names) -> dict[str, str]:
 
 
 def _ramp(n: int, lightest: float) -> list[str]:
-    """Blues from dark to light."""
     return [mpl.colors.to_hex(colour) for colour in mpl.colormaps["Blues"](np.linspace(1.0, lightest, n))]
 
 

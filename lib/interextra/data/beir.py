@@ -34,7 +34,6 @@ def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) 
 
 
 def _sources(folder: Path) -> dict[str, Path]:
-    """Files of "passages", "queries" and each split."""
     if not folder.is_dir():
         raise InputError(f"beir:{folder}: no such folder; give one that holds corpus.jsonl, queries.jsonl and qrels/")
     sources = {"passages": _file(folder / "corpus.jsonl"), "queries": _file(folder / "queries.jsonl")}

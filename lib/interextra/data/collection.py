@@ -97,8 +97,6 @@ class Passages:
 
 @dataclass(eq=False, repr=False)
 class Collection:
-    """Passages, queries and qrels of one collection."""
-
     name: str
     spec: str  # opens it again
     passages: Passages

@@ -42,7 +42,6 @@ class QuerySets:
         return topics[topics["query_id"].isin(self.qrels(split)["query_id"])].reset_index(drop=True)
 
     def qrels(self, split: str) -> pd.DataFrame:
-        """Judgements of a test set: query_id, doc_id, relevance."""
         return read_qrels(self.folder / TEST_FILES[split][1])
 
     def query_ids(self, split: str) -> list[str]:

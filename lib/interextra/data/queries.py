@@ -95,7 +95,6 @@ class Queries(BaseModel):
         return _queries(self)["query_id"].tolist()
 
     def qrels(self, store: Store | None = None) -> pd.DataFrame:
-        """query_id, doc_id, relevance of these queries."""
         qrels = self.source.open().qrels(self.split)
         return qrels[qrels["query_id"].isin(self.ids())].reset_index(drop=True) if self.limit else qrels
 

@@ -72,7 +72,6 @@ def _rows(path: str | Path) -> Iterator[tuple[str, str]]:
 
 
 def line_of(path: str | Path, row: int) -> str:
-    """`file:line` of a row."""
     return next(islice(_rows(path), row, None), (str(path), ""))[0]
 
 

@@ -146,7 +146,6 @@ def report(qrels_path: str | Path, run_path: str | Path, names: Sequence[str], e
 
 
 def _measured(run: Ranking, queries: Queries | Part, store: Store, names: list[str], skip_own: bool) -> pd.DataFrame:
-    """`per_query` of one run of a Run cell."""
     if store.measured:
         return store.measured(run, queries, names, bool(skip_own))
     place = (run.key, queries.name, *names, skip_own)
@@ -171,7 +170,6 @@ class _Hits:
     judged_relevance: np.ndarray
 
     def sum(self, values: np.ndarray, where: np.ndarray) -> np.ndarray:
-        """Sum of `values` over the hits selected by `where`, per query."""
         return np.bincount(self.query[where], values[where], minlength=len(self.query_ids))
 
     def count(self, where: np.ndarray) -> np.ndarray:
@@ -184,11 +182,9 @@ class _Hits:
         return running[1:] - running[start[self.query]]
 
     def relevant(self, rel: int) -> np.ndarray:
-        """Number of relevant passages that there are, per query."""
         return np.bincount(self.judged_query[self.judged_relevance >= rel], minlength=len(self.query_ids))
 
     def found(self, k: float, rel: int) -> np.ndarray:
-        """Number of relevant passages among the first k, per query."""
         return self.count((self.relevance >= rel) & (self.rank <= k))
 
 

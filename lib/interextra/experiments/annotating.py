@@ -25,7 +25,6 @@ class Annotation:
 
     @property
     def current(self) -> dict[str, str]:
-        """The pair in view: the columns of the sheet."""
         return self.sheet.iloc[self.row].to_dict()
 
     @property

@@ -56,7 +56,6 @@ def plan(p: dict) -> Plan:
         raise InputError(f"parameter 'skip_own': {offenders(sorted(unknown))} is none of the collections")
 
     def elsewhere(row: dict) -> list[dict]:
-        """The model of a row in each collection."""
         rows = []
         for name, split, _, spec in entries:
             queries = Queries(source=Source.of(spec), split=split)

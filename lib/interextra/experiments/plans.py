@@ -58,13 +58,11 @@ def cells_of(plan: Any) -> list[Cell]:
 
 
 def training_queries(p: dict) -> Queries:
-    """The training queries that a notebook's parameters name."""
     source, limit = Source.of(p["collection"]), p.get("train_limit", 0)
     return Queries(source=source, split=p["train_split"], limit=limit, seed=p["seed"])
 
 
 def test_queries(p: dict, splits: Iterable[str]) -> tuple[Queries, ...]:
-    """The test queries of some splits."""
     return tuple(Queries(source=Source.of(p["collection"]), split=split) for split in splits)
 
 
@@ -178,7 +176,6 @@ def run_of(p: dict, made: Recipe, train: Queries | Part, seed: int, queries: tup
 
 
 def changed(made: Recipe, **values: Any) -> Recipe:
-    """The recipe with some values replaced."""
     return make_recipe(made.model_dump() | values, ", ".join(values))
 
 

@@ -70,7 +70,6 @@ class Cell(BaseModel, ABC):
         return ("*",)
 
     def needs(self) -> tuple["Cell", ...]:
-        """The cells that must be there first, each once."""
         found = nested([getattr(self, name) for name in type(self).model_fields])
         return tuple({cell.key: cell for cell in found}.values())
 
@@ -159,7 +158,6 @@ class Store:
         self.root = Path(root).resolve()
 
     def __getitem__(self, cell: Cell) -> Path:
-        """The folder of a finished cell."""
         if not self.valid(cell):
             raise InputError(f"{cell.title()} ({cell.key}) is not computed; build it first")
         return self.path(cell)

@@ -36,7 +36,6 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def sha256(path: str | Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -20,8 +20,6 @@ ENCODES_QUERIES, INTERACTS = False, False
 
 
 class Options(FirstStage):
-    """The recipe of BM25."""
-
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
         points = len(self.k1) * len(self.b)
         tuning = min(self.tuning_queries, n_train) * points if points > 1 else 0

@@ -22,8 +22,6 @@ GPU_TILE = (4096, 32768)  # half a GB of scores, so that starting the kernels co
 
 
 class Options(Trained):
-    """The recipe of ColBERT."""
-
     dimension: PositiveInt = 128  # of a token's vector
     query_expansion: bool = False  # pad queries with [MASK] to query_length and let the masks score, too
 
@@ -115,7 +113,6 @@ def _matrix(queries, passages):
 
 
 def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
-    """Train a multi-vector encoder and save it; see `interextra.models.model.fit`."""
     from sentence_transformers.util.similarity import maxsim_pairwise
 
     from interextra.models.training import SharedNegatives, train

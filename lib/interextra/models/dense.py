@@ -17,8 +17,6 @@ ENCODES_QUERIES, INTERACTS = True, False
 
 
 class Options(Trained):
-    """The recipe of a dense retriever."""
-
     scores: ClassVar[tuple[str, ...]] = ("batch", "query", "corpus")
 
     pooling: Literal["cls", "mean"] = "cls"

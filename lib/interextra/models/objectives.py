@@ -103,7 +103,6 @@ class Objective(torch.nn.Module):
         return {name: float(np.mean([row[name] for row in found])) for name in found[0]}
 
     def vectors(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
-        """The vectors of texts in which nothing is masked: float32[n, d]."""
         tokens = self.framed(rows).to(self.model.device)
         return self.pooled(self.model.base_model(tokens, attention_mask=tokens > 0).last_hidden_state, tokens)
 

@@ -19,8 +19,6 @@ BLOCK = 64  # queries reranked at once: memory only, the result does not depend 
 
 
 class Options(Trained, FirstStage):
-    """The recipe of a reranker and of the BM25 before it."""
-
     scores: ClassVar[tuple[str, ...]] = ("pairs",)
 
     pooling: Literal["cls", "mean"] = "cls"

@@ -42,7 +42,6 @@ class Encoder(Neural):
         return exact_search(collection.passages, blocks, scores, len(texts), k, self.query_block)
 
     def blocks(self, collection) -> Iterator:
-        """Those of all passages, `block_size` at once."""
         return (self.encode_block(texts) for _, texts in collection.passages.batches(self.block_size))
 
     def query_similarities(self, queries: Sequence[str], others: Sequence[str]) -> Iterator[np.ndarray]:

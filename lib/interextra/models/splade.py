@@ -153,7 +153,6 @@ def splade_loss(model, recipe: Options):
 
 
 def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
-    """Train a sparse encoder and save it; see `interextra.models.model.fit`."""
     from interextra.models.training import train
 
     loss = splade_loss(build(recipe, seed), recipe)

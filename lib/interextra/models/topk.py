@@ -30,7 +30,6 @@ def tie_order(passages) -> tuple[np.ndarray, np.ndarray]:
 
 
 def device() -> str:
-    """`cuda` where there is a GPU, else `cpu`."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"

@@ -66,7 +66,6 @@ class Batches:
         self.n_exposed += int(self.exposed[negatives].sum())
 
     def random(self, draw: np.random.Generator, size) -> np.ndarray:
-        """Random passages that may be negatives."""
         found, share = self.rows[draw.integers(len(self.rows), size=size)], self.recipe.negative_passages
         if isinstance(share, str):
             return found
@@ -192,7 +191,6 @@ class SharedNegatives(torch.nn.Module):
 
 
 def inner_product_loss(model, recipe: Trained) -> SharedNegatives:
-    """The loss of one vector a text, dense or sparse."""
     functions = lambda out: out["sentence_embedding"], lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T
     return SharedNegatives(model, recipe, *functions)
 
@@ -221,8 +219,6 @@ class OwnRanking(torch.nn.Module):
 
 
 class PairLoss(torch.nn.Module):
-    """The loss of a cross-encoder."""
-
     def __init__(self, model, recipe: Trained):
         super().__init__()
         self.model, self.recipe = model, recipe

@@ -67,8 +67,6 @@ class Encodings(QueryVectors):
 
 
 class Vectors(Encodings):
-    """By one of `encoders`."""
-
     encoder: str  # lsa, minilm, cls:INITIALISATION
 
     def open(self, texts: Sequence[str], store: Store):
@@ -88,8 +86,6 @@ class Vectors(Encodings):
 
 
 class TrainedVectors(Encodings):
-    """By a trained dense model."""
-
     model: Model
 
     def open(self, texts: Sequence[str], store: Store):

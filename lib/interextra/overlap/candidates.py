@@ -45,12 +45,10 @@ class Candidates(Cell):
         found.to_parquet(folder / "candidates.parquet")
 
     def read(self, store: Store) -> pd.DataFrame:
-        """The pairs with their texts, see `with_texts`."""
         return with_texts(pd.read_parquet(store[self] / "candidates.parquet"), *asked_and_pool(self.vectors, store))
 
 
 def asked_and_pool(vectors: QueryVectors, store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Test and training queries, with query_id and text."""
     asked = pd.concat([part.frame(store) for part in vectors.test], ignore_index=True)
     return asked, vectors.train.frame(store)
 

@@ -95,7 +95,6 @@ def _entry(known: dict[str, Any], name: str, what: str) -> Any:
 
 
 def _cells(document: dict[str, Any], number: str) -> Iterator[dict[str, Any]]:
-    """The record of each cell of a table, in printed order."""
     table, labels = document["tables"][number], document.get("labels", {})
     source = f"{document['reference']}, section {table['section']}, Table {number.rstrip('ab')}"
     columns = table["columns"] if isinstance(table["columns"], dict) else dict.fromkeys(table["columns"], {})

@@ -52,7 +52,6 @@ def read(path: str) -> pd.DataFrame:
 
 
 def located(path: str) -> Path:
-    """The file of a table of scores; InputError where there is none."""
     place = Path(with_data_folder(path))
     if not place.is_file():
         raise InputError(f"parameter 'results': there is no file {path}")

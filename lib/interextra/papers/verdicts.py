@@ -94,7 +94,6 @@ class Claim(BaseModel):
 
 @lru_cache
 def stated() -> dict[str, Claim]:
-    """All claims by name."""
     found = {}
     for paper, claims in yaml.safe_load(FILE.read_text(encoding="utf-8")).items():
         for name, claim in claims.items():
@@ -417,7 +416,6 @@ def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def published(claim: Claim) -> str:
-    """The published effect with its unit."""
     value, unit = claim.published, claim.unit
     return "–" if np.isnan(value) else f"{100 * value:+.1f} {unit}" if unit else f"{value:+.2f}"
 

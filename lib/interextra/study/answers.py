@@ -41,7 +41,6 @@ def text_of(noted: dict, heading: str) -> str:
 
 
 def answer_of(folder: Path) -> dict:
-    """The answer that a finished run noted; empty for none."""
     metrics = folder / "metrics.json"
     return json.loads(metrics.read_text(encoding="utf-8")).get("answer", {}) if metrics.is_file() else {}
 

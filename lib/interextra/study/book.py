@@ -61,7 +61,6 @@ class Writer:
             self._running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def finish(self) -> Path:
-        """Make it once more, with all that is there."""
         if self._running is not None:
             self._running.wait()
         return write(self.folder)

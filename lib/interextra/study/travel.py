@@ -92,14 +92,13 @@ class Reference(Store):
         return {key: part.set_index("query_id")["value"] for key, part in parts}
 
     def measured(self, run: Cell, queries, names: Sequence[str], skip_own: bool) -> pd.DataFrame:
-        """Values of a run by query_id, a column a measure, as `evaluation.measures.of_run` has them."""
+        """Values of a run by query_id, a column a measure."""
         places = {name: (run.identity, queries.name, name, skip_own) for name in names}
         if absent := [name for name, place in places.items() if place not in self._runs]:
             raise InputError(f"{self.folder}: no values of {offenders(absent)} for {run.title()}: run without it")
         return pd.DataFrame({name: self._runs[place] for name, place in places.items()})
 
     def kept(self, name: str) -> pd.DataFrame:
-        """What a notebook kept under a name."""
         path = self.folder / VALUES / f"{name}.parquet"
         if not path.is_file():
             raise InputError(f"{self.folder}: no values {name!r}: run without it")

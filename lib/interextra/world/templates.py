@@ -62,7 +62,6 @@ def tidy(text: str) -> str:
 
 
 def render(wording: str, rng: Random, **slots: str) -> str:
-    """One tidy text of a wording."""
     return tidy(fill(parse(wording), rng, slots))
 
 
@@ -87,18 +86,15 @@ def typo(text: str, rng: Random) -> str:
 
 
 def lines(block: str | None) -> list[str]:
-    """The non-empty lines of a YAML block."""
     return [line.strip() for line in (block or "").splitlines() if line.strip()]
 
 
 def _table(block: str | None) -> list[list[str]]:
-    """The cells of each line."""
     return [[cell.strip() for cell in line.split("|")] for line in lines(block)]
 
 
 @cache
 def load(file: str) -> dict:
-    """A YAML file of this folder."""
     return yaml.safe_load(Path(__file__).with_name(file).read_text(encoding="utf-8"))
 
 

@@ -8,7 +8,9 @@ import pandas as pd
 
 
 def kind_of_question(query: dict) -> str:
-    """One of three kinds, each some ten groups of intents, for shifts by `python:interextra.world.truth:…`.
+    """One of three kinds, each some ten groups of intents: what a query asks for, whatever its words and its entities.
+
+    For leave-one-out shifts by `python:interextra.world.truth:kind_of_question`.
 
     >>> kind_of_question({"intent_group": "money"}), kind_of_question({"intent_group": "kitchen"})
     ('kind 3', 'kind 2')
