@@ -11,7 +11,6 @@ import pandas as pd
 
 from interextra.evaluation import measures
 from interextra.experiments import plans
-from interextra.experiments.plans import REGIMES, Plan
 from interextra.ground.cells import Store
 from interextra.ground.effects import Effects, interval, ratio
 from interextra.models.recipe import FirstStage, Recipe, make_recipe
@@ -19,7 +18,7 @@ from interextra.models.recipe import FirstStage, Recipe, make_recipe
 NOTEBOOK = "05_architecture_comparison"
 
 
-def plan(p: dict) -> Plan:
+def plan(p: dict) -> plans.Plan:
     """Five systems in both protocols: frames `restrain` and `resttest` as in notebooks 02 and 03.
 
     `systems`: label → recipe. `first_restrain`, `first_resttest`: the ranking that each reranker reads, under the
@@ -37,7 +36,9 @@ def plan(p: dict) -> Plan:
     for name, rows in plans.both_protocols(asked, sets, buckets, firsts).items():
         frames[f"first_{name}"] = pd.DataFrame(rows)
     frames |= {"learning": pd.DataFrame(learning)}
-    return Plan(systems=made, sets=sets, buckets=buckets, measures=plans.measures_of(p, "restrain_measures"), **frames)
+    return plans.Plan(
+        systems=made, sets=sets, buckets=buckets, measures=plans.measures_of(p, "restrain_measures"), **frames
+    )
 
 
 def first_stage(reranker: Recipe) -> Recipe:
@@ -46,7 +47,7 @@ def first_stage(reranker: Recipe) -> Recipe:
     return make_recipe(options | {"architecture": "bm25"}, "first stage")
 
 
-def candidate_orders(asked: Plan, names: Mapping[str, str], store: Store, seed: int) -> pd.DataFrame:
+def candidate_orders(asked: plans.Plan, names: Mapping[str, str], store: Store, seed: int) -> pd.DataFrame:
     """Values in both regimes of each reranker and of other orders of the passages that it reads.
 
     `asked`: of `plan`, with a reranker in one protocol or both; of ReSTrain its largest size. `names`: protocol
@@ -105,7 +106,7 @@ def rank_correlation(table: Effects, by: Sequence[str]) -> pd.DataFrame:
     rows = []
     for key, part in table.groupby(list(by), sort=False):
         low, high = interval(tau(part.drawn("first").T, part.drawn("second").T))
-        orders = {r: " > ".join(part.sort_values(r, ascending=False, kind="stable")["model"]) for r in REGIMES}
-        found = {"tau": tau(*(part[regime].to_numpy() for regime in REGIMES)).item(), "low": low, "high": high}
+        orders = {r: " > ".join(part.sort_values(r, ascending=False, kind="stable")["model"]) for r in plans.REGIMES}
+        found = {"tau": tau(*(part[regime].to_numpy() for regime in plans.REGIMES)).item(), "low": low, "high": high}
         rows.append(dict(zip(by, key, strict=True)) | found | orders)
     return pd.DataFrame(rows)

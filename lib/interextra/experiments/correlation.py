@@ -13,7 +13,6 @@ import pandas as pd
 
 from interextra.data.queries import Queries, Source
 from interextra.experiments import plans
-from interextra.experiments.plans import REGIMES, Plan
 from interextra.experiments.pretraining import start_in
 from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, steiger, stretched
 from interextra.ground.effects import Effects, effects, holm, interval
@@ -32,7 +31,7 @@ WITHIN = "Spearman within a size"  # what size alone does is taken out
 STATISTICS, JUDGED = (*METHODS, WITHIN), "Judged@10"
 
 
-def plan(p: dict) -> Plan:
+def plan(p: dict) -> plans.Plan:
     """Frames of runs: `in_domain` with the labels method, n_train, regime, seed, and `elsewhere`, with collection and
     part beside them; a collection of several parts is the mean of them.
 
@@ -70,7 +69,7 @@ def plan(p: dict) -> Plan:
     outside = [there for row in inside for there in elsewhere(row)]
     frames = {"in_domain": inside, "elsewhere": outside, "bm25": bm25}
     frames = {name: plans.design(rows).rename(columns={"model": "method"}) for name, rows in frames.items()}
-    return Plan(sets=of_size, read={name: about for name, _, about, _ in entries}, **frames)
+    return plans.Plan(sets=of_size, read={name: about for name, _, about, _ in entries}, **frames)
 
 
 def models(inside: pd.DataFrame) -> pd.DataFrame:
@@ -118,7 +117,7 @@ class Points:
         """`inside`, `outside`: values of one measure of the frames `in_domain` and `elsewhere` of the plan; `lineage`:
         training strategies that start from one another, which are drawn as one."""
         self.how = {"seed": seed, "n_boot": n_boot}
-        both = {"on": "regime", "sides": REGIMES, "effect": "difference", "family": []} | self.how
+        both = {"on": "regime", "sides": plans.REGIMES, "effect": "difference", "family": []} | self.how
         in_domain = effects(inside.drop(columns="seed"), POINT, **both)
         self.labels = pd.DataFrame(in_domain[POINT])
         self.units = self.labels["method"].where(~self.labels["method"].isin(lineage), "lineage")
@@ -135,12 +134,12 @@ class Points:
         if table["n_queries"].nunique() > 1 or table[POINT].to_numpy().tolist() != self.labels.to_numpy().tolist():
             raise InputError("points: a model lacks queries that others have; measure all alike")
         drawn = np.array([table.drawn(side).T for side in ("first", "second")], order="C")
-        return table[list(REGIMES)].to_numpy().T, drawn
+        return table[list(plans.REGIMES)].to_numpy().T, drawn
 
     def leads(self, bm25: pd.DataFrame) -> pd.DataFrame:
         """What each model is ahead of BM25 in domain: the points' labels, regime, lead, lead_low (of its interval)."""
         rival, parts = effects(bm25, [], **self.how), []
-        for regime, means, drawn in zip(REGIMES, *self.inside, strict=True):
+        for regime, means, drawn in zip(plans.REGIMES, *self.inside, strict=True):
             low = [interval(point - rival.drawn()[0])[0] for point in drawn.T]
             parts.append(self.labels.assign(regime=regime, lead=means - rival["mean"].item(), lead_low=low))
         return pd.concat(parts, ignore_index=True)
@@ -166,7 +165,7 @@ class Points:
         rows = []
         for (name, (means, _)), at in itertools.product(self.outside.items(), (0, 1)):
             sides = {"in_domain": self.inside[0][at], "out_of_domain": means[at]}
-            rows.append(self.labels.assign(regime=REGIMES[at], collection=name, **sides))
+            rows.append(self.labels.assign(regime=plans.REGIMES[at], collection=name, **sides))
         return pd.concat(rows, ignore_index=True)
 
 
@@ -205,7 +204,7 @@ def crossed(points: Points) -> Effects:
     labels, rows, drawn = ["collection", "in_domain", "out_of_domain"], [], []
     for name, one, two in itertools.product(points.outside, (0, 1), (0, 1)):
         value, of = points.correlated(one, two, name, {"method": METHODS[0]})
-        rows.append((name, REGIMES[one], REGIMES[two], value, *ends_of(of)))
+        rows.append((name, plans.REGIMES[one], plans.REGIMES[two], value, *ends_of(of)))
         drawn.append(of)
     return Effects.of(pd.DataFrame(rows, columns=[*labels, "value", "low", "high"]), labels, ["value"], drawn)
 
@@ -217,7 +216,7 @@ def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> E
     training alone has no correlation, another draw stands for it, if they are 1 % or fewer.
     """
     mean, counts = table[table["collection"] == ALL], {"n_queries": n_queries, "n_trainings": n_trainings}
-    named = [mean[["statistic", "n_models"]].assign(regime=regime, estimate=mean[regime]) for regime in REGIMES]
+    named = [mean[["statistic", "n_models"]].assign(regime=regime, estimate=mean[regime]) for regime in plans.REGIMES]
     drawn = np.concatenate([mean.drawn(side) for side in ("first", "second")])
     if 0 < (undefined := ~np.isfinite(drawn).all(axis=0)).mean() <= 0.01:
         drawn[:, undefined] = drawn[:, ~undefined][:, : undefined.sum()]

@@ -11,7 +11,6 @@ import pandas as pd
 
 from interextra.data.collection import Collection
 from interextra.experiments import plans
-from interextra.experiments.plans import Plan
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
@@ -35,7 +34,7 @@ ROLES = {
 }
 
 
-def plan(p: dict) -> Plan:
+def plan(p: dict) -> plans.Plan:
     """Frames of runs, as in notebook 05 with the column negative_passages: `strategies_restrain`,
     `strategies_resttest`, `starts_restrain`, `starts_resttest`; those of ReSTTest are empty without that protocol.
 
@@ -74,7 +73,7 @@ def plan(p: dict) -> Plan:
         if protocol in p["protocols"] and measure not in known[protocol]:
             raise InputError(f"parameter 'start_measures': {measure} is not measured by {protocol}: {known[protocol]}")
     more = {"pretrained": pretrained, "marks": marks(starts), "judged_by": judged_by}
-    return Plan(sets=sets, buckets=buckets, measures=used, **more, **frames)
+    return plans.Plan(sets=sets, buckets=buckets, measures=used, **more, **frames)
 
 
 class Start(NamedTuple):

@@ -11,7 +11,6 @@ import pandas as pd
 
 from interextra.data.queries import Part
 from interextra.experiments import plans
-from interextra.experiments.plans import REGIMES, Plan
 from interextra.ground.cells import Store
 from interextra.ground.effects import ratio
 from interextra.models.bm25 import LABEL as BM25
@@ -22,7 +21,7 @@ from interextra.splits.similarity import nearest
 NOTEBOOK = "02_restrain"
 
 
-def plan(p: dict) -> Plan:
+def plan(p: dict) -> plans.Plan:
     """Each system in both regimes at each size; of the trained ones also what takes size and distance apart.
 
     `design`: model, n_train, regime, seed, run. `grid`: the trained systems on the random sets of `banded`, of three
@@ -54,7 +53,7 @@ def plan(p: dict) -> Plan:
     frames["draws"] = pd.DataFrame(few).drop(columns="seed", errors="ignore")  # of a draw, which is no second training
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
     cells = {"vectors": split.vectors, "split": split, "banded": banded if grid else None, "real": real}
-    return Plan(measures=plans.measures_of(p, "measures"), **cells, **frames)
+    return plans.Plan(measures=plans.measures_of(p, "measures"), **cells, **frames)
 
 
 def gate_of_bands(gate: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
@@ -115,14 +114,14 @@ def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 def query_losses(values: pd.DataFrame) -> pd.DataFrame:
     """Interpolation less extrapolation of each query, float[query_id × model]; of values of one size and measure."""
     means = values.pivot_table(index="query_id", columns=["regime", "model"], values="value", sort=False)
-    return means[REGIMES[0]] - means[REGIMES[1]]
+    return means[plans.REGIMES[0]] - means[plans.REGIMES[1]]
 
 
 def nearest_queries(split: ReSTrain, size: int, store: Store) -> pd.DataFrame:
     """The nearest training query of each test query in both sets: query_id, regime, similarity, nearest (its id)."""
     (train, test), ids, found = split.vectors.read(store), np.array(split.pool.ids(store), object), []
     asked = [query_id for part in split.vectors.test for query_id in part.ids(store)]
-    for regime in REGIMES:
+    for regime in plans.REGIMES:
         inside = np.flatnonzero(np.isin(ids, split.sets(store)[f"{regime}-{size}"]))
         cosines, at = nearest(test, train[inside], k=1)
         columns = {"query_id": asked, "regime": regime, "similarity": cosines[:, 0], "nearest": ids[inside[at[:, 0]]]}

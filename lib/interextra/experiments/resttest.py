@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from interextra.experiments import plans
-from interextra.experiments.plans import REGIMES, Plan
 from interextra.ground.effects import DRAWS, Effects
 from interextra.papers.releases import real_dev_vectors, real_vectors
 from interextra.splits.resttest import APART, sides
@@ -14,7 +13,7 @@ from interextra.splits.resttest import APART, sides
 NOTEBOOK = "03_resttest"
 
 
-def plan(p: dict) -> Plan:
+def plan(p: dict) -> plans.Plan:
     """Each system without each bucket, each seed. `design`: model, left_out, seed, run."""
     plans.gate_queries(p)  # named twice, they would be clustered twice
     asked = [*p["test_splits"], *p["gate_splits"]]
@@ -22,7 +21,7 @@ def plan(p: dict) -> Plan:
     rows = plans.runs(p, plans.with_bm25(plans.systems(p)), plans.without_each(split), queries)
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
     dev = {encoder: real_dev_vectors(encoder) for encoder in real}
-    return Plan(vectors=split.vectors, split=split, design=plans.design(rows), real=real, real_dev=dev)
+    return plans.Plan(vectors=split.vectors, split=split, design=plans.design(rows), real=real, real_dev=dev)
 
 
 def averages(values: pd.DataFrame) -> pd.DataFrame:
@@ -72,7 +71,7 @@ def less_constant(table: Effects) -> Effects:
     ends = {"delta": apart["difference"].to_numpy()} | {end: apart[end].to_numpy() for end in ("low", "high")}
     rows = rows.assign(average="macro less constant", **ends)
     sides = rows.drawn("first"), rows.drawn("second"), apart.drawn()
-    rows = Effects.of(rows, rows[DRAWS].iloc[0].by, [*REGIMES, "delta"], *sides)
+    rows = Effects.of(rows, rows[DRAWS].iloc[0].by, [*plans.REGIMES, "delta"], *sides)
     return pd.concat([micro, rows], ignore_index=True)
 
 

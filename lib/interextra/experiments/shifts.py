@@ -12,7 +12,6 @@ from interextra.data.load import data_folder
 from interextra.data.queries import Part
 from interextra.evaluation.measures import worse
 from interextra.experiments import plans
-from interextra.experiments.plans import Plan
 from interextra.ground.cells import Store
 from interextra.ground.effects import interval, ratio
 from interextra.ground.errors import InputError, offenders
@@ -28,7 +27,7 @@ NOTEBOOK = "04_ms_shift_clusters"
 OUTSIDE = "no cluster of the shift"
 
 
-def plan(p: dict) -> Plan:
+def plan(p: dict) -> plans.Plan:
     """Each system without each cluster of each shift (`design`), also under the control, and the variants.
 
     `design`, `control`, `variants`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control's last.
@@ -54,7 +53,7 @@ def plan(p: dict) -> Plan:
     real = real_vectors(p["real_encoder"]) if p["real_encoder"] else None
     released = data_folder() / "ms-marco-shift" if p["real_encoder"] else None
     cells = {"pool": plans.training_queries(p), "shifts": shifts, "topics": topics_of(p)}
-    return Plan(**cells, **frames, real=real, released=released)
+    return plans.Plan(**cells, **frames, real=real, released=released)
 
 
 def shifts_of(p: dict) -> dict[str, Shift]:
