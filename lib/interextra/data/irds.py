@@ -31,9 +31,7 @@ def open_irds(dataset_id: str, splits: dict[str, str], switches: Set[str], spec:
     `msmarco-passage` comes with the splits train, dev (= dev/small), dl19 and dl20 (judged queries). Any other id with
     qrels is one split, named by its part below the documents' id (`dev/small` -> `dev-small`; `test` where the id holds
     documents and qrels); one without takes its parts train, dev, test. Splits that are given, name -> id, go before.
-
-    The converted copy is found by id, splits, switches, the version of ir_datasets and its home folder
-    (IR_DATASETS_HOME): a published data set does not change. After changing files there by hand, delete the copy.
+    A published data set does not change: after changing its files (IR_DATASETS_HOME) by hand, delete the copy.
     """
     folder, read = _folder(dataset_id, splits, switches), partial(_read, dataset_id, splits)
     try:

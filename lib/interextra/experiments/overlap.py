@@ -4,6 +4,7 @@ A proxy stands in for the human labels of query pairs, which are not public: a s
 cosine) with two thresholds that cut it into the codes 0, 1, 2 of `annotation.CODES`.
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -152,15 +153,9 @@ def choose_thresholds(scores: np.ndarray, truth: np.ndarray) -> tuple[float, flo
     """The two thresholds with the best kappa among `STEPS` quantiles of the scores; ties: the lowest."""
     grid = np.unique(np.quantile(scores, np.linspace(0, 1, STEPS), method="nearest"))
     grid = np.append(grid, np.nextafter(grid[-1], np.inf))  # above every score: no pair gets this code
-    counts = np.zeros((3, len(grid) + 1))
-    np.add.at(counts, (truth, np.searchsorted(grid, scores, side="right")), 1)
-    above = counts[:, ::-1].cumsum(axis=1)[:, ::-1]  # [truth, i]: pairs that reach i of the thresholds
-    lower, higher = np.triu_indices(len(grid))
-    tables = np.stack(
-        [above[:, [0]] - above[:, lower + 1], above[:, lower + 1] - above[:, higher + 1], above[:, higher + 1]]
-    )
-    best = np.argmax(np.nan_to_num(_kappa(tables.transpose(2, 1, 0)).round(12), nan=-2))
-    return grid[lower[best]].item(), grid[higher[best]].item()
+    pairs = list(itertools.combinations_with_replacement(grid.tolist(), 2))
+    tables = [np.bincount(3 * truth + cut(scores, pair), minlength=9).reshape(3, 3) for pair in pairs]
+    return pairs[np.argmax(np.nan_to_num(_kappa(np.array(tables)).round(12), nan=-2))]
 
 
 def evaluate_proxy(scores: np.ndarray, truth: np.ndarray, groups: Sequence, seed: int) -> dict[str, float]:

@@ -189,13 +189,6 @@ def variance_shares(means: pd.DataFrame) -> pd.DataFrame:
 
     `means`: as for `same_shift`, the same models in every shift. Returns source, share, low, high: kind (of query),
     system, both (what neither explains alone, noise included), and kind - system.
-
-    >>> from interextra.ground.effects import effects
-    >>> values = pd.DataFrame({"shift": list("aabb"), "model": list("xyxy"), "query_id": "q"})
-    >>> values["value"] = [0.1, 0.2, 0.5, 0.6]
-    >>> table = effects(values, ["shift", "model"], n_boot=2).rename(columns={"mean": "delta"})
-    >>> variance_shares(table)["share"].abs().round(2).tolist()
-    [0.94, 0.06, 0.0, 0.88]
     """
     shape = means["shift"].nunique(), means["model"].nunique()
     in_order = np.lexsort([pd.factorize(means[name])[0] for name in ("model", "shift")])

@@ -28,14 +28,7 @@ def answer(name: str) -> None:
 
 
 def text_of(noted: dict, heading: str) -> str:
-    """Markdown of an answer as `Session.answer` notes it; names from data stay text.
-
-    >>> print(text_of({"sentences": ["It loses 3 %."], "not_shown": "why"}, "Here"))
-    **Here**
-    <BLANKLINE>
-    - It loses 3 %.
-    - *Not shown:* why
-    """
+    """Markdown of an answer as `Session.answer` notes it; names from data stay text."""
     lines = [*noted["sentences"], *([f"*Not shown:* {noted['not_shown']}"] if noted["not_shown"] else [])]
     return f"**{heading}**\n\n" + "\n".join(f"- {escape(line, quote=False)}" for line in lines)
 

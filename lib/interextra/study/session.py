@@ -68,8 +68,7 @@ class Session:
         self.cells: set[str] = set()
         self.values: list[pd.DataFrame] = []  # of all measured designs
         self.trained, self.untrained = False, []  # has a trained model been used; tables written before
-        self.looks: dict[str, Image] = {}  # figures by name
-        self.drawn: dict[str, Any] = {}
+        self.drawn: dict[str, tuple[Any, Image]] = {}  # figures and their pictures by name
         self.claims, self.concluded = pd.DataFrame(), []
         self._begin = time.perf_counter()
 
@@ -161,10 +160,10 @@ class Session:
         # without a date: the same picture gives the same bytes
         figure.savefig(path, metadata={"Software": None} | texts)
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None} | texts)
-        self.looks[name] = Image(path, alt=figure.alt, width=int(PIXELS_PER_INCH * figure.get_figwidth()))
-        self.drawn[name] = figure
+        picture = Image(path, alt=figure.alt, width=int(PIXELS_PER_INCH * figure.get_figwidth()))
+        self.drawn[name] = figure, picture
         display(Markdown(escape(figure.caption, quote=False)))
-        return self.looks[name]
+        return picture
 
     def metric(self, name: str, value: Any) -> None:
         """Note a single number for metrics.json."""
@@ -175,14 +174,15 @@ class Session:
 
         `not_shown`: what a reader could expect and this run does not say. `figure`: name of one, written as PDF, too.
         """
-        if figure and figure not in self.looks:
-            raise InputError(f"answer: no figure {figure!r}; there are {', '.join(self.looks) or 'none'}")
+        if figure and figure not in self.drawn:
+            raise InputError(f"answer: no figure {figure!r}; there are {', '.join(self.drawn) or 'none'}")
         noted = {"sentences": list(sentences), "not_shown": not_shown, "figure": figure}
         if figure:  # as it goes into a paper
-            metadata = {"CreationDate": None, "Creator": None, "Producer": None, "Title": self.drawn[figure].caption}
-            self.drawn[figure].column().savefig(self.folder / "figures" / f"{figure}.pdf", metadata=metadata)
-        look = self.looks.get(figure)
-        self.metric("answer", noted | ({"alt": look.alt, "width": look.width} if look else {}))
+            drawn, picture = self.drawn[figure]
+            metadata = {"CreationDate": None, "Creator": None, "Producer": None, "Title": drawn.caption}
+            drawn.column().savefig(self.folder / "figures" / f"{figure}.pdf", metadata=metadata)
+            noted |= {"alt": picture.alt, "width": picture.width}
+        self.metric("answer", noted)
         return Markdown(text_of(noted, "In this run"))
 
     def reference(self, profile: str, table: str) -> pd.DataFrame:
