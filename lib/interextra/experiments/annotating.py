@@ -55,10 +55,7 @@ class Annotation:
 
 
 def widget(sheet_path: Path | str):
-    """An ipywidgets box that labels the sheet pair by pair and writes it after each choice; source stays hidden.
-
-    `widget(path).session` is its `Annotation`.
-    """
+    """A box to label a sheet pair by pair, its source hidden; it writes each choice. `session`: its `Annotation`."""
     import ipywidgets
 
     session, view, buttons, rows = Annotation(sheet_path), ipywidgets.HTML(), {}, []

@@ -41,16 +41,13 @@ def cells_of(plan: Any) -> list[Cell]:
     found: dict[str, Cell] = {}
 
     def visit(part: Any) -> None:
+        part = vars(part) if isinstance(part, Plan) else part
         if isinstance(part, Cell):
             found.setdefault(part.key, part)
         elif isinstance(part, pd.DataFrame):
             visit([item for column in part if part[column].dtype == object for item in part[column]])
-        elif isinstance(part, Plan):
-            visit(vars(part))
-        elif isinstance(part, dict):
-            visit(list(part.values()))
-        elif isinstance(part, list | tuple):
-            for item in part:
+        elif isinstance(part, dict | list | tuple):
+            for item in part.values() if isinstance(part, dict) else part:
                 visit(item)
 
     visit(plan)

@@ -172,10 +172,7 @@ def differing(marks: pd.DataFrame) -> dict[tuple[str, str], str]:
 
 
 def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
-    """What each thing that a pretraining adds does to Δ: the rows of `contrast` with `added`, see `differing`.
-
-    `starts`: of `effects`.
-    """
+    """What each thing that a pretraining adds does to Δ: rows of `contrast` with `added`, see `differing`."""
     added = differing(marks)
     made = starts.contrast("model", list(added))
     return made.assign(added=[added[pair] for pair in zip(made["first"], made["second"], strict=True)])

@@ -60,7 +60,8 @@ def behind(names: tuple[str, ...]) -> dict[str, str]:
     while todo:
         module, name = todo.pop()
         if module in COMPUTING:
-            found[module] = _version(module)
+            known = _distributions().get(module)  # its version without what tells builds apart (+cpu)
+            found[module] = metadata.version(known[0]).partition("+")[0] if known else "none"
         is_library = not name and module.partition(".")[0] != PACKAGE
         if is_library or module in APART or source_of(module) is None:
             continue
@@ -91,12 +92,6 @@ def used_by(source: str) -> tuple[str, ...]:
     imports = _imported(tree.body)
     places = {_place([imports[first], *rest]) for first, *rest in _used(tree) if first in imports}
     return tuple(sorted(":".join(filter(None, place)) for place in places if place[0].startswith(f"{PACKAGE}.")))
-
-
-def _version(library: str) -> str:
-    """Of the distribution that holds it, without what tells builds apart (+cpu)."""
-    distributions = _distributions().get(library)
-    return metadata.version(distributions[0]).partition("+")[0] if distributions else "none"
 
 
 def _place(names: list[str]) -> Place:

@@ -58,10 +58,7 @@ def processor() -> str:
 
 
 def record(root: Path, **sections: Any) -> dict:
-    """One provenance record in ir_metadata's terms, with further sections such as `method={"parameters": …}`.
-
-    `root`: of the repository, for the commit.
-    """
+    """One provenance record in ir_metadata's terms, with further sections; `root`: of the repository."""
     return {
         "ir_metadata_schema": "0.1",
         "platform": {

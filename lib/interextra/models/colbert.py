@@ -27,10 +27,7 @@ class Options(Trained):
 
 
 class ColBERT(Encoder):
-    """A multi-vector encoder; wraps a `MultiVectorEncoder`.
-
-    A block, of passages or of queries: for each text float32[tokens, d], vectors of length 1.
-    """
+    """Wraps a `MultiVectorEncoder`. A block: for each passage or query float32[tokens, d], vectors of length 1."""
 
     block_size = 1024
 

@@ -62,10 +62,7 @@ def load(paper: str, table: str | int) -> pd.DataFrame:
 
 
 def zhan_deltas() -> pd.DataFrame:
-    """Δ of Tables 6 and 7 of Zhan et al.: protocol, published_n_train, model, measure, scaled, rounding.
-
-    BM25 was printed once, at 14k: it stands at every size.
-    """
+    """Δ of Zhan's Tables 6, 7: protocol, published_n_train, model, measure, scaled, rounding; BM25 at each size."""
     six, seven = (load("zhan", number).query("regime == 'delta'") for number in (6, 7))
     bm25 = [six[six["model"] == "BM25"].assign(n_train=size) for size in SIZES[1:]]
     both = [pd.concat([six, *bm25]).assign(protocol="ReSTrain"), seven.assign(protocol="ReSTTest", n_train="all")]

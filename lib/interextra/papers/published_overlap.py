@@ -37,10 +37,7 @@ def shares(seed: int, n_boot: int) -> Effects:
 
 
 def gains(runs: pd.DataFrame, qrels: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """nDCG@10 of published runs less that of BM25, query by query: system, split, query_id, gain.
-
-    `runs`: of the plan; `qrels`: split → judgements.
-    """
+    """nDCG@10 of the plan's published runs less BM25's: system, split, query_id, gain; `qrels`: split → judgements."""
     parts = []
     for split, of_split in runs.groupby("split", sort=False):
         paths = of_split.set_index("system")["path"]
