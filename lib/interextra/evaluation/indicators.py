@@ -115,8 +115,7 @@ def mean_similarity(test: np.ndarray, train: np.ndarray) -> np.ndarray:
 
 
 def nearness(scores: Iterable[np.ndarray], k: int) -> pd.DataFrame:
-    """R (equation 1), max and density (mean of the k largest, or of all) of each test query's scores with the training
-    queries; a row a test query.
+    """R (equation 1), max and density (mean of the k largest, or of all) of scores with training; a row a test query.
 
     Of blocks float[b, n_train] in the order of the test queries, as a model's `query_similarities` gives them.
     """

@@ -198,8 +198,7 @@ def crossed(points: Points) -> Effects:
     """Is it what is measured in domain, or which models are? The Spearman correlation of each side in domain with each
     side out of domain, of the models of a method and size: collection, in_domain, out_of_domain, value, low, high.
 
-    In the paper both sides differ at once. If the extrapolation of a method said more of it than its interpolation
-    does, it would also predict what the models trained for interpolation do elsewhere.
+    If extrapolation said more of a method than interpolation does, it would predict its other models elsewhere, too.
     """
     labels, rows, drawn = ["collection", "in_domain", "out_of_domain"], [], []
     for name, one, two in itertools.product(points.outside, (0, 1), (0, 1)):

@@ -80,8 +80,7 @@ def plan(p: dict) -> plans.Plan:
 
 
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
-    """What the trainings have seen: *condition, exposed_passages (share of the collection), exposed_negatives (share of
-    all negatives in the loss), n_models; means over the models."""
+    """Means over models: *condition, exposed_passages (of the collection), exposed_negatives (of all), n_models."""
     drawing = design[design["negatives"] != NONE].reset_index(drop=True)
     logs = pd.DataFrame([run.log(store) for run in drawing["run"]])
     of = drawing[CONDITION].join(logs[["exposed_passages", "exposed_negatives"]]).groupby(CONDITION, sort=False)
@@ -89,8 +88,7 @@ def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
 
 
 def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFrame:
-    """Share of the test queries all of whose answers are exposed to the model without a cluster: left_out, side (out:
-    the queries of the cluster; in: the others), exposed, n_queries."""
+    """Share of test queries all of whose answers are exposed: left_out, side (out: its queries), exposed, n_queries."""
     cluster, qrels, rows = shift.strata(store), shift.pool.qrels(store), []
     qrels = qrels[(qrels["relevance"] >= 1) & qrels["query_id"].isin(cluster.index)]
     answers = data.passages.rows(qrels["doc_id"].tolist())
@@ -111,8 +109,7 @@ def relative_losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[Effec
 
 
 def in_domain(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of the queries of the gate under the models that had their cluster, as `leads` takes them: BM25, which
-    draws no negatives, stands in every condition."""
+    """Values of the gate's queries under the models that had their cluster, for `leads`: BM25 in every condition."""
     inside = shifts.in_domain(values)
     rivals, is_rival = inside.loc[inside["model"] != BM25, CONDITION[1:]].drop_duplicates(), inside["model"] == BM25
     return pd.concat([inside[~is_rival], inside[is_rival].drop(columns=CONDITION[1:]).merge(rivals, how="cross")])

@@ -1,9 +1,8 @@
 """Notebook 07: can a loss be predicted from the queries alone? (Lupart et al., §5.2, Figures 3 to 6)
 
 Frames are tidy. `averaged` gives a value per query, side and training; `pairs` of them are wide: a row a shift, model,
-measure and test query with its Avg In and Out. Indicators are frames by shift, model and query_id; the model that
-counts is the one without the query's cluster. Correlations over queries are on one set of resamples, see
-`prediction.resampled`.
+measure and test query with its Avg In and Out. Indicators, by shift, model and query_id, are of the model without the
+query's cluster.
 """
 
 from collections.abc import Sequence

@@ -226,8 +226,7 @@ def without_each(split: Any) -> list[tuple[dict, Part]]:
 
 
 def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapping[str, Recipe], **labels: Any):
-    """Rows of a design of each system in both protocols, by its name: restrain (n_train, model, regime, seed, run) and
-    resttest (model, left_out, seed, run; none without buckets)."""
+    """Rows of a design: restrain (n_train, model, regime, seed, run) and resttest (model, left_out, seed, run)."""
     if unasked := set(made).difference(*(asked_of(p, protocol, made) for protocol in ("ReSTrain", "ReSTTest"))):
         raise InputError(f"parameter 'only' names no protocol for {offenders(sorted(unasked))}: add it or empty 'only'")
     trained, queries = in_both_regimes(sets, p["trained_sizes"]), test_queries(p, p["test_splits"])

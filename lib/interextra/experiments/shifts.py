@@ -119,8 +119,7 @@ def topics_of(p: dict) -> Topics:
 def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.DataFrame:
     """What is in the clusters of all shifts; `vectors` float[n, d] of the pool's queries say what is typical.
 
-    Returns shift, cluster, n_queries, n_train, n_test, median_words, words (to tell it from the others of its shift),
-    and typical (the three queries nearest to its mean vector).
+    Returns shift, cluster, n_queries, n_train, n_test, median_words, words (distinctive), typical (three queries).
     """
     rows = []
     for shift, cell in shifts.items():

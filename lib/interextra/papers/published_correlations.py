@@ -74,8 +74,7 @@ def among_models(told: pd.DataFrame) -> pd.DataFrame:
     """Among published models, by TREC DL 2019, on which the paper measures too: Spearman beside that of its Table 5.
 
     `told`: of `published_models.correlated`. Returns DataFrame[collection, subset, value, low, high, n_models,
-    interpolation, extrapolation], rows of the sets of the paper that are there, of all models and of those above the
-    floor; the two last columns are the paper's, of its own models.
+    interpolation, extrapolation] of the paper's sets that are there; the two last columns are the paper's.
     """
     theirs = published.load("zhan", 5).query("statistic == 'Spearman'")
     theirs = theirs.pivot_table(index="dataset", columns="regime", values="scaled", sort=False)

@@ -75,8 +75,7 @@ def family(model: str) -> str:
 
 
 def subsets(table: pd.DataFrame, collection: str, floor: float) -> dict[str, pd.Series]:
-    """Name → which models, bool: all; those above the floor, and of these whoever has not declared the collection, has
-    declared MS MARCO and none of the collections, or has declared its training at all.
+    """Name → which models, bool: all, those above the floor, and of these some by the training that they declare.
 
     For the mean of all, *not trained on it* means on none of the collections.
     """

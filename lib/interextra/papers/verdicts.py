@@ -125,8 +125,7 @@ def leads(values: pd.DataFrame, by: Sequence[str], seed: int, n_boot: int) -> pd
 def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataFrame) -> Effects:
     """The estimate of each claim that the rows of some tables can answer, with its draws.
 
-    `tables`: effects with the labels that the claims name, among them `measure`; negative is a loss. Rows of a claim's
-    term come from the first table that has them. `ahead`: of `leads`.
+    `tables`: effects (negative is a loss) with labels that claims name, the first that has them. `ahead`: of `leads`.
 
     Returns Effects[claim, estimate, low, high, lead, lead_low, n_models, n_queries, n_trainings, from_trainings,
     systems]: counts are the smallest of the rows, where they have them; low and high are plain 95 % intervals; lead is

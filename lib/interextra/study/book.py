@@ -26,8 +26,7 @@ WORK = ".book"  # under the folder of a run: the pages as Sphinx reads them, its
 def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
     """Make the book of the notebooks executed under `folder`; returns its first page.
 
-    `note`: what is still being computed, for the first page. `is_last`: all pages anew, as links between them depend on
-    which there are. Warnings of Sphinx are in `.book/warnings.txt`.
+    `note`: what is still being computed. `is_last`: all pages anew, for their links. Warnings: `.book/warnings.txt`.
     """
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils

@@ -32,8 +32,7 @@ def whole(shares: list[float], n: int) -> list[int]:
 def cells(test_set: str, n: int) -> dict[tuple[str, str], int]:
     """Queries in each cell of entity overlap × intent overlap; the margins are exactly SHARES.
 
-    From the scarcest: a query with no shared entity takes a whole entity out of training, a duplicate takes nothing
-    out. Duplicates have the same entities, and a query without a shared entity has no similar query.
+    From the scarcest: a query with no shared entity takes a whole entity out of training, a duplicate takes nothing.
 
     >>> cells("dl19", 43)[("full", "duplicate")]
     22
