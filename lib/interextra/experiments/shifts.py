@@ -59,7 +59,7 @@ def plan(p: dict) -> plans.Plan:
 def shifts_of(p: dict) -> dict[str, Shift]:
     """Name of each shift → its cell; `shifts` holds an attribute, `NAME=ATTRIBUTE`, or `topics`.
 
-    `/A/B/C` behind the attribute keeps these clusters only; {shift: …, train_size: N, n_test: M} are numbers of its own.
+    `/A/B/C` behind the attribute keeps these clusters only; {shift: …, train_size: N, n_test: M} sets its own.
     """
     found = {}
     for entry in [*p["shifts"], *filter(None, [p["control"]])]:
