@@ -7,10 +7,11 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 project = html_title = "interextra"
-copyright = "the authors of interextra"
+author = copyright = "the authors of interextra"
 extensions = ["myst_nb", "sphinx_exercise", "sphinx.ext.githubpages", "pages"]
 html_theme = "sphinx_book_theme"
 html_theme_options = {"use_download_button": False, "show_toc_level": 2, "navbar_start": [], "navbar_persistent": []}
+html_context = {"default_mode": "auto"}
 html_static_path = [str(HERE / "static")]
 html_css_files, html_js_files = ["book.css"], ["book.js"]
 html_copy_source = html_show_sourcelink = False

@@ -6,14 +6,19 @@ import re
 from html import escape
 from pathlib import Path
 
+from docutils.nodes import section
+
 FOLDED = {"parameters": "Parameters", "injected-parameters": "Parameters of this run"}
 NOTEBOOK = re.compile(r"\d\d_\w+")
+ESTIMATE = re.compile(r"\[[-+.\d]+, [-+.\d]+\]|[-+.\d]+ %")  # an interval, a percentage: not broken between lines
 # Code, links, HTML, headings and tables: no term in them becomes a link.
 PROTECTED = re.compile(r"(```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|<[^>]*>|^#.*?$|^\|.*?$)", re.S | re.M)
 
 
 def setup(app):
     app.connect("source-read", read)
+    app.connect("env-get-updated", number, priority=600)  # after Sphinx has numbered them through the book
+    app.connect("doctree-resolved", unnamed)
     return {"parallel_read_safe": True}
 
 
@@ -44,6 +49,19 @@ def read(app, name, source):
     source[0] = json.dumps(document | {"cells": numbered})
 
 
+def number(app, env):
+    """Exercises are numbered page by page."""
+    for figures in env.toc_fignumbers.values():
+        figures["exercise"] = {label: (at,) for at, label in enumerate(figures.get("exercise", {}), 1)}
+    return []  # no page has to be read again
+
+
+def unnamed(app, document, name):
+    """The contents of exercises and solutions have one id, which a page may have only once."""
+    for part in document.findall(section):
+        part["ids"] = [label for label in part["ids"] if label not in ("exercise-content", "solution-content")]
+
+
 def markdown(text):
     return {"cell_type": "markdown", "metadata": {}, "source": text}
 
@@ -54,11 +72,13 @@ def hidden(tags):
 
 
 def looks(cell, tags):
-    """The title of what is folded; alt text and width of a figure."""
+    """The title of what is folded; alt text and width of a figure; estimates in tables are kept in one line."""
     shown = {}
     for tag in FOLDED.keys() & set(tags):
         shown["code_prompt_show"] = FOLDED[tag]
     for output in cell["outputs"]:
+        if html := output.get("data", {}).get("text/html"):
+            output["data"]["text/html"] = ESTIMATE.sub(lambda found: found[0].replace(" ", "&nbsp;"), "".join(html))
         if "width" in (picture := output.get("metadata", {}).get("image/png", {})):
             shown["image"] = {"alt": picture["alt"], "width": f"{picture['width']}px"}
     return shown

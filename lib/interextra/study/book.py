@@ -76,7 +76,7 @@ def _index(folder: Path, executed: list[Path], more: list[str], note: str) -> st
         rows.append([f"[{path.stem[:2]}]({path.name})", *map(_text, (title, answer, minutes))])
         titled.append(f"{path.stem[:2]} · {title} <{path.stem}>")
     parts = [f"# {TITLE}", f"Results of the run `{folder.name}`, notebook by notebook."]
-    parts += [f":::{{note}}\n{note}\n:::"] if note else []
+    parts += [f"```{{note}}\n{note}\n```"] if note else []
     parts += [_table(["notebook", "question", "answer", "minutes of a core"], rows)]
     if claims := _claims(folder, [path.stem for path in executed]):
         said = "What the papers claim and what we ask, written down before the runs that answer it:"
