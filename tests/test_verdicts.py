@@ -244,14 +244,26 @@ def test_a_sentence_gives_each_data_set_its_own_estimate(tmp_path, profile, coll
     real, this = (here, "") if profile == "small" else ("-10.0 % [-12.0, -8.0]", f"this run {here}; ")
     estimates = f"MedQuAD {real}; twelve worlds +2.0 % [-1.0, +5.0]; {this}published -11.5 %"
     told = "replicated on real data, undecided in the worlds"
-    what = verdicts.stated()["resttest-dense"].sentence.removesuffix(".")
-    assert nb.concluded[0].endswith(f" ({told}).") and nb.concluded[1:] == [f"{what}: {told} ({estimates})."]
+    [sentence] = nb.concluded  # the claim answers the title
+    assert sentence.endswith(f": {told} (RR@10: {estimates}).")
 
 
 def test_two_claims_and_a_page_without_any(state):
     nothing = concluded(answered(state(claim("one", "below", {"model": "z"})), [losses({"a": -0.2})], NOBODY))
     assert nothing.empty and {"verdict", "size", "reason", "resolution", "estimate"} <= set(nothing)
     assert verdicts.page({"here": nothing}).empty and verdicts.sentences(verdicts.page({"here": nothing})) == []
+
+
+def test_a_sentence_says_why_a_claim_has_no_verdict():
+    dense, *_ = verdicts.of_notebook("08_beir_correlation")
+    rows = [
+        {"claim": text, "published": "–", "this run": "+0.8 [+0.6, +0.9], 24 models: one world"}
+        for text in (dense.sentence, "BM25 wins.")
+    ]
+    texts = verdicts.sentences(pd.DataFrame(rows).assign(conclusion="not judged"), "08_beir_correlation")
+    why = "one generated world decides no claim"
+    assert texts[0].startswith(f"Undecided ({why}): a model's ") and len(texts) == 2
+    assert texts[1] == f"BM25 wins: undecided, {why} (this run +0.8 [+0.6, +0.9])."
 
 
 def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
@@ -267,12 +279,13 @@ def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
             "no difference",
         ):
             rows = [{"claim": "Another.", "conclusion": "no"}, {"claim": claim.sentence, "conclusion": told}]
-            page = pd.DataFrame(rows).assign(MedQuAD="0 %: undecided (queries; detects 1 %)")
+            page = pd.DataFrame(rows).assign(published="–", MedQuAD="0 % [0, 0]: undecided (queries; detects 1 %)")
             [sentence] = verdicts.title_answer(notebook, page)
             word = {"replicated,": "holds", "contradicted": "contradicted"}.get(told.split()[0], "equal")
-            text = {"undecided": "Undecided (queries): "}.get(told.split()[0])
-            text = "It depends on the data: " if told.startswith("depends") or "replicated in" in told else text
-            assert sentence.startswith(text or answer[word][:-1]) and sentence.endswith(f"({told}).")
+            text = {"undecided": "Undecided (too few queries): "}.get(told.split()[0])
+            text = "It depends on the data. " if told.startswith("depends") or "replicated in" in told else text
+            assert sentence.startswith(text or answer[word][:-1]) and sentence.endswith(" 0 % [0, 0]).")
+            assert told == "undecided" or f": {told} (" in sentence
     assert verdicts.title_answer("03_resttest", pd.DataFrame()) == verdicts.title_answer("00_start_here", None) == []
 
 

@@ -37,6 +37,8 @@ MAIN = {"negative_passages": "all", "average": "micro"}  # of labels that a clai
 POWER = stats.norm.ppf(0.8)
 JUDGED = ["verdict", "size", "reason", "resolution"]
 WITHIN = "no difference beyond the margin"
+UNJUDGED = "not judged"
+TOO_FEW = {"queries": "too few queries", "trainings": "too few training runs", "worlds": "too few worlds"}
 GATE = "gate: not shown to beat BM25 in domain"
 UNMEASURED = "gate: no lead over BM25 was measured"
 COUNTS = ["n_models", "n_queries", "n_trainings"]
@@ -85,6 +87,12 @@ class Claim(BaseModel):
         if any("statistic" in term or "method" in term for _, term in self.terms() if isinstance(term, dict)):
             return ""
         return "%" if self.side == "effect" and "minus" not in self.rows else "points"
+
+    @property
+    def statistic(self) -> str:
+        """Before the measure, where the estimate is a correlation: its name."""
+        named = (term for _, term in self.terms() if isinstance(term, dict))
+        return next((f"{term[key]}, " for term in named for key in ("statistic", "method") if key in term), "")
 
     @property
     def asked(self) -> float:
@@ -403,15 +411,15 @@ def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
     word, heard = "supported" if claim.paper == "kit" else "replicated", {}
     for data, row in rows.items():
         smaller = ", smaller than the margin" * bool(row["size"] and claim.asks != "equal")
-        words = {"holds": word + smaller, "contradicted": "contradicted" + smaller, "": "not judged"}
+        words = {"holds": word + smaller, "contradicted": "contradicted" + smaller, "": UNJUDGED}
         heard[data] = words.get(row["verdict"], "no difference" if row["size"] else "undecided")
-    judged = {data: told for data, told in heard.items() if told != "not judged"}
+    judged = {data: told for data, told in heard.items() if told != UNJUDGED}
     if {"holds", "contradicted"} <= {rows[data]["verdict"] for data in judged}:
         return "depends on the data"
     if len(judged) > 1 and len(set(judged.values())) == 1:
         return next(iter(judged.values()))
     decided_first = sorted(judged.items(), key=lambda item: item[1] == "undecided")
-    return ", ".join(f"{told} {PLACES.get(data, data)}" for data, told in decided_first) or "not judged"
+    return ", ".join(f"{told} {PLACES.get(data, data)}" for data, told in decided_first) or UNJUDGED
 
 
 def published(claim: Claim) -> str:
@@ -422,35 +430,61 @@ def published(claim: Claim) -> str:
 def title_answer(notebook: str, made: pd.DataFrame) -> list[str]:
     """What the claims of `page` say to the title of a notebook (`answers.yaml`): one sentence, or none without claims.
 
-    >>> row = {"claim": stated()["topics-dense"].sentence, "conclusion": "replicated in the worlds"}
-    >>> title_answer("04_ms_shift_clusters", pd.DataFrame([row]))
-    ['Dense retrieval loses on a topic that was excluded from training (replicated in the worlds).']
+    >>> row = {"claim": stated()["topics-dense"].sentence, "published": "–", "here": "-7.4 % [-11.9, -2.9]: holds"}
+    >>> title_answer("04_ms_shift_clusters", pd.DataFrame([row | {"conclusion": "replicated"}]))
+    ['Dense retrieval loses on a topic that was excluded from training: replicated (RR@10: here -7.4 % [-11.9, -2.9]).']
     """
+    claim = _title_claim(notebook)
     answers = yaml.safe_load(ANSWERS.read_text(encoding="utf-8")).get(notebook)
-    if not answers or made.empty:
-        return []
-    claim = stated()[answers["claim"]]
-    for row in made[made["claim"] == claim.sentence].to_dict("records"):
+    for row in made[made["claim"] == claim.sentence].to_dict("records") if claim and len(made) else []:
         verdict = next((key for word, key in ANSWER_TO.items() if re.match(word, row["conclusion"])), "")
-        reasons = re.findall(r"undecided \(([^;)]+)", " ".join(map(str, row.values())))
-        reason = f" ({reasons[0]})" if reasons else ""
-        open_text = f"Undecided{reason}: {claim.sentence[:1].lower()}{claim.sentence[1:]}"
-        text = {"depends": f"It depends on the data: {claim.sentence}"} | answers
-        return [f"{text.get(verdict, open_text).removesuffix('.')} ({row['conclusion']})."]
+        open_text = f"Undecided ({_reason(row)}): {_inside(claim.sentence)}"
+        text = {"depends": f"It depends on the data. {claim.sentence}"} | answers
+        told = f": {row['conclusion']}" * (row["conclusion"] not in ("undecided", UNJUDGED))
+        return [f"{text.get(verdict, open_text).removesuffix('.')}{told}{_estimates(row)}."]
     return []
 
 
-def sentences(made: pd.DataFrame) -> list[str]:
+def sentences(made: pd.DataFrame, notebook: str = "") -> list[str]:
     """A sentence for each row of `page`: the claim, what came out, and the estimate of each data set with its interval.
+
+    `notebook`: the answer to its title comes first, and its claim not again.
 
     >>> row = {"claim": "A holds.", "published": "+1.0 %", "MedQuAD": "–", "here": "+2.0 % [+1.0, +3.0], 9 queries"}
     >>> sentences(pd.DataFrame([row | {"conclusion": "undecided"}]))
     ['A holds: undecided (here +2.0 % [+1.0, +3.0]; published +1.0 %).']
     """
-    texts = []
+    texts, asked = title_answer(notebook, made), _title_claim(notebook)
     for row in made.to_dict("records"):
-        claim, printed, concluded_as = row.pop("claim"), row.pop("published"), row.pop("conclusion")
-        estimates = {data: re.sub(r"\].*", "]", part) for data, part in (row | {"published": printed}).items()}
-        text = "; ".join(f"{data} {part}" for data, part in estimates.items() if part != "–")
-        texts.append(f"{claim.removesuffix('.')}: {concluded_as} ({text}).")
+        told = f"undecided, {_reason(row)}" if row["conclusion"] == UNJUDGED else row["conclusion"]
+        if not asked or row["claim"] != asked.sentence:
+            texts.append(f"{row['claim'].removesuffix('.')}: {told}{_estimates(row)}.")
     return texts
+
+
+def _title_claim(notebook: str) -> Claim | None:
+    answers = yaml.safe_load(ANSWERS.read_text(encoding="utf-8")).get(notebook)
+    return stated()[answers["claim"]] if answers else None
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    """Why a row of `page` has no verdict."""
+    texts = " ".join(map(str, row.values()))
+    if row["conclusion"] == UNJUDGED:
+        return "one generated world decides no claim" if ": one world" in texts else "a secondary claim"
+    reasons = re.findall(r"undecided \(([^;)]+)", texts) or ["no estimate"]
+    return TOO_FEW.get(reasons[0], reasons[0])
+
+
+def _inside(sentence: str) -> str:
+    """A sentence after a colon; names keep their capitals."""
+    return sentence if re.match(r"\w+[A-Z0-9]", sentence) else sentence[:1].lower() + sentence[1:]
+
+
+def _estimates(row: Mapping[str, Any]) -> str:
+    """Of each data set of a row of `page`, with intervals, in brackets."""
+    measures = {claim.sentence: f"{claim.statistic}{claim.measure}: " for claim in stated().values()}
+    data = {name: row[name] for name in row if name not in ("claim", "published", "conclusion")}
+    parts = {name: re.sub(r"\].*", "]", text) for name, text in (data | {"published": row["published"]}).items()}
+    listed = "; ".join(f"{name} {part}" for name, part in parts.items() if part != "–")
+    return f" ({measures.get(row['claim'], '')}{listed})"

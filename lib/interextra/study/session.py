@@ -147,7 +147,7 @@ class Session:
         self.claims = here[:0] if is_world else here
         data = {name: self.reference(of, "claims") if of != profile else here for name, of in verdicts.DATA.items()}
         made = verdicts.page(data if profile in verdicts.DATA.values() else data | {"here": here})
-        self.concluded = verdicts.title_answer(self.name, made) + verdicts.sentences(made)
+        self.concluded = verdicts.sentences(made, self.name)
         return shown(made)
 
     def claimed(self, frame: pd.DataFrame) -> pd.DataFrame:
