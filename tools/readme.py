@@ -73,9 +73,9 @@ def _cell(claim: Claim, data: str, row: Mapping | None) -> str:
     """Estimate, interval and verdict of a claim on a data set; † where its answer was known before."""
     if row is None:
         return "–"
-    told = [row["verdict"], row["size"] and WITHIN, row["reason"].startswith("gate") and "gate"]
+    parts = [row["verdict"], row["size"] and WITHIN, row["reason"].startswith("gate") and "gate"]
     known = "†" * ({"worlds": "worlds"}.get(data, REAL.get(claim.notebook, "MedQuAD")) in claim.known)
-    return f"{spelled(row['estimate'], row['low'], row['high'], claim.unit)}{known} {', '.join(filter(None, told))}"
+    return f"{spelled(row['estimate'], row['low'], row['high'], claim.unit)}{known} {', '.join(filter(None, parts))}"
 
 
 def _counts(reference: Path, found: Mapping[str, Mapping]) -> str:

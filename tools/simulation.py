@@ -77,34 +77,34 @@ def rates(n: int, seed: int = 1) -> pd.DataFrame:
     margins = np.array([claim.margin for claim in claims])
     sizes = np.abs([claim.published for claim in claims])
     directed = [claim.name for claim in claims if claim.asks != "equal"]
-    told = []
+    rows = []
 
     none = judged(claims, 0 * towards, LEAD, n, seed)
     wrong = none["verdict"].eq("contradicted") | (none["verdict"].eq("holds") & none["claim"].isin(directed))
     wrong = wrong.groupby(none["notebook"]).any().mean()
-    told.append(("effect 0: notebooks with a wrong verdict", wrong, "at most 0.05"))
+    rows.append(("effect 0: notebooks with a wrong verdict", wrong, "at most 0.05"))
 
     edge = judged(claims, towards * margins, LEAD, n, seed + 1)
     within = (edge["size"] != "").groupby(edge["claim"]).mean().max()
-    told.append(("effect at the margin: called within it, most of a claim", within, "at most 0.05"))
+    rows.append(("effect at the margin: called within it, most of a claim", within, "at most 0.05"))
 
     shut = judged(claims, towards * sizes, 0.0, n, seed + 2)
     opened = shut["verdict"].isin(DECIDED).groupby(shut["claim"]).mean().max()
-    told.append(("published effect, lead 0: decided, most of a claim", opened, "at most 0.05"))
+    rows.append(("published effect, lead 0: decided, most of a claim", opened, "at most 0.05"))
 
     error = stats.t.ppf(0.8, N_WORLDS - 1)
     for what, true in (("published effect", sizes), ("effect that is said to be found with 0.80", None)):
         if true is None:
             true = np.array([none.loc[none["claim"] == claim.name, "resolution"].mean() for claim in claims])
-        met = judged(claims, towards * true, LEAD, n, seed + 3)
+        judged_rows = judged(claims, towards * true, LEAD, n, seed + 3)
         for claim, size in zip(claims, true, strict=True):
             if claim.asks == "equal":
                 continue
-            mine = met[met["claim"] == claim.name]
+            mine = judged_rows[judged_rows["claim"] == claim.name]
             reach = (mine["high"] - mine["low"]).mean() / 2
             printed = stats.t.cdf((size - reach) / ((mine["resolution"].mean() - reach) / error), N_WORLDS - 1)
-            told.append((f"{what}, {claim.name}: holds", mine["verdict"].eq("holds").mean(), f"{printed:.3f}"))
-    return pd.DataFrame(told, columns=["what", "share", "should_be"])
+            rows.append((f"{what}, {claim.name}: holds", mine["verdict"].eq("holds").mean(), f"{printed:.3f}"))
+    return pd.DataFrame(rows, columns=["what", "share", "should_be"])
 
 
 def on_one_data_set(n: int, loss: float, seed: int = 1, n_boot: int = 1000) -> pd.DataFrame:
@@ -141,12 +141,12 @@ def rates_on_one_data_set(n: int, seed: int = 1) -> pd.DataFrame:
     none = none[none["verdict"] != ""]
     directed = [claim.name for claim in of_notebook(NOTEBOOK) if claim.asks != "equal"]
     wrong = none["verdict"].eq("contradicted") | (none["verdict"].eq("holds") & none["claim"].isin(directed))
-    told = [("one data set, effect 0: notebooks with a wrong verdict", wrong.groupby(none["notebook"]).any().mean())]
+    rows = [("one data set, effect 0: notebooks with a wrong verdict", wrong.groupby(none["notebook"]).any().mean())]
     needed = none.loc[none["claim"] == "resttest-splade", "resolution"].mean()
-    met = on_one_data_set(n, needed, seed + 1)
-    found = met.loc[met["claim"] == "resttest-splade", "verdict"].eq("holds").mean()
-    told.append(("one data set, effect that is said to be found with 0.80: holds", found))
-    return pd.DataFrame(told, columns=["what", "share"]).assign(should_be=["at most 0.05", "0.800"])
+    judged_rows = on_one_data_set(n, needed, seed + 1)
+    found = judged_rows.loc[judged_rows["claim"] == "resttest-splade", "verdict"].eq("holds").mean()
+    rows.append(("one data set, effect that is said to be found with 0.80: holds", found))
+    return pd.DataFrame(rows, columns=["what", "share"]).assign(should_be=["at most 0.05", "0.800"])
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ the glossary and the pages for teachers are in the folder book/ of the repositor
 """
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from interextra.study.travel import REFERENCE
 
 TITLE = "Do neural retrievers interpolate or extrapolate?"
 FORM = Path(__file__).resolve().parents[3] / "book"  # of the repository that this package is installed from
+ESTIMATES = re.compile(r" \([^()]*\)\.$")  # at the end of a sentence; they stand on the notebook's page
 WORK = ".book"  # under the folder of a run: the pages as Sphinx reads them, its notes and warnings
 
 
@@ -71,16 +73,16 @@ def _index(folder: Path, executed: list[Path], more: list[str], note: str) -> st
     for path in executed:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
-        answer = answer_of(path.parent).get("sentences", [""])[0]
+        answer = ESTIMATES.sub(".", answer_of(path.parent).get("sentences", [""])[0])
         minutes = f"{_seconds(path) / 60:.1f}"
         rows.append([f"[{path.stem[:2]}]({path.name})", *map(_text, (title, answer, minutes))])
         titled.append(f"{path.stem[:2]} · {title} <{path.stem}>")
     parts = [f"# {TITLE}", f"Results of the run `{folder.name}`, notebook by notebook."]
     parts += [f"```{{note}}\n{note}\n```"] if note else []
-    parts += [_table(["notebook", "question", "answer", "minutes of a core"], rows)]
+    parts += [_table(["notebook", "question", "answer", "minutes on one core"], rows)]
     if claims := _claims(folder, [path.stem for path in executed]):
-        said = "What the papers claim and what we ask, written down before the runs that answer it:"
-        parts += ["## Claims", said, _table(["claim", "published", "what came out", "notebook"], claims)]
+        about = "Claims of the papers and our own, stated before the runs that answer them:"
+        parts += ["## Claims", about, _table(["claim", "published", "conclusion", "notebook"], claims)]
     toc = "\n".join(titled + more)
     return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n{toc}\n```"]) + "\n"
 
@@ -92,8 +94,8 @@ def _claims(folder: Path, names: list[str]) -> list[list[str]]:
         places = {data: committed / of for data, of in DATA.items() if of != folder.name} | {"here": folder}
         files = {data: place / name / "tables" / "claims.csv" for data, place in places.items()}
         made = page({data: pd.read_csv(path) for data, path in files.items() if path.is_file()})
-        told = made[["claim", "published", "conclusion"]].values.tolist() if len(made) else []
-        rows += [[*map(_text, row), f"[{name[:2]}]({name}.ipynb)"] for row in told]
+        claims = made[["claim", "published", "conclusion"]].values.tolist() if len(made) else []
+        rows += [[*map(_text, row), f"[{name[:2]}]({name}.ipynb)"] for row in claims]
     return rows
 
 
