@@ -245,7 +245,7 @@ def test_a_sentence_gives_each_data_set_its_own_estimate(tmp_path, profile, coll
     estimates = f"MedQuAD {real}; twelve worlds +2.0 % [-1.0, +5.0]; {this}published -11.5 %"
     told = "replicated on real data, undecided in the worlds"
     [sentence] = nb.concluded  # the claim answers the title
-    assert sentence.endswith(f": {told} (RR@10: {estimates}; 95 % confidence intervals).")
+    assert sentence.endswith(f": {told}, too few worlds (RR@10: {estimates}; 95 % confidence intervals).")
 
 
 def test_two_claims_and_a_page_without_any(state):

@@ -38,9 +38,10 @@ POWER = stats.norm.ppf(0.8)
 JUDGED = ["verdict", "size", "reason", "resolution"]
 WITHIN = "no difference beyond the margin"
 UNJUDGED = "not judged"
-TOO_FEW = {"queries": "too few queries", "trainings": "too few training runs", "worlds": "too few worlds"}
 GATE = "gate: not shown to beat BM25 in domain"
 UNMEASURED = "gate: no lead over BM25 was measured"
+REASONS = {"queries": "too few queries", "trainings": "too few training runs", "worlds": "too few worlds"}
+REASONS |= {GATE: "a system is not shown to beat BM25 in domain", UNMEASURED: "no lead over BM25 was measured"}
 COUNTS = ["n_models", "n_queries", "n_trainings"]
 ANSWERED = ["claim", "estimate", "low", "high", "lead", "lead_low", *COUNTS, "from_trainings", "systems"]
 DERIVED = ("p_value", "p_holm", "sd_trainings", "published", "verdict")  # columns of one world only
@@ -440,7 +441,7 @@ def title_answer(notebook: str, made: pd.DataFrame) -> list[str]:
         verdict = next((key for word, key in ANSWER_TO.items() if re.match(word, row["conclusion"])), "")
         open_text = f"Undecided ({_reason(row)}): {_inside(claim.sentence)}"
         text = {"depends": f"It depends on the data. {claim.sentence}"} | answers
-        told = f": {row['conclusion']}" * (row["conclusion"] not in ("undecided", UNJUDGED))
+        told = f": {_conclusion(row)}" * (row["conclusion"] not in ("undecided", UNJUDGED))
         estimates = f"{_estimates(row).removesuffix(')')}; 95 % confidence intervals)"
         return [f"{text.get(verdict, open_text).removesuffix('.')}{told}{estimates}."]
     return []
@@ -451,15 +452,14 @@ def sentences(made: pd.DataFrame, notebook: str = "") -> list[str]:
 
     `notebook`: the answer to its title comes first, and its claim not again.
 
-    >>> row = {"claim": "A holds.", "published": "+1.0 %", "MedQuAD": "–", "here": "+2.0 % [+1.0, +3.0], 9 queries"}
+    >>> row = {"claim": "A holds.", "published": "+1.0 %", "here": "+2.0 % [-1.0, +3.0]: undecided (queries)"}
     >>> sentences(pd.DataFrame([row | {"conclusion": "undecided"}]))
-    ['A holds: undecided (here +2.0 % [+1.0, +3.0]; published +1.0 %).']
+    ['A holds: undecided, too few queries (here +2.0 % [-1.0, +3.0]; published +1.0 %).']
     """
     texts, asked = title_answer(notebook, made), _title_claim(notebook)
     for row in made.to_dict("records"):
-        told = f"undecided, {_reason(row)}" if row["conclusion"] == UNJUDGED else row["conclusion"]
         if not asked or row["claim"] != asked.sentence:
-            texts.append(f"{row['claim'].removesuffix('.')}: {told}{_estimates(row)}.")
+            texts.append(f"{row['claim'].removesuffix('.')}: {_conclusion(row)}{_estimates(row)}.")
     return texts
 
 
@@ -468,13 +468,19 @@ def _title_claim(notebook: str) -> Claim | None:
     return stated()[answers["claim"]] if answers else None
 
 
+def _conclusion(row: Mapping[str, Any]) -> str:
+    """The conclusion of a row of `page`, with the reason of what is undecided, which comes last."""
+    text = row["conclusion"].replace(UNJUDGED, "undecided")
+    return f"{text}, {_reason(row)}" if "undecided" in text else text
+
+
 def _reason(row: Mapping[str, Any]) -> str:
     """Why a row of `page` has no verdict."""
     texts = " ".join(map(str, row.values()))
     if row["conclusion"] == UNJUDGED:
         return "one generated world decides no claim" if ": one world" in texts else "a secondary claim"
     reasons = re.findall(r"undecided \(([^;)]+)", texts) or ["no estimate"]
-    return TOO_FEW.get(reasons[0], reasons[0])
+    return REASONS.get(reasons[0], reasons[0])
 
 
 def _inside(sentence: str) -> str:
