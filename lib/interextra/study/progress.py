@@ -103,20 +103,12 @@ class Progress:
     def __call__(self, running: list[Job], ended: Job | None) -> None:
         if ended and (took := self.results.learn(ended.cell.key)) is not None:
             self._log(ended, took)
-        if self.live or time.time() - self.shown >= MINUTE:
+        if self.live:
+            self.live.update(self._drawn(running), refresh=True)
+        elif time.time() - self.shown >= MINUTE:
             self.shown = time.time()
-            jobs = [f"{job.cell.title()} ({lasting(self.shown - job.since)})" for job in running]
-            self._show([f"{self.results.state()}", *jobs])
-
-    def _show(self, lines: list[str]) -> None:
-        if not self.live:
-            print(": ".join(filter(None, [lines[0], ", ".join(lines[1:])])), flush=True)
-            return
-        from rich.text import Text
-
-        index = self.folder / "index.html"
-        lines += [f"pages so far: {os.path.relpath(index)}"] * index.is_file()
-        self.live.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
+            named = (f"{job.cell.title()} ({lasting(self.shown - job.since)})" for job in running)
+            print(f"{self.results.state()}: {', '.join(named)}".rstrip(": "), flush=True)
 
     def _log(self, job: Job, seconds: float) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -125,3 +117,23 @@ class Progress:
         with open(self.folder / LOG, "a", encoding="utf-8") as file:
             rows = (row,) if os.fstat(file.fileno()).st_size else (COLUMNS, row)
             file.writelines("\t".join(row) + "\n" for row in rows)
+
+    def _drawn(self, running: list[Job]):
+        """Results done and time left; a row a worker; the pages that are ready."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        state, bar = self.results.state(), Table.grid(padding=(0, 2))
+        count, left = f"{state.done:,} of {state.results:,} results", f"about {lasting(state.seconds_left)} left"
+        bar.add_row(Text(count), ProgressBar(state.results, state.done, width=30), Text(left))
+        lines = [bar]
+        for job in sorted(running, key=lambda job: job.worker):
+            line = f"worker {job.worker}  {lasting(time.time() - job.since):>6}  {job.cell.title()}"
+            lines.append(Text(line, no_wrap=True, overflow="ellipsis"))
+        pages, index = len(list(self.folder.glob("[0-9][0-9]_*.html"))), self.folder / "index.html"
+        if pages and index.is_file():
+            ready = f"{pages} page{'s' * (pages > 1)} ready: "
+            lines.append(Text.assemble(ready, (os.path.relpath(index), f"link {index.as_uri()}")))
+        return Group(*lines)
