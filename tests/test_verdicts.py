@@ -271,7 +271,7 @@ def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
         claim = verdicts.stated()[answer["claim"]]
         assert claim.notebook == notebook and not claim.secondary and answer["holds"] != answer["contradicted"]
         for told in (
-            "replicated, smaller than the margin",
+            "replicated within the margin",
             "contradicted on real data",
             "undecided",
             "depends on the data",
@@ -346,7 +346,7 @@ def test_verdicts_over_worlds_are_as_sure_as_they_say(state, effect):
         ("resttest-dense", "undecided", "undecided", "undecided"),
         ("resttest-dense", "undecided", "holds", "replicated in the worlds, undecided on real data"),
         ("resttest-dense", "undecided, within", "undecided, within", "no difference"),
-        ("resttest-dense", "holds, within", None, "replicated, smaller than the margin on real data"),
+        ("resttest-dense", "holds, within", None, "replicated within the margin on real data"),
         ("resttest-bm25", "holds, within", None, "replicated on real data"),
         ("overlap-intents", "holds", None, "replicated on real data"),
     ],

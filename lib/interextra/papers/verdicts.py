@@ -411,7 +411,7 @@ def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
     """
     word, heard = "supported" if claim.paper == "kit" else "replicated", {}
     for data, row in rows.items():
-        smaller = ", smaller than the margin" * bool(row["size"] and claim.asks != "equal")
+        smaller = " within the margin" * bool(row["size"] and claim.asks != "equal")
         words = {"holds": word + smaller, "contradicted": "contradicted" + smaller, "": UNJUDGED}
         heard[data] = words.get(row["verdict"], "no difference" if row["size"] else "undecided")
     judged = {data: told for data, told in heard.items() if told != UNJUDGED}
