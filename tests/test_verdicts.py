@@ -281,7 +281,7 @@ def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
             rows = [{"claim": "Another.", "conclusion": "no"}, {"claim": claim.sentence, "conclusion": told}]
             page = pd.DataFrame(rows).assign(published="–", MedQuAD="0 % [0, 0]: undecided (queries; detects 1 %)")
             [sentence] = verdicts.title_answer(notebook, page)
-            word = {"replicated,": "holds", "contradicted": "contradicted"}.get(told.split()[0], "equal")
+            word = {"replicated": "holds", "contradicted": "contradicted"}.get(told.split()[0], "equal")
             text = {"undecided": "Undecided (too few queries): "}.get(told.split()[0])
             text = "It depends on the data. " if told.startswith("depends") or "replicated in" in told else text
             assert sentence.startswith(text or answer[word][:-1]) and " 0 % [0, 0]; " in sentence
