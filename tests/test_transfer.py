@@ -234,11 +234,11 @@ def parameters(root):
     return profile_parameters(root, "mini", root / "notebooks" / "08_beir_correlation.ipynb", {})
 
 
-def test_mini_has_48_models_and_trains_none_of_the_largest_sets_again(root, parameters, monkeypatch):
+def test_mini_has_32_models_and_trains_none_of_the_largest_sets_again(root, parameters, monkeypatch):
     monkeypatch.chdir(root)
     plan = plan_of("08_beir_correlation", parameters)
-    assert len(plan.in_domain) == 48 and plan.in_domain.groupby("regime").size().tolist() == [24, 24]
-    assert len(plan.elsewhere) == 48 * 8 and len(plan.bm25) == 9
+    assert len(plan.in_domain) == 32 and plan.in_domain.groupby("regime").size().tolist() == [16, 16]
+    assert len(plan.elsewhere) == 32 * 8 and len(plan.bm25) == 9
     given = profile_parameters(root, "mini", root / "notebooks" / "06_pretraining_study.ipynb", {})
     there = {cell.key for cell in cells_of(plan_of("06_pretraining_study", given))}
     largest = plan.in_domain[plan.in_domain["n_train"] == 1600]
