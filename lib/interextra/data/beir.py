@@ -23,7 +23,7 @@ def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) 
     `metadata` become columns of `queries()`. Each file of `qrels/` is a split: train, dev, test first, others by name.
     `keep` cuts the collection down to whole entities (`medquad.entity_units`), drawn at random until the first split
     has `keep` queries or more. What is asked about these entities in any split stays, and the passages judged for it.
-
+    An InputError names a missing file, a line that is not the JSON expected, and what `converted.convert` refuses.
     """
     folder = Path(folder).expanduser().resolve()
     sources = _sources(folder)

@@ -28,7 +28,8 @@ BINNINGS = ("width", "quantile")
 class Nearness(Cell):
     """How near each test query is to the queries that its model was trained on, in the model's own query space.
 
-    Writes nearness.parquet: `nearness` by query_id, the test sets in their order. Only of models that encode queries.
+    Writes nearness.parquet: `nearness` by query_id, the test sets in their order. Only of models that encode a query by itself
+    (dense, SPLADE, ColBERT).
     """
 
     model: Model
@@ -52,7 +53,8 @@ class Nearness(Cell):
 def jaccard(source: Sequence[str], target: Sequence[str]) -> float:
     """Weighted Jaccard of the words of two sets of texts: sum of min(S_k, T_k) / sum of max(S_k, T_k) (Lupart §5.2).
 
-    S_k and T_k are word k's share of all words of its set; words are text.lower().split(), as in the release.
+    S_k and T_k are word k's share of all words of its set; words are text.lower().split(), as in the release. 1: the
+    same shares; 0: no word in common.
     """
     s, t = (Counter(" ".join(texts).lower().split()) for texts in (source, target))
     n_s, n_t = s.total(), t.total()
