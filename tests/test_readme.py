@@ -108,3 +108,14 @@ def test_every_notebook_stands_in_the_readme(root):
     text = (root / "README.md").read_text(encoding="utf-8")
     for path in (root / "notebooks").glob("*.ipynb"):
         assert f"| {path.stem} |" in text
+
+
+def test_losses_by_mismatch_are_those_of_the_committed_table(root):
+    found = pd.read_csv(root / "outputs" / "reference" / "development" / "03_resttest" / "tables" / "mismatch.csv")
+    said = " ".join((root / "README.md").read_text(encoding="utf-8").split())
+    for row in found[found["model"] == "DR (base)"].itertuples():
+        change, low, high = (f"{100 * value:.1f}" for value in (row.delta, row.low, row.high))
+        place = f"at {'mismatch ' if row.mismatch == 4 else ''}{row.mismatch}"
+        assert f"{change} % [{low}, {high}] {place}" in said
+    bm25 = found[found["model"] == "BM25"]
+    assert len(bm25) == 4 and (found["n"] == 4).all() and ((bm25["low"] <= 0) & (bm25["high"] >= 0)).all()

@@ -28,8 +28,8 @@ BINNINGS = ("width", "quantile")
 class Nearness(Cell):
     """How near each test query is to the queries that its model was trained on, in the model's own query space.
 
-    Writes nearness.parquet: `nearness` by query_id, the test sets in their order. Only of models that encode a query by itself
-    (dense, SPLADE, ColBERT).
+    Writes nearness.parquet: `nearness` by query_id, the test sets in their order. Only of models that encode
+    a query by itself (dense, SPLADE, ColBERT).
     """
 
     model: Model

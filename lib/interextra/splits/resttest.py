@@ -101,7 +101,8 @@ def buckets(train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalis
 
     Of float[n_train, d], float[n_test, d], into `k` buckets; the paper's are 5. `normalise` brings vectors and
     centroids to length 1 (spherical k-means: nearest by cosine, as the release says of its similarity); else plain
-    k-means on the vectors as they are. InputError: NaN, zero vectors, an empty bucket.
+    k-means on the vectors as they are. InputError: NaN, zero vectors where normalised, a bucket without a training or
+    without a test query.
 
     >>> found = buckets([[0.0], [1], [9]], [[2.0], [8], [10]], k=2, normalise=False)
     >>> found.train.tolist(), found.test.tolist(), found.centroids.ravel().tolist()
