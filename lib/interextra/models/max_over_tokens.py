@@ -2,7 +2,7 @@
 
 A plain head makes a logit for every token and word, and its gradient goes back through all of them. Only the largest
 one of each word has a gradient, and only where it is above 0 (log(1 + ReLU) follows), so that going back costs next to
-nothing and the step of a small encoder a third. The weights are those of the plain head.
+nothing and the step of a small encoder about half. The weights are those of the plain head.
 """
 
 import torch
