@@ -29,7 +29,6 @@ lab: .venv/ready
 
 check: .venv/ready
 	@$(PY) -m tools.structure
-	@.venv/bin/interextra check
 
 bench: .venv/ready
 	@for script in bench/*.py; do echo "== $$script"; $(PY) $$script || exit 1; done
@@ -39,7 +38,7 @@ base: .venv/ready
 
 # Tables and figures of a finished profile for readers, from one clean commit, and the README's results from them.
 reference: .venv/ready
-	@.venv/bin/interextra reference --profile $(PROFILE) $(if $(ONLY),--only $(ONLY))
+	@$(PY) -m tools.reference --profile $(PROFILE) $(if $(ONLY),--only $(ONLY))
 
 # The check of the kit: everything computed from nothing, every table compared with the reference.
 verify: .venv/ready

@@ -244,28 +244,6 @@ def test_what_stands_above_the_answer_is_counted_by_kind(tmp_path):
     assert exposure.above_the_answer(design, plan.shift, stored, depth=1).empty  # its answer is not among them
 
 
-def test_passages_in_the_first_are_of_a_kind_that_was_left_out_or_drawn_or_asked_for(tmp_path):
-    store, shift = Store(tmp_path / "outputs" / "cells"), exposure.plan(P | {"conditions": [], "controlled": []}).shift
-    store.build(shift)
-    labels = pd.read_parquet(store[shift] / "labels.parquet").set_index("query_id")["cluster"]
-    qrels, sets = shift.pool.qrels().drop_duplicates("doc_id", keep=False), shift.sets(store)
-    of = qrels.set_index("doc_id")["query_id"]
-    trained = of.isin(sets["without-how"])
-    left, right = of[of.map(labels) == "how"].index[:2], of[trained].index[:1]
-    others = of[~trained & (of.map(labels) != "how")].index[:2]
-    for asked, shares in (("who", [0.4, 0.4, 0.2]), ("how", None)):
-        query_id = next(query_id for query_id in sets["held-out"] if labels[query_id] == asked)
-        docs = [*left, *others, *right]
-        frame = pd.DataFrame({"query_id": query_id, "doc_id": docs, "score": np.arange(5.0)})
-        design, stored = ran(tmp_path, store, frame, left_out=["how"])
-        table = exposure.in_the_first(design, shift, stored, shift.pool.source.open(), depth=5)
-        if shares is None:
-            assert table.empty  # its own kind is the left-out one
-        else:
-            assert table.set_index("kind").loc[list(exposure.ASKED), "value"].tolist() == pytest.approx(shares)
-            assert set(table["stratum"]) == {asked} and set(table["left_out"]) == {"how"}
-
-
 def test_exposed_answers_are_those_that_no_training_query_shares(tmp_path):
     store, shift = Store(tmp_path / "outputs" / "cells"), exposure.plan(P | {"conditions": [], "controlled": []}).shift
     store.build(shift)

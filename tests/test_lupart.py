@@ -198,24 +198,6 @@ def test_agreement_of_shifts_is_that_of_their_labels(shifted):
     assert table.loc["topics", "n_shared"] < table.loc["wh-words", "n_shared"]
 
 
-def test_shares_of_variance_are_those_of_the_two_way_table():
-    values = pd.concat([values_of(OUT), values_of(dict.fromkeys(OUT, 0.2), seed=1).assign(shift="length")])
-    compared = {"on": "side", "sides": ("in", "out"), "effect": "delta", "strata": "stratum", "n_boot": 50}
-    means = effects(values, ["model", "shift", "measure"], **compared)
-    grid = means.pivot(index="shift", columns="model", values="delta")
-    total = ((grid - grid.to_numpy().mean()) ** 2).to_numpy().sum()
-    kind = grid.shape[1] * ((grid.mean(axis=1) - grid.to_numpy().mean()) ** 2).sum() / total
-    system = grid.shape[0] * ((grid.mean(axis=0) - grid.to_numpy().mean()) ** 2).sum() / total
-    table = shifts.variance_shares(means).set_index("source")
-    assert table["share"].tolist() == pytest.approx([kind, system, 1 - kind - system, kind - system])
-    assert (table["low"] <= table["share"]).all() and (table["share"] <= table["high"]).all()
-    assert shifts.variance_shares(means.sample(frac=1, random_state=0))["share"].tolist() == pytest.approx(
-        table["share"]
-    )
-    with pytest.raises(InputError, match="9 losses are not one each of 2 shifts and 5 systems"):
-        shifts.variance_shares(means.iloc[1:])
-
-
 def test_losses_are_the_printed_cells():
     table = shift_losses.published_losses()
     assert table.groupby("shift", sort=False).size().to_dict() == {"topics": 25, "wh-words": 15, "length": 10}

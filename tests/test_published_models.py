@@ -32,7 +32,6 @@ def test_a_table_of_ones_own_is_read(tmp_path):
     assert table[published_models.ALL].tolist() == pytest.approx(table[["A", "B"]].mean(axis=1).tolist())
     told = published_models.correlated(table, 0.3, seed=1, n_boot=200)
     assert "by TREC DL 2019" not in set(told["subset"]) and (told["value"] > 0.8).all()
-    assert published_models.advantage(table, 0.3, ("a", "b")).empty  # no architecture is known
 
 
 @pytest.mark.parametrize(
@@ -92,54 +91,6 @@ def test_families_of_copies_widen_the_interval(tmp_path):
         assert row["n_families"] == 12
         widths.append(row["high"] - row["low"])
     assert widths[1] == pytest.approx(widths[0], abs=0.02)
-
-
-@pytest.mark.parametrize("gain", [0.0, 0.05])
-def test_an_advantage_is_found_where_there_is_one(tmp_path, gain):
-    table = published_models.read(written(tmp_path, scores(60, gain, seed=2)))
-    found = published_models.advantage(table, 0.3, ("maker0/recipe0", "maker1/recipe1"))
-    row = found[found["collection"] == published_models.ALL].iloc[0]
-    assert row["low"] <= gain <= row["high"] and (row["low"] > 0) == bool(gain)
-    assert row["pair"] == pytest.approx(gain, abs=0.02) and (row["n_models"], row["n_families"]) == (20, 20)
-
-
-def test_an_advantage_of_three_families_is_found_by_chance_in_few_tables(tmp_path):
-    """Families share an error; clustered errors and the many dense families alone miss 0 in one of five."""
-    missed, random = 0, np.random.default_rng(5)
-    for seed in range(150):
-        frame = scores(60, seed=seed)
-        frame["model_type"] = np.where(np.arange(60) < 6, "sparse", "dense")
-        frame["model"] = [f"maker{i // 2}/recipe-v{i % 2}" for i in range(60)]
-        frame[["A", "B"]] += np.repeat(0.02 * random.normal(size=30), 2)[:, None]
-        table = published_models.read(written(tmp_path, frame))
-        found = published_models.advantage(table, 0.3, ("maker0/recipe-v0", "maker1/recipe-v0"))
-        found = found.set_index("collection").loc[published_models.ALL]
-        assert found["n_families"] == 3
-        missed += not found["low"] <= 0 <= found["high"]
-    assert missed / 150 <= 0.08
-
-
-def test_an_advantage_of_a_single_family_has_no_interval_and_one_of_two_has(tmp_path):
-    frame = scores(40, 0.05)
-    frame["model_type"] = ["sparse", "late-interaction", "late-interaction", *["dense"] * 37]
-    table = published_models.read(written(tmp_path, frame))
-    found = published_models.advantage(table, 0.3, ("maker0/recipe0", "maker3/recipe3")).set_index("architecture")
-    one, two = found.loc["sparse"], found.loc["late-interaction"]
-    assert one["advantage"].notna().all() and one[["low", "high"]].isna().all(axis=None)
-    assert (one["n_families"] == 1).all() and (two["n_families"] == 2).all() and (two["low"] < two["high"]).all()
-
-
-def test_an_anchor_is_two_models(tmp_path):
-    path = written(tmp_path, scores())
-    with pytest.raises(InputError, match="names two models, not 1"):
-        published_models.check(path, 0.3, ["maker0/recipe0"])
-    with pytest.raises(InputError, match="'nobody' is no model of the table"):
-        published_models.check(path, 0.3, ["maker0/recipe0", "nobody"])
-    with pytest.raises(InputError, match="there is no file"):
-        published_models.check(path + "x", 0.3, ["maker0/recipe0", "maker1/recipe1"])
-    published_models.check(path, 0.3, ["maker0/recipe0", "maker1/recipe1"])
-    plain = written(tmp_path, scores()[["model", "msmarco_dev_ndcg10", "A", "B"]])
-    published_models.check(plain, 0.3, ["nobody", "either"])  # no architecture is known: nothing is compared
 
 
 def test_prediction_by_declared_training_takes_the_same_families_for_both(tmp_path):

@@ -6,10 +6,11 @@ import subprocess
 import pandas as pd
 import pytest
 
-from interextra import study
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
-from interextra.study.reference import WITHHELD, compared, difference_of, make, verify
+from interextra.study.reference import WITHHELD, compared, difference_of, verify
+from tools import reference
+from tools.reference import make
 
 EFFECTS = pd.DataFrame(
     {
@@ -134,7 +135,7 @@ def test_tables_made_from_the_values_keep_these_and_the_provenance_of_what_measu
     (house / ".gitignore").write_text("outputs\n")
     subprocess.run(["git", "add", "."], cwd=house, check=True)
     subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "two"], cwd=house, check=True)
-    monkeypatch.setattr(study.reference, "planned", lambda *given, from_reference: [Executed(name="02_toy")])
+    monkeypatch.setattr(reference, "planned", lambda *given, from_reference: [Executed(name="02_toy")])
     with pytest.raises(InputError, match="--profile mini --from-reference"):
         make(house, "mini", from_reference=True)
     Store(house / "outputs" / "cells").build(Executed(name="02_toy"))

@@ -255,7 +255,6 @@ def test_sets_of_further_sizes_leave_those_that_are_shared_alone(root, parameter
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"anchor": ["nope"]}, "'anchor': names two models, not 1"),
         ({"more_sizes": [360, 400]}, "'more_sizes': 360 stands in 'sizes', too"),
         ({"trained_sizes": [112, 7]}, "'trained_sizes': 7 is none of 'sizes'"),
         ({"results": "nowhere.csv"}, "'results': there is no file nowhere.csv"),

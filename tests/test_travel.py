@@ -13,7 +13,8 @@ from interextra.ground.errors import InputError
 from interextra.models.model import Model
 from interextra.models.recipe import load_recipe
 from interextra.models.run import Run
-from interextra.study.travel import CELLS, RUN, RUNS, SKIPS, VALUES, Reference, pack, write_runs
+from interextra.study.travel import CELLS, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
+from tools.reference import pack
 
 SPEC = "mini:n_train=400,n_dev=40"
 

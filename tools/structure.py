@@ -1,4 +1,7 @@
-"""Rules that every stored notebook keeps, each checked by one function that returns what is wrong."""
+"""Rules that every stored notebook keeps, each checked by one function that returns what is wrong.
+
+`make check` also looks whether finished results are undamaged.
+"""
 
 import ast
 import dis
@@ -10,7 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
+from interextra.ground.files import seal_problem
 from interextra.study.parameters import declared_parameters, notebooks, repository_root
 
 MEDIAN_LINES, USUAL_LINES, USUAL_SHARE, MAX_LINES = 4, 9, 0.9, 25
@@ -154,8 +159,16 @@ def problems(path: Path) -> list[str]:
     return [f"{path.name}: {line}" for rule in RULES for line in rule(cells, path)]
 
 
+def damaged_results(store: Store) -> Iterator[str]:
+    """Of the planned ones that are there."""
+    there = (path for cell in store.planned() if (path := store.path(cell)).is_dir())
+    yield from (f"{path.name}: {problem}" for path in there if (problem := seal_problem(path)))
+
+
 if __name__ == "__main__":
-    stored = notebooks(repository_root())
+    top = repository_root()
+    stored = notebooks(top)
     wrong = [line for path in stored for line in problems(path)]
-    print("\n".join(wrong) if wrong else f"{len(stored)} stored notebooks: nothing wrong")
+    wrong += damaged_results(Store(top / "outputs" / "cells"))
+    print("\n".join(wrong) or f"{len(stored)} stored notebooks and the results on disk: nothing wrong")
     sys.exit(1 if wrong else 0)

@@ -12,7 +12,8 @@ import pandas as pd
 from interextra.evaluation import measures
 from interextra.experiments import plans
 from interextra.ground.cells import Store
-from interextra.ground.effects import Effects, interval, ratio
+from interextra.ground.correlation import correlations
+from interextra.ground.effects import Effects, interval
 from interextra.models.recipe import FirstStage, Recipe, make_recipe
 
 NOTEBOOK = "05_architecture_comparison"
@@ -93,20 +94,15 @@ def loss_curves(design: pd.DataFrame, store: Store) -> pd.DataFrame:
 
 
 def rank_correlation(table: Effects, by: Sequence[str]) -> pd.DataFrame:
-    """The order of the systems in both regimes, a row a group: *by, tau, low, high, interpolation, extrapolation.
+    """The order of the systems in both regimes by Kendall's tau-b, which is 1 for the same order; a row a group.
 
-    tau is Kendall's tau-a: 1 is the same order, tied systems count as neither.
+    Returns DataFrame[*by, tau, low, high, interpolation, extrapolation], the two last the orders.
     """
-
-    def tau(*sides: np.ndarray) -> np.ndarray:
-        """Of scores float[..., systems]."""
-        one, other = (np.sign(side[..., :, None] - side[..., None, :]) for side in sides)
-        return ratio((one * other).sum(axis=(-1, -2)), one.shape[-1] * (one.shape[-1] - 1))
-
     rows = []
     for key, part in table.groupby(list(by), sort=False):
-        low, high = interval(tau(part.drawn("first").T, part.drawn("second").T))
+        once, drawn = part[list(plans.REGIMES)].to_numpy().T[:, None], (part.drawn("first").T, part.drawn("second").T)
+        tau, taus = (correlations(*sides, np.ones(sides[0].shape), "Kendall") for sides in (once, drawn))
         orders = {r: " > ".join(part.sort_values(r, ascending=False, kind="stable")["model"]) for r in plans.REGIMES}
-        found = {"tau": tau(*(part[regime].to_numpy() for regime in plans.REGIMES)).item(), "low": low, "high": high}
-        rows.append(dict(zip(by, key, strict=True)) | found | orders)
+        ends = dict(zip(("tau", "low", "high"), (tau.item(), *interval(taus)), strict=True))
+        rows.append(dict(zip(by, key, strict=True)) | ends | orders)
     return pd.DataFrame(rows)

@@ -39,7 +39,8 @@ def plan(p: dict) -> plans.Plan:
     """
     if twice := set(p["more_sizes"]) & set(p["sizes"]):
         raise InputError(f"parameter 'more_sizes': {offenders(sorted(twice))} stands in 'sizes', too; keep it in one")
-    published_models.check(p["results"], p["floor"], p["anchor"])
+    if p["results"]:
+        published_models.read(p["results"])  # an error in it is told before anything runs
     ways = plans.systems(p | {"recipes": p["strategies"]})
     starts = {start.label: start.recipe for start in (start_in(p, text) for text in p["starts"])}
     if twice := ways.keys() & starts.keys():

@@ -25,7 +25,6 @@ NOTEBOOK = "09_negative_exposure"
 NONE = "none"  # where nothing is drawn
 CONDITION = ["model", "negatives", "negative_passages"]
 KINDS = ("same entity, kind in training", "same entity, left-out kind", "other entity, left-out kind")
-ASKED = ("left-out kind", "kind in training, exposed", "kind in training, asked for")
 ARMS = {  # which exposed passages are spared alone → negative_passages, and those of its control
     "kind": ("without the kind", "control of the kind"),
     "other kinds": ("without the exposed of other kinds", "control of other kinds"),
@@ -210,24 +209,3 @@ def _of_queries(parts: list[tuple[dict, pd.DataFrame]], unit: pd.Series, cluster
     parts = [part.assign(**{name: row[name] for name in row if name != "run"}) for row, part in parts]
     table = pd.concat(parts, ignore_index=True)
     return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))
-
-
-def in_the_first(design: pd.DataFrame, shift: Shift, store: Store, data: Collection, depth: int) -> pd.DataFrame:
-    """Which kinds of passages stand in the first `depth` of queries whose own cluster was in training, for `effects`.
-
-    Passages of the left-out kind and the exposed ones of other kinds (see ASKED) are both drawn as negatives alone.
-    Returns the labels of the design, query_id, unit, stratum, kind, value (share of the first `depth`).
-    """
-    unit, cluster, of_doc = _what_is_known(shift, store)
-    ids, parts = pd.Index(data.passages.doc_ids.to_pylist()), []
-    for left_out, rows in design.groupby("left_out", sort=False):
-        pairs = training_pairs(data, shift.sets(store)[f"without-{left_out}"], shift.pool.split, relevance=1)
-        exposed = set(ids[exposed_passages(data, pairs, relevance=1)])
-        for row in rows.to_dict("records"):
-            first = row["run"].read(store, "held-out").frame().query("rank <= @depth")
-            first = first[first["query_id"].map(cluster) != left_out]
-            drawn, like = first["doc_id"].isin(exposed), first["doc_id"].map(of_doc).map(cluster) == left_out
-            kind = pd.Series(np.select([drawn & like, drawn], ASKED[:2], ASKED[2]), first.index, name="kind")
-            share = pd.crosstab(first["query_id"], kind, normalize="index").reindex(columns=list(ASKED), fill_value=0.0)
-            parts.append((row, share.stack().rename("value").reset_index()))
-    return _of_queries(parts, unit, cluster)

@@ -13,7 +13,6 @@ from interextra.data.queries import Part
 from interextra.evaluation.measures import worse
 from interextra.experiments import plans
 from interextra.ground.cells import Store
-from interextra.ground.effects import interval, ratio
 from interextra.ground.errors import InputError, offenders
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.vectors import Vectors
@@ -181,20 +180,3 @@ def same_shift(shifts: dict[str, Shift], means: pd.DataFrame, store: Store) -> p
         rows.append(row | shared)
     columns = ["shift", "ami", "n_shared", "delta", "low", "high", "n_queries", "n_trainings"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def variance_shares(means: pd.DataFrame) -> pd.DataFrame:
-    """How much of the variance of the losses is between shifts and how much between systems (two-way, one value each).
-
-    `means`: as for `same_shift`, the same models in every shift. Returns source, share, low, high: kind (of query),
-    system, both (what neither explains alone, noise included), and kind - system.
-    """
-    shape = means["shift"].nunique(), means["model"].nunique()
-    in_order = np.lexsort([pd.factorize(means[name])[0] for name in ("model", "shift")])
-    if len(means) != np.prod(shape) or means.duplicated(["shift", "model"]).any():
-        raise InputError(f"variance: {len(means)} losses are not one each of {shape[0]} shifts and {shape[1]} systems")
-    columns = np.column_stack([means["delta"], means.drawn()])[in_order].reshape(*shape, -1)  # [shifts, systems, 1 + n]
-    kind, system = (ratio(columns.mean(axis=over).var(axis=0), columns.var(axis=(0, 1))) for over in (1, 0))
-    shares = {"kind": kind, "system": system, "both": 1 - kind - system, "kind - system": kind - system}
-    rows = [(name, share[0], *interval(share[1:])) for name, share in shares.items()]
-    return pd.DataFrame(rows, columns=["source", "share", "low", "high"])

@@ -5,12 +5,10 @@ These are not the models of Zhan et al.: nobody resampled their training queries
 """
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from interextra.data.load import with_data_folder
 from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, stretched
@@ -137,56 +135,3 @@ def by_declaration(table: pd.DataFrame, floor: float, seed: int, n_boot: int) ->
             stretched(correlations(x, y, counts[:, which], "Spearman"), value, part["family"][which].nunique())
         )
     return Effects.of(pd.DataFrame(rows), ["models"], ["estimate"], drawn)
-
-
-def check(path: str, floor: float, pair: Sequence[str]) -> None:
-    """InputError unless `pair` are two models, and the table of scores can be read and holds them, if there is one."""
-    if len(pair) != 2:
-        raise InputError(f"parameter 'anchor': names two models, not {len(pair)}")
-    if path:
-        compared(read(path), floor, pair)
-
-
-def compared(table: pd.DataFrame, floor: float, pair: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
-    """Models above the floor whose architecture is known, and the architectures to compare with dense ones; none where
-    there are no dense models or too few families. InputError where `pair` is not in the table."""
-    part = table[(table[DEV] > floor) & (table["model_type"] != "")]
-    others = [name for name in part["model_type"].unique() if name != "dense"]
-    if "dense" not in set(part["model_type"]) or part["family"].nunique() < 4 or not others:
-        return part, []
-    if unknown := set(pair) - set(table["model"]):
-        raise InputError(f"parameter 'anchor': {offenders(sorted(unknown))} is no model of the table; name two of them")
-    return part, others
-
-
-def advantage(table: pd.DataFrame, floor: float, pair: Sequence[str]) -> pd.DataFrame:
-    """At equal quality in domain, how much higher does an architecture stand out of domain than dense models do?
-
-    Least squares of nDCG@10 in a collection on that in domain and on the architecture, of the models above the floor
-    whose architecture is known; errors are clustered by family, and since few families have another architecture, the
-    interval is Student's over those few, with the factor of their own mean (none for a single family). Beside it
-    `pair`, two models that differ in architecture only: the difference of the first from the second, less what the
-    regression says of their difference in domain.
-
-    Returns DataFrame[collection, architecture, advantage, low, high, n_models, n_families, pair], in nDCG@10.
-    """
-    from statsmodels.api import OLS, add_constant
-
-    part, others = compared(table, floor, pair)
-    if not others:
-        return pd.DataFrame(columns=[*("collection", "architecture", "advantage", "low", "high"), "n_models"])
-    known = pd.DataFrame({DEV: part[DEV]} | {name: (part["model_type"] == name).astype(float) for name in others})
-    errors = {"cov_type": "cluster", "cov_kwds": {"groups": pd.factorize(part["family"])[0]}}
-    two, rows = table.set_index("model").reindex(list(pair)), []
-    for collection in [*collections(table), ALL]:
-        fitted = OLS(part[collection], add_constant(known)).fit(**errors)
-        apart = two.iloc[0][[DEV, collection]] - two.iloc[1][[DEV, collection]]
-        anchor = apart[collection] - fitted.params[DEV] * apart[DEV]
-        for name in others:
-            mine, value = part[part["model_type"] == name], fitted.params[name]
-            n = mine["family"].nunique()
-            reach = stats.t.ppf(0.975, n - 1) * fitted.bse[name] * np.sqrt(n / (n - 1)) if n > 1 else np.nan
-            row = {"collection": collection, "architecture": name, "advantage": value}
-            row |= {"low": value - reach, "high": value + reach, "n_models": len(mine), "n_families": n}
-            rows.append(row | {"pair": anchor if two.iloc[0]["model_type"] == name else np.nan})
-    return pd.DataFrame(rows)

@@ -14,8 +14,8 @@ import yaml
 
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
-from interextra.ground.files import cache_folder, seal_problem
-from interextra.study.parameters import notebooks, output_name, profile_parameters, repository_root
+from interextra.ground.files import cache_folder
+from interextra.study.parameters import output_name, repository_root
 
 
 def _store() -> Store:
@@ -144,12 +144,6 @@ def command_clean(args: argparse.Namespace) -> None:
     print(f"{removed} results of older code and weights that no planned run needs: {freed / 2**20:.0f} MB freed")
 
 
-def command_reference(args: argparse.Namespace) -> None:
-    from interextra.study.reference import make
-
-    print(os.path.relpath(make(repository_root(), args.profile, args.only, args.from_reference)))
-
-
 def command_verify(args: argparse.Namespace) -> int:
     from interextra.study.reference import verify
 
@@ -158,23 +152,6 @@ def command_verify(args: argparse.Namespace) -> int:
     wrong = found[found["problem"] != ""]
     print(f"{len(found)} tables, {len(wrong)} differ from outputs/reference/{args.profile}")
     return 1 if len(wrong) else 0
-
-
-def command_check(args: argparse.Namespace) -> int:
-    """Every YAML key is declared, every planned result has its bytes."""
-    root, store = repository_root(), _store()
-    known, found = {path.stem: path for path in notebooks(root)}, []
-    for path in sorted((root / "params").glob("*/*.yaml")):
-        try:
-            profile_parameters(root, path.parent.name, known[path.stem], {})
-        except KeyError:
-            found.append(f"{path.relative_to(root)}: there is no such notebook")
-        except InputError as error:
-            found.append(str(error))
-    there = [path for cell in store.planned() if (path := store.path(cell)).is_dir()]
-    found += [f"{path.name}: {problem}" for path in there if (problem := seal_problem(path))]
-    print("\n".join(found) or f"parameters of {len(known)} notebooks and {len(there)} results: nothing wrong")
-    return 1 if found else 0
 
 
 def command_evaluate(args: argparse.Namespace) -> None:
@@ -231,22 +208,19 @@ def parser() -> argparse.ArgumentParser:
     running = add("run", command_run, "execute notebooks with papermill, missing results first")
     status = add("status", command_status, "print how far a run is, in another shell or on a cluster")
     planning = add("plan", command_plan, "print what would run and what it costs")
-    reference = add("reference", command_reference, "copy a finished profile's tables and figures to outputs/reference")
     verify = add("verify", command_verify, "run a profile from nothing and compare every table with the reference")
-    for sub in (running, status, planning, reference, verify):
+    for sub in (running, status, planning, verify):
         sub.add_argument("--profile", default="mini")
         sub.add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
     for sub in (running, status, planning):
         sub.add_argument("-p", dest="parameter", action="append", default=[], metavar="NAME=VALUE")
         sub.add_argument("--name", default="", help="folder under outputs/ (default: the profile, or what was changed)")
-    for sub in (running, status, planning, reference):
         sub.add_argument("--from-reference", action="store_true", help="from the committed values: nothing is trained")
     planning.add_argument("--all", action="store_true", help="a line for every result, with its key")
     status.add_argument("--json", action="store_true", help="for a program")
     planning.add_argument("--json", action="store_true", help="for a workflow engine")
     add("cell", command_cell, "compute planned results").add_argument("key", nargs="+")
     add("clean", command_clean, "free weights that no planned run needs, and results of older code")
-    add("check", command_check, "check parameter files and finished results")
     evaluate = add("evaluate", command_evaluate, "measure any run file")
     evaluate.add_argument("--qrels", required=True)
     evaluate.add_argument("--run", required=True)

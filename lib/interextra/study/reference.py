@@ -1,4 +1,4 @@
-"""The committed reference: made from one clean commit, verified from nothing, and the README's results from it."""
+"""The committed reference, verified: from its values and from nothing (`tools/reference.py` makes it)."""
 
 import json
 import os
@@ -11,52 +11,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.ground import provenance
-from interextra.ground.cells import Store
 from interextra.ground.errors import InputError, offenders
-from interextra.study.travel import CELLS, pack
+from interextra.study.travel import CELLS
 from interextra.study.worlds import planned
 
 #: Profile → tables and figures with texts of real queries, which are not ours to pass on: no part of its reference.
 WITHHELD = {"small": ("duplicates", "bucket_portraits", "cluster_portraits", "passages_tsne", "passages_pca")}
 MEASURED = "measured.json"  # provenance of the values, where the tables were made from them later
 TRAINED = 1e-6  # relative difference allowed to a number that follows from a training, on the same kind of processor
-
-
-def make(root: Path, profile: str, only: str = "", from_reference: bool = False) -> Path:
-    """Copy tables, figures, values, small cells and provenance of a finished profile to outputs/reference/<profile>.
-
-    `from_reference`: of notebooks that were executed from the committed values; these and the cells stay, and the
-    provenance of the run that measured them, `measured.json`.
-
-    InputError: a tree with changes, or a notebook that is not executed with today's code, parameters and collections.
-    """
-    if "+changes" in provenance.commit(root) or provenance.commit(root) == "unknown":
-        raise InputError("the tree has changes that are not committed: a reference is made from one clean commit")
-    store, target = Store(root / "outputs" / "cells"), root / "outputs" / "reference" / profile
-    found = {cell.name: cell for cell in planned(root, profile, only, from_reference=from_reference)}
-    if stale := offenders(name for name, notebook in found.items() if not store.valid(notebook)):
-        how = f"interextra run --profile {profile}{' --from-reference' * from_reference}"
-        raise InputError(f"{stale}: not executed with today's code and collections; {how}")
-    left_out = shutil.ignore_patterns("*.svg", "*.pdf", *(f"{name}.*" for name in WITHHELD.get(profile, ())))
-    for name, notebook in found.items():
-        folder, into = store[notebook], target / name
-        record = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
-        if "+changes" in record["implementation"]["source"]["commit"]:
-            raise InputError(f"{name} was executed from a tree with changes: remove its cell {notebook.key}, run again")
-        if not from_reference:
-            shutil.rmtree(into, ignore_errors=True)
-        elif not (into / MEASURED).is_file():
-            os.replace(into / "provenance.json", into / MEASURED)
-        for part in ("tables", "figures"):
-            shutil.rmtree(into / part, ignore_errors=True)
-            if (folder / part).is_dir():  # worlds has no figures
-                shutil.copytree(folder / part, into / part, ignore=left_out)
-        for note in ("metrics.json", "provenance.json"):
-            shutil.copy(folder / note, into)
-        for place, run in ({} if from_reference else notebook.by_place).items():
-            pack(store[run], run.plan, store, into / place)
-    return target
 
 
 def verify(root: Path, profile: str, only: str) -> pd.DataFrame:

@@ -1,12 +1,10 @@
 """What travels with the reference: values per query and small cells, so that notebooks run without a trained model.
 
 A notebook keeps the values of its runs (`Session.measure`) and what it computed from files that are too large to travel
-(`Session.kept`) in `values/`; `pack` adds the small files of its cells: no texts, no weights, no rankings.
+(`Session.kept`) in `values/`; `tools/reference.py` adds the small files of its cells: no texts, weights or rankings.
 """
 
-import fnmatch
 import re
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -15,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.ground.cells import NOTES, Cell, Store
+from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.models.model import Model
 
@@ -24,25 +22,6 @@ VALUES, RUNS, CELLS = "values", "values/runs.parquet", "cells.zip"
 RUN, SKIPS = "run_identity", "skips_own"  # columns of RUNS beside the labels: the run, and whether own passages count
 MEMBER = re.compile(r"[0-9a-f]{20}(/|(/[\w .@-]+)+)")  # identity of a cell, then a file of it
 PLACE = [RUN, "test_set", "measure", SKIPS]
-
-
-def pack(folder: Path, cells: Iterable[Cell], store: Store, into: Path) -> None:
-    """Copy the values of an executed notebook, and the files of its cells that travel, into one archive.
-
-    A cell without such files is an empty folder there: what the notebook made of it is among the values.
-    """
-    shutil.copytree(folder / VALUES, into / VALUES)
-    members: dict[str, Path | None] = {}
-    for cell in cells:
-        members[f"{cell.identity}/"] = None
-        for path in filter(Path.is_file, store[cell].rglob("*")):
-            name = path.relative_to(store[cell]).as_posix()
-            is_named = any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels())
-            if is_named and (name not in NOTES or name in cell.travels()):
-                members[f"{cell.identity}/{name}"] = path
-    with zipfile.ZipFile(into / CELLS, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, path in sorted(members.items()):  # a ZipInfo has no date
-            archive.writestr(zipfile.ZipInfo(name), path.read_bytes() if path else b"", zipfile.ZIP_DEFLATED, 9)
 
 
 def write_runs(path: Path, parts: Sequence[pd.DataFrame]) -> None:
