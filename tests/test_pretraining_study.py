@@ -1,18 +1,14 @@
 """Notebook 06: its plan, what each start has, what each thing adds, and what is concluded."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from interextra.experiments import pretraining
 from interextra.experiments.plans import REGIMES, cells_of, plan_of
-from interextra.ground.cells import Store
 from interextra.ground.effects import Effects, effects
 from interextra.ground.errors import InputError
 from interextra.models.model import Pretrained
-from interextra.models.recipe import load_recipe
 from interextra.papers import verdicts
 
 P = {
@@ -36,7 +32,6 @@ P = {
         {"label": "spans, other", "objective": "spans", "text": "other"},
         {"label": "spans", "objective": "spans", "text": "target"},
     ],
-    "spared": ["Random", "STAR", "ADORE", "TCT-ColBERT"],
     "gate_splits": [],
     "mapped": [],
     "start_recipe": "mini-dense{initialisation: random}",
@@ -64,24 +59,21 @@ def plan():
     return plan_of("06_pretraining_study", P)
 
 
-def test_plan_trains_each_way_with_both_kinds_of_negatives_and_each_start_once(plan):
+def test_plan_trains_each_way_and_each_start_once(plan):
     trained = plan.strategies_restrain[plan.strategies_restrain["model"] != "BM25"]
-    assert set(trained.groupby(["model", "negative_passages"]).size()) == {4}  # two regimes, two trainings
-    assert trained.groupby("negative_passages")["model"].nunique().to_dict() == {"all": 4, "unexposed": 4}
+    assert trained.groupby("model").size().to_dict() == dict.fromkeys(("Random", "STAR", "ADORE", "TCT-ColBERT"), 4)
     assert plan.starts_restrain["model"].unique().tolist() == ["BM25", "nothing", "words", "spans, other", "spans"]
     assert plan.judged_by["starts"] == {"ReSTrain": "R(rel=2)@100", "ReSTTest": "R@100"}
     assert set(plan.starts_resttest["left_out"]) == {"1", "2"}
-    for row in trained.itertuples():
-        assert row.run.model.recipe.negative_passages == row.negative_passages
 
 
-def test_what_comes_first_is_trained_on_the_same_queries_with_the_same_negatives_and_shared(plan):
-    runs = plan.strategies_restrain.set_index(["model", "negative_passages", "regime", "seed"])["run"]
-    random, star, adore = (runs[name, "unexposed", REGIMES[0], 2].model for name in ("Random", "STAR", "ADORE"))
+def test_what_comes_first_is_trained_on_the_same_queries_and_shared(plan):
+    runs = plan.strategies_restrain.set_index(["model", "regime", "seed"])["run"]
+    random, star, adore = (runs[name, REGIMES[0], 2].model for name in ("Random", "STAR", "ADORE"))
     assert star.first.key == star.ranking.model.key == random.key and adore.first.key == star.key
     assert star.ranking.queries == (star.train,) and star.ranking.depth == star.recipe.negative_depth
-    teacher = runs["TCT-ColBERT", "unexposed", REGIMES[0], 2].model.teacher
-    assert (teacher.recipe.architecture, teacher.recipe.negative_passages, teacher.seed) == ("colbert", "unexposed", 2)
+    teacher = runs["TCT-ColBERT", REGIMES[0], 2].model.teacher
+    assert (teacher.recipe.architecture, teacher.seed) == ("colbert", 2)
     kinds = {cell.key for run in runs for cell in run.model.needs() if isinstance(cell, Pretrained)}
     assert not kinds
     seeds = [
@@ -116,14 +108,6 @@ def test_no_analysis_computes_a_result_that_the_provenance_misses(root):
     folders = {"lib/interextra/experiments": "*.py", "notebooks": "*.ipynb"}
     files = [path for folder, form in folders.items() for path in (root / folder).glob(form)]
     assert len(files) > 15 and not [path.name for path in files if "store.build(" in path.read_text()]
-
-
-def test_only_what_is_spared_is_trained_without_exposed_negatives():
-    made = P | {"spared": ["Random", "STAR"]}
-    of = plan_of("06_pretraining_study", made).strategies_restrain.groupby("negative_passages")["model"].unique()
-    assert set(of["all"]) - set(of["unexposed"]) == {"BM25", "ADORE", "TCT-ColBERT"}
-    with pytest.raises(InputError, match="'spared': 'TAR' is none of the strategies"):
-        plan_of("06_pretraining_study", P | {"spared": ["TAR"]})
 
 
 def test_without_resttest_there_are_no_buckets(plan):
@@ -166,7 +150,7 @@ def test_starts_from_given_weights_keep_what_these_have():
     runs = plan.starts_restrain.drop_duplicates("model").set_index("model")["run"]
     assert runs["Rand"].model.first is None and runs["Rand"].model.start == runs["MiniLM"].model.start
     assert runs["spans, target"].model.first.initialisation == "minilm:layers=2"
-    levels = {("starts", name, "all"): (0.6, 0.5 + 0.01 * place) for place, name in enumerate(marks.index)}
+    levels = {("starts", name): (0.6, 0.5 + 0.01 * place) for place, name in enumerate(marks.index)}
     made = table(levels)
     added = pretraining.steps(made, plan.marks)
     assert added["added"].tolist() == ["words, on the target"] and added["second"].tolist() == ["MiniLM"]
@@ -179,40 +163,25 @@ def test_starts_from_given_weights_keep_what_these_have():
         plan_of("06_pretraining_study", P | {"start_measures": ["AP"]})
 
 
-def test_shares_of_exposed_negatives_count_what_was_drawn(tmp_path):
-    log = {"exposed_negatives": 0.05, "exposed_passages": 0.4}
-    recipes = {"Random": load_recipe("mini-dense"), "In-batch": load_recipe("mini-dense", negatives="in-batch")}
-    recipes |= {"BM25": load_recipe("bm25")}
-    rows = [
-        {"model": name, "negative_passages": "all", "regime": side, "run": run}
-        for name, recipe in recipes.items()
-        for run in [SimpleNamespace(recipe=recipe, log=lambda _: log)]
-        for side in REGIMES
-    ]
-    found = pretraining.exposed(pd.DataFrame(rows), Store(tmp_path))
-    assert found["model"].tolist() == ["Random", "Random"] and found["regime"].tolist() == list(REGIMES)
-    assert found["exposed_negatives"].tolist() == pytest.approx([0.05 * (16 + 96) / 16] * 2)  # 16 drawn, 96 in-batch
-
-
 def table(levels, noise=0.01):
-    """Effects of systems with the given interpolation and extrapolation: (study, model, negative_passages) → both."""
+    """Effects of systems with the given interpolation and extrapolation: (study, model) → both."""
     draw, parts = np.random.default_rng(1), []
     base = np.random.default_rng(2).normal(scale=0.1, size=300)
-    for (study, model, passages), sides in levels.items():
+    for (study, model), sides in levels.items():
         for regime, level in zip(REGIMES, sides, strict=True):
             values = level + base + draw.normal(scale=noise, size=300)
-            row = {"study": study, "model": model, "negative_passages": passages, "regime": regime, "seed": 1}
+            row = {"study": study, "model": model, "regime": regime, "seed": 1}
             parts.append(pd.DataFrame(row | {"query_id": np.arange(300), "measure": "R@100", "value": values}))
-    by = ["study", "model", "negative_passages", "measure"]
+    by = ["study", "model", "measure"]
     how = {"on": "regime", "sides": REGIMES, "effect": "delta", "seed": 1, "n_boot": 500, "family": []}
     return effects(pd.concat(parts), by, **how)
 
 
 def test_claims_of_section_5_2_are_answered_by_the_rows_of_both_studies():
     names = ["Random", "STAR", "ADORE", "TCT-ColBERT"]
-    levels = {("strategies", name, "all"): (0.60 + 0.02 * at, 0.5) for at, name in enumerate(names)}
-    levels |= {("starts", "Rand", "all"): (0.4, 0.3), ("starts", "words", "all"): (0.6, 0.55)}
-    levels |= {("starts", "coCondenser, target", "all"): (0.6, 0.58)}
+    levels = {("strategies", name): (0.60 + 0.02 * at, 0.5) for at, name in enumerate(names)}
+    levels |= {("starts", "Rand"): (0.4, 0.3), ("starts", "words"): (0.6, 0.55)}
+    levels |= {("starts", "coCondenser, target"): (0.6, 0.58)}
     made = table(levels).assign(protocol="ReSTTest")
     made = Effects(pd.concat([made, made.assign(measure="RR@10")], ignore_index=True))
     ahead = made[["study", "model", "protocol", "measure"]].assign(lead=0.2, lead_low=0.1)
@@ -233,8 +202,8 @@ def test_what_a_pretraining_adds_is_the_difference_of_two_starts():
     columns = ["model", "objective", "te", "tc", "made", "role"]
     rows = [("words", "words", False, False, "ours", ""), ("other", "condenser", True, False, "ours", "")]
     marks = pd.DataFrame([*rows, ("target", "condenser", True, True, "ours", "")], columns=columns)
-    levels = {("starts", "words", "all"): (0.6, 0.5), ("starts", "other", "all"): (0.6, 0.55)}
-    added = pretraining.steps(table(levels | {("starts", "target", "all"): (0.6, 0.55)}), marks)
+    levels = {("starts", "words"): (0.6, 0.5), ("starts", "other"): (0.6, 0.55)}
+    added = pretraining.steps(table(levels | {("starts", "target"): (0.6, 0.55)}), marks)
     added = added.set_index("added")["difference"]
     assert added["condenser"] == pytest.approx(1 / 12, abs=0.01) and abs(added["condenser: the target"]) < 0.01
 

@@ -225,15 +225,15 @@ def without_each(split: Any) -> list[tuple[dict, Part]]:
     return [({"left_out": name}, Part(of=split, part=f"without-{name}")) for name in split.names]
 
 
-def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapping[str, Recipe], **labels: Any):
+def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapping[str, Recipe]):
     """Rows of a design: restrain (n_train, model, regime, seed, run) and resttest (model, left_out, seed, run)."""
     if unasked := set(made).difference(*(asked_of(p, protocol, made) for protocol in ("ReSTrain", "ReSTTest"))):
         raise InputError(f"parameter 'only' names no protocol for {offenders(sorted(unasked))}: add it or empty 'only'")
     trained, queries = in_both_regimes(sets, p["trained_sizes"]), test_queries(p, p["test_splits"])
-    found = {"restrain": runs(p, asked_of(p, "ReSTrain", made), trained, queries, **labels), "resttest": []}
+    found = {"restrain": runs(p, asked_of(p, "ReSTrain", made), trained, queries), "resttest": []}
     if buckets:
         trained, queries = without_each(buckets), test_queries(p, p["resttest_splits"])
-        found["resttest"] = runs(p, asked_of(p, "ReSTTest", made), trained, queries, **labels)
+        found["resttest"] = runs(p, asked_of(p, "ReSTTest", made), trained, queries)
     return found
 
 

@@ -1,6 +1,6 @@
 """Zhan et al., section 5.2: training strategies and initialisations of a dense retriever (Tables 8 to 10).
 
-Beyond the paper: negatives that are never exposed (notebook 09), and initialisations that differ in one thing only.
+Beyond the paper: initialisations that differ in one thing only.
 """
 
 import json
@@ -15,7 +15,7 @@ from interextra.ground.cells import Store
 from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.model import Pretrained
-from interextra.models.recipe import Pretraining, Recipe, Trained, load_recipe
+from interextra.models.recipe import Pretraining, Recipe, load_recipe
 from interextra.papers import published
 
 NOTEBOOK = "06_pretraining_study"
@@ -35,8 +35,8 @@ ROLES = {
 
 
 def plan(p: dict) -> plans.Plan:
-    """Frames of runs, as in notebook 05 with the column negative_passages: `strategies_restrain`,
-    `strategies_resttest`, `starts_restrain`, `starts_resttest`; those of ReSTTest are empty without that protocol.
+    """Frames of runs, as in notebook 05: `strategies_restrain`, `strategies_resttest`, `starts_restrain`,
+    `starts_resttest`; those of ReSTTest are empty without that protocol.
 
     `pretrained`: label → Pretrained of its first training. `marks`: see there. `judged_by`: study → protocol → measure.
     """
@@ -44,21 +44,16 @@ def plan(p: dict) -> plans.Plan:
     starts = [start_in(p, text) for text in p["starts"]]
     if "ReSTrain" not in p["protocols"] or set(p["protocols"]) - {"ReSTrain", "ReSTTest"}:
         raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
-    for name, known in (("spared", "strategies"), ("mapped", "starts")):
-        if unknown := set(p[name]) - (ways.keys() if known == "strategies" else {start.label for start in starts}):
-            raise InputError(f"parameter {name!r}: {offenders(sorted(unknown))} is none of the {known}")
+    if unknown := set(p["mapped"]) - {start.label for start in starts}:
+        raise InputError(f"parameter 'mapped': {offenders(sorted(unknown))} is none of the starts")
     sets, used = plans.restrain_of(p), plans.measures_of(p, "restrain_measures")
     asked = p | {"resttest_splits": plans.searched(p)["resttest_splits"]}  # claims are made of ReSTTest alone
     buckets = plans.resttest_of(p, asked["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
-    spared = [label for label in ways if label in p["spared"]]
-    unexposed = {label: plans.changed(ways[label], negative_passages="unexposed") for label in spared}
-    begun = {BM25: ways[BM25]} | {start.label: start.recipe for start in starts}
-    rows = {f"{study}_{protocol}": [] for study in ("strategies", "starts") for protocol in ("restrain", "resttest")}
-    trained = (("strategies", "all", ways), ("strategies", "unexposed", unexposed), ("starts", "all", begun))
-    for study, passages, made in trained:
-        for protocol, found in plans.both_protocols(asked, sets, buckets, made, negative_passages=passages).items():
+    begun, rows = {BM25: ways[BM25]} | {start.label: start.recipe for start in starts}, {}
+    for study, made in (("strategies", ways), ("starts", begun)):
+        for protocol, found in plans.both_protocols(asked, sets, buckets, made).items():
             kept = p.get("restrain_seeds") if protocol == "restrain" else []
-            rows[f"{study}_{protocol}"] += [row for row in found if row["seed"] in (kept or p["seeds"])]
+            rows[f"{study}_{protocol}"] = [row for row in found if row["seed"] in (kept or p["seeds"])]
     frames = {name: plans.design(found) if "restrain" in name else pd.DataFrame(found) for name, found in rows.items()}
     pretrained: dict[str, Pretrained] = {}
     for row in rows["starts_restrain"]:
@@ -222,20 +217,3 @@ def cost(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
 def _logs(pretrained: Mapping[str, Pretrained], store: Store, name: str = "pretraining.json") -> dict[str, dict]:
     paths = {model: store[cell] / name for model, cell in pretrained.items()}
     return {model: json.loads(path.read_text(encoding="utf-8")) for model, path in paths.items()}
-
-
-def exposed(runs: pd.DataFrame, store: Store) -> pd.DataFrame:
-    """How many of the negatives that the last training of each system draws are exposed: model, negative_passages,
-    regime, exposed_negatives (a share), chance (the share of exposed ones among all passages).
-
-    Systems that draw none (in-batch alone) have no row. The positives of other queries are no negatives here.
-    """
-    labels, rows = ["model", "negative_passages", "regime"], []
-    for row in runs.itertuples():
-        log, recipe = row.run.log(store), row.run.recipe
-        if isinstance(recipe, Trained) and recipe.negatives != "in-batch":
-            others = recipe.batch_size * (recipe.negatives == "both" or recipe.negatives.endswith("+in-batch"))
-            share = log["exposed_negatives"] * (1 + others / max(1, recipe.drawn()))
-            rows.append((*(getattr(row, name) for name in labels), share, log["exposed_passages"]))
-    found = pd.DataFrame(rows, columns=[*labels, "exposed_negatives", "chance"])
-    return found.groupby(labels, sort=False, as_index=False).mean()
