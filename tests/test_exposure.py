@@ -29,7 +29,7 @@ P = {
         {"label": "DR (base)", "source": "random", "recipe": "mini-dense", "negatives": "random"},
         {"label": "SPLADE", "source": "BM25", "recipe": "mini-splade", "negatives": "bm25+in-batch"},
     ],
-    "controlled": [DENSE],
+    "restricted": {DENSE: ["unexposed", "control"], "SPLADE": ["unexposed"]},
     "gate_splits": ["dev"],
     "arms": [],
     "doses": [0.5, 1.0],
@@ -57,8 +57,8 @@ def test_plan_has_each_condition_without_each_cluster_and_passages_only_where_ne
     assert {run.model.recipe.negative_passages for run in plan.dose["run"]} == {0.5, 1.0}
     with pytest.raises(InputError, match="write {label: …, source: …, recipe: …, option: value}"):
         exposure.plan(P | {"conditions": [{"label": "x", "recipe": "mini-dense"}]})
-    with pytest.raises(InputError, match="'controlled': 'nope' is no system of 'conditions'"):
-        exposure.plan(P | {"controlled": [DENSE, "nope"]})
+    with pytest.raises(InputError, match="'restricted': 'nope' is no system of 'conditions'"):
+        exposure.plan(P | {"restricted": {"nope": ["unexposed"]}})
     with pytest.raises(InputError, match="'recipes': no system is BM25 with the label 'BM25'"):
         exposure.plan(P | {"recipes": [{"label": "Lexical", "recipe": "bm25"}]})
 
@@ -128,7 +128,7 @@ def test_negatives_reverse_holds_where_the_loss_of_dense_retrieval_grows_less(de
 
 
 def test_arms_spare_the_kind_or_the_others_or_the_test_answers_and_as_many_random_passages(tmp_path):
-    p = P | {"arms": list(exposure.ARMS), "seeds": [1], "controlled": [], "doses": []}
+    p = P | {"arms": list(exposure.ARMS), "seeds": [1], "restricted": {DENSE: ["unexposed"]}, "doses": []}
     store, plan = Store(tmp_path / "cells"), exposure.plan(p)
     dense = plan.design[(plan.design["model"] == DENSE) & (plan.design["negatives"] == "random")]
     arms = [label for pair in exposure.ARMS.values() for label in pair]
@@ -159,7 +159,7 @@ def test_arms_spare_the_kind_or_the_others_or_the_test_answers_and_as_many_rando
 
 
 def test_offset_is_fitted_on_other_entities_and_restores_a_prior_against_a_kind(tmp_path):
-    p = P | {"arms": ["kind"], "seeds": [1], "controlled": [], "doses": []}
+    p = P | {"arms": ["kind"], "seeds": [1], "restricted": {}, "doses": []}
     store, plan = Store(tmp_path / "outputs" / "cells"), exposure.plan(p)
     store.build(plan.shift)
     for cell in plan.kind.values():
@@ -219,7 +219,7 @@ def ran(folder, store, frame, **labels):
 
 
 def test_what_stands_above_the_answer_is_counted_by_kind(tmp_path):
-    store, plan = Store(tmp_path / "outputs" / "cells"), exposure.plan(P | {"conditions": [], "controlled": []})
+    store, plan = Store(tmp_path / "outputs" / "cells"), exposure.plan(P | {"conditions": [], "restricted": {}})
     store.build(plan.shift)
     queries, qrels = plan.shift.pool.frame(), plan.shift.pool.qrels()
     labels = pd.read_parquet(store[plan.shift] / "labels.parquet").set_index("query_id")["cluster"]
@@ -245,7 +245,7 @@ def test_what_stands_above_the_answer_is_counted_by_kind(tmp_path):
 
 
 def test_exposed_answers_are_those_that_no_training_query_shares(tmp_path):
-    store, shift = Store(tmp_path / "outputs" / "cells"), exposure.plan(P | {"conditions": [], "controlled": []}).shift
+    store, shift = Store(tmp_path / "outputs" / "cells"), exposure.plan(P | {"conditions": [], "restricted": {}}).shift
     store.build(shift)
     table = exposure.exposed_answers(shift, store, shift.pool.source.open()).set_index(["left_out", "side"])
     answers = shift.pool.qrels().groupby("query_id")["doc_id"].agg(set)

@@ -46,8 +46,8 @@ def plan(p: dict) -> plans.Plan:
     shift = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **sizes)
     tested = (Part(of=shift, part="held-out"), *plans.gate_queries(p))
     conditions = [plans.fields(entry, "label", "source", "recipe", more=True) for entry in p["conditions"]]
-    if unknown := set(p["controlled"]) - {model for model, *_ in conditions}:
-        raise InputError(f"parameter 'controlled': {offenders(sorted(unknown))} is no system of 'conditions'")
+    if unknown := set(p["restricted"]) - {model for model, *_ in conditions}:
+        raise InputError(f"parameter 'restricted': {offenders(sorted(unknown))} is no system of 'conditions'")
 
     def trained(model: str, made: Recipe, negatives: str, passages: str | float) -> list[dict]:
         labels = {"negatives": negatives, "negative_passages": passages}
@@ -64,11 +64,10 @@ def plan(p: dict) -> plans.Plan:
     rows = [row for model, made in others.items() for row in trained(model, made, NONE, "all")]
     for model, negatives, *how in conditions:
         made = plans.recipe(p, *how)
-        spared = ["all", "unexposed", *(["control"] if model in p["controlled"] else [])]
-        for passages in spared if made.negatives not in ("in-batch", "both") else ["all"]:
+        drawing = made.negatives not in ("in-batch", "both")
+        for passages in ["all", *(p["restricted"].get(model, []) if drawing else [])]:
             rows += trained(model, plans.changed(made, negative_passages=passages), negatives, passages)
-        drawing = model == DENSE and made.negatives not in ("in-batch", "both")
-        for which in p["arms"] if drawing else []:
+        for which in p["arms"] if drawing and model == DENSE else []:
             for control, label in enumerate(ARMS[which]):
                 rows += [sparing(row, which, bool(control)) for row in trained(model, made, negatives, label)]
         for share in p["doses"] if model == DENSE and made.negatives == "random" else []:

@@ -47,8 +47,8 @@ class Pretrained(Cell):
         return f"pretraining {self.how.objective} · {read or 'nothing'} · from {self.initialisation} · seed {self.seed}"
 
     def seconds(self) -> float:
-        read = self.how.steps * self.how.batch_size * self.how.length
-        return 3 * read / size_of(self.initialisation).train_tokens  # with the head of a language model
+        read, slower = self.how.steps * self.how.batch_size * self.how.length, {"none": 0, "words": 3, "order": 3}
+        return slower.get(self.how.objective, 7) * read / size_of(self.initialisation).train_tokens  # a late head: 7
 
     def megabytes(self) -> float:
         return size_of(self.initialisation).megabytes

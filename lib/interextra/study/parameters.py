@@ -39,7 +39,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }
 TAKEN = r"cells|lab|reference|verify-.*"  # under outputs/
 NAME_LENGTH = 80  # of a folder under outputs/ that is named by what was changed
-MAY_BE_EMPTY = ("gate_splits", "controlled", "doses", "restrain_seeds")  # lists that ask for no run
+MAY_BE_EMPTY = ("gate_splits", "doses", "restrain_seeds")  # lists that ask for no run
 
 
 class Parameter(NamedTuple):
