@@ -201,9 +201,9 @@ class Store:
     def _read(self, key: str) -> Cell | None:
         try:
             cell = from_config(self.noted(self.root / "planned" / f"{key}.json")["config"])
+            return cell if isinstance(cell, Cell) and cell.key == key else None
         except (TypeError, KeyError, ValueError, ImportError, AttributeError):  # damaged, or of another version
             return None
-        return cell if isinstance(cell, Cell) and cell.key == key else None
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
         """What must be computed for these cells, each after those that it needs.
