@@ -13,6 +13,7 @@ from interextra.ground import cells as module
 from interextra.ground.cells import Store, config_of, from_config
 from interextra.ground.errors import InputError
 from interextra.ground.files import seal_problem, write_json
+from interextra.study.notebook import Notebook
 from interextra.study.schedule import build_all
 
 TOY = Toy()
@@ -247,3 +248,15 @@ def test_clean_frees_cells_of_older_code_and_keeps_today_s(tmp_path, changed_cod
     removed, freed = Store(tmp_path).clean()
     assert removed == 1 and freed > 0 and not old.exists() and new.exists()
     assert [mark.name for mark in tmp_path.glob("alike/*/*")] == [new.name]
+
+
+def test_a_planned_result_whose_code_is_gone_is_no_longer_planned(tmp_path):
+    """A removed function ended `clean` and `make check` with a traceback."""
+    gone = {"name": "x", "source": "", "parameters": "{}", "uses": ["interextra.ground.effects:gone"], "files": ""}
+    config = {"kind": "interextra.study.notebook.Notebook", "plan": []} | gone
+    with pytest.raises(AttributeError, match="has no 'gone'"):
+        assert isinstance(from_config(config), Notebook) and from_config(config).key
+    write_json(tmp_path / "planned" / f"{'0' * 20}.json", {"key": "0" * 20, "config": config})
+    assert fresh(tmp_path).planned() == [] and fresh(tmp_path).clean()[0] == 0
+    with pytest.raises(InputError, match="no cell"):
+        fresh(tmp_path).cell("0" * 20)

@@ -59,6 +59,8 @@ def test_plan_has_each_condition_without_each_cluster_and_passages_only_where_ne
         exposure.plan(P | {"conditions": [{"label": "x", "recipe": "mini-dense"}]})
     with pytest.raises(InputError, match="'restricted': 'nope' is no system of 'conditions'"):
         exposure.plan(P | {"restricted": {"nope": ["unexposed"]}})
+    with pytest.raises(InputError, match="'restricted': 'all' is none of unexposed, control"):
+        exposure.plan(P | {"restricted": {DENSE: ["unexposed", "all"]}})  # would stand twice
     with pytest.raises(InputError, match="'recipes': no system is BM25 with the label 'BM25'"):
         exposure.plan(P | {"recipes": [{"label": "Lexical", "recipe": "bm25"}]})
 

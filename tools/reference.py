@@ -5,6 +5,7 @@ import fnmatch
 import json
 import os
 import shutil
+import sys
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -79,4 +80,7 @@ if __name__ == "__main__":
     asked.add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
     asked.add_argument("--from-reference", action="store_true", help="they were executed from the committed values")
     given = asked.parse_args()
-    print(os.path.relpath(make(repository_root(), given.profile, given.only, given.from_reference)))
+    try:
+        print(os.path.relpath(make(repository_root(), given.profile, given.only, given.from_reference)))
+    except InputError as error:
+        sys.exit(f"tools.reference: {error}")

@@ -48,6 +48,8 @@ def plan(p: dict) -> plans.Plan:
     conditions = [plans.fields(entry, "label", "source", "recipe", more=True) for entry in p["conditions"]]
     if unknown := set(p["restricted"]) - {model for model, *_ in conditions}:
         raise InputError(f"parameter 'restricted': {offenders(sorted(unknown))} is no system of 'conditions'")
+    if unknown := {which for given in p["restricted"].values() for which in given} - {"unexposed", "control"}:
+        raise InputError(f"parameter 'restricted': {offenders(sorted(unknown))} is none of unexposed, control")
 
     def trained(model: str, made: Recipe, negatives: str, passages: str | float) -> list[dict]:
         labels = {"negatives": negatives, "negative_passages": passages}
