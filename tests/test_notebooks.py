@@ -247,6 +247,7 @@ PLAIN["06_pretraining_study"] = {
 PLAIN["07_indicators"] = PLAIN["04_ms_shift_clusters"]
 PLAIN["08_beir_correlation"] = {"test_splits": ["test"], "sizes": [8, 16], "trained_sizes": [8, 16]}
 PLAIN["09_negative_exposure"] = {"shift": "wh-words/how/who", "n_test": 4, "train_size": 8, "gate_splits": []}
+PLAIN["09_negative_exposure"]["restricted"] = {"DR (base)": ["unexposed", "control"]}
 PLAIN["09_negative_exposure"]["conditions"] = [
     {"label": "DR (base)", "source": source, "recipe": "mini-dense", "negatives": source}
     for source in ("in-batch", "random")
