@@ -71,6 +71,17 @@ def test_run_of_small_shows_its_own_answer_only(executed, tmp_path):
     assert len(box(executed).outputs) == 2 and "an older one" not in executed.read_text()
 
 
+def test_an_answer_that_is_older_than_the_claims_is_not_shown_as_the_answer(tmp_path):
+    """Pages showed verdicts of former rules on their first screen."""
+    folder = finished(tmp_path / "small" / "06_pretraining_study", NOTED)
+    [older] = answers._on_real_data(tmp_path, folder.name)
+    assert "older than the claims" in older["data"]["text/markdown"] and "3 %" not in older["data"]["text/markdown"]
+    (folder / "tables").mkdir()
+    (folder / "tables" / "claims.csv").write_text("claim\n")
+    text, figure = answers._on_real_data(tmp_path, folder.name)
+    assert "3 %" in text["data"]["text/markdown"] and "image/png" in figure["data"]
+
+
 def test_no_committed_answer_leaves_that_of_the_run(executed, tmp_path):
     finished(tmp_path / "reference" / "small" / "00_it", None)
     answers.put(executed, tmp_path / "reference", "mini")

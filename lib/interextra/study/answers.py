@@ -11,6 +11,7 @@ from pathlib import Path
 
 from IPython.display import display
 
+from interextra.papers.verdicts import of_notebook
 from interextra.study.parameters import repository_root
 
 TAG = "answer"
@@ -20,7 +21,7 @@ RUNS = {"small": "On real data (profile small)", "mini": "In a generated world (
 def answer(name: str) -> None:
     """Show the committed answers of a notebook."""
     committed = repository_root() / "outputs" / "reference"
-    parts = [part for profile in RUNS for part in _answer_of(committed / profile / name, RUNS[profile])]
+    parts = _on_real_data(committed, name) + _answer_of(committed / "mini" / name, RUNS["mini"])
     for part in parts:
         display(part["data"], metadata=part["metadata"], raw=True)
     if not parts:
@@ -49,11 +50,20 @@ def _answer_of(folder: Path, heading: str) -> list[dict]:
     return [{"output_type": "display_data", "data": data, "metadata": metadata} for data, metadata in parts]
 
 
+def _on_real_data(committed: Path, name: str) -> list[dict]:
+    """The answer of the committed run of small; where this is older than the notebook's claims, that and no more."""
+    folder, text = committed / "small" / name, "The committed run is older than the claims of this notebook."
+    if not answer_of(folder) or not of_notebook(name) or (folder / "tables" / "claims.csv").is_file():
+        return _answer_of(folder, RUNS["small"])
+    data = {"text/markdown": text_of({"sentences": [text], "not_shown": ""}, RUNS["small"])}
+    return [{"output_type": "display_data", "data": data, "metadata": {}}]
+
+
 def put(executed: Path, committed: Path, profile: str) -> None:
     """Put the answers on real data (in outputs/reference) and of this run into a page, with one figure."""
     document = json.loads(executed.read_text(encoding="utf-8"))
-    real = _answer_of(committed / "small" / executed.stem, RUNS["small"]) if profile != "small" else []
-    parts = real + _answer_of(executed.parent, f"In this run (profile {profile})")[: 1 if real else 2]
+    real = _on_real_data(committed, executed.stem) if profile != "small" else []
+    parts = real + _answer_of(executed.parent, f"In this run (profile {profile})")[: 1 if len(real) > 1 else 2]
     for cell in document["cells"]:
         if TAG in cell["metadata"].get("tags", []):
             cell["outputs"] = parts
