@@ -12,6 +12,7 @@ from interextra.models.base import WEIGHTS
 from interextra.models.bm25 import reciprocal_rank
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import load_recipe
+from interextra.models.tokens import Tokens
 
 QUICK = {"steps": 12, "batch_size": 8, "warmup_steps": 2, "negatives": "in-batch"}
 
@@ -120,3 +121,16 @@ def test_damaged_projection_is_a_clear_error(trained, tmp_path):
     projection.write_bytes(projection.read_bytes()[:100])
     with pytest.raises(InputError, match="holds no readable colbert model"):
         load_model(copy)
+
+
+@pytest.mark.parametrize("expansion", [False, True])
+def test_kept_tokens_are_what_the_model_makes_of_a_text(expansion):
+    model = colbert.build(load_recipe("mini-colbert", query_expansion=expansion), 1)
+    texts, tokens = ["what is a whale", "why", "what is a whale", "how old is the oldest whale of all"], Tokens(model)
+    for task, chosen in (("query", texts), ("query", texts[1:2]), ("document", texts), ("document", texts[::-1])):
+        made, expected = tokens.preprocess(chosen, task), model.preprocess(chosen, task=task)
+        assert made.keys() == expected.keys()
+        for name, column in expected.items():
+            assert made[name] == column if name == "modality" else torch.equal(made[name], column)
+    kept = [("document", text) for text in dict.fromkeys(texts)]
+    assert [key for key in tokens.kept if key[0] == "document"] == kept

@@ -20,24 +20,25 @@ from interextra.models.model import load_model
 from interextra.models.pairs import Pairs, exposed_passages, negatives_of, ranked_rows, training_pairs
 from interextra.models.recipe import Trained
 from interextra.models.retriever import words_of
+from interextra.models.tokens import Tokens
 from interextra.models.topk import device
 
 
 class Batches:
     """A collator: draws the negatives of a batch of {"pair": index} and tokenizes it; the label are barred negatives.
 
-    A subclass says how a batch is laid out. `ranking`: rows of the passages that a model ranks first for each training
-    query, as `pairs.ranked_rows` gives them (negatives: mined). `teacher`: a model whose scores are the loss's goal.
-    `spared`: doc_ids of passages that are not drawn either.
+    A subclass says how a batch is laid out. `tokens`: has a `preprocess`, as `Tokens` or a model. `ranking`: rows of
+    the passages that a model ranks first for each training query, as `pairs.ranked_rows` gives them (negatives: mined).
+    `teacher`: a model whose scores are the loss's goal. `spared`: doc_ids of passages that are not drawn either.
     """
 
     valid_label_columns = ("label",)
 
     def __init__(
-        self, model, pairs: Pairs, collection, recipe: Trained, seed: int, ranking=None, teacher=None, spared=()
+        self, tokens, pairs: Pairs, collection, recipe: Trained, seed: int, ranking=None, teacher=None, spared=()
     ):
-        self.model, self.pairs, self.passages, self.recipe, self.seed = model, pairs, collection.passages, recipe, seed
-        self.teacher, self.goal = teacher, losses()[recipe.loss].goal
+        self.tokens, self.pairs, self.passages = tokens, pairs, collection.passages
+        self.recipe, self.seed, self.teacher, self.goal = recipe, seed, teacher, losses()[recipe.loss].goal
         self.relevant = np.sort(pairs.query * len(self.passages) + pairs.rows)  # sorted codes of all relevant pairs
         self.exposed = exposed_passages(collection, pairs, recipe.positive_relevance)
         drawable = drawable_passages(self.exposed, recipe.negative_passages, seed)
@@ -94,9 +95,9 @@ class EncoderBatches(Batches):
             # random ones are shared by the batch anyway, so that those of one query are enough
             columns["negative"] = self.drawn(draw, query if self.mined is not None else query[:1]).ravel()
             negatives = np.concatenate([columns["negative"], negatives])
-        coded = {"query": self.model.preprocess(texts, task="query")}
+        coded = {"query": self.tokens.preprocess(texts, task="query")}
         for name, rows in columns.items():
-            coded[name] = self.model.preprocess(self.passages.texts(rows), task="document")
+            coded[name] = self.tokens.preprocess(self.passages.texts(rows), task="document")
         batch = {f"{name}_{key}": value for name, column in coded.items() for key, value in column.items()}
         label = self.barred(query, negatives[None])
         if self.goal:
@@ -117,7 +118,7 @@ class QueryBatches(Batches):
         label[:, 0] = positive
         for row, found in zip(label, relevant, strict=True):
             row[1 : 1 + len(found)] = found
-        coded = self.model.preprocess([self.pairs.texts[row] for row in query], task="query")
+        coded = self.tokens.preprocess([self.pairs.texts[row] for row in query], task="query")
         return {f"query_{key}": value for key, value in coded.items()} | {"label": torch.as_tensor(label)}
 
 
@@ -133,7 +134,7 @@ class PairBatches(Batches):
         rows = np.concatenate([positive[None], negatives.T])  # [1 + n_negatives, batch]
         asked = [self.pairs.texts[i] for i in query] * len(rows)
         texts = self.passages.texts(rows.ravel())
-        coded = self.model.preprocess([list(pair) for pair in zip(asked, texts, strict=True)])
+        coded = self.tokens.preprocess([list(pair) for pair in zip(asked, texts, strict=True)])
         return {f"pair_{key}": value for key, value in coded.items()} | {"label": self.barred(query, negatives)}
 
 
@@ -242,6 +243,7 @@ def train(
         torch.set_num_threads(1)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA's matrix products repeat only with it
     torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads memory that it has not written
     pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
     steps = recipe.training_steps(len(pairs.rows))
     kind = type(model).__name__
@@ -276,7 +278,8 @@ def train(
         batches = QueryBatches if recipe.negatives == "own" else EncoderBatches
         batches = PairBatches if kind == "CrossEncoder" else batches
         kept_out = json.loads(spared.read_text(encoding="utf-8")) if spared else ()
-        collator = batches(model, pairs, collection, recipe, seed, found, teacher and load_model(teacher), kept_out)
+        taught_by = teacher and load_model(teacher)
+        collator = batches(Tokens(model), pairs, collection, recipe, seed, found, taught_by, kept_out)
         if recipe.negatives == "own":
             loss.batches = collator
         examples = Dataset.from_dict({"pair": np.arange(len(pairs.rows))})
