@@ -21,6 +21,12 @@ from interextra.study.travel import CELLS, REFERENCE
 
 PROFILE = "worlds"
 SEEDS = tuple(range(31, 43))  # fresh: nothing was chosen by a look at one of them
+EARLIER = {"09_negative_exposure": tuple(range(11, 23))}  # fresh then; another design is not computed yet
+
+
+def seeds_of(name: str) -> tuple[int, ...]:
+    """The worlds of a notebook."""
+    return EARLIER.get(name, SEEDS)
 
 
 class Worlds(Cell):
@@ -32,7 +38,7 @@ class Worlds(Cell):
     @property
     def by_place(self) -> dict[str, Notebook]:
         """The notebook in each world, by the folder of its values in the reference."""
-        return dict(zip(map(str, SEEDS), self.runs, strict=True))
+        return dict(zip(map(str, seeds_of(self.name)), self.runs, strict=True))
 
     def title(self) -> str:
         return f"notebook {self.name} over {len(self.runs)} worlds"
@@ -46,7 +52,8 @@ class Worlds(Cell):
             files, none = [store[run] / "tables" / "gate.csv" for run in self.runs], verdicts.gate(pd.DataFrame())
             gates = [pd.read_csv(path) if path.is_file() else none for path in files]
             made["claims.csv"] = verdicts.over_worlds(found["claims.csv"], gates)
-            made["gate.csv"] = pd.concat(dict(zip(SEEDS, gates, strict=True)), names=["world"]).reset_index("world")
+            of_world = dict(zip(self.by_place, gates, strict=True))
+            made["gate.csv"] = pd.concat(of_world, names=["world"]).reset_index("world")
         for name, table in made.items():
             if len(table):
                 table.to_csv(folder / "tables" / name, index=False, float_format="%.10g", lineterminator="\n")
@@ -63,21 +70,26 @@ def planned(
     `overrides` change parameters of one notebook. All parameters are checked before the first plan is made.
     `from_reference`: executed from the committed values, see `travel`; InputError where a notebook has none.
     """
-    chosen, changes = notebooks(root, only), {"": overrides or {}}
+    chosen = notebooks(root, only)
     if profile == PROFILE:
         if overrides:
             raise InputError("-p: the profile worlds has its own worlds; change its files under params/worlds")
         files = [path.stem for path in sorted((root / "params" / PROFILE).glob("*.yaml"))]
         if not (chosen := [path for path in chosen if path.stem in files]):
             raise InputError(f"--only {only}: the profile worlds has {', '.join(files)}")
-        changes = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}
     elif overrides and len(chosen) > 1:
         raise InputError("-p changes one notebook: name it with --only")
-    given = {path: [profile_parameters(root, profile, path, one) for one in changes.values()] for path in chosen}
-    cells = []
-    for path, settings in given.items():
-        folders = [Path(profile, path.stem, place).as_posix() if from_reference else "" for place in changes]
-        runs = tuple(Notebook.of(path, *pair) for pair in zip(settings, folders, strict=True))
+
+    def settings(path: Path) -> dict[str, dict]:
+        """The checked parameters of a notebook, by the folder of its values in the reference."""
+        worlds = {str(seed): {"collection": f"mini:seed={seed}"} for seed in seeds_of(path.stem)}
+        changes = worlds if profile == PROFILE else {"": overrides or {}}
+        return {place: profile_parameters(root, profile, path, one) for place, one in changes.items()}
+
+    given, cells = {path: settings(path) for path in chosen}, []
+    for path, by_place in given.items():
+        folders = [Path(profile, path.stem, place).as_posix() if from_reference else "" for place in by_place]
+        runs = tuple(Notebook.of(path, *pair) for pair in zip(by_place.values(), folders, strict=True))
         cells.append(Worlds(name=path.stem, runs=runs) if profile == PROFILE else runs[0])
     needed = {run.reference: run.name for cell in cells for run in cell.by_place.values() if from_reference}
     if absent := {name for place, name in needed.items() if not (root / REFERENCE / place / CELLS).is_file()}:
