@@ -7,7 +7,7 @@ primary claims of a notebook, are simultaneous. The unit is a query and its trai
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -85,7 +85,7 @@ class Claim(BaseModel):
     @property
     def unit(self) -> str:
         """Of the estimate, as `spelled` takes it: % of a change, points of a difference, none of a correlation."""
-        if any("statistic" in term or "method" in term for _, term in self.terms() if isinstance(term, dict)):
+        if self.statistic:
             return ""
         return "%" if self.side == "effect" and "minus" not in self.rows else "points"
 
@@ -231,7 +231,7 @@ def concluded(answers: Effects) -> pd.DataFrame:
     nineties = [interval(row, 0.9) for row in draws]
     noise = np.where(answers["from_trainings"] > 0.5, "trainings", "queries")
     made = pd.DataFrame(answers).drop(columns=[DRAWS, "from_trainings", SYSTEMS]).assign(low=low, high=high)
-    return _judged(made, claims, nineties, (high - low) / 2 + POWER * draws.std(axis=1), noise)
+    return _judged(made.assign(resolution=(high - low) / 2 + POWER * draws.std(axis=1)), nineties, noise)
 
 
 def on_rows(frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
@@ -259,22 +259,21 @@ def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -
     the worlds before the weakest is taken. Returns the columns of `concluded`, with n_worlds for n_trainings.
     """
     every, n = pd.concat(worlds, ignore_index=True), len(worlds)
-    found = every.groupby("claim", sort=False)["estimate"].agg(["mean", "std", "size"]).query("size == @n")
-    claims = [stated()[name] for name in found.index]
-    family = max(1, sum(not claim.secondary for claim in claims))
-    tests = np.array([1 if claim.secondary else family for claim in claims])
-    estimate, error = found["mean"].to_numpy(), found["std"].to_numpy() / np.sqrt(n)
-    reach, tenth = stats.t.ppf(1 - 0.025 / tests, n - 1) * error, stats.t.ppf(0.95, n - 1) * error
+    of = {"estimate": ("estimate", "mean"), "deviation": ("estimate", "std")}
+    of |= {"n_queries": ("n_queries", "sum"), "n_worlds": ("estimate", "size")}
+    found = every.groupby("claim", sort=False).agg(**of).query("n_worlds == @n")
+    primary = np.array([not stated()[name].secondary for name in found.index], bool)
+    estimate, error, tests = found["estimate"], found["deviation"] / np.sqrt(n), np.where(primary, primary.sum(), 1)
+    reach, tenth, fifth = (stats.t.ppf(level, n - 1) * error for level in (1 - 0.025 / tests, 0.95, 0.8))
     leads = pd.concat(gates, ignore_index=True).groupby(["claim", "system"])["lead"].agg(["mean", "std", "count"])
     leads.loc[leads["count"] < n, "mean"] = np.nan  # not measured in every world
-    leads["low"] = leads["mean"] - stats.t.ppf(0.975, n - 1) * leads["std"] / np.sqrt(n)
-    weakest = leads.groupby("claim")[["mean", "low"]].agg(lambda part: part.min(skipna=False)).reindex(found.index)
-    made = {"claim": found.index, "estimate": estimate, "low": estimate - reach, "high": estimate + reach}
-    made |= {"lead": weakest["mean"].to_numpy(), "lead_low": weakest["low"].to_numpy()}
-    made["n_queries"] = every.groupby("claim")["n_queries"].sum().loc[found.index].to_numpy()
-    nineties = list(zip(estimate - tenth, estimate + tenth, strict=True))
-    resolution = reach + stats.t.ppf(0.8, n - 1) * error
-    return _judged(pd.DataFrame(made | {"n_worlds": n}), claims, nineties, resolution, ["worlds"] * len(found))
+    leads["lead_low"] = leads["mean"] - stats.t.ppf(0.975, n - 1) * leads["std"] / np.sqrt(n)
+    weakest = leads.groupby("claim")[["mean", "lead_low"]].agg(lambda part: part.min(skipna=False))
+    made = found.assign(low=estimate - reach, high=estimate + reach, resolution=reach + fifth)
+    made = made.join(weakest.rename(columns={"mean": "lead"})).reset_index()
+    columns = ["claim", "estimate", "low", "high", "lead", "lead_low", "n_queries", "n_worlds", "resolution"]
+    nineties = zip(estimate - tenth, estimate + tenth, strict=True)
+    return _judged(made[columns], nineties, ["worlds"] * len(found))
 
 
 def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
@@ -306,25 +305,19 @@ def _tells_apart(columns: list[pd.Series]) -> bool:
     return not all(map(pd.api.types.is_numeric_dtype, values)) or all(set(column) <= shared for column in values)
 
 
-def _judged(
-    made: pd.DataFrame,
-    claims: Sequence[Claim],
-    nineties: Sequence[tuple[float, float]],
-    resolution: np.ndarray,
-    noise: Sequence[str],
-) -> pd.DataFrame:
+def _judged(made: pd.DataFrame, nineties: Iterable[tuple[float, float]], noise: Sequence[str]) -> pd.DataFrame:
+    """`made` with the columns JUDGED; `nineties`: each claim's 90 % interval, `noise`: what most of its noise is of."""
     rows = []
-    for claim, ends, ninety, lead, most in zip(
-        claims, made[["low", "high"]].to_numpy(), nineties, made["lead_low"], noise, strict=True
-    ):
-        is_within = -claim.margin < ninety[0] and ninety[1] < claim.margin
-        passing = not claim.is_gated or lead > 0  # a lead that nobody measured (NaN) opens nothing
-        found = verdict(claim.asks, *ends, claim.margin, is_within) if passing else "undecided"
-        reason = most if passing else UNMEASURED if np.isnan(lead) else GATE
+    for row, (low, high), most in zip(made.itertuples(), nineties, noise, strict=True):
+        claim = stated()[row.claim]
+        is_within = -claim.margin < low and high < claim.margin
+        passing = not claim.is_gated or row.lead_low > 0  # a lead that nobody measured (NaN) opens nothing
+        found = verdict(claim.asks, row.low, row.high, claim.margin, is_within) if passing else "undecided"
+        reason = most if passing else UNMEASURED if np.isnan(row.lead_low) else GATE
         found = "" if claim.secondary else found
-        rows.append((found, WITHIN if is_within else "", reason if found == "undecided" else ""))
-    judged = dict(zip(JUDGED, [*zip(*rows, strict=True), resolution] if rows else [[]] * 4, strict=True))
-    return made.drop(columns="lead_low").assign(**judged)
+        rows.append((found, WITHIN if is_within else "", reason if found == "undecided" else "", row.resolution))
+    judged = pd.DataFrame(rows, made.index, JUDGED)
+    return pd.concat([made.drop(columns=["lead_low", "resolution"]), judged], axis=1)
 
 
 def verdict(asks: str, low: float, high: float, margin: float, is_within: bool) -> str:
