@@ -57,9 +57,9 @@ def test_plan_has_each_condition_without_each_cluster_and_passages_only_where_ne
     assert {run.model.recipe.negative_passages for run in plan.dose["run"]} == {0.5, 1.0}
     with pytest.raises(InputError, match="write {label: …, source: …, recipe: …, option: value}"):
         exposure.plan(P | {"conditions": [{"label": "x", "recipe": "mini-dense"}]})
-    with pytest.raises(InputError, match="'restricted': 'nope' is no system of 'conditions'"):
+    with pytest.raises(InputError, match="'restricted': 'nope' is none of 'DR \\(base\\)', 'SPLADE'"):
         exposure.plan(P | {"restricted": {"nope": ["unexposed"]}})
-    with pytest.raises(InputError, match="'restricted': 'all' is none of unexposed, control"):
+    with pytest.raises(InputError, match="'restricted': 'all' is none of 'unexposed', 'control'"):
         exposure.plan(P | {"restricted": {DENSE: ["unexposed", "all"]}})  # would stand twice
     with pytest.raises(InputError, match="'recipes': no system is BM25 with the label 'BM25'"):
         exposure.plan(P | {"recipes": [{"label": "Lexical", "recipe": "bm25"}]})
@@ -156,7 +156,7 @@ def test_arms_spare_the_kind_or_the_others_or_the_test_answers_and_as_many_rando
     recipe = dense["run"].iloc[0].model.recipe
     made = EncoderBatches(None, pairs, data, recipe, seed=1, spared=sorted(kind))
     assert set(ids[made.rows]) == set(ids) - kind
-    with pytest.raises(InputError, match="'arms': 'x' is none of kind, other kinds, answers"):
+    with pytest.raises(InputError, match="'arms': 'x' is none of 'kind', 'other kinds', 'answers'"):
         exposure.plan(P | {"arms": ["x"]})
 
 

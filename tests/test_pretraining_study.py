@@ -89,12 +89,12 @@ def test_what_comes_first_is_trained_on_the_same_queries_and_shared(plan):
         ({"protocols": ["nope"]}, "'protocols': write ReSTrain, or ReSTrain and ReSTTest"),
         ({"protocols": ["ReSTTest"]}, "'protocols': write ReSTrain, or ReSTrain and ReSTTest"),
         ({"protocols": ["ReSTrain", "nope"]}, "'protocols': write ReSTrain, or ReSTrain and ReSTTest"),
-        ({"mapped": ["words", "nope"]}, "'mapped': 'nope' is none of the starts"),
+        ({"mapped": ["words", "nope"]}, "'mapped': 'nope' is none of '"),
         (
             {"strategies": [{"label": "Lexical", "recipe": "bm25"}, *P["strategies"][1:]]},
             "'strategies': no system is BM25",
         ),
-        ({"trained_sizes": [60, 61]}, "'trained_sizes': 61 is none of 'sizes'"),
+        ({"trained_sizes": [60, 61]}, "'trained_sizes': 61 is none of 60"),
     ],
 )
 def test_what_ended_after_all_trainings_is_refused_in_the_plan(change, said):
@@ -112,7 +112,7 @@ def test_no_analysis_computes_a_result_that_the_provenance_misses(root):
 
 def test_without_resttest_there_are_no_buckets(plan):
     assert plan_of("06_pretraining_study", P | {"protocols": ["ReSTrain"]}).starts_resttest.empty
-    with pytest.raises(InputError, match="words reads 'wiki'; it is one of none, other, target"):
+    with pytest.raises(InputError, match="'starts, words': 'wiki' is none of 'none', 'other', 'target'"):
         plan_of("06_pretraining_study", P | {"starts": [{"label": "words", "objective": "words", "text": "wiki"}]})
 
 
@@ -154,12 +154,12 @@ def test_starts_from_given_weights_keep_what_these_have():
     made = table(levels)
     added = pretraining.steps(made, plan.marks)
     assert added["added"].tolist() == ["words, on the target"] and added["second"].tolist() == ["MiniLM"]
-    with pytest.raises(InputError, match="the objective of X is 'word'; it is one of none, words"):
+    with pytest.raises(InputError, match="'starts, X': 'word' is none of 'none', 'words'"):
         plan_of(
             "06_pretraining_study",
             P | {"starts": [{"label": "X", "objective": "word", "text": "other", "recipe": "mini-dense"}]},
         )
-    with pytest.raises(InputError, match=r"'start_measures': AP is not measured by ReSTrain"):
+    with pytest.raises(InputError, match=r"'start_measures, ReSTrain': 'AP' is none of"):
         plan_of("06_pretraining_study", P | {"start_measures": ["AP"]})
 
 

@@ -49,11 +49,9 @@ def plan(p: dict) -> plans.Plan:
     if p["more_sizes"]:
         of_size |= dict.fromkeys(p["more_sizes"], plans.restrain_of(p | {"sizes": p["more_sizes"]}))
     sets = [one for size in sorted(of_size) for one in plans.in_both_regimes(of_size[size], [size])]
-    if unknown := set(p["lineage"]) - {*ways, *starts}:
-        raise InputError(f"parameter 'lineage': {offenders(sorted(unknown))} is none of the training strategies")
+    plans.refuse_unknown("lineage", p["lineage"], [*ways, *starts])
     entries = [plans.fields(entry, "name", "split", "read", "collection") for entry in p["collections"]]
-    if unknown := set(p["skip_own"]) - {name for name, *_ in entries}:
-        raise InputError(f"parameter 'skip_own': {offenders(sorted(unknown))} is none of the collections")
+    plans.refuse_unknown("skip_own", p["skip_own"], [name for name, *_ in entries])
 
     def elsewhere(row: dict) -> list[dict]:
         rows = []

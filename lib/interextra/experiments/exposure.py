@@ -4,6 +4,8 @@ There every sampler of negatives finds them. A held-out answer, or a passage lik
 and never a positive: the model learns that such passages are wrong. Neither paper takes the two apart.
 """
 
+import itertools
+
 import numpy as np
 import pandas as pd
 
@@ -13,7 +15,6 @@ from interextra.data.queries import Part
 from interextra.experiments import plans, shifts
 from interextra.ground.cells import Store
 from interextra.ground.effects import Effects, effects, interval, ratio
-from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.pairs import exposed_passages, training_pairs
@@ -46,10 +47,9 @@ def plan(p: dict) -> plans.Plan:
     shift = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **sizes)
     tested = (Part(of=shift, part="held-out"), *plans.gate_queries(p))
     conditions = [plans.fields(entry, "label", "source", "recipe", more=True) for entry in p["conditions"]]
-    if unknown := set(p["restricted"]) - {model for model, *_ in conditions}:
-        raise InputError(f"parameter 'restricted': {offenders(sorted(unknown))} is no system of 'conditions'")
-    if unknown := {which for given in p["restricted"].values() for which in given} - {"unexposed", "control"}:
-        raise InputError(f"parameter 'restricted': {offenders(sorted(unknown))} is none of unexposed, control")
+    plans.refuse_unknown("restricted", p["restricted"], dict.fromkeys(model for model, *_ in conditions))
+    plans.refuse_unknown("restricted", itertools.chain(*p["restricted"].values()), ("unexposed", "control"))
+    plans.refuse_unknown("arms", p["arms"], ARMS)
 
     def trained(model: str, made: Recipe, negatives: str, passages: str | float) -> list[dict]:
         labels = {"negatives": negatives, "negative_passages": passages}
@@ -60,8 +60,6 @@ def plan(p: dict) -> plans.Plan:
         spared = Spared(shift=shift, left_out=row["left_out"], which=which, control=seed)
         return row | {"run": run.model_copy(update={"model": run.model.model_copy(update={"spared": spared})})}
 
-    if unknown := set(p["arms"]) - ARMS.keys():
-        raise InputError(f"parameter 'arms': {offenders(sorted(unknown))} is none of {', '.join(ARMS)}")
     others, dose = plans.with_bm25(plans.systems(p)), []
     rows = [row for model, made in others.items() for row in trained(model, made, NONE, "all")]
     for model, negatives, *how in conditions:

@@ -143,6 +143,13 @@ def fields(entry: Any, *names: str, more: bool = False) -> list:
     return [*found, rest] if more else found
 
 
+def refuse_unknown(parameter: str, given: Iterable[str | int], known: Iterable[str | int]) -> None:
+    """InputError for what a parameter names and is not known."""
+    if unknown := sorted(set(given) - set(known)):
+        listed = offenders(known, 20) or "nothing"
+        raise InputError(f"parameter {parameter!r}: {offenders(unknown)} is none of {listed}")
+
+
 def trainings(p: dict, made: Recipe) -> list[int]:
     """Seeds of a system's trainings: `seeds` for dense, `other_seeds` for the others; one where nothing is trained."""
     seeds = p["seeds"] if made.architecture == "dense" else p.get("other_seeds", p["seeds"])
@@ -214,8 +221,7 @@ def resttest_of(p: dict, test_splits: list[str]) -> ReSTTest:
 
 def in_both_regimes(split: ReSTrain, sizes: Sequence[int]) -> list[tuple[dict, Part]]:
     """The training sets of a ReSTrain split for `runs`: labels n_train and regime."""
-    if unknown := set(sizes) - set(split.sizes):
-        raise InputError(f"parameter 'trained_sizes': {offenders(sorted(unknown))} is none of 'sizes'")
+    refuse_unknown("trained_sizes", sizes, split.sizes)
     places = itertools.product(sizes, REGIMES)
     return [({"n_train": n, "regime": regime}, Part(of=split, part=f"{regime}-{n}")) for n, regime in places]
 

@@ -30,25 +30,20 @@ def resampled(values: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
     return pd.DataFrame(np.ascontiguousarray(drawn.T), units.index)
 
 
-def prediction_table(
-    predictors: pd.DataFrame, targets: pd.DataFrame, signs: Mapping[str, int], groups: pd.Series, w: np.ndarray
-) -> Effects:
+def prediction_table(predictors: pd.DataFrame, targets: pd.DataFrame, groups: pd.Series, w: np.ndarray) -> Effects:
     """Kendall's tau-b of every predictor with every target, with percentile intervals.
 
     predictors, targets : a column each, indexed by the same query_ids in one order. A query that has no value of a
         predictor is dropped for this predictor; targets have one for all.
-    signs : -1 for columns where lower is better (ASL) or where a high predictor means a hard query (query length, R
-        against the loss); they are negated first, so that a positive tau is a prediction in the expected direction.
     groups : a label a query, e.g. its cluster, for tau within groups, see `kendall_within`.
 
     Returns target, name (of the predictor), kendall and within (tau within groups), each with _low and _high,
     n_queries (used), and the draws of `within`. NaN where tau is not defined.
     """
-    signed = [side.astype(float) * [signs.get(name, 1) for name in side] for side in (predictors, targets)]
     rows, drawn = [], []
-    for predictor, values in signed[0].items():
+    for predictor, values in predictors.items():
         used = values.notna()
-        x, y, weights = values[used].to_numpy(), signed[1][used].to_numpy(), w[used]
+        x, y, weights = values[used].to_numpy(float), targets[used].to_numpy(float), w[used]
         tau, taus = kendall_within(x, y, groups[used], weights)
         found = {
             "kendall": ([stats.kendalltau(x, target).statistic for target in y.T], kendall_draws(x, y, weights)),
@@ -69,18 +64,20 @@ def predict(wide: pd.DataFrame, predictors: pd.DataFrame, w: pd.DataFrame) -> Ef
 
     `wide`: shift, model, measure, stratum, query_id, in, out; `predictors`: of `predictors.predictor_table`; `w`: of
     `resampled`. Targets: Out of every measure, and `loss`, Avg In - Out of the first. Expected: near, specific or
-    confidently answered queries do well and lose little; long ones do badly. A predictor that is known for fewer than
-    half of the queries is left out. Groups are clusters: over all queries scores of different models are mixed.
+    confidently answered queries do well and lose little; long ones do badly. Loss, length and measures of which lower
+    is better are turned round first: a positive tau is a prediction in the expected direction. A predictor that is
+    known for fewer than half of the queries is left out. Groups are clusters: over all queries scores of different
+    models are mixed.
     """
     parts = []
     for (shift, model), part in wide.groupby(["shift", "model"], sort=False):
         of = {measure: some.set_index("query_id") for measure, some in part.groupby("measure", sort=False)}
         first = next(iter(of))
-        loss = worse(first) * (of[first]["in"] - of[first]["out"])  # positive where it is worse
-        wanted = pd.DataFrame({f"out {name}": some["out"] for name, some in of.items()} | {"loss": loss})
+        wanted = pd.DataFrame({f"out {name}": worse(name) * some["out"] for name, some in of.items()})
+        wanted["loss"] = worse(first) * (of[first]["out"] - of[first]["in"])
         known = _predictors_of(predictors, shift, model, wanted.index).dropna(axis=1, thresh=len(wanted) // 2 + 1)
-        signs = {f"out {name}": worse(name) for name in of} | {"loss": -1, "collection: length": -1}
-        table = prediction_table(known, wanted, signs, of[first]["stratum"], w.loc[wanted.index].to_numpy())
+        turned = known * np.where(known.columns == "collection: length", -1, 1)
+        table = prediction_table(turned, wanted, of[first]["stratum"], w.loc[wanted.index].to_numpy())
         table.insert(0, "shift", shift)
         table.insert(1, "model", model)
         parts.append(table)

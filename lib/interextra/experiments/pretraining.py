@@ -12,7 +12,7 @@ import pandas as pd
 from interextra.data.collection import Collection
 from interextra.experiments import plans
 from interextra.ground.cells import Store
-from interextra.ground.errors import InputError, offenders
+from interextra.ground.errors import InputError
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.model import Pretrained
 from interextra.models.recipe import Pretraining, Recipe, load_recipe
@@ -44,8 +44,7 @@ def plan(p: dict) -> plans.Plan:
     starts = [start_in(p, text) for text in p["starts"]]
     if "ReSTrain" not in p["protocols"] or set(p["protocols"]) - {"ReSTrain", "ReSTTest"}:
         raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
-    if unknown := set(p["mapped"]) - {start.label for start in starts}:
-        raise InputError(f"parameter 'mapped': {offenders(sorted(unknown))} is none of the starts")
+    plans.refuse_unknown("mapped", p["mapped"], [start.label for start in starts])
     sets, used = plans.restrain_of(p), plans.measures_of(p, "restrain_measures")
     asked = p | {"resttest_splits": plans.searched(p)["resttest_splits"]}  # claims are made of ReSTTest alone
     buckets = plans.resttest_of(p, asked["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
@@ -65,8 +64,8 @@ def plan(p: dict) -> plans.Plan:
     }
     known = {"ReSTrain": used, "ReSTTest": p["resttest_measures"]}
     for protocol, measure in judged_by["starts"].items():
-        if protocol in p["protocols"] and measure not in known[protocol]:
-            raise InputError(f"parameter 'start_measures': {measure} is not measured by {protocol}: {known[protocol]}")
+        if protocol in p["protocols"]:
+            plans.refuse_unknown(f"start_measures, {protocol}", [measure], known[protocol])
     more = {"pretrained": pretrained, "marks": marks(starts), "judged_by": judged_by}
     return plans.Plan(sets=sets, buckets=buckets, measures=used, **more, **frames)
 
@@ -89,15 +88,12 @@ def start_in(p: dict, entry: Mapping[str, Any]) -> Start:
     label, objective, text, how = plans.fields(entry, "label", "objective", "text", more=True)
     base = load_recipe(p["start_recipe"])
     read = {"none": (), "other": p["other_text"], "target": (p["collection"],)}
-    if text not in read:
-        raise InputError(f"parameter 'starts': {label} reads {text!r}; it is one of {', '.join(read)}")
+    plans.refuse_unknown(f"starts, {label}", [text], read)
     steps = {"steps": p["steps"]} if p["steps"] else {}
     if how:
         name, options = plans.fields(how, "recipe", more=True)
         given = load_recipe(name, **options)
-        if objective not in (*OBJECTIVES, *TEXT_LEVEL):
-            known = ", ".join(dict.fromkeys([*OBJECTIVES, *TEXT_LEVEL]))
-            raise InputError(f"parameter 'starts': the objective of {label} is {objective!r}; it is one of {known}")
+        plans.refuse_unknown(f"starts, {label}", [objective], dict.fromkeys([*OBJECTIVES, *TEXT_LEVEL]))
         made = "base" if given == base and objective != "none" else "given"
         return Start(label, objective, text, load_recipe(name, **options | steps), made)
     how = {"objective": objective, "corpus": read[text], "pooling": base.pooling, "precision": base.precision}

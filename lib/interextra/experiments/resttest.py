@@ -30,8 +30,7 @@ def averages(values: pd.DataFrame) -> pd.DataFrame:
     micro: every query counts the same. macro: every bucket does. constant: the macro average as if no training made a
     difference, which is what comes from the weights alone. macro less constant is what comes from the models.
     """
-    made = {"micro": values, "macro": macro(values)}
-    made["constant"] = macro(constant(values))
+    made = {"micro": values, "macro": macro(values), "constant": macro(constant(values))}
     return pd.concat([plans.in_regimes(part).assign(average=name) for name, part in made.items()], ignore_index=True)
 
 

@@ -13,7 +13,7 @@ from interextra.data.queries import Part
 from interextra.evaluation.measures import worse
 from interextra.experiments import plans
 from interextra.ground.cells import Store
-from interextra.ground.errors import InputError, offenders
+from interextra.ground.errors import InputError
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.vectors import Vectors
 from interextra.papers.releases import real_vectors
@@ -35,8 +35,7 @@ def plan(p: dict) -> plans.Plan:
     shifts, made, chance = shifts_of(p), plans.with_bm25(plans.systems(p)), read_shift(p["control"])[0]
     gate = plans.gate_queries(p)
     variants = [plans.fields(entry, "shift", "label", "recipe", more=True) for entry in p["variants"]]
-    if unknown := {shift for shift, *_ in variants} - shifts.keys():
-        raise InputError(f"parameter 'variants': no shift {offenders(unknown)}; shifts are {', '.join(shifts)}")
+    plans.refuse_unknown("variants", [shift for shift, *_ in variants], shifts)
     asked = [(shift, plans.asked_of(p, shift, made)) for shift in shifts]
     frames = {
         "design": [one for one in asked if one[0] != chance],

@@ -12,14 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.data.trec import (
-    QRELS_COLUMNS,
-    numbered_lines,
-    read_qrels,
-    read_queries_tsv,
-    refuse_repeated,
-    refuse_white_space,
-)
+from interextra.data import trec
+from interextra.data.trec import QRELS_COLUMNS, read_qrels
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_aside
 
@@ -40,7 +34,7 @@ def read_shift(folder: Path, cluster: str) -> tuple[pd.DataFrame, pd.DataFrame, 
     Texts are kept as released, double spaces and broken characters included: the length rule counts single spaces.
     """
     queries_path, qrels_path = _shift_paths(folder, cluster)
-    queries, qrels = read_queries_tsv(queries_path), read_qrels_json(qrels_path)
+    queries, qrels = trec.read_queries_tsv(queries_path), read_qrels_json(qrels_path)
     return queries, qrels, qrels["query_id"][~qrels["query_id"].isin(queries["query_id"])].unique().tolist()
 
 
@@ -50,7 +44,7 @@ def _shift_paths(folder: Path, cluster: str) -> tuple[Path, Path]:
 
 def read_qrels_json(path: Path) -> pd.DataFrame:
     """Qrels from one JSON object {query_id: {doc_id: relevance}}: query_id, doc_id, relevance."""
-    text = "".join(line for _, line in numbered_lines(path))
+    text = "".join(line for _, line in trec.numbered_lines(path))
     try:
         judged = [(query_id, *pair) for query_id, docs in json.loads(text).items() for pair in docs.items()]
         rows = [(query_id, doc_id, index(relevance)) for query_id, doc_id, relevance in judged]
@@ -63,7 +57,7 @@ def read_qrels_json(path: Path) -> pd.DataFrame:
 def write_qrels(path: Path, qrels: pd.DataFrame) -> Path:
     """Write `query_id 0 doc_id relevance`, separated by tabs, rows in the order given: the format of Zhan et al."""
     for name in ("query_id", "doc_id"):
-        refuse_white_space(name, qrels[name])
+        trec.refuse_white_space(name, qrels[name])
     rows = qrels[QRELS_COLUMNS].itertuples(index=False)
     return _write(path, "".join(f"{query_id}\t0\t{doc_id}\t{relevance}\n" for query_id, doc_id, relevance in rows))
 
@@ -73,12 +67,10 @@ def write_shift(folder: Path, cluster: str, queries: pd.DataFrame, qrels: pd.Dat
     queries_path, qrels_path = _shift_paths(folder, cluster)
     if len(bad := queries["query_id"][queries["text"].str.contains(r"[\t\r\n]")]):
         raise InputError(f"query_id {offenders(bad)}: a tab or line break in the text; this format cannot hold it")
-    refuse_repeated(qrels[["query_id", "doc_id"]], "qrels")
-    judged: dict[str, dict[str, int]] = {}
-    for query_id, doc_id, relevance in qrels[QRELS_COLUMNS].itertuples(index=False):
-        judged.setdefault(query_id, {})[doc_id] = relevance
-    rows = queries[["query_id", "text"]].itertuples(index=False)
-    texts = "".join(f"{query_id}\t{text}\n" for query_id, text in rows)
+    trec.refuse_repeated(qrels[["query_id", "doc_id"]], "qrels")
+    parts = qrels.groupby("query_id", sort=False)
+    judged = {query_id: dict(zip(part["doc_id"], part["relevance"].tolist(), strict=True)) for query_id, part in parts}
+    texts = "".join(queries["query_id"] + "\t" + queries["text"] + "\n")
     return [_write(queries_path, texts), _write(qrels_path, json.dumps(judged))]
 
 

@@ -322,14 +322,12 @@ def released_jaccard(folder: Path) -> pd.DataFrame:
     Returns shift, cluster, jaccard, n_queries, n_words (different ones), authors (of whole topics, by the release).
     """
     rows = []
-    for shift, names in CLUSTERS.items():
+    for shift in CLUSTERS:
         queries = released_queries(folder, shift)
-        for name in names:
-            inside = queries["cluster"] == name
-            texts = queries.loc[inside, "text"].tolist()
-            others = queries[~inside].drop_duplicates("query_id")["text"].tolist()
-            words = {word for text in texts for word in text.lower().split()}
-            rows.append((shift, name, jaccard(texts, others), len(texts), len(words)))
+        for name, texts in queries.groupby("cluster", sort=False)["text"]:
+            others = queries[queries["cluster"] != name].drop_duplicates("query_id")["text"]
+            n_words = texts.str.lower().str.split().explode().nunique()
+            rows.append((shift, name, jaccard(texts, others), len(texts), n_words))
     frame = pd.DataFrame(rows, columns=["shift", "cluster", "jaccard", "n_queries", "n_words"])
     authors = published.load("lupart", "release-jaccard").set_index("cluster")["scaled"]
     return frame.assign(authors=frame["cluster"].map(authors))

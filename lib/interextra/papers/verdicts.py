@@ -7,7 +7,7 @@ primary claims of a notebook, are simultaneous. The unit is a query and its trai
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -85,7 +85,7 @@ class Claim(BaseModel):
     @property
     def unit(self) -> str:
         """Of the estimate, as `spelled` takes it: % of a change, points of a difference, none of a correlation."""
-        if any("statistic" in term or "method" in term for _, term in self.terms() if isinstance(term, dict)):
+        if self.statistic:
             return ""
         return "%" if self.side == "effect" and "minus" not in self.rows else "points"
 
@@ -231,7 +231,7 @@ def concluded(answers: Effects) -> pd.DataFrame:
     nineties = [interval(row, 0.9) for row in draws]
     noise = np.where(answers["from_trainings"] > 0.5, "trainings", "queries")
     made = pd.DataFrame(answers).drop(columns=[DRAWS, "from_trainings", SYSTEMS]).assign(low=low, high=high)
-    return _judged(made, claims, nineties, (high - low) / 2 + POWER * draws.std(axis=1), noise)
+    return _judged(made.assign(resolution=(high - low) / 2 + POWER * draws.std(axis=1)), nineties, noise)
 
 
 def on_rows(frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
@@ -259,22 +259,21 @@ def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -
     the worlds before the weakest is taken. Returns the columns of `concluded`, with n_worlds for n_trainings.
     """
     every, n = pd.concat(worlds, ignore_index=True), len(worlds)
-    found = every.groupby("claim", sort=False)["estimate"].agg(["mean", "std", "size"]).query("size == @n")
-    claims = [stated()[name] for name in found.index]
-    family = max(1, sum(not claim.secondary for claim in claims))
-    tests = np.array([1 if claim.secondary else family for claim in claims])
-    estimate, error = found["mean"].to_numpy(), found["std"].to_numpy() / np.sqrt(n)
-    reach, tenth = stats.t.ppf(1 - 0.025 / tests, n - 1) * error, stats.t.ppf(0.95, n - 1) * error
+    of = {"estimate": ("estimate", "mean"), "deviation": ("estimate", "std")}
+    of |= {"n_queries": ("n_queries", "sum"), "n_worlds": ("estimate", "size")}
+    found = every.groupby("claim", sort=False).agg(**of).query("n_worlds == @n")
+    primary = np.array([not stated()[name].secondary for name in found.index], bool)
+    estimate, error, tests = found["estimate"], found["deviation"] / np.sqrt(n), np.where(primary, primary.sum(), 1)
+    reach, tenth, fifth = (stats.t.ppf(level, n - 1) * error for level in (1 - 0.025 / tests, 0.95, 0.8))
     leads = pd.concat(gates, ignore_index=True).groupby(["claim", "system"])["lead"].agg(["mean", "std", "count"])
     leads.loc[leads["count"] < n, "mean"] = np.nan  # not measured in every world
-    leads["low"] = leads["mean"] - stats.t.ppf(0.975, n - 1) * leads["std"] / np.sqrt(n)
-    weakest = leads.groupby("claim")[["mean", "low"]].agg(lambda part: part.min(skipna=False)).reindex(found.index)
-    made = {"claim": found.index, "estimate": estimate, "low": estimate - reach, "high": estimate + reach}
-    made |= {"lead": weakest["mean"].to_numpy(), "lead_low": weakest["low"].to_numpy()}
-    made["n_queries"] = every.groupby("claim")["n_queries"].sum().loc[found.index].to_numpy()
-    nineties = list(zip(estimate - tenth, estimate + tenth, strict=True))
-    resolution = reach + stats.t.ppf(0.8, n - 1) * error
-    return _judged(pd.DataFrame(made | {"n_worlds": n}), claims, nineties, resolution, ["worlds"] * len(found))
+    leads["lead_low"] = leads["mean"] - stats.t.ppf(0.975, n - 1) * leads["std"] / np.sqrt(n)
+    weakest = leads.groupby("claim")[["mean", "lead_low"]].agg(lambda part: part.min(skipna=False))
+    made = found.assign(low=estimate - reach, high=estimate + reach, resolution=reach + fifth)
+    made = made.join(weakest.rename(columns={"mean": "lead"})).reset_index()
+    columns = ["claim", "estimate", "low", "high", "lead", "lead_low", "n_queries", "n_worlds", "resolution"]
+    nineties = zip(estimate - tenth, estimate + tenth, strict=True)
+    return _judged(made[columns], nineties, ["worlds"] * len(found))
 
 
 def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
@@ -306,25 +305,19 @@ def _tells_apart(columns: list[pd.Series]) -> bool:
     return not all(map(pd.api.types.is_numeric_dtype, values)) or all(set(column) <= shared for column in values)
 
 
-def _judged(
-    made: pd.DataFrame,
-    claims: Sequence[Claim],
-    nineties: Sequence[tuple[float, float]],
-    resolution: np.ndarray,
-    noise: Sequence[str],
-) -> pd.DataFrame:
+def _judged(made: pd.DataFrame, nineties: Iterable[tuple[float, float]], noise: Sequence[str]) -> pd.DataFrame:
+    """`made` with the columns JUDGED; `nineties`: each claim's 90 % interval, `noise`: what most of its noise is of."""
     rows = []
-    for claim, ends, ninety, lead, most in zip(
-        claims, made[["low", "high"]].to_numpy(), nineties, made["lead_low"], noise, strict=True
-    ):
-        is_within = -claim.margin < ninety[0] and ninety[1] < claim.margin
-        passing = not claim.is_gated or lead > 0  # a lead that nobody measured (NaN) opens nothing
-        found = verdict(claim.asks, *ends, claim.margin, is_within) if passing else "undecided"
-        reason = most if passing else UNMEASURED if np.isnan(lead) else GATE
+    for row, (low, high), most in zip(made.itertuples(), nineties, noise, strict=True):
+        claim = stated()[row.claim]
+        is_within = -claim.margin < low and high < claim.margin
+        passing = not claim.is_gated or row.lead_low > 0  # a lead that nobody measured (NaN) opens nothing
+        found = verdict(claim.asks, row.low, row.high, claim.margin, is_within) if passing else "undecided"
+        reason = most if passing else UNMEASURED if np.isnan(row.lead_low) else GATE
         found = "" if claim.secondary else found
-        rows.append((found, WITHIN if is_within else "", reason if found == "undecided" else ""))
-    judged = dict(zip(JUDGED, [*zip(*rows, strict=True), resolution] if rows else [[]] * 4, strict=True))
-    return made.drop(columns="lead_low").assign(**judged)
+        rows.append((found, WITHIN if is_within else "", reason if found == "undecided" else "", row.resolution))
+    judged = pd.DataFrame(rows, made.index, JUDGED)
+    return pd.concat([made.drop(columns=["lead_low", "resolution"]), judged], axis=1)
 
 
 def verdict(asks: str, low: float, high: float, margin: float, is_within: bool) -> str:
@@ -386,20 +379,26 @@ def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
     `found`: name of the data → a table of `concluded`, `in_one_world` or `over_worlds`; without rows for none.
     """
-
-    def texts(table: pd.DataFrame) -> pd.DataFrame:
-        """Of a file, where an empty text is missing."""
-        return table.assign(**{name: table[name].astype(object).fillna("") for name in JUDGED[:3] if name in table})
-
-    tables = {data: {row["claim"]: row for row in texts(table).to_dict("records")} for data, table in found.items()}
-    rows = []
-    for name in dict.fromkeys(name for table in tables.values() for name in table):
-        claim = stated()[name]
-        mine = {data: table.get(name) for data, table in tables.items() if table}
-        told = {data: formatted(row) if row else "–" for data, row in mine.items()}
+    asked, made = [data for data, table in found.items() if len(table)], []
+    for claim, rows in _by_claim(found):
+        told = {_named(data, claim): formatted(rows[data]) if data in rows else "–" for data in asked}
         row = {"claim": claim.sentence, "published": published(claim)} | told
-        rows.append(row | {"conclusion": conclusion(claim, {data: row for data, row in mine.items() if row})})
-    return pd.DataFrame(rows).rename(columns=NAMED | {"MedQuAD": REAL.get(claim.notebook, "MedQuAD")} if rows else {})
+        made.append(row | {"conclusion": conclusion(claim, rows)})
+    return pd.DataFrame(made)
+
+
+def _by_claim(found: Mapping[str, pd.DataFrame]) -> list[tuple[Claim, dict[str, dict]]]:
+    """Each claim that a table of `page` answers, with its row in each data set; in a file an empty text is missing."""
+    rows: dict[str, dict[str, dict]] = {}
+    for data, table in found.items():
+        texts = {name: table[name].astype(object).fillna("") for name in JUDGED[:3] if name in table}
+        for row in table.assign(**texts).to_dict("records"):
+            rows.setdefault(row["claim"], {})[data] = row
+    return [(stated()[name], of) for name, of in rows.items()]
+
+
+def _named(data: str, claim: Claim) -> str:
+    return REAL.get(claim.notebook, data) if data == "MedQuAD" else NAMED.get(data, data)
 
 
 def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
@@ -428,59 +427,42 @@ def published(claim: Claim) -> str:
     return "–" if np.isnan(value) else f"{100 * value:+.1f} {unit}" if unit else f"{value:+.2f}"
 
 
-def title_answer(notebook: str, made: pd.DataFrame) -> list[str]:
-    """What the claims of `page` say to the title of a notebook (`answers.yaml`): one sentence, or none without claims.
+def sentences(found: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str]:
+    """A sentence for each claim of `page`: what came out, and the estimate of each data set with its interval.
 
-    >>> row = {"claim": stated()["topics-dense"].sentence, "published": "–", "here": "-7.4 % [-11.9, -2.9]: holds"}
-    >>> title_answer("04_ms_shift_clusters", pd.DataFrame([row | {"conclusion": "replicated"}]))[0][66:]
-    'replicated (RR@10: here -7.4 % [-11.9, -2.9]; 95 % confidence intervals).'
+    `notebook`: the claim that answers its title (`answers.yaml`) comes first, as an answer.
+
+    >>> row = {"claim": "topics-dense", "estimate": -0.074, "low": -0.119, "high": 0.029, "size": ""}
+    >>> sentences({"here": pd.DataFrame([row | {"verdict": "undecided", "reason": "queries"}])})[0][82:]
+    ': undecided here, too few queries (RR@10: this run -7.4 % [-11.9, +2.9]; published -11.1 %).'
     """
-    claim = _title_claim(notebook)
-    answers = yaml.safe_load(ANSWERS.read_text(encoding="utf-8")).get(notebook)
-    for row in made[made["claim"] == claim.sentence].to_dict("records") if claim and len(made) else []:
-        verdict = next((key for word, key in ANSWER_TO.items() if re.match(word, row["conclusion"])), "")
-        open_text = f"Undecided ({_reason(row)}): {_inside(claim.sentence)}"
-        text = {"depends": f"It depends on the data. {claim.sentence}"} | answers
-        told = f": {_conclusion(row)}" * (row["conclusion"] not in ("undecided", UNJUDGED))
-        estimates = f"{_estimates(row).removesuffix(')')}; 95 % confidence intervals)"
-        return [f"{text.get(verdict, open_text).removesuffix('.')}{told}{estimates}."]
-    return []
-
-
-def sentences(made: pd.DataFrame, notebook: str = "") -> list[str]:
-    """A sentence for each row of `page`: the claim, what came out, and the estimate of each data set with its interval.
-
-    `notebook`: the answer to its title comes first, and its claim not again.
-
-    >>> row = {"claim": "A holds.", "published": "+1.0 %", "here": "+2.0 % [-1.0, +3.0]: undecided (queries)"}
-    >>> sentences(pd.DataFrame([row | {"conclusion": "undecided"}]))
-    ['A holds: undecided, too few queries (here +2.0 % [-1.0, +3.0]; published +1.0 %).']
-    """
-    texts, asked = title_answer(notebook, made), _title_claim(notebook)
-    for row in made.to_dict("records"):
-        if not asked or row["claim"] != asked.sentence:
-            texts.append(f"{row['claim'].removesuffix('.')}: {_conclusion(row)}{_estimates(row)}.")
+    texts, title = [], yaml.safe_load(ANSWERS.read_text(encoding="utf-8")).get(notebook, {})
+    for claim, rows in _by_claim(found):
+        outcome, reason, estimates = conclusion(claim, rows), _reason(rows), _estimates(claim, rows)
+        told = outcome.replace(UNJUDGED, "undecided")
+        told += f", {reason}" * ("undecided" in told)
+        if claim.name != title.get("claim"):
+            texts.append(f"{claim.sentence.removesuffix('.')}: {told} ({estimates}).")
+            continue
+        undecided, depends = (
+            f"Undecided ({reason}): {_inside(claim.sentence)}",
+            f"It depends on the data. {claim.sentence}",
+        )
+        answer = next((key for word, key in ANSWER_TO.items() if re.match(word, outcome)), "")
+        text = ({"": undecided, "depends": depends} | title)[answer].removesuffix(".")
+        text += f": {told}" * (outcome not in ("undecided", UNJUDGED))
+        texts.insert(0, f"{text} ({estimates}; 95 % confidence intervals).")
     return texts
 
 
-def _title_claim(notebook: str) -> Claim | None:
-    answers = yaml.safe_load(ANSWERS.read_text(encoding="utf-8")).get(notebook)
-    return stated()[answers["claim"]] if answers else None
-
-
-def _conclusion(row: Mapping[str, Any]) -> str:
-    """The conclusion of a row of `page`, with the reason of what is undecided, which comes last."""
-    text = row["conclusion"].replace(UNJUDGED, "undecided")
-    return f"{text}, {_reason(row)}" if "undecided" in text else text
-
-
-def _reason(row: Mapping[str, Any]) -> str:
-    """Why a row of `page` has no verdict."""
-    texts = " ".join(map(str, row.values()))
-    if row["conclusion"] == UNJUDGED:
-        return "one generated world decides no claim" if ": one world" in texts else "a secondary claim"
-    reasons = re.findall(r"undecided \(([^;)]+)", texts) or ["no estimate"]
-    return REASONS.get(reasons[0], reasons[0])
+def _reason(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Why a claim is undecided, or has no verdict, by its row in each data set."""
+    if not any(row["verdict"] for row in rows.values()):
+        worlds = any(row["reason"] == "one world" for row in rows.values())
+        return "one generated world decides no claim" if worlds else "a secondary claim"
+    opened = (row["reason"] for row in rows.values() if row["verdict"] == "undecided" and not row["size"])
+    reason = next(filter(None, opened), "no estimate")
+    return REASONS.get(reason, reason)
 
 
 def _inside(sentence: str) -> str:
@@ -488,10 +470,9 @@ def _inside(sentence: str) -> str:
     return sentence if re.match(r"\w+[A-Z0-9]", sentence) else sentence[:1].lower() + sentence[1:]
 
 
-def _estimates(row: Mapping[str, Any]) -> str:
-    """Of each data set of a row of `page`, with intervals, in brackets."""
-    measures = {claim.sentence: f"{claim.statistic}{claim.measure}: " for claim in stated().values()}
-    data = {name: row[name] for name in row if name not in ("claim", "published", "conclusion")}
-    parts = {name: re.sub(r"\].*", "]", text) for name, text in (data | {"published": row["published"]}).items()}
-    listed = "; ".join(f"{name} {part}" for name, part in parts.items() if part != "–")
-    return f" ({measures.get(row['claim'], '')}{listed})"
+def _estimates(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Of each data set with its interval, and the published one."""
+    ends = ("estimate", "low", "high")
+    parts = [f"{_named(data, claim)} {spelled(*map(row.get, ends), claim.unit)}" for data, row in rows.items()]
+    parts += [f"published {published(claim)}"] if np.isfinite(claim.published) else []
+    return f"{claim.statistic}{claim.measure}: {'; '.join(parts)}"

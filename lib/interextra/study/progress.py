@@ -126,8 +126,7 @@ class Progress:
         from rich.text import Text
 
         state, bar = self.results.state(), Table.grid(padding=(0, 2))
-        count, left = f"{state.done:,} of {state.results:,} results", f"about {lasting(state.seconds_left)} left"
-        bar.add_row(Text(count), ProgressBar(state.results, state.done, width=30), Text(left))
+        bar.add_row(ProgressBar(state.results, state.done, width=30), Text(str(state)))
         lines = [bar]
         for job in sorted(running, key=lambda job: job.worker):
             line = f"worker {job.worker}  {lasting(time.time() - job.since):>6}  {job.cell.title()}"

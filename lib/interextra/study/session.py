@@ -145,10 +145,10 @@ class Session:
         if len(leads := verdicts.gate(answers)):
             self.table(leads, "gate")
         self.claims = here[:0] if is_world else here
-        data = {name: self.reference(of, "claims") if of != profile else here for name, of in verdicts.DATA.items()}
-        made = verdicts.page(data if profile in verdicts.DATA.values() else data | {"here": here})
-        self.concluded = verdicts.sentences(made, self.name)
-        return shown(made)
+        found = {name: self.reference(of, "claims") if of != profile else here for name, of in verdicts.DATA.items()}
+        found |= {} if profile in verdicts.DATA.values() else {"here": here}
+        self.concluded = verdicts.sentences(found, self.name)
+        return shown(verdicts.page(found))
 
     def claimed(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Effects with the simultaneous interval of the claim on a row, where `conclude` judged one, for `forest`."""
