@@ -185,7 +185,7 @@ def test_offset_is_fitted_on_other_entities_and_restores_a_prior_against_a_kind(
 def test_reciprocal_ranks_are_those_of_the_first_relevant_passage():
     scores, relevant = np.array([3.0, 2, 1, 5, 4, 1, 1]), np.array([0, 1, 1, 0, 0, 0, 1], bool)
     query = np.array([0, 0, 0, 1, 1, 2, 2])
-    assert exposure._reciprocal_ranks(scores, query, relevant).tolist() == [0.5, 0.0, 0.5]  # a tie is a miss
+    assert exposure.reciprocal_ranks(scores, query, relevant).tolist() == [0.5, 0.0, 0.5]  # a tie is a miss
 
 
 def test_in_domain_values_have_bm25_in_every_condition():

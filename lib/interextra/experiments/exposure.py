@@ -157,7 +157,7 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
         query, query_ids = pd.factorize(run["query_id"])
         like = run["doc_id"].isin(plan.kind[row["left_out"]].read(store)).to_numpy()
         shifted = run["score"].to_numpy() + np.outer(OFFSETS * run["score"].std(), like)  # [offsets, rows]
-        found = np.stack([_reciprocal_ranks(scores, query, pairs.isin(held)) for scores in shifted])
+        found = np.stack([reciprocal_ranks(scores, query, pairs.isin(held)) for scores in shifted])
         units = pd.factorize(pd.Index(query_ids).map(unit))[0]
         half = np.random.default_rng(seed).permutation(units.max() + 1)[units] % 2 == 0  # [queries]
         best = [found[:, ~side].mean(axis=1).argmax() for side in (half, ~half)]  # fitted on the other half
@@ -166,7 +166,7 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
     return _of_queries(parts, unit, cluster)
 
 
-def _reciprocal_ranks(scores: np.ndarray, query: np.ndarray, relevant: np.ndarray) -> np.ndarray:
+def reciprocal_ranks(scores: np.ndarray, query: np.ndarray, relevant: np.ndarray) -> np.ndarray:
     """RR@10 of each query int[rows] from the scores of its passages float[rows]; of ties the relevant one is last."""
     best = np.full(query.max() + 1, -np.inf)
     np.maximum.at(best, query[relevant], scores[relevant])
