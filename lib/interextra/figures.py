@@ -187,7 +187,7 @@ def bars(frame: DataFrame, row: Names, value: str, hue: str, label: str) -> Figu
     """Percents as lying bars, the hues of a row stacked, from dark to light."""
     rows, hues = list(_names(frame, row).unique()), list(map(str, frame[hue].unique()))
     colours, left = dict(zip(hues, _ramp(len(hues), 0.35), strict=True)), np.zeros(len(rows))
-    figure, [(axis, _)] = _figure({"": frame}, 0.3 + 0.28 * len(rows))
+    figure, [(axis, _)] = _figure({"": frame}, 0.3 + 0.32 * len(rows))
     for at, (name, colour) in enumerate(colours.items()):
         here = frame[_names(frame, hue) == name]
         values = here.set_index(_names(here, row))[value].reindex(rows).fillna(0).to_numpy()
