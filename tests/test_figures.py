@@ -125,6 +125,20 @@ def test_the_simultaneous_interval_of_a_claim_is_a_thin_line_behind_the_thick_on
     assert "simultaneous, of a claim" not in [text.get_text() for text in texts(KINDS["forest"]())]
 
 
+def test_what_is_excluded_is_hollow_in_its_own_colour():
+    figure = figures.forest(EFFECTS.assign(excluded=[False, False, True, True]), "model", "delta", "Δ", hue="n_train")
+    points = figure.axes[0].collections[2]
+    inside, edges = (list(map(to_hex, found)) for found in (points.get_facecolors(), points.get_edgecolors()))
+    assert inside == [*edges[:2], "#ffffff", "#ffffff"] and edges[2:] == edges[:2] != ["#ffffff"] * 2
+    assert "excluded: not above BM25" in [text.get_text() for text in texts(figure)]
+    assert "excluded: not above BM25" not in [text.get_text() for text in texts(KINDS["forest"]())]
+
+
+def test_numbers_that_name_a_point_are_rounded_in_words():
+    figure = figures.curves(CURVES.assign(n_train=CURVES["n_train"] / 3), "n_train", "y", "regime", "nDCG@10")
+    assert "0.5 (interpolation, 3.33)" in figure.alt
+
+
 def test_a_claim_stands_on_the_row_that_it_speaks_of_alone():
     rows = EFFECTS.assign(protocol="ReSTrain", measure="nDCG@10")
     claims = {"claim": ["restrain-dense", "resttest-colbert-dense"], "low": [-0.25, -1.0], "high": [0.05, 1.0]}

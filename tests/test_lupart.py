@@ -32,7 +32,6 @@ P = {
     "train_size": 0,
     "steps": 2,
     "recipes": ["bm25", "mini-reranker", "mini-colbert", "mini-splade", "mini-dense"],
-    "variants": [],
     "seeds": [1],
     "other_seeds": [1],
     "only": {},
@@ -54,7 +53,7 @@ def test_every_system_is_trained_without_every_cluster():
         *itertools.product(["wh-words"], FIVE, ["how", "who"]),
         *itertools.product(["topics"], FIVE, ["C0", "C1"]),
     ]
-    assert labels(plan.design) == expected and plan.control.empty and plan.variants.empty
+    assert labels(plan.design) == expected and plan.control.empty
     assert plan.design["run"].map(lambda run: run.key).is_unique
     for row in plan.design.itertuples():
         assert row.run.model.train.part == f"without-{row.left_out}" and row.run.queries[0].part == "held-out"
@@ -74,18 +73,11 @@ def test_without_a_system_called_bm25_nothing_is_planned(recipes):
             module.plan(P | {"recipes": recipes})
 
 
-def test_control_and_variants_add_only_their_own_cells():
-    variant = {"shift": "wh-words", "label": "DR (base), pairwise", "recipe": "mini-dense", "loss": "pairwise"}
-    plan = shifts.plan(P | {"control": "chance=random:parts=3", "variants": [variant]})
+def test_a_control_adds_only_its_own_cells():
+    plan = shifts.plan(P | {"control": "chance=random:parts=3"})
     assert labels(plan.design) == labels(shifts.plan(P).design)
     parts = [f"part {number}" for number in (1, 2, 3)]
     assert sorted(labels(plan.control)) == sorted(itertools.product(["chance"], FIVE, parts))
-    assert labels(plan.variants) == [("wh-words", "DR (base), pairwise", name) for name in ("how", "who")]
-    assert [run.model.recipe.loss for run in plan.variants["run"]] == ["pairwise", "pairwise"]
-    with pytest.raises(InputError, match="shifts are wh-words, topics"):
-        shifts.plan(P | {"variants": [{"shift": "length", "label": "x", "recipe": "mini-dense"}]})
-    with pytest.raises(InputError, match="write {shift: …, label: …, recipe: …"):
-        shifts.plan(P | {"variants": ["topics"]})
     with pytest.raises(InputError, match="topic_switches"):
         shifts.plan(P | {"topic_switches": ["exact"]})
 
@@ -98,10 +90,8 @@ def test_seeds_are_those_of_the_system_and_some_shifts_have_some_systems_only():
 
 
 def test_only_systems_that_encode_a_query_by_itself_have_a_space():
-    plan = indicators.plan(
-        P | {"control": "random:parts=2", "variants": [{"shift": "topics", "label": "x", "recipe": "mini-dense"}]}
-    )
-    assert set(plan.near["model"]) == {"ColBERT", "SPLADE", DENSE} and plan.variants.empty
+    plan = indicators.plan(P | {"control": "random:parts=2"})
+    assert set(plan.near["model"]) == {"ColBERT", "SPLADE", DENSE}
     assert plan.near["shift"].value_counts().to_dict() == {"wh-words": 6, "topics": 6, "random": 6}
     trained = {run.model.key for frame in (plan.design, plan.control) for run in frame["run"]}
     assert {near.model.key for near in plan.near["near"]} <= trained  # nothing is trained for it

@@ -66,14 +66,13 @@ def forest(
     """Effects with their intervals, a line each; columns effect, low, high, and published where there is something.
 
     Columns claim_low and claim_high: the simultaneous interval of the claim on a row, a thin line. Several hues of a
-    row stand below each other. `percent`: effects are fractions.
+    row stand below each other. `percent`: effects are fractions. Where a column `excluded` is true, points are hollow.
     """
-    frame = frame.assign(**{name: np.nan for name in ("published", "claim_low", "claim_high") if name not in frame})
+    frame = frame.assign(**{x: np.nan for x in ("published", "claim_low", "claim_high", "excluded") if x not in frame})
     coloured = hue or (row if set(_names(frame, row)) & SYSTEMS else "")
     colours, panels = _colours(frame, coloured), _panels(frame, panel)
     beside = hue if any(not _names(part, row).is_unique for part in panels.values()) else ""  # below each other
-    counts = [(_names(part, row).nunique(), _names(part, beside).nunique()) for part in panels.values()]
-    heights = [0.4 + n_rows * (0.1 + 0.14 * n_hues) for n_rows, n_hues in counts]
+    heights = [0.4 + _names(p, row).nunique() * (0.1 + 0.14 * _names(p, beside).nunique()) for p in panels.values()]
     figure, drawn = _figure(panels, heights, 3, row, sharex=True)
     for axis, part in drawn:
         rows, places = list(_names(part, row).unique()), list(_names(part, beside).unique())
@@ -81,7 +80,7 @@ def forest(
         at, colour = _names(part, row).map(rows.index) + below, _names(part, coloured).map(colours)
         axis.hlines(at, part["low"], part["high"], color=colour, lw=2.5)
         axis.hlines(at, part["claim_low"], part["claim_high"], color=colour, lw=0.9)
-        axis.scatter(part[effect], at, color=colour, s=36, zorder=3)
+        axis.scatter(part[effect], at, c=colour.mask(part["excluded"].eq(True), "white"), ec=colour, s=36, zorder=3)
         axis.scatter(part["published"], at, marker="D", s=36, fc="none", ec=COLOURS["published"], lw=1.5, zorder=4)
         axis.axvline(0, color="black", lw=0.8)
         for between in range(1, len(rows) if len(places) > 1 else 0):
@@ -93,6 +92,7 @@ def forest(
     low, high, theirs = frame["low"], frame["high"], frame["published"]
     marks = _keys({"estimate, 95 % interval": INK}, marker="o", lw=2.5)
     marks += _keys({"simultaneous, of a claim": INK}, lw=0.9) * bool(frame["claim_low"].any())
+    marks += _keys({"excluded: not above BM25": INK}, marker="o", lw=2.5, mfc="white") * bool(frame["excluded"].any())
     seen = message = f"{label}: {_range(frame, effect, [row, hue, panel], percent)}."
     if effect not in ("mean", "percent"):  # which are not compared with 0
         by = row if set(_names(frame, row)) & SYSTEMS else hue or row
@@ -187,7 +187,7 @@ def bars(frame: DataFrame, row: Names, value: str, hue: str, label: str) -> Figu
     """Percents as lying bars, the hues of a row stacked, from dark to light."""
     rows, hues = list(_names(frame, row).unique()), list(map(str, frame[hue].unique()))
     colours, left = dict(zip(hues, _ramp(len(hues), 0.35), strict=True)), np.zeros(len(rows))
-    figure, [(axis, _)] = _figure({"": frame}, 0.3 + 0.28 * len(rows))
+    figure, [(axis, _)] = _figure({"": frame}, 0.3 + 0.32 * len(rows))
     for at, (name, colour) in enumerate(colours.items()):
         here = frame[_names(frame, hue) == name]
         values = here.set_index(_names(here, row))[value].reindex(rows).fillna(0).to_numpy()
@@ -417,6 +417,6 @@ def _range(frame: DataFrame, value: str, columns: Sequence[Names], percent: bool
     shown, form = frame[frame[value].notna()], ".1%" if percent else ".3g"
     if is_many := len(shown) > FEW:
         shown = shown.iloc[[shown[value].argmin(), shown[value].argmax()]]
-    rows = zip(shown[value], *(_names(shown, column).map(_words) for column in columns), strict=True)
+    rows = zip(shown[value], *(_names(shown.round(2), column).map(_words) for column in columns), strict=True)
     texts = [f"{number:{form}} ({', '.join(dict.fromkeys(filter(None, names)))})" for number, *names in rows]
     return f"from {texts[0]} to {texts[1]}" if is_many else ", ".join(texts) or "none of them defined"

@@ -30,11 +30,11 @@ SYSTEM = ["shift", "model", "measure"]
 
 
 def plan(p: dict) -> Plan:
-    """The runs of notebook 04 without its variants, and where each test query lies in the models' own query spaces.
+    """The runs of notebook 04, and where each test query lies in the models' own query spaces.
 
     `near`: as `design` and `control` together, but Nearness cells for runs, of the systems that encode queries.
     """
-    found = shifts.plan(p | {"variants": []})
+    found = shifts.plan(p)
     near = pd.concat([found.design, found.control], ignore_index=True)
     if DENSE not in set(near["model"]):
         raise InputError("parameter 'recipes': R is measured in the dense model's space; give a dense recipe, too")

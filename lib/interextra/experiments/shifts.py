@@ -27,20 +27,17 @@ OUTSIDE = "no cluster of the shift"
 
 
 def plan(p: dict) -> plans.Plan:
-    """Each system without each cluster of each shift (`design`), also under the control, and the variants.
+    """Each system without each cluster of each shift (`design`), also under the control.
 
-    `design`, `control`, `variants`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control's last.
+    `design`, `control`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control's last.
     Beside them `pool`, `topics`, and with `real_encoder` the vectors `real` and the folder of the files `released`.
     """
     shifts, made, chance = shifts_of(p), plans.with_bm25(plans.systems(p)), read_shift(p["control"])[0]
     gate = plans.gate_queries(p)
-    variants = [plans.fields(entry, "shift", "label", "recipe", more=True) for entry in p["variants"]]
-    plans.refuse_unknown("variants", [shift for shift, *_ in variants], shifts)
     asked = [(shift, plans.asked_of(p, shift, made)) for shift in shifts]
     frames = {
         "design": [one for one in asked if one[0] != chance],
         "control": [one for one in asked if one[0] == chance],
-        "variants": [(shift, {model: plans.recipe(p, *how)}) for shift, model, *how in variants],
     }
     for name, of in frames.items():
         rows = []
