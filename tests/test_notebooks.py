@@ -252,6 +252,7 @@ PLAIN["09_negative_exposure"]["conditions"] = [
     {"label": "DR (base)", "source": source, "recipe": "mini-dense", "negatives": source}
     for source in ("in-batch", "random")
 ]
+PLAIN["11_pool_bias"] = {"test_splits": ["test"]}
 
 
 def test_every_notebook_runs_on_a_plain_beir_folder_and_escapes_its_name(tmp_path, root):

@@ -15,7 +15,7 @@ BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared
 END = "<!-- end of results -->"
 WHERE = {"MedQuAD": "real data", "worlds": "twelve generated worlds"}  # heading of each of DATA
 OVERLAP, EXPOSURE = "01_overlap_annotation_analysis", "09_negative_exposure"
-SOURCES = {"zhan": "Zhan et al.", "lupart": "Lupart et al.", "kit": "ours"}
+SOURCES = {"zhan": "Zhan et al.", "lupart": "Lupart et al.", "hofstaetter": "Hofstätter et al.", "kit": "ours"}
 
 
 def with_results(text: str, reference: Path) -> str:

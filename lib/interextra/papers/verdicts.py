@@ -28,7 +28,7 @@ ANSWERS = Path(__file__).with_name("answers.yaml")
 SIDES = {"effect": "effect", "in domain": "first", "out of domain": "second"}
 DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
 PLACES = {"MedQuAD": "on real data", "worlds": "in the worlds"}
-REAL = {"01_overlap_annotation_analysis": "MS MARCO"}  # real data of a notebook, if not MedQuAD
+REAL = {"01_overlap_annotation_analysis": "MS MARCO", "11_pool_bias": "TREC DL"}  # else MedQuAD
 NAMED = {"worlds": "twelve worlds", "here": "this run"}  # columns of a page
 # First words of a conclusion → the entry of answers.yaml that answers the title.
 ANSWER_TO = {"depends|no difference.*(replicated|supported)": "depends", "no difference": "equal"}

@@ -1,0 +1,209 @@
+"""Notebook 11: runs judged by all judgements, and by smaller pools, to which some of the runs contributed nothing."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from interextra.data.load import with_data_folder
+from interextra.data.runs import RunFile
+from interextra.data.trec import read_qrels
+from interextra.evaluation import pool
+from interextra.evaluation.measures import per_query
+from interextra.experiments.plans import Plan, fields, run_of, systems, test_queries, training_queries
+from interextra.ground.cells import Store
+from interextra.ground.correlation import correlations, drawn_groups, ends_of
+from interextra.ground.effects import Effects
+from interextra.ground.errors import InputError, offenders
+from interextra.models.bm25 import LABEL as BM25
+from interextra.papers.releases import real_vectors
+from interextra.splits.similarity import nearest
+
+NOTEBOOK = "11_pool_bias"
+ALL, OWN = "all judgements", "without the run's own"
+NEURAL = "neural"
+FAMILIES = {NEURAL: [NEURAL], "neural and reranking": [NEURAL, "reranker"], "lexical": [BM25, "lexical"]}
+RUN = ["test_set", "family", "system"]
+FIRST = "nDCG@10"
+MEASURES = [FIRST, "Bpref", "Judged@10"]
+CONDENSED = f"{FIRST}, condensed"
+
+
+def plan(p: dict) -> Plan:
+    """`runs`: test_set, family, system, and path or run (a cell); `qrels`: test set → path, empty for a collection's.
+
+    Runs are files (`runs`, `qrels`), or those of trained systems on the collection's `test_splits`: BM25 is a family of
+    its own, all others are neural. `vectors`: of the real queries, with `real_encoder`.
+    """
+    rows = [fields(entry, "test_set", "family", "system", "file") for entry in p["runs"]]
+    rows = [dict(zip([*RUN, "path"], row, strict=True)) for row in rows]
+    given = dict(fields(entry, "test_set", "file") for entry in p["qrels"])
+    qrels = {name: with_data_folder(path) for name, path in given.items()}
+    for row in rows:
+        row["path"] = with_data_folder(row["path"])
+    if missing := [path for path in [*qrels.values(), *(row["path"] for row in rows)] if not Path(path).is_file()]:
+        raise InputError(f"parameters 'runs' and 'qrels': no file {offenders(missing)}")
+    if without := {row["test_set"] for row in rows} - set(qrels):
+        raise InputError(f"parameter 'qrels': no file for the test set {offenders(sorted(without))}")
+    queries = test_queries(p, p["test_splits"])
+    for label, made in systems(p).items() if not rows else ():
+        run, family = run_of(p, made, training_queries(p), p["seed"], queries), BM25 if label == BM25 else NEURAL
+        rows += [{"test_set": one.name, "family": family, "system": label, "run": run} for one in queries]
+    found = pd.DataFrame(rows)
+    if repeated := found[found.duplicated(RUN[::2])]["system"].tolist():
+        raise InputError(f"parameter 'runs': {offenders(repeated)} stands twice for a test set")
+    return Plan(runs=found, qrels=qrels, vectors=real_vectors(p["real_encoder"]) if p["real_encoder"] else None)
+
+
+class Judged:
+    """The runs of a plan and their judgements, from which pools are made.
+
+    Of a collection whose relevance is known (`complete`) every passage that a run returns is judged.
+    """
+
+    def __init__(self, plan: Plan, store: Store, depth: int, complete: bool):
+        self.depth, self.runs, self.qrels = depth, {}, {name: read_qrels(path) for name, path in plan.qrels.items()}
+        for row in plan.runs.to_dict("records"):
+            key, run = tuple(row[name] for name in RUN), row.get("run")
+            self.runs[key] = run.read(store, row["test_set"]) if run else RunFile.read(row["path"])
+            if run:
+                own = next(queries for queries in run.queries if queries.name == row["test_set"])
+                self.qrels.setdefault(row["test_set"], own.qrels(store)[[*pool.PAIR, "relevance"]])
+        for name in self.qrels if complete else ():
+            every = pool.pooled(self.of(name).values(), depth=10**9).to_frame(index=False).assign(relevance=0)
+            every = pd.concat([self.qrels[name], every[every["query_id"].isin(self.qrels[name]["query_id"])]])
+            self.qrels[name] = every.drop_duplicates(pool.PAIR, ignore_index=True)
+
+    def of(self, test_set: str, *families: str) -> dict[tuple, RunFile]:
+        """The runs of a test set, or of some families there."""
+        here = {key: run for key, run in self.runs.items() if key[0] == test_set}
+        return {key: run for key, run in here.items() if key[1] in families} if families else here
+
+    def without(self, test_set: str, own: Sequence[tuple]) -> pd.DataFrame:
+        """Judgements of a test set without those that some of its runs alone contribute."""
+        every = self.of(test_set)
+        others = [run for key, run in every.items() if key not in own]
+        return pool.left_out(self.qrels[test_set], [every[key] for key in own], others, self.depth)
+
+    def pools(self, key: tuple) -> dict[str, pd.DataFrame]:
+        """The judgements by which a run is judged: all, without the own ones of FAMILIES, without the run's own."""
+        test_set = key[0]
+        made = {ALL: self.qrels[test_set]}
+        for name, families in FAMILIES.items():
+            own = list(self.of(test_set, *families))
+            if 0 < len(own) < len(self.of(test_set)):
+                made[f"without the {name} runs' own"] = self.without(test_set, own)
+        return made | {OWN: self.without(test_set, [key])}
+
+    def values(self) -> pd.DataFrame:
+        """Of each run by each pool: test_set, family, system, judged_by, query_id, measure, value."""
+        parts = []
+        for key, run in self.runs.items():
+            for name, qrels in self.pools(key).items():
+                table = per_query(run, qrels, MEASURES)
+                table[CONDENSED] = per_query(pool.condensed(run, qrels), qrels, [FIRST])[FIRST]
+                # one that loses all its judgements has no relevant passage that is known: 0, as for any other system
+                table = table.reindex(self.qrels[key[0]]["query_id"].unique(), fill_value=0.0)
+                part = table.rename_axis("query_id").reset_index().melt("query_id", var_name="measure")
+                parts.append(part.assign(**dict(zip(RUN, key, strict=True)), judged_by=name))
+        found = pd.concat(parts, ignore_index=True)
+        return found.assign(query_id=found["test_set"] + " " + found["query_id"])  # TREC-COVID's rounds share topics
+
+    def ranges(self, seed: int) -> pd.DataFrame:
+        """Means of `pool.pool_range` and of RBP for each run and pool: the columns of pool_bias.csv."""
+        rows = []
+        for key, run in self.runs.items():
+            for name, qrels in self.pools(key).items():
+                means = pool.pool_range(run, qrels, seed=seed).mean()
+                means = pd.concat([means, pool.rank_biased_precision(run, qrels).mean()])
+                means["judged_at_10"] = per_query(run, qrels, ["Judged@10"])["Judged@10"].mean()
+                rows.append(dict(zip(RUN, key, strict=True)) | {"judged_by": name} | means.to_dict())
+        return pd.DataFrame(rows)
+
+    def restored(self, family: str, numbers: Sequence[int], n_draws: int, seed: int) -> pd.DataFrame:
+        """How far a few more judgements a topic restore what a pool without a family's own runs lacks.
+
+        As many of its missing judgements as `numbers` say are drawn for each topic. Returns per_topic, draw,
+        difference: the mean nDCG@10 of the family less that of BM25, over test sets that have both.
+        """
+        rows, random = [], np.random.default_rng(seed)
+        both = [name for name in self.qrels if self.of(name, family) and self.of(name, BM25)]
+        for number in numbers:
+            for draw in range(n_draws):
+                found = []
+                for name in both:
+                    kept = self.without(name, list(self.of(name, family)))
+                    missing = self.qrels[name].merge(kept, how="outer", indicator=True).query("_merge == 'left_only'")
+                    missing = (
+                        missing.sample(frac=1, random_state=random.integers(2**32)).groupby("query_id").head(number)
+                    )
+                    qrels = pd.concat([kept, missing.drop(columns="_merge")], ignore_index=True)
+                    means = {
+                        side: np.mean(
+                            [per_query(run, qrels, [FIRST])[FIRST] for run in self.of(name, side).values()], axis=0
+                        )
+                        for side in (family, BM25)
+                    }
+                    found.append(means[family] - means[BM25])
+                rows.append((number, draw, np.concatenate(found).mean()))
+        return pd.DataFrame(rows, columns=["per_topic", "draw", "difference"])
+
+
+def by_family(values: pd.DataFrame) -> pd.DataFrame:
+    """Means over the systems of a family: judged_by, family, measure, query_id, value."""
+    return values.groupby(["judged_by", "family", "measure", "query_id"], sort=False)["value"].mean().reset_index()
+
+
+def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
+    """Does a smaller pool turn the order of a system and BM25 round?
+
+    `differences`: contrasts of systems with BM25 (judged_by, first, difference, low, high). Returns system, judged_by,
+    by_all (the difference by all judgements), difference, low, high, flipped (its sign is another one) and is_sure
+    (both intervals exclude 0).
+    """
+    labels = {"first": "system", "difference": "by_all", "low": "all_low", "high": "all_high"}
+    every = differences[differences["judged_by"] == ALL].rename(columns=labels)
+    both = differences[differences["judged_by"] != ALL].rename(columns={"first": "system"})
+    both = both.merge(every[["system", "by_all", "all_low", "all_high"]], on="system")
+    flipped = np.sign(both["difference"]) * np.sign(both["by_all"]) < 0
+    is_sure = (both["low"] * both["high"] > 0) & (both["all_low"] * both["all_high"] > 0)
+    columns = ["system", "judged_by", "by_all", "difference", "low", "high"]
+    return both[columns].assign(flipped=flipped, is_sure=flipped & is_sure)
+
+
+def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
+    """Kendall's tau between the orders of systems by all judgements and by a smaller pool.
+
+    `means`: of systems, Effects[judged_by, system, measure]. Returns judged_by, measure, tau, low, high (topics are
+    drawn), low_runs, high_runs (topics and systems are drawn), n_systems.
+    """
+    rows = []
+    for measure, part in means.groupby("measure", sort=False):
+        every = part[part["judged_by"] == ALL].set_index("system")
+        for name, found in part[part["judged_by"] != ALL].groupby("judged_by", sort=False):
+            found = found.set_index("system").loc[every.index]
+            sides = [side["mean"].to_numpy() for side in (every, found)]
+            drawn = [np.stack([draws.effect for draws in side["draws"]], axis=1) for side in (every, found)]
+            same = np.ones((1, len(every)))
+            tau = correlations(*sides, same, "Kendall").item()
+            of_topics = correlations(*drawn, np.repeat(same, len(drawn[0]), axis=0), "Kendall")
+            counts = drawn_groups(every.index, seed, len(drawn[0]))
+            ends = (*ends_of(of_topics), *ends_of(correlations(*drawn, counts, "Kendall")))
+            rows.append((name, measure, tau, *ends, len(every)))
+    return pd.DataFrame(
+        rows, columns=["judged_by", "measure", "tau", "low", "high", "low_runs", "high_runs", "n_systems"]
+    )
+
+
+def distances(plan: Plan, store: Store) -> pd.DataFrame:
+    """Cosine of the real test queries to the nearest training query: query_id as in `Judged.values`, cosine, is_near.
+
+    is_near: among the half of the queries of their test set that lie nearer.
+    """
+    train, test = plan.vectors.read(store)
+    cosine = nearest(test, train, 1)[0][:, 0]
+    names = [(part.name, query_id) for part in plan.vectors.test for query_id in part.ids(store)]
+    found = pd.DataFrame(names, columns=["test_set", "query_id"]).assign(cosine=cosine)
+    found["is_near"] = found["cosine"] > found.groupby("test_set")["cosine"].transform("median")
+    return found.assign(query_id=found["test_set"] + " " + found["query_id"]).drop(columns="test_set")

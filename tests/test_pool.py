@@ -1,0 +1,117 @@
+"""Measures of incomplete judgements by hand and beside ir_measures; pools that lack what some runs contributed."""
+
+import ir_measures
+import numpy as np
+import pandas as pd
+import pytest
+
+from interextra.data.runs import RunFile
+from interextra.data.trec import read_qrels
+from interextra.evaluation import pool
+from interextra.evaluation.measures import per_query
+from interextra.experiments import pool_bias
+from interextra.ground.effects import effects
+from interextra.ground.errors import InputError
+
+
+def run_of(**ranked):
+    rows = [(query, doc, -float(rank)) for query, docs in ranked.items() for rank, doc in enumerate(docs)]
+    return RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
+
+
+def qrels_of(**grades):
+    rows = [(query, doc, grade) for query, of in grades.items() for doc, grade in of.items()]
+    return pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
+
+
+QRELS = qrels_of(q={"a": 2, "b": 0, "c": 1, "d": 1}, r={"a": 1, "b": 0})
+
+
+def test_range_of_ndcg_by_hand():
+    found = pool.pool_range(run_of(q="axbc", r="ab"), QRELS, k=3)
+    discount = 1 / np.log2([2, 3, 4])
+    ideal = np.array([2, 1, 1]) @ discount
+    assert found.loc["q", "least"] == pytest.approx(2 / ideal)
+    assert found.loc["q", "condensed"] == pytest.approx(np.array([2, 0, 1]) @ discount / ideal)
+    assert found.loc["q", "most"] == pytest.approx(np.array([2, 2, 0]) @ discount / (np.array([2, 2, 1]) @ discount))
+    assert (found.loc["r"] == 1).all()  # all is judged: nothing is open
+    assert found.loc["q", "least"] < found.loc["q", "bootstrapped"] < found.loc["q", "most"]
+
+
+def test_bootstrapped_is_the_mean_over_all_grades_that_can_be_drawn():
+    run, discount = run_of(q="axbc"), 1 / np.log2([2, 3, 4])
+    expected = {}
+    for prior, grades in (("topic", [2, 0, 1, 1]), ("run", [2, 0])):  # the run's first three hold a, x, b
+        values = []
+        for grade in grades:
+            ideal = np.sort([2, 1, 1, grade])[::-1][:3] @ discount
+            values.append(np.array([2, grade, 0]) @ discount / ideal)
+        expected[prior] = np.mean(values)
+        found = pool.pool_range(run, QRELS, k=3, prior=prior, n_draws=40_000).loc["q", "bootstrapped"]
+        assert found == pytest.approx(expected[prior], abs=0.004)
+    assert abs(expected["topic"] - expected["run"]) > 0.01
+    with pytest.raises(InputError, match="no prior 'pool'; there are topic, run"):
+        pool.pool_range(run, QRELS, prior="pool")
+
+
+def test_a_run_without_judged_passages_draws_from_the_topic():
+    found = pool.pool_range(run_of(q="xyz"), QRELS, prior="run")
+    assert found.loc["q", "least"] == found.loc["q", "condensed"] == 0 < found.loc["q", "bootstrapped"]
+    assert found.loc["r", "bootstrapped"] == 0  # it returned nothing
+
+
+def test_rank_biased_precision_and_its_residual_by_hand():
+    found = pool.rank_biased_precision(run_of(q="axbc"), QRELS, p=0.8)
+    assert found.loc["q"].tolist() == pytest.approx([0.2 + 0.2 * 0.512 / 2, 1 - 0.2 * (1 + 0.64 + 0.512)])
+    assert found.loc["r"].tolist() == [0, 1]
+
+
+def test_only_what_nobody_else_has_is_left_out():
+    own, other = run_of(q="abx", r="b"), run_of(q="bca", r="a")
+    assert pool.left_out(QRELS, [own], [other], depth=3).equals(QRELS[QRELS.index != 5].reset_index(drop=True))
+    shallow = pool.left_out(QRELS, [own], [other], depth=1)  # a is first only in own, b of r, too
+    assert set(map(tuple, shallow[pool.PAIR].values)) == {("q", "b"), ("q", "c"), ("q", "d"), ("r", "a")}
+    assert len(pool.left_out(QRELS, [own], [], depth=3)) == 3
+    assert pool.left_out(QRELS, [], [other], depth=3).equals(QRELS)
+
+
+def test_condensed_measures_are_those_of_ir_measures(real_data):
+    qrels = read_qrels(real_data / "msmarco/qrels.dl20-passage.txt")
+    theirs = ir_measures.parse_measure("nDCG(judged_only=True)@10")
+    for path in sorted((real_data / "runs/dl-passage").glob("*/*20*.gz"))[:6]:
+        run = RunFile.read(path)
+        if not set(run.query_ids) >= set(qrels["query_id"]):
+            continue
+        ours = per_query(pool.condensed(run, qrels), qrels, ["nDCG@10"])["nDCG@10"]
+        lines = ir_measures.iter_calc([theirs], qrels, run.frame())
+        for value in lines:
+            assert ours[value.query_id] == pytest.approx(value.value, abs=1e-9), (path.name, value.query_id)
+
+
+def test_rank_biased_precision_is_that_of_the_leaderboards(real_data):
+    folder = real_data / "runs/trec-covid"
+    for number, column in ((1, "RBP(p=.5)"), (2, "RBP(p=.5)"), (3, "rbp_p5")):
+        table = pd.read_csv(folder / f"leaderboard-round{number}.csv", index_col=0)
+        qrels = read_qrels(folder / f"qrels.covid-round{number}.txt")
+        for path in sorted(folder.glob(f"round{number}-*.gz")):
+            name = path.name.removeprefix(f"round{number}-").removesuffix(".txt.gz")
+            ours = pool.rank_biased_precision(RunFile.read(path), qrels, p=0.5)["rbp"].mean()
+            assert ours == pytest.approx(table.loc[name, column], abs=5.1e-5), name
+
+
+def test_flips_and_the_agreement_of_orders():
+    names = ["judged_by", "system", "measure", "query_id", "value"]
+    means = {pool_bias.ALL: {"BM25": 0.4, "a": 0.5, "b": 0.3}, "small": {"BM25": 0.4, "a": 0.2, "b": 0.1}}
+    rows = [
+        (judged_by, system, "nDCG@10", query, value + shift)
+        for judged_by, of in means.items()
+        for system, value in of.items()
+        for query, shift in (("p", 0.01), ("q", -0.01))
+    ]
+    table = effects(pd.DataFrame(rows, columns=names), names[:3], n_boot=200)
+    flips = pool_bias.order_flips(table.contrast("system", [("a", "BM25"), ("b", "BM25")])).set_index("system")
+    assert flips["flipped"].to_dict() == flips["is_sure"].to_dict() == {"a": True, "b": False}
+    found = pool_bias.agreement_of_orders(table, seed=1).iloc[0]
+    assert found["judged_by"] == "small" and found["tau"] == pytest.approx(1 / 3)
+    assert found["low"] == found["high"] == pytest.approx(1 / 3)  # topics agree
+    assert found["n_systems"] == 3
