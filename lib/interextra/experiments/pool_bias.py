@@ -1,5 +1,6 @@
 """Notebook 11: runs judged by all judgements, and by smaller pools, to which some of the runs contributed nothing."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -70,6 +71,8 @@ class Judged:
             if run:
                 own = next(queries for queries in run.queries if queries.name == row["test_set"])
                 self.qrels.setdefault(row["test_set"], own.qrels(store)[[*pool.PAIR, "relevance"]])
+        frames = {key: run.frame() for key, run in self.runs.items()}
+        self.heads = {key: RunFile.from_frame(frame[frame["rank"] <= depth]) for key, frame in frames.items()}
         for name in self.qrels if complete else ():
             every = pool.pooled(self.of(name).values(), depth=10**9).to_frame(index=False).assign(relevance=0)
             every = pd.concat([self.qrels[name], every[every["query_id"].isin(self.qrels[name]["query_id"])]])
@@ -82,9 +85,8 @@ class Judged:
 
     def without(self, test_set: str, own: Sequence[tuple]) -> pd.DataFrame:
         """Judgements of a test set without those that some of its runs alone contribute."""
-        every = self.of(test_set)
-        others = [run for key, run in every.items() if key not in own]
-        return pool.left_out(self.qrels[test_set], [every[key] for key in own], others, self.depth)
+        others = [self.heads[key] for key in self.of(test_set) if key not in own]
+        return pool.left_out(self.qrels[test_set], [self.heads[key] for key in own], others, self.depth)
 
     def pools(self, key: tuple) -> dict[str, pd.DataFrame]:
         """The judgements by which a run is judged: all, without the own ones of FAMILIES, without the run's own."""
@@ -127,26 +129,21 @@ class Judged:
         As many of its missing judgements as `numbers` say are drawn for each topic. Returns per_topic, draw,
         difference: the mean nDCG@10 of the family less that of BM25, over test sets that have both.
         """
-        rows, random = [], np.random.default_rng(seed)
-        both = [name for name in self.qrels if self.of(name, family) and self.of(name, BM25)]
-        for number in numbers:
-            for draw in range(n_draws):
-                found = []
-                for name in both:
-                    kept = self.without(name, list(self.of(name, family)))
-                    missing = self.qrels[name].merge(kept, how="outer", indicator=True).query("_merge == 'left_only'")
-                    missing = (
-                        missing.sample(frac=1, random_state=random.integers(2**32)).groupby("query_id").head(number)
-                    )
-                    qrels = pd.concat([kept, missing.drop(columns="_merge")], ignore_index=True)
-                    means = {
-                        side: np.mean(
-                            [per_query(run, qrels, [FIRST])[FIRST] for run in self.of(name, side).values()], axis=0
-                        )
-                        for side in (family, BM25)
-                    }
-                    found.append(means[family] - means[BM25])
-                rows.append((number, draw, np.concatenate(found).mean()))
+        rows, random, parts = [], np.random.default_rng(seed), {}
+        for name, every in self.qrels.items():
+            if self.of(name, family) and self.of(name, BM25):
+                kept = self.without(name, list(self.of(name, family)))
+                is_kept = pd.MultiIndex.from_frame(every[pool.PAIR]).isin(pd.MultiIndex.from_frame(kept[pool.PAIR]))
+                parts[name] = kept, every[~is_kept]
+        for number, draw in itertools.product(numbers, range(n_draws)):
+            found = []
+            for name, (kept, missing) in parts.items():
+                given = missing.iloc[random.permutation(len(missing))].groupby("query_id").head(number)
+                qrels = pd.concat([kept, given], ignore_index=True)
+                sides = (self.of(name, side).values() for side in (family, BM25))
+                values = ([per_query(run, qrels, [FIRST])[FIRST] for run in side] for side in sides)
+                found.append(np.subtract(*(np.mean(side, axis=0) for side in values)))
+            rows.append((number, draw, np.concatenate(found).mean()))
         return pd.DataFrame(rows, columns=["per_topic", "draw", "difference"])
 
 
