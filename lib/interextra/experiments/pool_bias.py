@@ -91,10 +91,10 @@ class Judged:
     def pools(self, key: tuple) -> dict[str, pd.DataFrame]:
         """The judgements by which a run is judged: all, without the own ones of FAMILIES, without the run's own."""
         test_set = key[0]
-        made = {ALL: self.qrels[test_set]}
+        made, seen = {ALL: self.qrels[test_set]}, [[], list(self.of(test_set))]
         for name, families in FAMILIES.items():
-            own = list(self.of(test_set, *families))
-            if 0 < len(own) < len(self.of(test_set)):
+            if (own := list(self.of(test_set, *families))) not in seen:
+                seen.append(own)
                 made[f"without the {name} runs' own"] = self.without(test_set, own)
         return made | {OWN: self.without(test_set, [key])}
 
