@@ -12,6 +12,7 @@ from interextra.evaluation.measures import per_query
 from interextra.experiments import pool_bias
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
+from interextra.study.parameters import profile_parameters
 
 
 def run_of(**ranked):
@@ -115,3 +116,25 @@ def test_flips_and_the_agreement_of_orders():
     assert found["judged_by"] == "small" and found["tau"] == pytest.approx(1 / 3)
     assert found["low"] == found["high"] == pytest.approx(1 / 3)  # topics agree
     assert found["n_systems"] == 3
+
+
+def test_runs_of_a_user_are_judged_by_their_files_alone_and_need_both_families(root, tmp_path):
+    (tmp_path / "qrels").write_text("q 0 a 1\nq 0 b 0\n")
+    for name, docs in (("lexical", "abx"), ("neural", "xay")):
+        lines = (f"q Q0 {doc} {rank} {-rank}.0 {name}\n" for rank, doc in enumerate(docs, 1))
+        (tmp_path / name).write_text("".join(lines))
+    runs = [
+        {"test_set": "mine", "family": family, "system": family, "file": str(tmp_path / name)}
+        for family, name in (("BM25", "lexical"), ("neural", "neural"))
+    ]
+    given = {"runs": runs, "qrels": [{"test_set": "mine", "file": str(tmp_path / "qrels")}]}
+    p = profile_parameters(root, "mini", root / "notebooks" / "11_pool_bias.ipynb", given)
+    judged = pool_bias.Judged(pool_bias.plan(p), None, depth=10, complete=p["complete"])
+    values = (
+        judged.values().query("measure == 'Judged@10' and judged_by == @pool_bias.ALL").set_index("system")["value"]
+    )
+    assert p["complete"] and values.to_dict() == pytest.approx({"BM25": 2 / 3, "neural": 1 / 3})
+    with pytest.raises(
+        InputError, match="no test set has the families BM25 and neural, which are compared; there are BM25$"
+    ):
+        pool_bias.plan(p | {"runs": runs[:1]})

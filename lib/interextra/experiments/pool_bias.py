@@ -12,7 +12,7 @@ from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
 from interextra.evaluation import pool
 from interextra.evaluation.measures import per_query
-from interextra.experiments.plans import Plan, fields, run_of, systems, test_queries, training_queries
+from interextra.experiments.plans import Plan, fields, run_of, systems, test_queries, training_queries, with_bm25
 from interextra.ground.cells import Store
 from interextra.ground.correlation import correlations, drawn_groups, ends_of
 from interextra.ground.effects import Effects
@@ -48,19 +48,25 @@ def plan(p: dict) -> Plan:
     if without := {row["test_set"] for row in rows} - set(qrels):
         raise InputError(f"parameter 'qrels': no file for the test set {offenders(sorted(without))}")
     queries = test_queries(p, p["test_splits"])
-    for label, made in systems(p).items() if not rows else ():
+    for label, made in with_bm25(systems(p)).items() if not rows else ():
         run, family = run_of(p, made, training_queries(p), p["seed"], queries), BM25 if label == BM25 else NEURAL
         rows += [{"test_set": one.name, "family": family, "system": label, "run": run} for one in queries]
     found = pd.DataFrame(rows)
     if repeated := found[found.duplicated(RUN[::2])]["system"].tolist():
         raise InputError(f"parameter 'runs': {offenders(repeated)} stands twice for a test set")
+    if not any({BM25, NEURAL} <= set(part) for _, part in found.groupby("test_set")["family"]):
+        told = f"there are {', '.join(found['family'].unique())}"
+        raise InputError(
+            f"parameter 'runs': no test set has the families {BM25} and {NEURAL}, which are compared; {told}"
+        )
     return Plan(runs=found, qrels=qrels, vectors=real_vectors(p["real_encoder"]) if p["real_encoder"] else None)
 
 
 class Judged:
     """The runs of a plan and their judgements, from which pools are made.
 
-    Of a collection whose relevance is known (`complete`) every passage that a run returns is judged.
+    Of a collection whose relevance is known (`complete`) every passage that a run returns is judged; of files only what
+    they say.
     """
 
     def __init__(self, plan: Plan, store: Store, depth: int, complete: bool):
@@ -73,7 +79,7 @@ class Judged:
                 self.qrels.setdefault(row["test_set"], own.qrels(store)[[*pool.PAIR, "relevance"]])
         frames = {key: run.frame() for key, run in self.runs.items()}
         self.heads = {key: RunFile.from_frame(frame[frame["rank"] <= depth]) for key, frame in frames.items()}
-        for name in self.qrels if complete else ():
+        for name in set(self.qrels) - set(plan.qrels) if complete else ():
             every = pool.pooled(self.of(name).values(), depth=10**9).to_frame(index=False).assign(relevance=0)
             every = pd.concat([self.qrels[name], every[every["query_id"].isin(self.qrels[name]["query_id"])]])
             self.qrels[name] = every.drop_duplicates(pool.PAIR, ignore_index=True)
