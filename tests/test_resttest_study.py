@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from interextra.experiments import resttest
-from interextra.experiments.plans import REGIMES, in_regimes
+from interextra.experiments.plans import REGIMES
+from interextra.experiments.resttest import in_regimes
 from interextra.ground.effects import effects
 
 

@@ -61,7 +61,9 @@ def losses(seeds: list[int], mismatches: list[int], recipes: list[str], folder: 
             build_all(store, list(plan.design["run"]))
             found = values(plan.design, store, ["RR@10"], plan.split.strata(store))
             is_gate = found["test_set"] == "dev"
-            means = plans.in_regimes(found[is_gate]).query("regime == 'interpolation'").groupby("model")["value"].mean()
+            means = (
+                resttest.in_regimes(found[is_gate]).query("regime == 'interpolation'").groupby("model")["value"].mean()
+            )
             loss = resttest.averages(found[~is_gate]).query("average == 'micro'")
             table = effects(loss, ["model", "measure"], "regime", plans.REGIMES, "delta", n_boot=1000)
             table = pd.DataFrame(table)[["model", "delta"]].assign(lead=table["model"].map(means) - means[BM25])

@@ -23,7 +23,8 @@ if (_cpu := Path("/proc/cpuinfo")).is_file() and " avx2 " in _cpu.read_text(enco
 _DEFINITIONS = {
     "data.load": ["open_collection"],
     "data.runs": ["RunFile"],
-    "experiments.plans": ["REGIMES", "in_regimes"],
+    "experiments.plans": ["REGIMES"],
+    "experiments.resttest": ["in_regimes"],
     "ground.effects": ["across", "effects", "shown", "tests", "with_interval"],
     "models.model": ["fit", "load_model"],
     "models.recipe": ["load_recipe"],

@@ -11,6 +11,7 @@ import pandas as pd
 
 from interextra.evaluation import measures
 from interextra.experiments import plans
+from interextra.experiments.resttest import in_regimes
 from interextra.ground.cells import Store
 from interextra.ground.correlation import correlations
 from interextra.ground.effects import Effects, interval
@@ -73,7 +74,7 @@ def candidate_orders(asked: plans.Plan, names: Mapping[str, str], store: Store, 
         parts = [part.rename(columns={"model": "reranker"}).assign(model=order) for order, part in made.items()]
         values = pd.concat(parts, ignore_index=True)
         if protocol == "ReSTTest":
-            values = plans.in_regimes(values.assign(stratum=values["query_id"].map(asked.buckets.strata(store))))
+            values = in_regimes(values.assign(stratum=values["query_id"].map(asked.buckets.strata(store))))
         found.append(values.assign(protocol=protocol))
     return pd.concat(found, ignore_index=True)
 

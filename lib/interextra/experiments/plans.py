@@ -22,7 +22,7 @@ from interextra.models.recipe import Recipe, load_recipe, make_recipe
 from interextra.models.run import Run, model_of
 from interextra.models.vectors import QueryVectors, TrainedVectors, Vectors
 from interextra.splits.restrain import ReSTrain
-from interextra.splits.resttest import ReSTTest, sides
+from interextra.splits.resttest import ReSTTest
 
 Plan = SimpleNamespace
 REGIMES = ("interpolation", "extrapolation")
@@ -241,12 +241,6 @@ def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapp
         trained, queries = without_each(buckets), test_queries(p, p["resttest_splits"])
         found["resttest"] = runs(p, asked_of(p, "ReSTTest", made), trained, queries)
     return found
-
-
-def in_regimes(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of a leave-one-out design with `regime`: extrapolation for the model without the query's stratum."""
-    values = sides(values)
-    return values.assign(regime=values["side"].map(dict(zip(("in", "out"), REGIMES, strict=True))))
 
 
 def design(rows: list[dict]) -> pd.DataFrame:

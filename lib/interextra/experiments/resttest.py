@@ -24,6 +24,12 @@ def plan(p: dict) -> plans.Plan:
     return plans.Plan(vectors=split.vectors, split=split, design=plans.design(rows), real=real, real_dev=dev)
 
 
+def in_regimes(values: pd.DataFrame) -> pd.DataFrame:
+    """Values of a leave-one-out design with `regime`: extrapolation for the model without the query's stratum."""
+    values = sides(values)
+    return values.assign(regime=values["side"].map(dict(zip(("in", "out"), plans.REGIMES, strict=True))))
+
+
 def averages(values: pd.DataFrame) -> pd.DataFrame:
     """Values of a ReSTTest design in regimes, three times, told apart by `average`.
 
@@ -31,7 +37,7 @@ def averages(values: pd.DataFrame) -> pd.DataFrame:
     difference, which is what comes from the weights alone. macro less constant is what comes from the models.
     """
     made = {"micro": values, "macro": macro(values), "constant": macro(constant(values))}
-    return pd.concat([plans.in_regimes(part).assign(average=name) for name, part in made.items()], ignore_index=True)
+    return pd.concat([in_regimes(part).assign(average=name) for name, part in made.items()], ignore_index=True)
 
 
 def macro(values: pd.DataFrame) -> pd.DataFrame:
