@@ -21,7 +21,6 @@ from interextra.study.travel import CELLS, REFERENCE
 
 PROFILE = "worlds"
 SEEDS = tuple(range(31, 43))  # fresh: nothing was chosen by a look at one of them
-EARLIER = {"09_negative_exposure": tuple(range(11, 23))}  # fresh then; another design is not computed yet
 
 
 class Worlds(Cell):
@@ -33,7 +32,7 @@ class Worlds(Cell):
     @property
     def by_place(self) -> dict[str, Notebook]:
         """The notebook in each world, by the folder of its values in the reference."""
-        return dict(zip(map(str, EARLIER.get(self.name, SEEDS)), self.runs, strict=True))
+        return dict(zip(map(str, SEEDS), self.runs, strict=True))
 
     def title(self) -> str:
         return f"notebook {self.name} over {len(self.runs)} worlds"
@@ -77,7 +76,7 @@ def planned(
 
     def settings(path: Path) -> dict[str, dict]:
         """The checked parameters of a notebook, by the folder of its values in the reference."""
-        worlds = {str(seed): {"collection": f"mini:seed={seed}"} for seed in EARLIER.get(path.stem, SEEDS)}
+        worlds = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}
         changes = worlds if profile == PROFILE else {"": overrides or {}}
         return {place: profile_parameters(root, profile, path, one) for place, one in changes.items()}
 
