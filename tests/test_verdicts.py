@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import yaml
 from scipy import stats
+from statsmodels.stats.power import TTestPower
 
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
@@ -150,6 +151,8 @@ def test_worlds_are_judged_by_students_test(state):
     for at in (0, 1):
         ends = stats.ttest_1samp(estimates[:, at], 0).confidence_interval(1 - 0.05 / 2)
         assert found.loc[at, ["low", "high"]].tolist() == pytest.approx(list(ends))
+        deviations = TTestPower().solve_power(nobs=12, alpha=0.05 / 2, power=0.8)
+        assert found.loc[at, "resolution"] == pytest.approx(deviations * estimates[:, at].std(ddof=1), rel=1e-4)
     assert found["n_worlds"].eq(12).all() and found["n_queries"].eq(3600).all()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import yaml
 from pydantic import BaseModel, ConfigDict
-from scipy import stats
+from scipy import special, stats
 
 from interextra.ground.correlation import fisher_z
 from interextra.ground.effects import DRAWS, Effects, across, effects, interval, simultaneous, spelled
@@ -264,12 +264,14 @@ def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -
     found = every.groupby("claim", sort=False).agg(**of).query("n_worlds == @n")
     primary = np.array([not stated()[name].secondary for name in found.index], bool)
     estimate, error, tests = found["estimate"], found["deviation"] / np.sqrt(n), np.where(primary, primary.sum(), 1)
-    reach, tenth, fifth = (stats.t.ppf(level, n - 1) * error for level in (1 - 0.025 / tests, 0.95, 0.8))
+    critical = stats.t.ppf(1 - 0.025 / tests, n - 1)
+    reach, tenth = critical * error, stats.t.ppf(0.95, n - 1) * error
+    needed = special.nctdtrinc(n - 1, 0.2, critical) * error  # Student's test finds it with 80 % power
     leads = pd.concat(gates, ignore_index=True).groupby(["claim", "system"])["lead"].agg(["mean", "std", "count"])
     leads.loc[leads["count"] < n, "mean"] = np.nan  # not measured in every world
     leads["lead_low"] = leads["mean"] - stats.t.ppf(0.975, n - 1) * leads["std"] / np.sqrt(n)
     weakest = leads.groupby("claim")[["mean", "lead_low"]].agg(lambda part: part.min(skipna=False))
-    made = found.assign(low=estimate - reach, high=estimate + reach, resolution=reach + fifth)
+    made = found.assign(low=estimate - reach, high=estimate + reach, resolution=needed)
     made = made.join(weakest.rename(columns={"mean": "lead"})).reset_index()
     columns = ["claim", "estimate", "low", "high", "lead", "lead_low", "n_queries", "n_worlds", "resolution"]
     nineties = zip(estimate - tenth, estimate + tenth, strict=True)
