@@ -318,6 +318,18 @@ def test_evaluate_prints_measures_of_any_run_file(house, capsys):
     assert "1\tASL@100\t1.0000\n" in capsys.readouterr().out
 
 
+def test_evaluate_prints_what_unjudged_passages_leave_open(house, capsys):
+    """Of one query: the first passage is unjudged, the second has the highest grade."""
+    (house / "q.txt").write_text("1 0 a 2\n")
+    (house / "r.txt").write_text("1 Q0 x 1 9 t\n1 Q0 a 2 8 t\n")
+    assert main(["evaluate", "--qrels", "q.txt", "--run", "r.txt", "-m", "nDCG@10", "--pool-range"]) == 0
+    found = dict(line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert found["nDCG@10"] == found["nDCG@10 least"] == "0.6309"
+    assert found["nDCG@10 condensed"] == found["nDCG@10 most"] == "1.0000"
+    assert 0.6309 < float(found["nDCG@10 bootstrapped"]) <= 1
+    assert found["RBP"] == "0.1600" and found["RBP residual"] == "0.8400"  # 0.2 · 0.8, and all other ranks
+
+
 def test_evaluate_names_the_bad_line(house, capsys):
     (house / "q.txt").write_text("1 0 a 2\n1 0 b\n")
     (house / "r.txt").write_text("1 Q0 b 1 9 t\n")

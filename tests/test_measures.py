@@ -15,6 +15,7 @@ import pytest
 import pytrec_eval
 
 from interextra.data.runs import RunFile
+from interextra.data.trec import read_qrels
 from interextra.evaluation.measures import check, in_random_order, per_query, report, values
 from interextra.ground.cells import Cell
 from interextra.ground.errors import InputError
@@ -237,11 +238,11 @@ def test_printed_lines_are_those_of_the_command_of_ir_measures(tmp_path):
     files = [str(tmp_path / "qrels.txt"), str(tmp_path / "run.txt")]
     command = [sys.executable, "-m", "ir_measures", *files, *measures]
     theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert report(tmp_path / "qrels.txt", tmp_path / "run.gz", measures, each=False) == theirs
-    ours = report(*files, measures, each=True).splitlines()
+    found = per_query(RunFile.read(tmp_path / "run.gz"), read_qrels(tmp_path / "qrels.txt"), measures)
+    assert report(found, each=False) == theirs
+    ours = report(found, each=True).splitlines()
     assert ours[-3:] == ["all\t" + line for line in theirs.splitlines()]
     assert len(ours) == 3 * (qrels.query_id.nunique() + 1)
-    found = per_query(RunFile.from_frame(run), qrels, measures)
     assert ours[0] == f"{found.index[0]}\tnDCG@10\t{found.iloc[0, 0]:.4f}"
 
 

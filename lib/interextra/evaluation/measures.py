@@ -9,7 +9,6 @@ and Judged@k, so these two differ from it where scores tie.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ import pyarrow.compute as pc
 from interextra.data.medquad import entity_units
 from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile, strings
-from interextra.data.trec import read_qrels, refuse_repeated
+from interextra.data.trec import refuse_repeated
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.models.run import Ranking
@@ -132,16 +131,15 @@ def in_random_order(
     return _tidy(design, found)
 
 
-def report(qrels_path: str | Path, run_path: str | Path, names: Sequence[str], each: bool) -> str:
-    """The lines that ir_measures' command prints: `measure<TAB>value`, four decimals.
+def report(table: pd.DataFrame, each: bool) -> str:
+    """The lines that ir_measures' command prints of a table of `per_query`: `measure<TAB>value`, four decimals.
 
-    With `each`: `query_id<TAB>measure<TAB>value` for each query of the qrels, then the means as query `all`.
+    With `each`: `query_id<TAB>measure<TAB>value` for each query, then the means as query `all`.
     """
-    found = per_query(RunFile.read(run_path), read_qrels(qrels_path), names)
-    means = [f"{name}\t{value:.4f}\n" for name, value in found.mean().items()]
+    means = [f"{name}\t{value:.4f}\n" for name, value in table.mean().items()]
     if not each:
         return "".join(means)
-    lines = (f"{query}\t{name}\t{value:.4f}\n" for (query, name), value in found.stack().items())
+    lines = (f"{query}\t{name}\t{value:.4f}\n" for (query, name), value in table.stack().items())
     return "".join(lines) + "".join(f"all\t{line}" for line in means)
 
 

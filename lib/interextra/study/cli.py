@@ -155,9 +155,17 @@ def command_verify(args: argparse.Namespace) -> int:
 
 
 def command_evaluate(args: argparse.Namespace) -> None:
-    from interextra.evaluation.measures import report
+    from interextra.data.runs import RunFile
+    from interextra.data.trec import read_qrels
+    from interextra.evaluation.measures import per_query, report
+    from interextra.evaluation.pool import pool_range, rank_biased_precision
 
-    print(report(args.qrels, args.run, args.measures, each=args.per_query), end="")
+    run, qrels = RunFile.read(args.run), read_qrels(args.qrels)
+    table = per_query(run, qrels, args.measures)
+    if args.pool_range:
+        precision = rank_biased_precision(run, qrels).set_axis(["RBP", "RBP residual"], axis="columns")
+        table = table.join([pool_range(run, qrels).add_prefix("nDCG@10 "), precision])
+    print(report(table, each=args.per_query), end="")
 
 
 def command_export(args: argparse.Namespace) -> None:
@@ -226,6 +234,7 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--run", required=True)
     evaluate.add_argument("-m", dest="measures", nargs="+", required=True, metavar="MEASURE")
     evaluate.add_argument("--per-query", action="store_true")
+    evaluate.add_argument("--pool-range", action="store_true", help="also what unjudged passages could change")
     exported = add("export", command_export, "write a planned run as TREC files, a split as the papers released theirs")
     exported.add_argument("key")
     exported.add_argument("folder")
