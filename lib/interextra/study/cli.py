@@ -168,6 +168,23 @@ def command_evaluate(args: argparse.Namespace) -> None:
     print(report(table, each=args.per_query), end="")
 
 
+def command_audit(args: argparse.Namespace) -> None:
+    from interextra.experiments.own import audit, read, write
+
+    sides = read(args.train, "train"), read(args.test, "test")
+    found = audit(*sides, args.encoder, args.near)
+    named = "not " * (sides[0].name == sides[1].name) + "zero-shot"
+    paths = list(map(str, write(found, Path(args.out))))
+    if args.json:
+        print(json.dumps({"shares": found.shares.to_dict("records"), "by_name": named, "files": paths}))
+        return
+    print(found.shares.to_string(index=False, float_format="%.1f"))
+    print(f"By the names of the data sets, as MTEB's flag has it: {named}.\n\nThe likest pairs:")
+    columns = ["test_query", "train_query", "words", "cosine"]
+    print(found.pairs[columns].head(5).to_string(index=False, float_format="%.2f", max_colwidth=50))
+    print("", *paths, sep="\n")
+
+
 def command_export(args: argparse.Namespace) -> None:
     """A run as NAME.trec a set of queries; a split as Zhan et al. and Lupart et al. released theirs."""
     import pandas as pd
@@ -235,6 +252,14 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("-m", dest="measures", nargs="+", required=True, metavar="MEASURE")
     evaluate.add_argument("--per-query", action="store_true")
     evaluate.add_argument("--pool-range", action="store_true", help="also what unjudged passages could change")
+    audited = add("audit", command_audit, "say what of test queries was seen in training: no model needed")
+    queries = "SPEC@SPLIT, QUERIES.tsv,QRELS or datasets:FOLDER"
+    audited.add_argument("--train", required=True, metavar="QUERIES", help=queries)
+    audited.add_argument("--test", required=True, metavar="QUERIES", help=queries)
+    audited.add_argument("--encoder", default="lsa", help="finds the nearest training queries: lsa, minilm, cls:MODEL")
+    audited.add_argument("--near", type=float, default=0.8, help="share of common words of near-duplicates")
+    audited.add_argument("--out", default="audit", metavar="FOLDER", help="where its files go")
+    audited.add_argument("--json", action="store_true", help="for a program")
     exported = add("export", command_export, "write a planned run as TREC files, a split as the papers released theirs")
     exported.add_argument("key")
     exported.add_argument("folder")
