@@ -1,168 +1,237 @@
-"""Notebook 12: a user's own data. An audit of training and test queries says, without a model, what was seen before."""
+"""Notebook 12: splits for a user's own trainer, and what the runs of its models say of both regimes."""
 
-import re
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
-from interextra.data.collection import Passages
-from interextra.data.load import data_folder, open_collection
-from interextra.data.msmarco import QuerySets
-from interextra.data.trec import read_qrels, read_queries_tsv
-from interextra.experiments.overlap import jaccard, tokens
+from interextra.data.collection import Collection
+from interextra.data.queries import Part, Queries, Source
+from interextra.data.trec import BEIR_HEADER, QRELS_COLUMNS
+from interextra.ground.cells import Store, config_of
 from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_aside
-from interextra.models.encoders import encoder_of
-from interextra.overlap.labels import label_overlap, shared_passages
-from interextra.papers.releases import gather_training_qrels
-from interextra.splits.similarity import nearest
+from interextra.ground.files import sha256, write_json
+from interextra.models.pairs import Pairs, exposed_passages, training_pairs
+from interextra.models.vectors import GivenVectors, Vectors
+from interextra.papers import released
+from interextra.splits import attributes
+from interextra.splits.restrain import ReSTrain
+from interextra.splits.resttest import ReSTTest
+from interextra.splits.shift import Shift
+from interextra.splits.split import Split
 
-NEIGHBOURS = 20  # training queries compared with each test query: the nearest by cosine
-COLUMNS = {"query": ("anchor", "query", "question"), "positive": ("positive", "answer", "passage", "document")}
-ZERO_SHOT = "zero-shot: neither a near-duplicate nor a shared passage"
-FORMS = "SPEC or SPEC@SPLIT of a collection, QUERIES.tsv or QUERIES.tsv,QRELS, datasets:FOLDER"
-
-
-class Asked(NamedTuple):
-    """The queries of one side of an audit, with what is relevant to them."""
-
-    name: str  # of the data set
-    queries: pd.DataFrame  # query_id, text
-    qrels: pd.DataFrame | None  # query_id, doc_id, relevance; None: not given
-    passages: Passages | None = None  # what a training may draw negatives from; None: not given
+PROTOCOLS = ("restrain", "resttest", "shift")
+MANIFEST, EXPOSED, STRATA, HELD_OUT = "manifest.json", "exposed.txt", "strata.tsv", "held-out"
 
 
-class Audit(NamedTuple):
-    shares: pd.DataFrame  # test queries: what, n, of, percent, low, high (Wilson's 95 % interval)
-    pairs: pd.DataFrame  # a row a test query, the likest first: both ids and texts, cosine, words (Jaccard), shared
-    test_queries: list[str]  # to drop for a clean split: near-duplicates, and those that share a relevant passage
-    train_queries: list[str]  # to drop instead
+def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
+    """A split of a collection by one of `PROTOCOLS`.
 
-
-def read(given: str, split: str) -> Asked:
-    """Queries named as `FORMS` says; `split` is taken of a collection where none is named.
-
-    A `datasets` folder has a column of queries and one of positives (`COLUMNS`); a positive is known by its text.
-    InputError: no such file, folder, column or split.
+    `p`: train (split of queries), test (splits), encoder, vectors (files in its place), attribute (of a shift), size
+    (training queries of a set, or their share below 1; 0: all), k (buckets), n_test (test queries per cluster, or
+    their share of the smallest one), seed.
     """
-    place, named = re.fullmatch(r"(.*?)(?:@([\w-]+))?", given).groups(default="")
-    path, _, qrels = place.partition(",")
-    if Path(path).is_file():
-        return Asked(path, read_queries_tsv(path), read_qrels(qrels) if qrels else None)
-    if place.startswith("datasets:"):
-        return _of_datasets(place.removeprefix("datasets:"), named or split)
-    collection = open_collection(place)
-    if isinstance(collection, QuerySets) and (named or split) == "train":
-        return Asked(collection.name, collection.queries("train"), gather_training_qrels(data_folder()))
-    if (named or split) not in collection.splits:
-        raise InputError(f"{given}: no split {named or split!r}; it has {', '.join(collection.splits)}")
-    passages = collection.passages if isinstance(collection.passages, Passages) else None
-    return Asked(collection.name, collection.queries(named or split), collection.qrels(named or split), passages)
+    source, seed = Source.of(collection), p["seed"]
+    pool = Queries(source=source, split=p["train"], seed=seed)
+    size = _number(p["size"], pool.size())
+    if protocol == "shift":
+        if not p["attribute"]:
+            raise InputError("split shift: name what is left out, --attribute wh-words, length, column:NAME, …")
+        labels = attributes.labels(pool.frame(), p["attribute"])
+        n_test = _number(p["n_test"], pd.Series(labels[labels != ""]).value_counts().min())
+        return Shift(pool=pool, by=p["attribute"], n_test=n_test, train_size=size, seed=seed)
+    asked = tuple(Queries(source=source, split=name) for name in p["test"])
+    given = p["vectors"]
+    vectors = GivenVectors.of(given, pool, asked) if given else Vectors(encoder=p["encoder"], train=pool, test=asked)
+    if protocol == "restrain":
+        return ReSTrain(vectors=vectors, sizes=(size or pool.size() // 2,), seed=seed)
+    return ReSTTest(vectors=vectors, k=p["k"], fold_size=size, seed=seed)
 
 
-def _of_datasets(folder: str, split: str) -> Asked:
-    from datasets import DatasetDict, load_from_disk
+def _number(given: float, of: int) -> int:
+    """A number, or below 1 a share of `of`, at least 1; 0 stays."""
+    return int(given) if given >= 1 or not given else max(1, int(given * of))
 
+
+def tested(split: Split) -> tuple[Queries | Part, ...]:
+    """The test queries of a split."""
+    return (Part(of=split, part=HELD_OUT),) if HELD_OUT in split.parts() else split.vectors.test
+
+
+class Training(NamedTuple):
+    """A training set as trainers read it: the pairs, and random negatives of each."""
+
+    data: Collection
+    pairs: Pairs
+    negatives: np.ndarray  # int64[pairs, n], rows of the passages
+    exposed: np.ndarray  # bool[passages], see `exposed_passages`
+
+    @classmethod
+    def of(cls, split: Split, ids: Sequence[str], n: int, spare: bool, seed: int) -> "Training":
+        """Negatives are drawn from all passages but the relevant ones of the query and, with `spare`, exposed ones."""
+        data = split.pool.source.open()
+        pairs = training_pairs(data, ids, split.pool.split, relevance=1)
+        exposed, draw = exposed_passages(data, pairs, relevance=1), np.random.default_rng(seed)
+        allowed = np.flatnonzero(~exposed) if spare else np.arange(len(exposed))
+        drawn, known = draw.choice(allowed, (len(pairs.rows), n)), pairs.query * len(exposed) + pairs.rows
+        while (wrong := np.isin(pairs.query[:, None] * len(exposed) + drawn, known)).any():
+            drawn[wrong] = draw.choice(allowed, wrong.sum())
+        return cls(data, pairs, drawn, exposed)
+
+    def ids(self) -> pd.DataFrame:
+        """query_id, positive_id, negative_id (negative_id_1 … where there are several): a row a pair."""
+        names = np.asarray(self.data.passages.doc_ids.to_pylist(), dtype=object)
+        frame = {"query_id": np.asarray(self.pairs.query_ids, object)[self.pairs.query]}
+        frame["positive_id"], n = names[self.pairs.rows], self.negatives.shape[1]
+        columns = ["negative_id"] if n == 1 else [f"negative_id_{at}" for at in range(1, n + 1)]
+        return pd.DataFrame(frame | dict(zip(columns, names[self.negatives].T, strict=True)))
+
+    def texts(self) -> pd.DataFrame:
+        """anchor, positive, negative_1 …: the same rows as texts."""
+        read = self.data.passages.texts
+        frame = {"anchor": np.asarray(self.pairs.texts, object)[self.pairs.query], "positive": read(self.pairs.rows)}
+        return pd.DataFrame(frame | {f"negative_{at}": read(rows) for at, rows in enumerate(self.negatives.T, 1)})
+
+    def by_query(self, of: Callable[[], pd.DataFrame]) -> Iterable[tuple[str, str, list, list]]:
+        """query_id, text, positives and negatives of each query, as `ids` or as `texts`."""
+        frame = of()
+        for at, rows in frame.groupby(self.pairs.query).indices.items():
+            part = frame.iloc[rows]
+            negatives = pd.unique(part.iloc[:, 2:].to_numpy().ravel()).tolist()
+            yield self.pairs.query_ids[at], self.pairs.texts[at], part.iloc[:, 1].tolist(), negatives
+
+
+def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _passages(data: Collection, doc_id: str, text: str) -> Iterable[dict[str, str]]:
+    ids = data.passages.doc_ids
+    for start, texts in data.passages.batches(8192):
+        names = ids.slice(start, len(texts)).to_pylist()
+        yield from ({doc_id: name, text: passage} for name, passage in zip(names, texts, strict=True))
+
+
+def _saved(frame: pd.DataFrame, folder: Path) -> None:
+    from datasets import Dataset, disable_progress_bars
+
+    disable_progress_bars()
+    Dataset.from_pandas(frame, preserve_index=False).save_to_disk(folder)
+
+
+def _as_ids(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
+    """For sentence-transformers' `resolve_ids`: NAME/ids, and once queries and corpus, folders of `datasets`."""
+    from datasets import Dataset
+    from datasets.table import InMemoryTable
+
+    data = split.pool.source.open()
+    _saved(data.queries(split.pool.split)[["query_id", "text"]], out / "queries")
+    passages = InMemoryTable(data.passages.table.rename_columns(["passage_id", "text"]))
+    Dataset(passages).save_to_disk(out / "corpus")
+    for name, made in sets.items():
+        _saved(made.ids(), out / name / "ids")
+
+
+def _as_texts(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
+    """For a trainer of sentence-transformers: NAME/st, a folder of `datasets`."""
+    for name, made in sets.items():
+        _saved(made.texts(), out / name / "st")
+
+
+def _as_tevatron(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
+    """NAME/tevatron.jsonl, and once tevatron-corpus.jsonl."""
+    _lines(out / "tevatron-corpus.jsonl", _passages(split.pool.source.open(), "docid", "text"))
+    names = ("query_id", "query_text", "positive_document_ids", "negative_document_ids")
+    for name, made in sets.items():
+        rows = (dict(zip(names, row, strict=True)) for row in made.by_query(made.ids))
+        _lines(out / name / "tevatron.jsonl", rows)
+
+
+def _as_flagembedding(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
+    """NAME/flagembedding.jsonl."""
+    for name, made in sets.items():
+        rows = ({"query": text, "pos": pos, "neg": neg} for _, text, pos, neg in made.by_query(made.texts))
+        _lines(out / name / "flagembedding.jsonl", rows)
+
+
+def _as_beir(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
+    """beir/: corpus.jsonl, queries.jsonl, and qrels/NAME.tsv of each training set and of the test queries."""
+    data = split.pool.source.open()
+    _lines(out / "beir" / "corpus.jsonl", _passages(data, "_id", "text"))
+    every = pd.concat([data.queries(name) for name in data.splits]).drop_duplicates("query_id")
+    rows = zip(every["query_id"], every["text"], strict=True)
+    _lines(out / "beir" / "queries.jsonl", ({"_id": query_id, "text": text} for query_id, text in rows))
+    pool = split.pool.qrels()
+    judged = {name: pool[pool["query_id"].isin(made.pairs.query_ids)] for name, made in sets.items()}
+    (out / "beir" / "qrels").mkdir()
+    for name, part in (judged | {"test": qrels}).items():
+        part[QRELS_COLUMNS].to_csv(out / "beir" / "qrels" / f"{name}.tsv", sep="\t", index=False, header=BEIR_HEADER)
+
+
+def _as_released(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
+    """NAME.train-qrel.txt, as Zhan et al. released theirs."""
+    ids = {name: made.pairs.query_ids for name, made in sets.items()}
+    released.export_split("restrain", ids, split.pool.frame(), split.pool.qrels(), out)
+
+
+FORMATS: dict[str, Callable] = {"ids": _as_ids, "st": _as_texts, "tevatron": _as_tevatron}
+FORMATS |= {"flagembedding": _as_flagembedding, "beir": _as_beir, "released": _as_released}
+
+
+def export(
+    split: Split, store: Store, out: Path, formats: Sequence[str] = ("ids",), negatives: int = 1, spare: bool = False
+) -> dict:
+    """Write the training sets of a split as trainers read them, with what its runs are measured by; the manifest.
+
+    formats : of `FORMATS`. negatives : random ones of each pair, see `Training.of`; `spare`: no exposed ones.
+
+    For each set NAME/exposed.txt lists the passages to exclude from a trainer's own negatives. test.tsv, test.qrels:
+    the test queries and their judgements; strata.tsv: what left-out part each belongs to. manifest.json: protocol,
+    configuration, counts, SHA-256 of every file. InputError: the folder is there, or the collection has no passages.
+    """
+    if unknown := [name for name in formats if name not in FORMATS]:
+        raise InputError(f"split: no format {offenders(unknown)}; there are {', '.join(FORMATS)}")
+    if out.exists():
+        raise InputError(f"{out}: is there already; name another folder, or move it away")
+    if not len(split.pool.source.open().passages):
+        raise InputError(f"{split.pool.source.spec}: queries without passages; a trainer needs passages")
+    parts = [part for part in split.parts() if part != HELD_OUT]
+    if bad := [name for name in parts if "/" in name]:
+        raise InputError(f"label {offenders(bad)}: the name of a folder cannot hold a /; rename the label")
+    store.build(split)
+    chosen = split.sets(store)
+    sets = {name: Training.of(split, chosen[name], negatives, spare, split.seed) for name in parts}
+    qrels = pd.concat([queries.qrels(store) for queries in tested(split)], ignore_index=True)
+    aside = out.with_name(f"{out.name}.tmp{os.getpid()}")
     try:
-        data = load_from_disk(folder)
-    except (OSError, ValueError) as error:
-        raise InputError(f"datasets:{folder}: cannot be read ({error}); give a folder of `save_to_disk`") from None
-    if isinstance(data, DatasetDict):
-        if split not in data:
-            raise InputError(f"datasets:{folder}: no split {split!r}; it has {', '.join(data)}")
-        data = data[split]
-    found = {what: next((name for name in names if name in data.column_names), "") for what, names in COLUMNS.items()}
-    if not all(found.values()):
-        wanted = " and ".join("/".join(names) for names in COLUMNS.values())
-        raise InputError(f"datasets:{folder}: columns {offenders(data.column_names)}; it needs {wanted}")
-    frame = data.select_columns(list(found.values())).to_pandas()
-    code, texts = pd.factorize(frame[found["query"]])
-    ids = pd.Index(range(len(texts))).astype(str)
-    qrels = pd.DataFrame({"query_id": ids[code], "doc_id": frame[found["positive"]], "relevance": 1})
-    return Asked(folder, pd.DataFrame({"query_id": ids, "text": texts}), qrels.drop_duplicates(ignore_index=True))
-
-
-def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) -> Audit:
-    """What of the test queries was seen in training: their words, their relevant passages, their answers as negatives.
-
-    encoder : finds the `NEIGHBOURS` of each test query, see `models.encoders`; lsa is fitted on the training queries.
-    near : share of common words (Jaccard) from which a neighbour is a near-duplicate; equal words always are.
-
-    An answer is exposed where it is among the passages of training and relevant to no training query: as a negative
-    alone can a training have seen it. The score *zero-shot* is of single queries: neither near-duplicates of a training
-    query nor sharing a relevant passage with one; MTEB's flag compares names of data sets.
-    """
-    from statsmodels.stats.proportion import proportion_confint
-
-    pairs = _neighbours(train.queries, test.queries, encoder)
-    pairs["words"] = jaccard(pairs["test_query"], pairs["train_query"])
-    alike = pairs[pairs["words"] >= near]
-    ids, (words, known) = test.queries["query_id"], (_words(part.queries["text"]) for part in (test, train))
-    same = words.isin(known) & (words != "")
-    close, shared = same | ids.isin(alike["test_query_id"]), same & False
-    seen = known.isin(words[words != ""]) | train.queries["query_id"].isin(alike["train_query_id"])
-    to_drop = set(train.queries["query_id"][seen])
-    likest = pairs.drop_duplicates("test_query_id").sort_values(["words", "cosine"], ascending=False)
-    counts = {"same words as a training query": same.sum()}
-    counts[f"near-duplicate of a training query (Jaccard {near:g} or more)"] = close.sum()
-    if train.qrels is not None and test.qrels is not None:
-        answers = test.qrels[test.qrels["query_id"].isin(ids)]
-        judged = answers.assign(query_id="test " + answers["query_id"])  # the ids of both sides may coincide
-        for row in label_overlap(judged, train.qrels, range(1, judged["relevance"].max() + 1)).itertuples():
-            what = f"shares {row.min_shared} or more passages of relevance {row.relevance_threshold} or more"
-            counts[what] = row.n_overlapping
-        passages = ids.radd("test ").map(shared_passages(judged, train.qrels, [1])[1]).set_axis(ids)
-        shared, likest["shared"] = passages.gt(0).to_numpy(), likest["test_query_id"].map(passages)
-        answers = answers[answers["relevance"] >= 1]
-        taught = train.qrels[train.qrels["relevance"] >= 1] if "relevance" in train.qrels else train.qrels
-        to_drop |= set(taught.loc[taught["doc_id"].isin(answers["doc_id"]), "query_id"])
-        if train.passages is not None:
-            free = answers[~answers["doc_id"].isin(taught["doc_id"])]
-            exposed = free.loc[train.passages.rows(free["doc_id"]) >= 0, "query_id"]
-            counts["an answer is exposed: training can draw it as a negative only"] = exposed.nunique()
-    counts[ZERO_SHOT] = (~close & ~shared).sum()
-    shares = pd.DataFrame({"what": counts.keys(), "n": counts.values(), "of": len(ids)})
-    low, high = proportion_confint(shares["n"], shares["of"], method="wilson")
-    shares = shares.assign(percent=100 * shares["n"] / shares["of"], low=100 * low, high=100 * high)
-    return Audit(shares, likest.reset_index(drop=True), ids[close | shared].tolist(), sorted(to_drop))
-
-
-def _neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
-    """The nearest training queries of each test query: test_query_id, test_query, train_query_id, train_query, cosine.
-
-    A query without a direction, as one of words that LSA does not know, has none.
-    """
-    kind, option = encoder_of(encoder)
-    encode = kind(option, train["text"].tolist()).encode_queries
-    sides = []
-    for part in (test, train):
-        vectors = encode(part["text"].tolist())
-        directed = np.linalg.norm(vectors, axis=1) > 0
-        sides.append((vectors[directed], part[directed]))
-    (asked, test), (pool, train) = sides
-    if not len(asked) or not len(pool):
-        raise InputError(f"audit: the encoder {encoder} knows no word of the queries; take another one")
-    cosines, rows = nearest(asked, pool, NEIGHBOURS)
-    of_test, of_train = test.iloc[np.repeat(np.arange(len(test)), rows.shape[1])], train.iloc[rows.ravel()]
-    columns = {}
-    for name, part in {"test": of_test, "train": of_train}.items():
-        columns |= {f"{name}_query_id": part["query_id"].to_numpy(), f"{name}_query": part["text"].to_numpy()}
-    return pd.DataFrame(columns | {"cosine": cosines.ravel()})
-
-
-def _words(texts: pd.Series) -> pd.Series:
-    """Texts by the set of their words; empty where there is none."""
-    return texts.map(lambda text: " ".join(sorted(tokens(text))))
-
-
-def write(found: Audit, folder: Path) -> list[Path]:
-    """Write shares.csv, pairs.csv, drop_test.txt and drop_train.txt (a query_id a line); returns their paths."""
-    files = {f"{name}.csv": getattr(found, name).to_csv(index=False, float_format="%.6g") for name in found._fields[:2]}
-    for side in ("test", "train"):
-        files[f"drop_{side}.txt"] = "".join(f"{query_id}\n" for query_id in getattr(found, f"{side}_queries"))
-    for name, text in files.items():
-        with write_aside(folder / name) as aside:
-            aside.write_text(text, encoding="utf-8")
-    return [folder / name for name in files]
+        for name, made in sets.items():
+            (aside / name).mkdir(parents=True)
+            spared = made.data.passages.doc_ids.filter(pa.array(made.exposed)).to_pylist()
+            (aside / name / EXPOSED).write_text("".join(f"{one}\n" for one in spared), encoding="utf-8")
+        asked = pd.concat([queries.frame(store) for queries in tested(split)])[["query_id", "text"]]
+        lines = asked["query_id"] + "\t" + asked["text"].str.replace(r"[\t\r\n]", " ", regex=True) + "\n"
+        (aside / "test.tsv").write_text("".join(lines), encoding="utf-8")
+        released.write_qrels(aside / "test.qrels", qrels)
+        if split.release:
+            split.strata(store).to_csv(aside / STRATA, sep="\t", header=False)
+        for name in formats:
+            FORMATS[name](aside, split, sets, qrels)
+        numbers = {name: (len(made.pairs.query_ids), len(made.pairs.rows)) for name, made in sets.items()}
+        counts = {name: dict(zip(("queries", "pairs"), found, strict=True)) for name, found in numbers.items()}
+        manifest = {"protocol": type(split).__name__, "split": config_of(split), "sets": counts}
+        manifest |= {"n_test": len(asked), "negatives": negatives, "spare": spare}
+        paths = sorted(path for path in aside.rglob("*") if path.is_file())
+        manifest["files"] = {path.relative_to(aside).as_posix(): sha256(path) for path in paths}
+        write_json(aside / MANIFEST, manifest)
+        os.replace(aside, out)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return manifest
