@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 
+from interextra.experiments import own_commands as own
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 from interextra.ground.files import cache_folder
@@ -168,52 +169,6 @@ def command_evaluate(args: argparse.Namespace) -> None:
     print(report(table, each=args.per_query), end="")
 
 
-def command_audit(args: argparse.Namespace) -> None:
-    from interextra.experiments.auditing import audit, read, write
-
-    sides = read(args.train, "train"), read(args.test, "test")
-    found = audit(*sides, args.encoder, args.near)
-    named = "not " * (sides[0].name == sides[1].name) + "zero-shot"
-    paths = list(map(str, write(found, Path(args.out))))
-    if args.json:
-        print(json.dumps({"shares": found.shares.to_dict("records"), "by_name": named, "files": paths}))
-        return
-    print(found.shares.to_string(index=False, float_format="%.1f"))
-    print(f"By the names of the data sets, as MTEB's flag has it: {named}.\n\nThe likest pairs:")
-    columns = ["test_query", "train_query", "words", "cosine"]
-    print(found.pairs[columns].head(5).to_string(index=False, float_format="%.2f", max_colwidth=50))
-    print("", *paths, sep="\n")
-
-
-def command_split(args: argparse.Namespace) -> None:
-    from interextra.experiments.own import export, split_of
-
-    split = split_of(args.protocol, args.collection, vars(args))
-    made = export(split, _store(), Path(args.out), args.format, args.negatives, args.spare)
-    for name, counts in made["sets"].items():
-        print(f"{args.out}/{name}: {counts['queries']:,} training queries, {counts['pairs']:,} pairs")
-    print(f"{args.out}/test.tsv: {made['n_test']:,} test queries. Search them with the model of each set.")
-
-
-def command_regimes(args: argparse.Namespace) -> None:
-    from interextra.evaluation.measures import check
-    from interextra.experiments import regimes
-
-    check(args.measures)
-    given = regimes.Given.open(Path(args.split))
-    values = regimes.measured(given, args.runs, args.measures, own=not args.skip_own)
-    rival = regimes.baseline(given, _store(), Path(args.baseline) if args.baseline else None, args.measures)
-    near = regimes.nearest(given, args.encoder)
-    table = regimes.compared(values, rival, near, args.seed, args.n_boot)
-    told, worst = regimes.sentences(table, type(given.split).__name__), regimes.losers(values, given, near)
-    paths = list(map(str, regimes.write(Path(args.out), table, worst, values, told)))
-    if args.json:
-        print(json.dumps({"regimes": table.to_dict("records"), "sentences": told, "files": paths}))
-        return
-    columns = ["queries", "measure", "interpolation", "extrapolation", "change", "low", "high", "lead", "n_queries"]
-    print(*told, "", table[columns].to_string(index=False, float_format="%.3f"), "", *paths, sep="\n")
-
-
 def command_export(args: argparse.Namespace) -> None:
     """A run as NAME.trec a set of queries; a split as Zhan et al. and Lupart et al. released theirs."""
     import pandas as pd
@@ -281,51 +236,7 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("-m", dest="measures", nargs="+", required=True, metavar="MEASURE")
     evaluate.add_argument("--per-query", action="store_true")
     evaluate.add_argument("--pool-range", action="store_true", help="also what unjudged passages could change")
-    audited = add("audit", command_audit, "say what of test queries was seen in training: no model needed")
-    queries = "SPEC@SPLIT, QUERIES.tsv,QRELS or datasets:FOLDER"
-    audited.add_argument("--train", required=True, metavar="QUERIES", help=queries)
-    audited.add_argument("--test", required=True, metavar="QUERIES", help=queries)
-    audited.add_argument("--encoder", default="lsa", help="finds the nearest training queries: lsa, minilm, cls:MODEL")
-    audited.add_argument("--near", type=float, default=0.8, help="share of common words of near-duplicates")
-    audited.add_argument("--out", default="audit", metavar="FOLDER", help="where its files go")
-    audited.add_argument("--json", action="store_true", help="for a program")
-    divided = add("split", command_split, "write a split for a trainer of your own")
-    divided.add_argument("protocol", choices=["restrain", "resttest", "shift"])
-    divided.add_argument("--collection", required=True, metavar="SPEC")
-    divided.add_argument("--train", default="train", metavar="SPLIT", help="of the training queries")
-    divided.add_argument(
-        "--test", nargs="+", default=["test"], metavar="SPLIT", help="of the test queries; not of a shift"
-    )
-    divided.add_argument("--encoder", default="lsa", help="of the queries: lsa, minilm, cls:MODEL")
-    divided.add_argument(
-        "--vectors", nargs="+", default=[], metavar="FILE.npy", help="of training queries, of test queries"
-    )
-    divided.add_argument(
-        "--attribute", default="", help="of a shift: wh-words, length, column:NAME, python:MODULE:FUNCTION"
-    )
-    divided.add_argument("--size", type=float, default=0, help="training queries of a set, below 1 their share; 0: all")
-    divided.add_argument("--k", type=int, default=5, help="buckets of resttest")
-    divided.add_argument(
-        "--n-test", type=float, default=0.2, help="of a shift: test queries per cluster, or their share"
-    )
-    divided.add_argument("--negatives", type=int, default=1, help="random negatives of each pair")
-    divided.add_argument("--spare", action="store_true", help="draw no exposed passages as negatives")
-    divided.add_argument("--seed", type=int, default=1)
-    divided.add_argument(
-        "--format", nargs="+", default=["ids"], help="ids, st, tevatron, flagembedding, beir, released"
-    )
-    divided.add_argument("--out", required=True, metavar="FOLDER")
-    regimes = add("regimes", command_regimes, "measure runs on a split of `interextra split` in both regimes")
-    regimes.add_argument("--split", required=True, metavar="FOLDER", help="as `interextra split` wrote it")
-    regimes.add_argument("--runs", required=True, metavar="PATTERN", help="e.g. 'runs/{part}.{seed}.run'")
-    regimes.add_argument("--baseline", default="", metavar="RUN", help="default: BM25, made here")
-    regimes.add_argument("-m", dest="measures", nargs="+", default=["nDCG@10"], metavar="MEASURE")
-    regimes.add_argument("--encoder", default="lsa", help="finds the nearest training queries, see audit")
-    regimes.add_argument("--skip-own", action="store_true", help="a passage with the id of its query does not count")
-    regimes.add_argument("--seed", type=int, default=1)
-    regimes.add_argument("--n-boot", type=int, default=10_000, help="bootstrap samples")
-    regimes.add_argument("--out", default="regimes", metavar="FOLDER", help="where its files go")
-    regimes.add_argument("--json", action="store_true", help="for a program")
+    own.add_commands(add, _store)
     exported = add("export", command_export, "write a planned run as TREC files, a split as the papers released theirs")
     exported.add_argument("key")
     exported.add_argument("folder")
