@@ -1,4 +1,4 @@
-"""Notebook 12 on the command line: `interextra audit`, `split` and `regimes`. What they need is loaded when they run."""
+"""Notebook 12 on the command line: `interextra audit`, `split`, `regimes`; what they need is loaded when they run."""
 
 import json
 from argparse import Namespace
