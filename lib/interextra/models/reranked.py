@@ -41,7 +41,8 @@ class Reranked(Ranking):
         if not isinstance(model, Reranker) or {run.queries for run in self.runs} != {self.queries}:
             raise InputError(f"{self.title()}: give a reranker, and runs on the same queries")
         for queries in self.queries:
-            frames = [run.read(store, queries).frame().query("rank <= @self.depth") for run in self.runs]
+            frames = [run.read(store, queries).frame() for run in self.runs]
+            frames = [frame[frame["rank"] <= self.depth] for frame in frames]
             if self.relevant:
                 frames.append(queries.qrels(store).query("relevance >= 1"))
             found = pd.concat(frames)[["query_id", "doc_id"]].drop_duplicates(ignore_index=True)
