@@ -5,18 +5,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sentence_transformers.util import quantize_embeddings, semantic_search_faiss
-from toy_models import animals, collection_of
+from toy_models import animals
 
 from interextra.data.queries import Part, Queries, Source
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import per_query
-from interextra.experiments import compression
+from interextra.experiments import compression, hybrid
 from interextra.experiments.plans import cells_of
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
-from interextra.models import dense, reranked, tas_balanced
-from interextra.models.indexes import Index, exhaustive, own_parameters
+from interextra.models import dense, tas_balanced
+from interextra.models.indexes import Index, own_parameters, quantised_search
 from interextra.models.losses_balanced import tas_balanced as loss_of
 from interextra.models.model import Model, fit, load_model
 from interextra.models.pairs import training_pairs
@@ -34,63 +33,53 @@ def vectors():
     return [(draw.normal(size=(n, DIMENSION)) + 0.3).astype(np.float32) for n in (N, 12)]
 
 
-@pytest.fixture(scope="module")
-def passages(tmp_path_factory):
-    texts = [(f"d{row:03d}", f"passage {row}") for row in range(N)]
-    return collection_of(tmp_path_factory.mktemp("names"), texts).passages
-
-
 # Quantised search
 
 
-@pytest.mark.parametrize("precision", ["uint8", "ubinary"])
-def test_quantised_search_finds_what_sentence_transformers_finds(passages, vectors, precision):
+def agreeing(exact, found) -> float:
+    return np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)])
+
+
+@pytest.mark.parametrize(("precision", "times"), [("uint8", 0), ("int8", 3)])
+def test_codes_are_compared_and_numbers_restored(vectors, precision, times):
     every, asked = vectors
-    codes = quantize_embeddings(every, precision)
-    options = {"corpus_precision": precision, "calibration_embeddings": every, "rescore_multiplier": 3}
-    theirs = semantic_search_faiss(asked, corpus_embeddings=codes, top_k=10, **options)[0]
-    (rows, scores), _ = exhaustive(passages, every, asked, 10, precision, rescore_multiplier=3)
-    np.testing.assert_allclose(scores, [[hit["score"] for hit in hits] for hits in theirs], rtol=1e-4)
-    same = [set(ours) == {hit["corpus_id"] for hit in hits} for ours, hits in zip(rows, theirs, strict=True)]
-    assert np.mean(same) > (
-        0.7 if precision == "ubinary" else 0.99
-    )  # bits tie at the cut, and ties are broken otherwise
+    low, step = every.min(axis=0), (every.max(axis=0) - every.min(axis=0)) / 255
+    codes, of_query = (np.clip(np.floor((part - low) / step), 0, 255) for part in vectors)
+    (rows, scores), size = quantised_search(every, asked, 5, precision, rescore_multiplier=times)
+    by_codes = np.argsort(-(of_query @ codes.T), axis=1)[:, : 5 * max(times, 1)]
+    numbers = asked @ (codes * step + low).T if times else of_query @ codes.T
+    expected = -np.sort(-np.take_along_axis(numbers, by_codes, axis=1), axis=1)[:, :5]
+    np.testing.assert_allclose(scores, expected, rtol=1e-4)
+    assert size == N * DIMENSION + 2 * DIMENSION * 4  # codes, and the ranges
 
 
-def test_int8_codes_are_compared_and_turned_back(passages, vectors):
+def test_bits_agree_and_take_whole_bytes(vectors):
     every, asked = vectors
-    low, high = every.min(axis=0), every.max(axis=0)
-    codes, of_query = (np.clip(np.floor((part - low) / ((high - low) / 255)), 0, 255) - 128 for part in vectors)
-    (rows, scores), size = exhaustive(passages, every, asked, 5, "int8", rescore_multiplier=0)
-    expected = np.argsort(-(of_query @ codes.T), axis=1)[:, :5]
-    assert (rows == expected).all() and size == N * DIMENSION + 2 * DIMENSION * 4
-    (rows, scores), _ = exhaustive(passages, every, asked, 5, "int8", rescore_multiplier=4)
-    numbers = (codes + 128) * (high - low) / 255 + low
-    np.testing.assert_allclose(scores, np.take_along_axis(asked @ numbers.T, rows, axis=1), rtol=1e-4)
+    (rows, scores), size = quantised_search(every, asked, 5, "binary", rescore_multiplier=0)
+    differing = ((every > 0) != (asked > 0)[:, None]).sum(axis=2)
+    assert (scores == -np.sort(differing, axis=1)[:, :5]).all() and size == N * 3
+    assert quantised_search(every[:, :9], asked[:, :9], 5, "ubinary")[1] == N * 2
+    (rows, scores), _ = quantised_search(every, asked, 5, "binary", rescore_multiplier=4)
+    np.testing.assert_allclose(scores, np.take_along_axis(asked @ (every > 0).T, rows, axis=1), rtol=1e-5)
 
 
-def test_int8_degenerates_where_few_vectors_calibrate_it(passages, vectors):
+def test_int8_degenerates_where_few_vectors_calibrate_it(vectors):
     every, asked = vectors
-    (exact, _), _ = exhaustive(passages, every, asked, 10)
-    found = [exhaustive(passages, every, asked, 10, "int8", calibration=n)[0][0] for n in (0, 2)]
-    shared = [np.mean([np.isin(a, b).mean() for a, b in zip(exact, rows, strict=True)]) for rows in found]
-    assert shared[0] > 0.95 and shared[1] < shared[0] - 0.15
+    exact = np.argsort(-(asked @ every.T), axis=1)[:, :10]
+    shared = [agreeing(exact, quantised_search(every, asked, 10, "int8", calibration=n)[0][0]) for n in (0, 2)]
+    assert shared[0] > 0.9 and shared[1] < shared[0] - 0.15
 
 
-def test_exact_search_is_brute_force_and_bits_take_whole_bytes(passages, vectors):
-    every, asked = vectors
-    (rows, scores), size = exhaustive(passages, every, asked, 7)
-    assert (rows == np.argsort(-(asked @ every.T), axis=1)[:, :7]).all() and size == N * DIMENSION * 4
-    assert exhaustive(passages, every[:, :9], asked[:, :9], 7, "binary")[1] == N * 2
-    (rows, scores), _ = exhaustive(passages, every, asked, N + 5, "uint8")
+def test_a_depth_beyond_the_passages_is_padded(vectors):
+    (rows, scores), _ = quantised_search(*vectors, N + 5, "uint8")
     assert rows.shape == (12, N + 5) and (rows[:, N:] == -1).all() and np.isneginf(scores[:, N:]).all()
 
 
-def test_unknown_precision_and_parameters_are_clear_errors(passages, vectors):
+def test_unknown_precision_and_parameters_are_clear_errors(vectors):
     with pytest.raises(InputError, match="precision 'int4'"):
-        exhaustive(passages, *vectors, 3, "int4")
+        quantised_search(*vectors, 3, "int4")
     with pytest.raises(InputError, match="two passages"):
-        exhaustive(passages, *vectors, 3, "int8", calibration=1)
+        quantised_search(*vectors, 3, "int8", calibration=1)
     with pytest.raises(InputError, match="truncate_dim=few is no whole number"):
         own_parameters("truncate_dim=few")
     with pytest.raises(InputError, match="faiss: index 'HNWS'"):
@@ -344,7 +333,7 @@ def test_the_weight_is_chosen_on_tuning_queries_alone(home, both):
 
 def test_reranking_takes_each_passage_of_the_union_once(home, both):
     judge = Model.of(load_recipe("mini-reranker", steps=0), both[0].model.train, 1)
-    cell = reranked.Reranked(runs=both, model=judge, depth=5)
+    cell = hybrid.Reranked(runs=both, model=judge, depth=5)
     home.build(cell)
     queries = both[0].queries[0]
     found = cell.read(home, queries).frame()
@@ -358,7 +347,7 @@ def test_reranking_takes_each_passage_of_the_union_once(home, both):
     expected = model.score(collection.passages, [texts[one["query_id"].iloc[0]]], rows)[0]
     np.testing.assert_allclose(one["score"], expected, atol=1e-4)
     with pytest.raises(InputError, match="give a reranker"):
-        home.build(reranked.Reranked(runs=both, model=both[1].encoded.model, depth=5))
+        home.build(hybrid.Reranked(runs=both, model=both[1].encoded.model, depth=5))
 
 
 def test_bytes_of_a_search_are_kept_with_it(home, both):

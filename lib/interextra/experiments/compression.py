@@ -10,15 +10,15 @@ import pandas as pd
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import per_query
 from interextra.experiments import plans
+from interextra.experiments.hybrid import Reranked, balanced_of
 from interextra.experiments.resttest import in_regimes
 from interextra.ground.cells import Cell, Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.models.bm25 import LABEL as BM25
-from interextra.models.indexes import Index, exhaustive
+from interextra.models.indexes import Index
 from interextra.models.model import Model, load_model
 from interextra.models.recipe import Recipe, load_recipe
-from interextra.models.reranked import Reranked, balanced_of
 from interextra.models.run import Encoded, Fused, Run, Searched, model_of
 from interextra.papers import published
 
@@ -137,12 +137,12 @@ def approximate(
         texts, qrels = queries.frame(store), queries.qrels(store)
         vectors = np.asarray(run.encoded.read(store))
         asked = load_model(store[run.encoded.model] / "weights").encode_queries(texts["text"].tolist())
-        (exact, _), _ = exhaustive(source.passages, vectors, asked, run.depth)
+        exact, _ = Index(vectors, "Flat").search(asked, k)
         for name, order in itertools.product(indexes, range(orders)):
             index = Index(vectors, name, seed=order)
             for effort in searched:
                 found, scores = index.search(asked, run.depth, f"efSearch={effort}")
-                shared = (found[:, :k, None] == exact[:, None, :k]).any(axis=2).mean()
+                shared = (found[:, :k, None] == exact[:, None]).any(axis=2).mean()
                 ranked = RunFile.from_arrays(texts["query_id"].tolist(), source.passages.doc_ids, found, scores)
                 value = per_query(ranked, qrels, [FIRST])[FIRST].mean()
                 row = {"index": name, "efSearch": effort, "order": order, "recall_at_10": shared, "value": value}

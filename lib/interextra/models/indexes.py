@@ -1,4 +1,4 @@
-"""Search over vectors that are there: exact, with vectors quantised as sentence-transformers does, by faiss indexes."""
+"""Search over vectors that are there by faiss: its own indexes, and vectors quantised as sentence-transformers does."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,13 +6,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from interextra.ground.errors import InputError
-from interextra.models.dense import inner_products
-from interextra.models.topk import exact_search, tie_order
 
-BLOCK = 8192  # passages scored or inserted at once
-RESCORED = 64  # queries rescored at once
-PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
-OWN = {"truncate_dim", "rescore_multiplier", "calibration"}  # parameters that are not faiss's
+BLOCK = 8192  # passages inserted at once
+#: Names of sentence-transformers → those that its search by faiss has; int8 and binary are the same codes less 128.
+PRECISIONS = {"int8": "uint8", "uint8": "uint8", "binary": "ubinary", "ubinary": "ubinary"}
+OWN = ("truncate_dim", "rescore_multiplier", "calibration")  # parameters that are not faiss's
 
 
 def own_parameters(parameters: str) -> tuple[dict[str, int], str]:
@@ -28,69 +26,32 @@ def own_parameters(parameters: str) -> tuple[dict[str, int], str]:
     return ours, ",".join("".join(part) for part in parts if part[0] not in OWN)
 
 
-def exhaustive(
-    passages,
-    vectors: np.ndarray,
-    queries: np.ndarray,
-    k: int,
-    precision: str = "float32",
-    rescore_multiplier: int = 2,
-    calibration: int = 0,
-) -> tuple[tuple[np.ndarray, np.ndarray], float]:
-    """The ranking of `topk.exact_search` of `vectors` [n_passages, d] for `queries` float32[n, d], and their bytes.
+def quantised_search(
+    vectors: np.ndarray, queries: np.ndarray, k: int, precision: str, rescore_multiplier: int = 2, calibration: int = 0
+) -> tuple[tuple[np.ndarray, np.ndarray], int]:
+    """What `semantic_search_faiss` of sentence-transformers finds, as `Index.search` gives it; and the bytes of all.
 
-    precision : of both sides, see sentence-transformers' `quantize_embeddings`. Codes are compared by inner product,
-        bits by how many agree.
-    rescore_multiplier : so many times k passages are scored again, their codes turned back into numbers (bits into 0
-        and 1), with the query as it was; 0: never. As in `semantic_search_faiss`.
-    calibration : int8 and uint8: the first so many passages give the range of each dimension; 0: all.
-
-    InputError: an unknown precision, or a calibration of one passage.
+    precision : of PRECISIONS. rescore_multiplier : so many times k passages are scored again, with the query as it was and
+    numbers restored from codes, or 0 and 1 for bits; 0: never. calibration : the first so many passages
+    give the range of each dimension (int8, uint8); 0: all. InputError: an unknown precision, a single passage for it.
     """
-    from sentence_transformers.util import quantize_embeddings
+    from sentence_transformers.util.quantization import quantize_embeddings, semantic_search_faiss
 
     if precision not in PRECISIONS or calibration == 1:
-        raise InputError(
-            f"precision {precision!r}, calibration={calibration}: one of {', '.join(PRECISIONS)}; two passages"
-        )
-    blocks = [slice(at, at + BLOCK) for at in range(0, len(vectors), BLOCK)]
-    ranges, size = None, len(vectors) * vectors.shape[1] * 4.0
-    if precision.endswith("int8"):
-        parts = [vectors[: calibration or None][block] for block in blocks]
-        ends = [np.stack([part.min(axis=0), part.max(axis=0)]) for part in parts if len(part)]
-        ranges = np.stack([np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]])
-        size = size / 4 + ranges.nbytes
-    elif precision != "float32":
-        size = float(len(vectors) * -(-vectors.shape[1] // 8))
-
-    def coded(part: np.ndarray) -> np.ndarray:
-        """Numbers that are compared: codes, or −1 and 1 for bits."""
-        if precision.endswith("binary"):
-            return np.where(part > 0, 1, -1).astype(np.float32)
-        return np.ascontiguousarray(quantize_embeddings(np.asarray(part), precision, ranges=ranges), dtype=np.float32)
-
-    def restored(part: np.ndarray) -> np.ndarray:
-        if precision.endswith("binary"):
-            return (part > 0).astype(np.float32)
-        step = (ranges[1] - ranges[0]) / 255
-        return (coded(part) + 128 * (precision == "int8")) * np.where(step == 0, 1, step) + ranges[0]
-
-    times = rescore_multiplier if precision != "float32" else 0
-    opened, depth = inner_products(coded(queries)), min(k * max(times, 1), len(vectors))
-    rows, scores = exact_search(
-        passages, (coded(vectors[block]) for block in blocks), opened, len(queries), depth, 2048
-    )
-    for at in range(0, len(rows) if times else 0, RESCORED):
-        here = slice(at, at + RESCORED)
-        scores[here] = np.einsum("nd,nkd->nk", queries[here], restored(vectors[rows[here]]))
-    if times:
-        order = np.lexsort((tie_order(passages)[1][rows], -scores), axis=1)
-        rows, scores = (np.take_along_axis(part, order, axis=1) for part in (rows, scores))
-    padding = ((0, 0), (0, max(0, k - depth)))
-    rows, scores = (
-        np.pad(part[:, :k], padding, constant_values=fill) for part, fill in ((rows, -1), (scores, -np.inf))
-    )
-    return (rows, scores), size
+        known = f"one of {', '.join(PRECISIONS)}, and two passages or more"
+        raise InputError(f"precision {precision!r}, calibration={calibration}: give {known}")
+    precision, given = PRECISIONS[precision], np.asarray(vectors[: calibration or None])
+    codes = quantize_embeddings(np.asarray(vectors), precision, calibration_embeddings=given)
+    how = {"corpus_precision": precision, "rescore": rescore_multiplier > 0, "calibration_embeddings": given}
+    how |= {"rescore_multiplier": rescore_multiplier} if rescore_multiplier else {}
+    found, _ = semantic_search_faiss(queries, corpus_embeddings=codes, top_k=k, **how)
+    rows, scores = np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf, np.float32)
+    for at, hits in enumerate(found):
+        rows[at, : len(hits)] = [hit["corpus_id"] for hit in hits]
+        scores[at, : len(hits)] = [hit["score"] for hit in hits]
+    if precision == "ubinary" and not rescore_multiplier:
+        scores = -scores  # how many bits differ
+    return (rows, scores), codes.nbytes + 8 * given.shape[1] * (precision == "uint8")
 
 
 class Index:
@@ -124,7 +85,7 @@ class Index:
         try:
             yield
         except RuntimeError as error:
-            message = str(error).strip().splitlines()[-1]
+            message = " ".join(str(error).split())[-200:]
             raise InputError(f"faiss: index {self.name!r} with parameters {parameters!r}: {message}") from None
         finally:
             faiss.omp_set_num_threads(threads)

@@ -15,10 +15,11 @@ from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
 from interextra.models import architectures
-from interextra.models.dense import Dense
-from interextra.models.indexes import PRECISIONS, Index, exhaustive, own_parameters
+from interextra.models.dense import Dense, inner_products
+from interextra.models.indexes import BLOCK, PRECISIONS, Index, own_parameters, quantised_search
 from interextra.models.model import LOG, Model, Pretrained, load_model
 from interextra.models.recipe import INNER_PRODUCTS, NUMBER, RUN_ROW, Recipe, Trained, load_recipe
+from interextra.models.topk import exact_search
 from interextra.models.vectors import GivenFile
 
 
@@ -168,7 +169,7 @@ class Searched(Ranking):
     # As faiss's index_factory reads it: HNSW32, "IVF1024,Flat", "IVF1024,PQ16", …; or one of `indexes.PRECISIONS`
     index: str = "Flat"
     # As faiss's ParameterSpace reads them: "efConstruction=80,efSearch=64", nprobe=16, …; and of ours: truncate_dim=N
-    # (the first so many dimensions), and what `indexes.exhaustive` takes
+    # (the first so many dimensions), and what `indexes.quantised_search` takes
     parameters: str = ""
     seed: int = 0  # of the order in which passages are inserted; 0 is that of the collection
 
@@ -187,10 +188,12 @@ class Searched(Ranking):
         model, passages = load_model(store[self.encoded.model] / "weights"), self.encoded.source.open().passages
 
         def search(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-            queries = model.encode_queries(texts)[:, : vectors.shape[1]]
-            if self.index in ("Flat", *PRECISIONS):
-                precision = self.index.replace("Flat", "float32")
-                found, size = exhaustive(passages, vectors, queries, self.depth, precision, **ours)
+            queries, size = model.encode_queries(texts)[:, : vectors.shape[1]], vectors.size * NUMBER * 1e6
+            if self.index == "Flat":
+                blocks = (np.array(vectors[at : at + BLOCK]) for at in range(0, len(vectors), BLOCK))
+                found = exact_search(passages, blocks, inner_products(queries), len(texts), self.depth, BLOCK)
+            elif self.index in PRECISIONS:
+                found, size = quantised_search(vectors, queries, self.depth, self.index, **ours)
             else:
                 index = Index(vectors, self.index, parameters, self.seed)
                 found, size = index.search(queries, self.depth), index.size
