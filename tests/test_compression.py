@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sentence_transformers.util.quantization import quantize_embeddings, semantic_search_faiss
 from toy_models import animals
 
 from interextra.data.queries import Part, Queries, Source
@@ -40,14 +41,28 @@ def agreeing(exact, found) -> float:
     return np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)])
 
 
-@pytest.mark.parametrize(("precision", "times"), [("uint8", 0), ("int8", 3)])
+@pytest.mark.parametrize(("precision", "times"), [("uint8", 3), ("uint8", 0), ("ubinary", 3)])
+def test_quantised_search_finds_what_sentence_transformers_finds(vectors, precision, times):
+    every, asked = vectors
+    options = {"corpus_precision": precision, "calibration_embeddings": every, "rescore": times > 0}
+    codes = quantize_embeddings(every, precision)
+    theirs, _ = semantic_search_faiss(
+        asked, corpus_embeddings=codes, top_k=10, rescore_multiplier=times or 1, **options
+    )
+    (rows, scores), _ = quantised_search(every, asked, 10, precision, rescore_multiplier=times)
+    np.testing.assert_allclose(scores, [[hit["score"] for hit in hits] for hits in theirs], rtol=1e-4, atol=1e-5)
+    assert agreeing([[hit["corpus_id"] for hit in hits] for hits in theirs], rows) > 0.97
+
+
+@pytest.mark.parametrize(("precision", "times"), [("uint8", 0), ("int8", 0), ("int8", 3)])
 def test_codes_are_compared_and_numbers_restored(vectors, precision, times):
     every, asked = vectors
     low, step = every.min(axis=0), (every.max(axis=0) - every.min(axis=0)) / 255
-    codes, of_query = (np.clip(np.floor((part - low) / step), 0, 255) for part in vectors)
+    less = 128 * (precision == "int8")
+    codes, of_query = (np.clip(np.floor((part - low) / step), 0, 255) - less for part in vectors)
     (rows, scores), size = quantised_search(every, asked, 5, precision, rescore_multiplier=times)
     by_codes = np.argsort(-(of_query @ codes.T), axis=1)[:, : 5 * max(times, 1)]
-    numbers = asked @ (codes * step + low).T if times else of_query @ codes.T
+    numbers = asked @ ((codes + less) * step + low).T if times else of_query @ codes.T
     expected = -np.sort(-np.take_along_axis(numbers, by_codes, axis=1), axis=1)[:, :5]
     np.testing.assert_allclose(scores, expected, rtol=1e-4)
     assert size == N * DIMENSION + 2 * DIMENSION * 4  # codes, and the ranges
@@ -57,7 +72,7 @@ def test_bits_agree_and_take_whole_bytes(vectors):
     every, asked = vectors
     (rows, scores), size = quantised_search(every, asked, 5, "binary", rescore_multiplier=0)
     differing = ((every > 0) != (asked > 0)[:, None]).sum(axis=2)
-    assert (scores == -np.sort(differing, axis=1)[:, :5]).all() and size == N * 3
+    assert (scores == DIMENSION - 2 * np.sort(differing, axis=1)[:, :5]).all() and size == N * 3
     assert quantised_search(every[:, :9], asked[:, :9], 5, "ubinary")[1] == N * 2
     (rows, scores), _ = quantised_search(every, asked, 5, "binary", rescore_multiplier=4)
     np.testing.assert_allclose(scores, np.take_along_axis(asked @ (every > 0).T, rows, axis=1), rtol=1e-5)
@@ -68,6 +83,7 @@ def test_int8_degenerates_where_few_vectors_calibrate_it(vectors):
     exact = np.argsort(-(asked @ every.T), axis=1)[:, :10]
     shared = [agreeing(exact, quantised_search(every, asked, 10, "int8", calibration=n)[0][0]) for n in (0, 2)]
     assert shared[0] > 0.9 and shared[1] < shared[0] - 0.15
+    assert agreeing(exact, quantised_search(every, asked, 10, "uint8")[0][0]) < 0.6  # codes that are all positive
 
 
 def test_a_depth_beyond_the_passages_is_padded(vectors):
@@ -284,7 +300,7 @@ def _all(plan):
         ({"searches": [{"label": "x", "of": "unknown"}]}, "'unknown' is none of"),
         ({"searches": [{"label": "x", "of": "TAS-B", "indx": "Flat"}]}, "'indx' is none of"),
         ({"searches": [{"label": "TAS-B", "of": "TAS-B"}]}, "'TAS-B' stands twice"),
-        ({"gate_splits": []}, "'gate_splits'"),
+        ({"gate_splits": ["test"]}, "'gate_splits'"),
         ({"strategies": ["bm25"]}, "'TAS-B' is none of"),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from interextra.data.queries import Queries
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import per_query
 from interextra.experiments import plans
@@ -44,8 +45,6 @@ def plan(p: dict) -> plans.Plan:
     plans.refuse_unknown("strategies", [FULL], made)
     searches = [search_in(entry, made) for entry in p["searches"]]
     gate = plans.gate_queries(p)
-    if not gate:
-        raise InputError("parameter 'gate_splits': the weight of a hybrid is chosen on these queries: name a split")
     queries, buckets = (*plans.test_queries(p, p["test_splits"]), *gate), None
     if p["protocol"] == "ReSTrain":
         sets = plans.in_both_regimes(plans.restrain_of(p), p["trained_sizes"])
@@ -62,7 +61,7 @@ def plan(p: dict) -> plans.Plan:
         for label, of, options in searches:
             found.append(("searched", label, flat[of].model_copy(update=options)))
         judge = model_of(load_recipe(p["reranker"]), train, seed)
-        found += [("hybrid", label, run) for label, run in hybrids(p, lexical, flat[FULL], judge, gate[0]).items()]
+        found += [("hybrid", label, run) for label, run in hybrids(p, lexical, flat[FULL], judge, gate).items()]
         columns = {"seed": seed, "encoded": encoded[FULL]}
         rows += [{"way": way, "model": label} | labels | columns | {"run": run} for way, label, run in found]
     design = plans.design(rows)
@@ -83,16 +82,14 @@ def trained_model(made: Recipe, train, seed: int) -> Model:
     return (balanced_of if made.architecture == "tas_balanced" else model_of)(made, train, seed)
 
 
-def hybrids(p: dict, lexical: Run, dense: Searched, judge: Model, tuned) -> dict[str, Cell]:
-    """Label → fusion or reranking of the passages of BM25 and of a dense retriever."""
+def hybrids(p: dict, lexical: Run, dense: Searched, judge: Model, gate: Sequence[Queries]) -> dict[str, Cell]:
+    """Label → fusion or reranking of the passages of BM25 and of a dense retriever; without a gate nothing is tuned."""
     both, depth = (lexical, dense), p["depth"]
     again = {"model": judge, "depth": p["rerank_depth"]}
-    return {
-        WEIGHTED: Fused(runs=both, method="wsum", tuned=tuned, depth=depth),
-        BY_RANK: Fused(runs=both, depth=depth),
-        UNION: Reranked(runs=both, **again),
-        CASCADE: Reranked(runs=(dense,), **again),
-    }
+    found: dict[str, Cell] = {BY_RANK: Fused(runs=both, depth=depth)}
+    if gate:
+        found[WEIGHTED] = Fused(runs=both, method="wsum", tuned=gate[0], depth=depth)
+    return found | {UNION: Reranked(runs=both, **again), CASCADE: Reranked(runs=(dense,), **again)}
 
 
 def regimes(values: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Search over vectors that are there by faiss: its own indexes, and vectors quantised as sentence-transformers does."""
+"""Search over vectors that are there: by faiss indexes, and by vectors that sentence-transformers quantises."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,8 +8,7 @@ import numpy as np
 from interextra.ground.errors import InputError
 
 BLOCK = 8192  # passages inserted at once
-#: Names of sentence-transformers → those that its search by faiss has; int8 and binary are the same codes less 128.
-PRECISIONS = {"int8": "uint8", "uint8": "uint8", "binary": "ubinary", "ubinary": "ubinary"}
+PRECISIONS = ("int8", "uint8", "binary", "ubinary")  # as sentence-transformers names them
 OWN = ("truncate_dim", "rescore_multiplier", "calibration")  # parameters that are not faiss's
 
 
@@ -29,29 +28,35 @@ def own_parameters(parameters: str) -> tuple[dict[str, int], str]:
 def quantised_search(
     vectors: np.ndarray, queries: np.ndarray, k: int, precision: str, rescore_multiplier: int = 2, calibration: int = 0
 ) -> tuple[tuple[np.ndarray, np.ndarray], int]:
-    """What `semantic_search_faiss` of sentence-transformers finds, as `Index.search` gives it; and the bytes of all.
+    """Search with quantised vectors float32[n, d] and queries: as `Index.search` gives it, and the bytes of all codes.
 
-    precision : of PRECISIONS. rescore_multiplier : so many times k passages are scored again, with the query as it was and
-    numbers restored from codes, or 0 and 1 for bits; 0: never. calibration : the first so many passages
-    give the range of each dimension (int8, uint8); 0: all. InputError: an unknown precision, a single passage for it.
+    Codes are compared by inner product, bits by how many agree less how many differ, as in `semantic_search_faiss` of
+    sentence-transformers. Codes of uint8, which are all positive, favour passages of large codes; those of int8 do not.
+
+    precision : of PRECISIONS. rescore_multiplier : so many times k passages are scored again, with the query as it was
+    and numbers restored from codes (0 and 1 for bits); 0: never. calibration : the first so many passages give the
+    range of each dimension (int8, uint8); 0: all. InputError: an unknown precision, a calibration by one passage.
     """
-    from sentence_transformers.util.quantization import quantize_embeddings, semantic_search_faiss
+    from sentence_transformers.util import quantize_embeddings
 
     if precision not in PRECISIONS or calibration == 1:
         known = f"one of {', '.join(PRECISIONS)}, and two passages or more"
         raise InputError(f"precision {precision!r}, calibration={calibration}: give {known}")
-    precision, given = PRECISIONS[precision], np.asarray(vectors[: calibration or None])
-    codes = quantize_embeddings(np.asarray(vectors), precision, calibration_embeddings=given)
-    how = {"corpus_precision": precision, "rescore": rescore_multiplier > 0, "calibration_embeddings": given}
-    how |= {"rescore_multiplier": rescore_multiplier} if rescore_multiplier else {}
-    found, _ = semantic_search_faiss(queries, corpus_embeddings=codes, top_k=k, **how)
-    rows, scores = np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf, np.float32)
-    for at, hits in enumerate(found):
-        rows[at, : len(hits)] = [hit["corpus_id"] for hit in hits]
-        scores[at, : len(hits)] = [hit["score"] for hit in hits]
-    if precision == "ubinary" and not rescore_multiplier:
-        scores = -scores  # how many bits differ
-    return (rows, scores), codes.nbytes + 8 * given.shape[1] * (precision == "uint8")
+    is_bits, given = precision.endswith("binary"), np.asarray(vectors[: calibration or None])
+    ranges = np.stack([given.min(axis=0), given.max(axis=0)])
+    codes, asked = (quantize_embeddings(np.asarray(part), precision, ranges=ranges) for part in (vectors, queries))
+    size = codes.nbytes + (0 if is_bits else ranges.nbytes)
+    if is_bits:
+        codes, asked = (np.where(np.asarray(part) > 0, 1, -1) for part in (vectors, queries))
+    rows, scores = Index(codes.astype(np.float32), "Flat").search(asked, k * max(rescore_multiplier, 1))
+    step = np.where(ranges[0] == ranges[1], 1, (ranges[1] - ranges[0]) / 255)
+    for at in range(len(rows) if rescore_multiplier else 0):
+        found = codes[rows[at]].astype(np.float32)
+        numbers = found > 0 if is_bits else (found + 128 * (precision == "int8")) * step + ranges[0]
+        again = np.where(rows[at] < 0, -np.inf, numbers @ queries[at])
+        order = np.argsort(-again, kind="stable")
+        rows[at], scores[at] = rows[at, order], again[order]
+    return (rows[:, :k], scores[:, :k].astype(np.float32)), size
 
 
 class Index:
