@@ -15,8 +15,9 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from interextra.data.runs import RunFile
+from interextra.ground.errors import InputError
 from interextra.models import dense
-from interextra.models.encoders import encoder_of
+from interextra.models.encoders import CLS, LSA
 from interextra.models.model import load_model
 from interextra.models.pairs import Pairs, training_pairs
 from interextra.models.recipe import PositiveInt
@@ -41,7 +42,7 @@ class Options(dense.Options):
     teacher: str = Field(min_length=1)  # recipe of the ColBERT that scores all passages of a batch
     pair_teacher: str  # recipe of the reranker that scores the first `negative_depth` passages of BM25, once
     in_batch_weight: float = Field(0.75, ge=0)
-    topics: str = "lsa"  # encoder of the queries that are clustered, see `encoders`
+    topics: str = ""  # initialisation whose [CLS] vectors of the queries are clustered; empty: LSA on their words
     clusters: PositiveInt = 2000
     bins: PositiveInt = 10  # of equal width between a query's smallest and largest margin
     dimension: int = Field(0, ge=0)  # of the vectors after a linear layer; 0: no such layer
@@ -105,9 +106,8 @@ def scored_pairs(ranking: Path, passages, pairs: Pairs) -> pd.DataFrame:
 
 
 def topics_of(encoder: str, texts: Sequence[str], clusters: int, seed: int) -> np.ndarray:
-    """The topic of each query, int[n]: spherical k-means of its vector."""
-    kind, option = encoder_of(encoder)
-    vectors = kind(option, texts).encode_queries(texts)
+    """The topic of each query, int[n]: spherical k-means of its vector, see `Options.topics`."""
+    vectors = (CLS if encoder else LSA)(encoder, texts).encode_queries(texts)
     vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return nearest(vectors, kmeans(vectors, min(clusters, len(texts)), seed, normalise=True), k=1)[1][:, 0]
 
@@ -119,9 +119,12 @@ def build(recipe: Options, seed: int):
     from sentence_transformers.base.modules import Dense
 
     model = dense.build(recipe, seed)
+    shape = {"in_features": model.get_embedding_dimension(), "out_features": recipe.dimension, "bias": recipe.bias}
+    if (longest := max(recipe.truncations, default=0)) >= (width := recipe.dimension or shape["in_features"]):
+        raise InputError(f"truncations: {longest} of {width} dimensions: give shorter lengths")
     if not recipe.dimension:
         return model
-    shape = {"in_features": model.get_embedding_dimension(), "out_features": recipe.dimension, "bias": recipe.bias}
+    torch.manual_seed(seed)
     layer = Dense(**shape, activation_function=torch.nn.Identity())
     return SentenceTransformer(modules=[*model.children(), layer], device=device(), similarity_fn_name="dot")
 
