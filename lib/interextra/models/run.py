@@ -295,7 +295,9 @@ class Fused(Ranking):
         ]
         judged = ranx.Qrels.from_df(kept[0].astype({"relevance": int}), "query_id", "doc_id", "relevance")
         runs = [ranx.Run.from_df(frame.astype({"score": float}), "query_id", "doc_id", "score") for frame in kept[1:]]
-        return ranx.optimize_fusion(judged, runs, norm="min-max", method=self.method, metric="ndcg@10")
+        return ranx.optimize_fusion(
+            judged, runs, norm="min-max", method=self.method, metric="ndcg@10", show_progress=False
+        )
 
     def title(self) -> str:
         return f"fusion by {self.method} of {len(self.runs)} runs"
