@@ -58,7 +58,7 @@ class Reranked(Ranking):
         return passages * length / self.recipe.size.encode_tokens
 
     def title(self) -> str:
-        return f"reranking of {len(self.runs)} runs · first {self.depth} each · {self.model.title()}"
+        return f"reranking · {len(self.runs)} runs, first {self.depth} each · {self.model.title()}"
 
 
 def balanced_of(recipe: Options, train: Queries | Part, seed: int) -> Model:

@@ -147,7 +147,7 @@ class Encoded(Cell):
         return (*super().modules(), architectures()[self.model.recipe.architecture].__name__)
 
     def title(self) -> str:
-        return f"passages of {self.source.spec} by {self.model.title()}"
+        return f"encoding · passages of {self.source.spec} by {self.model.title()}"
 
     def seconds(self) -> float:
         return self.model.recipe.cost(0, self.source.n_passages(), 0)["encode_seconds"]
@@ -207,7 +207,7 @@ class Searched(Ranking):
 
     def title(self) -> str:
         found = "+".join(queries.name for queries in self.queries)
-        return f"search {self.index} {self.parameters} → {found} of {self.encoded.title()}"
+        return f"search · {self.index} {self.parameters} → {found} of {self.encoded.title()}"
 
     def seconds(self) -> float:
         products = self.n_queries() * self.encoded.source.n_passages() * self.recipe.size.dimension
