@@ -17,7 +17,7 @@ from interextra.ground.cells import Cell, Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.models.bm25 import LABEL as BM25
-from interextra.models.indexes import Index
+from interextra.models.indexes import Index, own_parameters
 from interextra.models.model import Model, load_model
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.run import Encoded, Fused, Run, Searched, model_of
@@ -102,7 +102,7 @@ def sizes(design: pd.DataFrame, store: Store) -> pd.DataFrame:
     rows = []
     for row in design.drop_duplicates("model").itertuples():
         if isinstance(row.run, Searched):
-            width = row.run.encoded.read(store).shape[1]
+            width = own_parameters(row.run.parameters)[0].get("truncate_dim", row.run.encoded.read(store).shape[1])
             rows.append((row.model, width, row.run.index, row.run.parameters, row.run.bytes_per_passage(store)))
     return pd.DataFrame(rows, columns=["model", "dimensions", "precision", "parameters", "bytes_per_passage"])
 
