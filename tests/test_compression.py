@@ -17,7 +17,7 @@ from interextra.experiments.plans import cells_of
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 from interextra.models import dense, tas_balanced
-from interextra.models.indexes import Index, own_parameters, quantised_search
+from interextra.models.indexes import Index, quantised_search
 from interextra.models.losses_balanced import tas_balanced as loss_of
 from interextra.models.model import Model, fit, load_model
 from interextra.models.pairs import training_pairs
@@ -97,8 +97,6 @@ def test_unknown_precision_and_parameters_are_clear_errors(vectors):
         quantised_search(*vectors, 3, "int4")
     with pytest.raises(InputError, match="two passages"):
         quantised_search(*vectors, 3, "int8", calibration=1)
-    with pytest.raises(InputError, match="truncate_dim=few is no whole number"):
-        own_parameters("truncate_dim=few")
     with pytest.raises(InputError, match="faiss: index 'HNWS'"):
         Index(vectors[0], "HNWS")
     with pytest.raises(InputError, match="efSerach"):
@@ -301,7 +299,8 @@ def _all(plan):
     [
         ({"protocol": "LOO"}, "'LOO' is none of"),
         ({"searches": [{"label": "x", "of": "unknown"}]}, "'unknown' is none of"),
-        ({"searches": [{"label": "x", "of": "TAS-B", "indx": "Flat"}]}, "'indx' is none of"),
+        ({"searches": [{"label": "x", "of": "TAS-B", "indx": "Flat"}]}, "searches', x: indx"),
+        ({"searches": [{"label": "x", "of": "TAS-B", "calibration": -2}]}, "searches', x: calibration"),
         ({"searches": [{"label": "TAS-B", "of": "TAS-B"}]}, "'TAS-B' stands twice"),
         ({"gate_splits": ["test"]}, "'gate_splits'"),
         ({"strategies": ["bm25"]}, "'TAS-B' is none of"),
@@ -370,8 +369,8 @@ def test_reranking_takes_each_passage_of_the_union_once(home, both):
 
 
 def test_bytes_of_a_search_are_kept_with_it(home, both):
-    cut = both[1].model_copy(update={"parameters": "truncate_dim=16"})
-    bits = both[1].model_copy(update={"index": "binary", "parameters": "truncate_dim=16,rescore_multiplier=2"})
+    cut = both[1].model_copy(update={"truncate_dim": 16})
+    bits = both[1].model_copy(update={"index": "binary", "truncate_dim": 16})
     for cell in (cut, bits):
         home.build(cell)
     assert cut.bytes_per_passage(home) == 64 and bits.bytes_per_passage(home) == 2

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from pydantic import ValidationError
 
 from interextra.data.queries import Queries
 from interextra.data.runs import RunFile
@@ -17,7 +18,7 @@ from interextra.ground.cells import Cell, Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.models.bm25 import LABEL as BM25
-from interextra.models.indexes import Index, own_parameters
+from interextra.models.indexes import Index
 from interextra.models.model import Model, load_model
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.run import Encoded, Fused, Run, Searched, model_of
@@ -59,7 +60,7 @@ def plan(p: dict) -> plans.Plan:
         flat = {label: Searched(encoded=one, queries=queries, depth=p["depth"]) for label, one in encoded.items()}
         found = [("trained", BM25, lexical), *(("trained", label, run) for label, run in flat.items())]
         for label, of, options in searches:
-            found.append(("searched", label, flat[of].model_copy(update=options)))
+            found.append(("searched", label, searched_by(flat[of], label, options)))
         judge = model_of(load_recipe(p["reranker"]), train, seed)
         found += [("hybrid", label, run) for label, run in hybrids(p, lexical, flat[FULL], judge, gate).items()]
         columns = {"seed": seed, "encoded": encoded[FULL]}
@@ -74,8 +75,15 @@ def search_in(entry: dict, made: dict[str, Recipe]) -> tuple[str, str, dict]:
     """(label, label of the training, fields of `Searched`) of an entry of the parameter `searches`."""
     label, of, options = plans.fields(entry, "label", "of", more=True)
     plans.refuse_unknown(f"searches, {label}", [of], [name for name in made if name != BM25])
-    plans.refuse_unknown(f"searches, {label}", options, ["index", "parameters", "seed"])
     return label, of, options
+
+
+def searched_by(flat: Searched, label: str, options: dict) -> Searched:
+    try:
+        return Searched(**dict(flat) | options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"parameter 'searches', {label}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 def trained_model(made: Recipe, train, seed: int) -> Model:
@@ -98,13 +106,13 @@ def regimes(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def sizes(design: pd.DataFrame, store: Store) -> pd.DataFrame:
-    """What a passage costs: model, dimensions, precision, parameters, bytes_per_passage; by the first row of each."""
+    """What a passage costs: model, dimensions, precision, bytes_per_passage; by the first row of each system."""
     rows = []
     for row in design.drop_duplicates("model").itertuples():
         if isinstance(row.run, Searched):
-            width = own_parameters(row.run.parameters)[0].get("truncate_dim", row.run.encoded.read(store).shape[1])
-            rows.append((row.model, width, row.run.index, row.run.parameters, row.run.bytes_per_passage(store)))
-    return pd.DataFrame(rows, columns=["model", "dimensions", "precision", "parameters", "bytes_per_passage"])
+            width = row.run.truncate_dim or row.run.encoded.read(store).shape[1]
+            rows.append((row.model, width, row.run.index, row.run.bytes_per_passage(store)))
+    return pd.DataFrame(rows, columns=["model", "dimensions", "precision", "bytes_per_passage"])
 
 
 def weights(design: pd.DataFrame, store: Store) -> pd.DataFrame:

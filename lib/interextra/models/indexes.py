@@ -9,20 +9,6 @@ from interextra.ground.errors import InputError
 
 BLOCK = 8192  # passages inserted at once
 PRECISIONS = ("int8", "uint8", "binary", "ubinary")  # as sentence-transformers names them
-OWN = ("truncate_dim", "rescore_multiplier", "calibration")  # parameters that are not faiss's
-
-
-def own_parameters(parameters: str) -> tuple[dict[str, int], str]:
-    """Parameters NAME=VALUE with commas, those of ours as numbers and the others as they are.
-
-    >>> own_parameters("truncate_dim=16,efSearch=64")
-    ({'truncate_dim': 16}, 'efSearch=64')
-    """
-    parts = [part.partition("=") for part in parameters.split(",")]
-    if wrong := [f"{name}={value}" for name, _, value in parts if name in OWN and not value.isdigit()]:
-        raise InputError(f"parameters {parameters!r}: {wrong[0]} is no whole number of 0 or more")
-    ours = {name: int(value) for name, _, value in parts if name in OWN}
-    return ours, ",".join("".join(part) for part in parts if part[0] not in OWN)
 
 
 def quantised_search(

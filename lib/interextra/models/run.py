@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from interextra.data.queries import Part, Queries, Source
 from interextra.data.runs import RunFile
@@ -16,7 +17,7 @@ from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import write_json
 from interextra.models import architectures
 from interextra.models.dense import Dense, inner_products
-from interextra.models.indexes import BLOCK, PRECISIONS, Index, own_parameters, quantised_search
+from interextra.models.indexes import BLOCK, PRECISIONS, Index, quantised_search
 from interextra.models.model import LOG, Model, Pretrained, load_model
 from interextra.models.recipe import INNER_PRODUCTS, NUMBER, RUN_ROW, Recipe, Trained, load_recipe
 from interextra.models.topk import exact_search
@@ -168,10 +169,11 @@ class Searched(Ranking):
     depth: int = 100
     # As faiss's index_factory reads it: HNSW32, "IVF1024,Flat", "IVF1024,PQ16", …; or one of `indexes.PRECISIONS`
     index: str = "Flat"
-    # As faiss's ParameterSpace reads them: "efConstruction=80,efSearch=64", nprobe=16, …; and of ours: truncate_dim=N
-    # (the first so many dimensions), and what `indexes.quantised_search` takes
-    parameters: str = ""
+    parameters: str = ""  # as faiss's ParameterSpace reads them: "efConstruction=80,efSearch=64", nprobe=16, …
     seed: int = 0  # of the order in which passages are inserted; 0 is that of the collection
+    truncate_dim: int = Field(0, ge=0)  # the first so many dimensions; 0: all
+    rescore_multiplier: int = Field(2, ge=0)  # these two: see `indexes.quantised_search`
+    calibration: int = Field(0, ge=0)
 
     @property
     def recipe(self) -> Recipe:
@@ -183,8 +185,7 @@ class Searched(Ranking):
     def build(self, folder: Path, store: Store) -> None:
         if self.queries[0].source != self.encoded.source:
             raise InputError(f"{self.title()}: the queries are of another collection than the encoded passages")
-        ours, parameters = own_parameters(self.parameters)
-        vectors = self.encoded.read(store)[:, : ours.pop("truncate_dim", None)]
+        vectors = self.encoded.read(store)[:, : self.truncate_dim or None]
         model, passages = load_model(store[self.encoded.model] / "weights"), self.encoded.source.open().passages
 
         def search(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -193,9 +194,10 @@ class Searched(Ranking):
                 blocks = (np.array(vectors[at : at + BLOCK]) for at in range(0, len(vectors), BLOCK))
                 found = exact_search(passages, blocks, inner_products(queries), len(texts), self.depth, BLOCK)
             elif self.index in PRECISIONS:
-                found, size = quantised_search(vectors, queries, self.depth, self.index, **ours)
+                how = self.index, self.rescore_multiplier, self.calibration
+                found, size = quantised_search(vectors, queries, self.depth, *how)
             else:
-                index = Index(vectors, self.index, parameters, self.seed)
+                index = Index(vectors, self.index, self.parameters, self.seed)
                 found, size = index.search(queries, self.depth), index.size
             write_json(folder / "bytes.json", size / len(vectors))
             return found
