@@ -375,7 +375,9 @@ def test_bytes_of_a_search_are_kept_with_it(home, both):
         home.build(cell)
     assert cut.bytes_per_passage(home) == 64 and bits.bytes_per_passage(home) == 2
     design = pd.DataFrame([{"model": "cut", "run": cut}, {"model": "bits", "run": bits}])
-    assert compression.sizes(design, home)["bytes_per_passage"].tolist() == [64, 2]
+    assert compression.sizes(design, home)[["dimensions", "bytes_per_passage"]].values.tolist() == [[16, 64], [16, 2]]
+    with pytest.raises(InputError, match="truncate_dim = 65 of 64"):
+        home.build(both[1].model_copy(update={"truncate_dim": 65}))
 
 
 def test_effort_raises_the_recall_of_an_approximate_index(home, both):

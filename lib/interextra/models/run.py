@@ -185,7 +185,10 @@ class Searched(Ranking):
     def build(self, folder: Path, store: Store) -> None:
         if self.queries[0].source != self.encoded.source:
             raise InputError(f"{self.title()}: the queries are of another collection than the encoded passages")
-        vectors = self.encoded.read(store)[:, : self.truncate_dim or None]
+        vectors = self.encoded.read(store)
+        if self.truncate_dim > vectors.shape[1]:
+            raise InputError(f"{self.title()}: truncate_dim = {self.truncate_dim} of {vectors.shape[1]} dimensions")
+        vectors = vectors[:, : self.truncate_dim or None]
         model, passages = load_model(store[self.encoded.model] / "weights"), self.encoded.source.open().passages
 
         def search(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
