@@ -6,9 +6,10 @@ import pytest
 from interextra.data.queries import Queries, Source
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
+from interextra.models.indexes import Index
 from interextra.models.model import Model, load_model
 from interextra.models.recipe import load_recipe
-from interextra.models.run import Encoded, Run, Searched, indexed_search
+from interextra.models.run import Encoded, Run, Searched
 
 SPEC = "mini:n_train=400,n_dev=40"
 
@@ -67,12 +68,11 @@ def test_every_passage_is_found_by_an_index_that_looks_everywhere(home, encoded,
 def test_order_of_insertion_is_drawn_with_the_seed_and_repeats():
     draw = np.random.default_rng(1)
     vectors, queries = (draw.random((n, 8)).astype(np.float32) for n in (2000, 50))
-    orders = [np.arange(2000), draw.permutation(2000)]
     small = "efConstruction=8,efSearch=4"
-    first, again, other = (indexed_search(vectors, orders[at], queries, 10, "HNSW4", small) for at in (0, 0, 1))
+    first, again, other = (Index(vectors, "HNSW4", small, seed).search(queries, 10) for seed in (0, 0, 1))
     assert (first[0] == again[0]).all() and (first[0] != other[0]).any()
     scores = queries @ vectors.T
-    much = indexed_search(vectors, orders[1], queries, 10, "HNSW32", "efConstruction=200,efSearch=500")
+    much = Index(vectors, "HNSW32", "efConstruction=200,efSearch=500", seed=1).search(queries, 10)
     np.testing.assert_allclose(much[1], np.take_along_axis(scores, much[0], axis=1), atol=1e-5)
     exact = np.argsort(-scores, axis=1)[:, :10]
     recall = [np.mean([np.isin(a, b).mean() for a, b in zip(exact, found[0], strict=True)]) for found in (first, much)]
@@ -83,7 +83,7 @@ def test_order_of_insertion_is_drawn_with_the_seed_and_repeats():
 def test_misspelt_index_or_parameter_is_a_clear_error(index, parameters):
     vectors = np.random.default_rng(1).random((100, 8)).astype(np.float32)
     with pytest.raises(InputError, match=f"faiss: index '{index}' with parameters '{parameters}'"):
-        indexed_search(vectors, np.arange(100), vectors[:2], 5, index, parameters)
+        Index(vectors, index, parameters)
 
 
 def test_what_cannot_be_encoded_or_searched_is_refused(home, encoded, asked):

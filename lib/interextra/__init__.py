@@ -35,7 +35,7 @@ _DEFINITIONS = {
 }
 _PAPERS = ["published", "published_models", "published_correlations", "published_overlap", "releases", "shift_losses"]
 _NOTEBOOKS = ["start_here", "restrain", "resttest", "shifts", "architectures", "pretraining", "indicators"]
-_NOTEBOOKS += ["correlation", "exposure", "pool_bias"]
+_NOTEBOOKS += ["correlation", "exposure", "compression", "pool_bias"]
 # Name → what it stands for, loaded when it is used, so that nothing heavy is imported for nothing.
 FRONT = {name: f"interextra.{module}:{name}" for module, names in _DEFINITIONS.items() for name in names}
 FRONT["figures"] = "interextra.figures"

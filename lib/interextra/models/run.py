@@ -8,19 +8,20 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from interextra.data.queries import Part, Queries, Source
 from interextra.data.runs import RunFile
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError, offenders
+from interextra.ground.files import write_json
 from interextra.models import architectures
-from interextra.models.dense import Dense
+from interextra.models.dense import Dense, inner_products
+from interextra.models.indexes import BLOCK, PRECISIONS, Index, quantised_search
 from interextra.models.model import LOG, Model, Pretrained, load_model
 from interextra.models.recipe import INNER_PRODUCTS, NUMBER, RUN_ROW, Recipe, Trained, load_recipe
 from interextra.models.topk import exact_search
 from interextra.models.vectors import GivenFile
-
-BLOCK = 8192  # passages scored or inserted at once
 
 
 class Ranking(Cell):
@@ -147,7 +148,7 @@ class Encoded(Cell):
         return (*super().modules(), architectures()[self.model.recipe.architecture].__name__)
 
     def title(self) -> str:
-        return f"passages of {self.source.spec} by {self.model.title()}"
+        return f"encoding · passages of {self.source.spec} by {self.model.title()}"
 
     def seconds(self) -> float:
         return self.model.recipe.cost(0, self.source.n_passages(), 0)["encode_seconds"]
@@ -157,17 +158,22 @@ class Encoded(Cell):
 
 
 class Searched(Ranking):
-    """The first `depth` passages of each query by a faiss index over vectors that are there.
+    """The first `depth` passages of each query by an index over vectors that are there.
 
-    `Flat` is exact, with the ranking of a `Run`; ties of other indexes are broken among what they return.
+    `Flat` is exact, with the ranking of a `Run`; ties of faiss's other indexes are broken among what they return.
+    `bytes.json`: what a passage costs, the whole of codes, codebooks and graph divided by the passages.
     """
 
     encoded: Encoded
     queries: tuple[Queries | Part, ...]  # of the collection that is encoded; the same model encodes them
     depth: int = 100
-    index: str = "Flat"  # as faiss's index_factory reads it: HNSW32, "IVF1024,Flat", "IVF1024,PQ16", …
+    # As faiss's index_factory reads it: HNSW32, "IVF1024,Flat", "IVF1024,PQ16", …; or one of `indexes.PRECISIONS`
+    index: str = "Flat"
     parameters: str = ""  # as faiss's ParameterSpace reads them: "efConstruction=80,efSearch=64", nprobe=16, …
     seed: int = 0  # of the order in which passages are inserted; 0 is that of the collection
+    truncate_dim: int = Field(0, ge=0)  # the first so many dimensions; 0: all
+    rescore_multiplier: int = Field(2, ge=0)  # these two: see `indexes.quantised_search`
+    calibration: int = Field(0, ge=0)
 
     @property
     def recipe(self) -> Recipe:
@@ -179,52 +185,38 @@ class Searched(Ranking):
     def build(self, folder: Path, store: Store) -> None:
         if self.queries[0].source != self.encoded.source:
             raise InputError(f"{self.title()}: the queries are of another collection than the encoded passages")
-        model, vectors = load_model(store[self.encoded.model] / "weights"), self.encoded.read(store)
+        vectors = self.encoded.read(store)
+        if self.truncate_dim > vectors.shape[1]:
+            raise InputError(f"{self.title()}: truncate_dim = {self.truncate_dim} of {vectors.shape[1]} dimensions")
+        vectors = vectors[:, : self.truncate_dim or None]
+        model, passages = load_model(store[self.encoded.model] / "weights"), self.encoded.source.open().passages
 
         def search(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+            queries, size = model.encode_queries(texts)[:, : vectors.shape[1]], vectors.size * NUMBER * 1e6
             if self.index == "Flat":
                 blocks = (np.array(vectors[at : at + BLOCK]) for at in range(0, len(vectors), BLOCK))
-                passages, scores = self.encoded.source.open().passages, model.open_queries(texts)
-                return exact_search(passages, blocks, scores, len(texts), self.depth, model.query_block)
-            order = np.random.default_rng(self.seed).permutation(len(vectors)) if self.seed else np.arange(len(vectors))
-            return indexed_search(vectors, order, model.encode_queries(texts), self.depth, self.index, self.parameters)
+                found = exact_search(passages, blocks, inner_products(queries), len(texts), self.depth, BLOCK)
+            elif self.index in PRECISIONS:
+                how = self.index, self.rescore_multiplier, self.calibration
+                found, size = quantised_search(vectors, queries, self.depth, *how)
+            else:
+                index = Index(vectors, self.index, self.parameters, self.seed)
+                found, size = index.search(queries, self.depth), index.size
+            write_json(folder / "bytes.json", size / len(vectors))
+            return found
 
         self.write(folder, store, self.encoded.model, search)
 
+    def bytes_per_passage(self, store: Store) -> float:
+        return json.loads((store[self] / "bytes.json").read_text(encoding="utf-8"))
+
     def title(self) -> str:
         found = "+".join(queries.name for queries in self.queries)
-        return f"search {self.index} {self.parameters} → {found} of {self.encoded.title()}"
+        return f"search · {self.index} {self.parameters} → {found} of {self.encoded.title()}"
 
     def seconds(self) -> float:
         products = self.n_queries() * self.encoded.source.n_passages() * self.recipe.size.dimension
         return products / INNER_PRODUCTS
-
-
-def indexed_search(
-    vectors: np.ndarray, order: np.ndarray, queries: np.ndarray, k: int, index: str, parameters: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """What a faiss index finds: (rows int64[n, k], scores float32[n, k]); row -1, score -inf where it finds fewer.
-
-    `vectors` float32[n, d] are inserted in `order`, by one thread, so that a repetition gives the same index.
-    """
-    import faiss
-
-    threads = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)
-    try:
-        made = faiss.index_factory(vectors.shape[1], index, faiss.METRIC_INNER_PRODUCT)
-        faiss.ParameterSpace().set_index_parameters(made, parameters)
-        if not made.is_trained:
-            made.train(np.asarray(vectors))
-        for start in range(0, len(order), BLOCK):
-            made.add(vectors[order[start : start + BLOCK]])
-        scores, places = made.search(queries, k)
-    except RuntimeError as error:
-        message = " ".join(str(error).split())[-200:]
-        raise InputError(f"faiss: index {index!r} with parameters {parameters!r}: {message}") from None
-    finally:
-        faiss.omp_set_num_threads(threads)
-    return np.where(places < 0, -1, order[places]), np.where(places < 0, -np.inf, scores)
 
 
 class Imported(Ranking):
@@ -261,13 +253,15 @@ class Fused(Ranking):
     """Runs on the same queries in one ranking, `run.NAME.parquet` a set of queries.
 
     `method` is one of ranx: rrf (reciprocal rank fusion, k = 60), or wsum with `weights`, one a run, of scores that
-    were brought to 0…1 by query (the weighted interpolation of Hofstätter et al., TREC 2021).
+    were brought to 0…1 by query (the weighted interpolation of Hofstätter et al., TREC 2021). With `tuned`, queries
+    that measure nothing, ranx chooses the weights among tenths by their nDCG@10: `weights.json`.
     """
 
     runs: tuple[Ranking, ...]
     method: str = "rrf"
     weights: tuple[float, ...] = ()
     depth: int = 100
+    tuned: Queries | Part | None = None  # one of the sets of queries that the runs rank
 
     @property
     def queries(self) -> tuple[Queries | Part, ...]:
@@ -280,6 +274,9 @@ class Fused(Ranking):
 
         columns = {"query_id": object, "doc_id": object, "score": float}  # ranx refuses pandas' own strings
         options = {"params": {"weights": self.weights}} if self.weights else {}
+        if self.tuned:
+            options = {"params": self._tuned(store)}
+            write_json(folder / "weights.json", options["params"]["weights"])
         for queries in self.queries:
             files = [run.read(store, queries) for run in self.runs]
             runs = [ranx.Run.from_df(file.frame().astype(columns), *columns) for file in files]
@@ -288,6 +285,24 @@ class Fused(Ranking):
             kept = fused.sort_values("score", ascending=False, kind="stable").groupby("query_id").head(self.depth)
             order = pd.Index(files[0].query_ids).get_indexer(kept["query_id"])
             RunFile.from_frame(kept.iloc[order.argsort(kind="stable")]).write_parquet(folder / file_of(queries))
+
+    def _tuned(self, store: Store) -> dict:
+        """The parameters of the fusion that are best on the queries `tuned`, of those that all runs have."""
+        import ranx
+
+        qrels, frames = self.tuned.qrels(store), [run.read(store, self.tuned).frame() for run in self.runs]
+        shared = set(qrels["query_id"]).intersection(*(frame["query_id"] for frame in frames))
+        if not shared:
+            raise InputError(f"fusion: no query of {self.tuned.name} has judgements and a ranking of each run")
+        kept = [
+            frame[frame["query_id"].isin(shared)].astype({"query_id": object, "doc_id": object})
+            for frame in (qrels, *frames)
+        ]
+        judged = ranx.Qrels.from_df(kept[0].astype({"relevance": int}), "query_id", "doc_id", "relevance")
+        runs = [ranx.Run.from_df(frame.astype({"score": float}), "query_id", "doc_id", "score") for frame in kept[1:]]
+        return ranx.optimize_fusion(
+            judged, runs, norm="min-max", method=self.method, metric="ndcg@10", show_progress=False
+        )
 
     def title(self) -> str:
         return f"fusion by {self.method} of {len(self.runs)} runs"

@@ -1,0 +1,73 @@
+"""Passages of several runs in the order of a cross-encoder; and the models of TAS-Balanced, which such scores train."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from interextra.data.queries import Part, Queries
+from interextra.data.runs import RunFile
+from interextra.ground.cells import Store
+from interextra.ground.errors import InputError
+from interextra.models.model import Model, load_model
+from interextra.models.recipe import Recipe, load_recipe
+from interextra.models.reranker import Reranker
+from interextra.models.run import Ranking, Run, file_of, model_of
+from interextra.models.tas_balanced import Options
+
+
+class Reranked(Ranking):
+    """The union of the first `depth` passages of some runs, each once, by the scores of a cross-encoder alone.
+
+    `hybrid_cat` of Hofstätter et al. (TREC 2021, section 5). `relevant`: the relevant passages of the queries come to
+    it, so that their scores can teach.
+    """
+
+    runs: tuple[Ranking, ...]
+    model: Model  # a reranker
+    depth: int = 100
+    relevant: bool = False
+
+    @property
+    def queries(self) -> tuple[Queries | Part, ...]:
+        return self.runs[0].queries
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.model.recipe
+
+    def build(self, folder: Path, store: Store) -> None:
+        model, passages = load_model(store[self.model] / "weights"), self.queries[0].source.open().passages
+        if not isinstance(model, Reranker) or {run.queries for run in self.runs} != {self.queries}:
+            raise InputError(f"{self.title()}: give a reranker, and runs on the same queries")
+        for queries in self.queries:
+            frames = [run.read(store, queries).frame() for run in self.runs]
+            frames = [frame[frame["rank"] <= self.depth] for frame in frames]
+            if self.relevant:
+                frames.append(queries.qrels(store).query("relevance >= 1"))
+            found = pd.concat(frames)[["query_id", "doc_id"]].drop_duplicates(ignore_index=True)
+            texts = queries.frame(store).set_index("query_id")["text"]
+            found = found[found["query_id"].isin(texts.index)]
+            rows = np.asarray(passages.rows(found["doc_id"].tolist()))[:, None]
+            scores = model.score(passages, texts[found["query_id"]].tolist(), rows)[:, 0]
+            RunFile.from_frame(found.assign(score=scores)).write_parquet(folder / file_of(queries))
+
+    def seconds(self) -> float:
+        passages = len(self.runs) * self.depth * self.n_queries()
+        length = self.recipe.query_length + self.recipe.passage_length
+        return passages * length / self.recipe.size.encode_tokens
+
+    def title(self) -> str:
+        return f"reranking · {len(self.runs)} runs, first {self.depth} each · {self.model.title()}"
+
+
+def balanced_of(recipe: Options, train: Queries | Part, seed: int) -> Model:
+    """The model of a TAS-Balanced recipe with what it needs: both teachers, the scores of pairs, a first pass.
+
+    All are trained on the same queries with the same seed.
+    """
+    first = recipe.after and balanced_of(load_recipe(recipe.after), train, seed)
+    teacher, judge = (model_of(load_recipe(name), train, seed) for name in (recipe.teacher, recipe.pair_teacher))
+    lexical = Run(model=model_of(load_recipe("bm25"), train, seed), queries=(train,), depth=recipe.negative_depth)
+    ranking = Reranked(runs=(lexical,), model=judge, depth=recipe.negative_depth, relevant=True)
+    return Model.of(recipe, train, seed, first=first or None, ranking=ranking, teacher=teacher)

@@ -1,0 +1,416 @@
+"""Notebook 10: batches and loss of TAS-Balanced, quantised and approximate search, hybrids; each beside a reference."""
+
+import faiss
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.util.quantization import quantize_embeddings, semantic_search_faiss
+from toy_models import animals
+
+from interextra.data.queries import Part, Queries, Source
+from interextra.data.runs import RunFile
+from interextra.evaluation.measures import per_query
+from interextra.experiments import compression, hybrid
+from interextra.experiments.plans import cells_of
+from interextra.ground.cells import Store
+from interextra.ground.errors import InputError
+from interextra.models import dense, tas_balanced
+from interextra.models.indexes import Index, quantised_search
+from interextra.models.losses_balanced import tas_balanced as loss_of
+from interextra.models.model import Model, fit, load_model
+from interextra.models.pairs import training_pairs
+from interextra.models.recipe import load_recipe
+from interextra.models.run import Encoded, Fused, Run, Searched
+from interextra.papers import published
+from interextra.study.parameters import profile_parameters
+
+N, DIMENSION = 300, 24
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    draw = np.random.default_rng(2)
+    return [(draw.normal(size=(n, DIMENSION)) + 0.3).astype(np.float32) for n in (N, 12)]
+
+
+# Quantised search
+
+
+def agreeing(exact, found) -> float:
+    return np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)])
+
+
+@pytest.mark.parametrize(("precision", "times"), [("uint8", 3), ("uint8", 0), ("ubinary", 30)])
+def test_quantised_search_finds_what_sentence_transformers_finds(vectors, precision, times):
+    every, asked = vectors
+    options = {"corpus_precision": precision, "calibration_embeddings": every, "rescore": times > 0}
+    codes = quantize_embeddings(every, precision)  # bits tie at the cut: there all passages are rescored
+    theirs, _ = semantic_search_faiss(
+        asked, corpus_embeddings=codes, top_k=10, rescore_multiplier=times or 1, **options
+    )
+    (rows, scores), _ = quantised_search(every, asked, 10, precision, rescore_multiplier=times)
+    np.testing.assert_allclose(scores, [[hit["score"] for hit in hits] for hits in theirs], rtol=1e-4, atol=1e-5)
+    assert agreeing([[hit["corpus_id"] for hit in hits] for hits in theirs], rows) > 0.97
+
+
+@pytest.mark.parametrize(("precision", "times"), [("uint8", 0), ("int8", 0), ("int8", 3)])
+def test_codes_are_compared_and_numbers_restored(vectors, precision, times):
+    every, asked = vectors
+    low, step = every.min(axis=0), (every.max(axis=0) - every.min(axis=0)) / 255
+    less = 128 * (precision == "int8")
+    codes, of_query = (np.clip(np.floor((part - low) / step), 0, 255) - less for part in vectors)
+    (rows, scores), size = quantised_search(every, asked, 5, precision, rescore_multiplier=times)
+    by_codes = np.argsort(-(of_query @ codes.T), axis=1)[:, : 5 * max(times, 1)]
+    numbers = asked @ ((codes + less) * step + low).T if times else of_query @ codes.T
+    expected = -np.sort(-np.take_along_axis(numbers, by_codes, axis=1), axis=1)[:, :5]
+    np.testing.assert_allclose(scores, expected, rtol=1e-4)
+    assert size == N * DIMENSION + 2 * DIMENSION * 4  # codes, and the ranges
+
+
+def test_bits_agree_and_take_whole_bytes(vectors):
+    every, asked = vectors
+    (rows, scores), size = quantised_search(every, asked, 5, "binary", rescore_multiplier=0)
+    differing = ((every > 0) != (asked > 0)[:, None]).sum(axis=2)
+    assert (scores == DIMENSION - 2 * np.sort(differing, axis=1)[:, :5]).all() and size == N * 3
+    assert quantised_search(every[:, :9], asked[:, :9], 5, "ubinary")[1] == N * 2
+    (rows, scores), _ = quantised_search(every, asked, 5, "binary", rescore_multiplier=4)
+    np.testing.assert_allclose(scores, np.take_along_axis(asked @ (every > 0).T, rows, axis=1), rtol=1e-5)
+
+
+def test_int8_degenerates_where_few_vectors_calibrate_it(vectors):
+    every, asked = vectors
+    exact = np.argsort(-(asked @ every.T), axis=1)[:, :10]
+    shared = [agreeing(exact, quantised_search(every, asked, 10, "int8", calibration=n)[0][0]) for n in (0, 2)]
+    assert shared[0] > 0.8 and shared[1] < shared[0] - 0.15
+    assert agreeing(exact, quantised_search(every, asked, 10, "uint8")[0][0]) < 0.6  # codes that are all positive
+
+
+def test_a_depth_beyond_the_passages_is_padded(vectors):
+    (rows, scores), _ = quantised_search(*vectors, N + 5, "uint8")
+    assert rows.shape == (12, N + 5) and (rows[:, N:] == -1).all() and np.isneginf(scores[:, N:]).all()
+
+
+def test_unknown_precision_and_parameters_are_clear_errors(vectors):
+    with pytest.raises(InputError, match="precision 'int4'"):
+        quantised_search(*vectors, 3, "int4")
+    with pytest.raises(InputError, match="two passages"):
+        quantised_search(*vectors, 3, "int8", calibration=1)
+    with pytest.raises(InputError, match="faiss: index 'HNWS'"):
+        Index(vectors[0], "HNWS")
+    with pytest.raises(InputError, match="efSerach"):
+        Index(vectors[0], "HNSW8").search(vectors[1], 3, "efSerach=4")
+
+
+def test_index_holds_what_faiss_holds_and_the_order_is_drawn(vectors):
+    every, asked = vectors
+    plain = faiss.index_factory(DIMENSION, "HNSW8,Flat", faiss.METRIC_INNER_PRODUCT)
+    plain.add(every)
+    ours = Index(every, "HNSW8,Flat")
+    assert ours.size == len(faiss.serialize_index(plain)) > N * DIMENSION * 4 + N * 8 * 4  # numbers, and links
+    assert (ours.search(asked, 5)[0] == plain.search(asked, 5)[1]).all()
+    low = "efSearch=1"
+    first, again, other = (
+        Index(every, "HNSW4,Flat", "efConstruction=4", seed).search(asked, 5, low) for seed in (0, 0, 3)
+    )
+    assert (first[0] == again[0]).all() and (first[0] != other[0]).any()
+
+
+def test_pca_does_not_favour_passages_along_the_mean(vectors):
+    every, asked = vectors
+    rows, _ = Index(every, "PCA24,Flat").search(asked, 10)  # as many dimensions as there are: nothing is lost
+    assert (rows == np.argsort(-(asked @ every.T), axis=1)[:, :10]).all()
+    plain = faiss.index_factory(DIMENSION, "PCA24,Flat", faiss.METRIC_INNER_PRODUCT)
+    plain.train(every)
+    plain.add(every)
+    assert (plain.search(asked, 10)[1] != rows).any()  # faiss centres the query, too
+
+
+# TAS-Balanced
+
+
+def test_margins_are_drawn_by_bins_of_equal_width():
+    margins = [0.0, 0.1, 0.2, 0.3, 4.0, 2.1]
+    scored = pd.DataFrame({"query": [0] * 6, "positive": 7, "negative": range(6), "margin": margins})
+    batches = tas_balanced.Topics(scored, np.zeros(1, int), bins=4)  # 0 to 1: four; 1 to 2: none; 2 to 3, 3 to 4: one
+    drawn = [batches.drawn(np.random.default_rng(i), 1) for i in range(3000)]
+    shares = pd.Series([int(one["negative"][0]) for one in drawn]).value_counts(normalize=True)
+    expected = {0: 1 / 12, 1: 1 / 12, 2: 1 / 12, 3: 1 / 12, 4: 1 / 3, 5: 1 / 3}
+    assert all(abs(shares[row] - share) < 0.03 for row, share in expected.items())
+    assert all(one["margin"][0] == margins[one["negative"][0]] for one in drawn[:50])
+
+
+def test_queries_of_a_batch_are_of_one_topic_until_it_is_exhausted():
+    scored = pd.DataFrame({"query": np.repeat(np.arange(10), 2), "positive": 0, "negative": [1, 2] * 10})
+    labels = np.array([0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2])  # query 10 has no pair
+    batches = tas_balanced.Topics(scored.assign(margin=[0.0, 1.0] * 10), labels, bins=2)
+    for i in range(20):
+        found = batches.drawn(np.random.default_rng(i), 4)["query"]
+        assert len(set(found)) == 4 and len(set(labels[found])) == 1
+        every = batches.drawn(np.random.default_rng(i), 10)["query"]
+        assert sorted(every) == list(range(10)) and len(set(labels[every[:4]])) == 1
+
+
+def test_the_loss_is_the_loop_over_pairs():
+    draw = torch.Generator().manual_seed(1)
+    good, bad, goal = (torch.randn(4, n, generator=draw) for n in (1, 9, 9))
+    recipe = load_recipe("mini-tas-b", in_batch_weight=0.5)
+    pair = np.mean([(good[i, 0] - bad[i, 0] - goal[i, 0]) ** 2 for i in range(4)])
+    rest = np.mean([(good[i, 0] - bad[i, j] - goal[i, j]) ** 2 for i in range(4) for j in range(1, 9)])
+    assert loss_of(good, bad, goal, recipe).item() == pytest.approx(pair + 0.5 * rest, rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory):
+    return animals(tmp_path_factory.mktemp("zoo"), 30)
+
+
+@pytest.fixture(scope="module")
+def taught(zoo, tmp_path_factory):
+    """A collection, a run with a teacher's scores of pairs, and an untrained ColBERT."""
+    folder = tmp_path_factory.mktemp("taught")
+    scores = np.random.default_rng(1).random((60, 8))
+    rows = (np.arange(60)[:, None] + np.arange(8)) % 60  # the relevant passage of query i is passage i
+    ids = [f"q{i}" for i in range(60)]
+    RunFile.from_arrays(ids, zoo.passages.doc_ids, rows, scores).write_parquet(folder / "run.train.parquet")
+    fit(load_recipe("mini-colbert", steps=0), zoo, zoo.query_ids("train"), "train", 1, folder / "teacher")
+    return folder, rows, scores
+
+
+def test_scored_pairs_are_all_of_a_relevant_and_another_passage(zoo, taught):
+    folder, rows, scores = taught
+    pairs = training_pairs(zoo, zoo.query_ids("train"), "train", 1)
+    found = tas_balanced.scored_pairs(folder / "run.train.parquet", zoo.passages, pairs)
+    assert len(found) == 60 * 7
+    for row in found.sample(20, random_state=1).itertuples():
+        at = int(pairs.query_ids[row.query][1:])
+        assert row.positive == rows[at, 0] and row.negative in rows[at, 1:]
+        assert row.margin == pytest.approx(scores[at, 0] - scores[at, list(rows[at]).index(row.negative)], rel=1e-5)
+
+
+def test_training_lowers_the_loss_and_repeats(zoo, taught, tmp_path):
+    folder, *_ = taught
+    given = {"ranking": folder / "run.train.parquet", "teacher": folder / "teacher"}
+    recipe = load_recipe("mini-tas-b", steps=30, clusters=4, batch_size=8, warmup_steps=5)
+    logs = [fit(recipe, zoo, zoo.query_ids("train"), "train", 1, tmp_path / name, **given) for name in "ab"]
+    assert logs[0]["loss"] == logs[1]["loss"] and logs[0]["steps"] == 30
+    losses = [loss for _, loss in logs[0]["loss"]]
+    assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])
+    same = [(tmp_path / name / "model.safetensors").read_bytes() for name in "ab"]
+    assert same[0] == same[1]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_compression_is_a_linear_layer_after_pooling(zoo, taught, tmp_path, bias):
+    folder, *_ = taught
+    given = {"ranking": folder / "run.train.parquet", "teacher": folder / "teacher"}
+    fit(
+        load_recipe("mini-tas-b", steps=2, batch_size=4),
+        zoo,
+        zoo.query_ids("train"),
+        "train",
+        1,
+        tmp_path / "a",
+        **given,
+    )
+    second = load_recipe("mini-tas-b", after="mini-tas-b", dimension=16, bias=bias, steps=2, batch_size=4)
+    with pytest.raises(InputError, match="needs what other trainings make: 'start'"):
+        fit(second, zoo, zoo.query_ids("train"), "train", 1, tmp_path / "b", **given)
+    given["start"] = tmp_path / "a"
+    fit(second, zoo, zoo.query_ids("train"), "train", 1, tmp_path / "b", **given)
+    model = load_model(tmp_path / "b")
+    assert isinstance(model, dense.Dense)
+    layer, texts = model.model[-1].linear, ["where does it live", "what does it eat"]
+    assert (layer.bias is not None) == bias and layer.weight.shape == (16, 64)
+    whole = SentenceTransformer(modules=list(model.model.children())[:-1], device="cpu").encode(texts)
+    plain = whole @ layer.weight.detach().numpy().T + (layer.bias.detach().numpy() if bias else 0)
+    np.testing.assert_allclose(model.encode_queries(texts), plain, atol=1e-4)
+    moved = load_model(tmp_path / "a").model[0].model.state_dict(), model.model[0].model.state_dict()
+    assert any(not torch.equal(moved[0][name], moved[1][name]) for name in moved[0])  # nothing is frozen
+
+
+def test_matryoshka_takes_the_loss_at_shorter_lengths_too(zoo, taught):
+    from interextra.models.balanced import TopicAware
+    from interextra.models.tokens import Tokens
+    from interextra.models.training import QueryBatches
+
+    folder, *_ = taught
+    pairs = training_pairs(zoo, zoo.query_ids("train"), "train", 1)
+    scored = tas_balanced.scored_pairs(folder / "run.train.parquet", zoo.passages, pairs)
+    topics, found = tas_balanced.Topics(scored, np.zeros(60, int), 10), {}
+    for lengths in ((), (16,), (8, 16)):
+        recipe = load_recipe("mini-tas-b", truncations=list(lengths), steps=1)
+        model = tas_balanced.build(recipe, 1)
+        loss = TopicAware(model, recipe, topics, load_model(folder / "teacher"))
+        loss.batches = QueryBatches(Tokens(model), pairs, zoo, recipe, 1)
+        label = loss.batches([{"pair": i} for i in range(6)])["label"]
+        found[lengths] = loss(None, label).item()
+    assert found[()] != found[(16,)] != found[(8, 16)]
+
+
+def test_recipes_that_cannot_be_meant_are_refused():
+    with pytest.raises(InputError, match="64 of 64 dimensions"):
+        tas_balanced.build(load_recipe("mini-tas-b", truncations=[64]), 1)
+    for wrong in ({"similarity": "cosine"}, {"negatives": "bm25"}, {"loss": "listwise"}, {"epochs": 1.0, "steps": 2}):
+        with pytest.raises(InputError):
+            load_recipe("mini-tas-b", **wrong)
+    assert set(load_recipe("mini-tas-b").needs()) == {"ranking", "teacher"}
+
+
+# The design, hybrids and the second signal
+
+
+SMALL = {"collection": "mini:n_train=700", "sizes": [40, 80], "trained_sizes": [40]}
+
+
+@pytest.fixture(scope="module")
+def smoke(root):
+    notebook = root / "notebooks" / f"{compression.NOTEBOOK}.ipynb"
+    return profile_parameters(root, "smoke", notebook, SMALL)
+
+
+def test_the_design_shares_teachers_and_encodes_each_training_once(smoke):
+    plan = compression.plan(smoke)
+    assert set(plan.design["regime"]) == {"interpolation", "extrapolation"} and plan.buckets is None
+    encoded = {run.encoded.key for run in plan.design["run"] if isinstance(run, Searched)}
+    assert len(encoded) == 2 * 3  # regimes, trained dense systems
+    balanced = [cell for cell in _all(plan) if isinstance(cell, Model) and cell.recipe.architecture == "tas_balanced"]
+    for model in balanced:
+        needed = [model.teacher, model.ranking.model, model.ranking.runs[0].model]
+        assert all(one.train == model.train and one.seed == model.seed for one in needed)
+        assert model.ranking.relevant and isinstance(model.train, Part)
+    compressed = [model for model in balanced if model.recipe.dimension]
+    assert all(model.first.recipe.dimension == 0 and model.first.train == model.train for model in compressed)
+
+
+def _all(plan):
+    found, todo = {}, list(cells_of(plan))
+    while todo:
+        cell = todo.pop()
+        if cell.key not in found:
+            found[cell.key] = cell
+            todo += cell.needs()
+    return list(found.values())
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"protocol": "LOO"}, "'LOO' is none of"),
+        ({"searches": [{"label": "x", "of": "unknown"}]}, "'unknown' is none of"),
+        ({"searches": [{"label": "x", "of": "TAS-B", "indx": "Flat"}]}, "searches', x: indx"),
+        ({"searches": [{"label": "x", "of": "TAS-B", "calibration": -2}]}, "searches', x: calibration"),
+        ({"searches": [{"label": "TAS-B", "of": "TAS-B"}]}, "'TAS-B' stands twice"),
+        ({"gate_splits": ["test"]}, "'gate_splits'"),
+        ({"strategies": ["bm25"]}, "'TAS-B' is none of"),
+    ],
+)
+def test_impossible_parameters_are_clear_errors(smoke, changed, message):
+    with pytest.raises(InputError, match=message):
+        compression.plan(smoke | changed)
+
+
+SPEC = "mini:n_train=400,n_dev=40"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return Store(tmp_path_factory.mktemp("home") / "outputs" / "cells")
+
+
+@pytest.fixture(scope="module")
+def both(home):
+    """BM25 and an untrained dense retriever on two sets of queries."""
+    source = Source.of(SPEC)
+    train, queries = (
+        Queries(source=source, split="train"),
+        tuple(Queries(source=source, split=s) for s in ("test", "dev")),
+    )
+    lexical = Run(model=Model.of(load_recipe("bm25", k1=[0.9], b=[0.4]), train, 1), queries=queries, depth=20)
+    model = Model.of(load_recipe("mini-dense", steps=2), train, 1)
+    found = Searched(encoded=Encoded(model=model, source=source), queries=queries, depth=20)
+    for cell in (lexical, found):
+        home.build(cell)
+    return lexical, found
+
+
+def test_the_weight_is_chosen_on_tuning_queries_alone(home, both):
+    dev = both[0].queries[1]
+    tuned = Fused(runs=both, method="wsum", tuned=dev, depth=20)
+    home.build(tuned)
+    design = pd.DataFrame([{"way": "hybrid", "model": compression.WEIGHTED, "encoded": None, "run": tuned}])
+    weight = compression.weights(design, home)["weight"].item()
+    means = {}
+    for tenth in range(11):
+        fixed = Fused(runs=both, method="wsum", weights=(tenth / 10, 1 - tenth / 10), depth=20)
+        home.build(fixed)
+        means[tenth] = per_query(fixed.read(home, dev), dev.qrels(home), ["nDCG@10"])["nDCG@10"].mean()
+    assert means[round(10 * weight)] == pytest.approx(max(means.values()), abs=0.01)
+
+
+def test_reranking_takes_each_passage_of_the_union_once(home, both):
+    judge = Model.of(load_recipe("mini-reranker", steps=0), both[0].model.train, 1)
+    cell = hybrid.Reranked(runs=both, model=judge, depth=5)
+    home.build(cell)
+    queries = both[0].queries[0]
+    found = cell.read(home, queries).frame()
+    heads = [run.read(home, queries).frame().query("rank <= 5") for run in both]
+    union = pd.concat(heads).groupby("query_id")["doc_id"].agg(set)
+    assert found.groupby("query_id")["doc_id"].agg(set).equals(union.loc[sorted(union.index)])
+    assert not found.duplicated(["query_id", "doc_id"]).any()
+    model, one = load_model(home[judge] / "weights"), found[found["query_id"] == found["query_id"].iloc[0]]
+    collection, texts = queries.source.open(), queries.frame().set_index("query_id")["text"]
+    rows = np.asarray(collection.passages.rows(one["doc_id"].tolist()))[None]
+    expected = model.score(collection.passages, [texts[one["query_id"].iloc[0]]], rows)[0]
+    np.testing.assert_allclose(one["score"], expected, atol=1e-4)
+    with pytest.raises(InputError, match="give a reranker"):
+        home.build(hybrid.Reranked(runs=both, model=both[1].encoded.model, depth=5))
+
+
+def test_bytes_of_a_search_are_kept_with_it(home, both):
+    cut = both[1].model_copy(update={"truncate_dim": 16})
+    bits = both[1].model_copy(update={"index": "binary", "truncate_dim": 16})
+    for cell in (cut, bits):
+        home.build(cell)
+    assert cut.bytes_per_passage(home) == 64 and bits.bytes_per_passage(home) == 2
+    design = pd.DataFrame([{"model": "cut", "run": cut}, {"model": "bits", "run": bits}])
+    assert compression.sizes(design, home)[["dimensions", "bytes_per_passage"]].values.tolist() == [[16, 64], [16, 2]]
+    with pytest.raises(InputError, match="truncate_dim = 65 of 64"):
+        home.build(both[1].model_copy(update={"truncate_dim": 65}))
+
+
+def test_effort_raises_the_recall_of_an_approximate_index(home, both):
+    design = pd.DataFrame([{"model": compression.FULL, "regime": "interpolation", "seed": 1, "run": both[1]}])
+    found = compression.approximate(design, home, ["HNSW4"], [1, 200], orders=2)
+    recall = found.groupby("efSearch")["recall_at_10"].mean()
+    assert recall[200] > 0.95 > recall[1] and len(found) == 4 and found["bytes"].nunique() == 1
+
+
+def run_of(**ranked):
+    rows = [(query, doc, score) for query, docs in ranked.items() for doc, score in docs.items()]
+    return RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
+
+
+def test_a_signal_is_a_weighted_sum_by_hand():
+    run = run_of(q={"a": 10.0, "b": 5.0, "c": 0.0})
+    signal = pd.Series({"a": 1.0, "b": 3.0})  # c has none: the lowest
+    frame = compression.with_signal(run, signal, 0.6).frame().set_index("doc_id")["score"]
+    assert frame.to_dict() == pytest.approx({"a": 0.4, "b": 0.4 * 0.5 + 0.6, "c": 0.0}, abs=1e-6)
+    assert compression.with_signal(run, signal, 0.0).frame()["doc_id"].tolist() == ["a", "b", "c"]
+
+
+def test_the_guardrail_allows_what_costs_little():
+    run = run_of(q={"a": 3.0, "b": 2.0, "c": 1.0})
+    qrels = pd.DataFrame({"query_id": "q", "doc_id": ["a"], "relevance": [1]})
+    signal = pd.Series({"a": 0.0, "b": 0.5, "c": 1.0})
+    found = compression.guarded(run, signal, qrels, guard=0.05).set_index("weight")
+    assert found.loc[0.0, "value"] == 1 and found.loc[0.0, "allowed"] and not found.loc[1.0, "allowed"]
+    assert found["allowed"].sum() == (found["value"] >= 0.95).sum() < 11
+
+
+def test_published_differences_are_those_of_the_printed_tables():
+    found = compression.published_differences().set_index(["measure", "first", "second"])["scaled"]
+    assert found["nDCG@10", "Standalone", compression.FULL] == pytest.approx(0.4991 - 0.5619)
+    assert found["nDCG@10", compression.WEIGHTED, "BM25"] == pytest.approx(0.3205 - 0.2486)
+    assert len(found) == 2 * 3 + 4 * 4 and published.load("hofstaetter", 4)["run"].isin(compression.ROLES).all()
