@@ -66,8 +66,8 @@ def pack(folder: Path, cells: Iterable[Cell], store: Store, into: Path) -> None:
         members[f"{cell.identity}/"] = None
         for path in filter(Path.is_file, store[cell].rglob("*")):
             name = path.relative_to(store[cell]).as_posix()
-            is_named = any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels())
-            if is_named and (name not in NOTES or name in cell.travels()):
+            is_named = any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels)
+            if is_named and (name not in NOTES or name in cell.travels):
                 members[f"{cell.identity}/{name}"] = path
     with zipfile.ZipFile(into / CELLS, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in sorted(members.items()):  # a ZipInfo has no date

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import yaml
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from scipy import special, stats
 
 from interextra.ground.correlation import fisher_z
@@ -50,10 +50,8 @@ SYSTEMS = "systems"  # column of `answered`: what a claim's systems are ahead of
 OUT_OF_REACH = 10  # a claim that needs more than this many times the data is declared so
 
 
-class Claim(BaseModel):
+class Claim(BaseModel, frozen=True, extra="forbid"):
     """An entry of `claims.yaml`; what each field means stands there."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     paper: str
