@@ -14,9 +14,9 @@ from interextra.ground import provenance
 from interextra.ground.cells import NOTES, Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.study.parameters import repository_root
-from interextra.study.reference import MEASURED, WITHHELD
 from interextra.study.travel import CELLS, VALUES
 from interextra.study.worlds import planned
+from tools.verify import MEASURED, WITHHELD
 
 
 def make(root: Path, profile: str, only: str = "", from_reference: bool = False) -> Path:

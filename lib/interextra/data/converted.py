@@ -24,6 +24,8 @@ from interextra.ground import code
 from interextra.ground.errors import InputError, offenders
 from interextra.ground.files import cache_folder, digest, scratch, seal, seal_problem, write_json
 
+_json = partial(json.dumps, ensure_ascii=False, sort_keys=True)
+
 
 class Parts(NamedTuple):
     """What a source delivers. `at(part, row)` names the place of a row of "passages", "queries" or a split."""
@@ -141,7 +143,3 @@ def _as_text(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_string(column.type):
         return pc.fill_null(column, "\0").combine_chunks()
     return pa.array(map(_json, column.to_pylist()))
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -55,10 +55,8 @@ def plan(p: dict) -> Plan:
     if repeated := found[found.duplicated(RUN[::2])]["system"].tolist():
         raise InputError(f"parameter 'runs': {offenders(repeated)} stands twice for a test set")
     if not any({BM25, NEURAL} <= set(part) for _, part in found.groupby("test_set")["family"]):
-        told = f"there are {', '.join(found['family'].unique())}"
-        raise InputError(
-            f"parameter 'runs': no test set has the families {BM25} and {NEURAL}, which are compared; {told}"
-        )
+        told = f"which are compared; there are {', '.join(found['family'].unique())}"
+        raise InputError(f"parameter 'runs': no test set has the families {BM25} and {NEURAL}, {told}")
     return Plan(runs=found, qrels=qrels, vectors=real_vectors(p["real_encoder"]) if p["real_encoder"] else None)
 
 
@@ -194,9 +192,8 @@ def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
             counts = drawn_groups(every.index, seed, len(drawn[0]))
             ends = (*ends_of(of_topics), *ends_of(correlations(*drawn, counts, "Kendall")))
             rows.append((name, measure, tau, *ends, len(every)))
-    return pd.DataFrame(
-        rows, columns=["judged_by", "measure", "tau", "low", "high", "low_runs", "high_runs", "n_systems"]
-    )
+    columns = ["judged_by", "measure", "tau", "low", "high", "low_runs", "high_runs", "n_systems"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def distances(plan: Plan, store: Store) -> pd.DataFrame:

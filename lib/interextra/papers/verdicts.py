@@ -444,12 +444,10 @@ def sentences(found: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str
         if claim.name != title.get("claim"):
             texts.append(f"{claim.sentence.removesuffix('.')}: {told} ({estimates}).")
             continue
-        undecided, depends = (
-            f"Undecided ({reason}): {_inside(claim.sentence)}",
-            f"It depends on the data. {claim.sentence}",
-        )
+        forms = {"": f"Undecided ({reason}): {_inside(claim.sentence)}"}
+        forms |= {"depends": f"It depends on the data. {claim.sentence}"} | title
         answer = next((key for word, key in ANSWER_TO.items() if re.match(word, outcome)), "")
-        text = ({"": undecided, "depends": depends} | title)[answer].removesuffix(".")
+        text = forms[answer].removesuffix(".")
         text += f": {told}" * (outcome not in ("undecided", UNJUDGED))
         texts.insert(0, f"{text} ({estimates}; 95 % confidence intervals).")
     return texts
