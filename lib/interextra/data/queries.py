@@ -11,8 +11,7 @@ from pydantic import BaseModel
 from interextra.data.collection import Collection
 from interextra.data.load import open_collection, peek
 from interextra.data.msmarco import QuerySets
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError
+from interextra.ground import Cell, InputError, Store
 
 _PRICING = [False]
 _OPEN: set[str] = set()  # fingerprints of the collections that this process has planned with

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from interextra.data.trec import RUN, line_of, read_table, refuse_repeated, refuse_white_space
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_aside
+from interextra.ground import InputError, offenders, write_aside
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,9 +16,8 @@ from interextra.data.collection import Collection
 from interextra.data.medquad import entity_units
 from interextra.data.queries import Part
 from interextra.experiments import plans, shifts
-from interextra.ground.cells import Cell, Store
+from interextra.ground import Cell, Store, write_json
 from interextra.ground.effects import Effects, effects, interval, ratio
-from interextra.ground.files import write_json
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.pairs import exposed_passages, training_pairs

@@ -14,8 +14,7 @@ from typing import Any
 import pandas as pd
 
 from interextra.data.queries import Part, Queries, Source
-from interextra.ground.cells import Cell
-from interextra.ground.errors import InputError, offenders
+from interextra.ground import Cell, InputError, offenders
 from interextra.models import architectures
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.recipe import Recipe, load_recipe, make_recipe

@@ -13,10 +13,9 @@ from interextra.data.trec import read_qrels
 from interextra.evaluation import pool
 from interextra.evaluation.measures import per_query
 from interextra.experiments.plans import Plan, fields, run_of, systems, test_queries, training_queries, with_bm25
-from interextra.ground.cells import Store
+from interextra.ground import InputError, Store, offenders
 from interextra.ground.correlation import correlations, drawn_groups, ends_of
 from interextra.ground.effects import Effects
-from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
 from interextra.papers.releases import real_vectors
 from interextra.splits.similarity import nearest

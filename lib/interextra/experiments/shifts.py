@@ -12,8 +12,7 @@ from interextra.data.load import data_folder
 from interextra.data.queries import Part
 from interextra.evaluation.measures import worse
 from interextra.experiments import plans
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
+from interextra.ground import InputError, Store
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.vectors import Vectors
 from interextra.papers.releases import real_vectors

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from interextra.data.queries import Part, Queries, Source
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import scratch, write_json
+from interextra.ground import Cell, InputError, Store, offenders, scratch, write_json
 from interextra.models import architectures
 from interextra.models.base import start_of
 from interextra.models.losses import losses

@@ -11,9 +11,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from interextra.data.queries import Queries
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import sha256
+from interextra.ground import Cell, InputError, Store, offenders, sha256
 from interextra.models import architectures
 from interextra.models.encoders import encoder_of
 from interextra.models.model import Model, load_model

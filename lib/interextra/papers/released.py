@@ -14,8 +14,7 @@ import pandas as pd
 
 from interextra.data import trec
 from interextra.data.trec import QRELS_COLUMNS, read_qrels
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_aside
+from interextra.ground import InputError, offenders, write_aside
 
 
 def read_restrain(folder: Path, size: str, regime: str) -> pd.DataFrame:

@@ -14,9 +14,7 @@ from types import ModuleType
 
 import yaml
 
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
-from interextra.ground.files import cache_folder
+from interextra.ground import InputError, Store, cache_folder
 from interextra.study.parameters import output_name, repository_root
 
 

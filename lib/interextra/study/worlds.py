@@ -9,10 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from interextra.ground import provenance
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_json
+from interextra.ground import Cell, InputError, Store, offenders, provenance, write_json
 from interextra.papers import verdicts
 from interextra.papers.verdicts import pooled
 from interextra.study.notebook import Notebook
