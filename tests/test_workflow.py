@@ -55,7 +55,8 @@ def test_commands_of_the_readme_are_found():
     assert {words[0].removeprefix(".venv/bin/") for words in PRINTED} == {
         *("interextra", "make", "snakemake", "pip", "python", "python3", "conda", "-p")
     }
-    commands = {"run", "status", "plan", "cell", "clean", "evaluate", "export", "class"}
+    commands = {"run", "status", "plan", "cell", "clean", "evaluate", "audit", "split", "regimes"}
+    commands |= {"export", "class"}
     assert {words[1] for words in of("interextra")} == commands
     assert len(of("-p")) == len(PARAMETERS)
 

@@ -14,6 +14,7 @@ from types import ModuleType
 
 import yaml
 
+from interextra.experiments import own_commands as own
 from interextra.ground import InputError, Store, cache_folder
 from interextra.study.parameters import output_name, repository_root
 
@@ -236,6 +237,7 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("-m", dest="measures", nargs="+", required=True, metavar="MEASURE")
     evaluate.add_argument("--per-query", action="store_true")
     evaluate.add_argument("--pool-range", action="store_true", help="also what unjudged passages could change")
+    own.add_commands(add, _store)
     exported = add("export", command_export, "write a planned run as TREC files, a split as the papers released theirs")
     exported.add_argument("key")
     exported.add_argument("folder")

@@ -1,0 +1,168 @@
+"""Notebook 12: an audit of a user's training and test queries says, without a model, what was seen before."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from interextra.data.collection import Passages
+from interextra.data.load import data_folder, open_collection
+from interextra.data.msmarco import QuerySets
+from interextra.data.trec import read_qrels, read_queries_tsv
+from interextra.experiments.overlap import jaccard, tokens
+from interextra.ground.errors import InputError, offenders
+from interextra.ground.files import write_aside
+from interextra.models.encoders import encoder_of
+from interextra.overlap.labels import label_overlap, shared_passages
+from interextra.papers.releases import gather_training_qrels
+from interextra.splits.similarity import nearest
+
+NEIGHBOURS = 20  # training queries compared with each test query: the nearest by cosine
+COLUMNS = {"query": ("anchor", "query", "question"), "positive": ("positive", "answer", "passage", "document")}
+ZERO_SHOT = "zero-shot: neither a near-duplicate nor a shared passage"
+FORMS = "SPEC or SPEC@SPLIT of a collection, QUERIES.tsv or QUERIES.tsv,QRELS, datasets:FOLDER"
+
+
+class Asked(NamedTuple):
+    """The queries of one side of an audit, with what is relevant to them."""
+
+    name: str  # of the data set
+    queries: pd.DataFrame  # query_id, text
+    qrels: pd.DataFrame | None  # query_id, doc_id, relevance; None: not given
+    passages: Passages | None = None  # what a training may draw negatives from; None: not given
+
+
+class Audit(NamedTuple):
+    shares: pd.DataFrame  # test queries: what, n, of, percent, low, high (Wilson's 95 % interval)
+    pairs: pd.DataFrame  # a row a test query, the likest first: both ids and texts, cosine, words (Jaccard), shared
+    test_queries: list[str]  # to drop for a clean split: near-duplicates, and those that share a relevant passage
+    train_queries: list[str]  # to drop instead
+
+
+def read(given: str, split: str) -> Asked:
+    """Queries named as `FORMS` says; `split` is taken of a collection where none is named.
+
+    A `datasets` folder has a column of queries and one of positives (`COLUMNS`); a positive is known by its text.
+    InputError: no such file, folder, column or split.
+    """
+    place, named = re.fullmatch(r"(.*?)(?:@([\w-]+))?", given).groups(default="")
+    path, _, qrels = place.partition(",")
+    if Path(path).is_file():
+        return Asked(path, read_queries_tsv(path), read_qrels(qrels) if qrels else None)
+    if place.startswith("datasets:"):
+        return _of_datasets(place.removeprefix("datasets:"), named or split)
+    collection = open_collection(place)
+    if isinstance(collection, QuerySets) and (named or split) == "train":
+        return Asked(collection.name, collection.queries("train"), gather_training_qrels(data_folder()))
+    if (named or split) not in collection.splits:
+        raise InputError(f"{given}: no split {named or split!r}; it has {', '.join(collection.splits)}")
+    passages = collection.passages if isinstance(collection.passages, Passages) else None
+    return Asked(collection.name, collection.queries(named or split), collection.qrels(named or split), passages)
+
+
+def _of_datasets(folder: str, split: str) -> Asked:
+    from datasets import DatasetDict, load_from_disk
+
+    try:
+        data = load_from_disk(folder)
+    except (OSError, ValueError) as error:
+        raise InputError(f"datasets:{folder}: cannot be read ({error}); give a folder of `save_to_disk`") from None
+    if isinstance(data, DatasetDict):
+        if split not in data:
+            raise InputError(f"datasets:{folder}: no split {split!r}; it has {', '.join(data)}")
+        data = data[split]
+    found = {what: next((name for name in names if name in data.column_names), "") for what, names in COLUMNS.items()}
+    if not all(found.values()):
+        wanted = " and ".join("/".join(names) for names in COLUMNS.values())
+        raise InputError(f"datasets:{folder}: columns {offenders(data.column_names)}; it needs {wanted}")
+    frame = data.select_columns(list(found.values())).to_pandas()
+    code, texts = pd.factorize(frame[found["query"]])
+    ids = pd.Index(range(len(texts))).astype(str)
+    qrels = pd.DataFrame({"query_id": ids[code], "doc_id": frame[found["positive"]], "relevance": 1})
+    return Asked(folder, pd.DataFrame({"query_id": ids, "text": texts}), qrels.drop_duplicates(ignore_index=True))
+
+
+def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) -> Audit:
+    """What of the test queries was seen in training: their words, their relevant passages, their answers as negatives.
+
+    encoder : finds the `NEIGHBOURS` of each test query, see `models.encoders`; lsa is fitted on the training queries.
+    near : share of common words (Jaccard) from which a neighbour is a near-duplicate; equal words always are.
+
+    An answer is exposed where it is among the passages of training and relevant to no training query: as a negative
+    alone can a training have seen it. The score *zero-shot* is of single queries: neither near-duplicates of a training
+    query nor sharing a relevant passage with one; MTEB's flag compares names of data sets.
+    """
+    from statsmodels.stats.proportion import proportion_confint
+
+    pairs = neighbours(train.queries, test.queries, encoder)
+    pairs["words"] = jaccard(pairs["test_query"], pairs["train_query"])
+    alike = pairs[pairs["words"] >= near]
+    ids, (words, known) = test.queries["query_id"], (_words(part.queries["text"]) for part in (test, train))
+    same = words.isin(known) & (words != "")
+    close, shared = same | ids.isin(alike["test_query_id"]), same & False
+    seen = known.isin(words[words != ""]) | train.queries["query_id"].isin(alike["train_query_id"])
+    to_drop = set(train.queries["query_id"][seen])
+    likest = pairs.drop_duplicates("test_query_id").sort_values(["words", "cosine"], ascending=False)
+    counts = {"same words as a training query": same.sum()}
+    counts[f"near-duplicate of a training query (Jaccard {near:g} or more)"] = close.sum()
+    if train.qrels is not None and test.qrels is not None:
+        answers = test.qrels[test.qrels["query_id"].isin(ids)]
+        judged = answers.assign(query_id="test " + answers["query_id"])  # the ids of both sides may coincide
+        for row in label_overlap(judged, train.qrels, range(1, judged["relevance"].max() + 1)).itertuples():
+            what = f"shares {row.min_shared} or more passages of relevance {row.relevance_threshold} or more"
+            counts[what] = row.n_overlapping
+        passages = ids.radd("test ").map(shared_passages(judged, train.qrels, [1])[1]).set_axis(ids)
+        shared, likest["shared"] = passages.gt(0).to_numpy(), likest["test_query_id"].map(passages)
+        answers = answers[answers["relevance"] >= 1]
+        taught = train.qrels[train.qrels["relevance"] >= 1] if "relevance" in train.qrels else train.qrels
+        to_drop |= set(taught.loc[taught["doc_id"].isin(answers["doc_id"]), "query_id"])
+        if train.passages is not None:
+            free = answers[~answers["doc_id"].isin(taught["doc_id"])]
+            exposed = free.loc[train.passages.rows(free["doc_id"]) >= 0, "query_id"]
+            counts["an answer is exposed: training can draw it as a negative only"] = exposed.nunique()
+    counts[ZERO_SHOT] = (~close & ~shared).sum()
+    shares = pd.DataFrame({"what": counts.keys(), "n": counts.values(), "of": len(ids)})
+    low, high = proportion_confint(shares["n"], shares["of"], method="wilson")
+    shares = shares.assign(percent=100 * shares["n"] / shares["of"], low=100 * low, high=100 * high)
+    return Audit(shares, likest.reset_index(drop=True), ids[close | shared].tolist(), sorted(to_drop))
+
+
+def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
+    """The nearest training queries of each test query: test_query_id, test_query, train_query_id, train_query, cosine.
+
+    A query without a direction, as one of words that LSA does not know, has none.
+    """
+    kind, option = encoder_of(encoder)
+    encode = kind(option, train["text"].tolist()).encode_queries
+    sides = []
+    for part in (test, train):
+        vectors = encode(part["text"].tolist())
+        directed = np.linalg.norm(vectors, axis=1) > 0
+        sides.append((vectors[directed], part[directed]))
+    (asked, test), (pool, train) = sides
+    if not len(asked) or not len(pool):
+        raise InputError(f"audit: the encoder {encoder} knows no word of the queries; take another one")
+    cosines, rows = nearest(asked, pool, NEIGHBOURS)
+    of_test, of_train = test.iloc[np.repeat(np.arange(len(test)), rows.shape[1])], train.iloc[rows.ravel()]
+    columns = {}
+    for name, part in {"test": of_test, "train": of_train}.items():
+        columns |= {f"{name}_query_id": part["query_id"].to_numpy(), f"{name}_query": part["text"].to_numpy()}
+    return pd.DataFrame(columns | {"cosine": cosines.ravel()})
+
+
+def _words(texts: pd.Series) -> pd.Series:
+    """Texts by the set of their words; empty where there is none."""
+    return texts.map(lambda text: " ".join(sorted(tokens(text))))
+
+
+def write(found: Audit, folder: Path) -> list[Path]:
+    """Write shares.csv, pairs.csv, drop_test.txt and drop_train.txt (a query_id a line); returns their paths."""
+    files = {f"{name}.csv": getattr(found, name).to_csv(index=False, float_format="%.6g") for name in found._fields[:2]}
+    for side in ("test", "train"):
+        files[f"drop_{side}.txt"] = "".join(f"{query_id}\n" for query_id in getattr(found, f"{side}_queries"))
+    for name, text in files.items():
+        with write_aside(folder / name) as aside:
+            aside.write_text(text, encoding="utf-8")
+    return [folder / name for name in files]

@@ -1,0 +1,105 @@
+"""The audit of a user's queries finds planted leaks, all of them and no other."""
+
+import json
+
+import pandas as pd
+import pytest
+from datasets import Dataset, DatasetDict
+
+from interextra.experiments.auditing import ZERO_SHOT, audit, read
+from interextra.ground.errors import InputError
+from interextra.study.cli import main
+
+TOPICS = ["granite", "tulips", "comets", "glaciers", "violins", "vaccines", "harbours", "falcons", "pottery", "tariffs"]
+TRAIN = [f"where were {topic} first described in {place}" for topic in TOPICS for place in ("peru", "ghana", "nepal")]
+TEST = [f"how expensive is shipping {topic} overseas" for topic in TOPICS]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A BEIR folder; each query has a passage of its own. Three leaks are planted, and one answer that all may draw.
+
+    Test query 0 is training query 0 with other spacing, 1 repeats training query 3 but for one word, 2 has the passage
+    of training query 7.
+    """
+    test = ["Where were  granite first described in Peru?", "where were tulips first described in peru really"]
+    test += TEST[2:]
+    passages = [f"p{i}" for i in range(len(TRAIN))] + [f"t{i}" for i in range(len(test))]
+    queries = {f"q{i}": text for i, text in enumerate(TRAIN)} | {f"x{i}": text for i, text in enumerate(test)}
+    (tmp_path / "qrels").mkdir()
+    write = {"corpus": [{"_id": name, "text": f"about {name}"} for name in passages]}
+    write["queries"] = [{"_id": name, "text": text} for name, text in queries.items()]
+    for name, rows in write.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pairs = {"train": {f"q{i}": f"p{i}" for i in range(len(TRAIN))}}
+    pairs["test"] = {f"x{i}": f"t{i}" for i in range(len(test))} | {"x2": "p7"}
+    for split, judged in pairs.items():
+        lines = ["query-id\tcorpus-id\tscore", *(f"{query}\t{doc}\t1" for query, doc in judged.items())]
+        (tmp_path / "qrels" / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def counts(found):
+    """Number of queries by the first words of what they share."""
+    return dict(zip(found.shares["what"].str.split(r":| \(").str[0], found.shares["n"], strict=True))
+
+
+def test_planted_leaks_are_found_and_no_other(folder):
+    found = audit(read(f"beir:{folder}", "train"), read(f"beir:{folder}", "test"))
+    assert counts(found) == {
+        "same words as a training query": 1,
+        "near-duplicate of a training query": 2,
+        "shares 1 or more passages of relevance 1 or more": 1,
+        "shares 2 or more passages of relevance 1 or more": 0,
+        "an answer is exposed": 9,
+        "zero-shot": 7,
+    }
+    assert found.test_queries == ["x0", "x1", "x2"] and found.train_queries == ["q0", "q3", "q7"]
+    assert found.pairs["test_query_id"][:2].tolist() == ["x0", "x1"] and found.pairs["shared"].sum() == 1
+    assert found.pairs["train_query_id"][:2].tolist() == ["q0", "q3"]
+
+
+def test_without_leaks_all_is_zero_shot_whatever_the_ids(tmp_path):
+    for name, texts in (("train", TRAIN), ("test", TEST)):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{i}\t{text}\n" for i, text in enumerate(texts)))
+        (tmp_path / f"{name}.qrels").write_text("".join(f"{i} 0 {name}{i} 1\n" for i in range(len(texts))))
+    sides = [read(f"{tmp_path / name}.tsv,{tmp_path / name}.qrels", name) for name in ("train", "test")]
+    found = audit(*sides)
+    assert found.shares.set_index("what").loc[ZERO_SHOT, ["n", "of"]].tolist() == [10, 10]
+    assert not found.test_queries and not found.train_queries and found.pairs["shared"].eq(0).all()
+    without = audit(sides[0]._replace(qrels=None), sides[1])
+    assert not without.shares["what"].str.startswith("shares").any()
+
+
+def test_a_folder_of_datasets_shares_positives_by_their_text(tmp_path):
+    rows = {"anchor": TRAIN[:5], "positive": [f"text {i}" for i in range(5)]}
+    other = {"query": TEST[:2], "answer": ["text 3", "text of its own"]}
+    DatasetDict({"train": Dataset.from_dict(rows)}).save_to_disk(tmp_path / "train")
+    Dataset.from_dict(other).save_to_disk(tmp_path / "test")
+    found = audit(*(read(f"datasets:{tmp_path / name}", name) for name in ("train", "test")))
+    assert counts(found)["shares 1 or more passages of relevance 1 or more"] == 1 and found.train_queries == ["3"]
+
+
+def test_the_command_writes_its_files_and_says_what_the_names_say(folder, tmp_path, capsys):
+    sides = ["--train", f"beir:{folder}", "--test", f"beir:{folder}@test", "--out", str(tmp_path / "out")]
+    assert main(["audit", *sides, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["by_name"] == "not zero-shot" and len(told["files"]) == 4
+    assert (tmp_path / "out" / "drop_test.txt").read_text().split() == ["x0", "x1", "x2"]
+    assert pd.read_csv(tmp_path / "out" / "pairs.csv")["words"].iloc[0] == 1
+    assert main(["audit", *sides]) == 0 and "zero-shot" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [("beir:{}@valid", "no split 'valid'; it has train, test"), ("datasets:{}", "save_to_disk"), ("{}/no.tsv", "spec")],
+)
+def test_what_cannot_be_read_is_named(folder, given, part):
+    with pytest.raises(InputError, match=part):
+        read(given.format(folder), "train")
+
+
+def test_a_folder_of_datasets_without_positives_names_its_columns(tmp_path):
+    Dataset.from_dict({"anchor": ["a"], "label": [1]}).save_to_disk(tmp_path / "data")
+    with pytest.raises(InputError, match="'label'.*positive/answer"):
+        read(f"datasets:{tmp_path / 'data'}", "train")

@@ -1,0 +1,211 @@
+"""Splits for other trainers are read by their libraries, and runs on them are measured in both regimes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from datasets import load_from_disk
+
+from interextra.data.load import open_collection
+from interextra.data.runs import RunFile
+from interextra.data.trec import read_qrels
+from interextra.experiments import regimes
+from interextra.experiments.own import FORMATS, MANIFEST, Training, export, split_of
+from interextra.experiments.plans import REGIMES
+from interextra.ground.cells import Store
+from interextra.ground.errors import InputError
+from interextra.ground.files import sha256
+from interextra.study.cli import main
+
+TOPICS = {
+    "stone": "granite marble basalt slate",
+    "plant": "tulip willow clover bamboo",
+    "sky": "comet nebula quasar aurora",
+}
+OPTIONS = {"train": "train", "test": ["test"], "encoder": "lsa", "vectors": [], "attribute": "", "size": 0, "k": 3}
+OPTIONS |= {"n_test": 0.25, "seed": 1}
+
+
+@pytest.fixture
+def spec(house):
+    """A BEIR folder: three topics, 48 training and 24 test queries, a passage each."""
+    queries, judged = [], {"train": [], "test": []}
+    for topic, words in TOPICS.items():
+        for word in words.split():
+            for at in range(6):
+                name = f"{topic}-{word}-{at}"
+                queries.append(
+                    {"_id": name, "text": f"which {topic} is {word} number {at}", "metadata": {"topic": topic}}
+                )
+                judged["train" if at < 4 else "test"].append(f"{name}\tp-{name}\t1")
+    folder = house / "own"
+    (folder / "qrels").mkdir(parents=True)
+    write = {
+        "queries": queries,
+        "corpus": [{"_id": f"p-{one['_id']}", "text": f"About {one['text']}"} for one in queries],
+    }
+    for name, rows in write.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for split, lines in judged.items():
+        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
+    return f"beir:{folder}"
+
+
+@pytest.fixture
+def store(house):
+    return Store(house / "outputs" / "cells")
+
+
+def written(spec, store, protocol, out, formats=("ids",), **more):
+    options = OPTIONS | {name: more.pop(name) for name in OPTIONS.keys() & more}
+    split = split_of(protocol, spec, options)
+    return split, export(split, store, Path(out), formats, **more)
+
+
+def test_every_format_holds_the_pairs_of_the_split(spec, store, house):
+    split, manifest = written(spec, store, "resttest", "out", list(FORMATS), negatives=2)
+    sets, data = split.sets(store), open_collection(spec)
+    relevant = set(data.qrels("train")[["query_id", "doc_id"]].itertuples(index=False, name=None))
+    text = dict(zip(data.queries("train")["query_id"], data.queries("train")["text"], strict=True))
+    texts = dict(zip(data.passages.doc_ids.to_pylist(), data.passages.texts(slice(None)), strict=True))
+    for name, ids in sets.items():
+        rows = load_from_disk(f"out/{name}/ids").to_pandas()
+        assert sorted(rows["query_id"]) == sorted(ids) and manifest["sets"][name]["pairs"] == len(rows)
+        assert all(pair in relevant for pair in rows[["query_id", "positive_id"]].itertuples(index=False, name=None))
+        for column in ("negative_id_1", "negative_id_2"):
+            assert not any(pair in relevant for pair in rows[["query_id", column]].itertuples(index=False, name=None))
+        read = load_from_disk(f"out/{name}/st").to_pandas()
+        assert read["anchor"].tolist() == rows["query_id"].map(text).tolist()
+        assert read["negative_2"].tolist() == rows["negative_id_2"].map(texts).tolist()
+        lines = [json.loads(line) for line in Path(f"out/{name}/tevatron.jsonl").read_text().splitlines()]
+        assert [line["query_id"] for line in lines] == rows["query_id"].tolist()
+        assert [line["positive_document_ids"] for line in lines] == [[one] for one in rows["positive_id"]]
+        lines = [json.loads(line) for line in Path(f"out/{name}/flagembedding.jsonl").read_text().splitlines()]
+        assert [line["pos"] for line in lines] == [[one] for one in read["positive"]]
+        assert set(open_collection("beir:out/beir").query_ids(name)) == set(ids)
+        assert read_qrels(f"out/{name}.train-qrel.txt")["query_id"].tolist() == rows["query_id"].tolist()
+    assert {path.relative_to("out").as_posix() for path in Path("out").rglob("*") if path.is_file()} == {
+        *manifest["files"],
+        MANIFEST,
+    }
+    assert all(sha256(Path("out", name)) == sum256 for name, sum256 in manifest["files"].items())
+
+
+def test_ids_are_resolved_by_sentence_transformers(spec, store):
+    from sentence_transformers.util import resolve_ids
+
+    written(spec, store, "restrain", "out", size=12)
+    queries, corpus = load_from_disk("out/queries"), load_from_disk("out/corpus")
+    rows = load_from_disk("out/interpolation-12/ids")
+    rows.set_transform(resolve_ids({"query_id": queries, "positive_id": corpus, "negative_id": corpus}))
+    assert len(rows) == 12 and all(row["positive"] == f"About {row['query']}" for row in rows)
+
+
+def test_exposed_passages_are_listed_and_never_drawn_where_spared(spec, store):
+    split, _ = written(spec, store, "shift", "out", attribute="column:topic", negatives=8, spare=True)
+    held_out = set(split.sets(store)["held-out"])
+    answers = {f"p-{one}" for name in ("train", "test") for one in open_collection(spec).query_ids(name)}
+    for topic in TOPICS:
+        taught = {f"p-{one}" for one in split.sets(store)[f"without-{topic}"]}
+        exposed = set(Path(f"out/without-{topic}/exposed.txt").read_text().split())
+        assert exposed == answers - taught and {f"p-{one}" for one in held_out} <= exposed
+        rows = load_from_disk(f"out/without-{topic}/ids").to_pandas()
+        assert not exposed & set(rows.filter(like="negative").to_numpy().ravel())
+    drawn = Training.of(split, split.sets(store)["without-sky"], 8, False, 1)
+    assert drawn.exposed[drawn.negatives].any()
+
+
+def write_runs(spec, folder, given, quality):
+    """Runs whose share of queries with their passage first is `quality(set, query)`; the others have it second."""
+    draw, made = np.random.default_rng(3), {}
+    for name in given.sets:
+        for seed in (1, 2):
+            rows = []
+            for query_id in given.queries["query_id"]:
+                first = draw.random() < quality(name, query_id)
+                rows += [(query_id, f"p-{query_id}", 2.0 if first else 0.5), (query_id, "p-sky-aurora-0", 1.0)]
+            frame = pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]).drop_duplicates(["query_id", "doc_id"])
+            made[name, seed] = RunFile.from_frame(frame)
+            made[name, seed].write_trec(folder / f"{name}.{seed}.run")
+    return made
+
+
+@pytest.mark.parametrize("protocol", ["restrain", "resttest", "shift"])
+def test_a_planted_loss_is_found_in_its_regime(spec, store, tmp_path, protocol, capsys):
+    written(spec, store, protocol, "out", attribute="column:topic", size=0 if protocol == "resttest" else 12)
+    given, runs = regimes.Given.open(Path("out")), tmp_path / "runs"
+    runs.mkdir()
+
+    def quality(name, query_id):
+        out = name.startswith("extrapolation") if given.strata is None else name == f"without-{given.strata[query_id]}"
+        return 0.2 if out else 0.9
+
+    write_runs(spec, runs, given, quality)
+    asked = ["regimes", "--split", "out", "--runs", f"{runs}/{{part}}.{{seed}}.run", "-m", "RR@10", "--out", "found"]
+    assert main([*asked, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    every = told["regimes"][0]
+    assert every["interpolation"] > every["extrapolation"] + 0.2 and every["high"] < 0
+    assert (
+        every["n_queries"] == len(given.queries)
+        and every["n_trainings"] == 2
+        and "RR@10 changes" in told["sentences"][0]
+    )
+    assert {Path(name).name for name in told["files"]} == {"regimes.csv", "losers.csv", "values.csv", "regimes.html"}
+    values = pd.read_csv("found/values.csv")
+    assert list(values) == ["name", "qid", "measure", "value"] and set(values["name"].str.split(",").str[0]) == set(
+        REGIMES
+    )
+    assert main(asked) == 0 and "interpolation" in capsys.readouterr().out
+
+
+def test_runs_of_other_tools_are_read_alike(tmp_path):
+    hits = {"q1": {"a": 2.0, "b": 1.0}, "q2": {"c": 0.5}}
+    rows = [(query, doc, score) for query, docs in hits.items() for doc, score in docs.items()]
+    frame = pd.DataFrame(rows, columns=["qid", "docno", "score"])
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    (tmp_path / "a.json").write_text(json.dumps({"mteb_model_meta": {"model_name": "m"}, "default": {"test": hits}}))
+    results = {
+        query: [{"corpus_id": doc, "score": score} for doc, score in docs.items()] for query, docs in hits.items()
+    }
+    lines = [json.dumps({"query_id": query, "query": "text", "results": found}) for query, found in results.items()]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+    RunFile.from_frame(frame.rename(columns=regimes.COLUMNS)).write_trec(tmp_path / "a.run")
+    read = [regimes.read_run(tmp_path / f"a.{end}").frame() for end in ("run", "csv", "json", "jsonl")]
+    assert all(read[0].equals(one) for one in read[1:]) and len(read[0]) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "part"),
+    [("a.json", '{"default": {"test": {}, "dev": {}}}', "2 subsets"), ("a.jsonl", '{"query_id": 1}', "results")],
+)
+def test_other_shapes_are_refused_with_their_file(tmp_path, name, text, part):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=f"{name}.*{part}"):
+        regimes.read_run(tmp_path / name)
+
+
+def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
+    written(spec, store, "restrain", "out", size=12)
+    (tmp_path / "runs").mkdir()
+    given = regimes.Given.open(Path("out"))
+    made = write_runs(spec, tmp_path / "runs", given, lambda *_: 0.5)
+    for refused, pattern in (("{part}", "runs/x.run"), ("no run of 2 sets", "runs/{part}.trec")):
+        with pytest.raises(InputError, match=refused):
+            regimes.measured(given, pattern, ["RR@10"])
+    frame = made["interpolation-12", 1].frame()
+    for refused, changed in (
+        ("1 test queries are missing", frame[frame["query_id"] != given.queries["query_id"][0]]),
+        ("1 queries are not test queries", pd.concat([frame, frame.head(1).assign(query_id="none")])),
+    ):
+        RunFile.from_frame(changed).write_trec(tmp_path / "runs" / "interpolation-12.1.run")
+        with pytest.raises(InputError, match=refused):
+            regimes.measured(given, str(tmp_path / "runs" / "{part}.{seed}.run"), ["RR@10"])
+    asked = ["split", "shift", "--collection", spec, "--out"]
+    assert main([*asked, "out"]) == 2 and "--attribute" in capsys.readouterr().err
+    assert main([*asked, "out", "--attribute", "column:topic"]) == 2 and "is there already" in capsys.readouterr().err
+    assert main([*asked, "new", "--attribute", "column:topic", "--format", "csv"]) == 2
+    assert "'csv'" in capsys.readouterr().err
+    assert main(["regimes", "--split", "own", "--runs", "{part}"]) == 2 and "no folder" in capsys.readouterr().err
