@@ -41,10 +41,16 @@ def scratch(folder: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def write_text(path: str | Path, text: str) -> Path:
+    """UTF-8, line ends as they are; written aside, then renamed. Returns the path."""
+    with write_aside(path) as aside:
+        aside.write_bytes(text.encode())
+    return Path(path)
+
+
 def write_json(path: str | Path, value: Any) -> None:
     """JSON with sorted keys, written aside, then renamed."""
-    with write_aside(path) as aside:
-        aside.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def sha256(path: str | Path) -> str:
