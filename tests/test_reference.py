@@ -8,9 +8,9 @@ import pytest
 
 from interextra.ground.cells import Cell, Store
 from interextra.ground.errors import InputError
-from interextra.study.reference import WITHHELD, compared, difference_of, verify
 from tools import reference
 from tools.reference import make
+from tools.verify import WITHHELD, compared, difference_of, verify
 
 EFFECTS = pd.DataFrame(
     {

@@ -14,9 +14,9 @@ from interextra.ground import provenance
 from interextra.ground.cells import NOTES, Cell, Store
 from interextra.ground.errors import InputError, offenders
 from interextra.study.parameters import repository_root
-from interextra.study.reference import MEASURED, WITHHELD
 from interextra.study.travel import CELLS, VALUES
 from interextra.study.worlds import planned
+from tools.verify import MEASURED, WITHHELD
 
 
 def make(root: Path, profile: str, only: str = "", from_reference: bool = False) -> Path:
@@ -66,8 +66,8 @@ def pack(folder: Path, cells: Iterable[Cell], store: Store, into: Path) -> None:
         members[f"{cell.identity}/"] = None
         for path in filter(Path.is_file, store[cell].rglob("*")):
             name = path.relative_to(store[cell]).as_posix()
-            is_named = any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels())
-            if is_named and (name not in NOTES or name in cell.travels()):
+            is_named = any(fnmatch.fnmatch(name, pattern) for pattern in cell.travels)
+            if is_named and (name not in NOTES or name in cell.travels):
                 members[f"{cell.identity}/{name}"] = path
     with zipfile.ZipFile(into / CELLS, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, path in sorted(members.items()):  # a ZipInfo has no date

@@ -11,8 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_aside
+from interextra.ground import InputError, offenders, write_aside
 
 SCHEMA = pa.schema([("doc_id", pa.large_string()), ("text", pa.large_string())])
 BATCH_ROWS = 16_384

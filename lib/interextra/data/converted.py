@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 import sys
 import uuid
 import warnings
@@ -21,9 +20,10 @@ import pyarrow.parquet as pq
 
 from interextra.data.collection import Collection, Passages, content_hash, write_passages
 from interextra.data.trec import QRELS_COLUMNS, blank, refuse_repeated
-from interextra.ground import code
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import cache_folder, digest, seal, seal_problem, write_json
+from interextra.ground import InputError, cache_folder, code, digest, offenders, scratch, write_json
+from interextra.ground.files import seal, seal_problem
+
+_json = partial(json.dumps, ensure_ascii=False, sort_keys=True)
 
 
 class Parts(NamedTuple):
@@ -70,9 +70,7 @@ def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
     "empty" allows passages and queries without text. Else an InputError with file, line and the first three: empty
     corpus, queries or split; an id twice; empty text; dangling qrels.
     """
-    aside = folder.with_name(f"{folder.name}.tmp{os.getpid()}-{uuid.uuid4().hex[:8]}")
-    aside.mkdir(parents=True)
-    try:
+    with scratch(folder.with_name(f"{folder.name}.tmp{os.getpid()}-{uuid.uuid4().hex[:8]}")) as aside:
         columns = {name: _column(parts.queries[name].tolist()) for name in parts.queries.columns}
         table, names = pa.table(columns), sorted(columns)
         _check("queries", table, parts.at, "empty" in switches)
@@ -93,8 +91,6 @@ def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
         except OSError:  # another process was first; its folder has the same key, so the same content
             if seal_problem(folder):
                 raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _check(part: str, table: pa.Table, at: Callable[[str, int], str], allow_empty: bool) -> None:
@@ -146,7 +142,3 @@ def _as_text(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_string(column.type):
         return pc.fill_null(column, "\0").combine_chunks()
     return pa.array(map(_json, column.to_pylist()))
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)

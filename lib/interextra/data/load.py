@@ -12,8 +12,7 @@ from interextra.data.beir import open_beir
 from interextra.data.collection import Collection
 from interextra.data.irds import open_irds, peek_irds
 from interextra.data.msmarco import QuerySets
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import cache_folder, sha256
+from interextra.ground import InputError, cache_folder, offenders, sha256
 
 SWITCHES = {"dangling": "drop", "empty": "keep"}
 FORMS = "mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID, msmarco-queries"

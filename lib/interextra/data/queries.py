@@ -6,13 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from interextra.data.collection import Collection
 from interextra.data.load import open_collection, peek
 from interextra.data.msmarco import QuerySets
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError
+from interextra.ground import Cell, InputError, Store
 
 _PRICING = [False]
 _OPEN: set[str] = set()  # fingerprints of the collections that this process has planned with
@@ -28,10 +27,8 @@ def pricing() -> Iterator[None]:
         _PRICING[0] = False
 
 
-class Source(BaseModel):
+class Source(BaseModel, frozen=True, extra="forbid"):
     """A collection in a configuration: named by its spec, identified by its content."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     spec: str
     fingerprint: str  # "" while it is only priced
@@ -61,10 +58,8 @@ class Source(BaseModel):
         return collection
 
 
-class Queries(BaseModel):
+class Queries(BaseModel, frozen=True, extra="forbid"):
     """The queries of a split, or a random `limit` of them (0: all)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: Source
     split: str
@@ -113,10 +108,8 @@ def _queries(queries: Queries) -> pd.DataFrame:
     return frame
 
 
-class Part(BaseModel):
+class Part(BaseModel, frozen=True, extra="forbid", arbitrary_types_allowed=True):
     """A named set of queries of a split cell, which has `pool`, `parts()`, `sets(store)` and `size_of(part)`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     of: Cell
     part: str

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from interextra.data.trec import RUN, line_of, read_table, refuse_repeated, refuse_white_space
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_aside
+from interextra.ground import InputError, offenders, write_aside
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,7 +139,7 @@ class RunFile:
 
     @classmethod
     def _build(cls, query_ids: list[str], query_codes, doc_ids, doc_codes, scores, at="run") -> "RunFile":
-        """Sort the doc_ids once, then the rows by query, score and doc_id; refuse repeats and NaN."""
+        """Sort the doc_ids once, then the rows by query, score and doc_id (both descending); refuse repeats and NaN."""
         refuse_repeated(pd.DataFrame({"query_id": query_ids}), at)
         if pd.Series(query_codes * np.int64(len(doc_ids)) + doc_codes).duplicated().any():
             rows = pa.array(query_ids).take(pa.array(query_codes)), doc_ids.take(pa.array(doc_codes))
@@ -152,8 +151,11 @@ class RunFile:
         if len(doc_ids) > 1 and not pc.all(pc.less(doc_ids[:-1], doc_ids[1:])).as_py():
             order = pc.sort_indices(doc_ids)  # by UTF-8 bytes, as trec_eval's strcmp
             doc_ids, doc_codes = doc_ids.take(order), np.argsort(order).astype(np.int32)[doc_codes]
-        order = _rank_order(query_codes, doc_codes, scores)
-        query_codes, doc_codes, scores = query_codes[order], doc_codes[order], scores[order]
+        next_query, same_query = query_codes[1:] > query_codes[:-1], query_codes[1:] == query_codes[:-1]
+        falling, level = scores[1:] < scores[:-1], scores[1:] == scores[:-1]
+        if not (next_query | same_query & (falling | level & (doc_codes[1:] < doc_codes[:-1]))).all():
+            order = np.lexsort((-doc_codes, -scores, query_codes))
+            query_codes, doc_codes, scores = query_codes[order], doc_codes[order], scores[order]
         offsets = np.searchsorted(query_codes, np.arange(len(query_ids) + 1, dtype=np.int32))
         return cls(query_ids, doc_ids, query_codes, doc_codes, scores, offsets)
 
@@ -162,12 +164,3 @@ def strings(column: pd.Series) -> pa.Array:
     """A column of ids as one Arrow string array."""
     array = pa.array(column.astype(str), pa.string())
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-
-
-def _rank_order(query_codes: np.ndarray, doc_codes: np.ndarray, scores: np.ndarray) -> np.ndarray | slice:
-    """Row order by query ascending, score descending, doc code descending."""
-    next_query, same_query = query_codes[1:] > query_codes[:-1], query_codes[1:] == query_codes[:-1]
-    falling, level = scores[1:] < scores[:-1], scores[1:] == scores[:-1]
-    if (next_query | same_query & (falling | level & (doc_codes[1:] < doc_codes[:-1]))).all():
-        return slice(None)
-    return np.lexsort((-doc_codes, -scores, query_codes))

@@ -15,10 +15,9 @@ from scipy import sparse
 from scipy.stats import rankdata
 
 from interextra.data.queries import Part, Queries
-from interextra.ground.cells import Cell, Store
+from interextra.ground import Cell, InputError, Store, offenders
 from interextra.ground.correlation import correlation_test
 from interextra.ground.effects import holm, ratio
-from interextra.ground.errors import InputError, offenders
 from interextra.models.model import Model, load_model
 from interextra.splits.shift import Shift
 

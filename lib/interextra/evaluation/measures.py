@@ -18,8 +18,7 @@ from interextra.data.medquad import entity_units
 from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile, strings
 from interextra.data.trec import refuse_repeated
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
+from interextra.ground import Cell, InputError, Store, offenders
 from interextra.models.run import Ranking
 
 KNOWN = "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, Judged, Judged@k, ASL@k"

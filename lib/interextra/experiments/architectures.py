@@ -37,10 +37,8 @@ def plan(p: dict) -> plans.Plan:
     frames = {name: plans.design(rows) for name, rows in plans.both_protocols(asked, sets, buckets, made).items()}
     for name, rows in plans.both_protocols(asked, sets, buckets, firsts).items():
         frames[f"first_{name}"] = pd.DataFrame(rows)
-    frames |= {"learning": pd.DataFrame(learning)}
-    return plans.Plan(
-        systems=made, sets=sets, buckets=buckets, measures=plans.measures_of(p, "restrain_measures"), **frames
-    )
+    frames |= {"learning": pd.DataFrame(learning), "measures": plans.measures_of(p, "restrain_measures")}
+    return plans.Plan(systems=made, sets=sets, buckets=buckets, **frames)
 
 
 def first_stage(reranker: Recipe) -> Recipe:

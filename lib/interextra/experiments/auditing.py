@@ -12,8 +12,7 @@ from interextra.data.load import data_folder, open_collection
 from interextra.data.msmarco import QuerySets
 from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.experiments.overlap import jaccard, tokens
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_aside
+from interextra.ground import InputError, offenders, write_text
 from interextra.models.encoders import encoder_of
 from interextra.overlap.labels import label_overlap, shared_passages
 from interextra.papers.releases import gather_training_qrels
@@ -162,7 +161,4 @@ def write(found: Audit, folder: Path) -> list[Path]:
     files = {f"{name}.csv": getattr(found, name).to_csv(index=False, float_format="%.6g") for name in found._fields[:2]}
     for side in ("test", "train"):
         files[f"drop_{side}.txt"] = "".join(f"{query_id}\n" for query_id in getattr(found, f"{side}_queries"))
-    for name, text in files.items():
-        with write_aside(folder / name) as aside:
-            aside.write_text(text, encoding="utf-8")
-    return [folder / name for name in files]
+    return [write_text(folder / name, text) for name, text in files.items()]

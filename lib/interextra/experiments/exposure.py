@@ -5,6 +5,9 @@ and never a positive: the model learns that such passages are wrong. Neither pap
 """
 
 import itertools
+import json
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -13,13 +16,13 @@ from interextra.data.collection import Collection
 from interextra.data.medquad import entity_units
 from interextra.data.queries import Part
 from interextra.experiments import plans, shifts
-from interextra.ground.cells import Store
+from interextra.ground import Cell, Store, write_json
 from interextra.ground.effects import Effects, effects, interval, ratio
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.pairs import exposed_passages, training_pairs
 from interextra.models.recipe import Recipe
-from interextra.models.spared import Spared
+from interextra.splits import attributes
 from interextra.splits.shift import Shift
 
 NOTEBOOK = "09_negative_exposure"
@@ -32,6 +35,39 @@ ARMS = {  # which exposed passages are spared alone → negative_passages, and t
     "answers": ("without the test answers", "control of the answers"),
 }
 OFFSETS = np.linspace(-3, 3, 61)  # standard deviations of a run's scores
+
+
+class Spared(Cell):
+    """`doc_ids.json`: some of the passages that are exposed where a kind of query is left out, or as many others.
+
+    They are never negatives. `which`: kind, those that answer the left-out kind; other kinds, all others; answers,
+    those of the test queries.
+    """
+
+    shift: Shift
+    left_out: str
+    which: Literal["kind", "other kinds", "answers"]
+    control: int | None = None  # seed: as many random passages of the collection in their place
+
+    def build(self, folder: Path, store: Store) -> None:
+        data, pool, sets, answers = self.shift.pool.source.open(), self.shift.pool.split, self.shift.sets(store), []
+        pairs = training_pairs(data, sets[f"without-{self.left_out}"], pool, relevance=1)
+        chosen = exposed_passages(data, pairs, relevance=1)  # bool[passages]
+        for split in data.splits:
+            queries, qrels = data.queries(split), data.qrels(split)
+            of_kind = queries["query_id"][attributes.labels(queries, self.shift.by) == self.left_out]
+            of_test = sets["held-out"] if split == pool else []
+            wanted = qrels["query_id"].isin(of_test if self.which == "answers" else of_kind)
+            answers += qrels.loc[(qrels["relevance"] >= 1) & wanted, "doc_id"].tolist()
+        inside = np.isin(np.arange(len(chosen)), data.passages.rows(answers))
+        chosen &= ~inside if self.which == "other kinds" else inside
+        if self.control is not None:
+            drawn = np.random.default_rng(self.control).choice(len(chosen), chosen.sum(), replace=False)
+            chosen = np.isin(np.arange(len(chosen)), drawn)
+        write_json(folder / "doc_ids.json", pd.Series(data.passages.doc_ids.to_pylist())[chosen].tolist())
+
+    def read(self, store: Store) -> list[str]:
+        return json.loads((store[self] / "doc_ids.json").read_text(encoding="utf-8"))
 
 
 def plan(p: dict) -> plans.Plan:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +13,8 @@ import pyarrow as pa
 from interextra.data.collection import Collection
 from interextra.data.queries import Part, Queries, Source
 from interextra.data.trec import BEIR_HEADER, QRELS_COLUMNS
+from interextra.ground import InputError, offenders, scratch, sha256, write_json
 from interextra.ground.cells import Store, config_of
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import sha256, write_json
 from interextra.models.pairs import Pairs, exposed_passages, training_pairs
 from interextra.models.vectors import GivenVectors, Vectors
 from interextra.papers import released
@@ -210,8 +208,7 @@ def export(
     chosen = split.sets(store)
     sets = {name: Training.of(split, chosen[name], negatives, spare, split.seed) for name in parts}
     qrels = pd.concat([queries.qrels(store) for queries in tested(split)], ignore_index=True)
-    aside = out.with_name(f"{out.name}.tmp{os.getpid()}")
-    try:
+    with scratch(out.with_name(f"{out.name}.tmp{os.getpid()}")) as aside:
         for name, made in sets.items():
             (aside / name).mkdir(parents=True)
             spared = made.data.passages.doc_ids.filter(pa.array(made.exposed)).to_pylist()
@@ -232,6 +229,4 @@ def export(
         manifest["files"] = {path.relative_to(aside).as_posix(): sha256(path) for path in paths}
         write_json(aside / MANIFEST, manifest)
         os.replace(aside, out)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
     return manifest

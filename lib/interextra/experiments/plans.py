@@ -14,8 +14,7 @@ from typing import Any
 import pandas as pd
 
 from interextra.data.queries import Part, Queries, Source
-from interextra.ground.cells import Cell
-from interextra.ground.errors import InputError, offenders
+from interextra.ground import Cell, InputError, offenders
 from interextra.models import architectures
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.recipe import Recipe, load_recipe, make_recipe
@@ -84,13 +83,10 @@ def searched(p: dict) -> dict:
 
 def recipe(p: dict, name: str, options: Mapping[str, Any] | None = None) -> Recipe:
     """The recipe of this name with `options`; the parameters `steps` and `negative_passages` go before its values."""
-    given = dict(options or {})
-    made = load_recipe(name, **given)
-    if p["steps"] and "steps" in type(made).model_fields:
-        given["steps"] = p["steps"]
-    if p.get("negative_passages", "all") != "all" and "negative_passages" in type(made).model_fields:
-        given["negative_passages"] = p["negative_passages"]
-    return load_recipe(name, **given)
+    options = dict(options or {})
+    known, asked = type(load_recipe(name, **options)).model_fields, {"steps": 0, "negative_passages": "all"}
+    given = {key: p[key] for key, unset in asked.items() if key in known and p.get(key, unset) != unset}
+    return load_recipe(name, **options | given)
 
 
 def systems(p: dict) -> dict[str, Recipe]:
@@ -194,9 +190,8 @@ def query_vectors(p: dict, test: tuple[Queries, ...]) -> QueryVectors:
         return Vectors(encoder=p["encoder"], train=training_queries(p), test=test)
     dense = next((made for made in systems(p).values() if made.architecture == "dense"), None)
     if dense is None:
-        raise InputError(
-            "parameter 'encoder': trained needs a dense recipe among `recipes`; give one, or minilm or lsa"
-        )
+        needed = "a dense recipe among `recipes`; give one, or minilm or lsa"
+        raise InputError(f"parameter 'encoder': trained needs {needed}")
     train = training_queries(p)
     return TrainedVectors(model=model_of(dense, train, p["seed"]), train=train, test=test)
 

@@ -13,10 +13,9 @@ from interextra.data.trec import read_qrels
 from interextra.evaluation import pool
 from interextra.evaluation.measures import per_query
 from interextra.experiments.plans import Plan, fields, run_of, systems, test_queries, training_queries, with_bm25
-from interextra.ground.cells import Store
+from interextra.ground import InputError, Store, offenders
 from interextra.ground.correlation import correlations, drawn_groups, ends_of
 from interextra.ground.effects import Effects
-from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
 from interextra.papers.releases import real_vectors
 from interextra.splits.similarity import nearest
@@ -55,10 +54,8 @@ def plan(p: dict) -> Plan:
     if repeated := found[found.duplicated(RUN[::2])]["system"].tolist():
         raise InputError(f"parameter 'runs': {offenders(repeated)} stands twice for a test set")
     if not any({BM25, NEURAL} <= set(part) for _, part in found.groupby("test_set")["family"]):
-        told = f"there are {', '.join(found['family'].unique())}"
-        raise InputError(
-            f"parameter 'runs': no test set has the families {BM25} and {NEURAL}, which are compared; {told}"
-        )
+        told = f"which are compared; there are {', '.join(found['family'].unique())}"
+        raise InputError(f"parameter 'runs': no test set has the families {BM25} and {NEURAL}, {told}")
     return Plan(runs=found, qrels=qrels, vectors=real_vectors(p["real_encoder"]) if p["real_encoder"] else None)
 
 
@@ -194,9 +191,8 @@ def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
             counts = drawn_groups(every.index, seed, len(drawn[0]))
             ends = (*ends_of(of_topics), *ends_of(correlations(*drawn, counts, "Kendall")))
             rows.append((name, measure, tau, *ends, len(every)))
-    return pd.DataFrame(
-        rows, columns=["judged_by", "measure", "tau", "low", "high", "low_runs", "high_runs", "n_systems"]
-    )
+    columns = ["judged_by", "measure", "tau", "low", "high", "low_runs", "high_runs", "n_systems"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def distances(plan: Plan, store: Store) -> pd.DataFrame:

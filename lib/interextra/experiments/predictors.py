@@ -16,8 +16,7 @@ import pandas as pd
 from interextra.data.collection import Passages
 from interextra.data.runs import RunFile
 from interextra.evaluation.indicators import in_test_and_training, nearest_jaccard, query_jaccard
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
+from interextra.ground import InputError, Store
 from interextra.models.dense import LABEL as DENSE
 from interextra.splits.shift import Shift
 

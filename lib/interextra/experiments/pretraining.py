@@ -11,8 +11,7 @@ import pandas as pd
 
 from interextra.data.collection import Collection
 from interextra.experiments import plans
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
+from interextra.ground import InputError, Store
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.model import Pretrained
 from interextra.models.recipe import Pretraining, Recipe, load_recipe

@@ -19,7 +19,7 @@ from interextra.experiments.resttest import in_regimes
 from interextra.ground.cells import Store, from_config
 from interextra.ground.effects import DRAWS, effects, shown, spelled
 from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_aside
+from interextra.ground.files import write_text
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.recipe import load_recipe
 from interextra.models.run import Run, model_of
@@ -76,9 +76,8 @@ def read_run(path: Path) -> RunFile:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(
-            f"{path}: not read as a run ({error!r}); write a TREC file, or what {path.suffix} holds"
-        ) from None
+        told = f"write a TREC file, or what {path.suffix} holds"
+        raise InputError(f"{path}: not read as a run ({error!r}); {told}") from None
     return RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
 
 
@@ -119,13 +118,11 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
 
 def _values(run: RunFile, qrels: pd.DataFrame, names: Sequence[str], own: bool, where: str, asked: set) -> pd.DataFrame:
     if unknown := set(run.query_ids) - asked:
-        raise InputError(
-            f"{where}: {len(unknown)} queries are not test queries of the split: {offenders(sorted(unknown))}"
-        )
+        what = f"{len(unknown)} queries are not test queries of the split"
+        raise InputError(f"{where}: {what}: {offenders(sorted(unknown))}")
     if absent := asked - set(run.query_ids):
-        raise InputError(
-            f"{where}: {len(absent)} test queries are missing: {offenders(sorted(absent))}; search them all"
-        )
+        what = f"{len(absent)} test queries are missing"
+        raise InputError(f"{where}: {what}: {offenders(sorted(absent))}; search them all")
     run = run if own else RunFile.from_frame(run.frame().query("query_id != doc_id"))
     return per_query(run, qrels, names).reset_index().melt("query_id", var_name="measure")
 
@@ -169,9 +166,8 @@ def compared(values: pd.DataFrame, rival: pd.DataFrame, near: pd.DataFrame, seed
         table = effects(ours, ["measure"], "regime", REGIMES, "delta", seed=seed, n_boot=n_boot)
         inside = ours[ours["regime"] == REGIMES[0]].assign(system="model")
         both = pd.concat([inside, theirs.assign(system=BM25, seed="1")], ignore_index=True)
-        means = effects(
-            both[["system", "measure", "seed", "query_id", "value"]], ["system", "measure"], seed=seed, n_boot=n_boot
-        )
+        both = both[["system", "measure", "seed", "query_id", "value"]]
+        means = effects(both, ["system", "measure"], seed=seed, n_boot=n_boot)
         ahead = means.contrast("system", [("model", BM25)])[["measure", "difference", "low", "high"]]
         ahead = pd.DataFrame(ahead).set_axis(["measure", "lead", "lead_low", "lead_high"], axis=1)
         spread = pd.Series(table.drawn().std(axis=1), table.index)
@@ -220,10 +216,6 @@ def write(folder: Path, table: pd.DataFrame, worst: pd.DataFrame, values: pd.Dat
     body = "".join(f"<p>{html.escape(text)}</p>" for text in told)
     body += shown(table).to_html() + "<h2>Queries that lose most</h2>" + shown(worst).to_html()
     head = '<meta charset="utf-8"><title>Interpolation and extrapolation</title>'
-    files["regimes.html"] = (
-        f"<!doctype html><html lang=en><head>{head}</head><body><h1>Do the models extrapolate?</h1>{body}</body></html>"
-    )
-    for name, text in files.items():
-        with write_aside(folder / name) as aside:
-            aside.write_text(text, encoding="utf-8")
-    return [folder / name for name in files]
+    body = f"<h1>Do the models extrapolate?</h1>{body}"
+    files["regimes.html"] = f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>"
+    return [write_text(folder / name, text) for name, text in files.items()]

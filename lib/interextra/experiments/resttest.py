@@ -47,7 +47,7 @@ def macro(values: pd.DataFrame) -> pd.DataFrame:
     so a macro effect moves even where no training makes a difference: see `constant`. The bootstrap holds them fixed.
     """
     values = sides(values)
-    labels = _labels(values)
+    labels = [name for name in values if name not in APART]
     k = values.groupby(labels, dropna=False)["left_out"].transform("nunique")
     columns = [*labels, "left_out"], [*labels, "left_out", "side"]
     n_queries, n_side = (values.groupby(each, dropna=False)["left_out"].transform("size") for each in columns)
@@ -61,12 +61,9 @@ def constant(values: pd.DataFrame) -> pd.DataFrame:
     A macro effect of these is the part that comes from the weights alone.
     """
     values = sides(values)
-    query, inside = [values[name] for name in (*_labels(values), "query_id")], values["side"] == "in"
+    query = [values[name] for name in values if name not in APART or name == "query_id"]
+    inside = values["side"] == "in"
     return values.assign(value=values["value"].where(inside).groupby(query, dropna=False).transform("mean"))
-
-
-def _labels(values: pd.DataFrame) -> list[str]:
-    return [name for name in values if name not in APART]
 
 
 def less_constant(table: Effects) -> Effects:

@@ -12,8 +12,7 @@ from interextra.data.load import data_folder
 from interextra.data.queries import Part
 from interextra.evaluation.measures import worse
 from interextra.experiments import plans
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
+from interextra.ground import InputError, Store
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.vectors import Vectors
 from interextra.papers.releases import real_vectors
@@ -33,18 +32,13 @@ def plan(p: dict) -> plans.Plan:
     Beside them `pool`, `topics`, and with `real_encoder` the vectors `real` and the folder of the files `released`.
     """
     shifts, made, chance = shifts_of(p), plans.with_bm25(plans.systems(p)), read_shift(p["control"])[0]
-    gate = plans.gate_queries(p)
-    asked = [(shift, plans.asked_of(p, shift, made)) for shift in shifts]
-    frames = {
-        "design": [one for one in asked if one[0] != chance],
-        "control": [one for one in asked if one[0] == chance],
-    }
-    for name, of in frames.items():
-        rows = []
-        for shift, some in of:
-            test = Part(of=shifts[shift], part="held-out")
-            rows += plans.runs(p, some, plans.without_each(shifts[shift]), (test, *gate), shift=shift)
-        frames[name] = pd.DataFrame(rows, columns=["shift", "model", "left_out", "seed", "run"])
+    gate, rows = plans.gate_queries(p), {"design": [], "control": []}
+    for shift, cell in shifts.items():
+        asked, queries = plans.asked_of(p, shift, made), (Part(of=cell, part="held-out"), *gate)
+        found = plans.runs(p, asked, plans.without_each(cell), queries, shift=shift)
+        rows["control" if shift == chance else "design"] += found
+    columns = ["shift", "model", "left_out", "seed", "run"]
+    frames = {name: pd.DataFrame(found, columns=columns) for name, found in rows.items()}
     real = real_vectors(p["real_encoder"]) if p["real_encoder"] else None
     released = data_folder() / "ms-marco-shift" if p["real_encoder"] else None
     cells = {"pool": plans.training_queries(p), "shifts": shifts, "topics": topics_of(p)}

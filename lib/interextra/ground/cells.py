@@ -15,25 +15,27 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from interextra.ground import code, provenance
 from interextra.ground.errors import InputError
-from interextra.ground.files import SEAL, digest, seal, seal_problem, write_json
+from interextra.ground.files import SEAL, digest, scratch, seal, seal_problem, write_json
 
 NOTES = ("config.json", "provenance.json", SEAL)  # what stands beside the results of a cell
 SAMPLE = 2  # cells that are computed again before others of changed code are taken over
 
 
-class Cell(BaseModel, ABC):
+class Cell(BaseModel, ABC, frozen=True, extra="forbid", arbitrary_types_allowed=True):
     """A result that is kept. Its fields are its configuration, and the cells among them are what it needs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    # Patterns of the files that go with a committed reference: small ones, without texts and weights
+    travels: ClassVar[tuple[str, ...]] = ("*",)
+    # Whether the cell is of no use once what is made from it is there: `interextra clean` removes it then
+    is_stepping_stone: ClassVar[bool] = False
 
     @abstractmethod
     def build(self, folder: Path, store: "Store") -> None:
@@ -60,14 +62,6 @@ class Cell(BaseModel, ABC):
         What `build` looks up while it runs must be named here.
         """
         return (f"{type(self).__module__}:{type(self).__qualname__}",)
-
-    def is_stepping_stone(self) -> bool:
-        """Whether the cell is of no use once what is made from it is there: `interextra clean` removes it then."""
-        return False
-
-    def travels(self) -> tuple[str, ...]:
-        """Patterns of the files that go with a committed reference: small ones, without texts and weights."""
-        return ("*",)
 
     def needs(self) -> tuple["Cell", ...]:
         found = nested([getattr(self, name) for name in type(self).model_fields])
@@ -236,7 +230,7 @@ class Store:
         return self.path(cell)
 
     def _build(self, cell: Cell) -> None:
-        with self._aside(cell) as aside:
+        with scratch(self.root / "building" / cell.key) as aside:  # under the cell's lock
             begin = time.perf_counter()
             cell.build(aside, self)
             self._finish(cell, aside, seconds=round(time.perf_counter() - begin, 3))
@@ -252,7 +246,7 @@ class Store:
                 compared = [path.suffix for path in self._compared(note["code"], cell).iterdir()]
                 if ".differs" in compared or len(compared) < SAMPLE:
                     continue
-            with self._aside(cell) as aside:
+            with scratch(self.root / "building" / cell.key) as aside:
                 shutil.copytree(folder, aside, dirs_exist_ok=True)
                 record = json.loads((aside / "provenance.json").read_text(encoding="utf-8"))
                 write_json(aside / "provenance.json", record | {"taken over": {"from": folder.name}})
@@ -282,17 +276,6 @@ class Store:
         folder = self.root / "compared" / f"{older}-{cell.code}-{digest(words)}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
-
-    @contextmanager
-    def _aside(self, cell: Cell) -> Iterator[Path]:
-        """An empty folder to write a cell into, under the cell's lock; what is left of it in the end is removed."""
-        aside = self.root / "building" / cell.key
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
-        try:
-            yield aside
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
 
     def _finish(self, cell: Cell, aside: Path, **noted: Any) -> None:
         """Note configuration and provenance in a folder aside, seal it, and put it into the cell's place."""
@@ -325,7 +308,7 @@ class Store:
         planned = self.planned()
         missing = self.missing(planned)
         needed = {cell.key for cell in missing} | {need.key for cell in missing for need in cell.needs()}
-        kept = {cell.key for cell in planned if not cell.is_stepping_stone()} | needed
+        kept = {cell.key for cell in planned if not cell.is_stepping_stone} | needed
         gone = [path.parent for path in self.root.glob("*/config.json") if path.parent.name not in kept]
         marks = [mark for mark in self.root.glob("alike/*/*") if mark.name not in kept]
         notes = [path for path in self.root.glob("planned/*.json") if path.stem not in {cell.key for cell in planned}]

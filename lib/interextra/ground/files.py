@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,10 +30,27 @@ def write_aside(path: str | Path) -> Iterator[Path]:
         aside.unlink(missing_ok=True)
 
 
+@contextmanager
+def scratch(folder: Path) -> Iterator[Path]:
+    """Make an empty folder to write into; what is left of it when the block ends is removed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """UTF-8, line ends as they are; written aside, then renamed. Returns the path."""
+    with write_aside(path) as aside:
+        aside.write_bytes(text.encode())
+    return Path(path)
+
+
 def write_json(path: str | Path, value: Any) -> None:
     """JSON with sorted keys, written aside, then renamed."""
-    with write_aside(path) as aside:
-        aside.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def sha256(path: str | Path) -> str:

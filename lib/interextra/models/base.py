@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from interextra.ground.errors import InputError
-from interextra.ground.files import digest, sha256
+from interextra.ground import InputError, digest, sha256
 
 BASE = Path(__file__).with_name("base")
 WEIGHTS = "model.safetensors"

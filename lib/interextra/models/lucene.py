@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from interextra.ground import InputError, cache_folder, digest
 from interextra.ground.code import digested
-from interextra.ground.errors import InputError
-from interextra.ground.files import cache_folder, digest, seal, seal_problem
+from interextra.ground.files import seal, seal_problem
 from interextra.models.topk import PADDING, tie_order
 
 _HIT = re.compile(r'"score":([-+0-9.eE]+),"doc":(\d+)')

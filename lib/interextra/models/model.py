@@ -5,11 +5,10 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from interextra.data.queries import Part, Queries, Source
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_json
+from interextra.ground import Cell, InputError, Store, offenders, scratch, write_json
 from interextra.models import architectures
 from interextra.models.base import start_of
 from interextra.models.losses import losses
@@ -20,6 +19,8 @@ LOG = "training.json"
 
 class Pretrained(Cell):
     """`weights/` as transformers saves them, and `pretraining.json`: losses, and what it can before and after."""
+
+    travels: ClassVar[tuple[str, ...]] = ("pretraining.json", "provenance.json")
 
     how: Pretraining
     corpus: tuple[Source, ...]
@@ -39,9 +40,6 @@ class Pretrained(Cell):
         log = pretrain(self.how, collections, self.initialisation, self.seed, folder / "weights")
         write_json(folder / "pretraining.json", log)
 
-    def travels(self) -> tuple[str, ...]:
-        return ("pretraining.json", "provenance.json")
-
     def title(self) -> str:
         read = "+".join(source.spec for source in self.corpus)
         return f"pretraining {self.how.objective} · {read or 'nothing'} · from {self.initialisation} · seed {self.seed}"
@@ -56,6 +54,9 @@ class Pretrained(Cell):
 
 class Model(Cell):
     """A recipe fitted to training queries: `weights/` and `training.json` (steps, loss, n_train, and what it adds)."""
+
+    travels: ClassVar[tuple[str, ...]] = ()
+    is_stepping_stone: ClassVar[bool] = True
 
     recipe: Recipe
     train: Queries | Part
@@ -88,12 +89,6 @@ class Model(Cell):
         loss = losses().get(getattr(self.recipe, "loss", None))
         return (*found, f"{loss.__module__}:{loss.__name__}") if loss else found
 
-    def is_stepping_stone(self) -> bool:
-        return True
-
-    def travels(self) -> tuple[str, ...]:
-        return ()
-
     def title(self) -> str:
         trained = self.train.part if isinstance(self.train, Part) else f"all of {self.train.split}"
         return f"model {self.recipe.architecture} · {self.train.source.spec} · {trained} · seed {self.seed}"
@@ -123,12 +118,9 @@ def fit(
         raise InputError(f"the recipe needs what other trainings make: {offenders(sorted(missing))}; see run.model_of")
     if out_dir.exists() and any(out_dir.iterdir()) and not (out_dir / "model.json").is_file():
         raise InputError(f"{out_dir} holds other files than a model; give a new or empty folder")
-    aside = out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
     start = given.pop("start", None)
     from_here = recipe.model_copy(update={"initialisation": str(start)}) if start else recipe
-    try:
+    with scratch(out_dir.with_name(f"{out_dir.name}.tmp{os.getpid()}")) as aside:
         log = architectures()[recipe.architecture].fit(from_here, collection, query_ids, split, seed, aside, **given)
         if int(os.environ.get("RANK", 0)):  # under torchrun every process trains, the first one writes
             return log
@@ -137,8 +129,6 @@ def fit(
         write_json(aside / "model.json", {"recipe": note, "seed": seed})
         shutil.rmtree(out_dir, ignore_errors=True)
         os.replace(aside, out_dir)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
     return log
 
 

@@ -25,21 +25,19 @@ def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: 
 
     InputError for a query_id that is not in the split, for no pair, for a judged passage that is not in the collection.
     """
-    queries = collection.queries(split)
+    queries, name = collection.queries(split), collection.name
     known, wanted = pd.Index(queries["query_id"]), pd.Index(query_ids).unique()
     if len(missing := wanted.difference(known)):
-        raise InputError(
-            f"{collection.name}: {len(missing)} query_ids are not in split {split!r}: {offenders(missing)}"
-        )
+        raise InputError(f"{name}: {len(missing)} query_ids are not in split {split!r}: {offenders(missing)}")
     qrels = collection.qrels(split)
     qrels = qrels[(qrels["relevance"] >= relevance) & qrels["query_id"].isin(wanted)]
     if qrels.empty:
         asked = f"none of {len(wanted)} queries of split {split!r}"
-        raise InputError(f"{collection.name}: {asked} has a passage of relevance {relevance} or more")
+        raise InputError(f"{name}: {asked} has a passage of relevance {relevance} or more")
     rows = np.asarray(collection.passages.rows(qrels["doc_id"].tolist()), dtype=np.int64)
     if (rows < 0).any():
         bad = qrels["doc_id"].to_numpy()[rows < 0]
-        raise InputError(f"{collection.name}: {len(bad)} judged passages are not in the collection: {offenders(bad)}")
+        raise InputError(f"{name}: {len(bad)} judged passages are not in the collection: {offenders(bad)}")
     # the order of the caller's list does not matter: the same set of queries gives the same model
     at = np.sort(known.get_indexer(pd.Index(qrels["query_id"]).unique()))
     query = np.searchsorted(at, known.get_indexer(qrels["query_id"]))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from interextra.ground.errors import InputError
 from interextra.models import architectures
@@ -52,10 +52,8 @@ def size_of(initialisation: str) -> Size:
     return SIZES["minilm" if "minilm" in Path(initialisation).name.lower() else "base-gpu"]
 
 
-class Recipe(BaseModel):
+class Recipe(BaseModel, frozen=True, extra="forbid"):
     """How a model is made; each architecture adds its own values in its `Options`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     architecture: str
     positive_relevance: PositiveInt = 1  # training pairs are judgements of at least this grade
@@ -88,10 +86,8 @@ class FirstStage(Recipe):
     tuning_queries: PositiveInt = 500  # … on at most so many training queries, drawn with the seed
 
 
-class Pretraining(BaseModel):
+class Pretraining(BaseModel, frozen=True, extra="forbid"):
     """What an encoder reads before it is fine-tuned: passages alone, no query and no relevance. See `objectives`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     objective: Literal["none", "words", "order", "condenser", "spans"]
     corpus: tuple[str, ...] = ()  # collection specs, whose passages are read; none of them: only with `none`

@@ -30,6 +30,7 @@ class Ranking(Cell):
     A kind of ranking has `queries`, a field or a property, and `depth`.
     """
 
+    travels: ClassVar[tuple[str, ...]] = (LOG,)
     recipe: ClassVar[Recipe | None] = None  # of the model that ranked, where there is a single one
 
     @property
@@ -61,9 +62,6 @@ class Ranking(Cell):
     def modules(self) -> tuple[str, ...]:
         found = super().modules()
         return (*found, architectures()[self.recipe.architecture].__name__) if self.recipe else found
-
-    def travels(self) -> tuple[str, ...]:
-        return (LOG,)
 
     def megabytes(self) -> float:
         return RUN_ROW * self.n_queries() * self.depth

@@ -3,16 +3,15 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from interextra.data.queries import Queries
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import sha256
+from interextra.ground import Cell, InputError, Store, offenders, sha256
 from interextra.models import architectures
 from interextra.models.encoders import encoder_of
 from interextra.models.model import Model, load_model
@@ -22,6 +21,7 @@ from interextra.models.recipe import NUMBER, QUERY_TOKENS, Size, size_of
 class QueryVectors(Cell):
     """Vectors float32[n, d] of training queries (`train.npy`) and of sets of test queries (`NAME.npy` each)."""
 
+    travels: ClassVar[tuple[str, ...]] = ()
     train: Queries
     test: tuple[Queries, ...] = ()
 
@@ -38,9 +38,6 @@ class QueryVectors(Cell):
         """(vectors of the training queries float32[n_train, d], of the test queries one set after another)."""
         train = np.load(store[self] / "train.npy")
         return train, np.concatenate([train[:0], *(np.load(store[self] / f"{part.name}.npy") for part in self.test)])
-
-    def travels(self) -> tuple[str, ...]:
-        return ()
 
 
 class Encodings(QueryVectors):
@@ -101,10 +98,8 @@ class TrainedVectors(Encodings):
         return f"vectors · {self.train.source.spec} · trained {self.model.key[:8]}"
 
 
-class GivenFile(BaseModel):
+class GivenFile(BaseModel, frozen=True, extra="forbid"):
     """A file of the user in a configuration: found by its path, identified by its content."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str
     sha256: str

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_aside
+from interextra.ground import InputError, offenders, write_aside
 from interextra.overlap.labels import LABELS
 
 TEXT = ["test_query", "train_query", "source"]

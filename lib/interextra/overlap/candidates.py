@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Collection, Passages, write_passages
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
+from interextra.ground import Cell, InputError, Store, offenders
 from interextra.models.lucene import bm25_search
 from interextra.models.vectors import QueryVectors
 from interextra.overlap.annotation import SHEET

@@ -131,7 +131,6 @@ def by_declaration(table: pd.DataFrame, floor: float, seed: int, n_boot: int) ->
         x, y = part[DEV].to_numpy()[which], part[ALL].to_numpy()[which]
         value = correlations(x, y, np.ones((1, len(x))), "Spearman")[0]
         rows.append({"models": name, "measure": "Spearman correlation", "estimate": value, "n_models": len(x)})
-        drawn.append(
-            stretched(correlations(x, y, counts[:, which], "Spearman"), value, part["family"][which].nunique())
-        )
+        plain = correlations(x, y, counts[:, which], "Spearman")
+        drawn.append(stretched(plain, value, part["family"][which].nunique()))
     return Effects.of(pd.DataFrame(rows), ["models"], ["estimate"], drawn)

@@ -14,8 +14,7 @@ import pandas as pd
 
 from interextra.data import trec
 from interextra.data.trec import QRELS_COLUMNS, read_qrels
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_aside
+from interextra.ground import InputError, offenders, write_text
 
 
 def read_restrain(folder: Path, size: str, regime: str) -> pd.DataFrame:
@@ -59,7 +58,7 @@ def write_qrels(path: Path, qrels: pd.DataFrame) -> Path:
     for name in ("query_id", "doc_id"):
         trec.refuse_white_space(name, qrels[name])
     rows = qrels[QRELS_COLUMNS].itertuples(index=False)
-    return _write(path, "".join(f"{query_id}\t0\t{doc_id}\t{relevance}\n" for query_id, doc_id, relevance in rows))
+    return write_text(path, "".join(f"{query_id}\t0\t{doc_id}\t{relevance}\n" for query_id, doc_id, relevance in rows))
 
 
 def write_shift(folder: Path, cluster: str, queries: pd.DataFrame, qrels: pd.DataFrame) -> list[Path]:
@@ -71,13 +70,7 @@ def write_shift(folder: Path, cluster: str, queries: pd.DataFrame, qrels: pd.Dat
     parts = qrels.groupby("query_id", sort=False)
     judged = {query_id: dict(zip(part["doc_id"], part["relevance"].tolist(), strict=True)) for query_id, part in parts}
     texts = "".join(queries["query_id"] + "\t" + queries["text"] + "\n")
-    return [_write(queries_path, texts), _write(qrels_path, json.dumps(judged))]
-
-
-def _write(path: Path, text: str) -> Path:
-    with write_aside(path) as aside:
-        aside.write_bytes(text.encode())
-    return path
+    return [write_text(queries_path, texts), write_text(qrels_path, json.dumps(judged))]
 
 
 def export_split(

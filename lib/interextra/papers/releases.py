@@ -16,9 +16,8 @@ from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
 from interextra.evaluation.indicators import jaccard, mean_similarity
-from interextra.ground.cells import Store
+from interextra.ground import InputError, Store, offenders
 from interextra.ground.effects import ratio
-from interextra.ground.errors import InputError, offenders
 from interextra.models.vectors import Vectors
 from interextra.papers import published
 from interextra.papers.published import SIZES

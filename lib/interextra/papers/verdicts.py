@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import yaml
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from scipy import special, stats
 
 from interextra.ground.correlation import fisher_z
@@ -50,10 +50,8 @@ SYSTEMS = "systems"  # column of `answered`: what a claim's systems are ahead of
 OUT_OF_REACH = 10  # a claim that needs more than this many times the data is declared so
 
 
-class Claim(BaseModel):
+class Claim(BaseModel, frozen=True, extra="forbid"):
     """An entry of `claims.yaml`; what each field means stands there."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     paper: str
@@ -446,12 +444,10 @@ def sentences(found: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str
         if claim.name != title.get("claim"):
             texts.append(f"{claim.sentence.removesuffix('.')}: {told} ({estimates}).")
             continue
-        undecided, depends = (
-            f"Undecided ({reason}): {_inside(claim.sentence)}",
-            f"It depends on the data. {claim.sentence}",
-        )
+        forms = {"": f"Undecided ({reason}): {_inside(claim.sentence)}"}
+        forms |= {"depends": f"It depends on the data. {claim.sentence}"} | title
         answer = next((key for word, key in ANSWER_TO.items() if re.match(word, outcome)), "")
-        text = ({"": undecided, "depends": depends} | title)[answer].removesuffix(".")
+        text = forms[answer].removesuffix(".")
         text += f": {told}" * (outcome not in ("undecided", UNJUDGED))
         texts.insert(0, f"{text} ({estimates}; 95 % confidence intervals).")
     return texts

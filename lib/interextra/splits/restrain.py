@@ -15,8 +15,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from interextra.data.queries import Queries
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError
+from interextra.ground import Cell, InputError, Store
 from interextra.splits.similarity import same_space
 from interextra.splits.split import Split
 

@@ -13,8 +13,7 @@ import pandas as pd
 from scipy.spatial.distance import cdist
 
 from interextra.data.queries import Queries
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
+from interextra.ground import Cell, InputError, Store, offenders
 from interextra.splits.clusters import kmeans
 from interextra.splits.restrain import check_part, random_part
 from interextra.splits.similarity import same_space

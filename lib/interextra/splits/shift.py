@@ -14,9 +14,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.queries import Queries
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import sha256
+from interextra.ground import InputError, Store, offenders, sha256
 from interextra.splits import attributes
 from interextra.splits.restrain import random_part
 from interextra.splits.split import Split

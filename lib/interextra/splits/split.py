@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from interextra.ground.cells import Cell, Store
-from interextra.ground.files import write_json
+from interextra.ground import Cell, Store, write_json
 
 
 class Split(Cell):

@@ -15,9 +15,7 @@ import pandas as pd
 from scipy.spatial.distance import cdist, pdist
 
 from interextra.data.queries import Queries
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_json
+from interextra.ground import Cell, InputError, Store, offenders, write_json
 from interextra.splits.clusters import kmeans
 from interextra.splits.similarity import checked
 

@@ -39,10 +39,11 @@ def answer_of(folder: Path) -> dict:
     return json.loads(metrics.read_text(encoding="utf-8")).get("answer", {}) if metrics.is_file() else {}
 
 
-def _answer_of(folder: Path, heading: str) -> list[dict]:
-    """The text and the figure of a run's answer as outputs of a notebook's cell."""
+def _answer_of(folder: Path, heading: str, instead: str = "") -> list[dict]:
+    """The text and the figure of a run's answer, or a sentence `instead`, as outputs of a notebook's cell."""
     if not (noted := answer_of(folder)):
         return []
+    noted = {"sentences": [instead], "not_shown": "", "figure": ""} if instead else noted
     parts, figure = [({"text/markdown": text_of(noted, heading)}, {})], folder / "figures" / f"{noted['figure']}.png"
     if figure.is_file():
         picture = base64.b64encode(figure.read_bytes()).decode()
@@ -53,10 +54,8 @@ def _answer_of(folder: Path, heading: str) -> list[dict]:
 def _on_real_data(committed: Path, name: str) -> list[dict]:
     """The answer of the committed run of small; where this is older than the notebook's claims, that and no more."""
     folder, text = committed / "small" / name, "The committed run is older than the claims of this notebook."
-    if not answer_of(folder) or not of_notebook(name) or (folder / "tables" / "claims.csv").is_file():
-        return _answer_of(folder, RUNS["small"])
-    data = {"text/markdown": text_of({"sentences": [text], "not_shown": ""}, RUNS["small"])}
-    return [{"output_type": "display_data", "data": data, "metadata": {}}]
+    is_older = of_notebook(name) and not (folder / "tables" / "claims.csv").is_file()
+    return _answer_of(folder, RUNS["small"], text if is_older else "")
 
 
 def put(executed: Path, committed: Path, profile: str) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import importlib
 import json
 import os
 import re
@@ -9,18 +10,23 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import yaml
 
 from interextra.experiments import own_commands as own
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
-from interextra.ground.files import cache_folder
+from interextra.ground import InputError, Store, cache_folder
 from interextra.study.parameters import output_name, repository_root
 
 
 def _store() -> Store:
     return Store(repository_root() / "outputs" / "cells")
+
+
+def _tool(name: str) -> ModuleType:
+    """A module of tools/, which is of the repository, not of the package."""
+    sys.path.insert(0, str(repository_root()))
+    return importlib.import_module(f"tools.{name}")
 
 
 def _selected(args: argparse.Namespace) -> list:
@@ -146,9 +152,7 @@ def command_clean(args: argparse.Namespace) -> None:
 
 
 def command_verify(args: argparse.Namespace) -> int:
-    from interextra.study.reference import verify
-
-    found = verify(repository_root(), args.profile, args.only)
+    found = _tool("verify").verify(repository_root(), args.profile, args.only)
     print(found.to_string(index=False, float_format=lambda value: f"{value:.1e}"))
     wrong = found[found["problem"] != ""]
     print(f"{len(found)} tables, {len(wrong)} differ from outputs/reference/{args.profile}")
@@ -197,11 +201,8 @@ def command_export(args: argparse.Namespace) -> None:
 
 
 def command_class(args: argparse.Namespace) -> None:
-    sys.path.insert(0, str(repository_root()))  # tools/ is of the repository, not of the package
-    from tools.teaching import write
-
     root, out = repository_root(), Path(args.out or Path("build", "class", args.format))
-    written = write(root, args.format, args.only, out, Path(args.executed), args.from_reference)
+    written = _tool("teaching").write(root, args.format, args.only, out, Path(args.executed), args.from_reference)
     print(f"{len(written)} files under {out}")
 
 

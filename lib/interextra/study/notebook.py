@@ -10,9 +10,8 @@ from typing import Any
 
 from interextra.data.load import data_folder
 from interextra.experiments.plans import cells_of, plan_of
-from interextra.ground.cells import Cell, Store
+from interextra.ground import Cell, InputError, Store
 from interextra.ground.code import ROOT, used_by
-from interextra.ground.errors import InputError
 from interextra.ground.files import SEAL, digest, sha256
 from interextra.papers.published_models import located
 from interextra.study.answers import put

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import digest
+from interextra.ground import InputError, digest, offenders
 
 TYPES = {"str": str, "int": int, "float": float, "bool": bool}
 TYPES |= {f"list[{name}]": list[kind] for name, kind in TYPES.items() if name != "bool"}

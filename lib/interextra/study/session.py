@@ -20,11 +20,8 @@ from interextra import figures
 from interextra.data.load import open_collection
 from interextra.evaluation import measures
 from interextra.experiments.plans import cells_of
-from interextra.ground import provenance
-from interextra.ground.cells import Cell, Store
+from interextra.ground import Cell, InputError, Store, provenance, sha256, write_json
 from interextra.ground.effects import DRAWS, Effects, shown
-from interextra.ground.errors import InputError
-from interextra.ground.files import sha256, write_json
 from interextra.models.model import Model
 from interextra.papers import verdicts
 from interextra.study.answers import text_of

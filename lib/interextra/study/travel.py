@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
+from interextra.ground import Cell, InputError, Store, offenders
 from interextra.models.model import Model
 
 REFERENCE = Path("outputs", "reference")

@@ -9,10 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from interextra.ground import provenance
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_json
+from interextra.ground import Cell, InputError, Store, offenders, provenance, write_json
 from interextra.papers import verdicts
 from interextra.papers.verdicts import pooled
 from interextra.study.notebook import Notebook
@@ -74,13 +71,11 @@ def planned(
     elif overrides and len(chosen) > 1:
         raise InputError("-p changes one notebook: name it with --only")
 
-    def settings(path: Path) -> dict[str, dict]:
-        """The checked parameters of a notebook, by the folder of its values in the reference."""
-        worlds = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}
-        changes = worlds if profile == PROFILE else {"": overrides or {}}
-        return {place: profile_parameters(root, profile, path, one) for place, one in changes.items()}
-
-    given, cells = {path: settings(path) for path in chosen}, []
+    # By the folder of its values in the reference: what a notebook's run changes, and its checked parameters
+    worlds, given, cells = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}, {}, []
+    changes = worlds if profile == PROFILE else {"": overrides or {}}
+    for path in chosen:
+        given[path] = {place: profile_parameters(root, profile, path, one) for place, one in changes.items()}
     for path, by_place in given.items():
         folders = [Path(profile, path.stem, place).as_posix() if from_reference else "" for place in by_place]
         runs = tuple(Notebook.of(path, *pair) for pair in zip(by_place.values(), folders, strict=True))
