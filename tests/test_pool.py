@@ -7,9 +7,8 @@ import pytest
 
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.evaluation import pool
 from interextra.evaluation.measures import per_query
-from interextra.experiments import pool_bias
+from interextra.experiments import pool, pool_bias
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.study.parameters import profile_parameters

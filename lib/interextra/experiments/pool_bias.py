@@ -10,8 +10,8 @@ import pandas as pd
 from interextra.data.load import with_data_folder
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.evaluation import pool
 from interextra.evaluation.measures import per_query
+from interextra.experiments import pool
 from interextra.experiments.plans import Plan, fields, run_of, systems, test_queries, training_queries, with_bm25
 from interextra.ground import InputError, Store, offenders
 from interextra.ground.correlation import correlations, drawn_groups, ends_of

@@ -163,7 +163,7 @@ def command_evaluate(args: argparse.Namespace) -> None:
     from interextra.data.runs import RunFile
     from interextra.data.trec import read_qrels
     from interextra.evaluation.measures import per_query, report
-    from interextra.evaluation.pool import pool_range, rank_biased_precision
+    from interextra.experiments.pool import pool_range, rank_biased_precision
 
     run, qrels = RunFile.read(args.run), read_qrels(args.qrels)
     table = per_query(run, qrels, args.measures)
