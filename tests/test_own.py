@@ -61,6 +61,7 @@ def store(house):
 def written(spec, store, protocol, out, formats=("ids",), **more):
     options = OPTIONS | {name: more.pop(name) for name in OPTIONS.keys() & more}
     split = split_of(protocol, spec, options)
+    store.build(split)
     return split, export(split, store, Path(out), formats, **more)
 
 

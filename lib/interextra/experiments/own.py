@@ -189,7 +189,8 @@ def export(
 ) -> dict:
     """Write the training sets of a split as trainers read them, with what its runs are measured by; the manifest.
 
-    formats : of `FORMATS`. negatives : random ones of each pair, see `Training.of`; `spare`: no exposed ones.
+    split : computed in the store. formats : of `FORMATS`.
+    negatives : random ones of each pair, see `Training.of`; `spare`: no exposed ones.
 
     For each set NAME/exposed.txt lists the passages to exclude from a trainer's own negatives. test.tsv, test.qrels:
     the test queries and their judgements; strata.tsv: what left-out part each belongs to. manifest.json: protocol,
@@ -204,7 +205,6 @@ def export(
     parts = [part for part in split.parts() if part != HELD_OUT]
     if bad := [name for name in parts if "/" in name]:
         raise InputError(f"label {offenders(bad)}: the name of a folder cannot hold a /; rename the label")
-    store.build(split)
     chosen = split.sets(store)
     sets = {name: Training.of(split, chosen[name], negatives, spare, split.seed) for name in parts}
     qrels = pd.concat([queries.qrels(store) for queries in tested(split)], ignore_index=True)

@@ -30,7 +30,9 @@ def split(store: Callable[[], Store], args: Namespace) -> None:
     from interextra.experiments import own
 
     divided = own.split_of(args.protocol, args.collection, vars(args))
-    made = own.export(divided, store(), Path(args.out), args.format, args.negatives, args.spare)
+    place = store()
+    place.build(divided)
+    made = own.export(divided, place, Path(args.out), args.format, args.negatives, args.spare)
     for name, counts in made["sets"].items():
         print(f"{args.out}/{name}: {counts['queries']:,} training queries, {counts['pairs']:,} pairs")
     print(f"{args.out}/test.tsv: {made['n_test']:,} test queries. Search them with the model of each set.")
@@ -43,7 +45,10 @@ def regimes(store: Callable[[], Store], args: Namespace) -> None:
     check(args.measures)
     given, baseline, own = module.Given.open(Path(args.split)), args.baseline, not args.skip_own
     values = module.measured(given, args.runs, args.measures, own)
-    rival = module.baseline(given, store(), Path(baseline) if baseline else None, args.measures, own)
+    place = store()
+    if not baseline:
+        place.build(given.bm25)
+    rival = module.baseline(given, place, Path(baseline) if baseline else None, args.measures, own)
     near = module.nearest(given, args.encoder)
     table = module.compared(values, rival, near, args.seed, args.n_boot)
     told, worst = module.sentences(table, type(given.split).__name__), module.losers(values, given, near)

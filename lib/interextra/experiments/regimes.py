@@ -52,6 +52,11 @@ class Given(NamedTuple):
             strata = strata.set_index("query_id")["stratum"]
         return cls(split, sets, read_queries_tsv(folder / "test.tsv"), read_qrels(folder / "test.qrels"), strata)
 
+    @property
+    def bm25(self) -> Run:
+        """BM25 with its defaults on the test queries."""
+        return Run(model=model_of(load_recipe("bm25"), self.split.pool, 0), queries=tested(self.split), depth=1000)
+
     def labels(self, name: str) -> dict[str, str]:
         """What a set says of a run: regime, or what was left out."""
         return {"regime": name.split("-")[0]} if self.strata is None else {"left_out": name.removeprefix("without-")}
@@ -128,14 +133,12 @@ def _values(run: RunFile, qrels: pd.DataFrame, names: Sequence[str], own: bool, 
 
 
 def baseline(given: Given, store: Store, file: Path | None, names: Sequence[str], own: bool = True) -> pd.DataFrame:
-    """Values of what every neural system should beat: a run, or BM25 with its defaults, made here."""
+    """Values of what every neural system should beat: a run, or `Given.bm25`, which the store then has."""
     if file:
         run, where = read_run(file), str(file)
     else:
-        queries = tested(given.split)
-        made = Run(model=model_of(load_recipe("bm25"), given.split.pool, 0), queries=queries, depth=1000)
-        store.build(made)
-        run, where = RunFile.from_frame(pd.concat(made.read(store, part).frame() for part in queries)), BM25
+        found = [given.bm25.read(store, part).frame() for part in given.bm25.queries]
+        run, where = RunFile.from_frame(pd.concat(found)), BM25
     return _values(run, given.qrels, names, own, where, set(given.qrels["query_id"]))
 
 
