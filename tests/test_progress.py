@@ -12,6 +12,7 @@ import time
 from contextlib import ExitStack
 
 import pytest
+import rich
 from rich.console import Console
 from toy_cells import Toy
 
@@ -148,6 +149,7 @@ def test_live_display_leaves_the_terminal_as_it_was(store, tmp_path, monkeypatch
         def isatty(self):
             return True
 
+    rich.get_console()  # made while stdout is no terminal, as by a library's progress bar
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", Terminal())
     out, threads = sys.stdout, threading.active_count()

@@ -90,9 +90,11 @@ class Progress:
 
     def __enter__(self) -> "Progress":
         if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+            from rich.console import Console
             from rich.live import Live
 
-            self.live = Live(auto_refresh=False, transient=True)
+            # a console of its own: the shared one keeps what stdout was when a library first used it
+            self.live = Live(console=Console(), auto_refresh=False, transient=True)
             self.live.start()
         return self
 
