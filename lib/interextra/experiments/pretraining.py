@@ -47,14 +47,12 @@ def plan(p: dict) -> plans.Plan:
     sets, used = plans.restrain_of(p), plans.measures_of(p, "restrain_measures")
     asked = p | {"resttest_splits": plans.searched(p)["resttest_splits"]}  # claims are made of ReSTTest alone
     buckets = plans.resttest_of(p, asked["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
-    begun, rows = {BM25: ways[BM25]} | {start.label: start.recipe for start in starts}, {}
+    begun, frames = {BM25: ways[BM25]} | {start.label: start.recipe for start in starts}, {}
     for study, made in (("strategies", ways), ("starts", begun)):
-        for protocol, found in plans.both_protocols(asked, sets, buckets, made).items():
-            kept = p.get("restrain_seeds") if protocol == "restrain" else []
-            rows[f"{study}_{protocol}"] = [row for row in found if row["seed"] in (kept or p["seeds"])]
-    frames = {name: plans.design(found) if "restrain" in name else pd.DataFrame(found) for name, found in rows.items()}
+        rows = plans.both_protocols(asked, sets, buckets, made)
+        frames |= {f"{study}_restrain": plans.design(rows["restrain"]), f"{study}_resttest": pd.DataFrame(rows["resttest"])}
     pretrained: dict[str, Pretrained] = {}
-    for row in rows["starts_restrain"]:
+    for row in rows["restrain"]:
         if isinstance(row["run"].model.first, Pretrained):
             pretrained.setdefault(row["model"], row["run"].model.first)
     judged_by = {

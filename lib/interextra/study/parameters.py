@@ -25,7 +25,7 @@ LARGE = 10**9
 BOUNDS: dict[str, tuple[float, float]] = {
     name: bounds
     for bounds, names in {
-        (0, 2**31 - 1): "seed seeds other_seeds grid_seeds bucket_seeds restrain_seeds",  # faiss takes no larger one
+        (0, 2**31 - 1): "seed seeds other_seeds grid_seeds bucket_seeds",  # faiss takes no larger one
         (40, 1_000_000): "n_boot n_tau",  # fewer have no 2.5 % percentile
         (1, 1_000_000): "depth sample_dev pretraining_steps native_clusters n_test test_size draw_train topic_size",
         (1, LARGE): "sizes grid_sizes trained_sizes more_sizes",
@@ -38,7 +38,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
 }
 TAKEN = r"cells|lab|reference|verify-.*"  # under outputs/
 NAME_LENGTH = 80  # of a folder under outputs/ that is named by what was changed
-MAY_BE_EMPTY = ("gate_splits", "doses", "restrain_seeds")  # lists that ask for no run
+MAY_BE_EMPTY = ("gate_splits", "doses")  # lists that ask for no run
 
 
 class Parameter(NamedTuple):
