@@ -117,17 +117,32 @@ def test_flips_and_the_agreement_of_orders():
     assert found["n_systems"] == 3
 
 
+def given(folder, qrels, **runs):
+    """Parameters of notebook 11 for runs of a user: the judged passages with their grades, the passages of each run."""
+    (folder / "qrels").write_text("".join(f"q 0 {doc} {grade}\n" for doc, grade in qrels.items()))
+    rows = []
+    for family, docs in runs.items():
+        (folder / family).write_text("".join(f"q Q0 {doc} {n} {-n}.0 x\n" for n, doc in enumerate(docs, 1)))
+        rows.append({"test_set": "mine", "family": family, "system": family, "file": str(folder / family)})
+    return {"runs": rows, "qrels": [{"test_set": "mine", "file": str(folder / "qrels")}]}
+
+
+def test_judgements_that_are_given_back_restore_the_difference(root, tmp_path):
+    mine = given(tmp_path, {"a": 1, "b": 0, "c": 1, "d": 1}, BM25="ab", neural="cdb")
+    p = profile_parameters(root, "mini", root / "notebooks" / "11_pool_bias.ipynb", mine)
+    judged = pool_bias.Judged(pool_bias.plan(p), None, depth=10, complete=False)
+    values = judged.restored("neural", [0, 1, 2], 4, seed=1)
+    assert set(values["query_id"]) == {"mine q"}
+    means = values.pivot_table("value", "per_topic", ["family", "seed"])
+    assert (means.loc[0, "neural"] == 0).all() and (means.loc[0, "BM25"] == 1).all()  # a alone is judged relevant
+    assert means.loc[1, "neural"].nunique() == 2  # c or d, at the first or the second rank
+    every = judged.values().query("judged_by == @pool_bias.ALL and measure == 'nDCG@10'").set_index("system")["value"]
+    assert np.allclose(means.loc[2, "neural"], every["neural"]) and np.allclose(means.loc[2, "BM25"], every["BM25"])
+
+
 def test_runs_of_a_user_are_judged_by_their_files_alone_and_need_both_families(root, tmp_path):
-    (tmp_path / "qrels").write_text("q 0 a 1\nq 0 b 0\n")
-    for name, docs in (("lexical", "abx"), ("neural", "xay")):
-        lines = (f"q Q0 {doc} {rank} {-rank}.0 {name}\n" for rank, doc in enumerate(docs, 1))
-        (tmp_path / name).write_text("".join(lines))
-    runs = [
-        {"test_set": "mine", "family": family, "system": family, "file": str(tmp_path / name)}
-        for family, name in (("BM25", "lexical"), ("neural", "neural"))
-    ]
-    given = {"runs": runs, "qrels": [{"test_set": "mine", "file": str(tmp_path / "qrels")}]}
-    p = profile_parameters(root, "mini", root / "notebooks" / "11_pool_bias.ipynb", given)
+    mine = given(tmp_path, {"a": 1, "b": 0}, BM25="abx", neural="xay")
+    p = profile_parameters(root, "mini", root / "notebooks" / "11_pool_bias.ipynb", mine)
     judged = pool_bias.Judged(pool_bias.plan(p), None, depth=10, complete=p["complete"])
     values = (
         judged.values().query("measure == 'Judged@10' and judged_by == @pool_bias.ALL").set_index("system")["value"]
@@ -136,4 +151,4 @@ def test_runs_of_a_user_are_judged_by_their_files_alone_and_need_both_families(r
     with pytest.raises(
         InputError, match="no test set has the families BM25 and neural, which are compared; there are BM25$"
     ):
-        pool_bias.plan(p | {"runs": runs[:1]})
+        pool_bias.plan(p | {"runs": mine["runs"][:1]})

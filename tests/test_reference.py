@@ -70,13 +70,32 @@ def test_only_a_withheld_table_may_be_absent_from_the_reference(tmp_path):
     assert "rows differ" in found["duplicates"] and found["restrain"] == ""
 
 
-def test_on_another_processor_a_number_must_lie_in_the_reference_s_interval(tmp_path):
+def test_on_another_processor_numbers_must_lie_in_the_reference_s_intervals(tmp_path):
     inside = EFFECTS.assign(delta=[0.0, -0.15], low=[0.0, -0.3])
     assert problem(tmp_path / "in", inside, "another kind") == ""
     rounded = pd.DataFrame({"percent": [0.0], "low": [2e-17], "high": [0.3]})  # Wilson's interval of no query
     assert difference_of(rounded, rounded, None) == (0.0, "")
     outside = EFFECTS.assign(delta=[0.0, -0.25])
-    assert "outside the reference's interval" in problem(tmp_path / "out", outside, "another kind")
+    assert "row 2 and 1 of 2 in all: outside" in problem(tmp_path / "out", outside, "another kind")
+
+
+@pytest.mark.parametrize("outside, agrees", [(0, True), (1, True), (2, False)])
+def test_on_another_processor_one_row_in_twenty_may_lie_outside(outside, agrees):
+    many = pd.DataFrame({"delta": [-0.1] * 20, "low": -0.2, "high": -0.05})
+    assert (difference_of(many, many.assign(delta=[0.1] * outside + [-0.1] * (20 - outside)), None)[1] == "") == agrees
+
+
+def test_on_another_processor_verdicts_follow_from_the_numbers_and_are_counted(tmp_path):
+    write(tmp_path / "reference", EFFECTS)
+    write(tmp_path / "measured", EFFECTS.assign(verdict=["", "undecided"]), "another kind")
+    found = compared("02_toy", tmp_path / "reference", tmp_path / "measured")
+    assert found[["other_verdicts", "problem"]].values.tolist() == [[1, ""]]
+
+
+def test_what_is_not_trained_may_only_round_differently_on_another_processor(tmp_path):
+    nearly, other = (EFFECTS.assign(delta=[0.0, -0.1 * (1 + part)]) for part in (2e-8, 2e-5))
+    assert problem(tmp_path / "nearly", nearly, "another kind", untrained=["restrain"]) == ""
+    assert "delta, row 2" in problem(tmp_path / "other", other, "another kind", untrained=["restrain"])
 
 
 def test_undefined_on_both_sides_is_equal():

@@ -129,25 +129,27 @@ class Judged:
     def restored(self, family: str, numbers: Sequence[int], n_draws: int, seed: int) -> pd.DataFrame:
         """How far a few more judgements a topic restore what a pool without a family's own runs lacks.
 
-        As many of its missing judgements as `numbers` say are drawn for each topic. Returns per_topic, draw,
-        difference: the mean nDCG@10 of the family less that of BM25, over test sets that have both.
+        As many of its missing judgements as `numbers` say are drawn for each topic. Returns the values nDCG@10 of the
+        family and of BM25, means of their runs, on test sets that have both: per_topic, family, seed (the draw),
+        query_id, value.
         """
-        rows, random, parts = [], np.random.default_rng(seed), {}
+        random, parts = np.random.default_rng(seed), {}
         for name, every in self.qrels.items():
             if self.of(name, family) and self.of(name, BM25):
                 kept = self.without(name, list(self.of(name, family)))
                 is_kept = pd.MultiIndex.from_frame(every[pool.PAIR]).isin(pd.MultiIndex.from_frame(kept[pool.PAIR]))
                 parts[name] = kept, every[~is_kept]
-        for number, draw in itertools.product(numbers, range(n_draws)):
-            found = []
-            for name, (kept, missing) in parts.items():
-                given = missing.iloc[random.permutation(len(missing))].groupby("query_id").head(number)
-                qrels = pd.concat([kept, given], ignore_index=True)
-                sides = (self.of(name, side).values() for side in (family, BM25))
-                values = ([per_query(run, qrels, [FIRST])[FIRST] for run in side] for side in sides)
-                found.append(np.subtract(*(np.mean(side, axis=0) for side in values)))
-            rows.append((number, draw, np.concatenate(found).mean()))
-        return pd.DataFrame(rows, columns=["per_topic", "draw", "difference"])
+        found = {}
+        for number, draw, name in itertools.product(numbers, range(n_draws), parts):
+            kept, missing = parts[name]
+            given = missing.iloc[random.permutation(len(missing))].groupby("query_id").head(number)
+            qrels = pd.concat([kept, given], ignore_index=True)
+            for side in (family, BM25):
+                values = [per_query(run, qrels, [FIRST])[FIRST] for run in self.of(name, side).values()]
+                found[number, side, draw, name] = pd.concat(values, axis=1).mean(axis=1)
+        labels = ["per_topic", "family", "seed", "test_set", "query_id"]
+        table = pd.concat(found, names=labels).rename("value").reset_index()
+        return table.assign(query_id=table.pop("test_set") + " " + table["query_id"])
 
 
 def by_family(values: pd.DataFrame) -> pd.DataFrame:
