@@ -67,7 +67,7 @@ def compared(name: str, reference: Path, measured: Path, withheld: Collection[st
         exact = table in untrained
         allowed = (0.0 if exact else ROUNDING) if same_processor else ROUNDING if exact else None
         largest, problem = difference_of(*pair, allowed)
-        verdicts = [frame["verdict"].fillna("") if "verdict" in frame else pd.Series(dtype=str) for frame in pair]
+        verdicts = [frame["verdict"].astype(object).fillna("") if "verdict" in frame else pd.Series(dtype=str) for frame in pair]
         other = 0 if problem else int((verdicts[0] != verdicts[1]).sum())
         rows.append((name, table, len(pair[1]), largest, other, problem))
     columns = ["notebook", "table", "rows", "largest_difference", "other_verdicts", "problem"]
