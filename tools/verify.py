@@ -67,8 +67,9 @@ def compared(name: str, reference: Path, measured: Path, withheld: Collection[st
         exact = table in untrained
         allowed = (0.0 if exact else ROUNDING) if same_processor else ROUNDING if exact else None
         largest, problem = difference_of(*pair, allowed)
-        verdicts = [frame["verdict"].astype(object).fillna("") if "verdict" in frame else pd.Series(dtype=str) for frame in pair]
-        other = 0 if problem else int((verdicts[0] != verdicts[1]).sum())
+        other = 0
+        if not problem and "verdict" in pair[0]:
+            other = int(np.not_equal(*(frame["verdict"].astype(object).fillna("") for frame in pair)).sum())
         rows.append((name, table, len(pair[1]), largest, other, problem))
     columns = ["notebook", "table", "rows", "largest_difference", "other_verdicts", "problem"]
     return pd.DataFrame(rows, columns=columns)
