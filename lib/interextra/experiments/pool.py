@@ -4,13 +4,14 @@ A passage is judged if the qrels have it for this query, whatever its relevance;
 for any query. Taught in notebooks/11_pool_bias.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import per_query
+from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 
 PAIR = ["query_id", "doc_id"]
@@ -60,6 +61,19 @@ def pool_range(
         ideal = ideal @ discounts[: ideal.shape[1]]
         table.loc[query_id, "bootstrapped"] = np.divide(dcg, ideal, out=np.zeros(n_draws), where=ideal > 0).mean()
     return table
+
+
+def ranges(design: pd.DataFrame, store: Store, labels: Sequence[str], seed: int) -> pd.DataFrame:
+    """Means over queries of `pool_range` of the runs of a design, each of one set of queries: labels, then its columns.
+
+    What shares the labels is averaged.
+    """
+    rows = []
+    for row in design.to_dict("records"):
+        [queries] = row["run"].queries
+        found = pool_range(row["run"].read(store, queries), queries.qrels(store), seed=seed)
+        rows.append({name: row[name] for name in labels} | found.mean().to_dict())
+    return pd.DataFrame(rows).groupby(list(labels), sort=False).mean().reset_index()
 
 
 def rank_biased_precision(run: RunFile, qrels: pd.DataFrame, p: float = 0.8) -> pd.DataFrame:
