@@ -14,6 +14,7 @@ from interextra.ground.effects import (
     Effects,
     across,
     effects,
+    holm,
     interval,
     resampled_means,
     resamples,
@@ -73,6 +74,15 @@ def test_interval_agrees_with_scipy_s_bootstrap(two):
     row = of(two, effect="difference", n_boot=10_000).set_index("model").loc["dense"]
     theirs = stats.bootstrap((second - first,), np.mean, n_resamples=10_000, method="percentile", rng=1)
     assert (row["low"], row["high"]) == pytest.approx(tuple(theirs.confidence_interval), abs=0.01)
+
+
+def test_holm_is_that_of_statsmodels_to_the_last_bit():
+    draw = np.random.default_rng(1)
+    for size in (1, 2, 7, 30):
+        for digits in (1, 8):  # with ties, and without
+            p_values = np.round(draw.random(size) ** 3, digits)
+            assert np.array_equal(holm(p_values), multipletests(p_values, method="holm")[1])
+    assert np.array_equal(holm([np.nan, 0.01, 0.04]), [np.nan, 0.02, 0.04], equal_nan=True)
 
 
 def test_p_values_are_those_of_scipy_and_holm_s_those_of_statsmodels(two):
