@@ -50,7 +50,8 @@ def plan(p: dict) -> plans.Plan:
     begun, frames = {BM25: ways[BM25]} | {start.label: start.recipe for start in starts}, {}
     for study, made in (("strategies", ways), ("starts", begun)):
         rows = plans.both_protocols(asked, sets, buckets, made)
-        frames |= {f"{study}_restrain": plans.design(rows["restrain"]), f"{study}_resttest": pd.DataFrame(rows["resttest"])}
+        frames[f"{study}_restrain"] = plans.design(rows["restrain"])
+        frames[f"{study}_resttest"] = pd.DataFrame(rows["resttest"])
     pretrained: dict[str, Pretrained] = {}
     for row in rows["restrain"]:
         if isinstance(row["run"].model.first, Pretrained):

@@ -1,4 +1,4 @@
-"""What the two groups released: its known properties, and our splits and rules on the same real queries beside it.
+"""What the two groups released: our splits and rules on the same real queries beside it.
 
 Zhan et al. (CIKM 2022) released training and test sets, Lupart et al. (ECIR 2023) evaluation queries per cluster.
 """
@@ -27,7 +27,6 @@ from interextra.splits.similarity import nearest
 
 REGIMES = {"interpolation": "interpolate", "extrapolation": "extrapolate"}  # ours → as the files are named
 BUCKETS = (1, 2, 3, 4, 5)
-TEST_SETS = ("dev", "trec19", "trec20")
 PASSAGES, TRAIN_QUERIES, TRAIN_PAIRS = 8_841_823, 502_939, 532_761  # of MS MARCO passage ranking
 CLUSTERS = {  # shift → cluster → name of its released file
     "topics": {f"C{number}": str(number) for number in range(5)},
@@ -80,75 +79,6 @@ def gather_training_qrels(folder: Path) -> pd.DataFrame:
         if "train" not in path.name:
             qrels = qrels[~qrels["query_id"].isin(read_qrels(path, duplicates="keep")["query_id"])]
     return qrels.drop_duplicates(ignore_index=True)
-
-
-def check_release(folder: Path) -> pd.DataFrame:
-    """release, property, value, expected, ok: the files of a release and what they are known to hold (`KNOWN`)."""
-    rows = []
-    for name, (release, measure) in FOLDERS.items():
-        if (folder / name).is_dir():
-            facts = measure(folder)
-            for row, known in KNOWN[release].items():
-                rows += [(release, f"{row}: {what}", facts[row][what], value) for what, value in known.items()]
-    if not rows:
-        raise InputError(f"{folder}: none of {', '.join(FOLDERS)} in it; give the folder of a release")
-    table = pd.DataFrame(rows, columns=["release", "property", "value", "expected"])
-    return table.assign(ok=table["value"] == table["expected"])
-
-
-def _restrain_facts(folder: Path) -> dict[str, dict]:
-    names = itertools.product(SIZES, REGIMES.values())
-    sets = {(size, regime): read_restrain(folder, size, regime) for size, regime in names}
-    ids = {name: set(qrels["query_id"]) for name, qrels in sets.items()}
-    larger = dict(zip(SIZES, (*SIZES[1:], SIZES[-1]), strict=True))
-    return {
-        f"{regime} {size}": {
-            "queries": len(ids[size, regime]),
-            "rows": len(qrels),
-            "repeated rows": int(qrels.duplicated().sum()),
-            "queries outside the next size": len(ids[size, regime] - ids[larger[size], regime]),
-            "queries also in interpolate": len(ids[size, regime] & ids[size, "interpolate"]),
-        }
-        for (size, regime), qrels in sets.items()
-    }
-
-
-def _resttest_facts(folder: Path) -> dict[str, dict]:
-    facts = {}
-    for test_set in TEST_SETS:
-        held_out = {bucket: read_resttest(folder, bucket, "extrapolate", test_set)["query_id"] for bucket in BUCKETS}
-        everything = pd.concat(held_out.values())
-        for bucket, ids in held_out.items():
-            others = set(read_resttest(folder, bucket, "interpolate", test_set)["query_id"])
-            facts[f"{test_set} bucket {bucket}"] = {
-                "queries held out": ids.nunique(),
-                "interpolate is not the complement by": len(others ^ (set(everything) - set(ids))),
-            }
-        facts[test_set] = {
-            "queries": everything.nunique(),
-            "queries in more than one bucket": sum(map(pd.Series.nunique, held_out.values())) - everything.nunique(),
-            "qrels rows": len(everything),
-        }
-    return facts
-
-
-def _shift_facts(folder: Path) -> dict[str, dict]:
-    facts = {}
-    for file in itertools.chain(*map(dict.values, CLUSTERS.values())):
-        queries, qrels, without_text = read_shift(folder, file)
-        facts[file] = {
-            "queries with qrels": qrels["query_id"].nunique(),
-            "queries with text": len(queries),
-            "qrels without query text": " ".join(sorted(without_text, key=int)),
-        }
-    return facts
-
-
-FOLDERS = {
-    "restrain_files": ("ReSTrain", _restrain_facts),
-    "resttest_files": ("ReSTTest", _resttest_facts),
-    "EVAL": ("MS-Shift", _shift_facts),
-}
 
 
 def released_agreement(store: Store, vectors: Mapping[str, Vectors], k: int, folder: Path) -> pd.DataFrame:
