@@ -15,7 +15,7 @@ import yaml
 from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.evaluation.indicators import jaccard, mean_similarity
+from interextra.evaluation.indicators import jaccard
 from interextra.ground import InputError, Store, offenders
 from interextra.ground.effects import ratio
 from interextra.models.vectors import Vectors
@@ -260,32 +260,6 @@ def released_jaccard(folder: Path) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["shift", "cluster", "jaccard", "n_queries", "n_words"])
     authors = published.load("lupart", "release-jaccard").set_index("cluster")["scaled"]
     return frame.assign(authors=frame["cluster"].map(authors))
-
-
-def released_r(folder: Path, ids: list[str], vectors: np.ndarray) -> pd.DataFrame:
-    """R of the released evaluation queries against those of the other clusters, on real vectors (Lupart, Figure 4).
-
-    One encoder for all clusters, not trained on any of them: other than in the paper all values have one scale.
-
-    `ids`, `vectors`: the queries whose vectors are known, float[n, d]; released queries that are not there are left
-    out, and so is a shift of which less than half are there. Returns shift, cluster, query_id, R, own (the mean score
-    with its own cluster, without itself).
-    """
-    place, parts = pd.Index(ids), []
-    for shift, names in CLUSTERS.items():
-        queries = released_queries(folder, shift)
-        known = queries.assign(at=place.get_indexer(queries["query_id"])).query("at >= 0")
-        for cluster in names if len(known) >= len(queries) / 2 else ():
-            mine = known[known["cluster"] == cluster]
-            others = known.loc[known["cluster"] != cluster, "at"].unique()
-            if mine.empty or not len(others):
-                raise InputError(f"released {shift}: no vector of a query in or outside of {cluster}; encode them")
-            x = vectors[mine["at"]]
-            own = mean_similarity(x, x) * len(x) - np.einsum("ij,ij->i", x, x)
-            found = {"R": mean_similarity(x, vectors[others]), "own": own / max(1, len(x) - 1)}
-            parts.append(mine.drop(columns=["at", "text"]).assign(shift=shift, **found))
-    columns = ["shift", "cluster", "query_id", "R", "own"]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.DataFrame:
