@@ -206,26 +206,17 @@ OURS = {"0-0": "a", "0-1": "b", "1-0": "b", "1-1": "b", "2-0": "c", "2-1": "", "
 
 
 def test_topics_are_matched_one_to_one_and_counted_on_the_known_queries(release):
-    found, table = releases.topic_agreement(pd.Series(OURS), release)
+    found = releases.topic_agreement(pd.Series(OURS), release)
     assert [found[name] for name in ("n_released", "n_known", "n_in_ours", "share")] == [9, 8, 7, 7 / 8]
     inside = {query: topic for query, topic in OURS.items() if topic and query != "x"}
     assert found["ari"] == pytest.approx(adjusted_rand_score([q[0] for q in inside], list(inside.values())))
-    rows = table.set_index("cluster")
-    assert rows.loc[["C0", "C1", "C2"], "topic"].tolist() == ["a", "b", "c"]
-    assert rows.loc["C0"].tolist() == ["a", 2, 2, 1, 0.5, 1.0]
-    assert rows.loc["C1"].tolist() == ["b", 2, 2, 2, 1.0, 2 / 3]
-    assert rows.loc["C2"].tolist() == ["c", 2, 1, 1, 0.5, 1.0]
-    alone = rows[rows["topic"] == ""]  # four topics of ours for five released ones
-    assert len(alone) == 1 and alone["recall"].item() == 0 and np.isnan(alone["precision"].item())
 
 
 def test_topics_that_are_the_released_ones_agree_fully(release):
     queries = releases.released_queries(release, "topics")
     ours = pd.Series(("t" + queries["cluster"]).tolist(), queries["query_id"])
-    found, table = releases.topic_agreement(ours, release)
+    found = releases.topic_agreement(ours, release)
     assert found["ari"] == found["share"] == found["share_matched"] == 1
-    assert (table[["recall", "precision"]] == 1).all(axis=None)
-    assert table["topic"].tolist() == [f"tC{number}" for number in range(5)]
 
 
 @pytest.mark.parametrize(("ours", "known"), [({"q1": "a"}, 0), ({"0-0": "", "1-0": ""}, 2)])
@@ -279,6 +270,6 @@ def test_jaccard_of_the_released_queries(real_data):
 def test_released_topics_agree_with_themselves(real_data):
     queries = releases.released_queries(real_data / "ms-marco-shift", "topics")
     ours = pd.Series(queries["cluster"].where(queries["cluster"] != "C3", "").tolist(), queries["query_id"])
-    found, table = releases.topic_agreement(ours, real_data / "ms-marco-shift")
+    found = releases.topic_agreement(ours, real_data / "ms-marco-shift")
     assert found["n_released"] == found["n_known"] == 31244 and found["n_in_ours"] == 31244 - 5868
-    assert found["ari"] == 1 and table.set_index("cluster")["recall"].tolist() == [1, 1, 1, 0, 1]
+    assert found["ari"] == 1

@@ -17,7 +17,6 @@ from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
 from interextra.evaluation.indicators import jaccard
 from interextra.ground import InputError, Store, offenders
-from interextra.ground.effects import ratio
 from interextra.models.vectors import Vectors
 from interextra.papers import published
 from interextra.papers.published import SIZES
@@ -217,14 +216,12 @@ def _consistent(queries: pd.DataFrame, rule: Rule) -> pd.Series:
     return pd.Series([cluster in rule(text) for cluster, text in pairs], queries.index, dtype=bool)
 
 
-def topic_agreement(ours: pd.Series, folder: Path) -> tuple[dict, pd.DataFrame]:
+def topic_agreement(ours: pd.Series, folder: Path) -> dict[str, float]:
     """Our topics against the released ones, on the released queries that we know (Lupart §3.1, topics).
 
     `ours`: query_id → name of our topic, "" for none. Returns n_released, n_known (in `ours`), n_in_ours (in a topic of
     ours), share (of the known), and over those in a topic ari (0 by chance), nmi and share_matched of
-    `clusters.agreement`; and DataFrame[cluster, topic, n_known, n_in_ours, n_matched, recall, precision]: `topic` is
-    ours that was matched one to one ("" where we have fewer), recall its share of the cluster's known queries,
-    precision the cluster's share of the released queries in it.
+    `clusters.agreement`.
     """
     theirs = released_queries(folder, "topics")
     known = theirs.assign(ours=theirs["query_id"].map(ours)).dropna(subset="ours")
@@ -233,15 +230,7 @@ def topic_agreement(ours: pd.Series, folder: Path) -> tuple[dict, pd.DataFrame]:
         raise InputError(f"topics: of {len(theirs)} released queries {len(known)} are among ours, none in a topic")
     same = clusters.agreement(inside["ours"], inside["cluster"])
     found = {"n_released": len(theirs), "n_known": len(known), "n_in_ours": len(inside)}
-    found |= {"share": len(inside) / len(known), **{name: same[name] for name in ("ari", "nmi", "share_matched")}}
-    table = pd.DataFrame({"cluster": list(CLUSTERS["topics"])})
-    table["topic"] = table["cluster"].map(same["match"]).fillna("")
-    for name, some in (("n_known", known), ("n_in_ours", inside)):
-        table[name] = table["cluster"].map(some["cluster"].value_counts()).fillna(0).astype(int)
-    pairs, n_topic = inside.value_counts(["cluster", "ours"]), table["topic"].map(inside["ours"].value_counts())
-    table["n_matched"] = [pairs.get(pair, 0) for pair in zip(table["cluster"], table["topic"], strict=True)]
-    table["recall"] = ratio(table["n_matched"], table["n_known"])
-    return found, table.assign(precision=ratio(table["n_matched"], n_topic.fillna(0)))
+    return found | {"share": len(inside) / len(known)} | {name: same[name] for name in ("ari", "nmi", "share_matched")}
 
 
 def released_jaccard(folder: Path) -> pd.DataFrame:
