@@ -124,8 +124,7 @@ def test_k_means_of_the_released_buckets_themselves_finds_them(real_data, monkey
     table = releases.released_bucket_agreement(None, {"known": cells[0]}, {"known": cells[1]}, [1, 2], folder)
     assert len(table) == 2 * 2 * 2 and set(table["n_queries"]) == {6977}
     best = table.loc[table["ari"].idxmax()]
-    assert best["ari"] == best["nmi"] == best["share_matched"] == best["share_matched_dl"] == 1
-    assert table["nmi_chance"].max() < 0.01
+    assert best["ari"] == best["share_matched"] == 1
 
 
 def test_vectors_that_know_the_released_sets_agree_with_them(real_data, monkeypatch):
@@ -190,16 +189,6 @@ def test_an_order_of_precedence_takes_the_first_cluster_of_which_a_word_is_there
                 next((c for c in order if any(word in query.lower() for word in words[c])), "") for query in TEXTS[name]
             ]
             assert found[" > ".join(order), name] == first.count(name), (order, name)
-
-
-def test_inconsistent_queries_are_shown_with_what_the_rule_says(release):
-    shown = releases.inconsistent(release, "wh-words", "whole words")
-    assert shown.to_numpy().tolist() == [
-        ["wha", "wha-1", "whatsapp who", "who"],
-        ["how", "how-1", "tv show", ""],
-        ["who", "who-2", "What a whole", "wha"],
-    ]
-    assert releases.inconsistent(release, "wh-words", "contains").empty
 
 
 OURS = {"0-0": "a", "0-1": "b", "1-0": "b", "1-1": "b", "2-0": "c", "2-1": "", "3-0": "d", "4-0": "d", "x": "e"}

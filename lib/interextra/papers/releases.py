@@ -126,31 +126,24 @@ def released_bucket_agreement(
     """k-means against the released buckets, on the dev queries: a row an encoder, clustered queries, normalise, seed.
 
     `vectors`: encoder → vectors of the training queries and of the judged DL queries; `dev_vectors`: of the dev
-    queries, as training or as test queries. By chance `ari` is 0; `nmi_chance` is the mean NMI over 20 permutations of
-    our bucket numbers. `share_matched_dl`: share of the judged DL queries in the bucket that the dev queries matched.
-    `ari_other_seeds`: mean ARI with our other seeds, the yardstick for `ari`. Queries without a vector are left out.
+    queries, as training or as test queries. By chance `ari` is 0; `ari_other_seeds`: its mean with our other seeds, the
+    yardstick for it. Queries without a vector are left out.
     """
-    on_dev, rows = released_buckets(folder), []
-    on_dl = pd.concat([released_buckets(folder, name) for name in ("trec19", "trec20")])
+    released, rows = released_buckets(folder).loc[real_queries("dev").ids()].to_numpy(), []
     for encoder, cell in vectors.items():
         train, dl = cell.read(store)
         dev = next(part for part in reversed(dev_vectors[encoder].read(store)) if len(part))
         known = dev.any(axis=1)
-        dev, theirs = dev[known], on_dev.loc[real_queries("dev").ids()].to_numpy()[known]
-        theirs_dl = on_dl.loc[[query_id for part in cell.test for query_id in part.ids()]]
+        dev, theirs = dev[known], released[known]
         clustered = {"train+test": (train, np.concatenate([dev, dl])), "test": (dev, dl)}
         for (what, pair), normalise in itertools.product(clustered.items(), (True, False)):
-            made = {seed: resttest.buckets(*pair, len(BUCKETS), seed, normalise) for seed in seeds}
-            of_test = {seed: np.concatenate([b.train, b.test])[-len(dev) - len(dl) :] for seed, b in made.items()}
-            for seed, (ours, ours_dl) in ((seed, np.split(numbers, [len(dev)])) for seed, numbers in of_test.items()):
-                same, random = clusters.agreement(ours, theirs), np.random.default_rng(seed)
-                match = theirs_dl.map(same.pop("match")).to_numpy()
-                chance = [clusters.agreement(random.permutation(ours), theirs)["nmi"] for _ in range(20)]
-                others = [clusters.agreement(ours, of_test[s][: len(dev)])["ari"] for s in seeds if s != seed]
+            made = [resttest.buckets(*pair, len(BUCKETS), seed, normalise) for seed in seeds]
+            of_dev = [np.concatenate([b.train, b.test])[-len(dev) - len(dl) :][: len(dev)] for b in made]
+            for seed, ours in zip(seeds, of_dev, strict=True):
+                same = clusters.agreement(ours, theirs)
                 row = {"encoder": encoder, "clustered": what, "normalise": normalise, "seed": seed}
-                row |= {"n_queries": len(dev)} | same | {"nmi_chance": np.mean(chance)}
-                row |= {name: " ".join(map(str, same[name])) for name in ("sizes", "released_sizes")}
-                row |= {"share_matched_dl": np.mean(match == ours_dl)}
+                row |= {"n_queries": len(dev)} | {name: same[name] for name in ("ari", "share_matched")}
+                others = [clusters.agreement(ours, other)["ari"] for other in of_dev if other is not ours]
                 rows.append(row | {"ari_other_seeds": np.mean(others) if others else np.nan})
     return pd.DataFrame(rows)
 
@@ -198,22 +191,12 @@ def rule_agreement(folder: Path) -> pd.DataFrame:
     rows = []
     for shift in ("length", "wh-words"):
         queries = released_queries(folder, shift)
+        pairs = list(zip(queries["cluster"], queries["text"], strict=True))
         for name, rule in rules(shift).items():
-            for cluster, found in _consistent(queries, rule).groupby(queries["cluster"], sort=False):
+            consistent = pd.Series([cluster in rule(text) for cluster, text in pairs])
+            for cluster, found in consistent.groupby(queries["cluster"], sort=False):
                 rows.append((shift, name, cluster, len(found), found.sum(), (~found).sum()))
     return pd.DataFrame(rows, columns=["shift", "rule", "cluster", "n_released", "n_consistent", "n_other"])
-
-
-def inconsistent(folder: Path, shift: str, rule: str) -> pd.DataFrame:
-    """Released queries that a rule doesn't put into their cluster: cluster, query_id, text, label (what it says)."""
-    queries, says = released_queries(folder, shift), rules(shift)[rule]
-    found = queries[~_consistent(queries, says)]
-    return found.assign(label=[", ".join(says(text)) for text in found["text"]])
-
-
-def _consistent(queries: pd.DataFrame, rule: Rule) -> pd.Series:
-    pairs = zip(queries["cluster"], queries["text"], strict=True)
-    return pd.Series([cluster in rule(text) for cluster, text in pairs], queries.index, dtype=bool)
 
 
 def topic_agreement(ours: pd.Series, folder: Path) -> dict[str, float]:
