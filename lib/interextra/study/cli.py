@@ -115,8 +115,7 @@ def command_plan(args: argparse.Namespace) -> int:
     specs |= {queries.source.spec for queries in searched}
     for spec, found in ((spec, peek(spec)) for spec in sorted(filter(None, specs))):
         if found:
-            load = f"about {found['megabytes']:,.0f} MB" if found["megabytes"] is not None else "an unknown size"
-            print(f"{spec} is not here: {found['passages']:,} passages, {load} to download", file=sys.stderr)
+            print(f"{spec} is not here: {found['passages']:,} passages to download", file=sys.stderr)
     if args.json:
         print(json.dumps([{"notebook": name, "cells": found} for name, found in rows.items()]))
         return 0
