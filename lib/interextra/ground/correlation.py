@@ -9,7 +9,6 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 from scipy import stats
 
 from interextra.ground.effects import interval, ratio
@@ -86,9 +85,9 @@ def kendall_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) ->
             left = np.sign(x[start : start + step, None] - x[start:])
             for t, signs in enumerate(right):
                 agree[:, p, t] += ((left * signs @ w[start:]) * own).sum(axis=0, dtype=np.float64)
-    counts = pd.DataFrame(w)  # below: how many queries have each value, [values, n_boot]
-    of_ties = [[counts.groupby(x).sum().astype(float) for x in side] for side in (predictors, targets)]
-    untied = [np.stack([each.sum() ** 2 - (each**2).sum() for each in side], axis=1) for side in of_ties]
+    # how many queries have each value, [values, n_boot]
+    of_ties = [[np.float64(np.float32(x == np.unique(x)[:, None]) @ w) for x in side] for side in (predictors, targets)]
+    untied = [np.stack([each.sum(axis=0) ** 2 - (each**2).sum(axis=0) for each in side], axis=1) for side in of_ties]
     return ratio(agree, np.sqrt(untied[0][:, :, None] * untied[1][:, None, :]))
 
 
