@@ -80,21 +80,16 @@ def test_plan_of_the_comparison_shares_its_cells_with_restrain_and_resttest():
     assert without.learning.empty
 
 
-def test_losses_and_pairs_are_read_from_the_training_logs(tmp_path):
+def test_scored_pairs_are_read_from_the_training_logs(tmp_path):
     p = COMMON | {"recipes": ["bm25", "mini-dense"], "measures": ["RR@10"], "k": 2, "seeds": [3]}
     design = resttest.plan(p).design.query("left_out == '1'")
     folders = {run.key: tmp_path / run.key for run in design["run"]}
     for run in design["run"]:
         folders[run.key].mkdir()
         bm25 = run.model.recipe.architecture == "bm25"
-        log = {"steps": 0 if bm25 else 5, "loss": [] if bm25 else [[1, 2.0], [5, 0.5]]}
+        log = {"steps": 0 if bm25 else 5}
         (folders[run.key] / "training.json").write_text(json.dumps(log))
     store = type("Known", (Store,), {"__getitem__": lambda self, cell: folders[cell.key]})(tmp_path)
-    curve = architectures.loss_curves(design, store)
-    assert curve[["model", "seed", "step", "loss"]].values.tolist() == [
-        ["DR (base)", 3, 1, 2.0],
-        ["DR (base)", 3, 5, 0.5],
-    ]
     dense = load_recipe("mini-dense")
     assert architectures.scored_pairs(design, store) == [0, dense.scored_pairs(5)]
 

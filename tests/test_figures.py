@@ -289,9 +289,6 @@ def test_curves_pass_through_their_values():
     assert one.get_color() == figures.COLOURS["interpolation"]
     assert [label.get_text() for label in figure.legends[0].get_texts()] == ["interpolation", "extrapolation"]
     assert figure.caption == "Rising lines: interpolation; extrapolation."
-    own = figures.curves(CURVES, "n_train", "y", "regime", "loss", panel="regime", own=True)
-    assert own.axes[0].get_ylim() != own.axes[1].get_ylim()
-    assert not own.legends  # the panels name the colours
 
 
 def test_intervals_of_curves_stand_side_by_side_and_a_published_level_is_dotted():

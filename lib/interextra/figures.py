@@ -186,24 +186,20 @@ def bars(frame: DataFrame, row: Names, value: str, hue: str, label: str) -> Figu
     return _said(figure, message, f"Stacked bars of {label}: {_range(frame, value, [row, hue])}.")
 
 
-def curves(
-    frame: DataFrame, x: str, y: str, hue: str, label: str, panel: Names = "", percent: bool = False, own: bool = False
-) -> Figure:
+def curves(frame: DataFrame, x: str, y: str, hue: str, label: str, panel: Names = "", percent: bool = False) -> Figure:
     """Lines over a number, a colour a hue; columns low and high, where the frame has them, are drawn as bars.
 
-    `own`: each panel has axes of its own, for quantities of different kinds. `percent`: y are fractions. A column
-    `published`: a level, the same for all x, dotted. Lines with bars stand a little apart.
+    `percent`: y are fractions. A column `published`: a level, the same for all x, dotted. Lines with bars stand a
+    little apart.
     """
     panels, colours, bars, ways = _panels(frame, panel), _colours(frame, hue), "low" in frame, []
-    step, marker = 0.02 * np.ptp(frame[x]) * bars, "o" * (frame[x].nunique() < 15)
-    figure, drawn = _figure(panels, 1.7, 3, sharex=not own, sharey=not own)
+    step = 0.02 * np.ptp(frame[x]) * bars
+    figure, drawn = _figure(panels, 1.7, 3, sharex=True, sharey=True)
     for axis, part in drawn:
-        groups = list(part.groupby(_names(part, hue), sort=False))
-        for above, (name, found) in zip(reversed(range(len(groups))), groups, strict=True):
+        for name, found in part.groupby(_names(part, hue), sort=False):
             found = found.sort_values(x)
             at = found[x] + step * (list(colours).index(name) - (len(colours) - 1) / 2)
-            wide = 1.2 + 0.5 * above * (not marker)  # so that lines which coincide are seen
-            axis.plot(at, found[y], color=colours[name], marker=marker, ms=4, lw=wide)
+            axis.plot(at, found[y], color=colours[name], marker="o", ms=4, lw=1.2)
             if bars:
                 axis.vlines(at, found["low"], found["high"], color=colours[name], lw=1)
             if "published" in found and found["published"].notna().any():
@@ -217,8 +213,8 @@ def curves(
         room = 0.6 * np.ptp(frame[y].dropna()) or 0.01  # all values equal
         drawn[0][0].set_ylim(frame[y].min() - room, frame[y].max() + room)
     _finish(figure, _words(x), label)
-    shown = _keys({} if set(colours) == set(panels) else colours, marker=marker, ms=4, lw=2)
-    _legend(figure, {_words(hue): shown, "": _keys({"published": INK}, ls=":") * ("published" in frame)})
+    keys = _keys(colours, marker="o", ms=4, lw=2)
+    _legend(figure, {_words(hue): keys, "": _keys({"published": INK}, ls=":") * ("published" in frame)})
     names, ways = map(pd.Series, zip(*ways, strict=True))
     told = _counted({"Rising lines": ways > 0, "Falling lines": ways < 0}, names)
     return _said(figure, told, f"Lines of {label} over {_words(x)}: {_range(frame, y, [hue, x, panel], percent)}.")

@@ -40,15 +40,6 @@ def scored_pairs(design: pd.DataFrame, store: Store) -> list[int]:
     return [recipe.scored_pairs(n) if n else 0 for recipe, n in steps]
 
 
-def loss_curves(design: pd.DataFrame, store: Store) -> pd.DataFrame:
-    """Training loss of the trained runs of a design: its labels, step, loss (the mean since the step before)."""
-    parts = []
-    for labels, run in zip(design.drop(columns="run").to_dict("records"), design["run"], strict=True):
-        curve = pd.DataFrame(run.log(store).get("loss", []), columns=["step", "loss"])
-        parts.append(curve.assign(**labels))
-    return pd.concat(parts, ignore_index=True)
-
-
 def rank_correlation(table: Effects, by: Sequence[str]) -> pd.DataFrame:
     """The order of the systems in both regimes by Kendall's tau-b, which is 1 for the same order; a row a group.
 

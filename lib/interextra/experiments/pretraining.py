@@ -170,30 +170,7 @@ def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
 def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
     """What each could before and after pretraining, on held-out passages of its text: model, what, before, after."""
     rows = []
-    for model, log in _logs(pretrained, store).items():
+    for model, cell in pretrained.items():
+        log = json.loads((store[cell] / "pretraining.json").read_text(encoding="utf-8"))
         rows += [(model, what, value, log["after"][what]) for what, value in log.get("before", {}).items()]
     return pd.DataFrame(rows, columns=["model", "what", "before", "after"])
-
-
-def curves(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
-    """The losses of each pretraining: model, part (words, order, head, spans), step, loss."""
-    rows = []
-    for model, log in _logs(pretrained, store).items():
-        for row in log.get("curve", []):
-            rows += [(model, part, row["step"], loss) for part, loss in row.items() if part != "step"]
-    return pd.DataFrame(rows, columns=["model", "part", "step", "loss"])
-
-
-def cost(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
-    """Of one pretraining each: model, passages (there are), steps, tokens (read), seconds (where it was computed)."""
-    rows, noted = [], _logs(pretrained, store, "provenance.json")
-    for model, log in _logs(pretrained, store).items():
-        passages = log.get("passages", 0) + log.get("held_out", 0)
-        steps, seconds = pretrained[model].how.steps if passages else 0, round(noted[model]["seconds"])
-        rows.append((model, passages, steps, log["tokens"], seconds))
-    return pd.DataFrame(rows, columns=["model", "passages", "steps", "tokens", "seconds"])
-
-
-def _logs(pretrained: Mapping[str, Pretrained], store: Store, name: str = "pretraining.json") -> dict[str, dict]:
-    paths = {model: store[cell] / name for model, cell in pretrained.items()}
-    return {model: json.loads(path.read_text(encoding="utf-8")) for model, path in paths.items()}
