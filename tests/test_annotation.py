@@ -1,4 +1,4 @@
-"""Candidates, sheets, agreement between annotators, proxies, and the widget without a browser."""
+"""Candidates, sheets, agreement between annotators, and the widget without a browser."""
 
 from typing import NamedTuple
 
@@ -6,20 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import ttest_rel
-from sklearn.metrics import accuracy_score, cohen_kappa_score
-from sklearn.model_selection import GroupShuffleSplit
+from sklearn.metrics import cohen_kappa_score
 
 from interextra.experiments.annotating import Annotation, widget
-from interextra.experiments.overlap import (
-    choose_thresholds,
-    containment,
-    cosine,
-    cut,
-    evaluate_proxy,
-    jaccard,
-    recall_comparison,
-    simulate_annotators,
-)
+from interextra.experiments.overlap import jaccard, recall_comparison, simulate_annotators
 from interextra.ground.errors import InputError
 from interextra.overlap.annotation import (
     SHEET,
@@ -279,61 +269,10 @@ def test_pair_found_by_both_methods_counts_for_both_and_a_query_of_one_method_no
     assert recall_comparison(with_codes(alone, given, given), seed=1)["n_queries"].tolist() == [1, 1]
 
 
-def test_lexical_scores_by_hand():
+def test_words_in_common_by_hand():
     a = ["when did rock n roll begin?", "do", "what is the origin of basil"]
     b = ["when did Rock and Roll begin", "a", "what is the price of gold"]
     np.testing.assert_allclose(jaccard(a, b), [5 / 7, 0, 4 / 8])
-    np.testing.assert_allclose(containment(a, b), [1, 0, 0])  # rock, roll, begin; function words alone say nothing
-    np.testing.assert_allclose(cosine([[1, 0], [1, 1]], [[2, 0], [1, 0]]), [1, 2**-0.5])
-
-
-def test_chosen_thresholds_equal_the_best_of_all_pairs():
-    rng = np.random.default_rng(12)
-    truth = rng.integers(0, 3, 40)  # fewer than the thresholds tried
-    scores = np.round(truth / 2 + rng.normal(0, 0.4, 40), 2)
-    values = [*np.unique(scores), np.inf]
-    pairs = [(low, high) for low in values for high in values if low <= high]
-    best = max(cohen_kappa_score(truth, cut(scores, pair)) for pair in pairs)
-    assert cohen_kappa_score(truth, cut(scores, choose_thresholds(scores, truth))) == pytest.approx(best)
-
-
-def test_proxy_agreement_is_that_of_scikit_learn(many_pairs, monkeypatch):
-    monkeypatch.setattr("interextra.experiments.overlap.choose_thresholds", lambda *_: (1, 2))  # scores are codes
-    truth = np.random.default_rng(13).integers(0, 3, 400)
-    predicted = simulate_annotators(truth, 0.3, 1, seed=5)[0]
-    groups, halves = many_pairs["test_query_id"], GroupShuffleSplit(1, train_size=0.5, random_state=1)
-    found, (_, judged) = evaluate_proxy(predicted, truth, groups, seed=1), next(halves.split(truth, groups=groups))
-    truth, predicted = truth[judged], predicted[judged]
-    assert found["accuracy"] == pytest.approx(accuracy_score(truth, predicted)) and found["n_pairs"] == 200
-    assert found["kappa"] == pytest.approx(cohen_kappa_score(truth, predicted))
-    assert found["kappa_low"] < found["kappa"] < found["kappa_high"]
-
-
-def test_bootstrap_draws_whole_test_queries(monkeypatch):
-    monkeypatch.setattr("interextra.experiments.overlap.choose_thresholds", lambda *_: (1, 2))  # scores are codes
-    truth = np.repeat([0, 2], 200)
-    predicted = np.where(np.arange(400) // 50 % 4 == 0, 1, truth)  # errors fill whole groups
-    drawn = (np.arange(400), np.arange(400) // 20)
-    narrow, wide = (evaluate_proxy(predicted, truth, groups, seed=1) for groups in drawn)
-    assert wide["kappa_high"] - wide["kappa_low"] > 3 * (narrow["kappa_high"] - narrow["kappa_low"])
-
-
-def test_thresholds_are_not_chosen_on_what_is_tested(many_pairs, monkeypatch):
-    rng = np.random.default_rng(14)
-    truth, groups = rng.integers(0, 3, 400), many_pairs["test_query_id"].to_numpy()
-    scores = np.arange(400) + 500 * truth  # a score says which pair it is of
-    seen = []
-
-    def spy(scores, truth):
-        seen.append(scores % 500)
-        return choose_thresholds(scores, truth)
-
-    monkeypatch.setattr("interextra.experiments.overlap.choose_thresholds", spy)
-    found = evaluate_proxy(scores, truth, groups, seed=3)
-    tuned = set(groups[seen[0]])
-    assert len(seen[0]) == found["n_pairs"] == 200 and len(tuned) == 20 and found["kappa"] > 0.9
-    with pytest.raises(InputError, match="two at least"):
-        evaluate_proxy(scores[:10], truth[:10], groups[:10], seed=1)
 
 
 @pytest.fixture

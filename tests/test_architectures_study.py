@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 from toy_parameters import COMMON, COMPARED, RESTRAIN
 
-from interextra.data.runs import RunFile
 from interextra.experiments import architectures, restrain, resttest
 from interextra.experiments.plans import REGIMES, cells_of
 from interextra.ground.cells import Store
@@ -78,70 +77,19 @@ def test_plan_of_the_comparison_shares_its_cells_with_restrain_and_resttest():
     with pytest.raises(InputError, match="parameter 'only' names no protocol for 'DR \\(base\\)'"):
         architectures.plan(p | {"only": {"ReSTrain": ["ColBERT"], "ReSTTest": ["ColBERT"]}})
     without = architectures.plan(p | {"learning": False})
-    assert without.learning.empty and without.first_restrain.empty
+    assert without.learning.empty
 
 
-def test_the_first_stage_of_a_reranker_is_the_bm25_that_it_reads():
-    own, tuned = "mini-reranker{k1: [1.2], b: [0.8]}", "mini-reranker{k1: [0.6, 0.9], b: [0.4]}"
-    for name, grid in ((own, ((1.2,), (0.8,))), (tuned, ((0.6, 0.9), (0.4,)))):
-        plan = architectures.plan(COMPARED | {"recipes": ["bm25", name, "mini-dense"]})
-        for first, runs in ((plan.first_restrain, plan.restrain), (plan.first_resttest, plan.resttest)):
-            made = [run.model.recipe for run in first["run"]]
-            assert {(one.architecture, one.k1, one.b) for one in made} == {("bm25", *grid)}
-            trained_on = {run.model.train for run in runs.query("model == 'Reranker'")["run"]}
-            assert {run.model.train for run in first["run"]} == trained_on
-            assert set(first["model"]) == {"Reranker"} and set(first["seed"]) == {1}
-
-
-def test_floor_of_a_reranker_is_chance_and_its_ceiling_what_it_reads(tmp_path):
-    """BM25 has the answer first, the reranker last of ten: random orders lie between, at H(10) / 10."""
-    plan = architectures.plan(COMPARED | {"recipes": ["bm25", "mini-reranker"], "other_seeds": [1, 2]})
-    store = Store(tmp_path / "cells")
-    store.build(plan.buckets.vectors)
-    store.build(plan.buckets)
-    folders = {}
-    for frame, answer in ((plan.restrain, 10), (plan.resttest, 10), (plan.first_restrain, 1), (plan.first_resttest, 1)):
-        for run in frame["run"]:
-            folders[run.key] = tmp_path / run.key
-            folders[run.key].mkdir(exist_ok=True)
-            [asked] = run.queries
-            ranked_at(answer, asked, store).write_parquet(folders[run.key] / f"run.{asked.name}.parquet")
-    found = {"__getitem__": lambda self, cell: folders.get(cell.key) or store[cell]}
-    known = type("Known", (Store,), found)(store.root)
-    values = architectures.candidate_orders(plan, {"ReSTrain": "RR@10", "ReSTTest": "RR@10"}, known, seed=1)
-    assert set(values.loc[values["protocol"] == "ReSTrain", "n_train"]) == {60}
-    table = effects(values, ["protocol", "reranker", "model"], "regime", REGIMES, family=[], n_boot=50)
-    assert table["n_trainings"].tolist() == [1, 1, 2] * 2 and set(table["reranker"]) == {"Reranker"}
-    expected = [sum(1 / rank for rank in range(1, 11)) / 10, 1, 0.1] * 2
-    for regime in REGIMES:
-        np.testing.assert_allclose(table[regime], expected, atol=0.03)
-
-
-def ranked_at(rank, queries, store):
-    """Ten passages a query, one of them right, at that rank."""
-    qrels, rows = queries.qrels(store), []
-    wrong = [f"none-{number}" for number in range(9)]
-    for query_id, doc_id in qrels.sort_values("relevance").groupby("query_id")["doc_id"].last().items():
-        ranking = [*wrong[: rank - 1], doc_id, *wrong[rank - 1 :]]
-        rows += [(query_id, name, 10.0 - at) for at, name in enumerate(ranking)]
-    return RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
-
-
-def test_losses_and_pairs_are_read_from_the_training_logs(tmp_path):
+def test_scored_pairs_are_read_from_the_training_logs(tmp_path):
     p = COMMON | {"recipes": ["bm25", "mini-dense"], "measures": ["RR@10"], "k": 2, "seeds": [3]}
     design = resttest.plan(p).design.query("left_out == '1'")
     folders = {run.key: tmp_path / run.key for run in design["run"]}
     for run in design["run"]:
         folders[run.key].mkdir()
         bm25 = run.model.recipe.architecture == "bm25"
-        log = {"steps": 0 if bm25 else 5, "loss": [] if bm25 else [[1, 2.0], [5, 0.5]]}
+        log = {"steps": 0 if bm25 else 5}
         (folders[run.key] / "training.json").write_text(json.dumps(log))
     store = type("Known", (Store,), {"__getitem__": lambda self, cell: folders[cell.key]})(tmp_path)
-    curve = architectures.loss_curves(design, store)
-    assert curve[["model", "seed", "step", "loss"]].values.tolist() == [
-        ["DR (base)", 3, 1, 2.0],
-        ["DR (base)", 3, 5, 0.5],
-    ]
     dense = load_recipe("mini-dense")
     assert architectures.scored_pairs(design, store) == [0, dense.scored_pairs(5)]
 

@@ -220,32 +220,6 @@ def ran(folder, store, frame, **labels):
     return pd.DataFrame({"model": ["x"], "run": [Ran()]} | labels), Stored()
 
 
-def test_what_stands_above_the_answer_is_counted_by_kind(tmp_path):
-    store, plan = Store(tmp_path / "outputs" / "cells"), exposure.plan(P | {"conditions": [], "restricted": {}})
-    store.build(plan.shift)
-    queries, qrels = plan.shift.pool.frame(), plan.shift.pool.qrels()
-    labels = pd.read_parquet(store[plan.shift] / "labels.parquet").set_index("query_id")["cluster"]
-    about = queries.set_index("query_id")["entities"].map("+".join)
-    answer = qrels.drop_duplicates("query_id").set_index("query_id")["doc_id"]
-    alone = answer[~answer.duplicated(keep=False)]
-
-    def one(known):
-        return next(alone[query_id] for query_id in alone.index if known(query_id))
-
-    asked = next(q for q in plan.shift.sets(store)["held-out"] if q in alone.index and labels[q] == "how")
-    mine = set(qrels.loc[qrels["query_id"] == asked, "doc_id"])
-    like = one(lambda q: labels[q] == "how" and about[q] != about[asked] and alone[q] not in mine)
-    other = one(lambda q: labels[q] != "how" and about[q] != about[asked] and alone[q] not in mine)
-    docs = [like, answer[asked], other]
-    frame = pd.DataFrame({"query_id": asked, "doc_id": docs, "score": [3.0, 2.0, 1.0]})
-
-    design, stored = ran(tmp_path, store, frame)
-    table = exposure.above_the_answer(design, plan.shift, stored, depth=3).set_index("kind")
-    assert table["value"].to_dict() == {exposure.KINDS[2]: 1.0, "other entity, kind in training": 0.0}
-    assert table["stratum"].unique().tolist() == ["how"] and table["unit"].unique().tolist() == [about[asked]]
-    assert exposure.above_the_answer(design, plan.shift, stored, depth=1).empty  # its answer is not among them
-
-
 def test_exposed_answers_are_those_that_no_training_query_shares(tmp_path):
     store, shift = Store(tmp_path / "outputs" / "cells"), exposure.plan(P | {"conditions": [], "restricted": {}}).shift
     store.build(shift)

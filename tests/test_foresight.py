@@ -20,8 +20,7 @@ from interextra.experiments.predictors import POST, PRE, SPACE, WORDS
 from interextra.ground.cells import Store
 from interextra.ground.correlation import correlation_test, kendall_within
 from interextra.ground.effects import effects, interval, resamples
-from interextra.ground.errors import InputError
-from interextra.papers import releases, shift_losses, verdicts
+from interextra.papers import shift_losses, verdicts
 from interextra.splits.resttest import sides
 
 
@@ -197,26 +196,6 @@ def test_with_the_question_words_all_spearman_correlations_pass_holm_and_no_pear
     eight = table[(table["n"] == 8) & (table["kind"] == "pooled")].set_index("method")
     assert eight["estimate"].between(0.76, 0.91).all() and (eight["p_value"] < 0.05).all()
     assert (eight.loc["Spearman", "p_holm"] < 0.023).all() and (eight.loc["Pearson", "p_holm"] > 0.05).all()
-
-
-def test_released_r_is_the_mean_score_with_the_other_clusters(real_data):
-    folder = real_data / "ms-marco-shift"
-    queries = releases.released_queries(folder, "wh-words")
-    ids = queries["query_id"].drop_duplicates().tolist()
-    vectors = np.random.default_rng(0).normal(size=(len(ids), 4)).astype(np.float32)
-    table = releases.released_r(folder, ids, vectors).set_index("query_id")
-    assert set(table["shift"]) == {"wh-words"} and len(table) == len(queries)  # of the others less than half is known
-    place = {query: row for row, query in enumerate(ids)}
-    cluster = queries.drop_duplicates("query_id", keep=False).set_index("query_id")["cluster"]
-    query = cluster.index[7]
-    other = [place[q] for q in queries.loc[queries["cluster"] != cluster[query], "query_id"].unique()]
-    own = [place[q] for q in queries.loc[queries["cluster"] == cluster[query], "query_id"] if q != query]
-    assert table.loc[query, "R"] == pytest.approx((vectors[other] @ vectors[place[query]]).mean(), abs=1e-6)
-    assert table.loc[query, "own"] == pytest.approx((vectors[own] @ vectors[place[query]]).mean(), abs=1e-6)
-    assert releases.released_r(folder, ["none"], vectors[:1]).empty
-    half = releases.released_queries(folder, "length").query("cluster == 'long'")["query_id"].unique().tolist()
-    with pytest.raises(InputError, match="no vector of a query"):
-        releases.released_r(folder, half, np.ones((len(half), 2), np.float32))
 
 
 def world(slope=0.6, n=400, difficulty=0.0, seed=0, clusters=("a", "b")):

@@ -46,42 +46,23 @@ def open_irds(dataset_id: str, splits: dict[str, str], switches: Set[str], spec:
 
 
 def peek_irds(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> dict | None:
-    """Passages, queries per split and megabytes to download, by the catalogue's counts (None where it has none).
+    """Passages and queries per split by the catalogue's counts (None where it has none); nothing is downloaded.
 
-    Nothing is downloaded. None where the converted copy is here.
+    None where the converted copy is here.
     """
     if _folder(dataset_id, splits, switches).is_dir():
         return None
     import ir_datasets
 
-    splits, files = splits or _splits_of(dataset_id), {}
-    for dataset in map(_load, (dataset_id, *splits.values())):
-        for part in ("docs", "queries", "qrels"):
-            if getattr(dataset, f"has_{part}")():
-                files |= _downloads(getattr(dataset, f"{part}_handler")())
-    # a split's queries are those with qrels
-    counts = {name: f"{id}/judged" if f"{id}/judged" in ir_datasets.registry else id for name, id in splits.items()}
-    return {
-        "passages": _count(dataset_id, "docs"),
-        "queries": {name: _count(id, "queries") for name, id in counts.items()},
-        "megabytes": None if None in files.values() else round(sum(files.values()) / 1e6, 1),
-    }
+    known, splits = ir_datasets.registry, splits or _splits_of(dataset_id)
+    judged = {name: f"{id}/judged" if f"{id}/judged" in known else id for name, id in splits.items()}  # with qrels
+    queries = {name: _count(id, "queries") for name, id in judged.items()}
+    return {"passages": _count(dataset_id, "docs"), "queries": queries}
 
 
 @cache
 def _count(dataset_id: str, part: str) -> int | None:
     return _load(dataset_id).metadata().get(part, {}).get("count")
-
-
-def _downloads(reader: object) -> dict[str, int | None]:
-    """Bytes of each file behind a data set or reader of ir_datasets that is not here yet."""
-    from ir_datasets.util import Download
-
-    if isinstance(reader, Download):
-        path = reader._cache_path
-        return {} if path and Path(path).exists() else {reader.expected_md5: reader._size_hint}
-    inside = [part for part in vars(reader).values() if type(part).__module__.startswith("ir_datasets.")]
-    return {name: size for part in inside for name, size in _downloads(part).items()}
 
 
 def _folder(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> Path:

@@ -28,7 +28,6 @@ from interextra.splits.shift import Shift
 NOTEBOOK = "09_negative_exposure"
 NONE = "none"  # where nothing is drawn
 CONDITION = ["model", "negatives", "negative_passages"]
-KINDS = ("same entity, kind in training", "same entity, left-out kind", "other entity, left-out kind")
 ARMS = {  # which exposed passages are spared alone → negative_passages, and those of its control
     "kind": ("without the kind", "control of the kind"),
     "other kinds": ("without the exposed of other kinds", "control of other kinds"),
@@ -184,7 +183,8 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
     number, one of OFFSETS, is the best on all kinds of queries about half of the entities, and is applied to the
     queries about the other half, both ways. Returns the labels of the design, query_id, unit, stratum, measure, value.
     """
-    unit, cluster, _ = _what_is_known(plan.shift, store)
+    unit = entity_units(plan.shift.pool.frame(store))
+    cluster = pd.read_parquet(store[plan.shift] / "labels.parquet").set_index("query_id")["cluster"]
     held, parts = pd.MultiIndex.from_frame(plan.shift.pool.qrels(store)[["query_id", "doc_id"]]), []
     drawing = (plan.design["model"] == DENSE) & (plan.design["negatives"] != "in-batch")
     for row in plan.design[drawing].to_dict("records"):
@@ -198,8 +198,10 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
         half = np.random.default_rng(seed).permutation(units.max() + 1)[units] % 2 == 0  # [queries]
         best = [found[:, ~side].mean(axis=1).argmax() for side in (half, ~half)]  # fitted on the other half
         value = np.where(half, found[best[0]], found[best[1]])
-        parts.append((row, pd.DataFrame({"query_id": query_ids, "measure": "RR@10", "value": value})))
-    return _of_queries(parts, unit, cluster)
+        labels = {name: label for name, label in row.items() if name != "run"}
+        parts.append(pd.DataFrame({"query_id": query_ids, "measure": "RR@10", "value": value} | labels))
+    table = pd.concat(parts, ignore_index=True)
+    return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))
 
 
 def reciprocal_ranks(scores: np.ndarray, query: np.ndarray, relevant: np.ndarray) -> np.ndarray:
@@ -208,39 +210,3 @@ def reciprocal_ranks(scores: np.ndarray, query: np.ndarray, relevant: np.ndarray
     np.maximum.at(best, query[relevant], scores[relevant])
     rank = np.bincount(query, (scores >= best[query]) & ~relevant) + 1
     return np.where(np.isfinite(best) & (rank <= 10), 1 / rank, 0.0)
-
-
-def _what_is_known(shift: Shift, store: Store) -> tuple[pd.Series, pd.Series, pd.Series]:
-    """Of each query its unit and its cluster, by query_id, and of each passage the first query that it answers."""
-    labels = pd.read_parquet(store[shift] / "labels.parquet").set_index("query_id")
-    answers = shift.pool.qrels(store).drop_duplicates("doc_id").set_index("doc_id")
-    return entity_units(shift.pool.frame(store)), labels["cluster"], answers["query_id"]
-
-
-def above_the_answer(design: pd.DataFrame, shift: Shift, store: Store, depth: int) -> pd.DataFrame:
-    """What stands above the answer among the first `depth` passages of each run, as values for `effects`.
-
-    Candidates are of the query's entity or of another, and answer a kind of question that the model has been trained on
-    or the query's own kind, its cluster; see KINDS. Of queries whose answer is among the candidates. Returns the labels
-    of the design, query_id, unit, stratum, kind, value (share of the candidates of this kind above the answer).
-    """
-    unit, cluster, of_doc = _what_is_known(shift, store)
-    held, parts = pd.MultiIndex.from_frame(shift.pool.qrels(store)[["query_id", "doc_id"]]), []
-    for row in design.to_dict("records"):
-        first = row["run"].read(store, "held-out").frame().query("rank <= @depth")
-        about = first["doc_id"].map(of_doc)
-        right = pd.MultiIndex.from_frame(first[["query_id", "doc_id"]]).isin(held)
-        place = first["rank"].where(right).groupby(first["query_id"]).transform("min")
-        same = about.map(unit).to_numpy() == first["query_id"].map(unit).to_numpy()
-        like = about.map(cluster).to_numpy() == first["query_id"].map(cluster).to_numpy()
-        kind = np.select([same & ~like, same & like, ~same & like], KINDS, "other entity, kind in training")
-        found = first.assign(kind=kind, value=(first["rank"] < place).astype(float))[~right & place.notna()]
-        parts.append((row, found.groupby(["query_id", "kind"])["value"].mean().reset_index()))
-    return _of_queries(parts, unit, cluster)
-
-
-def _of_queries(parts: list[tuple[dict, pd.DataFrame]], unit: pd.Series, cluster: pd.Series) -> pd.DataFrame:
-    """Values of runs with the labels of each, and unit and stratum of each query."""
-    parts = [part.assign(**{name: row[name] for name in row if name != "run"}) for row, part in parts]
-    table = pd.concat(parts, ignore_index=True)
-    return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))

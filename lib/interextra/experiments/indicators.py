@@ -40,7 +40,7 @@ def plan(p: dict) -> Plan:
         raise InputError("parameter 'recipes': R is measured in the dense model's space; give a dense recipe, too")
     near = near[[architectures()[run.model.recipe.architecture].ENCODES_QUERIES for run in near["run"]]]
     cells = [Nearness(model=run.model, queries=run.queries[:1], k=p["neighbours"]) for run in near["run"]]
-    found.near = near.drop(columns="run").assign(near=cells)
+    found.near, found.real = near.drop(columns="run").assign(near=cells), None  # 04 alone takes the real queries
     return found
 
 

@@ -50,10 +50,8 @@ def plan(p: dict) -> plans.Plan:
     begun, frames = {BM25: ways[BM25]} | {start.label: start.recipe for start in starts}, {}
     for study, made in (("strategies", ways), ("starts", begun)):
         rows = plans.both_protocols(asked, sets, buckets, made)
-        frames |= {
-            f"{study}_restrain": plans.design(rows["restrain"]),
-            f"{study}_resttest": pd.DataFrame(rows["resttest"]),
-        }
+        frames[f"{study}_restrain"] = plans.design(rows["restrain"])
+        frames[f"{study}_resttest"] = pd.DataFrame(rows["resttest"])
     pretrained: dict[str, Pretrained] = {}
     for row in rows["restrain"]:
         if isinstance(row["run"].model.first, Pretrained):
@@ -172,44 +170,7 @@ def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
 def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
     """What each could before and after pretraining, on held-out passages of its text: model, what, before, after."""
     rows = []
-    for model, log in _logs(pretrained, store).items():
+    for model, cell in pretrained.items():
+        log = json.loads((store[cell] / "pretraining.json").read_text(encoding="utf-8"))
         rows += [(model, what, value, log["after"][what]) for what, value in log.get("before", {}).items()]
     return pd.DataFrame(rows, columns=["model", "what", "before", "after"])
-
-
-def on_target(pretrained: Mapping[str, Pretrained], target: str, store: Store) -> pd.DataFrame:
-    """Of each initialisation, on held-out passages of what `target` read: model, words_loss, span_accuracy."""
-    from interextra.models.objectives import N_HELD, Objective, opened, read  # which imports torch
-
-    how, collections = pretrained[target].how, [source.open() for source in pretrained[target].corpus]
-    rows, asked = [], how.model_copy(update={"objective": "words"})
-    for model, cell in pretrained.items():
-        weights, tokenizer = opened(str(store[cell] / "weights"), cell.seed)
-        passages = read(how, collections, tokenizer)
-        held = passages[: min(N_HELD, len(passages) // 4)]
-        rows.append({"model": model} | Objective(weights, tokenizer, asked).measure(held, 0, how.batch_size))
-    return pd.DataFrame(rows)
-
-
-def curves(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
-    """The losses of each pretraining: model, part (words, order, head, spans), step, loss."""
-    rows = []
-    for model, log in _logs(pretrained, store).items():
-        for row in log.get("curve", []):
-            rows += [(model, part, row["step"], loss) for part, loss in row.items() if part != "step"]
-    return pd.DataFrame(rows, columns=["model", "part", "step", "loss"])
-
-
-def cost(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
-    """Of one pretraining each: model, passages (there are), steps, tokens (read), seconds (where it was computed)."""
-    rows, noted = [], _logs(pretrained, store, "provenance.json")
-    for model, log in _logs(pretrained, store).items():
-        passages = log.get("passages", 0) + log.get("held_out", 0)
-        steps, seconds = pretrained[model].how.steps if passages else 0, round(noted[model]["seconds"])
-        rows.append((model, passages, steps, log["tokens"], seconds))
-    return pd.DataFrame(rows, columns=["model", "passages", "steps", "tokens", "seconds"])
-
-
-def _logs(pretrained: Mapping[str, Pretrained], store: Store, name: str = "pretraining.json") -> dict[str, dict]:
-    paths = {model: store[cell] / name for model, cell in pretrained.items()}
-    return {model: json.loads(path.read_text(encoding="utf-8")) for model, path in paths.items()}

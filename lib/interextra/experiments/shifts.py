@@ -127,17 +127,15 @@ def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.
 def switch_table(vectors: np.ndarray, options: dict, changes: dict[str, dict]) -> pd.DataFrame:
     """Topics under one changed option after the other, compared with those under `options` of `splits.topics.topics`.
 
-    Returns change, share_kept (queries of a topic that are in any topic there), ari and share_matched over these, and
-    spread (of the chosen centroids; not comparable where vectors are normalised).
+    Returns change, share_kept (queries of a topic that are in any topic there), ari and share_matched over these.
     """
-    made, rows = topics(vectors, **options), []
+    made, rows = topics(vectors, **options).topic, []
     for name, change in changes.items():
-        other = topics(vectors, **options | change)
-        both = (made.topic >= 0) & (other.topic >= 0)
-        same = agreement(other.topic[both], made.topic[both]) if both.any() else {}
-        share = both.sum() / (made.topic >= 0).sum()
-        rows.append((name, share, same.get("ari"), same.get("share_matched"), other.spread))
-    return pd.DataFrame(rows, columns=["change", "share_kept", "ari", "share_matched", "spread"])
+        other = topics(vectors, **options | change).topic
+        both = (made >= 0) & (other >= 0)
+        same = agreement(other[both], made[both]) if both.any() else {}
+        rows.append((name, both.sum() / (made >= 0).sum(), same.get("ari"), same.get("share_matched")))
+    return pd.DataFrame(rows, columns=["change", "share_kept", "ari", "share_matched"])
 
 
 def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:

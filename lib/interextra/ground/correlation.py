@@ -85,8 +85,9 @@ def kendall_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) ->
             left = np.sign(x[start : start + step, None] - x[start:])
             for t, signs in enumerate(right):
                 agree[:, p, t] += ((left * signs @ w[start:]) * own).sum(axis=0, dtype=np.float64)
-    of_ties = [[_sizes_of_ties(column, w.T) for column in side] for side in (predictors, targets)]
-    untied = [np.stack([each.sum(axis=1) ** 2 - (each**2).sum(axis=1) for each in side], axis=1) for side in of_ties]
+    # how many queries have each value, [values, n_boot]
+    of_ties = [[np.float64(np.float32(x == np.unique(x)[:, None]) @ w) for x in side] for side in (predictors, targets)]
+    untied = [np.stack([each.sum(axis=0) ** 2 - (each**2).sum(axis=0) for each in side], axis=1) for side in of_ties]
     return ratio(agree, np.sqrt(untied[0][:, :, None] * untied[1][:, None, :]))
 
 
@@ -127,13 +128,6 @@ def dense_ranks(predictors: np.ndarray, targets: np.ndarray) -> list[np.ndarray]
     if n != m or n < 2:
         raise InputError(f"{n} values of the predictor and {m} of the target; give two at least of the same queries")
     return sides
-
-
-def _sizes_of_ties(column: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """How many queries have each value, float64[n_boot, n_values]; of dense ranks float32[n], w float32[n_boot, n]."""
-    order = np.argsort(column, kind="stable")
-    starts = np.searchsorted(column[order], np.arange(1, int(column.max()) + 1))
-    return np.add.reduceat(w[:, order], starts, axis=1, dtype=np.float64)
 
 
 def stretched(drawn: np.ndarray, estimate: float, n_groups: int) -> np.ndarray:

@@ -152,15 +152,7 @@ class Effects(pd.DataFrame):
         return Effects.of(table, labels, ["difference"], drawn)
 
     def beside(self, published: pd.DataFrame, on: Sequence[str]) -> "Effects":
-        """The rows with the published effects beside them: `published`, and one `verdict` a row.
-
-        | verdict | when |
-        |---|---|
-        | (empty) | nothing was published |
-        | undecided | our effect is undefined, our interval includes 0, or the published effect is 0 |
-        | agrees | the published effect, within its rounding, lies inside our interval, which excludes 0 |
-        | same direction | it lies outside, on our side of 0 |
-        | opposite | it lies on the other side of 0 |
+        """The rows with the published effects beside them: `published`, and one `verdict` a row by the rules below.
 
         `published`: rows of `papers.published.load`, or others with the columns of `on`, which name an effect on both
         sides, scaled and rounding. Several of our rows may stand beside the same published one. InputError: a column of
@@ -178,7 +170,7 @@ class Effects(pd.DataFrame):
         ours, low, high = self[self[DRAWS].iloc[0].columns["effect"]], self["low"], self["high"]
         inside, is_zero = (low <= theirs + reach) & (theirs - reach <= high), theirs.abs() <= reach
         undefined = ours.isna() | low.isna() | high.isna()
-        rules = [
+        rules = [  # the first that applies; the published effect counts with its rounding
             ("", theirs.isna()),
             ("undecided", undefined | ((low <= 0) & (high >= 0))),
             ("agrees", inside),

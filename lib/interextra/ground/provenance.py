@@ -12,12 +12,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = (
-    *("interextra", "torch", "transformers", "sentence-transformers", "pyserini", "faiss-cpu", "numpy", "scipy"),
-    *("pandas", "pyarrow", "scikit-learn", "ir-measures", "ranx", "ir-datasets", "statsmodels", "papermill"),
-    "matplotlib",
-)
-
 
 def commit(root: Path) -> str:
     """Git commit of the repository, with `+changes` when the tree differs from it; `unknown` without git."""
@@ -31,9 +25,9 @@ def commit(root: Path) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Installed version of each package that a result can depend on (a package that is not installed is left out)."""
+    """Installed version of this package and of each that it needs."""
     found = {}
-    for name in PACKAGES:
+    for name in ("interextra", "faiss-cpu", *metadata.requires("interextra")):
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found

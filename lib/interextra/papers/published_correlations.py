@@ -1,14 +1,11 @@
-"""Table 5 of Zhan et al. (section 4.2): its correlations with what it lacks, and beside those of published models."""
-
-import re
-import unicodedata
+"""Table 5 of Zhan et al. (section 4.2) with the intervals and the test that it lacks."""
 
 import numpy as np
 import pandas as pd
 
 from interextra.ground.correlation import independent, interval_of_one
 from interextra.ground.effects import Effects, holm, with_interval
-from interextra.papers import published, published_models
+from interextra.papers import published
 
 #: A correlation, or the difference of both → the columns of its interval, in our table and in theirs.
 ENDS = {
@@ -68,27 +65,3 @@ def page(table: pd.DataFrame, statistic: str) -> pd.DataFrame:
     for column, (low, high) in ENDS.items():
         rows = with_interval(rows, column, "", low, high) if low in rows else rows
     return rows[["collection", *ENDS, "p_value", "p_holm"]]
-
-
-def among_models(told: pd.DataFrame) -> pd.DataFrame:
-    """Among published models, by TREC DL 2019, on which the paper measures too: Spearman beside that of its Table 5.
-
-    `told`: of `published_models.correlated`. Returns DataFrame[collection, subset, value, low, high, n_models,
-    interpolation, extrapolation] of the paper's sets that are there; the two last columns are the paper's.
-    """
-    theirs = published.load("zhan", 5).query("statistic == 'Spearman'")
-    theirs = theirs.pivot_table(index="dataset", columns="regime", values="scaled", sort=False)
-    ours = told[told["subset"].str.startswith(published_models.BY_DL19) & (told["statistic"] == "Spearman")]
-    columns = ["collection", "subset", "value", "low", "high", "n_models"]
-    rows = [
-        row[columns].to_dict() | both.to_dict()
-        for name, both in theirs.iterrows()
-        for _, row in ours.iterrows()
-        if _letters(row["collection"]).startswith(_letters(name))
-    ]
-    return pd.DataFrame(rows, columns=[*columns, *theirs.columns])
-
-
-def _letters(name: str) -> str:
-    """For names of one set that are spelled and cut differently: CQADupS., CQADupstackRetrieval."""
-    return re.sub(r"[^a-z0-9]", "", unicodedata.normalize("NFKD", name).lower())

@@ -1,4 +1,4 @@
-"""What the two groups released: its known properties, and our splits and rules on the same real queries beside it.
+"""What the two groups released: our splits and rules on the same real queries beside it.
 
 Zhan et al. (CIKM 2022) released training and test sets, Lupart et al. (ECIR 2023) evaluation queries per cluster.
 """
@@ -15,9 +15,8 @@ import yaml
 from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.evaluation.indicators import jaccard, mean_similarity
+from interextra.evaluation.indicators import jaccard
 from interextra.ground import InputError, Store, offenders
-from interextra.ground.effects import ratio
 from interextra.models.vectors import Vectors
 from interextra.papers import published
 from interextra.papers.published import SIZES
@@ -27,7 +26,6 @@ from interextra.splits.similarity import nearest
 
 REGIMES = {"interpolation": "interpolate", "extrapolation": "extrapolate"}  # ours → as the files are named
 BUCKETS = (1, 2, 3, 4, 5)
-TEST_SETS = ("dev", "trec19", "trec20")
 PASSAGES, TRAIN_QUERIES, TRAIN_PAIRS = 8_841_823, 502_939, 532_761  # of MS MARCO passage ranking
 CLUSTERS = {  # shift → cluster → name of its released file
     "topics": {f"C{number}": str(number) for number in range(5)},
@@ -82,75 +80,6 @@ def gather_training_qrels(folder: Path) -> pd.DataFrame:
     return qrels.drop_duplicates(ignore_index=True)
 
 
-def check_release(folder: Path) -> pd.DataFrame:
-    """release, property, value, expected, ok: the files of a release and what they are known to hold (`KNOWN`)."""
-    rows = []
-    for name, (release, measure) in FOLDERS.items():
-        if (folder / name).is_dir():
-            facts = measure(folder)
-            for row, known in KNOWN[release].items():
-                rows += [(release, f"{row}: {what}", facts[row][what], value) for what, value in known.items()]
-    if not rows:
-        raise InputError(f"{folder}: none of {', '.join(FOLDERS)} in it; give the folder of a release")
-    table = pd.DataFrame(rows, columns=["release", "property", "value", "expected"])
-    return table.assign(ok=table["value"] == table["expected"])
-
-
-def _restrain_facts(folder: Path) -> dict[str, dict]:
-    names = itertools.product(SIZES, REGIMES.values())
-    sets = {(size, regime): read_restrain(folder, size, regime) for size, regime in names}
-    ids = {name: set(qrels["query_id"]) for name, qrels in sets.items()}
-    larger = dict(zip(SIZES, (*SIZES[1:], SIZES[-1]), strict=True))
-    return {
-        f"{regime} {size}": {
-            "queries": len(ids[size, regime]),
-            "rows": len(qrels),
-            "repeated rows": int(qrels.duplicated().sum()),
-            "queries outside the next size": len(ids[size, regime] - ids[larger[size], regime]),
-            "queries also in interpolate": len(ids[size, regime] & ids[size, "interpolate"]),
-        }
-        for (size, regime), qrels in sets.items()
-    }
-
-
-def _resttest_facts(folder: Path) -> dict[str, dict]:
-    facts = {}
-    for test_set in TEST_SETS:
-        held_out = {bucket: read_resttest(folder, bucket, "extrapolate", test_set)["query_id"] for bucket in BUCKETS}
-        everything = pd.concat(held_out.values())
-        for bucket, ids in held_out.items():
-            others = set(read_resttest(folder, bucket, "interpolate", test_set)["query_id"])
-            facts[f"{test_set} bucket {bucket}"] = {
-                "queries held out": ids.nunique(),
-                "interpolate is not the complement by": len(others ^ (set(everything) - set(ids))),
-            }
-        facts[test_set] = {
-            "queries": everything.nunique(),
-            "queries in more than one bucket": sum(map(pd.Series.nunique, held_out.values())) - everything.nunique(),
-            "qrels rows": len(everything),
-        }
-    return facts
-
-
-def _shift_facts(folder: Path) -> dict[str, dict]:
-    facts = {}
-    for file in itertools.chain(*map(dict.values, CLUSTERS.values())):
-        queries, qrels, without_text = read_shift(folder, file)
-        facts[file] = {
-            "queries with qrels": qrels["query_id"].nunique(),
-            "queries with text": len(queries),
-            "qrels without query text": " ".join(sorted(without_text, key=int)),
-        }
-    return facts
-
-
-FOLDERS = {
-    "restrain_files": ("ReSTrain", _restrain_facts),
-    "resttest_files": ("ReSTTest", _resttest_facts),
-    "EVAL": ("MS-Shift", _shift_facts),
-}
-
-
 def released_agreement(store: Store, vectors: Mapping[str, Vectors], k: int, folder: Path) -> pd.DataFrame:
     """Share of each judged DL query's k nearest training queries that lie in each released ReSTrain set.
 
@@ -197,31 +126,24 @@ def released_bucket_agreement(
     """k-means against the released buckets, on the dev queries: a row an encoder, clustered queries, normalise, seed.
 
     `vectors`: encoder → vectors of the training queries and of the judged DL queries; `dev_vectors`: of the dev
-    queries, as training or as test queries. By chance `ari` is 0; `nmi_chance` is the mean NMI over 20 permutations of
-    our bucket numbers. `share_matched_dl`: share of the judged DL queries in the bucket that the dev queries matched.
-    `ari_other_seeds`: mean ARI with our other seeds, the yardstick for `ari`. Queries without a vector are left out.
+    queries, as training or as test queries. By chance `ari` is 0; `ari_other_seeds`: its mean with our other seeds, the
+    yardstick for it. Queries without a vector are left out.
     """
-    on_dev, rows = released_buckets(folder), []
-    on_dl = pd.concat([released_buckets(folder, name) for name in ("trec19", "trec20")])
+    released, rows = released_buckets(folder).loc[real_queries("dev").ids()].to_numpy(), []
     for encoder, cell in vectors.items():
         train, dl = cell.read(store)
         dev = next(part for part in reversed(dev_vectors[encoder].read(store)) if len(part))
         known = dev.any(axis=1)
-        dev, theirs = dev[known], on_dev.loc[real_queries("dev").ids()].to_numpy()[known]
-        theirs_dl = on_dl.loc[[query_id for part in cell.test for query_id in part.ids()]]
+        dev, theirs = dev[known], released[known]
         clustered = {"train+test": (train, np.concatenate([dev, dl])), "test": (dev, dl)}
         for (what, pair), normalise in itertools.product(clustered.items(), (True, False)):
-            made = {seed: resttest.buckets(*pair, len(BUCKETS), seed, normalise) for seed in seeds}
-            of_test = {seed: np.concatenate([b.train, b.test])[-len(dev) - len(dl) :] for seed, b in made.items()}
-            for seed, (ours, ours_dl) in ((seed, np.split(numbers, [len(dev)])) for seed, numbers in of_test.items()):
-                same, random = clusters.agreement(ours, theirs), np.random.default_rng(seed)
-                match = theirs_dl.map(same.pop("match")).to_numpy()
-                chance = [clusters.agreement(random.permutation(ours), theirs)["nmi"] for _ in range(20)]
-                others = [clusters.agreement(ours, of_test[s][: len(dev)])["ari"] for s in seeds if s != seed]
+            made = [resttest.buckets(*pair, len(BUCKETS), seed, normalise) for seed in seeds]
+            of_dev = [np.concatenate([b.train, b.test])[-len(dev) - len(dl) :][: len(dev)] for b in made]
+            for seed, ours in zip(seeds, of_dev, strict=True):
+                same = clusters.agreement(ours, theirs)
                 row = {"encoder": encoder, "clustered": what, "normalise": normalise, "seed": seed}
-                row |= {"n_queries": len(dev)} | same | {"nmi_chance": np.mean(chance)}
-                row |= {name: " ".join(map(str, same[name])) for name in ("sizes", "released_sizes")}
-                row |= {"share_matched_dl": np.mean(match == ours_dl)}
+                row |= {"n_queries": len(dev)} | {name: same[name] for name in ("ari", "share_matched")}
+                others = [clusters.agreement(ours, other)["ari"] for other in of_dev if other is not ours]
                 rows.append(row | {"ari_other_seeds": np.mean(others) if others else np.nan})
     return pd.DataFrame(rows)
 
@@ -269,32 +191,20 @@ def rule_agreement(folder: Path) -> pd.DataFrame:
     rows = []
     for shift in ("length", "wh-words"):
         queries = released_queries(folder, shift)
+        pairs = list(zip(queries["cluster"], queries["text"], strict=True))
         for name, rule in rules(shift).items():
-            for cluster, found in _consistent(queries, rule).groupby(queries["cluster"], sort=False):
+            consistent = pd.Series([cluster in rule(text) for cluster, text in pairs])
+            for cluster, found in consistent.groupby(queries["cluster"], sort=False):
                 rows.append((shift, name, cluster, len(found), found.sum(), (~found).sum()))
     return pd.DataFrame(rows, columns=["shift", "rule", "cluster", "n_released", "n_consistent", "n_other"])
 
 
-def inconsistent(folder: Path, shift: str, rule: str) -> pd.DataFrame:
-    """Released queries that a rule doesn't put into their cluster: cluster, query_id, text, label (what it says)."""
-    queries, says = released_queries(folder, shift), rules(shift)[rule]
-    found = queries[~_consistent(queries, says)]
-    return found.assign(label=[", ".join(says(text)) for text in found["text"]])
-
-
-def _consistent(queries: pd.DataFrame, rule: Rule) -> pd.Series:
-    pairs = zip(queries["cluster"], queries["text"], strict=True)
-    return pd.Series([cluster in rule(text) for cluster, text in pairs], queries.index, dtype=bool)
-
-
-def topic_agreement(ours: pd.Series, folder: Path) -> tuple[dict, pd.DataFrame]:
+def topic_agreement(ours: pd.Series, folder: Path) -> dict[str, float]:
     """Our topics against the released ones, on the released queries that we know (Lupart §3.1, topics).
 
     `ours`: query_id → name of our topic, "" for none. Returns n_released, n_known (in `ours`), n_in_ours (in a topic of
     ours), share (of the known), and over those in a topic ari (0 by chance), nmi and share_matched of
-    `clusters.agreement`; and DataFrame[cluster, topic, n_known, n_in_ours, n_matched, recall, precision]: `topic` is
-    ours that was matched one to one ("" where we have fewer), recall its share of the cluster's known queries,
-    precision the cluster's share of the released queries in it.
+    `clusters.agreement`.
     """
     theirs = released_queries(folder, "topics")
     known = theirs.assign(ours=theirs["query_id"].map(ours)).dropna(subset="ours")
@@ -303,15 +213,7 @@ def topic_agreement(ours: pd.Series, folder: Path) -> tuple[dict, pd.DataFrame]:
         raise InputError(f"topics: of {len(theirs)} released queries {len(known)} are among ours, none in a topic")
     same = clusters.agreement(inside["ours"], inside["cluster"])
     found = {"n_released": len(theirs), "n_known": len(known), "n_in_ours": len(inside)}
-    found |= {"share": len(inside) / len(known), **{name: same[name] for name in ("ari", "nmi", "share_matched")}}
-    table = pd.DataFrame({"cluster": list(CLUSTERS["topics"])})
-    table["topic"] = table["cluster"].map(same["match"]).fillna("")
-    for name, some in (("n_known", known), ("n_in_ours", inside)):
-        table[name] = table["cluster"].map(some["cluster"].value_counts()).fillna(0).astype(int)
-    pairs, n_topic = inside.value_counts(["cluster", "ours"]), table["topic"].map(inside["ours"].value_counts())
-    table["n_matched"] = [pairs.get(pair, 0) for pair in zip(table["cluster"], table["topic"], strict=True)]
-    table["recall"] = ratio(table["n_matched"], table["n_known"])
-    return found, table.assign(precision=ratio(table["n_matched"], n_topic.fillna(0)))
+    return found | {"share": len(inside) / len(known)} | {name: same[name] for name in ("ari", "nmi", "share_matched")}
 
 
 def released_jaccard(folder: Path) -> pd.DataFrame:
@@ -330,32 +232,6 @@ def released_jaccard(folder: Path) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["shift", "cluster", "jaccard", "n_queries", "n_words"])
     authors = published.load("lupart", "release-jaccard").set_index("cluster")["scaled"]
     return frame.assign(authors=frame["cluster"].map(authors))
-
-
-def released_r(folder: Path, ids: list[str], vectors: np.ndarray) -> pd.DataFrame:
-    """R of the released evaluation queries against those of the other clusters, on real vectors (Lupart, Figure 4).
-
-    One encoder for all clusters, not trained on any of them: other than in the paper all values have one scale.
-
-    `ids`, `vectors`: the queries whose vectors are known, float[n, d]; released queries that are not there are left
-    out, and so is a shift of which less than half are there. Returns shift, cluster, query_id, R, own (the mean score
-    with its own cluster, without itself).
-    """
-    place, parts = pd.Index(ids), []
-    for shift, names in CLUSTERS.items():
-        queries = released_queries(folder, shift)
-        known = queries.assign(at=place.get_indexer(queries["query_id"])).query("at >= 0")
-        for cluster in names if len(known) >= len(queries) / 2 else ():
-            mine = known[known["cluster"] == cluster]
-            others = known.loc[known["cluster"] != cluster, "at"].unique()
-            if mine.empty or not len(others):
-                raise InputError(f"released {shift}: no vector of a query in or outside of {cluster}; encode them")
-            x = vectors[mine["at"]]
-            own = mean_similarity(x, x) * len(x) - np.einsum("ij,ij->i", x, x)
-            found = {"R": mean_similarity(x, vectors[others]), "own": own / max(1, len(x) - 1)}
-            parts.append(mine.drop(columns=["at", "text"]).assign(shift=shift, **found))
-    columns = ["shift", "cluster", "query_id", "R", "own"]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.DataFrame:

@@ -49,24 +49,23 @@ def _selected(args: argparse.Namespace) -> list:
 
 
 def command_run(args: argparse.Namespace) -> int:
-    from interextra.study.book import Writer
+    from interextra.study import book
     from interextra.study.notebook import Notebook, NotebookError, publish
     from interextra.study.progress import Progress
     from interextra.study.schedule import build_all
 
     begin, store, selected = time.perf_counter(), _store(), _selected(args)
     folder = repository_root() / "outputs" / args.name
-    book = Writer(folder)
 
     def done(cell) -> None:
+        progress.results.learn(cell.key)
         if cell in selected:
             publish(cell, store, folder)
-            book.refresh(f"{time.strftime('%H:%M')}: {progress.results.state()}.")
         if isinstance(cell, Notebook):
             print(f"{cell.name:<34} done after {time.perf_counter() - begin:6.1f} s", flush=True)
 
     try:
-        with Progress(store, selected, folder) as progress:
+        with Progress(store, selected) as progress:
             computed = build_all(store, selected, done, progress)
     except NotebookError as error:
         print(f"interextra: {error}", file=sys.stderr)
@@ -76,7 +75,7 @@ def command_run(args: argparse.Namespace) -> int:
     executed = sum(notebook in computed for notebook in selected)
     taken = len(selected) - executed
     print(f"{len(selected)} notebooks, {taken} of them taken as they were; {len(computed) - executed} new results")
-    print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(book.finish())}")
+    print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(book.write(folder))}")
     return 0
 
 
@@ -85,23 +84,16 @@ def command_status(args: argparse.Namespace) -> None:
     import pandas as pd
 
     from interextra.data.queries import pricing
-    from interextra.study.progress import Results, lasting
+    from interextra.study.progress import Results
 
     store = _store()
     with pricing():
         selected = _selected(args)
-    every = {cell.name: Results(store, [cell]) for cell in selected}
-    results = Results(store, selected)
+    results, rows = Results(store, selected), {cell.name: Results(store, [cell]).state()[:2] for cell in selected}
     for key in filter(results.is_done, results.cells):
         results.learn(key)
-    state, rows = results.state(), {name: found.state()[:2] for name, found in every.items()}
-    running = {results.cells[key].title(): time.time() - since for key, since in state.running.items()}
-    if args.json:
-        print(json.dumps({"notebooks": rows, "computing": running, "seconds_left": round(state.seconds_left)}))
-        return
-    print(pd.DataFrame(rows, ["results", "done"]).T.to_string(), end="\n\n")
-    print("".join(f"being computed for {lasting(seconds)}: {what}\n" for what, seconds in running.items()), end="")
-    print(f"{state}.")
+    state = results.state()
+    print(pd.DataFrame(rows, ["results", "done"]).T.to_string(), *state.computing, f"{state}.", sep="\n")
 
 
 def command_plan(args: argparse.Namespace) -> int:
@@ -121,8 +113,7 @@ def command_plan(args: argparse.Namespace) -> int:
     specs |= {queries.source.spec for queries in searched}
     for spec, found in ((spec, peek(spec)) for spec in sorted(filter(None, specs))):
         if found:
-            load = f"about {found['megabytes']:,.0f} MB" if found["megabytes"] is not None else "an unknown size"
-            print(f"{spec} is not here: {found['passages']:,} passages, {load} to download", file=sys.stderr)
+            print(f"{spec} is not here: {found['passages']:,} passages to download", file=sys.stderr)
     if args.json:
         print(json.dumps([{"notebook": name, "cells": found} for name, found in rows.items()]))
         return 0
@@ -227,7 +218,6 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument("--name", default="", help="folder under outputs/ (default: the profile, or what was changed)")
         sub.add_argument("--from-reference", action="store_true", help="from the committed values: nothing is trained")
     planning.add_argument("--all", action="store_true", help="a line for every result, with its key")
-    status.add_argument("--json", action="store_true", help="for a program")
     planning.add_argument("--json", action="store_true", help="for a workflow engine")
     add("cell", command_cell, "compute planned results").add_argument("key", nargs="+")
     add("clean", command_clean, "free weights that no planned run needs, and results of older code")
