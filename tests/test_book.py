@@ -63,6 +63,8 @@ def book(tmp_path_factory):
         nbformat.write(nbformat.v4.new_notebook(cells=parts, metadata=language), folder / name / f"{name}.ipynb")
         noted = {"answer": {"sentences": [f"{HOSTILE} | loses 3 %.", "another"], "not_shown": "", "figure": ""}}
         (folder / name / "metrics.json").write_text(json.dumps(noted))
+        record = {"method": {"cells": ["gone"]}, "seconds": {"whole notebook": 90.0}}
+        (folder / name / "provenance.json").write_text(json.dumps(record))
     write(folder)
     return folder
 
@@ -71,9 +73,9 @@ def page(book, name):
     return (book / f"{name}.html").read_text(encoding="utf-8")
 
 
-def test_the_first_page_has_questions_and_answers(book):
+def test_the_first_page_has_questions_answers_and_minutes(book):
     index = page(book, "index")
-    assert "Does it lose?" in index
+    assert "Does it lose?" in index and "1.5" in index
     assert "&lt;img src=x" in index and "another" not in index
     assert not any("onerror" in attributes for _, attributes in Tags(index).found)
     assert {"02_here.html", "03_there.html", "glossary.html"} <= set(Tags(index).of("a", "href"))

@@ -51,10 +51,11 @@ def _index(folder: Path, executed: list[Path], more: list[str]) -> str:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
         answer = ESTIMATES.sub(".", answer_of(path.parent).get("sentences", [""])[0])
-        rows.append([f"[{path.stem[:2]}]({path.name})", _text(title), _text(answer)])
+        minutes = f"{_seconds(path) / 60:.1f}"
+        rows.append([f"[{path.stem[:2]}]({path.name})", *map(_text, (title, answer, minutes))])
         titled.append(f"{path.stem[:2]} · {title} <{path.stem}>")
     parts = [f"# {TITLE}", f"Results of the run `{folder.name}`, notebook by notebook."]
-    parts += [_table(["notebook", "question", "answer"], rows)]
+    parts += [_table(["notebook", "question", "answer", "minutes on one core"], rows)]
     if claims := _claims(folder, [path.stem for path in executed]):
         about = "Claims of the papers and our own, stated before the runs that answer them:"
         parts += ["## Claims", about, _table(["claim", "published", "conclusion", "notebook"], claims)]
@@ -72,6 +73,14 @@ def _claims(folder: Path, names: list[str]) -> list[list[str]]:
         claims = made[["claim", "published", "conclusion"]].values.tolist() if len(made) else []
         rows += [[*map(_text, row), f"[{name[:2]}]({name}.ipynb)"] for row in claims]
     return rows
+
+
+def _seconds(path: Path) -> float:
+    """Of the execution of a notebook, and of its results as far as they are in the store."""
+    record = json.loads((path.parent / "provenance.json").read_text(encoding="utf-8"))
+    notes = (path.parents[2] / "cells" / key / "provenance.json" for key in record["method"]["cells"])
+    computed = (json.loads(note.read_text(encoding="utf-8"))["seconds"] for note in notes if note.is_file())
+    return record["seconds"]["whole notebook"] + sum(computed)
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
