@@ -2,6 +2,8 @@
 
 import base64
 import json
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import nbformat
@@ -65,7 +67,7 @@ def book(tmp_path_factory):
         (folder / name / "metrics.json").write_text(json.dumps(noted))
         record = {"method": {"cells": ["gone"]}, "seconds": {"whole notebook": 90.0}}
         (folder / name / "provenance.json").write_text(json.dumps(record))
-    write(folder)
+    write(folder, "10:00: 3 of 4 results done")
     return folder
 
 
@@ -73,9 +75,9 @@ def page(book, name):
     return (book / f"{name}.html").read_text(encoding="utf-8")
 
 
-def test_the_first_page_has_questions_answers_and_minutes(book):
+def test_the_first_page_has_questions_answers_minutes_and_what_is_missing(book):
     index = page(book, "index")
-    assert "Does it lose?" in index and "1.5" in index
+    assert "Does it lose?" in index and "3 of 4 results done" in index and "1.5" in index
     assert "&lt;img src=x" in index and "another" not in index
     assert not any("onerror" in attributes for _, attributes in Tags(index).found)
     assert {"02_here.html", "03_there.html", "glossary.html"} <= set(Tags(index).of("a", "href"))
@@ -109,6 +111,12 @@ def test_no_page_needs_a_network(book):
     for path in book.glob("*.html"):
         tags = Tags(path.read_text(encoding="utf-8"))
         assert not [link for link in (*tags.of("script", "src"), *tags.of("link", "href")) if "//" in link], path
+
+
+def test_the_book_is_made_in_another_process_while_a_run_goes_on(book, root):
+    (book / "index.html").unlink()
+    subprocess.run([sys.executable, "-m", "interextra.study.book", str(book), "still running"], check=True, cwd=root)
+    assert "still running" in page(book, "index")
 
 
 def test_collection_folder_named_as_html_is_text_in_a_list_of_results(tmp_path):

@@ -1,12 +1,14 @@
 """The book of a run: a static site by Sphinx and myst-nb over its executed notebooks, made without network.
 
-It stands in the folder of the run and opens from a disk as from any host. Its form, the glossary and the pages for
-teachers are in the folder book/ of the repository.
+It stands in the folder of the run, opens from a disk as from any host, and is made again after each notebook. Its form,
+the glossary and the pages for teachers are in the folder book/ of the repository.
 """
 
 import json
 import re
 import shutil
+import subprocess
+import sys
 from html import escape
 from pathlib import Path
 
@@ -23,28 +25,49 @@ ESTIMATES = re.compile(r" \([^()]*\)\.$")  # at the end of a sentence; they stan
 WORK = ".book"  # under the folder of a run: the pages as Sphinx reads them, its notes and warnings
 
 
-def write(folder: Path) -> Path:
-    """Make the book of the notebooks executed under `folder`; returns its first page. Warnings are in `.book`."""
+def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
+    """Make the book of the notebooks executed under `folder`; returns its first page.
+
+    `note`: what is still being computed. `is_last`: all pages anew, for their links. Warnings: `.book/warnings.txt`.
+    """
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     work = folder / WORK
     executed = sorted(folder.glob("[0-9][0-9]_*/[0-9][0-9]_*.ipynb"))
-    shutil.rmtree(work, ignore_errors=True)
+    shutil.rmtree(work / "pages", ignore_errors=True)
     (work / "pages").mkdir(parents=True)
     for path in [*executed, *FORM.glob("*.md")]:
-        shutil.copy(path, work / "pages")
+        shutil.copy2(path, work / "pages")  # with its date, by which Sphinx knows what changed
     more = sorted(path.stem for path in FORM.glob("*.md"))
-    (work / "pages" / "index.md").write_text(_index(folder, executed, more), encoding="utf-8")
+    (work / "pages" / "index.md").write_text(_index(folder, executed, more, note), encoding="utf-8")
     with (work / "warnings.txt").open("w", encoding="utf-8") as warnings, patch_docutils(), docutils_namespace():
         places = (work / "pages", FORM, folder, work / "doctrees", "html")
-        Sphinx(*places, freshenv=True, status=None, warning=warnings).build()
-    for part in ("pages", "doctrees"):
+        Sphinx(*places, freshenv=is_last, status=None, warning=warnings).build()
+    for part in ("pages", "doctrees") if is_last else ():
         shutil.rmtree(work / part)
     return folder / "index.html"
 
 
-def _index(folder: Path, executed: list[Path], more: list[str]) -> str:
+class Writer:
+    """Makes the book of a folder in another process, while the run goes on; one at a time."""
+
+    def __init__(self, folder: Path):
+        self.folder, self._running = folder, None
+
+    def refresh(self, note: str) -> None:
+        """Begin to make it, unless it is being made."""
+        if self._running is None or self._running.poll() is not None:
+            command = [sys.executable, "-m", "interextra.study.book", str(self.folder), note]
+            self._running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def finish(self) -> Path:
+        if self._running is not None:
+            self._running.wait()
+        return write(self.folder)
+
+
+def _index(folder: Path, executed: list[Path], more: list[str], note: str) -> str:
     """The first page: the question, a map of the notebooks, and what came out by claim."""
     rows, titled = [], []
     for path in executed:
@@ -55,6 +78,7 @@ def _index(folder: Path, executed: list[Path], more: list[str]) -> str:
         rows.append([f"[{path.stem[:2]}]({path.name})", *map(_text, (title, answer, minutes))])
         titled.append(f"{path.stem[:2]} · {title} <{path.stem}>")
     parts = [f"# {TITLE}", f"Results of the run `{folder.name}`, notebook by notebook."]
+    parts += [f"```{{note}}\n{note}\n```"] if note else []
     parts += [_table(["notebook", "question", "answer", "minutes on one core"], rows)]
     if claims := _claims(folder, [path.stem for path in executed]):
         about = "Claims of the papers and our own, stated before the runs that answer them:"
@@ -90,3 +114,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 def _text(text: str) -> str:
     """Text from data, in a cell of a table."""
     return escape(text, quote=False).replace("|", "\\|").replace("\n", " ")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), *sys.argv[2:], is_last=False)

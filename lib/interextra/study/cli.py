@@ -49,18 +49,20 @@ def _selected(args: argparse.Namespace) -> list:
 
 
 def command_run(args: argparse.Namespace) -> int:
-    from interextra.study import book
+    from interextra.study.book import Writer
     from interextra.study.notebook import Notebook, NotebookError, publish
     from interextra.study.progress import Progress
     from interextra.study.schedule import build_all
 
     begin, store, selected = time.perf_counter(), _store(), _selected(args)
     folder = repository_root() / "outputs" / args.name
+    book = Writer(folder)
 
     def done(cell) -> None:
         progress.results.learn(cell.key)
         if cell in selected:
             publish(cell, store, folder)
+            book.refresh(f"{time.strftime('%H:%M')}: {progress.results.state()}.")
         if isinstance(cell, Notebook):
             print(f"{cell.name:<34} done after {time.perf_counter() - begin:6.1f} s", flush=True)
 
@@ -75,7 +77,7 @@ def command_run(args: argparse.Namespace) -> int:
     executed = sum(notebook in computed for notebook in selected)
     taken = len(selected) - executed
     print(f"{len(selected)} notebooks, {taken} of them taken as they were; {len(computed) - executed} new results")
-    print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(book.write(folder))}")
+    print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(book.finish())}")
     return 0
 
 
