@@ -73,15 +73,17 @@ KINDS = {
 }
 
 
+@pytest.mark.parametrize("width", ["page", "column"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_words_of_a_figure_can_be_read(kind):
-    figure = KINDS[kind]()
-    assert figure.get_size_inches()[0] == figures.WIDTH
+def test_words_of_a_figure_can_be_read(kind, width):
+    page = KINDS[kind]()
+    figure = {"page": page, "column": page.column()}[width]
+    assert figure.get_size_inches()[0] == {"page": figures.WIDTH, "column": figures.COLUMN}[width]
     assert min(text.get_fontsize() for text in texts(figure)) >= 8
     (left, low), (right, high) = figure.get_tightbbox().get_points()  # nothing is cut at an edge
     assert min(left, low) >= -0.02 and right <= figure.get_figwidth() + 0.02 and high <= figure.get_figheight() + 0.02
-    for said in (figure.alt, figure.caption):
-        assert said.endswith(".") and "nan" not in said
+    for said in (page.alt, page.caption):
+        assert said.endswith(".") and "nan" not in said and figure.alt == page.alt
     axes = [axis.get_window_extent() for axis in figure.axes]
     for legend in figure.legends:
         assert not any(legend.get_window_extent().overlaps(box) for box in axes)
@@ -145,14 +147,14 @@ def test_a_claim_stands_on_the_row_that_it_speaks_of_alone():
     assert verdicts.on_rows(rows, pd.DataFrame())["claim_low"].isna().all()
 
 
-def test_each_figure_is_written_with_its_caption(tmp_path):
+def test_the_figure_of_the_answer_is_a_pdf_too_and_each_shows_its_caption(tmp_path):
     nb = Session("00_it", {"profile": "mini", "collection": "mini"}, tmp_path, "goal")
     for name in ("main", "other"):
         picture = nb.figure(KINDS["forest"](), name)
     assert picture.alt == KINDS["forest"]().alt and picture.width == 480
     nb.answer("It does.", figure="main")
     written = sorted(path.name for path in (nb.folder / "figures").iterdir())
-    assert written == ["main.png", "main.svg", "other.png", "other.svg"]
+    assert written == ["main.pdf", "main.png", "main.svg", "other.png", "other.svg"]
     with Image.open(nb.folder / "figures" / "main.png") as found:
         assert found.info["Title"] == KINDS["forest"]().caption and found.info["Description"] == picture.alt
 
@@ -189,12 +191,17 @@ def test_the_same_figure_has_the_same_bytes_in_another_process(tmp_path):
         from interextra import figures
         figures.style()
         frame = pandas.DataFrame({"row": ["a", "b"], "delta": [0.1, -0.1], "low": [0, -0.2], "high": [0.2, 0.1]})
-        figures.forest(frame, "row", "delta", "← loss   Δ").savefig(sys.argv[1], metadata={"Date": None})
+        metadata = {"CreationDate": None, "Creator": None, "Producer": None}
+        figure = figures.forest(frame, "row", "delta", "← loss   Δ")
+        figure.column().savefig(sys.argv[1] + ".pdf", metadata=metadata)
+        figure.savefig(sys.argv[1] + ".svg", metadata={"Date": None})
     """
     for name, seed in (("one", "1"), ("two", "2")):
         environment = os.environ | {"PYTHONHASHSEED": seed}
-        subprocess.run([sys.executable, "-c", code, str(tmp_path / f"{name}.svg")], check=True, env=environment)
-    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], check=True, env=environment)
+    for suffix in (".pdf", ".svg"):
+        assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"two{suffix}").read_bytes()
+    assert b"Type3" not in (tmp_path / "one.pdf").read_bytes()
 
 
 def test_panels_share_one_axis_of_effects():

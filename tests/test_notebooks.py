@@ -85,7 +85,7 @@ def test_every_notebook_leaves_html_metrics_provenance_and_figures(house):
         page = (folder.parent / f"{name}.html").read_text()
         assert all(f"{name}/tables/{path.name}" in page for path in folder.glob("tables/*.csv"))
         pictures = sorted((folder / "figures").glob("*"))
-        assert {path.suffix for path in pictures} == {".png", ".svg"}
+        assert {path.suffix for path in pictures} == {".pdf", ".png", ".svg"}
         assert all(path.stat().st_size > 3000 for path in pictures)
     assert (house / "outputs" / "smoke" / ".book" / "warnings.txt").read_text() == ""
     for path in (house / "outputs" / "smoke").glob("*/*/*.csv"):

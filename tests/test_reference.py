@@ -141,7 +141,7 @@ class Executed(Cell):
         (folder / "tables").mkdir()
         EFFECTS.to_csv(folder / "tables" / "restrain.csv", index=False)
         (folder / "figures").mkdir()
-        for suffix in ("png", "svg"):
+        for suffix in ("png", "svg", "pdf"):
             (folder / "figures" / f"gap.{suffix}").write_text(suffix)
         (folder / "metrics.json").write_text("{}")
         (folder / "provenance.json").write_text(json.dumps({"implementation": {"source": {"commit": "second"}}}))

@@ -34,7 +34,7 @@ def make(root: Path, profile: str, only: str = "", from_reference: bool = False)
     if stale := offenders(name for name, notebook in found.items() if not store.valid(notebook)):
         how = f"interextra run --profile {profile}{' --from-reference' * from_reference}"
         raise InputError(f"{stale}: not executed with today's code and collections; {how}")
-    left_out = shutil.ignore_patterns("*.svg", *(f"{name}.*" for name in WITHHELD.get(profile, ())))
+    left_out = shutil.ignore_patterns("*.svg", "*.pdf", *(f"{name}.*" for name in WITHHELD.get(profile, ())))
     for name, notebook in found.items():
         folder, into = store[notebook], target / name
         record = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))

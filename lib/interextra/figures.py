@@ -1,10 +1,11 @@
 """Seven kinds of figure in one style, each drawn from a tidy frame and the names of its columns.
 
-Each is as wide as a page, readable on a telephone. Instead of a column a list of columns may be given, whose values are
-joined: `panel=["protocol", "measure"]`. Two texts come from the data: `figure.caption` states the message, `figure.alt`
-says what is seen.
+Each is as wide as a page, readable on a telephone; `figure.column()` is the same at the width of a column in print.
+Instead of a column a list of columns may be given, whose values are joined: `panel=["protocol", "measure"]`. Two texts
+come from the data: `figure.caption` states the message, `figure.alt` says what is seen.
 """
 
+import functools
 import itertools
 import re
 import textwrap
@@ -31,7 +32,7 @@ SYSTEMS = {module.LABEL for module in architectures().values()}
 OTHERS = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#882255", "#0072B2", "#44AA99", "#332288", "#999933"]
 INK = "#333333"  # where colour says nothing
 UNKNOWN = {"fc": "white", "ec": "#BBBBBB", "hatch": "///", "lw": 0, "label": "not computed"}
-WIDTH = 5  # inches, of a page (480 pixels)
+WIDTH, COLUMN = 5, 3.33  # inches, of a page (480 pixels) and of a column in print (ACM)
 FEW, QUANTILES = 8, 20  # values that texts name one by one; dots of a distribution
 WORDS = {"n_train": "training queries", "model": "system", "method": "training strategy", "wh-words": "question words"}
 WORDS |= {"wha": "what", "left_out": "excluded from training", "stratum": "test cluster", "bucket": "test bucket"}
@@ -42,10 +43,23 @@ def style() -> None:
     look = {"figure.figsize": (WIDTH, 3), "savefig.dpi": 200, "font.size": 9, "axes.axisbelow": True}
     look |= dict.fromkeys(("axes.titlesize", "axes.labelsize", "figure.labelsize", "legend.title_fontsize"), "medium")
     look |= {"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "legend.frameon": False}
-    look |= {"grid.alpha": 0.25, "svg.fonttype": "none", "svg.hashsalt": "interextra"}  # same bytes
+    look |= {"grid.alpha": 0.25, "pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "interextra"}  # same bytes
     mpl.rcParams.update(look)
 
 
+def _kind(draw):
+    """Let a figure draw itself again, at the width of a column in print."""
+
+    @functools.wraps(draw)
+    def drawn(*args, **options) -> Figure:
+        figure, narrow = draw(*args, **options), mpl.rc_context({"figure.figsize": (COLUMN, 3), "font.size": 8})
+        figure.column = narrow(functools.partial(draw, *args, **options))
+        return figure
+
+    return drawn
+
+
+@_kind
 def forest(
     frame: DataFrame, row: Names, effect: str, label: str, panel: Names = "", hue: Names = "", percent: bool = False
 ) -> Figure:
@@ -91,6 +105,7 @@ def forest(
     return _said(figure, message, f"Forest plot, {len(frame)} rows. {seen}")
 
 
+@_kind
 def heat(frame: DataFrame, row: str, column: str, value: str, label: str, panel: Names = "", sure: str = "") -> Figure:
     """Numbers in a grid, one colour scale for all panels, each with the columns that it has numbers of.
 
@@ -106,7 +121,7 @@ def heat(frame: DataFrame, row: str, column: str, value: str, label: str, panel:
         shades[title] = grid / grid.mask(np.eye(len(rows), dtype=bool)).mean() - 1 if framed else grid
     limit = np.nanmax([1e-9, *(shade.abs().max(axis=None) for shade in shades.values())])
     names, widths = [_words(str(name)) for name in rows], [grid.shape[1] for grid in grids.values()]
-    room = WIDTH - 0.3 - _inches(names)
+    room = mpl.rcParams["figure.figsize"][0] - 0.3 - _inches(names)
     fitting = max(1, int(room // max(0.29 * max(widths), _inches(["", *" ".join(panels).split()]) + 0.1)))
     figure, drawn = _figure(panels, 1 + 0.24 * len(rows), fitting, widths=widths, sharey=True)
     for (axis, part), grid, shade in zip(drawn, grids.values(), shades.values(), strict=True):
@@ -148,6 +163,7 @@ def heat(frame: DataFrame, row: str, column: str, value: str, label: str, panel:
     return _said(figure, told, seen)
 
 
+@_kind
 def scatter_map(vectors: dict[str, np.ndarray], group: Sequence[str], title: str) -> Figure:
     """Vectors float[n, d] in a plane by t-SNE, a panel a name, a colour a group; `title` says what the groups are."""
     from sklearn.decomposition import PCA
@@ -166,6 +182,7 @@ def scatter_map(vectors: dict[str, np.ndarray], group: Sequence[str], title: str
     return _said(figure, f"{'; '.join(vectors)}.", f"Map by t-SNE of {len(group)} vectors: {', '.join(named)}.")
 
 
+@_kind
 def bars(frame: DataFrame, row: Names, value: str, hue: str, label: str) -> Figure:
     """Percents as lying bars, the hues of a row stacked, from dark to light."""
     rows, hues = list(_names(frame, row).unique()), list(map(str, frame[hue].unique()))
@@ -186,6 +203,7 @@ def bars(frame: DataFrame, row: Names, value: str, hue: str, label: str) -> Figu
     return _said(figure, message, f"Stacked bars of {label}: {_range(frame, value, [row, hue])}.")
 
 
+@_kind
 def curves(frame: DataFrame, x: str, y: str, hue: str, label: str, panel: Names = "", percent: bool = False) -> Figure:
     """Lines over a number, a colour a hue; columns low and high, where the frame has them, are drawn as bars.
 
@@ -220,6 +238,7 @@ def curves(frame: DataFrame, x: str, y: str, hue: str, label: str, panel: Names 
     return _said(figure, told, f"Lines of {label} over {_words(x)}: {_range(frame, y, [hue, x, panel], percent)}.")
 
 
+@_kind
 def histogram(frame: DataFrame, value: str, row: str, label: str, panel: Names = "") -> Figure:
     """Distributions below each other, a row each, as 20 dots, each for 5 % of its values; a line: the median."""
     panels, edges = _panels(frame, panel), np.histogram_bin_edges(frame[value].dropna(), 40)
@@ -242,6 +261,7 @@ def histogram(frame: DataFrame, value: str, row: str, label: str, panel: Names =
     return _said(figure, told, f"Distributions of {label} as dots: {_range(frame, value, [row, panel])}.")
 
 
+@_kind
 def scatter(
     frame: DataFrame, x: str, y: str, hue: str, marker: str, label: str, panel: str, percent: bool, beside: tuple = ()
 ) -> Figure:
@@ -274,16 +294,16 @@ def _figure(
 
     Panels whose values of `row` differ stand below each other.
     """
-    n = len(panels)
+    wide, n = mpl.rcParams["figure.figsize"][0], len(panels)
     if row:
         shared["sharey"] = len({tuple(_names(part, row).unique()) for part in panels.values()}) == 1
         most = most if shared["sharey"] else 1
-    lines = -(-n // most)
+    lines = -(-n // (most if len(widths) else max(1, round(most * wide / WIDTH))))
     columns = -(-n // lines)
     ratios = widths if len(widths) == columns else [1] * columns
     each = [height] * n if isinstance(height, float | int) else height
     heights = [max(each[at : at + columns]) for at in range(0, n, columns)]
-    options = {"figsize": (WIDTH, sum(heights) + 0.4), "layout": "constrained", "squeeze": False}
+    options = {"figsize": (wide, sum(heights) + 0.4), "layout": "constrained", "squeeze": False}
     options |= {"height_ratios": heights, "width_ratios": ratios}
     figure, axes = plt.subplots(lines, columns, **options, **shared)
     plt.close(figure)  # shown once, by the last expression of the notebook's cell
@@ -292,8 +312,8 @@ def _figure(
     for axis in axes.flat[n - columns : n]:  # those with no axes below them
         axis.tick_params(labelbottom=True)
     for axis, title, share in zip(axes.flat, panels, itertools.cycle(ratios), strict=False):
-        axis.set_title(_wrapped(_words(title), 0.75 * WIDTH * share / sum(ratios)))
-        axis.locator_params(axis="x", nbins=max(2, round(1.6 * (WIDTH - 1) / columns)))
+        axis.set_title(_wrapped(_words(title), 0.75 * wide * share / sum(ratios)))
+        axis.locator_params(axis="x", nbins=max(2, round(1.6 * (wide - 1) / columns)))
         axis.tick_params(labelsize=mpl.rcParams["font.size"])
     return figure, list(zip(axes.flat, panels.values(), strict=False))
 

@@ -65,7 +65,7 @@ class Session:
         self.cells: set[str] = set()
         self.values: list[pd.DataFrame] = []  # of all measured designs
         self.trained, self.untrained = False, []  # has a trained model been used; tables written before
-        self.drawn: dict[str, Image] = {}  # pictures of figures by name
+        self.drawn: dict[str, tuple[Any, Image]] = {}  # figures and their pictures by name
         self.claims, self.concluded = pd.DataFrame(), []
         self._begin = time.perf_counter()
 
@@ -158,7 +158,7 @@ class Session:
         figure.savefig(path, metadata={"Software": None} | texts)
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None} | texts)
         picture = Image(path, alt=figure.alt, width=int(PIXELS_PER_INCH * figure.get_figwidth()))
-        self.drawn[name] = picture
+        self.drawn[name] = figure, picture
         display(Markdown(escape(figure.caption, quote=False)))
         return picture
 
@@ -169,13 +169,16 @@ class Session:
     def answer(self, *sentences: str, not_shown: str = "", figure: str = "") -> Markdown:
         """Note the answer of this notebook, for the box under its title: sentences with numbers, and the one figure.
 
-        `not_shown`: what a reader could expect and this run does not say. `figure`: name of one.
+        `not_shown`: what a reader could expect and this run does not say. `figure`: name of one, written as PDF, too.
         """
         if figure and figure not in self.drawn:
             raise InputError(f"answer: no figure {figure!r}; there are {', '.join(self.drawn) or 'none'}")
         noted = {"sentences": list(sentences), "not_shown": not_shown, "figure": figure}
-        if figure:
-            noted |= {"alt": self.drawn[figure].alt, "width": self.drawn[figure].width}
+        if figure:  # as it goes into a paper
+            drawn, picture = self.drawn[figure]
+            metadata = {"CreationDate": None, "Creator": None, "Producer": None, "Title": drawn.caption}
+            drawn.column().savefig(self.folder / "figures" / f"{figure}.pdf", metadata=metadata)
+            noted |= {"alt": picture.alt, "width": picture.width}
         self.metric("answer", noted)
         return Markdown(text_of(noted, "In this run"))
 
