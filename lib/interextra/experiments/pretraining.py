@@ -174,3 +174,17 @@ def learnt(pretrained: Mapping[str, Pretrained], store: Store) -> pd.DataFrame:
         log = json.loads((store[cell] / "pretraining.json").read_text(encoding="utf-8"))
         rows += [(model, what, value, log["after"][what]) for what, value in log.get("before", {}).items()]
     return pd.DataFrame(rows, columns=["model", "what", "before", "after"])
+
+
+def on_target(pretrained: Mapping[str, Pretrained], target: str, store: Store) -> pd.DataFrame:
+    """Of each initialisation, on held-out passages of what `target` read: model, words_loss, span_accuracy."""
+    from interextra.models.objectives import N_HELD, Objective, opened, read  # which imports torch
+
+    how, collections = pretrained[target].how, [source.open() for source in pretrained[target].corpus]
+    rows, asked = [], how.model_copy(update={"objective": "words"})
+    for model, cell in pretrained.items():
+        weights, tokenizer = opened(str(store[cell] / "weights"), cell.seed)
+        passages = read(how, collections, tokenizer)
+        held = passages[: min(N_HELD, len(passages) // 4)]
+        rows.append({"model": model} | Objective(weights, tokenizer, asked).measure(held, 0, how.batch_size))
+    return pd.DataFrame(rows)
