@@ -1,4 +1,4 @@
-"""How far a run is: counted in its store, shown on a terminal or in lines, and the same in another shell."""
+"""How far a run is: counted in its store, shown on a terminal or in lines, logged, and the same in another shell."""
 
 import fcntl
 import io
@@ -13,14 +13,16 @@ from contextlib import ExitStack
 
 import pytest
 import rich
+from rich.console import Console
 from toy_cells import Toy
 
 from interextra.ground.cells import Store
-from interextra.ground.files import SEAL, write_json
+from interextra.ground.files import SEAL, seal_problem, write_json
 from interextra.study import progress
 from interextra.study.cli import main
-from interextra.study.progress import PRIOR, Progress, Results
-from interextra.study.schedule import n_workers
+from interextra.study.notebook import publish
+from interextra.study.progress import LOG, PRIOR, Progress, Results
+from interextra.study.schedule import Job, build_all, n_workers
 
 ONE, TWO = Toy(n=1), Toy(n=2)
 LAST = Toy(n=9, needed=(ONE, TWO))
@@ -67,12 +69,16 @@ def building(store):
         yield begin
 
 
+def keys_in(log):
+    return [line.split("\t")[3] for line in log.read_text().splitlines()[1:]]
+
+
 def test_what_is_missing_and_what_it_needs_counts_and_shares_the_workers(store):
-    assert Results(store, [LAST]).state()[:3] == (3, 0, [])
+    assert Results(store, [LAST]).state()[:3] == (3, 0, {})
     store.build(ONE)
     state = Results(store, [LAST]).state()
     left = sum(cell.seconds() for cell in (TWO, LAST)) / n_workers(2)
-    assert state == (3, 1, [], left) and str(state).startswith("1 of 3 results done, none being computed, about ")
+    assert state == (3, 1, {}, left) and str(state).startswith("1 of 3 results done, none being computed, about ")
     store.build(LAST)
     assert str(Results(store, [LAST]).state()) == "1 of 1 results done, none being computed, nothing left"
 
@@ -86,10 +92,10 @@ def test_what_is_gone_and_not_needed_does_not_count(store):
 def test_what_is_being_computed_and_since_when_without_what_a_killed_process_left(store, building):
     lock = building(Page())
     state = Results(store, [LAST, Page()]).state()
-    [(what, seconds)] = state.running
-    assert what == Page().title() and seconds == pytest.approx(60, abs=5) and "1 being computed" in str(state)
+    [(key, since)] = state.running.items()
+    assert key == Page().key and time.time() - since == pytest.approx(60, abs=5) and "1 being computed" in str(state)
     lock.close()
-    assert Results(store, [LAST, Page()]).state().running == []
+    assert Results(store, [LAST, Page()]).state().running == {}
 
 
 def test_speed_of_this_machine_scales_what_is_left(store):
@@ -97,22 +103,48 @@ def test_speed_of_this_machine_scales_what_is_left(store):
     store.build(slow), store.build(older)
     results = Results(store, [slow, older, todo])
     assert results.state().seconds_left == 600
-    results.learn(slow.key), results.learn(older.key)  # taken over: no speed
+    assert results.learn(slow.key) == 1200 and results.learn(older.key) is None  # taken over: no speed
     assert results.state().seconds_left == pytest.approx(600 * (PRIOR + 1200) / (PRIOR + 600))
 
 
-def test_without_a_terminal_a_line_a_minute(store, building, capsys, monkeypatch):
-    watch = Progress(store, [Page(), LAST])
-    building(Page())
-    watch()
+def test_every_computed_result_is_logged_with_its_seconds_and_its_worker(store, tmp_path):
+    folder = tmp_path / "outputs" / "it"
+    for cell in (ONE, LAST):
+        build_all(store, [cell], watch=Progress(store, [cell], folder))
+    head, *rows = [line.split("\t") for line in (folder / LOG).read_text().splitlines()]
+    assert head == ["finished", "seconds", "worker", "key", "what"]
+    assert [row[3] for row in rows] == [ONE.key, TWO.key, LAST.key] and {row[4] for row in rows} == {"Toy"}
+    assert all(float(row[1]) >= 0 and int(row[2]) >= 1 and re.match(r"20\d\d-\d\d-\d\dT", row[0]) for row in rows)
+
+
+def test_log_is_no_part_of_a_sealed_result(store, tmp_path):
+    page, folder = Page(), tmp_path / "outputs" / "it"
+    build_all(store, [page], lambda cell: publish(cell, store, folder), Progress(store, [page], folder))
+    assert keys_in(folder / LOG) == [page.key] and not list(folder.glob(f"*/{LOG}")) and not seal_problem(store[page])
+
+
+def test_without_a_terminal_a_line_a_minute(store, tmp_path, capsys, monkeypatch):
+    watch, job = Progress(store, [Page(), LAST], tmp_path), Job(Page(), 1, time.time() - 60)
+    watch([job], None)
     assert not capsys.readouterr().out
     monkeypatch.setattr(progress, "MINUTE", 0.0)
-    watch()
+    watch([job], None)
     [line] = capsys.readouterr().out.splitlines()
     assert line.startswith("0 of 4 results done, ") and line.endswith(" left: notebook [bold]00_it (60 s)")
 
 
-def test_live_display_shows_what_is_computed_and_leaves_the_terminal_as_it_was(store, building, monkeypatch):
+def test_a_terminal_shows_results_workers_and_the_pages(store, tmp_path):
+    watch, text = Progress(store, [LAST, Page()], tmp_path), io.StringIO()
+    store.build(ONE)
+    (tmp_path / "00_it.html").touch(), (tmp_path / "index.html").touch()
+    Console(file=text, width=300, force_terminal=True).print(watch._drawn([Job(Page(), 2, time.time() - 5)]))
+    shown = re.sub(r"\x1b(\[[\d;?]*[A-Za-z]|\]8;[^\x1b]*\x1b\\)", "", text.getvalue())
+    assert "1 of 4 results" in shown and re.search(r"about \d+ (s|min) left", shown)
+    assert re.search(r"worker 2 +5 s  notebook \[bold\]00_it", shown)
+    assert re.search(r"1 page ready: .*index\.html", shown) and "file://" in text.getvalue()
+
+
+def test_live_display_leaves_the_terminal_as_it_was(store, tmp_path, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
@@ -121,16 +153,13 @@ def test_live_display_shows_what_is_computed_and_leaves_the_terminal_as_it_was(s
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", Terminal())
     out, threads = sys.stdout, threading.active_count()
-    building(Page())
-    with pytest.raises(RuntimeError, match="no more"), Progress(store, [LAST, Page()]) as watch:
-        watch()
+    with pytest.raises(RuntimeError, match="no more"), Progress(store, [ONE], tmp_path) as watch:
+        watch([Job(ONE, 1, time.time())], None)
         print("a line above it")
         raise RuntimeError("no more")
     assert sys.stdout is out and threading.active_count() == threads
     written = out.getvalue()
-    assert "a line above it" in written and written.rindex("\x1b[?25h") > 0  # the cursor
-    assert re.search(r"0 of 4 results .* 1 being computed, about \d+ (s|min) left", written)
-    assert "notebook [bold]00_it (60 s)" in written and "━" in written
+    assert "a line above it" in written and "worker 1" in written and written.rindex("\x1b[?25h") > 0  # the cursor
 
 
 def test_status_looks_at_the_store_only(house, capsys, building):
@@ -147,8 +176,10 @@ def test_status_looks_at_the_store_only(house, capsys, building):
     (house / "outputs" / "cells" / first.key / SEAL).touch()
     building(second, house / "outputs" / "cells")
     text = status()
-    assert re.search(rf"00_start_here +{len(rows)} +1\n", text) and f"\n{second.title()} (60 s)\n" in text
+    assert re.search(rf"00_start_here +{len(rows)} +1\n", text) and f"being computed for 60 s: {second.title()}" in text
     assert f"1 of {len(rows)} results done, 1 being computed, about " in text.splitlines()[-1]
+    found = json.loads(status("--json"))
+    assert found["notebooks"] == {"00_start_here": [len(rows), 1]} and list(found["computing"]) == [second.title()]
 
 
 def test_status_of_a_profile_that_is_not_there_is_one_line(house, capsys):

@@ -59,7 +59,6 @@ def command_run(args: argparse.Namespace) -> int:
     book = Writer(folder)
 
     def done(cell) -> None:
-        progress.results.learn(cell.key)
         if cell in selected:
             publish(cell, store, folder)
             book.refresh(f"{time.strftime('%H:%M')}: {progress.results.state()}.")
@@ -67,7 +66,7 @@ def command_run(args: argparse.Namespace) -> int:
             print(f"{cell.name:<34} done after {time.perf_counter() - begin:6.1f} s", flush=True)
 
     try:
-        with Progress(store, selected) as progress:
+        with Progress(store, selected, folder) as progress:
             computed = build_all(store, selected, done, progress)
     except NotebookError as error:
         print(f"interextra: {error}", file=sys.stderr)
@@ -86,16 +85,23 @@ def command_status(args: argparse.Namespace) -> None:
     import pandas as pd
 
     from interextra.data.queries import pricing
-    from interextra.study.progress import Results
+    from interextra.study.progress import Results, lasting
 
     store = _store()
     with pricing():
         selected = _selected(args)
-    results, rows = Results(store, selected), {cell.name: Results(store, [cell]).state()[:2] for cell in selected}
+    every = {cell.name: Results(store, [cell]) for cell in selected}
+    results = Results(store, selected)
     for key in filter(results.is_done, results.cells):
         results.learn(key)
-    state = results.state()
-    print(pd.DataFrame(rows, ["results", "done"]).T.to_string(), *state.computing, f"{state}.", sep="\n")
+    state, rows = results.state(), {name: found.state()[:2] for name, found in every.items()}
+    running = {results.cells[key].title(): time.time() - since for key, since in state.running.items()}
+    if args.json:
+        print(json.dumps({"notebooks": rows, "computing": running, "seconds_left": round(state.seconds_left)}))
+        return
+    print(pd.DataFrame(rows, ["results", "done"]).T.to_string(), end="\n\n")
+    print("".join(f"being computed for {lasting(seconds)}: {what}\n" for what, seconds in running.items()), end="")
+    print(f"{state}.")
 
 
 def command_plan(args: argparse.Namespace) -> int:
@@ -220,6 +226,7 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument("--name", default="", help="folder under outputs/ (default: the profile, or what was changed)")
         sub.add_argument("--from-reference", action="store_true", help="from the committed values: nothing is trained")
     planning.add_argument("--all", action="store_true", help="a line for every result, with its key")
+    status.add_argument("--json", action="store_true", help="for a program")
     planning.add_argument("--json", action="store_true", help="for a workflow engine")
     add("cell", command_cell, "compute planned results").add_argument("key", nargs="+")
     add("clean", command_clean, "free weights that no planned run needs, and results of older code")

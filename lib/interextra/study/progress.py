@@ -1,20 +1,19 @@
-"""How far a run is: on a terminal, in lines, and for `interextra status` in another shell."""
+"""How far a run is: on a terminal, in lines, in a log, and for `interextra status` in another shell."""
 
 import fcntl
+import os
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
-
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.text import Text
 
 from interextra.ground.cells import Cell, Store
 from interextra.ground.files import SEAL
-from interextra.study.schedule import n_workers
+from interextra.study.schedule import Job, n_workers
 
+LOG, COLUMNS = "run.log", ("finished", "seconds", "worker", "key", "what")  # under outputs/<name>/
 MINUTE = 60.0  # seconds between two lines
 PRIOR = 10.0  # seconds that count as computed just as estimated, so that the first small results set no speed
 
@@ -29,20 +28,16 @@ def lasting(seconds: float) -> str:
 
 
 class State(NamedTuple):
-    """How many results there are and are done, what is being computed for how long, and estimated seconds left."""
+    """How many results there are and are done, those being computed (key → since), and estimated seconds left."""
 
     results: int
     done: int
-    running: list[tuple[str, float]]
+    running: dict[str, float]
     seconds_left: float
 
     def __str__(self) -> str:
         left = f"about {lasting(self.seconds_left)} left" if self.done < self.results else "nothing left"
         return f"{self.done:,} of {self.results:,} results done, {len(self.running) or 'none'} being computed, {left}"
-
-    @property
-    def computing(self) -> list[str]:
-        return [f"{what} ({lasting(seconds)})" for what, seconds in self.running]
 
 
 class Results:
@@ -60,18 +55,19 @@ class Results:
     def is_done(self, key: str) -> bool:
         return (self.store.root / key / SEAL).is_file()
 
-    def learn(self, key: str) -> None:
-        """Note the seconds that a result took, which tell the speed of this machine, unless it was taken over."""
+    def learn(self, key: str) -> float | None:
+        """The seconds that a result took, which tell the speed of this machine; None for one that was taken over."""
         record = self.store.noted(self.store.root / key / "provenance.json")
         took = record.get("seconds")
         took = took.get("whole notebook") if isinstance(took, dict) else took
-        if took is not None and "taken over" not in record:
-            self._took, self._estimated = self._took + took, self._estimated + self._seconds[key]
+        if took is None or "taken over" in record:
+            return None
+        self._took, self._estimated = self._took + took, self._estimated + self._seconds[key]
+        return took
 
     def state(self) -> State:
         missing = [key for key in self.cells if not self.is_done(key)]
-        found = [(self.cells[key].title(), since) for key in missing if (since := self._since(key))]
-        running = [(what, time.time() - since) for what, since in found]
+        running = {key: since for key in missing if (since := self._since(key))}
         left = sum(self._seconds[key] for key in missing) * self._took / self._estimated / n_workers(len(missing) or 1)
         return State(len(self.cells), len(self.cells) - len(missing), running, left)
 
@@ -87,25 +83,58 @@ class Results:
 
 
 class Progress:
-    """Shows a run whenever `build_all` calls it: live on a terminal, else a line a minute."""
+    """Shows a run: `build_all` calls it. Live on a terminal, else a line a minute; what is computed goes to the log."""
 
-    def __init__(self, store: Store, cells: Iterable[Cell]):
-        self.results, self.shown = Results(store, cells), time.time()
-        # a console of its own: the shared one keeps what stdout was when a library first used it
-        self.live = Live(console=Console(), auto_refresh=False, transient=True)
+    def __init__(self, store: Store, cells: Sequence[Cell], folder: Path):
+        self.results, self.folder, self.live, self.shown = Results(store, cells), folder, None, time.time()
 
     def __enter__(self) -> "Progress":
-        self.live.start()
+        if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+            from rich.console import Console
+            from rich.live import Live
+
+            # a console of its own: the shared one keeps what stdout was when a library first used it
+            self.live = Live(console=Console(), auto_refresh=False, transient=True)
+            self.live.start()
         return self
 
     def __exit__(self, *raised) -> None:
-        self.live.stop()
+        if self.live:
+            self.live.stop()
 
-    def __call__(self) -> None:
-        if self.live.console.is_interactive:
-            state = self.results.state()
-            lines = Text("\n".join([str(state), *state.computing]), no_wrap=True, overflow="ellipsis")
-            self.live.update(Group(lines, ProgressBar(state.results, state.done, width=30)), refresh=True)
+    def __call__(self, running: list[Job], ended: Job | None) -> None:
+        if ended and (took := self.results.learn(ended.cell.key)) is not None:
+            self._log(ended, took)
+        if self.live:
+            self.live.update(self._drawn(running), refresh=True)
         elif time.time() - self.shown >= MINUTE:
-            self.shown, state = time.time(), self.results.state()
-            print(f"{state}: {', '.join(state.computing)}".rstrip(": "), flush=True)
+            self.shown = time.time()
+            named = (f"{job.cell.title()} ({lasting(self.shown - job.since)})" for job in running)
+            print(f"{self.results.state()}: {', '.join(named)}".rstrip(": "), flush=True)
+
+    def _log(self, job: Job, seconds: float) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        what = " ".join(job.cell.title().split())
+        row = (time.strftime("%Y-%m-%dT%H:%M:%S%z"), f"{seconds:.3f}", str(job.worker), job.cell.key, what)
+        with open(self.folder / LOG, "a", encoding="utf-8") as file:
+            rows = (row,) if os.fstat(file.fileno()).st_size else (COLUMNS, row)
+            file.writelines("\t".join(row) + "\n" for row in rows)
+
+    def _drawn(self, running: list[Job]):
+        """Results done and time left; a row a worker; the pages that are ready."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        state, bar = self.results.state(), Table.grid(padding=(0, 2))
+        bar.add_row(ProgressBar(state.results, state.done, width=30), Text(str(state)))
+        lines = [bar]
+        for job in sorted(running, key=lambda job: job.worker):
+            line = f"worker {job.worker}  {lasting(time.time() - job.since):>6}  {job.cell.title()}"
+            lines.append(Text(line, no_wrap=True, overflow="ellipsis"))
+        pages, index = len(list(self.folder.glob("[0-9][0-9]_*.html"))), self.folder / "index.html"
+        if pages and index.is_file():
+            ready = f"{pages} page{'s' * (pages > 1)} ready: "
+            lines.append(Text.assemble(ready, (os.path.relpath(index), f"link {index.as_uri()}")))
+        return Group(*lines)

@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 from unittest.mock import patch
 
 import pandas as pd
@@ -23,16 +24,24 @@ GPUS = Path("/proc/driver/nvidia/gpus")
 TICK = 1.0  # seconds between two looks at the running workers
 
 
+class Job(NamedTuple):
+    """A cell that a worker, a number from 1, computes since a time (of `time.time`)."""
+
+    cell: Cell
+    worker: int
+    since: float
+
+
 def build_all(
     store: Store,
     cells: Sequence[Cell],
     done: Callable[[Cell], None] = lambda cell: None,
-    watch: Callable[[], None] = lambda: None,
+    watch: Callable[[list[Job], Job | None], None] = lambda running, ended: None,
 ) -> list[Cell]:
     """Compute the cells that are missing or damaged, and what they need; returns what had to be computed.
 
     Whatever can start does, in the order of `cells`: results of a later notebook while an earlier one is executed. The
-    first failure ends all. `watch` is called every `TICK` seconds.
+    first failure ends all. `watch` gets the running jobs every `TICK` seconds, and one that has ended.
     """
     missing = {cell.key: cell for cell in store.missing(cells)}
     for cell in missing.values():
@@ -44,21 +53,24 @@ def build_all(
     graph.prepare()
     ready, running = [], {}
     with _workers(len(missing)) as pool:
+        free = list(range(pool._max_workers, 0, -1))
         while graph.is_active():
             ready = sorted([*ready, *graph.get_ready()], key=order.__getitem__)
-            while ready and len(running) < pool._max_workers:
-                cell = missing[ready.pop(0)]
-                running[pool.submit(Store(store.root).build, cell)] = cell
-            watch()
+            while ready and free:
+                job = Job(missing[ready.pop(0)], free.pop(), time.time())
+                running[pool.submit(Store(store.root).build, job.cell)] = job
+            watch(list(running.values()), None)
             for future in wait(running, TICK, FIRST_COMPLETED).done:
-                cell = running.pop(future)
+                job = running.pop(future)
                 try:
                     future.result()
                 except BaseException:
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
-                graph.done(cell.key)
-                done(cell)
+                free.append(job.worker)
+                graph.done(job.cell.key)
+                watch(list(running.values()), job)
+                done(job.cell)
     return list(missing.values())
 
 
