@@ -23,7 +23,10 @@ from interextra.models.model import Model, fit, load_model
 from interextra.models.pairs import training_pairs
 from interextra.models.recipe import load_recipe
 from interextra.models.run import Encoded, Fused, Run, Searched
-from interextra.papers import published
+from interextra.models.second_pass import AtLengths, TopicAware
+from interextra.models.tokens import Tokens
+from interextra.models.training import QueryBatches
+from interextra.papers import verdicts
 from interextra.study.parameters import profile_parameters
 
 N, DIMENSION = 300, 24
@@ -154,11 +157,13 @@ def test_queries_of_a_batch_are_of_one_topic_until_it_is_exhausted():
 
 def test_the_loss_is_the_loop_over_pairs():
     draw = torch.Generator().manual_seed(1)
-    good, bad, goal = (torch.randn(4, n, generator=draw) for n in (1, 9, 9))
+    good, bad, taught, margin = (torch.randn(4, n, generator=draw) for n in (1, 8, 9, 1))
     recipe = load_recipe("mini-tas-b", in_batch_weight=0.5)
-    pair = np.mean([(good[i, 0] - bad[i, 0] - goal[i, 0]) ** 2 for i in range(4)])
-    rest = np.mean([(good[i, 0] - bad[i, j] - goal[i, j]) ** 2 for i in range(4) for j in range(1, 9)])
-    assert loss_of(good, bad, goal, recipe).item() == pytest.approx(pair + 0.5 * rest, rel=1e-5)
+    pair = np.mean([(good[i, 0] - bad[i, i] - margin[i, 0]) ** 2 for i in range(4)])
+    goals = taught[:, :1] - taught[:, 1:]
+    rest = np.mean([(good[i, 0] - bad[i, j] - goals[i, j]) ** 2 for i in range(4) for j in range(8)])
+    found = loss_of(good, bad, torch.cat([margin, taught], dim=1), recipe)
+    assert found.item() == pytest.approx(pair + 0.5 * rest, rel=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -201,24 +206,47 @@ def test_training_lowers_the_loss_and_repeats(zoo, taught, tmp_path):
     assert same[0] == same[1]
 
 
-@pytest.mark.parametrize("bias", [True, False])
-def test_compression_is_a_linear_layer_after_pooling(zoo, taught, tmp_path, bias):
+def test_a_batch_has_the_margins_of_both_teachers(zoo, taught):
     folder, *_ = taught
-    given = {"ranking": folder / "run.train.parquet", "teacher": folder / "teacher"}
-    fit(
-        load_recipe("mini-tas-b", steps=2, batch_size=4),
-        zoo,
-        zoo.query_ids("train"),
-        "train",
-        1,
-        tmp_path / "a",
-        **given,
+    recipe, teacher = load_recipe("mini-tas-b", steps=1, in_batch_weight=0.5), load_model(folder / "teacher")
+    pairs = training_pairs(zoo, zoo.query_ids("train"), "train", 1)
+    loss, made = TopicAware(recipe, 1), []
+    loss.topics = tas_balanced.Topics(
+        tas_balanced.scored_pairs(folder / "run.train.parquet", zoo.passages, pairs), np.zeros(60, int), 10
     )
-    second = load_recipe("mini-tas-b", after="mini-tas-b", dimension=16, bias=bias, steps=2, batch_size=4)
+    loss.batches = QueryBatches(Tokens(loss.model), pairs, zoo, recipe, 1, teacher=teacher)
+    drawn, loss.topics.drawn = loss.topics.drawn, lambda *given: made.append(drawn(*given)) or made[-1]
+    found = loss(None, loss.batches([{"pair": i} for i in range(6)])["label"]).item()
+    [made], texts = made, zoo.passages.texts
+    asked = [pairs.texts[row] for row in made["query"]]
+    read = texts(made["negative"]) + texts(made["positive"])
+    student, teaches = (
+        dense.Dense(loss.model, recipe),
+        teacher.open_queries(asked)(teacher.encode_block(read))(slice(None)),
+    )
+    scores = student.encode_queries(asked) @ student.encode_passages(read).T / recipe.temperature
+    own, goals = scores[:, 6:].diagonal()[:, None] - scores, teaches[:, 6:].diagonal()[:, None] - teaches
+    pair = ((own[:, :6].diagonal() - made["margin"]) ** 2).mean()
+    assert found == pytest.approx(pair + 0.5 * ((own - goals.numpy()) ** 2).mean(), rel=1e-4)
+
+
+def second_pass(of: str, **options):
+    """The recipe of a second pass, of TAS-Balanced or of another loss of a dense retriever."""
+    name = {"tas_balanced": "mini-tas-b", "compressed": "mini-compressed"}[of]
+    return load_recipe(name, **{"dimension": 0, "steps": 2, "batch_size": 4, "warmup_steps": 0} | options)
+
+
+@pytest.mark.parametrize("of", ["tas_balanced", "compressed"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_compression_is_a_linear_layer_after_pooling_of_any_loss(zoo, taught, tmp_path, of, bias):
+    folder, *_ = taught
+    given = {"ranking": folder / "run.train.parquet", "teacher": folder / "teacher"} if of == "tas_balanced" else {}
+    data = zoo, zoo.query_ids("train"), "train", 1
+    fit(second_pass(of, after=""), *data, tmp_path / "a", **given)
+    recipe = second_pass(of, after="mini-dense", dimension=16, bias=bias)
     with pytest.raises(InputError, match="needs what other trainings make: 'start'"):
-        fit(second, zoo, zoo.query_ids("train"), "train", 1, tmp_path / "b", **given)
-    given["start"] = tmp_path / "a"
-    fit(second, zoo, zoo.query_ids("train"), "train", 1, tmp_path / "b", **given)
+        fit(recipe, *data, tmp_path / "b", **given)
+    fit(recipe, *data, tmp_path / "b", start=tmp_path / "a", **given)
     model = load_model(tmp_path / "b")
     assert isinstance(model, dense.Dense)
     layer, texts = model.model[-1].linear, ["where does it live", "what does it eat"]
@@ -230,31 +258,41 @@ def test_compression_is_a_linear_layer_after_pooling(zoo, taught, tmp_path, bias
     assert any(not torch.equal(moved[0][name], moved[1][name]) for name in moved[0])  # nothing is frozen
 
 
-def test_matryoshka_takes_the_loss_at_shorter_lengths_too(zoo, taught):
-    from interextra.models.balanced import TopicAware
-    from interextra.models.tokens import Tokens
-    from interextra.models.training import QueryBatches
+def test_vectors_that_were_of_length_1_are_so_after_the_layer(zoo, tmp_path):
+    recipe = second_pass("compressed", after="", dimension=8, similarity="cosine", temperature=0.05)
+    fit(recipe, zoo, zoo.query_ids("train"), "train", 1, tmp_path / "a")
+    vectors = load_model(tmp_path / "a").encode_queries(["where does it live", "what does it eat"])
+    assert vectors.shape == (2, 8) and np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
-    folder, *_ = taught
-    pairs = training_pairs(zoo, zoo.query_ids("train"), "train", 1)
-    scored = tas_balanced.scored_pairs(folder / "run.train.parquet", zoo.passages, pairs)
-    topics, found = tas_balanced.Topics(scored, np.zeros(60, int), 10), {}
-    for lengths in ((), (16,), (8, 16)):
-        recipe = load_recipe("mini-tas-b", truncations=list(lengths), steps=1)
-        model = tas_balanced.build(recipe, 1)
-        loss = TopicAware(model, recipe, topics, load_model(folder / "teacher"))
-        loss.batches = QueryBatches(Tokens(model), pairs, zoo, recipe, 1)
-        label = loss.batches([{"pair": i} for i in range(6)])["label"]
-        found[lengths] = loss(None, label).item()
-    assert found[()] != found[(16,)] != found[(8, 16)]
+
+@pytest.mark.parametrize("of", ["tas_balanced", "compressed"])
+def test_matryoshka_is_the_mean_of_the_loss_over_the_lengths(of):
+    draw = torch.Generator().manual_seed(1)
+    queries, positives, others = (torch.randn(n, 64, generator=draw) for n in (4, 4, 8))
+    label = torch.randn(4, 10, generator=draw) if of == "tas_balanced" else None
+    losses = []
+    for lengths in ([], [8, 16]):
+        loss = AtLengths(second_pass(of, after="", truncations=lengths, negatives=NEGATIVES[of]), 1)
+        losses.append(loss.compute_loss_from_embeddings([queries, positives, others], label).item())
+    whole = AtLengths(second_pass(of, after="", negatives=NEGATIVES[of]), 1)
+    cut = [
+        whole.compute_loss_from_embeddings([part[:, :n] for part in (queries, positives, others)], label).item()
+        for n in (64, 8, 16)
+    ]
+    assert losses == pytest.approx([cut[0], np.mean(cut)], rel=1e-5) and len(set(cut)) == 3
+
+
+NEGATIVES = {"tas_balanced": "topics", "compressed": "random"}
 
 
 def test_recipes_that_cannot_be_meant_are_refused():
     with pytest.raises(InputError, match="64 of 64 dimensions"):
-        tas_balanced.build(load_recipe("mini-tas-b", truncations=[64]), 1)
+        AtLengths(second_pass("compressed", truncations=[64]), 1)
     for wrong in ({"similarity": "cosine"}, {"negatives": "bm25"}, {"loss": "listwise"}, {"epochs": 1.0, "steps": 2}):
         with pytest.raises(InputError):
             load_recipe("mini-tas-b", **wrong)
+    with pytest.raises(InputError, match="loss"):
+        second_pass("compressed", loss="rank-weighted", negatives="own")
     assert set(load_recipe("mini-tas-b").needs()) == {"ranking", "teacher"}
 
 
@@ -274,14 +312,24 @@ def test_the_design_shares_teachers_and_encodes_each_training_once(smoke):
     plan = compression.plan(smoke)
     assert set(plan.design["regime"]) == {"interpolation", "extrapolation"} and plan.buckets is None
     encoded = {run.encoded.key for run in plan.design["run"] if isinstance(run, Searched)}
-    assert len(encoded) == 2 * 3  # regimes, trained dense systems
-    balanced = [cell for cell in _all(plan) if isinstance(cell, Model) and cell.recipe.architecture == "tas_balanced"]
+    assert len(encoded) == 2 * 4  # regimes, trained dense systems
+    models = [cell for cell in _all(plan) if isinstance(cell, Model)]
+    balanced = [model for model in models if model.recipe.architecture == "tas_balanced"]
+    assert len(balanced) == 2
     for model in balanced:
         needed = [model.teacher, model.ranking.model, model.ranking.runs[0].model]
         assert all(one.train == model.train and one.seed == model.seed for one in needed)
         assert model.ranking.relevant and isinstance(model.train, Part)
-    compressed = [model for model in balanced if model.recipe.dimension]
-    assert all(model.first.recipe.dimension == 0 and model.first.train == model.train for model in compressed)
+    full = {run.encoded.model.key for run in plan.design.query("model == @compression.FULL")["run"]}
+    second = [model for model in models if model.recipe.architecture == "compressed"]
+    assert {model.first.key for model in second} == full and all(model.first.train == model.train for model in second)
+
+
+def test_a_second_pass_of_tas_balanced_has_what_its_first_pass_has(smoke):
+    train = Queries(source=Source.of(SMALL["collection"]), split="train")
+    model = hybrid.balanced_of(load_recipe("mini-tas-b", after="mini-tas-b", dimension=16), train, 1)
+    assert model.first == hybrid.balanced_of(load_recipe("mini-tas-b"), train, 1)
+    assert (model.ranking, model.teacher) == (model.first.ranking, model.first.teacher)
 
 
 def _all(plan):
@@ -299,11 +347,11 @@ def _all(plan):
     [
         ({"protocol": "LOO"}, "'LOO' is none of"),
         ({"searches": [{"label": "x", "of": "unknown"}]}, "'unknown' is none of"),
-        ({"searches": [{"label": "x", "of": "TAS-B", "indx": "Flat"}]}, "searches', x: indx"),
-        ({"searches": [{"label": "x", "of": "TAS-B", "calibration": -2}]}, "searches', x: calibration"),
-        ({"searches": [{"label": "TAS-B", "of": "TAS-B"}]}, "'TAS-B' stands twice"),
+        ({"searches": [{"label": "x", "of": "Dense", "indx": "Flat"}]}, "searches', x: indx"),
+        ({"searches": [{"label": "x", "of": "Dense", "calibration": -2}]}, "searches', x: calibration"),
+        ({"searches": [{"label": "TAS-B", "of": "Dense"}]}, "'TAS-B' stands twice"),
         ({"gate_splits": ["test"]}, "'gate_splits'"),
-        ({"strategies": ["bm25"]}, "'TAS-B' is none of"),
+        ({"strategies": ["bm25"]}, "'Dense' is none of"),
     ],
 )
 def test_impossible_parameters_are_clear_errors(smoke, changed, message):
@@ -339,7 +387,7 @@ def test_the_weight_is_chosen_on_tuning_queries_alone(home, both):
     dev = both[0].queries[1]
     tuned = Fused(runs=both, method="wsum", tuned=dev, depth=20)
     home.build(tuned)
-    design = pd.DataFrame([{"way": "hybrid", "model": compression.WEIGHTED, "encoded": None, "run": tuned}])
+    design = pd.DataFrame([{"model": compression.WEIGHTED, "run": tuned}])
     weight = compression.weights(design, home)["weight"].item()
     means = {}
     for tenth in range(11):
@@ -411,6 +459,10 @@ def test_the_guardrail_allows_what_costs_little():
 
 def test_published_differences_are_those_of_the_printed_tables():
     found = compression.published_differences().set_index(["measure", "first", "second"])["scaled"]
-    assert found["nDCG@10", "Standalone", compression.FULL] == pytest.approx(0.4991 - 0.5619)
+    assert found["nDCG@10", "TAS-B", "Standalone"] == pytest.approx(0.5619 - 0.4991)
+    assert found["nDCG@10", "Dense, compressed, HNSW", compression.FULL] == pytest.approx(0.5426 - 0.5619)
     assert found["nDCG@10", compression.WEIGHTED, "BM25"] == pytest.approx(0.3205 - 0.2486)
-    assert len(found) == 2 * 3 + 4 * 4 and published.load("hofstaetter", 4)["run"].isin(compression.ROLES).all()
+    assert len(found) == 2 * 3 + 4 * 4
+    systems = {system for pair in compression.PUBLISHED for system in pair}
+    claimed = [claim for claim in verdicts.of_notebook(compression.NOTEBOOK) if claim.paper == "hofstaetter"]
+    assert systems <= {term["model"] for claim in claimed for _, term in claim.terms()} | {"BM25"}

@@ -257,8 +257,12 @@ PLAIN["10_compression_and_hybrid"] = {
         name: PLAIN["05_architecture_comparison"][name]
         for name in ("test_splits", "gate_splits", "sizes", "trained_sizes")
     },
-    "strategies": [BM25, {"label": "TAS-B", "recipe": "mini-tas-b", "pair_teacher": "mini-reranker{steps: 2}"}],
-    "searches": [{"label": "TAS-B, PCA", "of": "TAS-B", "index": "PCA16,Flat"}],
+    "strategies": [
+        BM25,
+        {"label": "TAS-B", "recipe": "mini-tas-b", "pair_teacher": "mini-reranker{steps: 2}"},
+        {"label": "Dense", "recipe": "mini-dense"},
+    ],
+    "searches": [{"label": "Dense, PCA", "of": "Dense", "index": "PCA16,Flat"}],
 }
 PLAIN["11_pool_bias"] = {"test_splits": ["test"]}
 

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,37 +14,37 @@ from interextra.evaluation.measures import per_query
 from interextra.experiments import plans
 from interextra.experiments.hybrid import Reranked, balanced_of
 from interextra.experiments.resttest import in_regimes
-from interextra.ground.cells import Cell, Store
+from interextra.ground.cells import Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.indexes import Index
 from interextra.models.model import Model, load_model
 from interextra.models.recipe import Recipe, load_recipe
-from interextra.models.run import Encoded, Fused, Run, Searched, model_of
+from interextra.models.run import Encoded, Fused, Ranking, Run, Searched, model_of
 from interextra.papers import published
 
 NOTEBOOK = "10_compression_and_hybrid"
-FULL = "TAS-B"  # the system with which others are compared
+FULL = "Dense"  # the system whose vectors are compressed and searched, and with which others are compared
 WEIGHTED, BY_RANK, UNION, CASCADE = "Hybrid, weighted", "Hybrid, RRF", "Hybrid, reranked", f"{FULL}, reranked"
 HYBRIDS = [BM25, FULL, WEIGHTED, BY_RANK, UNION, CASCADE]
 FIRST = "nDCG@10"
-# Run of the paper → our system in its place
-ROLES = {"TUW_DR_Base": "Standalone", "TUW_TAS-B_768": FULL, "TUW_TAS-B_ANN": f"{FULL}, compressed, HNSW", BM25: BM25}
-ROLES |= {"TUW_tasb192_ann": ROLES["TUW_TAS-B_ANN"], "TUW_tasb_cat": CASCADE}
-ROLES |= {"TUW_hybrid_cat": UNION, "TUW_hybrid_ws": WEIGHTED}
+# Two of our systems → the table of the paper, and the two runs there in their place
+PUBLISHED = {("TAS-B", "Standalone"): (2, "TUW_TAS-B_768", "TUW_DR_Base")}
+PUBLISHED |= {(f"{FULL}, compressed, HNSW", FULL): (2, "TUW_TAS-B_ANN", "TUW_TAS-B_768")}
+IN_PODCASTS = {f"{FULL}, compressed, HNSW": "TUW_tasb192_ann", CASCADE: "TUW_tasb_cat"}
+IN_PODCASTS |= {UNION: "TUW_hybrid_cat", WEIGHTED: "TUW_hybrid_ws"}
+PUBLISHED |= {(system, BM25): (4, run, BM25) for system, run in IN_PODCASTS.items()}
 
 
 def plan(p: dict) -> plans.Plan:
-    """`design`: way (trained, searched, hybrid), model, n_train and regime or left_out, seed, run.
+    """`design`: model (trained, searched or hybrid), n_train and regime or left_out, seed, run.
 
-    `buckets`: the split, where the protocol is ReSTTest, else None. `encoded`: label of a training → its vectors of the
-    collection in each row of the design.
+    `buckets`: the split, where the protocol is ReSTTest, else None.
     """
     made = plans.with_bm25(plans.systems(p | {"recipes": p["strategies"]}), "strategies")
     plans.refuse_unknown("protocol", [p["protocol"]], ["ReSTrain", "ReSTTest"])
     plans.refuse_unknown("strategies", [FULL], made)
-    searches = [search_in(entry, made) for entry in p["searches"]]
     gate = plans.gate_queries(p)
     queries, buckets = (*plans.test_queries(p, p["test_splits"]), *gate), None
     if p["protocol"] == "ReSTrain":
@@ -58,46 +58,41 @@ def plan(p: dict) -> plans.Plan:
         lexical = Run(model=models.pop(BM25), queries=queries, depth=p["depth"])
         encoded = {label: Encoded(model=model, source=queries[0].source) for label, model in models.items()}
         flat = {label: Searched(encoded=one, queries=queries, depth=p["depth"]) for label, one in encoded.items()}
-        found = [("trained", BM25, lexical), *(("trained", label, run) for label, run in flat.items())]
-        for label, of, options in searches:
-            found.append(("searched", label, searched_by(flat[of], label, options)))
         judge = model_of(load_recipe(p["reranker"]), train, seed)
-        found += [("hybrid", label, run) for label, run in hybrids(p, lexical, flat[FULL], judge, gate).items()]
-        columns = {"seed": seed, "encoded": encoded[FULL]}
-        rows += [{"way": way, "model": label} | labels | columns | {"run": run} for way, label, run in found]
+        found = [(BM25, lexical), *flat.items(), *searches(p, flat), *hybrids(p, lexical, flat[FULL], judge, gate)]
+        rows += [{"model": label} | labels | {"seed": seed, "run": run} for label, run in found]
     design = plans.design(rows)
-    if (twice := design.duplicated([name for name in design if name not in ("way", "encoded", "run")])).any():
+    if (twice := design.duplicated(design.columns.drop("run").tolist())).any():
         raise InputError(f"parameter 'searches': {design.loc[twice, 'model'].iloc[0]!r} stands twice")
     return plans.Plan(buckets=buckets, design=design)
 
 
-def search_in(entry: dict, made: dict[str, Recipe]) -> tuple[str, str, dict]:
-    """(label, label of the training, fields of `Searched`) of an entry of the parameter `searches`."""
-    label, of, options = plans.fields(entry, "label", "of", more=True)
-    plans.refuse_unknown(f"searches, {label}", [of], [name for name in made if name != BM25])
-    return label, of, options
-
-
-def searched_by(flat: Searched, label: str, options: dict) -> Searched:
-    try:
-        return Searched(**dict(flat) | options)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"parameter 'searches', {label}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+def searches(p: dict, flat: dict[str, Searched]) -> Iterator[tuple[str, Searched]]:
+    """(label, search) of the parameter `searches`, of vectors that are searched exactly in `flat`."""
+    for entry in p["searches"]:
+        label, of, options = plans.fields(entry, "label", "of", more=True)
+        plans.refuse_unknown(f"searches, {label}", [of], flat)
+        try:
+            yield label, Searched(**dict(flat[of]) | options)
+        except ValidationError as error:
+            place, first = f"parameter 'searches', {label}", error.errors()[0]
+            raise InputError(f"{place}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 def trained_model(made: Recipe, train, seed: int) -> Model:
     return (balanced_of if made.architecture == "tas_balanced" else model_of)(made, train, seed)
 
 
-def hybrids(p: dict, lexical: Run, dense: Searched, judge: Model, gate: Sequence[Queries]) -> dict[str, Cell]:
-    """Label → fusion or reranking of the passages of BM25 and of a dense retriever; without a gate nothing is tuned."""
-    both, depth = (lexical, dense), p["depth"]
-    again = {"model": judge, "depth": p["rerank_depth"]}
-    found: dict[str, Cell] = {BY_RANK: Fused(runs=both, depth=depth)}
+def hybrids(
+    p: dict, lexical: Run, dense: Searched, judge: Model, gate: Sequence[Queries]
+) -> Iterator[tuple[str, Ranking]]:
+    """(label, fusion or reranking) of the passages of BM25 and of dense retrieval; without a gate nothing is tuned."""
+    both, again = (lexical, dense), {"model": judge, "depth": p["rerank_depth"]}
+    yield BY_RANK, Fused(runs=both, depth=p["depth"])
     if gate:
-        found[WEIGHTED] = Fused(runs=both, method="wsum", tuned=gate[0], depth=depth)
-    return found | {UNION: Reranked(runs=both, **again), CASCADE: Reranked(runs=(dense,), **again)}
+        yield WEIGHTED, Fused(runs=both, method="wsum", tuned=gate[0], depth=p["depth"])
+    yield UNION, Reranked(runs=both, **again)
+    yield CASCADE, Reranked(runs=(dense,), **again)
 
 
 def regimes(values: pd.DataFrame) -> pd.DataFrame:
@@ -119,7 +114,7 @@ def weights(design: pd.DataFrame, store: Store) -> pd.DataFrame:
     """The weight of BM25 in each weighted hybrid, chosen on queries that measure nothing: labels, weight."""
     chosen = design[design["model"] == WEIGHTED]
     found = [json.loads((store[run] / "weights.json").read_text(encoding="utf-8"))[0] for run in chosen["run"]]
-    return chosen.drop(columns=["way", "model", "encoded", "run"]).assign(weight=found)
+    return chosen.drop(columns=["model", "run"]).assign(weight=found)
 
 
 def costs(values: pd.DataFrame, pairs: Sequence[tuple[str, str]], by: Sequence[str], **how) -> pd.DataFrame:
@@ -156,14 +151,13 @@ def approximate(
 
 
 def published_differences() -> pd.DataFrame:
-    """Differences from TAS-B (Table 2) and from BM25 (Table 4): regime, measure, first, second, scaled, rounding."""
+    """Differences of two runs in Tables 2 and 4: regime, measure, first, second, scaled, rounding."""
     parts = []
-    for number, second, regime in ((2, FULL, plans.REGIMES[0]), (4, BM25, plans.REGIMES[1])):
-        cells = published.load("hofstaetter", number)
-        cells = cells.assign(first=cells["run"].map(ROLES), second=second, regime=regime)
-        from_zero = cells[cells["first"] == second].set_index("measure")["scaled"]
-        cells["scaled"] -= cells["measure"].map(from_zero)
-        parts.append(cells[cells["first"] != second].assign(rounding=2 * cells["rounding"]))
+    for (first, second), (number, *runs) in PUBLISHED.items():
+        cells = published.load("hofstaetter", number).set_index(["run", "measure"])
+        one, other = (cells.loc[run] for run in runs)
+        part = one.assign(first=first, second=second, regime=plans.REGIMES[number == 4])
+        parts.append(part.assign(scaled=one["scaled"] - other["scaled"], rounding=2 * one["rounding"]).reset_index())
     return pd.concat(parts, ignore_index=True)[["regime", "measure", "first", "second", "scaled", "rounding"]]
 
 

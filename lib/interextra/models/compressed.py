@@ -1,0 +1,35 @@
+"""A dense retriever whose training makes its vectors smaller: a second pass, in which nothing is frozen.
+
+It goes on from the weights of a first pass (`after`), with a linear layer after pooling (Hofstätter et al., TREC 2021,
+section 3), or with its loss taken at shorter lengths of the vectors, too (Matryoshka: Kusupati et al., 2022); any loss
+of a dense retriever will do. Taught in notebooks/10_compression_and_hybrid.
+"""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from interextra.models import dense
+from interextra.models.recipe import PositiveInt
+
+LABEL = "DR, compressed"
+COLOUR = "#56B4E9"
+ENCODES_QUERIES, INTERACTS = True, False
+
+load = dense.load
+
+
+class Options(dense.Options):
+    scores: ClassVar[tuple[str, ...]] = ("batch", "query")
+
+    dimension: int = Field(0, ge=0)  # of the vectors after a linear layer; 0: no such layer
+    bias: bool = True  # of this layer: the paper's equation has none, its code has one
+    truncations: tuple[PositiveInt, ...] = ()  # lengths at which the loss is taken, too
+
+
+def fit(recipe: Options, collection, query_ids, split: str, seed: int, *out_dir, **given) -> dict:
+    """Train a bi-encoder and save it, see `interextra.models.model.fit`."""
+    from interextra.models.second_pass import AtLengths
+    from interextra.models.training import train
+
+    return train(AtLengths(recipe, seed), recipe, collection, query_ids, split, seed, *out_dir, **given)
