@@ -157,19 +157,12 @@ def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> Effects:
     Returns model, measure, farthest, nearest, difference, low, high, and draws: interquartile ranges; they stand for
     the variance, which a single query near Avg In = 0 would decide.
     """
-
-    def width(delta: np.ndarray) -> float:
-        return float(np.subtract(*np.percentile(delta, [75, 25]))) if len(delta) else np.nan  # a draw may miss all
-
     rows, drawn = [], []
     for key, part in numbered.groupby(["model", "measure"], sort=False):
         ends = [part[part["bin"] == at] for at in (part["bin"].min(), part["bin"].max())]
-        far, near = (width(end["delta"]) for end in ends)
-        often = [w.loc[end["query_id"]].to_numpy(int).T for end in ends]  # [n_boot, queries]
-        drawn_of = [
-            [width(np.repeat(end["delta"].to_numpy(), n)) for n in of] for end, of in zip(ends, often, strict=True)
-        ]
-        drawn.append(np.subtract(*map(np.array, drawn_of)))
+        far, near = (stats.iqr(end["delta"]) for end in ends)
+        sides = [(end["delta"].to_numpy(), w.loc[end["query_id"]].to_numpy(int).T) for end in ends]  # [n_boot, queries]
+        drawn.append(np.subtract(*([stats.iqr(np.repeat(delta, n)) for n in often] for delta, often in sides)))
         rows.append((*key, far, near, far - near, *interval(drawn[-1])))
     table = pd.DataFrame(rows, columns=["model", "measure", "farthest", "nearest", "difference", "low", "high"])
     return Effects.of(table, ["model", "measure"], ["difference"], drawn)
