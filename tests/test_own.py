@@ -1,5 +1,6 @@
 """Splits for other trainers are read by their libraries, and runs on them are measured in both regimes."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -9,14 +10,19 @@ import pytest
 from datasets import load_from_disk
 
 from interextra.data.load import open_collection
+from interextra.data.queries import Source
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.experiments import regimes
-from interextra.experiments.own import FORMATS, MANIFEST, Training, export, split_of
+from interextra.experiments import given as regimes
+from interextra.experiments import own
+from interextra.experiments.formats import FORMATS, Training
+from interextra.experiments.own import MANIFEST
 from interextra.experiments.plans import REGIMES
+from interextra.experiments.regimes import report
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256
+from interextra.papers import verdicts
 from interextra.study.cli import main
 
 TOPICS = {
@@ -25,7 +31,7 @@ TOPICS = {
     "sky": "comet nebula quasar aurora",
 }
 OPTIONS = {"train": "train", "test": ["test"], "encoder": "lsa", "vectors": [], "attribute": "", "size": 0, "k": 3}
-OPTIONS |= {"n_test": 0.25, "seed": 1}
+OPTIONS |= {"n_test": 0.25, "gate": "", "seed": 1}
 
 
 @pytest.fixture
@@ -60,9 +66,9 @@ def store(house):
 
 def written(spec, store, protocol, out, formats=("ids",), **more):
     options = OPTIONS | {name: more.pop(name) for name in OPTIONS.keys() & more}
-    split = split_of(protocol, spec, options)
+    split = own.split_of(protocol, spec, options)
     store.build(split)
-    return split, export(split, store, Path(out), formats, **more)
+    return split, own.export(split, store, Path(out), formats, gate=options["gate"], **more)
 
 
 def test_every_format_holds_the_pairs_of_the_split(spec, store, house):
@@ -149,17 +155,68 @@ def test_a_planted_loss_is_found_in_its_regime(spec, store, tmp_path, protocol, 
     told = json.loads(capsys.readouterr().out)
     every = told["regimes"][0]
     assert every["interpolation"] > every["extrapolation"] + 0.2 and every["high"] < 0
-    assert (
-        every["n_queries"] == len(given.queries)
-        and every["n_trainings"] == 2
-        and "RR@10 changes" in told["sentences"][0]
-    )
-    assert {Path(name).name for name in told["files"]} == {"regimes.csv", "losers.csv", "values.csv", "regimes.html"}
+    assert every["n_queries"] == len(given.queries) - len(given.held) and every["n_trainings"] == 2
+    assert len(given.held) == round(0.2 * len(given.queries)) and "RR@10 falls" in told["sentences"][0]
+    claims = {row["claim"]: row for row in told["claims"]}
+    assert claims["loss"]["estimate"] == pytest.approx(every["change"]) and claims["loss"]["high"] < 0
+    assert claims["lead"]["n_queries"] == len(given.held) and "held out" in told["sentences"][2]
+    tables = {f"{name}.csv" for name in ("regimes", "claims", "losers", "values")}
+    assert {Path(name).name for name in told["files"]} == {*tables, "regimes.html"}
     values = pd.read_csv("found/values.csv")
     assert list(values) == ["name", "qid", "measure", "value"] and set(values["name"].str.split(",").str[0]) == set(
         REGIMES
     )
     assert main(asked) == 0 and "interpolation" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("protocol", ["restrain", "resttest", "shift"])
+def test_the_lead_is_of_queries_that_measure_no_loss(spec, store, protocol):
+    """With a split dev the gate is its queries; a lead there decides whether a loss is judged, and how."""
+    lines = [f"dev-{topic}\tp-{topic}-{words.split()[0]}-0\t1" for topic, words in TOPICS.items()]
+    folder = Path(spec.removeprefix("beir:"))
+    (folder / "qrels" / "dev.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
+    with (folder / "queries.jsonl").open("a") as file:
+        for topic, words in TOPICS.items():
+            text = f"which {topic} is {words.split()[0]} at all"
+            file.write(json.dumps({"_id": f"dev-{topic}", "text": text, "metadata": {"topic": topic}}) + "\n")
+    options = {"attribute": "column:topic", "gate": own.gate_of(OPTIONS, Source.of(spec))}
+    assert options["gate"] == "dev"
+    written(spec, store, protocol, "out", size=0 if protocol == "resttest" else 12, **options)
+    given = regimes.Given.open(Path("out"))
+    assert sorted(given.held) == [f"dev-{topic}" for topic in sorted(TOPICS)]
+    frame = pd.DataFrame(itertools.product(given.queries["query_id"], REGIMES, "12"))
+    values = frame.set_axis(["query_id", "regime", "seed"], axis=1).assign(measure="RR@10", model=regimes.MODEL)
+    is_held, is_out = values["query_id"].isin(given.held), values["regime"] == REGIMES[1]
+    place = values["query_id"].map({name: at for at, name in enumerate(given.queries["query_id"])})
+    near = given.queries[~given.queries["query_id"].isin(given.held)][["query_id"]].assign(train_query="", cosine=0.5)
+    near["is_near"] = np.arange(len(near)) % 2 == 0
+    rival = given.queries[["query_id"]].assign(measure="RR@10", value=0.5)
+    for ahead, verdict in ((0.9, "holds"), (0.1, "undecided")):
+        values["value"] = np.where(is_held, ahead, np.where(is_out, 0.3, 0.8)) + place % 3 / 50 * (1 + is_out)
+        found = report(given, values, rival, near, margin=0.05, seed=1, n_boot=400)
+        claims = found.claims.set_index("claim")
+        assert claims.loc["loss", "verdict"] == verdict
+        assert claims.loc["loss", "estimate"] == pytest.approx(0.34 / 0.82 - 1)
+        assert claims.loc["lead", "verdict"] == ("holds" if ahead > 0.5 else "contradicted")
+        assert found.changes["n_queries"].tolist() == [len(near), len(near) // 2, len(near) // 2]
+        assert claims["resolution"].gt(0).all() and "split dev" in found.told[2]
+    alone = report(given._replace(held=[]), values[~is_held], rival, near, margin=0.05, seed=1, n_boot=400)
+    assert alone.claims["claim"].tolist() == ["loss"] and alone.claims["reason"].item() == verdicts.UNMEASURED
+    equal = values.assign(value=0.8 + place % 3 / 50)
+    alike = report(given, equal, rival, near, margin=0.05, seed=1, n_boot=400).claims.set_index("claim")
+    assert alike.loc["loss", "size"] == verdicts.WITHIN and alike.loc["lead", "size"] == ""
+
+
+def test_values_per_query_are_read_as_pyterrier_writes_them(spec, store, tmp_path):
+    written(spec, store, "restrain", "out", size=12)
+    given = regimes.Given.open(Path("out"))
+    rows = [("a", query_id, "RR@10", 0.25) for query_id in given.queries["query_id"]]
+    path = tmp_path / "interpolation-12.csv"
+    pd.DataFrame(rows, columns=["name", "qid", "measure", "value"]).to_csv(path, index=False)
+    assert regimes.values_of(path, given, ["RR@10"], own=True)["value"].tolist() == [0.25] * len(given.queries)
+    pd.DataFrame(rows[1:], columns=["name", "qid", "measure", "value"]).to_csv(path, index=False)
+    with pytest.raises(InputError, match="1 test queries are missing"):
+        regimes.values_of(path, given, ["RR@10"], own=True)
 
 
 def test_runs_of_other_tools_are_read_alike(tmp_path):

@@ -30,34 +30,42 @@ def split(store: Callable[[], Store], args: Namespace) -> None:
     from interextra.experiments import own
 
     divided = own.split_of(args.protocol, args.collection, vars(args))
-    place = store()
+    place, gate = store(), own.gate_of(vars(args), divided.pool.source)
     place.build(divided)
-    made = own.export(divided, place, Path(args.out), args.format, args.negatives, args.spare)
+    made = own.export(divided, place, Path(args.out), args.format, args.negatives, args.spare, gate)
     for name, counts in made["sets"].items():
         print(f"{args.out}/{name}: {counts['queries']:,} training queries, {counts['pairs']:,} pairs")
-    print(f"{args.out}/test.tsv: {made['n_test']:,} test queries. Search them with the model of each set.")
+    told = f"{made['n_test']:,} test queries, {made['n_gate']:,} for the lead over a baseline"
+    print(f"{args.out}/test.tsv: {told}. Search them with the model of each set.")
 
 
 def regimes(store: Callable[[], Store], args: Namespace) -> None:
     from interextra.evaluation.measures import check
-    from interextra.experiments import regimes as module
+    from interextra.experiments import given as module
+    from interextra.experiments.regimes import report
 
     check(args.measures)
-    given, baseline, own = module.Given.open(Path(args.split)), args.baseline, not args.skip_own
+    given, file, own = module.Given.open(Path(args.split)), args.baseline, not args.skip_own
     values = module.measured(given, args.runs, args.measures, own)
     place = store()
-    if not baseline:
+    if not file:
         place.build(given.bm25)
-    rival = module.baseline(given, place, Path(baseline) if baseline else None, args.measures, own)
-    near = module.nearest(given, args.encoder)
-    table = module.compared(values, rival, near, args.seed, args.n_boot)
-    told, worst = module.sentences(table, type(given.split).__name__), module.losers(values, given, near)
-    paths = list(map(str, module.write(Path(args.out), table, worst, values, told)))
-    if args.json:
-        print(json.dumps({"regimes": table.to_dict("records"), "sentences": told, "files": paths}))
+    rival = module.baseline(given, place, Path(file) if file else None, args.measures, own)
+    near, name = module.nearest(given, args.encoder), Path(file).stem or "BM25"
+    found = report(given, values, rival, near, args.margin, args.seed, args.n_boot, name)
+    _print(found, Path(args.out), args.json)
+
+
+def _print(found, out: Path, as_json: bool) -> None:
+    from interextra.experiments.regimes import write
+
+    paths = list(map(str, write(out, found)))
+    if as_json:
+        tables = {"regimes": found.changes.to_dict("records"), "claims": found.claims.to_dict("records")}
+        print(json.dumps(tables | {"sentences": found.told, "files": paths}))
         return
-    columns = ["queries", "measure", "interpolation", "extrapolation", "change", "low", "high", "lead", "n_queries"]
-    print(*told, "", table[columns].to_string(index=False, float_format="%.3f"), "", *paths, sep="\n")
+    columns = ["queries", "measure", "interpolation", "extrapolation", "change", "low", "high", "detects", "n_queries"]
+    print(*found.told, "", found.changes[columns].to_string(index=False, float_format="%.3f"), "", *paths, sep="\n")
 
 
 def add_commands(add: Callable, store: Callable[[], Store]) -> None:
@@ -85,6 +93,7 @@ def add_commands(add: Callable, store: Callable[[], Store]) -> None:
     option("--n-test", type=float, default=0.2, help="of a shift: test queries per cluster, or their share")
     option("--negatives", type=int, default=1, help="random negatives of each pair")
     option("--spare", action="store_true", help="draw no exposed passages as negatives")
+    option("--gate", default="", metavar="SPLIT", help="of queries that only show a lead; default: dev, if free")
     option("--seed", type=int, default=1)
     option("--format", nargs="+", default=["ids"], help="ids, st, tevatron, flagembedding, beir, released")
     option("--out", required=True, metavar="FOLDER")
@@ -94,6 +103,7 @@ def add_commands(add: Callable, store: Callable[[], Store]) -> None:
     option("--baseline", default="", metavar="RUN", help="default: BM25, made here")
     option("-m", dest="measures", nargs="+", default=["nDCG@10"], metavar="MEASURE")
     option("--encoder", **encoder)
+    option("--margin", type=float, default=0.05, help="share that counts as no difference")
     option("--skip-own", action="store_true", help="a passage with the id of its query does not count")
     option("--seed", type=int, default=1)
     option("--n-boot", type=int, default=10_000, help="bootstrap samples")
