@@ -1,7 +1,11 @@
 """Splits for other trainers are read by their libraries, and runs on them are measured in both regimes."""
 
+import importlib
 import itertools
 import json
+import os
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +95,9 @@ def test_every_format_holds_the_pairs_of_the_split(spec, store, house):
         assert [line["positive_document_ids"] for line in lines] == [[one] for one in rows["positive_id"]]
         lines = [json.loads(line) for line in Path(f"out/{name}/flagembedding.jsonl").read_text().splitlines()]
         assert [line["pos"] for line in lines] == [[one] for one in read["positive"]]
+        read = load_from_disk(f"out/{name}/pylate-kd").to_pandas()
+        assert read["document_ids"].str[0].tolist() == rows["positive_id"].tolist()
+        assert read["scores"].map(list).tolist() == [[1.0, 0.0, 0.0]] * len(rows)
         assert set(open_collection("beir:out/beir").query_ids(name)) == set(ids)
         assert read_qrels(f"out/{name}.train-qrel.txt")["query_id"].tolist() == rows["query_id"].tolist()
     assert {path.relative_to("out").as_posix() for path in Path("out").rglob("*") if path.is_file()} == {
@@ -267,3 +274,41 @@ def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
     assert main([*asked, "new", "--attribute", "column:topic", "--format", "csv"]) == 2
     assert "'csv'" in capsys.readouterr().err
     assert main(["regimes", "--split", "own", "--runs", "{part}"]) == 2 and "no folder" in capsys.readouterr().err
+
+
+@pytest.fixture
+def others(monkeypatch):
+    """Packages of other trainers, of `pip install --no-deps --target $INTEREXTRA_READERS pylate FlagEmbedding`."""
+    folder = Path(os.environ.get("INTEREXTRA_READERS") or "readers")
+    if not folder.is_dir():
+        pytest.skip("no packages of other trainers: set INTEREXTRA_READERS to their folder")
+    monkeypatch.syspath_prepend(folder)
+    return folder
+
+
+def test_pylate_reads_its_format(spec, store, others):
+    from pylate.utils import KDProcessing
+
+    written(spec, store, "restrain", "out", formats=["pylate-kd"], size=12)
+    queries, documents = load_from_disk("out/pylate-queries"), load_from_disk("out/pylate-documents")
+    rows = load_from_disk("out/interpolation-12/pylate-kd")
+    rows.set_transform(KDProcessing(queries=queries, documents=documents).transform)
+    assert len(rows) == 12 and all(row["documents"][0] == f"About {row['query']}" for row in rows)
+    assert all(row["scores"] == [1.0, 0.0] and row["documents"][1].startswith("About") for row in rows)
+
+
+def test_flagembedding_reads_its_format(spec, store, others, monkeypatch):
+    name = "FlagEmbedding.abc.finetune.embedder"
+    for part in ("FlagEmbedding", "FlagEmbedding.abc", "FlagEmbedding.abc.finetune", name):
+        bare = types.ModuleType(part)  # without what its __init__ imports: packages that reading does not need
+        bare.__path__ = [str(others / part.replace(".", "/"))]
+        monkeypatch.setitem(sys.modules, part, bare)
+    module = importlib.import_module(f"{name}.AbsDataset")
+    written(spec, store, "restrain", "out", formats=["flagembedding"], size=12, negatives=3)
+    options = {"train_data": ["out/interpolation-12/flagembedding.jsonl"], "train_group_size": 4}
+    rows = module.AbsEmbedderTrainDataset(
+        module.AbsEmbedderDataArguments(**options, cache_path="cache"), tokenizer=None
+    )
+    assert len(rows) == 12
+    for query, passages, _ in (rows[at] for at in range(12)):
+        assert passages[0] == f"About {query}" and len(set(passages)) == 4

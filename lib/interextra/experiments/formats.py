@@ -97,6 +97,20 @@ def _as_texts(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.D
         _dataset(made.texts()).save_to_disk(out / name / "st")
 
 
+def _as_pylate(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
+    """For PyLate's `KDProcessing`: NAME/pylate-kd, and once pylate-queries and pylate-documents.
+
+    The scores are the labels, 1 and 0: those of a teacher go in their place.
+    """
+    _queries(split).save_to_disk(out / "pylate-queries")
+    _corpus(split, "document_id").save_to_disk(out / "pylate-documents")
+    for name, made in sets.items():
+        of = made.by_query(made.ids())
+        scores = [[1.0] * len(row.positives) + [0.0] * len(row.negatives) for row in of.itertuples()]
+        rows = of[["query_id"]].assign(document_ids=of["positives"] + of["negatives"], scores=scores)
+        _dataset(rows).save_to_disk(out / name / "pylate-kd")
+
+
 def _as_tevatron(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
     """NAME/tevatron.jsonl, and once tevatron-corpus.jsonl."""
     _jsonl(_corpus(split, "docid"), out / "tevatron-corpus.jsonl")
@@ -130,5 +144,5 @@ def _as_released(out: Path, split: Split, sets: Mapping[str, Training], qrels: p
     released.export_split("restrain", ids, split.pool.frame(), split.pool.qrels(), out)
 
 
-FORMATS: dict[str, Callable] = {"ids": _as_ids, "st": _as_texts, "tevatron": _as_tevatron}
+FORMATS: dict[str, Callable] = {"ids": _as_ids, "st": _as_texts, "pylate-kd": _as_pylate, "tevatron": _as_tevatron}
 FORMATS |= {"flagembedding": _as_flagembedding, "beir": _as_beir, "released": _as_released}

@@ -95,7 +95,7 @@ def add_commands(add: Callable, store: Callable[[], Store]) -> None:
     option("--spare", action="store_true", help="draw no exposed passages as negatives")
     option("--gate", default="", metavar="SPLIT", help="of queries that only show a lead; default: dev, if free")
     option("--seed", type=int, default=1)
-    option("--format", nargs="+", default=["ids"], help="ids, st, tevatron, flagembedding, beir, released")
+    option("--format", nargs="+", default=["ids"], help="ids, st, pylate-kd, tevatron, flagembedding, beir, released")
     option("--out", required=True, metavar="FOLDER")
     option = add("regimes", partial(regimes, store), "measure runs on such a split in both regimes").add_argument
     option("--split", required=True, metavar="FOLDER", help="as `interextra split` wrote it")
