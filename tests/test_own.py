@@ -12,67 +12,31 @@ import numpy as np
 import pandas as pd
 import pytest
 from datasets import load_from_disk
+from toy_topics import TOPICS
 
 from interextra.data.load import open_collection
 from interextra.data.queries import Source
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
 from interextra.experiments import given as regimes
-from interextra.experiments import own
+from interextra.experiments import own, probe
 from interextra.experiments.formats import FORMATS, Training
 from interextra.experiments.own import MANIFEST
 from interextra.experiments.plans import REGIMES
 from interextra.experiments.regimes import report
-from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256
 from interextra.papers import verdicts
 from interextra.study.cli import main
 
-TOPICS = {
-    "stone": "granite marble basalt slate",
-    "plant": "tulip willow clover bamboo",
-    "sky": "comet nebula quasar aurora",
-}
-OPTIONS = {"train": "train", "test": ["test"], "encoder": "lsa", "vectors": [], "attribute": "", "size": 0, "k": 3}
-OPTIONS |= {"n_test": 0.25, "gate": "", "seed": 1}
-
-
-@pytest.fixture
-def spec(house):
-    """A BEIR folder: three topics, 48 training and 24 test queries, a passage each."""
-    queries, judged = [], {"train": [], "test": []}
-    for topic, words in TOPICS.items():
-        for word in words.split():
-            for at in range(6):
-                name = f"{topic}-{word}-{at}"
-                queries.append(
-                    {"_id": name, "text": f"which {topic} is {word} number {at}", "metadata": {"topic": topic}}
-                )
-                judged["train" if at < 4 else "test"].append(f"{name}\tp-{name}\t1")
-    folder = house / "own"
-    (folder / "qrels").mkdir(parents=True)
-    write = {
-        "queries": queries,
-        "corpus": [{"_id": f"p-{one['_id']}", "text": f"About {one['text']}"} for one in queries],
-    }
-    for name, rows in write.items():
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for split, lines in judged.items():
-        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
-    return f"beir:{folder}"
-
-
-@pytest.fixture
-def store(house):
-    return Store(house / "outputs" / "cells")
+OPTIONS = probe.DEFAULTS | {"k": 3, "n_test": 0.25}
 
 
 def written(spec, store, protocol, out, formats=("ids",), **more):
     options = OPTIONS | {name: more.pop(name) for name in OPTIONS.keys() & more}
     split = own.split_of(protocol, spec, options)
     store.build(split)
-    return split, own.export(split, store, Path(out), formats, gate=options["gate"], **more)
+    return split, own.export(split, store, Path(out), formats, gate=options["gate_split"], **more)
 
 
 def test_every_format_holds_the_pairs_of_the_split(spec, store, house):
@@ -186,8 +150,8 @@ def test_the_lead_is_of_queries_that_measure_no_loss(spec, store, protocol):
         for topic, words in TOPICS.items():
             text = f"which {topic} is {words.split()[0]} at all"
             file.write(json.dumps({"_id": f"dev-{topic}", "text": text, "metadata": {"topic": topic}}) + "\n")
-    options = {"attribute": "column:topic", "gate": own.gate_of(OPTIONS, Source.of(spec))}
-    assert options["gate"] == "dev"
+    options = {"attribute": "column:topic", "gate_split": own.gate_of(OPTIONS, Source.of(spec))}
+    assert options["gate_split"] == "dev"
     written(spec, store, protocol, "out", size=0 if protocol == "resttest" else 12, **options)
     given = regimes.Given.open(Path("out"))
     assert sorted(given.held) == [f"dev-{topic}" for topic in sorted(TOPICS)]

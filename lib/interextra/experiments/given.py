@@ -57,6 +57,11 @@ class Given(NamedTuple):
         model = model_of(load_recipe("bm25"), self.split.pool, 0)
         return Run(model=model, queries=searched(self.split, self.gate), depth=1000)
 
+    def read(self, run: Run, store: Store) -> RunFile:
+        """The ranking of the queries to search, of which a gate's query of a kind that is in no set is none."""
+        found = pd.concat([run.read(store, part).frame() for part in run.queries])
+        return RunFile.from_frame(found[found["query_id"].isin(self.queries["query_id"])])
+
     def labels(self, name: str) -> dict[str, str]:
         """What a set says of a run: regime, or what was left out."""
         return {"regime": name.split("-")[0]} if self.strata is None else {"left_out": name.removeprefix("without-")}
@@ -148,9 +153,7 @@ def baseline(given: Given, store: Store, file: Path | None, names: Sequence[str]
     """Values of what every neural system should beat: a run, or `Given.bm25`, which the store then has."""
     if file:
         return values_of(file, given, names, own)
-    run = pd.concat([given.bm25.read(store, part).frame() for part in given.bm25.queries])
-    run = run[run["query_id"].isin(given.queries["query_id"])]  # a gate's query may be of a kind that is in no set
-    return values_of(RunFile.from_frame(run), given, names, own, BM25)
+    return values_of(given.read(given.bm25, store), given, names, own, BM25)
 
 
 def nearest(given: Given, encoder: str) -> pd.DataFrame:

@@ -28,12 +28,12 @@ GATE_SHARE = 0.2  # of the test queries, where no other queries can show a lead
 def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
     """A split of a collection: restrain, resttest or shift.
 
-    `p`: train (split of queries), test (splits), gate (see `gate_of`), encoder, vectors (files in its place), attribute
-    (of a shift), size (training queries of a set, or their share below 1; 0: all), k (buckets), n_test (test queries
-    per cluster, or their share of the smallest one), seed.
+    `p`: train_split, test_splits, gate_split (see `gate_of`), encoder, vectors (files in its place), attribute (of a
+    shift), size (training queries of a set, or their share below 1; 0: all), k (buckets), n_test (test queries per
+    cluster, or their share of the smallest one), seed.
     """
     source, seed = Source.of(collection), p["seed"]
-    pool = Queries(source=source, split=p["train"], seed=seed)
+    pool = Queries(source=source, split=p["train_split"], seed=seed)
     size = _number(p["size"], pool.size())
     if protocol == "shift":
         if not p["attribute"]:
@@ -41,7 +41,7 @@ def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
         labels = attributes.labels(pool.frame(), p["attribute"])
         n_test = _number(p["n_test"], pd.Series(labels[labels != ""]).value_counts().min())
         return Shift(pool=pool, by=p["attribute"], n_test=n_test, train_size=size, seed=seed)
-    given, names = p["vectors"], list(p["test"])
+    given, names = p["vectors"], list(p["test_splits"])
     names += [gate] if protocol == "resttest" and (gate := gate_of(p, source)) else []  # which bucket they belong to
     asked = tuple(Queries(source=source, split=name) for name in names)
     vectors = GivenVectors.of(given, pool, asked) if given else Vectors(encoder=p["encoder"], train=pool, test=asked)
@@ -60,8 +60,8 @@ def gate_of(p: Mapping[str, Any], source: Source) -> str:
 
     Where it is empty, `GATE_SHARE` of the test queries are held out for that.
     """
-    is_free = "dev" in source.open().splits and "dev" not in (p["train"], *p["test"]) and not p["vectors"]
-    return p["gate"] or "dev" * is_free
+    is_free = "dev" in source.open().splits and "dev" not in (p["train_split"], *p["test_splits"]) and not p["vectors"]
+    return p["gate_split"] or "dev" * is_free
 
 
 def searched(split: Split, gate: str) -> tuple[Queries | Part, ...]:

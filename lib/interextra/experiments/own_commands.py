@@ -1,12 +1,19 @@
-"""Notebook 12 on the command line: `interextra audit`, `split`, `regimes`; what they need is loaded when they run."""
+"""Notebook 12 on the command line: `audit`, `split`, `regimes`, `probe`; what they need is loaded when they run."""
 
 import json
+import os
+import sys
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from interextra.ground.cells import Store
+import numpy as np
+import yaml
+
+from interextra.ground import Store
+
+OPTIONS = Path(__file__).with_suffix(".yaml")
 
 
 def audit(args: Namespace) -> None:
@@ -56,6 +63,29 @@ def regimes(store: Callable[[], Store], args: Namespace) -> None:
     _print(found, Path(args.out), args.json)
 
 
+def probe(store: Callable[[], Store], args: Namespace) -> None:
+    if args.device:  # before torch is loaded
+        os.environ["CUDA_VISIBLE_DEVICES"] = args.device.removeprefix("cpu").removeprefix("cuda:")
+    from interextra.experiments import own
+    from interextra.experiments import probe as module
+
+    recipe = module.recipe_of(args.model, args.model_revision, args.recipe, args.batch_size)
+    p = {name: getattr(args, name) for name in module.DEFAULTS | module.WRITTEN}
+    divided, place = own.split_of(args.protocol, args.collection, p), store()
+    train, planned = module.trainer(recipe, divided, own.gate_of(p, divided.pool.source), place)
+    names = [name for name in divided.parts() if name != own.HELD_OUT]
+    cells = place.missing([planned(Path(name), seed) for name in names for seed in args.seeds])
+    seconds, size = (sum(getattr(cell, what)() for cell in cells) for what in ("seconds", "megabytes"))
+    told = f"{len(names)} training sets, {len(args.seeds)} trainings of each; {len(cells)} results to compute"
+    print(f"{told}: about {seconds:,.0f} s of one core or GPU, {size:,.0f} MB", file=sys.stderr, flush=True)
+    if args.check:
+        print(module.check(recipe, divided))
+        return
+    p |= {name: getattr(args, name) for name in ("collection", "protocol", "seeds", "measures", "margin", "n_boot")}
+    found = module.probe(train, out=args.output_folder, predictions=args.prediction_folder, store=place, **p)
+    _print(found, Path(args.output_folder), args.json)
+
+
 def _print(found, out: Path, as_json: bool) -> None:
     from interextra.experiments.regimes import write
 
@@ -69,43 +99,11 @@ def _print(found, out: Path, as_json: bool) -> None:
 
 
 def add_commands(add: Callable, store: Callable[[], Store]) -> None:
-    """Add the three commands; `add`: name, function, text → their parser. `store` opens that of the repository."""
-    queries = {"required": True, "metavar": "QUERIES", "help": "SPEC@SPLIT, QUERIES.tsv,QRELS or datasets:FOLDER"}
-    encoder = {"default": "lsa", "help": "finds the nearest training queries: lsa, minilm, cls:MODEL"}
-    machine = {"action": "store_true", "help": "for a program"}
-    option = add("audit", audit, "say what of test queries was seen in training: no model needed").add_argument
-    option("--train", **queries)
-    option("--test", **queries)
-    option("--encoder", **encoder)
-    option("--near", type=float, default=0.8, help="share of common words of near-duplicates")
-    option("--out", default="audit", metavar="FOLDER", help="where its files go")
-    option("--json", **machine)
-    option = add("split", partial(split, store), "write a split for a trainer of your own").add_argument
-    option("protocol", choices=["restrain", "resttest", "shift"])
-    option("--collection", required=True, metavar="SPEC")
-    option("--train", default="train", metavar="SPLIT", help="of the training queries")
-    option("--test", nargs="+", default=["test"], metavar="SPLIT", help="of the test queries; not of a shift")
-    option("--encoder", **encoder)
-    option("--vectors", nargs="+", default=[], metavar="FILE.npy", help="of training queries, of test queries")
-    option("--attribute", default="", help="of a shift: wh-words, length, column:NAME, python:MODULE:FUNCTION")
-    option("--size", type=float, default=0, help="training queries of a set, below 1 their share; 0: all")
-    option("--k", type=int, default=5, help="buckets of resttest")
-    option("--n-test", type=float, default=0.2, help="of a shift: test queries per cluster, or their share")
-    option("--negatives", type=int, default=1, help="random negatives of each pair")
-    option("--spare", action="store_true", help="draw no exposed passages as negatives")
-    option("--gate", default="", metavar="SPLIT", help="of queries that only show a lead; default: dev, if free")
-    option("--seed", type=int, default=1)
-    option("--format", nargs="+", default=["ids"], help="ids, st, pylate-kd, tevatron, flagembedding, beir, released")
-    option("--out", required=True, metavar="FOLDER")
-    option = add("regimes", partial(regimes, store), "measure runs on such a split in both regimes").add_argument
-    option("--split", required=True, metavar="FOLDER", help="as `interextra split` wrote it")
-    option("--runs", required=True, metavar="PATTERN", help="e.g. 'runs/{part}.{seed}.run'")
-    option("--baseline", default="", metavar="RUN", help="default: BM25, made here")
-    option("-m", dest="measures", nargs="+", default=["nDCG@10"], metavar="MEASURE")
-    option("--encoder", **encoder)
-    option("--margin", type=float, default=0.05, help="share that counts as no difference")
-    option("--skip-own", action="store_true", help="a passage with the id of its query does not count")
-    option("--seed", type=int, default=1)
-    option("--n-boot", type=int, default=10_000, help="bootstrap samples")
-    option("--out", default="regimes", metavar="FOLDER", help="where its files go")
-    option("--json", **machine)
+    """Add the four commands; `add`: name, function, text → their parser. `store` opens that of the repository."""
+    functions = {"audit": audit} | {run.__name__: partial(run, store) for run in (split, regimes, probe)}
+    for name, options in yaml.safe_load(OPTIONS.read_text(encoding="utf-8")).items():
+        command = add(name, functions[name], options.pop("about"))
+        for flags, option in options.items():
+            [kind] = {type(one) for one in np.ravel(option.get("default", "")).tolist()} or {str}
+            given = {"type": kind} if "action" not in option else {}
+            command.add_argument(*flags.split(), **given | option)
