@@ -28,7 +28,8 @@ ANSWERS = Path(__file__).with_name("answers.yaml")
 SIDES = {"effect": "effect", "in domain": "first", "out of domain": "second"}
 DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
 PLACES = {"MedQuAD": "on real data", "worlds": "in the worlds"}
-REAL = {"01_overlap_annotation_analysis": "MS MARCO", "11_pool_bias": "TREC DL"}  # else MedQuAD
+# Real data by notebook or claim; else MedQuAD
+REAL = {"01_overlap_annotation_analysis": "MS MARCO", "11_pool_bias": "TREC DL", "finished-near": "TREC DL"}
 NAMED = {"worlds": "twelve worlds", "here": "this run"}  # columns of a page
 # First words of a conclusion → the entry of answers.yaml that answers the title.
 ANSWER_TO = {"depends|no difference.*(replicated|supported)": "depends", "no difference": "equal"}
@@ -404,7 +405,8 @@ def _by_claim(found: Mapping[str, pd.DataFrame]) -> list[tuple[Claim, dict[str, 
 
 
 def _named(data: str, claim: Claim) -> str:
-    return REAL.get(claim.notebook, data) if data == "MedQuAD" else NAMED.get(data, data)
+    real = REAL.get(claim.name) or REAL.get(claim.notebook, data)
+    return real if data == "MedQuAD" else NAMED.get(data, data)
 
 
 def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
