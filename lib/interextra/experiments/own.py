@@ -122,7 +122,8 @@ def export(
             (aside / name).mkdir(parents=True)
             spared = made.data.passages.doc_ids.filter(pa.array(made.exposed)).to_pylist()
             (aside / name / EXPOSED).write_text("".join(f"{one}\n" for one in spared), encoding="utf-8")
-        lines = test["query_id"] + "\t" + test["text"].str.replace(r"[\t\r\n]", " ", regex=True) + "\n"
+        texts = test["text"].map(lambda text: " ".join(text.replace("\t", " ").splitlines()))
+        lines = test["query_id"] + "\t" + texts + "\n"
         (aside / "test.tsv").write_text("".join(lines), encoding="utf-8")
         (aside / GATE).write_text("".join(f"{one}\n" for one in sorted(held["query_id"])), encoding="utf-8")
         released.write_qrels(aside / "test.qrels", qrels)
