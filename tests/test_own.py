@@ -186,7 +186,7 @@ def test_values_per_query_are_read_as_pyterrier_writes_them(spec, store, tmp_pat
     pd.DataFrame(rows, columns=["name", "qid", "measure", "value"]).to_csv(path, index=False)
     assert regimes.values_of(path, given, ["RR@10"], own=True)["value"].tolist() == [0.25] * len(given.queries)
     pd.DataFrame(rows[1:], columns=["name", "qid", "measure", "value"]).to_csv(path, index=False)
-    with pytest.raises(InputError, match="1 test queries are missing"):
+    with pytest.raises(InputError, match="1 queries are missing"):
         regimes.values_of(path, given, ["RR@10"], own=True)
 
 
@@ -226,7 +226,7 @@ def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
             regimes.measured(given, pattern, ["RR@10"])
     frame = made["interpolation-12", 1].frame()
     for refused, changed in (
-        ("1 test queries are missing", frame[frame["query_id"] != given.queries["query_id"][0]]),
+        ("1 queries are missing", frame[frame["query_id"] != given.queries["query_id"][0]]),
         ("1 queries are not test queries", pd.concat([frame, frame.head(1).assign(query_id="none")])),
     ):
         RunFile.from_frame(changed).write_trec(tmp_path / "runs" / "interpolation-12.1.run")

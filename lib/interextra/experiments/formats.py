@@ -48,101 +48,67 @@ class Training(NamedTuple):
         frame = {"anchor": np.asarray(self.pairs.texts, object)[self.pairs.query], "positive": read(self.pairs.rows)}
         return pd.DataFrame(frame | {f"negative_{at}": read(rows) for at, rows in enumerate(self.negatives.T, 1)})
 
-    def by_query(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """query_id, query, positives, negatives (lists): a row a query of `ids` or `texts`."""
+    def by_query(self, pairs: pd.DataFrame, *names: str) -> pd.DataFrame:
+        """query_id, query, positives, negatives (lists) as columns `names`: a row a query of `ids` or `texts`."""
         rows = []
         for at, places in pairs.groupby(self.pairs.query).indices.items():
             part = pairs.iloc[places]
             negatives = pd.unique(part.iloc[:, 2:].to_numpy().ravel()).tolist()
             rows.append((self.pairs.query_ids[at], self.pairs.texts[at], part.iloc[:, 1].tolist(), negatives))
-        return pd.DataFrame(rows, columns=["query_id", "query", "positives", "negatives"])
+        return pd.DataFrame(rows, columns=names)
+
+    def tevatron(self) -> pd.DataFrame:
+        names = ("query_id", "query_text", "positive_document_ids", "negative_document_ids")
+        return self.by_query(self.ids(), *names)
+
+    def flagembedding(self) -> pd.DataFrame:
+        return self.by_query(self.texts(), "query_id", "query", "pos", "neg").drop(columns="query_id")
+
+    def pylate(self) -> pd.DataFrame:
+        """query_id, document_ids, scores: labels, 1 and 0, in the place of a teacher's scores."""
+        of = self.by_query(self.ids(), "query_id", "query", "positives", "negatives")
+        scores = [[1.0] * len(row.positives) + [0.0] * len(row.negatives) for row in of.itertuples()]
+        return of[["query_id"]].assign(document_ids=of["positives"] + of["negatives"], scores=scores)
 
 
-def _dataset(frame: pd.DataFrame):
+# Name of a format → the folder of `datasets`, or .jsonl, in that of each set, and its rows. `ids` are for
+# sentence-transformers' `resolve_ids`, `pylate-kd` for PyLate's `KDProcessing`; `beir` and `released` hold all sets.
+ROWS: dict[str, tuple[str, Callable]] = {"ids": ("ids", Training.ids), "st": ("st", Training.texts)}
+ROWS |= {"pylate-kd": ("pylate-kd", Training.pylate), "tevatron": ("tevatron.jsonl", Training.tevatron)}
+ROWS |= {"flagembedding": ("flagembedding.jsonl", Training.flagembedding)}
+FORMATS = (*ROWS, "beir", "released")
+# What a format needs beside the sets: the passages, by what it calls their ids, or the training queries ("").
+ONCE = {"ids": {"queries": "", "corpus": "passage_id"}, "tevatron": {"tevatron-corpus.jsonl": "docid"}}
+ONCE |= {"pylate-kd": {"pylate-queries": "", "pylate-documents": "document_id"}, "beir": {"beir/corpus.jsonl": "_id"}}
+
+
+def write(name: str, out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
+    """Write the sets in a format; `qrels`: of the test queries."""
     from datasets import Dataset, disable_progress_bars
-
-    disable_progress_bars()
-    return Dataset.from_pandas(frame, preserve_index=False)
-
-
-def _corpus(split: Split, doc_id: str):
-    """The passages as a data set with the columns `doc_id` and text."""
-    from datasets import Dataset
     from datasets.table import InMemoryTable
 
-    return Dataset(InMemoryTable(split.pool.source.open().passages.table.rename_columns([doc_id, "text"])))
+    disable_progress_bars()
+    data, queries, pool = split.pool.source.open(), split.pool.frame()[["query_id", "text"]], split.pool.qrels()
 
+    def put(found: pd.DataFrame, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        found = Dataset.from_pandas(found, preserve_index=False) if isinstance(found, pd.DataFrame) else found
+        found.to_json(path, force_ascii=False) if path.suffix == ".jsonl" else found.save_to_disk(path)
 
-def _jsonl(data, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data.to_json(path, force_ascii=False)
-
-
-def _queries(split: Split):
-    """The training queries: query_id, text."""
-    return _dataset(split.pool.frame()[["query_id", "text"]])
-
-
-def _as_ids(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
-    """For sentence-transformers' `resolve_ids`: NAME/ids, and once queries and corpus, folders of `datasets`."""
-    _queries(split).save_to_disk(out / "queries")
-    _corpus(split, "passage_id").save_to_disk(out / "corpus")
-    for name, made in sets.items():
-        _dataset(made.ids()).save_to_disk(out / name / "ids")
-
-
-def _as_texts(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
-    """For a trainer of sentence-transformers: NAME/st, a folder of `datasets`."""
-    for name, made in sets.items():
-        _dataset(made.texts()).save_to_disk(out / name / "st")
-
-
-def _as_pylate(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
-    """For PyLate's `KDProcessing`: NAME/pylate-kd, and once pylate-queries and pylate-documents.
-
-    The scores are the labels, 1 and 0: those of a teacher go in their place.
-    """
-    _queries(split).save_to_disk(out / "pylate-queries")
-    _corpus(split, "document_id").save_to_disk(out / "pylate-documents")
-    for name, made in sets.items():
-        of = made.by_query(made.ids())
-        scores = [[1.0] * len(row.positives) + [0.0] * len(row.negatives) for row in of.itertuples()]
-        rows = of[["query_id"]].assign(document_ids=of["positives"] + of["negatives"], scores=scores)
-        _dataset(rows).save_to_disk(out / name / "pylate-kd")
-
-
-def _as_tevatron(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
-    """NAME/tevatron.jsonl, and once tevatron-corpus.jsonl."""
-    _jsonl(_corpus(split, "docid"), out / "tevatron-corpus.jsonl")
-    names = ["query_id", "query_text", "positive_document_ids", "negative_document_ids"]
-    for name, made in sets.items():
-        _jsonl(_dataset(made.by_query(made.ids()).set_axis(names, axis=1)), out / name / "tevatron.jsonl")
-
-
-def _as_flagembedding(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
-    """NAME/flagembedding.jsonl."""
-    for name, made in sets.items():
-        rows = made.by_query(made.texts()).drop(columns="query_id").set_axis(["query", "pos", "neg"], axis=1)
-        _jsonl(_dataset(rows), out / name / "flagembedding.jsonl")
-
-
-def _as_beir(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
-    """beir/: corpus.jsonl, queries.jsonl, and qrels/NAME.tsv of each training set and of the test queries."""
-    data, pool = split.pool.source.open(), split.pool.qrels()
-    _jsonl(_corpus(split, "_id"), out / "beir" / "corpus.jsonl")
-    every = pd.concat([data.queries(name) for name in data.splits]).drop_duplicates("query_id")
-    _jsonl(_dataset(every[["query_id", "text"]].set_axis(["_id", "text"], axis=1)), out / "beir" / "queries.jsonl")
-    judged = {name: pool[pool["query_id"].isin(made.pairs.query_ids)] for name, made in sets.items()}
-    (out / "beir" / "qrels").mkdir()
-    for name, part in (judged | {"test": qrels}).items():
-        part[QRELS_COLUMNS].to_csv(out / "beir" / "qrels" / f"{name}.tsv", sep="\t", index=False, header=BEIR_HEADER)
-
-
-def _as_released(out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
-    """NAME.train-qrel.txt, as Zhan et al. released theirs."""
-    ids = {name: made.pairs.query_ids for name, made in sets.items()}
-    released.export_split("restrain", ids, split.pool.frame(), split.pool.qrels(), out)
-
-
-FORMATS: dict[str, Callable] = {"ids": _as_ids, "st": _as_texts, "pylate-kd": _as_pylate, "tevatron": _as_tevatron}
-FORMATS |= {"flagembedding": _as_flagembedding, "beir": _as_beir, "released": _as_released}
+    for file, doc_id in ONCE.get(name, {}).items():
+        table = data.passages.table.rename_columns([doc_id or "doc_id", "text"])
+        put(Dataset(InMemoryTable(table)) if doc_id else queries, out / file)
+    if name in ROWS:
+        file, rows = ROWS[name]
+        for part, made in sets.items():
+            put(rows(made), out / part / file)
+    elif name == "beir":
+        every = pd.concat([data.queries(part) for part in data.splits]).drop_duplicates("query_id")
+        put(every[["query_id", "text"]].set_axis(["_id", "text"], axis=1), out / "beir/queries.jsonl")
+        judged = {part: pool[pool["query_id"].isin(made.pairs.query_ids)] for part, made in sets.items()}
+        (out / "beir/qrels").mkdir()
+        for part, found in (judged | {"test": qrels}).items():
+            found[QRELS_COLUMNS].to_csv(out / f"beir/qrels/{part}.tsv", sep="\t", index=False, header=BEIR_HEADER)
+    else:
+        ids = {part: made.pairs.query_ids for part, made in sets.items()}
+        released.export_split("restrain", ids, split.pool.frame(), pool, out)  # as Zhan et al. released theirs

@@ -96,19 +96,16 @@ def near_and_far(means: Effects, loss: float) -> pd.DataFrame:
     """Far less near queries of each system, or of its lead: of a lead the difference in differences.
 
     `means`: effects of system, measure, is_near. `loss`: share of a value that should be found. Returns system,
-    measure, near, far, difference, low, high, detects (80 % power), needed (queries that find the loss).
+    measure, far, near, difference, low, high, detects (80 % power), needed (queries that find the loss).
     """
-    apart, sides = means.contrast("is_near", [(False, True)]), means.set_index(["system", "measure", "is_near"])["mean"]
+    apart, key = means.contrast("is_near", [(False, True)]), ["system", "measure"]
     apart["detects"] = (apart["high"] - apart["low"]) / 2 + POWER * apart.drawn().std(axis=1)
-    found = pd.DataFrame(apart)[["system", "measure", "difference", "low", "high", "detects"]]
-    for place, (name, is_near) in enumerate((("near", True), ("far", False)), 2):
-        keys = zip(found["system"], found["measure"], strict=True)
-        found.insert(place, name, [sides[*key, is_near] for key in keys])
-    of = found["system"].str.split(" minus ").str[0]
-    reached = [sides[system, measure, True] for system, measure in zip(of, found["measure"], strict=True)]
-    n = means["n_queries"].max() * 2
-    needed = np.ceil(n * ratio(found["detects"], loss * np.asarray(reached)) ** 2)
-    return found.assign(needed=pd.array(needed, dtype="Int64"))
+    sides = pd.DataFrame(means).pivot(index=key, columns="is_near", values="mean").reset_index()
+    sides = sides.rename(columns={True: "near", False: "far"})
+    found = sides.merge(pd.DataFrame(apart)[[*key, "difference", "low", "high", "detects"]], on=key)
+    of = found[key].assign(system=found["system"].str.split(" minus ").str[0]).merge(sides, how="left", on=key)
+    needed = 2 * means["n_queries"].max() * ratio(found["detects"], loss * of["near"]) ** 2
+    return found.assign(needed=pd.array(np.ceil(needed), dtype="Int64"))
 
 
 def published_runs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -1,5 +1,6 @@
 """Notebook 12: a split of `own.export` opened again, and anybody's runs on it as values per query."""
 
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -112,48 +113,41 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
     """
     if "{part}" not in pattern:
         raise InputError(f"--runs {pattern}: write {{part}} where the name of a training set stands")
-    found, missing = [], []
-    for name in given.sets:
+    found: dict[str, list] = {name: [] for name in given.sets}
+    for name, parts in found.items():
         path = Path(pattern.replace("{part}", name))
         seeds = re.compile(re.escape(path.name).replace(r"\{seed\}", "(?P<seed>.+)"))
-        runs = [(file, match) for file in sorted(path.parent.glob("*")) if (match := seeds.fullmatch(file.name))]
-        missing += [] if runs else [name]
-        for file, match in runs:
-            values = values_of(file, given, names, own)
-            found.append(values.assign(seed=match.groupdict().get("seed", "1"), **given.labels(name)))
-    if missing:
+        for file in sorted(path.parent.glob("*")):
+            if match := seeds.fullmatch(file.name):
+                seed = match.groupdict().get("seed", "1")
+                parts.append(values_of(file, given, names, own).assign(seed=seed, **given.labels(name)))
+    if missing := [name for name, parts in found.items() if not parts]:
         raise InputError(f"--runs {pattern}: no run of {len(missing)} sets: {offenders(missing)}")
-    values = pd.concat(found, ignore_index=True).assign(model=MODEL)
+    values = pd.concat(itertools.chain(*found.values()), ignore_index=True).assign(model=MODEL)
     return values if given.strata is None else in_regimes(values.assign(stratum=values["query_id"].map(given.strata)))
 
 
-def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bool, where: str = "") -> pd.DataFrame:
+def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bool = True) -> pd.DataFrame:
     """query_id, measure, value of a run, a file of one, or a .csv of values as PyTerrier writes them."""
-    where, asked = where or str(found), set(given.qrels["query_id"])
-    if isinstance(found, Path) and found.suffix == ".csv" and "value" in (table := _read_csv(found)):
+    is_csv, where = isinstance(found, Path) and found.suffix == ".csv", found if isinstance(found, Path) else BM25
+    if is_csv and "value" in (table := _read_csv(found)):
         values = table.loc[table["measure"].isin(names), ["query_id", "measure", "value"]]
-        _refuse(where, set(values["query_id"]), given, asked)
-        return values
-    run = read_run(found) if isinstance(found, Path) else found
-    _refuse(where, set(run.query_ids), given, asked)
-    run = run if own else RunFile.from_frame(run.frame().query("query_id != doc_id"))
-    return per_query(run, given.qrels, names).reset_index().melt("query_id", var_name="measure")
+        there = set(values["query_id"])
+    else:
+        run = read_run(found) if isinstance(found, Path) else found
+        there, run = set(run.query_ids), run if own else RunFile.from_frame(run.frame().query("query_id != doc_id"))
+        values = per_query(run, given.qrels, names).reset_index().melt("query_id", var_name="measure")
+    wrong = {"are not test queries of the split": there - set(given.queries["query_id"])}
+    wrong["are missing: search all test queries"] = set(given.qrels["query_id"]) - there
+    for what, ids in wrong.items():
+        if ids:
+            raise InputError(f"{where}: {len(ids)} queries {what}: {offenders(sorted(ids))}")
+    return values
 
 
-def _refuse(where: str, there: set[str], given: Given, asked: set[str]) -> None:
-    if unknown := there - set(given.queries["query_id"]):
-        what = f"{len(unknown)} queries are not test queries of the split"
-        raise InputError(f"{where}: {what}: {offenders(sorted(unknown))}")
-    if absent := asked - there:
-        what = f"{len(absent)} test queries are missing"
-        raise InputError(f"{where}: {what}: {offenders(sorted(absent))}; search them all")
-
-
-def baseline(given: Given, store: Store, file: Path | None, names: Sequence[str], own: bool = True) -> pd.DataFrame:
+def baseline(given: Given, store: Store, file: str, names: Sequence[str], own: bool = True) -> pd.DataFrame:
     """Values of what every neural system should beat: a run, or `Given.bm25`, which the store then has."""
-    if file:
-        return values_of(file, given, names, own)
-    return values_of(given.read(given.bm25, store), given, names, own, BM25)
+    return values_of(Path(file) if file else given.read(given.bm25, store), given, names, own)
 
 
 def nearest(given: Given, encoder: str) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from interextra.data.queries import Part, Queries, Source
 from interextra.experiments import shifts
-from interextra.experiments.formats import FORMATS, Training
+from interextra.experiments.formats import FORMATS, Training, write
 from interextra.ground import InputError, offenders, scratch, sha256, write_json
 from interextra.ground.cells import Store, config_of
 from interextra.models.vectors import GivenVectors, Vectors
@@ -130,7 +130,7 @@ def export(
         if strata is not None:
             strata.to_csv(aside / STRATA, sep="\t", header=False)
         for name in formats:
-            FORMATS[name](aside, split, sets, qrels)
+            write(name, aside, split, sets, qrels)
         numbers = {name: (len(made.pairs.query_ids), len(made.pairs.rows)) for name, made in sets.items()}
         counts = {name: dict(zip(("queries", "pairs"), found, strict=True)) for name, found in numbers.items()}
         manifest = {"protocol": type(split).__name__, "split": config_of(split), "sets": counts}

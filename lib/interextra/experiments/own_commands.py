@@ -22,15 +22,12 @@ def audit(args: Namespace) -> None:
     sides = auditing.read(args.train, "train"), auditing.read(args.test, "test")
     found = auditing.audit(*sides, args.encoder, args.near)
     named = "not " * (sides[0].name == sides[1].name) + "zero-shot"
-    paths = list(map(str, auditing.write(found, Path(args.out))))
-    if args.json:
-        print(json.dumps({"shares": found.shares.to_dict("records"), "by_name": named, "files": paths}))
-        return
-    print(found.shares.to_string(index=False, float_format="%.1f"))
-    print(f"By the names of the data sets, as MTEB's flag has it: {named}.\n\nThe likest pairs:")
-    columns = ["test_query", "train_query", "words", "cosine"]
-    print(found.pairs[columns].head(5).to_string(index=False, float_format="%.2f", max_colwidth=50))
-    print("", *paths, sep="\n")
+    paths = auditing.write(found, Path(args.out))
+    pairs = found.pairs[["test_query", "train_query", "words", "cosine"]].head(5)
+    told = [found.shares.to_string(index=False, float_format="%.1f")]
+    told += [f"By the names of the data sets, as MTEB's flag has it: {named}.\n\nThe likest pairs:"]
+    told += [pairs.to_string(index=False, float_format="%.2f", max_colwidth=50)]
+    _print(told, paths, args.json and {"shares": found.shares.to_dict("records"), "by_name": named})
 
 
 def split(store: Callable[[], Store], args: Namespace) -> None:
@@ -47,20 +44,12 @@ def split(store: Callable[[], Store], args: Namespace) -> None:
 
 
 def regimes(store: Callable[[], Store], args: Namespace) -> None:
-    from interextra.evaluation.measures import check
-    from interextra.experiments import given as module
-    from interextra.experiments.regimes import report
+    from interextra.experiments.given import Given
+    from interextra.experiments.regimes import of_runs
 
-    check(args.measures)
-    given, file, own = module.Given.open(Path(args.split)), args.baseline, not args.skip_own
-    values = module.measured(given, args.runs, args.measures, own)
-    place = store()
-    if not file:
-        place.build(given.bm25)
-    rival = module.baseline(given, place, Path(file) if file else None, args.measures, own)
-    near, name = module.nearest(given, args.encoder), Path(file).stem or "BM25"
-    found = report(given, values, rival, near, args.margin, args.seed, args.n_boot, name)
-    _print(found, Path(args.out), args.json)
+    given, how = Given.open(Path(args.split)), {name: getattr(args, name) for name in ("margin", "seed", "n_boot")}
+    given_runs = args.runs, args.measures, args.baseline, not args.skip_own, args.encoder
+    _print_report(of_runs(given, store(), *given_runs, **how), args.out, args.json)
 
 
 def probe(store: Callable[[], Store], args: Namespace) -> None:
@@ -83,19 +72,21 @@ def probe(store: Callable[[], Store], args: Namespace) -> None:
         return
     p |= {name: getattr(args, name) for name in ("collection", "protocol", "seeds", "measures", "margin", "n_boot")}
     found = module.probe(train, out=args.output_folder, predictions=args.prediction_folder, store=place, **p)
-    _print(found, Path(args.output_folder), args.json)
+    _print_report(found, args.output_folder, args.json)
 
 
-def _print(found, out: Path, as_json: bool) -> None:
+def _print_report(found, out: str, as_json: bool) -> None:
     from interextra.experiments.regimes import write
 
-    paths = list(map(str, write(out, found)))
-    if as_json:
-        tables = {"regimes": found.changes.to_dict("records"), "claims": found.claims.to_dict("records")}
-        print(json.dumps(tables | {"sentences": found.told, "files": paths}))
-        return
     columns = ["queries", "measure", "interpolation", "extrapolation", "change", "low", "high", "detects", "n_queries"]
-    print(*found.told, "", found.changes[columns].to_string(index=False, float_format="%.3f"), "", *paths, sep="\n")
+    told = [*found.told, "", found.changes[columns].to_string(index=False, float_format="%.3f")]
+    tables = {"regimes": found.changes.to_dict("records"), "claims": found.claims.to_dict("records")}
+    _print(told, write(Path(out), found), as_json and tables | {"sentences": found.told})
+
+
+def _print(told: list[str], paths: list[Path], as_json: dict | bool) -> None:
+    files = list(map(str, paths))
+    print(json.dumps(as_json | {"files": files}) if as_json else "\n".join([*told, "", *files]))
 
 
 def add_commands(add: Callable, store: Callable[[], Store]) -> None:

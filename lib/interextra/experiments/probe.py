@@ -1,5 +1,6 @@
 """Notebook 12: a training of the user's on each set of a split, and what its models say of both regimes."""
 
+import itertools
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +15,10 @@ from interextra.data.collection import Passages, write_passages
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import check as check_measures
-from interextra.experiments.given import COLUMNS, Given, baseline, measured, nearest, read_run
+from interextra.experiments.given import COLUMNS, Given, baseline, read_run
 from interextra.experiments.own import export, gate_of, searched, split_of
 from interextra.experiments.plans import changed
-from interextra.experiments.regimes import Report, report, write
+from interextra.experiments.regimes import Report, of_runs, write
 from interextra.ground import InputError, Store, offenders
 from interextra.models.dense import inner_products
 from interextra.models.model import fit, load_model
@@ -69,16 +70,12 @@ def probe(
     if given.split != split:
         raise InputError(f"{out}/split: is of other options; name another folder, or move it away")
     store.build(given.bm25)
-    first = given.read(given.bm25, store)
-    rival, near = baseline(given, store, None, measures), nearest(given, asked["encoder"])
-    is_first = rival["measure"].eq(measures[0]) & ~rival["query_id"].isin(given.held)
-    print(resolution(rival.loc[is_first, "value"]), file=sys.stderr, flush=True)
-    for name in given.sets:
-        for seed in seeds:
-            found = run_of(train(out / "split" / name, seed), given, first)
-            found.write_trec(runs / f"{name}.{seed}.run")
-    values = measured(given, f"{runs}/{{part}}.{{seed}}.run", measures)
-    made = report(given, values, rival, near, margin, asked["seed"], n_boot)
+    first, rival = given.read(given.bm25, store), baseline(given, store, "", measures[:1])
+    print(resolution(rival.loc[~rival["query_id"].isin(given.held), "value"]), file=sys.stderr, flush=True)
+    for name, seed in itertools.product(given.sets, seeds):
+        run_of(train(out / "split" / name, seed), given, first).write_trec(runs / f"{name}.{seed}.run")
+    how = {"encoder": asked["encoder"], "margin": margin, "seed": asked["seed"], "n_boot": n_boot}
+    made = of_runs(given, store, f"{runs}/{{part}}.{{seed}}.run", measures, **how)
     write(out, made)
     return made
 
@@ -161,15 +158,14 @@ def trainer(recipe: Recipe, split: Split, gate: str, store: Store) -> tuple[Call
 
 def check(recipe: Recipe, split: Split) -> str:
     """Train one step on ten queries and, of an encoder, rank ten passages: what is wrong is said before it costs."""
-    data, ids = split.pool.source.open(), split.pool.ids()[:10]
-    texts = split.pool.frame()["text"].tolist()[:10]
+    data, texts = split.pool.source.open(), split.pool.frame()["text"].tolist()[:10]
     with tempfile.TemporaryDirectory() as folder:
-        log = fit(changed(recipe, steps=1, epochs=None), data, ids, split.pool.split, 1, Path(folder, "model"))
-        model, told = load_model(Path(folder, "model")), f"A training step on ten queries has the loss {log['loss']}."
-        if isinstance(model, Encoder):
-            some = zip(data.passages.doc_ids[:10].to_pylist(), data.passages.texts(slice(10)), strict=True)
-            write_passages(Path(folder, "ten.arrow"), some)
-            ten = SimpleNamespace(passages=Passages(Path(folder, "ten.arrow")))
-            rows, _ = model.search(ten, texts, len(ten.passages))
+        one, model, ten = changed(recipe, steps=1, epochs=None), Path(folder, "model"), Path(folder, "ten.arrow")
+        log = fit(one, data, split.pool.ids()[:10], split.pool.split, 1, model)
+        told = f"A training step on ten queries has the loss {log['loss'][0][1]:.3f}."
+        if isinstance(model := load_model(model), Encoder):
+            some = data.passages.texts(slice(10))
+            write_passages(ten, zip(data.passages.doc_ids[:10].to_pylist(), some, strict=True))
+            rows, _ = model.search(SimpleNamespace(passages=Passages(ten)), texts, len(some))
             told += f" It ranks {rows.shape[1]} passages for {len(rows)} queries."
     return told

@@ -2,15 +2,17 @@
 
 import html
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
 from interextra import figures
-from interextra.experiments.given import MODEL, Given
+from interextra.evaluation.measures import check
+from interextra.experiments.given import MODEL, Given, baseline, measured, nearest
 from interextra.experiments.plans import REGIMES
-from interextra.ground import write_text
+from interextra.ground import Store, write_text
 from interextra.ground.effects import DRAWS, Effects, effects, shown, with_interval
 from interextra.models.bm25 import LABEL as BM25
 from interextra.papers import verdicts
@@ -30,6 +32,25 @@ class Report(NamedTuple):
     losers: pd.DataFrame  # test queries that lose most in extrapolation, with their nearest training query
     values: pd.DataFrame  # all that was measured
     told: list[str]  # a sentence each claim, and whose the gate is
+
+
+def of_runs(
+    given: Given,
+    store: Store,
+    pattern: str,
+    measures: Sequence[str],
+    file: str = "",
+    own: bool = True,
+    encoder: str = "lsa",
+    **options,
+) -> Report:
+    """The report on all runs that a pattern finds, see `measured`; `file`: a baseline's in the place of BM25's."""
+    check(list(measures))
+    values = measured(given, pattern, measures, own)
+    if not file:
+        store.build(given.bm25)
+    rival = baseline(given, store, file, measures, own)
+    return report(given, values, rival, nearest(given, encoder), name=Path(file).stem or BM25, **options)
 
 
 def report(
