@@ -6,6 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from toy_topics import write_topics
+
+from interextra.ground.cells import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -48,3 +51,14 @@ def tiny(tmp_path):
     (folder / "qrels" / "train.tsv").write_text(header + "1\ta\t1\n2\tb\t1\n")
     (folder / "qrels" / "test.tsv").write_text(header + "3\tc\t1\n4\td\t2\n")
     return folder
+
+
+@pytest.fixture
+def spec(house):
+    """A BEIR folder: three topics, 48 training and 24 test queries, a passage each."""
+    return write_topics(house / "own")
+
+
+@pytest.fixture
+def store(house):
+    return Store(house / "outputs" / "cells")

@@ -265,6 +265,8 @@ PLAIN["10_compression_and_hybrid"] = {
     "searches": [{"label": "Dense, PCA", "of": "Dense", "index": "PCA16,Flat"}],
 }
 PLAIN["11_pool_bias"] = {"test_splits": ["test"]}
+PLAIN["12_your_own_retriever"] = {"shift": "wh-words/how/who", "n_test": 4, "train_size": 8, "own_size": 8}
+PLAIN["12_your_own_retriever"]["test_splits"] = ["test"]
 
 
 def test_every_notebook_runs_on_a_plain_beir_folder_and_escapes_its_name(tmp_path, root):

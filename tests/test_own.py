@@ -1,68 +1,42 @@
 """Splits for other trainers are read by their libraries, and runs on them are measured in both regimes."""
 
+import importlib
+import itertools
 import json
+import os
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from datasets import load_from_disk
+from toy_topics import TOPICS
 
 from interextra.data.load import open_collection
+from interextra.data.queries import Source
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.experiments import regimes
-from interextra.experiments.own import FORMATS, MANIFEST, Training, export, split_of
+from interextra.experiments import given as regimes
+from interextra.experiments import own, probe
+from interextra.experiments.formats import FORMATS, Training
+from interextra.experiments.own import MANIFEST
 from interextra.experiments.plans import REGIMES
-from interextra.ground.cells import Store
+from interextra.experiments.regimes import report
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256
+from interextra.papers import verdicts
 from interextra.study.cli import main
 
-TOPICS = {
-    "stone": "granite marble basalt slate",
-    "plant": "tulip willow clover bamboo",
-    "sky": "comet nebula quasar aurora",
-}
-OPTIONS = {"train": "train", "test": ["test"], "encoder": "lsa", "vectors": [], "attribute": "", "size": 0, "k": 3}
-OPTIONS |= {"n_test": 0.25, "seed": 1}
-
-
-@pytest.fixture
-def spec(house):
-    """A BEIR folder: three topics, 48 training and 24 test queries, a passage each."""
-    queries, judged = [], {"train": [], "test": []}
-    for topic, words in TOPICS.items():
-        for word in words.split():
-            for at in range(6):
-                name = f"{topic}-{word}-{at}"
-                queries.append(
-                    {"_id": name, "text": f"which {topic} is {word} number {at}", "metadata": {"topic": topic}}
-                )
-                judged["train" if at < 4 else "test"].append(f"{name}\tp-{name}\t1")
-    folder = house / "own"
-    (folder / "qrels").mkdir(parents=True)
-    write = {
-        "queries": queries,
-        "corpus": [{"_id": f"p-{one['_id']}", "text": f"About {one['text']}"} for one in queries],
-    }
-    for name, rows in write.items():
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for split, lines in judged.items():
-        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
-    return f"beir:{folder}"
-
-
-@pytest.fixture
-def store(house):
-    return Store(house / "outputs" / "cells")
+OPTIONS = probe.DEFAULTS | {"k": 3, "n_test": 0.25}
 
 
 def written(spec, store, protocol, out, formats=("ids",), **more):
     options = OPTIONS | {name: more.pop(name) for name in OPTIONS.keys() & more}
-    split = split_of(protocol, spec, options)
+    split = own.split_of(protocol, spec, options)
     store.build(split)
-    return split, export(split, store, Path(out), formats, **more)
+    return split, own.export(split, store, Path(out), formats, gate=options["gate_split"], **more)
 
 
 def test_every_format_holds_the_pairs_of_the_split(spec, store, house):
@@ -85,6 +59,9 @@ def test_every_format_holds_the_pairs_of_the_split(spec, store, house):
         assert [line["positive_document_ids"] for line in lines] == [[one] for one in rows["positive_id"]]
         lines = [json.loads(line) for line in Path(f"out/{name}/flagembedding.jsonl").read_text().splitlines()]
         assert [line["pos"] for line in lines] == [[one] for one in read["positive"]]
+        read = load_from_disk(f"out/{name}/pylate-kd").to_pandas()
+        assert read["document_ids"].str[0].tolist() == rows["positive_id"].tolist()
+        assert read["scores"].map(list).tolist() == [[1.0, 0.0, 0.0]] * len(rows)
         assert set(open_collection("beir:out/beir").query_ids(name)) == set(ids)
         assert read_qrels(f"out/{name}.train-qrel.txt")["query_id"].tolist() == rows["query_id"].tolist()
     assert {path.relative_to("out").as_posix() for path in Path("out").rglob("*") if path.is_file()} == {
@@ -149,17 +126,68 @@ def test_a_planted_loss_is_found_in_its_regime(spec, store, tmp_path, protocol, 
     told = json.loads(capsys.readouterr().out)
     every = told["regimes"][0]
     assert every["interpolation"] > every["extrapolation"] + 0.2 and every["high"] < 0
-    assert (
-        every["n_queries"] == len(given.queries)
-        and every["n_trainings"] == 2
-        and "RR@10 changes" in told["sentences"][0]
-    )
-    assert {Path(name).name for name in told["files"]} == {"regimes.csv", "losers.csv", "values.csv", "regimes.html"}
+    assert every["n_queries"] == len(given.queries) - len(given.held) and every["n_trainings"] == 2
+    assert len(given.held) == round(0.2 * len(given.queries)) and "RR@10 falls" in told["sentences"][0]
+    claims = {row["claim"]: row for row in told["claims"]}
+    assert claims["loss"]["estimate"] == pytest.approx(every["change"]) and claims["loss"]["high"] < 0
+    assert claims["lead"]["n_queries"] == len(given.held) and "held out" in told["sentences"][2]
+    tables = {f"{name}.csv" for name in ("regimes", "claims", "losers", "values")}
+    assert {Path(name).name for name in told["files"]} == {*tables, "regimes.html"}
     values = pd.read_csv("found/values.csv")
     assert list(values) == ["name", "qid", "measure", "value"] and set(values["name"].str.split(",").str[0]) == set(
         REGIMES
     )
     assert main(asked) == 0 and "interpolation" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("protocol", ["restrain", "resttest", "shift"])
+def test_the_lead_is_of_queries_that_measure_no_loss(spec, store, protocol):
+    """With a split dev the gate is its queries; a lead there decides whether a loss is judged, and how."""
+    lines = [f"dev-{topic}\tp-{topic}-{words.split()[0]}-0\t1" for topic, words in TOPICS.items()]
+    folder = Path(spec.removeprefix("beir:"))
+    (folder / "qrels" / "dev.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
+    with (folder / "queries.jsonl").open("a") as file:
+        for topic, words in TOPICS.items():
+            text = f"which {topic} is {words.split()[0]} at all"
+            file.write(json.dumps({"_id": f"dev-{topic}", "text": text, "metadata": {"topic": topic}}) + "\n")
+    options = {"attribute": "column:topic", "gate_split": own.gate_of(OPTIONS, Source.of(spec))}
+    assert options["gate_split"] == "dev"
+    written(spec, store, protocol, "out", size=0 if protocol == "resttest" else 12, **options)
+    given = regimes.Given.open(Path("out"))
+    assert sorted(given.held) == [f"dev-{topic}" for topic in sorted(TOPICS)]
+    frame = pd.DataFrame(itertools.product(given.queries["query_id"], REGIMES, "12"))
+    values = frame.set_axis(["query_id", "regime", "seed"], axis=1).assign(measure="RR@10", model=regimes.MODEL)
+    is_held, is_out = values["query_id"].isin(given.held), values["regime"] == REGIMES[1]
+    place = values["query_id"].map({name: at for at, name in enumerate(given.queries["query_id"])})
+    near = given.queries[~given.queries["query_id"].isin(given.held)][["query_id"]].assign(train_query="", cosine=0.5)
+    near["is_near"] = np.arange(len(near)) % 2 == 0
+    rival = given.queries[["query_id"]].assign(measure="RR@10", value=0.5)
+    for ahead, verdict in ((0.9, "holds"), (0.1, "undecided")):
+        values["value"] = np.where(is_held, ahead, np.where(is_out, 0.3, 0.8)) + place % 3 / 50 * (1 + is_out)
+        found = report(given, values, rival, near, margin=0.05, seed=1, n_boot=400)
+        claims = found.claims.set_index("claim")
+        assert claims.loc["loss", "verdict"] == verdict
+        assert claims.loc["loss", "estimate"] == pytest.approx(0.34 / 0.82 - 1)
+        assert claims.loc["lead", "verdict"] == ("holds" if ahead > 0.5 else "contradicted")
+        assert found.changes["n_queries"].tolist() == [len(near), len(near) // 2, len(near) // 2]
+        assert claims["resolution"].gt(0).all() and "split dev" in found.told[2]
+    alone = report(given._replace(held=[]), values[~is_held], rival, near, margin=0.05, seed=1, n_boot=400)
+    assert alone.claims["claim"].tolist() == ["loss"] and alone.claims["reason"].item() == verdicts.UNMEASURED
+    equal = values.assign(value=0.8 + place % 3 / 50)
+    alike = report(given, equal, rival, near, margin=0.05, seed=1, n_boot=400).claims.set_index("claim")
+    assert alike.loc["loss", "size"] == verdicts.WITHIN and alike.loc["lead", "size"] == ""
+
+
+def test_values_per_query_are_read_as_pyterrier_writes_them(spec, store, tmp_path):
+    written(spec, store, "restrain", "out", size=12)
+    given = regimes.Given.open(Path("out"))
+    rows = [("a", query_id, "RR@10", 0.25) for query_id in given.queries["query_id"]]
+    path = tmp_path / "interpolation-12.csv"
+    pd.DataFrame(rows, columns=["name", "qid", "measure", "value"]).to_csv(path, index=False)
+    assert regimes.values_of(path, given, ["RR@10"], own=True)["value"].tolist() == [0.25] * len(given.queries)
+    pd.DataFrame(rows[1:], columns=["name", "qid", "measure", "value"]).to_csv(path, index=False)
+    with pytest.raises(InputError, match="1 queries are missing"):
+        regimes.values_of(path, given, ["RR@10"], own=True)
 
 
 def test_runs_of_other_tools_are_read_alike(tmp_path):
@@ -198,7 +226,7 @@ def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
             regimes.measured(given, pattern, ["RR@10"])
     frame = made["interpolation-12", 1].frame()
     for refused, changed in (
-        ("1 test queries are missing", frame[frame["query_id"] != given.queries["query_id"][0]]),
+        ("1 queries are missing", frame[frame["query_id"] != given.queries["query_id"][0]]),
         ("1 queries are not test queries", pd.concat([frame, frame.head(1).assign(query_id="none")])),
     ):
         RunFile.from_frame(changed).write_trec(tmp_path / "runs" / "interpolation-12.1.run")
@@ -210,3 +238,41 @@ def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
     assert main([*asked, "new", "--attribute", "column:topic", "--format", "csv"]) == 2
     assert "'csv'" in capsys.readouterr().err
     assert main(["regimes", "--split", "own", "--runs", "{part}"]) == 2 and "no folder" in capsys.readouterr().err
+
+
+@pytest.fixture
+def others(monkeypatch):
+    """Packages of other trainers, of `pip install --no-deps --target $INTEREXTRA_READERS pylate FlagEmbedding`."""
+    folder = Path(os.environ.get("INTEREXTRA_READERS") or "readers")
+    if not folder.is_dir():
+        pytest.skip("no packages of other trainers: set INTEREXTRA_READERS to their folder")
+    monkeypatch.syspath_prepend(folder)
+    return folder
+
+
+def test_pylate_reads_its_format(spec, store, others):
+    from pylate.utils import KDProcessing
+
+    written(spec, store, "restrain", "out", formats=["pylate-kd"], size=12)
+    queries, documents = load_from_disk("out/pylate-queries"), load_from_disk("out/pylate-documents")
+    rows = load_from_disk("out/interpolation-12/pylate-kd")
+    rows.set_transform(KDProcessing(queries=queries, documents=documents).transform)
+    assert len(rows) == 12 and all(row["documents"][0] == f"About {row['query']}" for row in rows)
+    assert all(row["scores"] == [1.0, 0.0] and row["documents"][1].startswith("About") for row in rows)
+
+
+def test_flagembedding_reads_its_format(spec, store, others, monkeypatch):
+    name = "FlagEmbedding.abc.finetune.embedder"
+    for part in ("FlagEmbedding", "FlagEmbedding.abc", "FlagEmbedding.abc.finetune", name):
+        bare = types.ModuleType(part)  # without what its __init__ imports: packages that reading does not need
+        bare.__path__ = [str(others / part.replace(".", "/"))]
+        monkeypatch.setitem(sys.modules, part, bare)
+    module = importlib.import_module(f"{name}.AbsDataset")
+    written(spec, store, "restrain", "out", formats=["flagembedding"], size=12, negatives=3)
+    options = {"train_data": ["out/interpolation-12/flagembedding.jsonl"], "train_group_size": 4}
+    rows = module.AbsEmbedderTrainDataset(
+        module.AbsEmbedderDataArguments(**options, cache_path="cache"), tokenizer=None
+    )
+    assert len(rows) == 12
+    for query, passages, _ in (rows[at] for at in range(12)):
+        assert passages[0] == f"About {query}" and len(set(passages)) == 4

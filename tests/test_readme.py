@@ -1,8 +1,12 @@
 """The README says what the committed tables say, and its commands exist."""
 
 import itertools
+import json
 import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +14,9 @@ import pandas as pd
 import pytest
 
 import interextra
+from interextra.models.base import verified_base
 from interextra.papers import verdicts
+from interextra.study.cli import main
 from tools.readme import BEGIN, END, results_page, with_results
 
 
@@ -65,6 +71,25 @@ def test_the_readme_s_python_runs(root):
     names = {"ix": interextra, "nb": nb, "plan": plan}
     exec(compile(text, "README.md", "exec"), names)
     assert names["beside"].groupby("model")["verdict"].size().to_dict() == {"BM25": 2, "DR (base)": 2}
+
+
+def test_a_trainer_of_your_own_runs_as_printed(root, spec, store):
+    """The script of the README, which is that of notebook 12, trains on a split, and `regimes` reads what it wrote."""
+    text = (root / "README.md").read_text(encoding="utf-8").partition("### A trainer of your own")[2]
+    script = text.partition("```python\n")[2].partition("```")[0]
+    cells = json.loads((root / "notebooks" / "12_your_own_retriever.ipynb").read_text(encoding="utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells]
+    parts = [source for source in sources if source.startswith(("from datasets import", "def trained(", "def search("))]
+    assert len(parts) == 3 and all(part in script for part in parts)
+    assert len([line for line in script.splitlines() if line.strip()]) <= 42
+    asked = ["--collection", spec, "--size", "12", "--format", "ids", "st", "--out", "folds"]
+    assert main(["split", "restrain", *asked]) == 0
+    Path("own.py").write_text(script)
+    done = subprocess.run([sys.executable, "own.py", str(verified_base()), "2"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert main(["regimes", "--split", "folds", "--runs", "runs/{part}.{seed}.run", "--n-boot", "400"]) == 0
+    table = pd.read_csv("regimes/regimes.csv")
+    assert table["n_trainings"].tolist() == [2, 2, 2] and table["interpolation"].between(0, 1).all()
 
 
 def test_shared_judgements_are_told_in_both_readings(reference):

@@ -24,6 +24,7 @@ _DEFINITIONS = {
     "data.load": ["open_collection"],
     "data.runs": ["RunFile"],
     "experiments.plans": ["REGIMES"],
+    "experiments.probe": ["probe"],
     "experiments.resttest": ["in_regimes"],
     "ground.effects": ["across", "effects", "shown", "tests", "with_interval"],
     "models.model": ["fit", "load_model"],

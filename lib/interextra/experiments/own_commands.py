@@ -1,12 +1,19 @@
-"""Notebook 12 on the command line: `interextra audit`, `split`, `regimes`; what they need is loaded when they run."""
+"""Notebook 12 on the command line: `audit`, `split`, `regimes`, `probe`; what they need is loaded when they run."""
 
 import json
+import os
+import sys
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from interextra.ground.cells import Store
+import numpy as np
+import yaml
+
+from interextra.ground import Store
+
+OPTIONS = Path(__file__).with_suffix(".yaml")
 
 
 def audit(args: Namespace) -> None:
@@ -15,87 +22,79 @@ def audit(args: Namespace) -> None:
     sides = auditing.read(args.train, "train"), auditing.read(args.test, "test")
     found = auditing.audit(*sides, args.encoder, args.near)
     named = "not " * (sides[0].name == sides[1].name) + "zero-shot"
-    paths = list(map(str, auditing.write(found, Path(args.out))))
-    if args.json:
-        print(json.dumps({"shares": found.shares.to_dict("records"), "by_name": named, "files": paths}))
-        return
-    print(found.shares.to_string(index=False, float_format="%.1f"))
-    print(f"By the names of the data sets, as MTEB's flag has it: {named}.\n\nThe likest pairs:")
-    columns = ["test_query", "train_query", "words", "cosine"]
-    print(found.pairs[columns].head(5).to_string(index=False, float_format="%.2f", max_colwidth=50))
-    print("", *paths, sep="\n")
+    paths = auditing.write(found, Path(args.out))
+    pairs = found.pairs[["test_query", "train_query", "words", "cosine"]].head(5)
+    told = [found.shares.to_string(index=False, float_format="%.1f")]
+    told += [f"By the names of the data sets, as MTEB's flag has it: {named}.\n\nThe likest pairs:"]
+    told += [pairs.to_string(index=False, float_format="%.2f", max_colwidth=50)]
+    _print(told, paths, args.json and {"shares": found.shares.to_dict("records"), "by_name": named})
 
 
 def split(store: Callable[[], Store], args: Namespace) -> None:
     from interextra.experiments import own
 
     divided = own.split_of(args.protocol, args.collection, vars(args))
-    place = store()
+    place, gate = store(), own.gate_of(vars(args), divided.pool.source)
     place.build(divided)
-    made = own.export(divided, place, Path(args.out), args.format, args.negatives, args.spare)
+    made = own.export(divided, place, Path(args.out), args.format, args.negatives, args.spare, gate)
     for name, counts in made["sets"].items():
         print(f"{args.out}/{name}: {counts['queries']:,} training queries, {counts['pairs']:,} pairs")
-    print(f"{args.out}/test.tsv: {made['n_test']:,} test queries. Search them with the model of each set.")
+    told = f"{made['n_test']:,} test queries, {made['n_gate']:,} for the lead over a baseline"
+    print(f"{args.out}/test.tsv: {told}. Search them with the model of each set.")
 
 
 def regimes(store: Callable[[], Store], args: Namespace) -> None:
-    from interextra.evaluation.measures import check
-    from interextra.experiments import regimes as module
+    from interextra.experiments.given import Given
+    from interextra.experiments.regimes import of_runs
 
-    check(args.measures)
-    given, baseline, own = module.Given.open(Path(args.split)), args.baseline, not args.skip_own
-    values = module.measured(given, args.runs, args.measures, own)
-    place = store()
-    if not baseline:
-        place.build(given.bm25)
-    rival = module.baseline(given, place, Path(baseline) if baseline else None, args.measures, own)
-    near = module.nearest(given, args.encoder)
-    table = module.compared(values, rival, near, args.seed, args.n_boot)
-    told, worst = module.sentences(table, type(given.split).__name__), module.losers(values, given, near)
-    paths = list(map(str, module.write(Path(args.out), table, worst, values, told)))
-    if args.json:
-        print(json.dumps({"regimes": table.to_dict("records"), "sentences": told, "files": paths}))
+    given, how = Given.open(Path(args.split)), {name: getattr(args, name) for name in ("margin", "seed", "n_boot")}
+    given_runs = args.runs, args.measures, args.baseline, not args.skip_own, args.encoder
+    _print_report(of_runs(given, store(), *given_runs, **how), args.out, args.json)
+
+
+def probe(store: Callable[[], Store], args: Namespace) -> None:
+    if args.device:  # before torch is loaded
+        os.environ["CUDA_VISIBLE_DEVICES"] = args.device.removeprefix("cpu").removeprefix("cuda:")
+    from interextra.experiments import own
+    from interextra.experiments import probe as module
+
+    recipe = module.recipe_of(args.model, args.model_revision, args.recipe, args.batch_size)
+    p = {name: getattr(args, name) for name in module.DEFAULTS | module.WRITTEN}
+    divided, place = own.split_of(args.protocol, args.collection, p), store()
+    train, planned = module.trainer(recipe, divided, own.gate_of(p, divided.pool.source), place)
+    names = [name for name in divided.parts() if name != own.HELD_OUT]
+    cells = place.missing([planned(Path(name), seed) for name in names for seed in args.seeds])
+    seconds, size = (sum(getattr(cell, what)() for cell in cells) for what in ("seconds", "megabytes"))
+    told = f"{len(names)} training sets, {len(args.seeds)} trainings of each; {len(cells)} results to compute"
+    print(f"{told}: about {seconds:,.0f} s of one core or GPU, {size:,.0f} MB", file=sys.stderr, flush=True)
+    if args.check:
+        print(module.check(recipe, divided))
         return
-    columns = ["queries", "measure", "interpolation", "extrapolation", "change", "low", "high", "lead", "n_queries"]
-    print(*told, "", table[columns].to_string(index=False, float_format="%.3f"), "", *paths, sep="\n")
+    p |= {name: getattr(args, name) for name in ("collection", "protocol", "seeds", "measures", "margin", "n_boot")}
+    found = module.probe(train, out=args.output_folder, predictions=args.prediction_folder, store=place, **p)
+    _print_report(found, args.output_folder, args.json)
+
+
+def _print_report(found, out: str, as_json: bool) -> None:
+    from interextra.experiments.regimes import write
+
+    columns = ["queries", "measure", "interpolation", "extrapolation", "change", "low", "high", "detects", "n_queries"]
+    told = [*found.told, "", found.changes[columns].to_string(index=False, float_format="%.3f")]
+    tables = {"regimes": found.changes.to_dict("records"), "claims": found.claims.to_dict("records")}
+    _print(told, write(Path(out), found), as_json and tables | {"sentences": found.told})
+
+
+def _print(told: list[str], paths: list[Path], as_json: dict | bool) -> None:
+    files = list(map(str, paths))
+    print(json.dumps(as_json | {"files": files}) if as_json else "\n".join([*told, "", *files]))
 
 
 def add_commands(add: Callable, store: Callable[[], Store]) -> None:
-    """Add the three commands; `add`: name, function, text → their parser. `store` opens that of the repository."""
-    queries = {"required": True, "metavar": "QUERIES", "help": "SPEC@SPLIT, QUERIES.tsv,QRELS or datasets:FOLDER"}
-    encoder = {"default": "lsa", "help": "finds the nearest training queries: lsa, minilm, cls:MODEL"}
-    machine = {"action": "store_true", "help": "for a program"}
-    option = add("audit", audit, "say what of test queries was seen in training: no model needed").add_argument
-    option("--train", **queries)
-    option("--test", **queries)
-    option("--encoder", **encoder)
-    option("--near", type=float, default=0.8, help="share of common words of near-duplicates")
-    option("--out", default="audit", metavar="FOLDER", help="where its files go")
-    option("--json", **machine)
-    option = add("split", partial(split, store), "write a split for a trainer of your own").add_argument
-    option("protocol", choices=["restrain", "resttest", "shift"])
-    option("--collection", required=True, metavar="SPEC")
-    option("--train", default="train", metavar="SPLIT", help="of the training queries")
-    option("--test", nargs="+", default=["test"], metavar="SPLIT", help="of the test queries; not of a shift")
-    option("--encoder", **encoder)
-    option("--vectors", nargs="+", default=[], metavar="FILE.npy", help="of training queries, of test queries")
-    option("--attribute", default="", help="of a shift: wh-words, length, column:NAME, python:MODULE:FUNCTION")
-    option("--size", type=float, default=0, help="training queries of a set, below 1 their share; 0: all")
-    option("--k", type=int, default=5, help="buckets of resttest")
-    option("--n-test", type=float, default=0.2, help="of a shift: test queries per cluster, or their share")
-    option("--negatives", type=int, default=1, help="random negatives of each pair")
-    option("--spare", action="store_true", help="draw no exposed passages as negatives")
-    option("--seed", type=int, default=1)
-    option("--format", nargs="+", default=["ids"], help="ids, st, tevatron, flagembedding, beir, released")
-    option("--out", required=True, metavar="FOLDER")
-    option = add("regimes", partial(regimes, store), "measure runs on such a split in both regimes").add_argument
-    option("--split", required=True, metavar="FOLDER", help="as `interextra split` wrote it")
-    option("--runs", required=True, metavar="PATTERN", help="e.g. 'runs/{part}.{seed}.run'")
-    option("--baseline", default="", metavar="RUN", help="default: BM25, made here")
-    option("-m", dest="measures", nargs="+", default=["nDCG@10"], metavar="MEASURE")
-    option("--encoder", **encoder)
-    option("--skip-own", action="store_true", help="a passage with the id of its query does not count")
-    option("--seed", type=int, default=1)
-    option("--n-boot", type=int, default=10_000, help="bootstrap samples")
-    option("--out", default="regimes", metavar="FOLDER", help="where its files go")
-    option("--json", **machine)
+    """Add the four commands; `add`: name, function, text → their parser. `store` opens that of the repository."""
+    functions = {"audit": audit} | {run.__name__: partial(run, store) for run in (split, regimes, probe)}
+    for name, options in yaml.safe_load(OPTIONS.read_text(encoding="utf-8")).items():
+        command = add(name, functions[name], options.pop("about"))
+        for flags, option in options.items():
+            [kind] = {type(one) for one in np.ravel(option.get("default", "")).tolist()} or {str}
+            given = {"type": kind} if "action" not in option else {}
+            command.add_argument(*flags.split(), **given | option)

@@ -28,7 +28,8 @@ ANSWERS = Path(__file__).with_name("answers.yaml")
 SIDES = {"effect": "effect", "in domain": "first", "out of domain": "second"}
 DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
 PLACES = {"MedQuAD": "on real data", "worlds": "in the worlds"}
-REAL = {"01_overlap_annotation_analysis": "MS MARCO", "11_pool_bias": "TREC DL"}  # else MedQuAD
+# Real data by notebook or claim; else MedQuAD
+REAL = {"01_overlap_annotation_analysis": "MS MARCO", "11_pool_bias": "TREC DL", "finished-near": "TREC DL"}
 NAMED = {"worlds": "twelve worlds", "here": "this run"}  # columns of a page
 # First words of a conclusion → the entry of answers.yaml that answers the title.
 ANSWER_TO = {"depends|no difference.*(replicated|supported)": "depends", "no difference": "equal"}
@@ -211,12 +212,14 @@ def _of_trainings(used: Sequence[tuple[int, str, Effects]], draws: np.ndarray) -
     return min(1.0, variance / draws.var()) if draws.var() else 0.0
 
 
-def concluded(answers: Effects) -> pd.DataFrame:
+def concluded(answers: Effects, own: Sequence[Claim] = ()) -> pd.DataFrame:
     """The claims judged, with simultaneous 95 % intervals of the primary ones; a secondary one has no verdict.
 
     Adds verdict, size, reason, and resolution, the smallest effect that this design tells from none with 80 % power.
+    `own`: claims that are not in the file.
     """
-    claims = [stated()[name] for name in answers["claim"]]
+    known = stated() | {claim.name: claim for claim in own}
+    claims = [known[name] for name in answers["claim"]]
     draws = answers.drawn() if claims else np.empty((0, 1))
     primary = np.array([not claim.secondary for claim in claims], bool)
     low, high = answers["low"].to_numpy(float, copy=True), answers["high"].to_numpy(float, copy=True)
@@ -229,7 +232,7 @@ def concluded(answers: Effects) -> pd.DataFrame:
     nineties = [interval(row, 0.9) for row in draws]
     noise = np.where(answers["from_trainings"] > 0.5, "trainings", "queries")
     made = pd.DataFrame(answers).drop(columns=[DRAWS, "from_trainings", SYSTEMS]).assign(low=low, high=high)
-    return _judged(made.assign(resolution=(high - low) / 2 + POWER * draws.std(axis=1)), nineties, noise)
+    return _judged(made.assign(resolution=(high - low) / 2 + POWER * draws.std(axis=1)), nineties, noise, known)
 
 
 def on_rows(frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
@@ -273,7 +276,7 @@ def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -
     made = made.join(weakest.rename(columns={"mean": "lead"})).reset_index()
     columns = ["claim", "estimate", "low", "high", "lead", "lead_low", "n_queries", "n_worlds", "resolution"]
     nineties = zip(estimate - tenth, estimate + tenth, strict=True)
-    return _judged(made[columns], nineties, ["worlds"] * len(found))
+    return _judged(made[columns], nineties, ["worlds"] * len(found), stated())
 
 
 def pooled(frames: list[pd.DataFrame]) -> pd.DataFrame:
@@ -305,11 +308,13 @@ def _tells_apart(columns: list[pd.Series]) -> bool:
     return not all(map(pd.api.types.is_numeric_dtype, values)) or all(set(column) <= shared for column in values)
 
 
-def _judged(made: pd.DataFrame, nineties: Iterable[tuple[float, float]], noise: Sequence[str]) -> pd.DataFrame:
+def _judged(
+    made: pd.DataFrame, nineties: Iterable[tuple[float, float]], noise: Sequence[str], known: Mapping[str, Claim]
+) -> pd.DataFrame:
     """`made` with the columns JUDGED; `nineties`: each claim's 90 % interval, `noise`: what most of its noise is of."""
     rows = []
     for row, (low, high), most in zip(made.itertuples(), nineties, noise, strict=True):
-        claim = stated()[row.claim]
+        claim = known[row.claim]
         is_within = -claim.margin < low and high < claim.margin
         passing = not claim.is_gated or row.lead_low > 0  # a lead that nobody measured (NaN) opens nothing
         found = verdict(claim.asks, row.low, row.high, claim.margin, is_within) if passing else "undecided"
@@ -337,8 +342,10 @@ def verdict(asks: str, low: float, high: float, margin: float, is_within: bool) 
     return "holds" if low > 0 else "contradicted" if high < 0 else "undecided"
 
 
-def formatted(row: Mapping[str, Any]) -> str:
+def formatted(row: Mapping[str, Any], own: Claim | None = None) -> str:
     """A row of `concluded` or `over_worlds` as text: estimate, interval, unit of inference, verdict and its reason.
+
+    `own`: the claim, where it is not in the file.
 
     >>> row = {"claim": "resttest-dense", "estimate": -0.1, "low": -0.14, "high": -0.06, "n_queries": 900}
     >>> formatted(row | {"n_worlds": 12, "verdict": "holds", "size": "", "reason": ""})
@@ -347,7 +354,7 @@ def formatted(row: Mapping[str, Any]) -> str:
     counts = {name[2:]: int(row[name]) for name in (*COUNTS, "n_worlds") if row.get(name, np.nan) == row.get(name)}
     named = {"trainings": "training runs"}
     units = ", ".join(f"{n:,} {named.get(what, what).removesuffix('s' * (n == 1))}" for what, n in counts.items())
-    claim, needed = stated()[row["claim"]], row.get("resolution", np.nan)
+    claim, needed = own or stated()[row["claim"]], row.get("resolution", np.nan)
     text, reasons = spelled(row["estimate"], row["low"], row["high"], claim.unit), [row["reason"]]
     if row["reason"] == GATE and np.isfinite(row["lead"]):
         reasons.append(f"lead {100 * row['lead']:+.1f} points")
@@ -398,7 +405,8 @@ def _by_claim(found: Mapping[str, pd.DataFrame]) -> list[tuple[Claim, dict[str, 
 
 
 def _named(data: str, claim: Claim) -> str:
-    return REAL.get(claim.notebook, data) if data == "MedQuAD" else NAMED.get(data, data)
+    real = REAL.get(claim.name) or REAL.get(claim.notebook, data)
+    return real if data == "MedQuAD" else NAMED.get(data, data)
 
 
 def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:

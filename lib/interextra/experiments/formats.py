@@ -1,0 +1,114 @@
+"""Notebook 12: the training sets of a split as the trainers of others read them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from interextra.data.collection import Collection
+from interextra.data.trec import BEIR_HEADER, QRELS_COLUMNS
+from interextra.models.pairs import Pairs, exposed_passages, training_pairs
+from interextra.papers import released
+from interextra.splits.split import Split
+
+
+class Training(NamedTuple):
+    """A training set: the pairs, and random negatives of each."""
+
+    data: Collection
+    pairs: Pairs
+    negatives: np.ndarray  # int64[pairs, n], rows of the passages
+    exposed: np.ndarray  # bool[passages], see `exposed_passages`
+
+    @classmethod
+    def of(cls, split: Split, ids: Sequence[str], n: int, spare: bool, seed: int) -> "Training":
+        """Negatives are drawn from all passages but the relevant ones of the query and, with `spare`, exposed ones."""
+        data = split.pool.source.open()
+        pairs = training_pairs(data, ids, split.pool.split, relevance=1)
+        exposed, draw = exposed_passages(data, pairs, relevance=1), np.random.default_rng(seed)
+        allowed = np.flatnonzero(~exposed) if spare else np.arange(len(exposed))
+        drawn, known = draw.choice(allowed, (len(pairs.rows), n)), pairs.query * len(exposed) + pairs.rows
+        while (wrong := np.isin(pairs.query[:, None] * len(exposed) + drawn, known)).any():
+            drawn[wrong] = draw.choice(allowed, wrong.sum())
+        return cls(data, pairs, drawn, exposed)
+
+    def ids(self) -> pd.DataFrame:
+        """query_id, positive_id, negative_id (negative_id_1 … where there are several): a row a pair."""
+        names = np.asarray(self.data.passages.doc_ids.to_pylist(), dtype=object)
+        frame = {"query_id": np.asarray(self.pairs.query_ids, object)[self.pairs.query]}
+        frame["positive_id"], n = names[self.pairs.rows], self.negatives.shape[1]
+        columns = ["negative_id"] if n == 1 else [f"negative_id_{at}" for at in range(1, n + 1)]
+        return pd.DataFrame(frame | dict(zip(columns, names[self.negatives].T, strict=True)))
+
+    def texts(self) -> pd.DataFrame:
+        """anchor, positive, negative_1 …: the same rows as texts."""
+        read = self.data.passages.texts
+        frame = {"anchor": np.asarray(self.pairs.texts, object)[self.pairs.query], "positive": read(self.pairs.rows)}
+        return pd.DataFrame(frame | {f"negative_{at}": read(rows) for at, rows in enumerate(self.negatives.T, 1)})
+
+    def by_query(self, pairs: pd.DataFrame, *names: str) -> pd.DataFrame:
+        """query_id, query, positives, negatives (lists) as columns `names`: a row a query of `ids` or `texts`."""
+        rows = []
+        for at, places in pairs.groupby(self.pairs.query).indices.items():
+            part = pairs.iloc[places]
+            negatives = pd.unique(part.iloc[:, 2:].to_numpy().ravel()).tolist()
+            rows.append((self.pairs.query_ids[at], self.pairs.texts[at], part.iloc[:, 1].tolist(), negatives))
+        return pd.DataFrame(rows, columns=names)
+
+    def tevatron(self) -> pd.DataFrame:
+        names = ("query_id", "query_text", "positive_document_ids", "negative_document_ids")
+        return self.by_query(self.ids(), *names)
+
+    def flagembedding(self) -> pd.DataFrame:
+        return self.by_query(self.texts(), "query_id", "query", "pos", "neg").drop(columns="query_id")
+
+    def pylate(self) -> pd.DataFrame:
+        """query_id, document_ids, scores: labels, 1 and 0, in the place of a teacher's scores."""
+        of = self.by_query(self.ids(), "query_id", "query", "positives", "negatives")
+        scores = [[1.0] * len(row.positives) + [0.0] * len(row.negatives) for row in of.itertuples()]
+        return of[["query_id"]].assign(document_ids=of["positives"] + of["negatives"], scores=scores)
+
+
+# Name of a format → the folder of `datasets`, or .jsonl, in that of each set, and its rows. `ids` are for
+# sentence-transformers' `resolve_ids`, `pylate-kd` for PyLate's `KDProcessing`; `beir` and `released` hold all sets.
+ROWS: dict[str, tuple[str, Callable]] = {"ids": ("ids", Training.ids), "st": ("st", Training.texts)}
+ROWS |= {"pylate-kd": ("pylate-kd", Training.pylate), "tevatron": ("tevatron.jsonl", Training.tevatron)}
+ROWS |= {"flagembedding": ("flagembedding.jsonl", Training.flagembedding)}
+FORMATS = (*ROWS, "beir", "released")
+# What a format needs beside the sets: the passages, by what it calls their ids, or the training queries ("").
+ONCE = {"ids": {"queries": "", "corpus": "passage_id"}, "tevatron": {"tevatron-corpus.jsonl": "docid"}}
+ONCE |= {"pylate-kd": {"pylate-queries": "", "pylate-documents": "document_id"}, "beir": {"beir/corpus.jsonl": "_id"}}
+
+
+def write(name: str, out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
+    """Write the sets in a format; `qrels`: of the test queries."""
+    from datasets import Dataset, disable_progress_bars
+    from datasets.table import InMemoryTable
+
+    disable_progress_bars()
+    data, queries, pool = split.pool.source.open(), split.pool.frame()[["query_id", "text"]], split.pool.qrels()
+
+    def put(found: pd.DataFrame, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        found = Dataset.from_pandas(found, preserve_index=False) if isinstance(found, pd.DataFrame) else found
+        found.to_json(path, force_ascii=False) if path.suffix == ".jsonl" else found.save_to_disk(path)
+
+    for file, doc_id in ONCE.get(name, {}).items():
+        table = data.passages.table.rename_columns([doc_id or "doc_id", "text"])
+        put(Dataset(InMemoryTable(table)) if doc_id else queries, out / file)
+    if name in ROWS:
+        file, rows = ROWS[name]
+        for part, made in sets.items():
+            put(rows(made), out / part / file)
+    elif name == "beir":
+        every = pd.concat([data.queries(part) for part in data.splits]).drop_duplicates("query_id")
+        put(every[["query_id", "text"]].set_axis(["_id", "text"], axis=1), out / "beir/queries.jsonl")
+        judged = {part: pool[pool["query_id"].isin(made.pairs.query_ids)] for part, made in sets.items()}
+        (out / "beir/qrels").mkdir()
+        for part, found in (judged | {"test": qrels}).items():
+            found[QRELS_COLUMNS].to_csv(out / f"beir/qrels/{part}.tsv", sep="\t", index=False, header=BEIR_HEADER)
+    else:
+        ids = {part: made.pairs.query_ids for part, made in sets.items()}
+        released.export_split("restrain", ids, split.pool.frame(), pool, out)  # as Zhan et al. released theirs

@@ -1,0 +1,122 @@
+"""Notebook 12: how much of what fine-tuning gains is interpolation, and what near and far queries say of a model."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from interextra.data.queries import Part, Queries
+from interextra.experiments import plans, pool_bias, shifts
+from interextra.ground import InputError
+from interextra.ground.effects import Effects, interval, ratio
+from interextra.models.bm25 import LABEL as BM25
+from interextra.models.dense import LABEL as DENSE
+from interextra.models.vectors import Vectors
+from interextra.papers.verdicts import POWER
+from interextra.splits.restrain import ReSTrain
+from interextra.splits.shift import Shift
+
+NOTEBOOK = "12_your_own_retriever"
+BASE, RANDOM, FAR, OUT, SPARED = "base", "random split", "far queries", "left-out kind", "left-out kind, unexposed"
+PARTS = {  # of the gain → the two conditions whose difference it is; the first four add up: 1 = 2 + 3 + 4
+    "whole gain": (RANDOM, BASE),
+    "kept on a left-out kind": (OUT, BASE),
+    "lost to exposed negatives": (SPARED, OUT),
+    "interpolation: needs the kind": (RANDOM, SPARED),
+    "kept with far training queries": (FAR, BASE),
+    "interpolation: needs near queries": (RANDOM, FAR),
+}
+
+
+def plan(p: dict) -> plans.Plan:
+    """A model before and after the same fine-tuning on equally many queries: random, far, and without each kind.
+
+    `design`: condition, model, left_out (of the last), seed, run, on the test queries. `some` (random), `sets`
+    (ReSTrain, by `vectors`) and `shift` make the training sets.
+    """
+    _, by, kept = shifts.read_shift(p["shift"])
+    pool, test = plans.training_queries(p), plans.test_queries(p, p["test_splits"])
+    if not p["train_size"] or p["train_limit"]:
+        raise InputError("parameters 'train_size' and 'train_limit': give a number and 0: the sets have one size")
+    sizes = {name: p[name] for name in ("n_test", "train_size", "seed")}
+    shift = Shift(pool=pool, by=by, clusters=tuple(kept), **sizes)
+    vectors = Vectors(encoder=p["encoder"], train=pool, test=test)
+    sets = ReSTrain(vectors=vectors, sizes=(p["train_size"],), seed=p["seed"])
+    some = Queries(source=pool.source, split=pool.split, limit=p["train_size"], seed=p["seed"])
+    made, bm25 = plans.recipe(p, p["fine_tuning"]), plans.recipe(p, p["baseline"])
+    alone = [(BM25, BM25, bm25, some), (BASE, DENSE, plans.untrained(made), some), (RANDOM, DENSE, made, some)]
+    alone.append((FAR, DENSE, made, Part(of=sets, part=f"extrapolation-{p['train_size']}")))
+    rows = [
+        row | {"condition": condition}
+        for condition, label, one, train in alone
+        for row in plans.runs(p, {label: one}, [({}, train)], test)
+    ]
+    for condition, one in ((OUT, made), (SPARED, plans.changed(made, negative_passages="unexposed"))):
+        rows += plans.runs(p, {DENSE: one}, plans.without_each(shift), test, condition=condition)
+    return plans.Plan(shift=shift, vectors=vectors, sets=sets, some=some, design=plans.design(rows))
+
+
+def in_conditions(values: pd.DataFrame) -> pd.DataFrame:
+    """One value a query, condition and seed: of the models without a kind only those on this kind's queries."""
+    kept = values["left_out"].isna() | (values["left_out"] == values["stratum"])
+    return values[kept & (values["stratum"] != shifts.OUTSIDE)]
+
+
+def parts_of(means: Effects) -> pd.DataFrame:
+    """The gain taken apart, with intervals on the same draws: part, measure, difference, low, high, share, its ends.
+
+    `means`: effects of conditions. share: of the whole gain, undefined where this is 0.
+    """
+    apart = means.contrast("condition", list(PARTS.values()))
+    whole, named = apart[apart["first"].eq(RANDOM) & apart["second"].eq(BASE)], {of: part for part, of in PARTS.items()}
+    rows = []
+    for row, drawn in zip(apart.to_dict("records"), apart.drawn(), strict=True):
+        [at] = np.flatnonzero(whole["measure"] == row["measure"])
+        ends = interval(ratio(drawn, whole.drawn()[at]))
+        row |= {"share": ratio(row["difference"], whole["difference"].iloc[at]).item(), "share_low": ends[0]}
+        rows.append(row | {"share_high": ends[1], "part": named[row["first"], row["second"]]})
+    columns = ["part", "measure", "first", "second", "difference", "low", "high", "share", "share_low", "share_high"]
+    return pd.DataFrame(rows)[columns]
+
+
+def minus(values: pd.DataFrame, rivals: Sequence[str]) -> pd.DataFrame:
+    """Mean values a system, query and measure, and beside them those of each system less those of each rival."""
+    means = values.groupby(["system", "measure", "query_id"], sort=False)["value"].mean().reset_index()
+    parts = [means]
+    for rival in rivals:
+        other = means[means["system"] == rival].drop(columns="system")
+        both = means[means["system"] != rival].merge(other, on=["measure", "query_id"], suffixes=("", "_rival"))
+        both = both.assign(system=both["system"] + f" minus {rival}", value=both["value"] - both["value_rival"])
+        parts.append(both.drop(columns="value_rival"))
+    return pd.concat(parts, ignore_index=True)
+
+
+def near_and_far(means: Effects, loss: float) -> pd.DataFrame:
+    """Far less near queries of each system, or of its lead: of a lead the difference in differences.
+
+    `means`: effects of system, measure, is_near. `loss`: share of a value that should be found. Returns system,
+    measure, far, near, difference, low, high, detects (80 % power), needed (queries that find the loss).
+    """
+    apart, key = means.contrast("is_near", [(False, True)]), ["system", "measure"]
+    apart["detects"] = (apart["high"] - apart["low"]) / 2 + POWER * apart.drawn().std(axis=1)
+    sides = pd.DataFrame(means).pivot(index=key, columns="is_near", values="mean").reset_index()
+    sides = sides.rename(columns={True: "near", False: "far"})
+    found = sides.merge(pd.DataFrame(apart)[[*key, "difference", "low", "high", "detects"]], on=key)
+    of = found[key].assign(system=found["system"].str.split(" minus ").str[0]).merge(sides, how="left", on=key)
+    needed = 2 * means["n_queries"].max() * ratio(found["detects"], loss * of["near"]) ** 2
+    return found.assign(needed=pd.array(np.ceil(needed), dtype="Int64"))
+
+
+def published_runs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Values of the published runs on TREC DL, means of each family, and how near their queries lie: from notebook 11.
+
+    `folder`: of its committed values. Returns (system, measure, query_id, value) and (query_id, is_near), empty
+    without these files.
+    """
+    if not (folder / "by_pool.parquet").is_file():
+        return pd.DataFrame(columns=["system", "measure", "query_id", "value"]), pd.DataFrame()
+    near, values = pd.read_parquet(folder / "distances.parquet"), pd.read_parquet(folder / "by_pool.parquet")
+    kept = (values["judged_by"] == pool_bias.ALL) & (values["measure"] == pool_bias.FIRST)
+    kept &= values["query_id"].isin(near["query_id"])
+    return pool_bias.by_family(values[kept]).rename(columns={"family": "system"}), near

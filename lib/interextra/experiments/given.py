@@ -1,0 +1,162 @@
+"""Notebook 12: a split of `own.export` opened again, and anybody's runs on it as values per query."""
+
+import itertools
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from interextra.data.runs import RunFile
+from interextra.data.trec import read_qrels, read_queries_tsv
+from interextra.evaluation.measures import per_query
+from interextra.experiments.auditing import neighbours
+from interextra.experiments.own import GATE, MANIFEST, STRATA, searched
+from interextra.experiments.resttest import in_regimes
+from interextra.ground import InputError, Store, offenders
+from interextra.ground.cells import from_config
+from interextra.models.bm25 import LABEL as BM25
+from interextra.models.recipe import load_recipe
+from interextra.models.run import Run, model_of
+from interextra.splits.split import Split
+
+COLUMNS = {"qid": "query_id", "docno": "doc_id"}  # PyTerrier's names
+MODEL = "model"
+
+
+class Given(NamedTuple):
+    """A folder of `own.export`, opened."""
+
+    split: Split
+    sets: list[str]
+    queries: pd.DataFrame  # to search: query_id, text
+    qrels: pd.DataFrame
+    strata: pd.Series | None  # what left-out part each query belongs to; None: the regime is that of the set
+    gate: str  # split of the queries that only show a lead over the baseline; "": some of the test queries do
+    held: list[str]  # these queries
+
+    @classmethod
+    def open(cls, folder: Path) -> "Given":
+        try:
+            manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            split, sets, gate = from_config(manifest["split"]), list(manifest["sets"]), manifest["gate"]
+            held = (folder / GATE).read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(f"{folder}: no folder of `interextra split` ({error})") from None
+        strata = None
+        if (folder / STRATA).is_file():
+            strata = pd.read_csv(folder / STRATA, sep="\t", names=["query_id", "stratum"], dtype=str)
+            strata = strata.set_index("query_id")["stratum"]
+        queries, qrels = read_queries_tsv(folder / "test.tsv"), read_qrels(folder / "test.qrels")
+        return cls(split, sets, queries, qrels, strata, gate, held)
+
+    @property
+    def bm25(self) -> Run:
+        """BM25 with its defaults on the queries to search."""
+        model = model_of(load_recipe("bm25"), self.split.pool, 0)
+        return Run(model=model, queries=searched(self.split, self.gate), depth=1000)
+
+    def read(self, run: Run, store: Store) -> RunFile:
+        """The ranking of the queries to search, of which a gate's query of a kind that is in no set is none."""
+        found = pd.concat([run.read(store, part).frame() for part in run.queries])
+        return RunFile.from_frame(found[found["query_id"].isin(self.queries["query_id"])])
+
+    def labels(self, name: str) -> dict[str, str]:
+        """What a set says of a run: regime, or what was left out."""
+        return {"regime": name.split("-")[0]} if self.strata is None else {"left_out": name.removeprefix("without-")}
+
+
+def read_run(path: Path) -> RunFile:
+    """A run as TREC file or Parquet, MTEB's predictions (.json), sentence-transformers' (.jsonl), or a .csv.
+
+    A .csv has the columns query_id or qid, doc_id or docno, and score. InputError: the file has no such shape.
+    """
+    try:
+        if path.suffix == ".json":
+            rows = [(query, *hit) for query, hits in _of_mteb(json.loads(path.read_text())) for hit in hits.items()]
+        elif path.suffix == ".jsonl":
+            lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+            rows = [(row["query_id"], hit["corpus_id"], hit["score"]) for row in lines for hit in row["results"]]
+        elif path.suffix == ".csv":
+            return RunFile.from_frame(_read_csv(path))
+        else:
+            return RunFile.read(path)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        told = f"write a TREC file, or what {path.suffix} holds"
+        raise InputError(f"{path}: not read as a run ({error!r}); {told}") from None
+    return RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, dtype=dict.fromkeys([*COLUMNS, *COLUMNS.values()], str)).rename(columns=COLUMNS)
+
+
+def _of_mteb(predictions: dict):
+    """(query_id, {doc_id: score}) of MTEB's {subset: {split: {query_id: …}}}; several subsets are ambiguous."""
+    parts = [split for name, subset in predictions.items() if name != "mteb_model_meta" for split in subset.values()]
+    if len(parts) != 1:
+        raise ValueError(f"{len(parts)} subsets and splits; keep one")
+    return parts[0].items()
+
+
+def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True) -> pd.DataFrame:
+    """Tidy values of all runs that a pattern finds: regime, seed, query_id, measure, value, and left_out, stratum.
+
+    pattern : path of a run, with {part} for the name of a set and, where there are several trainings, {seed}.
+    own : whether a passage with the id of its query counts.
+
+    InputError: a set without a run, a run without a test query, or one of a query that is not asked.
+    """
+    if "{part}" not in pattern:
+        raise InputError(f"--runs {pattern}: write {{part}} where the name of a training set stands")
+    found: dict[str, list] = {name: [] for name in given.sets}
+    for name, parts in found.items():
+        path = Path(pattern.replace("{part}", name))
+        seeds = re.compile(re.escape(path.name).replace(r"\{seed\}", "(?P<seed>.+)"))
+        for file in sorted(path.parent.glob("*")):
+            if match := seeds.fullmatch(file.name):
+                seed = match.groupdict().get("seed", "1")
+                parts.append(values_of(file, given, names, own).assign(seed=seed, **given.labels(name)))
+    if missing := [name for name, parts in found.items() if not parts]:
+        raise InputError(f"--runs {pattern}: no run of {len(missing)} sets: {offenders(missing)}")
+    values = pd.concat(itertools.chain(*found.values()), ignore_index=True).assign(model=MODEL)
+    return values if given.strata is None else in_regimes(values.assign(stratum=values["query_id"].map(given.strata)))
+
+
+def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bool = True) -> pd.DataFrame:
+    """query_id, measure, value of a run, a file of one, or a .csv of values as PyTerrier writes them."""
+    is_csv, where = isinstance(found, Path) and found.suffix == ".csv", found if isinstance(found, Path) else BM25
+    if is_csv and "value" in (table := _read_csv(found)):
+        values = table.loc[table["measure"].isin(names), ["query_id", "measure", "value"]]
+        there = set(values["query_id"])
+    else:
+        run = read_run(found) if isinstance(found, Path) else found
+        there, run = set(run.query_ids), run if own else RunFile.from_frame(run.frame().query("query_id != doc_id"))
+        values = per_query(run, given.qrels, names).reset_index().melt("query_id", var_name="measure")
+    wrong = {"are not test queries of the split": there - set(given.queries["query_id"])}
+    wrong["are missing: search all test queries"] = set(given.qrels["query_id"]) - there
+    for what, ids in wrong.items():
+        if ids:
+            raise InputError(f"{where}: {len(ids)} queries {what}: {offenders(sorted(ids))}")
+    return values
+
+
+def baseline(given: Given, store: Store, file: str, names: Sequence[str], own: bool = True) -> pd.DataFrame:
+    """Values of what every neural system should beat: a run, or `Given.bm25`, which the store then has."""
+    return values_of(Path(file) if file else given.read(given.bm25, store), given, names, own)
+
+
+def nearest(given: Given, encoder: str) -> pd.DataFrame:
+    """The nearest training query of each test query: query_id, train_query, cosine, is_near.
+
+    is_near: in the half of the test queries that lie nearer. A query without a direction has cosine 0.
+    """
+    pool, asked = given.split.pool.frame(), given.queries[~given.queries["query_id"].isin(given.held)]
+    found = neighbours(pool[~pool["query_id"].isin(given.queries["query_id"])], asked, encoder)
+    found = found.drop_duplicates("test_query_id").rename(columns={"test_query_id": "query_id"})
+    found = asked[["query_id"]].merge(found[["query_id", "train_query", "cosine"]], how="left").fillna({"cosine": 0.0})
+    return found.assign(is_near=found["cosine"].rank(method="first") > len(found) / 2)

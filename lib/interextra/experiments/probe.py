@@ -1,0 +1,171 @@
+"""Notebook 12: a training of the user's on each set of a split, and what its models say of both regimes."""
+
+import itertools
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from interextra.data.collection import Passages, write_passages
+from interextra.data.queries import Part
+from interextra.data.runs import RunFile
+from interextra.evaluation.measures import check as check_measures
+from interextra.experiments.given import COLUMNS, Given, baseline, read_run
+from interextra.experiments.own import export, gate_of, searched, split_of
+from interextra.experiments.plans import changed
+from interextra.experiments.regimes import Report, of_runs, write
+from interextra.ground import InputError, Store, offenders
+from interextra.models.dense import inner_products
+from interextra.models.model import fit, load_model
+from interextra.models.recipe import Recipe, load_recipe
+from interextra.models.retriever import Encoder
+from interextra.models.run import Run, model_of
+from interextra.models.topk import exact_search
+from interextra.papers.verdicts import POWER
+from interextra.splits.split import Split
+
+DEFAULTS = {"train_split": "train", "test_splits": ["test"], "gate_split": "", "encoder": "lsa", "vectors": []}
+DEFAULTS |= {"attribute": "", "size": 0, "k": 5, "n_test": 0.2, "seed": 1}
+WRITTEN = {"format": ("ids", "st"), "negatives": 1, "spare": False}
+DEPTH, RERANKED, BLOCK = 1000, 100, 8192  # passages in a run, of BM25 that a `predict` orders, encoded at once
+CAN = "encode_query and encode_document, encode(list[str]), predict(pairs), or search({query_id: text})"
+
+
+def probe(
+    train: Callable[[Path, int], Any],
+    collection: str,
+    protocol: str = "restrain",
+    seeds: Sequence[int] = (1, 2),
+    measures: Sequence[str] = ("nDCG@10",),
+    out: str | Path = "probe",
+    predictions: str | Path = "",
+    store: Store | None = None,
+    margin: float = 0.05,
+    n_boot: int = 10_000,
+    **options: Any,
+) -> Report:
+    """Train on each set of a split with each seed, search its test queries, and report: a `cross_validate`.
+
+    train : f(folder, seed) → a model or a run. The folder holds the training set as `ids` and `st`, and what to exclude
+        from negatives, exposed.txt; beside it lie the data sets `queries` and `corpus` (see `formats`). A model can one
+        of `CAN`; a run is a `RunFile`, a file, a frame (qid, docno, score) or {query_id: {doc_id: score}}.
+    protocol, options : of `own.split_of` and `own.export`, see DEFAULTS and WRITTEN.
+    out : the split, BM25's run and the report go there, the models' runs too, or into `predictions`.
+    """
+    check_measures(list(measures))
+    if unknown := sorted(options.keys() - DEFAULTS.keys() - WRITTEN.keys()):
+        raise InputError(f"probe: no option {offenders(unknown)}; there are {', '.join(DEFAULTS | WRITTEN)}")
+    asked, written = ({name: options.get(name, value) for name, value in of.items()} for of in (DEFAULTS, WRITTEN))
+    out, split = Path(out), split_of(protocol, collection, asked)
+    store, runs = store or Store(out / "cells"), Path(predictions or out / "runs")
+    if not (out / "split").is_dir():
+        store.build(split)
+        export(split, store, out / "split", *written.values(), gate=gate_of(asked, split.pool.source))
+    given = Given.open(out / "split")
+    if given.split != split:
+        raise InputError(f"{out}/split: is of other options; name another folder, or move it away")
+    store.build(given.bm25)
+    first, rival = given.read(given.bm25, store), baseline(given, store, "", measures[:1])
+    print(resolution(rival.loc[~rival["query_id"].isin(given.held), "value"]), file=sys.stderr, flush=True)
+    for name, seed in itertools.product(given.sets, seeds):
+        run_of(train(out / "split" / name, seed), given, first).write_trec(runs / f"{name}.{seed}.run")
+    how = {"encoder": asked["encoder"], "margin": margin, "seed": asked["seed"], "n_boot": n_boot}
+    made = of_runs(given, store, f"{runs}/{{part}}.{{seed}}.run", measures, **how)
+    write(out, made)
+    return made
+
+
+def resolution(values: pd.Series) -> str:
+    """What a design can find, before anything is trained, by BM25's values of its test queries."""
+    found = 100 * (1.96 + POWER) * values.sem() / (values.mean() or np.nan)
+    told = f"{len(values):,} queries find a change of about {found:.0f} % with 80 % power (of queries alone, if the"
+    return f"{told} models' values vary as BM25's do and correlate at one half between the regimes)"
+
+
+def run_of(found: Any, given: Given, first: RunFile) -> RunFile:
+    """The run of what a training gave, by what it can; `first`: BM25's, which a `predict` reranks."""
+    ids, texts = (given.queries[name].tolist() for name in ("query_id", "text"))
+    passages = given.split.pool.source.open().passages
+    if isinstance(found, RunFile):
+        return found
+    if isinstance(found, str | Path):
+        return read_run(Path(found))
+    if isinstance(found, pd.DataFrame):
+        return RunFile.from_frame(found.rename(columns=COLUMNS))
+    if hasattr(found, "search"):
+        found = found.search(dict(zip(ids, texts, strict=True)))
+    if isinstance(found, Mapping):
+        hits = ((query, *hit) for query, docs in found.items() for hit in docs.items())
+        return RunFile.from_frame(pd.DataFrame(hits, columns=["query_id", "doc_id", "score"]))
+    if encode := getattr(found, "encode_query", getattr(found, "encode", None)):
+        encode_document = getattr(found, "encode_document", encode)
+        is_cosine = getattr(found, "similarity_fn_name", "") == "cosine"
+        blocks = (_matrix(encode_document, block, is_cosine) for _, block in passages.batches(BLOCK))
+        scores = inner_products(_matrix(encode, texts, is_cosine))
+        return RunFile.from_arrays(
+            ids, passages.doc_ids, *exact_search(passages, blocks, scores, len(ids), min(DEPTH, len(passages)), BLOCK)
+        )
+    if not hasattr(found, "predict"):
+        raise InputError(f"probe: the training gave {type(found).__name__}; it needs {CAN}, or give a run")
+    kept = first.frame().query("rank <= @RERANKED")
+    asked = kept["query_id"].map(dict(zip(ids, texts, strict=True)))
+    pairs = zip(asked, passages.texts(passages.rows(kept["doc_id"])), strict=True)
+    return RunFile.from_frame(kept.assign(score=np.asarray(found.predict(list(pairs)), float).ravel()))
+
+
+def _matrix(encode: Callable, texts: list[str], is_cosine: bool) -> np.ndarray:
+    try:
+        found = np.asarray(encode(texts), dtype=np.float32)
+    except (ValueError, TypeError):
+        found = np.empty(0)
+    if found.shape[:1] != (len(texts),) or found.ndim != 2:
+        raise InputError(f"probe: the model gave no matrix for {len(texts)} texts, a row each; give it a search")
+    return found / np.linalg.norm(found, axis=1, keepdims=True).clip(1e-12) if is_cosine else found
+
+
+def recipe_of(model: str, revision: str = "", fine_tuning: str = "", batch_size: int = 0) -> Recipe:
+    """How a user's model is trained: a recipe with the model as its initialisation, of a hub id in some revision."""
+    if revision:
+        from huggingface_hub import snapshot_download
+
+        try:
+            model = snapshot_download(model, revision=revision)
+        except (OSError, ValueError) as error:
+            raise InputError(f"--model-revision {revision}: {model} is not there: {error}") from None
+    fine_tuning = fine_tuning or ("mini-dense" if model == "tiny-base" else "small-dense")
+    return load_recipe(fine_tuning, initialisation=model, **{"batch_size": batch_size} if batch_size else {})
+
+
+def trainer(recipe: Recipe, split: Split, gate: str, store: Store) -> tuple[Callable, Callable]:
+    """Our own training, for `probe`, and (folder, seed) → its Run, of which the cost is known before."""
+    queries = searched(split, gate)
+
+    def planned(folder: Path, seed: int) -> Run:
+        return Run(model=model_of(recipe, Part(of=split, part=folder.name), seed), queries=queries, depth=DEPTH)
+
+    def train(folder: Path, seed: int) -> RunFile:
+        run = planned(folder, seed)
+        store.build(run)
+        return Given.open(folder.parent).read(run, store)
+
+    return train, planned
+
+
+def check(recipe: Recipe, split: Split) -> str:
+    """Train one step on ten queries and, of an encoder, rank ten passages: what is wrong is said before it costs."""
+    data, texts = split.pool.source.open(), split.pool.frame()["text"].tolist()[:10]
+    with tempfile.TemporaryDirectory() as folder:
+        one, model, ten = changed(recipe, steps=1, epochs=None), Path(folder, "model"), Path(folder, "ten.arrow")
+        log = fit(one, data, split.pool.ids()[:10], split.pool.split, 1, model)
+        told = f"A training step on ten queries has the loss {log['loss'][0][1]:.3f}."
+        if isinstance(model := load_model(model), Encoder):
+            some = data.passages.texts(slice(10))
+            write_passages(ten, zip(data.passages.doc_ids[:10].to_pylist(), some, strict=True))
+            rows, _ = model.search(SimpleNamespace(passages=Passages(ten)), texts, len(some))
+            told += f" It ranks {rows.shape[1]} passages for {len(rows)} queries."
+    return told

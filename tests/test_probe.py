@@ -1,0 +1,133 @@
+"""A user's training is tried on each set of a split: models by what they can, one message for what can nothing."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from datasets import load_from_disk
+from toy_topics import TOPICS
+
+import interextra as ix
+from interextra.experiments import probe as module
+from interextra.experiments.given import Given
+from interextra.experiments.own import export, split_of
+from interextra.ground.errors import InputError
+from interextra.study.cli import main
+
+WORDS = sorted({word for topic, words in TOPICS.items() for word in [topic, *words.split()]}) + list("012345")
+
+
+@pytest.fixture
+def given(spec, store):
+    split = split_of("restrain", spec, module.DEFAULTS | {"size": 12})
+    store.build(split)
+    export(split, store, Path("out"))
+    return Given.open(Path("out"))
+
+
+def bags(texts):
+    """Counts of the words of the toy collection: a query and its passage have the same."""
+    return np.array([[text.split().count(word) for word in WORDS] for text in texts], float)
+
+
+class TwoEncoders:
+    encode_query = staticmethod(bags)
+
+    def encode_document(self, texts):
+        return 2 * bags(texts)
+
+
+class OneEncoder:
+    similarity_fn_name = "cosine"
+
+    def encode(self, texts):
+        return bags(texts).tolist()
+
+
+class Reranker:
+    def predict(self, pairs):
+        return [[float(bags([query])[0] @ bags([passage])[0])] for query, passage in pairs]
+
+
+class Searcher:
+    def search(self, queries):
+        return {query_id: {f"p-{query_id}": 1.0, "p-sky-aurora-0": 0.5} for query_id in queries}
+
+
+@pytest.mark.parametrize("model", [TwoEncoders(), OneEncoder(), Reranker(), Searcher()])
+def test_a_model_searches_by_what_it_can(given, store, model):
+    store.build(given.bm25)
+    first = given.read(given.bm25, store)
+    run = module.run_of(model, given, first)
+    best = run.frame().query("rank == 1").set_index("query_id")["doc_id"]
+    assert best.to_dict() == {query_id: f"p-{query_id}" for query_id in given.queries["query_id"]}
+    path = Path("found.run")
+    run.write_trec(path)
+    frame = run.frame().rename(columns={"query_id": "qid", "doc_id": "docno"})
+    for same in (run, path, str(path), frame[["qid", "docno", "score"]]):
+        assert module.run_of(same, given, first).frame().equals(run.frame())
+
+
+class Ragged:
+    def encode(self, texts):
+        return [np.ones((len(text.split()), 3)) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"), [(object(), "gave object; it needs encode_query"), (Ragged(), "no matrix")]
+)
+def test_what_can_do_nothing_is_one_message(given, model, message):
+    with pytest.raises(InputError, match=message):
+        module.run_of(model, given, None)
+
+
+def test_a_planted_loss_of_a_training_is_found(spec, tmp_path):
+    """The training sees its folder: the model here knows the topics of its training queries alone."""
+
+    class Knowing(Searcher):
+        def __init__(self, topics):
+            self.topics = topics
+
+        def search(self, queries):
+            known = {query_id: query_id.split("-")[0] in self.topics for query_id in queries}
+            return {one: {f"p-{one}": 1.0 if ok else 0.1, "p-sky-aurora-0": 0.5} for one, ok in known.items()}
+
+    seen = []
+
+    def train(folder, seed):
+        seen.append((folder.name, seed, (folder / "exposed.txt").is_file()))
+        assert len(load_from_disk(folder / "st")) and len(load_from_disk(folder.parent / "corpus")) == 72
+        return Knowing({query_id.split("-")[0] for query_id in load_from_disk(folder / "ids")["query_id"]})
+
+    options = {"protocol": "shift", "attribute": "column:topic", "measures": ["RR@10"], "n_boot": 400}
+    found = ix.probe(train, spec, out=tmp_path / "probe", **options)
+    assert seen == [(f"without-{topic}", seed, True) for topic in ("plant", "sky", "stone") for seed in (1, 2)]
+    every = found.changes.set_index("queries").loc["all"]
+    assert every["interpolation"] == 1 and every["extrapolation"] < 0.7 and every["high"] < 0
+    assert (tmp_path / "probe" / "regimes.html").is_file() and len(list((tmp_path / "probe" / "runs").iterdir())) == 6
+    again = ix.probe(train, spec, out=tmp_path / "probe", **options)
+    assert again.changes.equals(found.changes)
+    with pytest.raises(InputError, match="no option 'splits'"):
+        ix.probe(train, spec, out=tmp_path / "probe", splits=3)
+    with pytest.raises(InputError, match="is of other options"):
+        ix.probe(train, spec, out=tmp_path / "probe", **options | {"seed": 2})
+
+
+def test_the_command_trains_on_each_set_and_says_first_what_it_costs(spec, capsys):
+    asked = ["probe", "-m", "tiny-base", "--recipe", "mini-dense{steps: 2}", "--collection", spec, "--size", "0.25"]
+    asked += ["--seeds", "1", "--batch-size", "4", "--measures", "RR@10", "--n-boot", "400"]
+    assert main([*asked, "--check"]) == 0
+    out, cost = capsys.readouterr()
+    assert "It ranks 10 passages for 10 queries" in out and "2 training sets, 1 trainings of each" in cost
+    assert not Path("probe").exists()
+    assert main([*asked, "--json", "--prediction-folder", "runs"]) == 0
+    out, cost = capsys.readouterr()
+    told = json.loads(out)
+    assert {row["claim"] for row in told["claims"]} == {"loss", "lead"} and "with 80 % power" in cost
+    runs = sorted(path.name for path in Path("runs").iterdir())
+    assert runs == ["extrapolation-12.1.run", "interpolation-12.1.run"]
+    queries = pd.read_csv("runs/interpolation-12.1.run", sep=" ", header=None)[0].nunique()
+    assert queries == 24 and Path("probe/regimes.html").is_file()
+    assert main([*asked, "-m", "no/such/folder"]) == 2 and "no such folder" in capsys.readouterr().err
