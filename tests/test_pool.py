@@ -99,7 +99,7 @@ def test_rank_biased_precision_is_that_of_the_leaderboards(real_data):
             assert ours == pytest.approx(table.loc[name, column], abs=5.1e-5), name
 
 
-def test_flips_of_the_order():
+def test_flips_and_the_agreement_of_orders():
     names = ["judged_by", "system", "measure", "query_id", "value"]
     means = {pool_bias.ALL: {"BM25": 0.4, "a": 0.5, "b": 0.3}, "small": {"BM25": 0.4, "a": 0.2, "b": 0.1}}
     rows = [
@@ -111,6 +111,10 @@ def test_flips_of_the_order():
     table = effects(pd.DataFrame(rows, columns=names), names[:3], n_boot=200)
     flips = pool_bias.order_flips(table.contrast("system", [("a", "BM25"), ("b", "BM25")])).set_index("system")
     assert flips["flipped"].to_dict() == flips["is_sure"].to_dict() == {"a": True, "b": False}
+    found = pool_bias.agreement_of_orders(table, seed=1).iloc[0]
+    assert found["judged_by"] == "small" and found["tau"] == pytest.approx(1 / 3)
+    assert found["low"] == found["high"] == pytest.approx(1 / 3)  # topics agree
+    assert found["n_systems"] == 3
 
 
 def given(folder, qrels, **runs):

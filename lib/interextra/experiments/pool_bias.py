@@ -14,6 +14,8 @@ from interextra.evaluation.measures import per_query
 from interextra.experiments import pool
 from interextra.experiments.plans import Plan, fields, run_of, systems, test_queries, training_queries, with_bm25
 from interextra.ground import InputError, Store, offenders
+from interextra.ground.correlation import correlations, drawn_groups, ends_of
+from interextra.ground.effects import Effects
 from interextra.models.bm25 import LABEL as BM25
 from interextra.papers.releases import real_vectors
 from interextra.splits.similarity import nearest
@@ -170,6 +172,29 @@ def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
     is_sure = (both["low"] * both["high"] > 0) & (both["all_low"] * both["all_high"] > 0)
     columns = ["system", "judged_by", "by_all", "difference", "low", "high"]
     return both[columns].assign(flipped=flipped, is_sure=flipped & is_sure)
+
+
+def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
+    """Kendall's tau between the orders of systems by all judgements and by a smaller pool.
+
+    `means`: of systems, Effects[judged_by, system, measure]. Returns judged_by, measure, tau, low, high (topics are
+    drawn), low_runs, high_runs (topics and systems are drawn), n_systems.
+    """
+    rows = []
+    for measure, part in means.groupby("measure", sort=False):
+        every = part[part["judged_by"] == ALL].set_index("system")
+        for name, found in part[part["judged_by"] != ALL].groupby("judged_by", sort=False):
+            found = found.set_index("system").loc[every.index]
+            sides = [side["mean"].to_numpy() for side in (every, found)]
+            drawn = [np.stack([draws.effect for draws in side["draws"]], axis=1) for side in (every, found)]
+            same = np.ones((1, len(every)))
+            tau = correlations(*sides, same, "Kendall").item()
+            of_topics = correlations(*drawn, np.repeat(same, len(drawn[0]), axis=0), "Kendall")
+            counts = drawn_groups(every.index, seed, len(drawn[0]))
+            ends = (*ends_of(of_topics), *ends_of(correlations(*drawn, counts, "Kendall")))
+            rows.append((name, measure, tau, *ends, len(every)))
+    columns = ["judged_by", "measure", "tau", "low", "high", "low_runs", "high_runs", "n_systems"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def distances(plan: Plan, store: Store) -> pd.DataFrame:
