@@ -210,7 +210,7 @@ def test_points_draw_as_effects_do():
     one = effects(values.query("method == 'm2' and n_train == 200"), ["regime"], seed=4, n_boot=50)
     for _, drawn in (made.inside, made.outside["c"]):
         assert drawn[:, :, 7] == pytest.approx(one.drawn(), rel=1e-12)
-    assert correlation.crossed(made).drawn().shape == (8, 50)
+    assert len(correlation.crossed(made)) == 8
 
 
 def test_a_printed_difference_is_rounded_as_both_correlations():

@@ -193,18 +193,17 @@ def table_5(points: Points) -> Effects:
     return Effects.of(table, ["collection", "statistic"], list(ENDS), *zip(*drawn, strict=True))
 
 
-def crossed(points: Points) -> Effects:
+def crossed(points: Points) -> pd.DataFrame:
     """Is it what is measured in domain, or which models are? The Spearman correlation of each side in domain with each
     side out of domain, of the models of a method and size: collection, in_domain, out_of_domain, value, low, high.
 
     If extrapolation said more of a method than interpolation does, it would predict its other models elsewhere, too.
     """
-    labels, rows, drawn = ["collection", "in_domain", "out_of_domain"], [], []
+    rows = []
     for name, one, two in itertools.product(points.outside, (0, 1), (0, 1)):
-        value, of = points.correlated(one, two, name, {"method": METHODS[0]})
-        rows.append((name, plans.REGIMES[one], plans.REGIMES[two], value, *ends_of(of)))
-        drawn.append(of)
-    return Effects.of(pd.DataFrame(rows, columns=[*labels, "value", "low", "high"]), labels, ["value"], drawn)
+        value, drawn = points.correlated(one, two, name, {"method": METHODS[0]})
+        rows.append((name, plans.REGIMES[one], plans.REGIMES[two], value, *ends_of(drawn)))
+    return pd.DataFrame(rows, columns=["collection", "in_domain", "out_of_domain", "value", "low", "high"])
 
 
 def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> Effects:

@@ -150,19 +150,18 @@ def of_all_systems(points: pd.DataFrame, by: str, n_boot: int) -> Effects:
     return Effects.of(table, ["indicator", "kind", "method"], ["estimate"], drawn)
 
 
-def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> Effects:
+def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
     """Middle half of the per-query effects in the farthest and the nearest interval, and their difference (Figure 6).
 
     `numbered`: pairs with the `bin` and the `delta` of each query, none missing; `w`: of `prediction.resampled`.
-    Returns model, measure, farthest, nearest, difference, low, high, and draws: interquartile ranges; they stand for
-    the variance, which a single query near Avg In = 0 would decide.
+    Returns model, measure, farthest, nearest, difference, low, high: interquartile ranges; they stand for the variance,
+    which a single query near Avg In = 0 would decide.
     """
-    rows, drawn = [], []
+    rows = []
     for key, part in numbered.groupby(["model", "measure"], sort=False):
         ends = [part[part["bin"] == at] for at in (part["bin"].min(), part["bin"].max())]
         far, near = (stats.iqr(end["delta"]) for end in ends)
         sides = [(end["delta"].to_numpy(), w.loc[end["query_id"]].to_numpy(int).T) for end in ends]  # [n_boot, queries]
-        drawn.append(np.subtract(*([stats.iqr(np.repeat(delta, n)) for n in often] for delta, often in sides)))
-        rows.append((*key, far, near, far - near, *interval(drawn[-1])))
-    table = pd.DataFrame(rows, columns=["model", "measure", "farthest", "nearest", "difference", "low", "high"])
-    return Effects.of(table, ["model", "measure"], ["difference"], drawn)
+        drawn = np.subtract(*([stats.iqr(np.repeat(delta, n)) for n in often] for delta, often in sides))
+        rows.append((*key, far, near, far - near, *interval(drawn)))
+    return pd.DataFrame(rows, columns=["model", "measure", "farthest", "nearest", "difference", "low", "high"])
