@@ -16,7 +16,7 @@ from search import DIMENSION, K, open_collection, some_queries, static_model, wr
 from sentence_transformers.util.quantization import quantize_embeddings, semantic_search_faiss
 
 from interextra.models.dense import Dense
-from interextra.models.indexes import Index, quantised_search
+from interextra.models.indexes import BLOCK, Index, quantised_search
 from interextra.models.recipe import load_recipe
 
 EFFORTS = (16, 32, 64, 128)
@@ -48,7 +48,8 @@ def library(vectors: np.ndarray, queries: np.ndarray, precision: str) -> np.ndar
 
 def plain(vectors: np.ndarray, queries: np.ndarray, index: str) -> np.ndarray:
     made = faiss.index_factory(vectors.shape[1], index, faiss.METRIC_INNER_PRODUCT)
-    made.add(vectors)
+    for start in range(0, len(vectors), BLOCK):  # as ours: faiss links the vectors of a call by their levels
+        made.add(vectors[start : start + BLOCK])
     faiss.ParameterSpace().set_index_parameters(made, f"efSearch={EFFORTS[-1]}")
     return made.search(queries, K)[1]
 
