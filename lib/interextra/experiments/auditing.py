@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 class Audit(NamedTuple):
     shares: pd.DataFrame  # test queries: what, n, of, percent, low, high (Wilson's 95 % interval)
-    pairs: pd.DataFrame  # a row a test query, the likest first: both ids and texts, cosine, words (Jaccard), shared
+    pairs: pd.DataFrame  # a row a test query, the most similar first: both ids and texts, cosine, words (Jaccard), shared
     test_queries: list[str]  # to drop for a clean split: near-duplicates, and those that share a relevant passage
     train_queries: list[str]  # to drop instead
 
@@ -103,7 +103,7 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
     close, shared = same | ids.isin(alike["test_query_id"]), same & False
     seen = known.isin(words[words != ""]) | train.queries["query_id"].isin(alike["train_query_id"])
     to_drop = set(train.queries["query_id"][seen])
-    likest = pairs.drop_duplicates("test_query_id").sort_values(["words", "cosine"], ascending=False)
+    closest = pairs.drop_duplicates("test_query_id").sort_values(["words", "cosine"], ascending=False)
     counts = {"same words as a training query": same.sum()}
     counts[f"near-duplicate of a training query (Jaccard {near:g} or more)"] = close.sum()
     if train.qrels is not None and test.qrels is not None:
@@ -113,7 +113,7 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
             what = f"shares {row.min_shared} or more passages of relevance {row.relevance_threshold} or more"
             counts[what] = row.n_overlapping
         passages = ids.radd("test ").map(shared_passages(judged, train.qrels, [1])[1]).set_axis(ids)
-        shared, likest["shared"] = passages.gt(0).to_numpy(), likest["test_query_id"].map(passages)
+        shared, closest["shared"] = passages.gt(0).to_numpy(), closest["test_query_id"].map(passages)
         answers = answers[answers["relevance"] >= 1]
         taught = train.qrels[train.qrels["relevance"] >= 1] if "relevance" in train.qrels else train.qrels
         to_drop |= set(taught.loc[taught["doc_id"].isin(answers["doc_id"]), "query_id"])
@@ -125,7 +125,7 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
     shares = pd.DataFrame({"what": counts.keys(), "n": counts.values(), "of": len(ids)})
     low, high = proportion_confint(shares["n"], shares["of"], method="wilson")
     shares = shares.assign(percent=100 * shares["n"] / shares["of"], low=100 * low, high=100 * high)
-    return Audit(shares, likest.reset_index(drop=True), ids[close | shared].tolist(), sorted(to_drop))
+    return Audit(shares, closest.reset_index(drop=True), ids[close | shared].tolist(), sorted(to_drop))
 
 
 def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:

@@ -25,7 +25,7 @@ def audit(args: Namespace) -> None:
     paths = auditing.write(found, Path(args.out))
     pairs = found.pairs[["test_query", "train_query", "words", "cosine"]].head(5)
     told = [found.shares.to_string(index=False, float_format="%.1f")]
-    told += [f"By the names of the data sets, as MTEB's flag has it: {named}.\n\nThe likest pairs:"]
+    told += [f"By the names of the data sets, as MTEB's flag has it: {named}.\n\nThe most similar pairs:"]
     told += [pairs.to_string(index=False, float_format="%.2f", max_colwidth=50)]
     _print(told, paths, args.json and {"shares": found.shares.to_dict("records"), "by_name": named})
 
