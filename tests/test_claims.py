@@ -48,7 +48,7 @@ ONLY_REAL += ["finished-near"]
 BY_RESTTEST_OF_06 = [name for name, claim in STATED.items() if claim["notebook"] == "06_pretraining_study"]
 ARMS = ["exposure-kind", "exposure-other-kinds", "exposure-answers", "exposure-offset"]
 NOT_ASKED = {  # profile → claims that its runs cannot answer
-    # there is no time for ReSTTest in 06 and for the reranker in 04 and under it in 05; the arms of 09 are run over worlds
+    # there is no time for ReSTTest in 06, for the reranker in 04 and under it in 05; 09's arms are run over worlds
     "mini": [*ONLY_REAL, *BY_RESTTEST_OF_06, *ARMS, "topics-interaction", "resttest-reranker-dense"],
     "worlds": [  # only the notebooks 02 to 05 and 09, in 05 only the systems of primary claims
         *(name for name, claim in STATED.items() if claim["notebook"][:2] not in ("02", "03", "04", "05", "09")),

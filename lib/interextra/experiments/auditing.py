@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 class Audit(NamedTuple):
     shares: pd.DataFrame  # test queries: what, n, of, percent, low, high (Wilson's 95 % interval)
-    pairs: pd.DataFrame  # a row a test query, the most similar first: both ids and texts, cosine, words (Jaccard), shared
+    pairs: pd.DataFrame  # a row a test query, most similar first: both ids and texts, cosine, words (Jaccard), shared
     test_queries: list[str]  # to drop for a clean split: near-duplicates, and those that share a relevant passage
     train_queries: list[str]  # to drop instead
 
