@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from interextra.papers import verdicts
 
@@ -202,95 +201,24 @@ def test_killed_and_damaged_run_ends_with_the_same_tables_byte_for_byte(house):
     assert not list((house / "outputs" / "cells" / "building").iterdir())
 
 
-BM25 = "bm25{tuning_queries: 20}"
-PLAIN = {
-    "00_start_here": {"test_splits": ["test"]},
-    "01_overlap_annotation_analysis": {"test_splits": ["test"], "graded_splits": ["test"], "truth": False},
-    "02_restrain": {"test_splits": ["test"], "gate_splits": [], "sizes": [8, 16], "grid_sizes": [8, 12]},
-    "03_resttest": {"test_splits": ["test"], "gate_splits": [], "k": 2},
-    "04_ms_shift_clusters": {
-        "shifts": ["wh-words/how/who", "topics"],
-        "n_topics": 2,
-        "native_clusters": 6,
-        "topic_size": 24,
-        "n_test": 12,
-        "gate_splits": [],
-        "train_size": 8,
-        "recipes": [BM25, {"label": "BM25, fixed", "recipe": "bm25", "k1": [0.9], "b": [0.4]}, "mini-dense"],
-    },
-    "05_architecture_comparison": {
-        "test_splits": ["test"],
-        "resttest_splits": ["test"],
-        "gate_splits": [],
-        "sizes": [8, 16],
-        "trained_sizes": [16],
-        "k": 2,
-        "recipes": [BM25, "mini-reranker", "mini-dense"],
-    },
-}
-PLAIN["06_pretraining_study"] = {
-    "test_splits": ["test"],
-    "resttest_splits": ["test"],
-    "strategies": [
-        BM25,
-        {"label": "Random", "recipe": "mini-dense"},
-        {"label": "STAR", "recipe": "mini-star", "after": "mini-dense{steps: 2}"},
-    ],
-    "starts": [
-        {"label": "chosen weights", "objective": "none", "text": "none"},
-        {"label": "words", "objective": "words", "text": "other"},
-    ],
-    "mapped": ["chosen weights", "words"],
-    "sizes": [8, 16],
-    "trained_sizes": [16],
-}
-PLAIN["07_indicators"] = PLAIN["04_ms_shift_clusters"]
-PLAIN["08_beir_correlation"] = {"test_splits": ["test"], "sizes": [8, 16], "trained_sizes": [8, 16]}
-PLAIN["09_negative_exposure"] = {"shift": "wh-words/how/who", "n_test": 4, "train_size": 8, "gate_splits": []}
-PLAIN["09_negative_exposure"]["restricted"] = {"DR (base)": ["unexposed", "control"]}
-PLAIN["09_negative_exposure"]["conditions"] = [
-    {"label": "DR (base)", "source": source, "recipe": "mini-dense", "negatives": source}
-    for source in ("in-batch", "random")
-]
-PLAIN["10_compression_and_hybrid"] = {
-    **{
-        name: PLAIN["05_architecture_comparison"][name]
-        for name in ("test_splits", "gate_splits", "sizes", "trained_sizes")
-    },
-    "strategies": [
-        BM25,
-        {"label": "TAS-B", "recipe": "mini-tas-b", "pair_teacher": "mini-reranker{steps: 2}"},
-        {"label": "Dense", "recipe": "mini-dense"},
-    ],
-    "searches": [{"label": "Dense, PCA", "of": "Dense", "index": "PCA16,Flat"}],
-}
-PLAIN["11_pool_bias"] = {"test_splits": ["test"]}
-PLAIN["12_your_own_retriever"] = {"shift": "wh-words/how/who", "n_test": 4, "train_size": 8, "own_size": 8}
-PLAIN["12_your_own_retriever"]["test_splits"] = ["test"]
-
-
 def test_every_notebook_runs_on_a_plain_beir_folder_and_escapes_its_name(tmp_path, root):
+    """300 passages, 240 training and 60 test queries, and no parameter but the collection."""
     house, draw = copied(tmp_path, root), np.random.default_rng(3)
     folder = house / "<img src=x onerror=alert(1)>"
     (folder / "qrels").mkdir(parents=True)
-    animals = ["".join(draw.choice(["ba", "do", "ki", "lu", "me", "no"], 3)) for _ in range(30)]
+    animals = ["".join(draw.choice(["ba", "do", "ki", "lu", "me", "no", "ra", "te"], 4)) for _ in range(100)]
     facts = [("lives in the forest", "who saw the {} in the forest"), ("eats grass", "how does the {} eat grass")]
+    facts += [("weighs a ton", "what does the {} weigh")]
     passages, queries, judged = [], [], {"train": [], "test": []}
     for place, (animal, (fact, question)) in enumerate((animal, pair) for animal in animals for pair in facts):
         passages.append({"_id": f"d{place}", "text": f"The {animal} {fact}; many a {animal} was seen."})
-        for again, split in (("", "train"), (" today", "test" if place % 3 == 0 else "train")):
-            queries.append({"_id": f"q{len(queries)}", "text": question.format(animal) + again})
-            judged[split].append(f"{queries[-1]['_id']}\td{place}\t1\n")
+        queries.append({"_id": f"q{place}", "text": question.format(animal)})
+        judged["test" if place % 5 == 0 else "train"].append(f"q{place}\td{place}\t1\n")
     for name, rows in (("corpus", passages), ("queries", queries)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for split, lines in judged.items():
         (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
-    (house / "params" / "plain").mkdir()
-    for name in names(house):
-        smoke = yaml.safe_load((house / "params" / "smoke" / f"{name}.yaml").read_text()) or {}
-        given = {**smoke, **PLAIN[name], "collection": f"beir:{folder}", "steps": 2}
-        (house / "params" / "plain" / f"{name}.yaml").write_text(yaml.safe_dump(given))
-    run(house, "--profile", "plain")
+    run(house, "--profile", "smoke", "--name", "plain", "-p", f"collection=beir:{folder}")
     for name in names(house):
         assert not [o["text"] for o in outputs(house, "plain", name) if o.get("name") == "stderr"], name
         assert "<img src=x onerror" not in (house / "outputs" / "plain" / f"{name}.html").read_text(), name

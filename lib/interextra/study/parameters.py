@@ -156,7 +156,13 @@ def profile_parameters(root: Path, profile: str, notebook: Path, overrides: dict
     checked(declared, values, where)
     if "profile" in overrides:
         raise InputError(f"{notebook.stem}, -p: the profile is chosen by --profile (make run PROFILE=…)")
-    return checked(declared, {**values, **overrides, "profile": profile}, f"{notebook.stem}, -p")
+    given = checked(declared, {**values, **overrides, "profile": profile}, f"{notebook.stem}, -p")
+    usual = values.get("collection", declared["collection"].default)
+    if overrides.get("collection", usual) != usual:
+        from interextra.experiments.fitting import fitted
+
+        given = checked(declared, given | fitted(given, usual, overrides), f"{notebook.stem}, on this collection")
+    return given
 
 
 def output_name(root: Path, profile: str, overrides: dict[str, Any], name: str) -> str:

@@ -25,7 +25,7 @@ from interextra.ground.effects import DRAWS, Effects, shown
 from interextra.models.model import Model
 from interextra.papers import verdicts
 from interextra.study.answers import text_of
-from interextra.study.parameters import checked, declared_parameters, repository_root
+from interextra.study.parameters import checked, declared_parameters, profile_parameters, repository_root
 from interextra.study.schedule import build_all, described, priced
 from interextra.study.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 
@@ -92,6 +92,11 @@ class Session:
         seconds = [row["seconds"] for row in rows if row["state"] == "todo"]
         rest = f"{len(seconds)} of them need about {sum(seconds):.0f} s" if seconds else "all of them are here"
         print(f"{len(rows)} results; {rest}")
+        usual = profile_parameters(self.root, self["profile"], self.root / "notebooks" / f"{self.name}.ipynb", {})
+        other = {name: value for name, value in self.parameters.items() if value != usual[name]}
+        if other.pop("collection", ""):
+            told = "; ".join(f"{name} {value}" for name, value in other.items())
+            print(f"On this collection, other than in the profile: {told or 'nothing'}.")
         [table, _] = priced({self.name: [row | {"state": "todo"} for row in rows]}, cores=1).values()
         return shown(table[["results", "seconds", "MB"]].round().astype(int).reset_index(names="what"))
 

@@ -1,0 +1,73 @@
+"""Parameters of a profile on another collection: sizes as shares of what it has, its splits, and kinds that it has."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from interextra.data.load import open_collection
+from interextra.experiments.shifts import read_shift
+from interextra.ground import InputError
+from interextra.splits import attributes
+
+SIZES = "sizes trained_sizes more_sizes grid_sizes draw_train train_size fold_size n_test test_size topic_size"
+SIZES = (*SIZES.split(), "native_clusters")
+SPLITS = ("test_splits", "resttest_splits", "graded_splits", "draw_splits")
+OF_A_WORLD = {"truth": False, "complete": False}  # what only a generated collection knows
+QUERIES_OF_A_BUCKET = 10  # test queries, at least
+
+
+def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the parameters `p` of a profile, made for the collection `own`, becomes another value on that of `given`.
+
+    Sizes keep their share of the training queries where there are fewer; splits are those that are there; clusters of
+    shifts are those with enough queries. What `given` holds stays.
+    """
+    data, train = open_collection(given["collection"]), p.get("train_split", "train")
+    if train not in data.splits:
+        raise InputError(f"{given['collection']}: no split {train!r}; it has {', '.join(data.splits)}: set train_split")
+    share = min(1.0, len(data.query_ids(train)) / len(open_collection(own).query_ids("train")))
+    found = {name: value for name, value in OF_A_WORLD.items() if name in p}
+    tests = [name for name in data.splits if name not in (train, "dev")] or [data.splits[-1]]
+    for name in (name for name in SPLITS if name in p):
+        found[name] = [split for split in p[name] if split in data.splits] or tests[:1]
+    if "gate_splits" in p:
+        measuring = {train, *(split for name in SPLITS for split in found.get(name, []))}
+        found["gate_splits"] = [split for split in p["gate_splits"] if split in data.splits and split not in measuring]
+    for name in (name for name in SIZES if p.get(name)):
+        several = isinstance(p[name], list)
+        scaled = sorted({max(1, round(share * size)) for size in (p[name] if several else [p[name]])})
+        found[name] = scaled if several else scaled[0]
+    if "native_clusters" in found:
+        found["native_clusters"] = max(found["native_clusters"], 3 * p["n_topics"])  # some are left to choose from
+    if "k" in p:
+        measured = found.get("resttest_splits", found.get("test_splits", tests))
+        found["k"] = max(2, min(p["k"], sum(len(data.query_ids(split)) for split in measured) // QUERIES_OF_A_BUCKET))
+    sizes = {name: found.get(name, 0) for name in ("n_test", "train_size")}
+    if "shift" in p:
+        found["shift"] = _shift(p["shift"], data.queries(train), **sizes)
+    if "shifts" in p:
+        entries = [{"shift": entry} if isinstance(entry, str) else dict(entry) for entry in p["shifts"]]
+        for entry in entries:
+            entry |= {name: max(1, round(share * entry[name])) for name in sizes if name in entry}
+            entry["shift"] = _shift(entry["shift"], data.queries(train), **sizes | entry)
+        found["shifts"] = list({entry["shift"]: entry for entry in entries}.values())
+    return {name: value for name, value in found.items() if name not in given and value != p[name]}
+
+
+def _shift(text: str, queries: pd.DataFrame, n_test: int, train_size: int, **entry: Any) -> str:
+    """A shift as the parameters write it, with clusters that have enough queries; else one by length, or by chance."""
+    name, spec, _ = read_shift(text)
+    spec = "wh-words" if spec.startswith("python:interextra.world") else spec
+    if spec == "topics":
+        return text
+    median = int(queries["text"].str.count(" ").median()) + 1
+    lengths = [f"length:limit={limit}" for limit in (median, median + 1)]
+    for known in (text if spec in text else spec, *lengths, "random:parts=3"):
+        _, spec, kept = read_shift(known)
+        labels = pd.Series(attributes.labels(queries, spec))
+        counts = labels[labels.ne("") & (labels.isin(kept) if kept else True)].value_counts().sort_index()
+        counts = counts[counts > 2 * n_test].sort_values(ascending=False, kind="stable")
+        if len(counts) > 1 and counts.sum() - counts.max() - n_test * (len(counts) - 1) >= train_size:
+            return "/".join([known.split("/")[0], *counts.index])
+    return known

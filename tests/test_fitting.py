@@ -1,0 +1,99 @@
+"""A notebook goes through a collection of one's own without a parameter: sizes, splits and kinds are fitted to it."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from interextra.experiments.fitting import fitted
+from interextra.study.cli import main
+from interextra.study.parameters import notebooks, profile_parameters
+
+KINDS = {"who saw the {} in the wood": 0, "how does the {} eat grass": 1, "what does the {} weigh": 2}
+
+
+@pytest.fixture
+def plain(house):
+    """A BEIR folder of 300 passages, 240 training and 60 test queries, of three question words."""
+    folder = house / "plain"
+    (folder / "qrels").mkdir(parents=True)
+    rows = [(f"{at}", form.format(f"animal{at}")) for at in range(100) for form in KINDS]
+    ids = [f"{name}-{place}" for place, (name, _) in enumerate(rows)]
+    write = {"queries": [text for _, text in rows], "corpus": [f"On {text}" for _, text in rows]}
+    for name, texts in write.items():
+        lines = [json.dumps({"_id": one, "text": text}) for one, text in zip(ids, texts, strict=True)]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    for split, kept in (("train", [0, 1, 2, 3]), ("test", [4])):
+        judged = [f"{one}\t{one}\t1\n" for place, one in enumerate(ids) if place % 5 in kept]
+        (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(judged))
+    return f"beir:{folder}"
+
+
+def on(plain, number, **overrides):
+    [path] = notebooks(Path("."), number)
+    return profile_parameters(Path("."), "mini", path, {"collection": plain} | overrides)
+
+
+def test_sizes_keep_their_share_and_splits_are_those_that_are_there(plain):
+    p = on(plain, "02")
+    assert p["sizes"] == [7, 22, 96] and p["grid_sizes"] == [7, 22, 38]  # of 112, 360, 1600 and 640 of 4,000
+    assert p["test_splits"] == ["test"] and p["gate_splits"] == []
+    assert set(on(plain, "05")["trained_sizes"]) <= set(on(plain, "05")["sizes"])
+    assert on(plain, "02", sizes=[40, 100])["sizes"] == [40, 100]
+    assert on(plain, "11")["complete"] is False and on(plain, "01")["truth"] is False
+
+
+def test_kinds_are_those_of_the_collection(plain):
+    assert on(plain, "09")["shift"] == "wh-words/how/wha/who"
+    shifts = [entry["shift"] for entry in on(plain, "04")["shifts"]]
+    assert shifts[0] == "topics" and len(set(shifts)) == len(shifts)
+    sizes = {"n_test": 400, "train_size": 300}
+    assert "shift" not in fitted({"shift": "wh-words/how/who"} | sizes, "mini", {"collection": plain})
+    found = fitted({"shift": "length:limit=50"} | sizes, "mini", {"collection": plain})  # no query is as long
+    assert found["shift"] == "length:limit=6/long/short"
+
+
+def test_the_profile_s_own_collection_is_left_as_it_is(house):
+    [path] = notebooks(house, "02")
+    usual = profile_parameters(house, "mini", path, {})
+    assert usual["sizes"] == [112, 360, 1600]
+    assert profile_parameters(house, "mini", path, {"collection": "mini"}) == usual
+
+
+CASES = {  # file → what it becomes
+    "three queries": ("qrels/train.tsv", lambda text: "".join(text.splitlines(keepends=True)[:4])),
+    "no positives": ("qrels/train.tsv", lambda text: text.replace("\t1\n", "\t0\n")),
+    "the same texts": ("queries.jsonl", lambda text: re.sub(r'"text": "[^"]*"', '"text": "the same words"', text)),
+}
+
+
+class Saying(str):
+    """Equal to one line that holds this text."""
+
+    def __eq__(self, other):
+        return self in other and other.count("\n") == 1
+
+    __hash__ = str.__hash__
+
+
+def split(plain, capsys, *options, case=""):
+    """Exit code and what was said of a split of the collection, in which one file is another."""
+    folder = Path(shutil.copytree(plain.removeprefix("beir:"), f"case {case}"))  # a spec is opened once
+    if case:
+        name, change = CASES[case]
+        (folder / name).write_text(change((folder / name).read_text()))
+    code = main(["split", "restrain", "--collection", f"beir:{folder}", "--out", f"out {case}", *options])
+    return code, "".join(capsys.readouterr())
+
+
+def test_what_cannot_be_divided_is_one_message(plain, capsys):
+    assert split(plain, capsys, "--size", "2", case="three queries") == (2, Saying("3 training queries"))
+    assert split(plain, capsys, case="no positives") == (2, Saying("has a passage of relevance 1 or more"))
+    assert split(plain, capsys, "--test-splits", "dev") == (2, Saying("no split 'dev'"))
+
+
+def test_equal_texts_are_divided_all_the_same(plain, capsys):
+    code, told = split(plain, capsys, case="the same texts")
+    assert code == 0 and "120 training queries" in told
