@@ -14,7 +14,7 @@ SIZES = "sizes trained_sizes more_sizes grid_sizes draw_train train_size fold_si
 SIZES = (*SIZES.split(), "native_clusters")
 SPLITS = ("test_splits", "resttest_splits", "graded_splits", "draw_splits")
 OF_A_WORLD = {"truth": False, "complete": False}  # what only a generated collection knows
-QUERIES_OF_A_BUCKET = 10  # test queries, at least
+QUERIES_OF_A_BUCKET = 12  # test queries of a bucket or kind, at least
 
 
 def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,6 +38,8 @@ def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str
         several = isinstance(p[name], list)
         scaled = sorted({max(1, round(share * size)) for size in (p[name] if several else [p[name]])})
         found[name] = scaled if several else scaled[0]
+    if "n_test" in found:
+        found["n_test"] = min(p["n_test"], max(found["n_test"], QUERIES_OF_A_BUCKET))
     if "native_clusters" in found:
         found["native_clusters"] = max(found["native_clusters"], 3 * p["n_topics"])  # some are left to choose from
     if "k" in p:

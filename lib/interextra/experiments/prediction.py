@@ -97,11 +97,12 @@ def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     Returns these, name, within, low, high (simultaneous over the predictors of a ranking), n (means are over so
     many shifts and systems), better_than (how many others this one is shown to exceed, by simultaneous intervals of the
     differences of all pairs). A predictor that some shifts or systems have not is not compared.
+    Where no predictor orders anything, all stand there, undefined.
     """
     parts = []
     for key, part in predicted.groupby(list(by), sort=False):
-        n = part.dropna(subset="within").groupby("name", sort=False).size()
-        if n.empty:  # too few queries: no predictor orders any
+        n = part.groupby("name", sort=False)["within"].count()
+        if not n.any() and predicted["within"].notna().any():  # too few queries, or all of one value
             continue
         table = part[part["name"].isin(n.index[n == n.max()])].groupby("name", sort=False)[["within"]].mean()
         drawn = np.stack([part[part["name"] == name].drawn().mean(axis=0) for name in table.index])

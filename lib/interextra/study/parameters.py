@@ -157,11 +157,11 @@ def profile_parameters(root: Path, profile: str, notebook: Path, overrides: dict
     if "profile" in overrides:
         raise InputError(f"{notebook.stem}, -p: the profile is chosen by --profile (make run PROFILE=…)")
     given = checked(declared, {**values, **overrides, "profile": profile}, f"{notebook.stem}, -p")
-    usual = values.get("collection", declared["collection"].default)
-    if overrides.get("collection", usual) != usual:
+    usual = {name: parameter.default for name, parameter in declared.items()} | values
+    if usual.get("collection") != given.get("collection"):
         from interextra.experiments.fitting import fitted
 
-        given = checked(declared, given | fitted(given, usual, overrides), f"{notebook.stem}, on this collection")
+        given = checked(declared, given | fitted(given, usual["collection"], overrides), f"{notebook.stem}, on this collection")
     return given
 
 
