@@ -56,7 +56,7 @@ def test_commands_of_the_readme_are_found():
         *("interextra", "make", "snakemake", "pip", "python", "python3", "conda", "-p")
     }
     commands = {"run", "status", "plan", "cell", "clean", "evaluate", "audit", "split", "regimes"}
-    commands |= {"export", "class"}
+    commands |= {"probe", "export", "class"}
     assert {words[1] for words in of("interextra")} == commands
     assert len(of("-p")) == len(PARAMETERS)
 
