@@ -161,7 +161,8 @@ def profile_parameters(root: Path, profile: str, notebook: Path, overrides: dict
     if usual.get("collection") != given.get("collection"):
         from interextra.experiments.fitting import fitted
 
-        given = checked(declared, given | fitted(given, usual["collection"], overrides), f"{notebook.stem}, on this collection")
+        given |= fitted(given, usual["collection"], overrides)
+        checked(declared, given, f"{notebook.stem}, on this collection")
     return given
 
 
