@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from interextra.data.load import open_collection
+from interextra.data.queries import Source
 from interextra.experiments.shifts import read_shift
 from interextra.ground import InputError
 from interextra.splits import attributes
@@ -23,6 +24,8 @@ def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str
     Sizes keep their share of the training queries where there are fewer; splits are those that are there; clusters of
     shifts are those with enough queries. What `given` holds stays.
     """
+    if not Source.of(given["collection"]).fingerprint:  # only priced: what it has is known once it is here
+        return {}
     data, train = open_collection(given["collection"]), p.get("train_split", "train")
     if train not in data.splits:
         raise InputError(f"{given['collection']}: no split {train!r}; it has {', '.join(data.splits)}: set train_split")
