@@ -97,3 +97,9 @@ def test_what_cannot_be_divided_is_one_message(plain, capsys):
 def test_equal_texts_are_divided_all_the_same(plain, capsys):
     code, told = split(plain, capsys, case="the same texts")
     assert code == 0 and "120 training queries" in told
+
+
+def test_another_generated_world_has_the_sizes_of_the_profile(root):
+    path = root / "notebooks" / "04_ms_shift_clusters.ipynb"
+    usual, given = (profile_parameters(root, "worlds", path, {"collection": f"mini{of}"}) for of in ("", ":seed=31"))
+    assert {name for name in usual if usual[name] != given[name]} == {"collection"}

@@ -24,7 +24,8 @@ def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str
     Sizes keep their share of the training queries where there are fewer; splits are those that are there; clusters of
     shifts are those with enough queries. What `given` holds stays.
     """
-    if not Source.of(given["collection"]).fingerprint:  # only priced: what it has is known once it is here
+    is_world = given["collection"].split(":")[0] == "mini"  # one like that of the profile
+    if is_world or not Source.of(given["collection"]).fingerprint:  # or only priced, not here yet
         return {}
     data, train = open_collection(given["collection"]), p.get("train_split", "train")
     if train not in data.splits:

@@ -68,7 +68,7 @@ def planned(
         files = [path.stem for path in sorted((root / "params" / PROFILE).glob("*.yaml"))]
         if not (chosen := [path for path in chosen if path.stem in files]):
             raise InputError(f"--only {only}: the profile worlds has {', '.join(files)}")
-    elif overrides.keys() - {"collection"} and len(chosen) > 1:
+    elif set(overrides or ()) - {"collection"} and len(chosen) > 1:
         raise InputError("-p changes one notebook: name it with --only")
 
     # By the folder of its values in the reference: what a notebook's run changes, and its checked parameters
