@@ -82,7 +82,13 @@ def test_on_another_processor_numbers_must_lie_in_the_reference_s_intervals(tmp_
 @pytest.mark.parametrize("outside, agrees", [(0, True), (1, True), (2, False)])
 def test_on_another_processor_one_row_in_twenty_may_lie_outside(outside, agrees):
     many = pd.DataFrame({"delta": [-0.1] * 20, "low": -0.2, "high": -0.05})
-    assert (difference_of(many, many.assign(delta=[0.1] * outside + [-0.1] * (20 - outside)), None)[1] == "") == agrees
+    assert (difference_of(many, many.assign(delta=[0.05] * outside + [-0.1] * (20 - outside)), None)[1] == "") == agrees
+
+
+def test_on_another_processor_no_row_lies_far_outside():
+    many = pd.DataFrame({"delta": [-0.1] * 20, "low": -0.2, "high": -0.05})
+    for delta, agrees in ((0.09, True), (0.11, False)):  # the interval is .15 wide
+        assert (difference_of(many, many.assign(delta=[delta] + [-0.1] * 19), None)[1] == "") == agrees
 
 
 def test_on_another_processor_verdicts_follow_from_the_numbers_and_are_counted(tmp_path):

@@ -79,8 +79,8 @@ def difference_of(reference: pd.DataFrame, measured: pd.DataFrame, allowed: floa
     """Largest relative difference of two tables' numbers, and what is wrong ("" for nothing).
 
     `allowed` is the relative difference that a number may have; None, for what is trained on another kind of processor:
-    at least 95 % of the numbers beside an interval (columns low and high) must lie inside the reference's. Its other
-    numbers, and the verdicts that follow from them, are not judged.
+    at least 95 % of the numbers beside an interval (columns low and high) must lie inside the reference's, and none
+    farther from it than it is wide. Its other numbers, and the verdicts that follow from them, are not judged.
     """
     if list(reference) != list(measured) or len(reference) != len(measured):
         return float("nan"), f"columns or rows differ: {reference.shape} and {measured.shape}"
@@ -98,7 +98,9 @@ def difference_of(reference: pd.DataFrame, measured: pd.DataFrame, allowed: floa
         effect = numbers[numbers.get_loc("low") - 1]
         inside = measured[effect].between(reference["low"], reference["high"]) | measured[effect].eq(reference[effect])
         outside = (~inside)[reference["low"].notna()]
-        if outside.sum() > OUTSIDE * len(outside):
+        low, high = reference["low"], reference["high"]
+        far = (measured[effect] - (low + high) / 2).abs() > 1.5 * (high - low)
+        if outside.sum() > OUTSIDE * len(outside) or far[outside[outside].index].any():
             where = f"{effect}, row {outside.idxmax() + 1} and {outside.sum()} of {len(outside)} in all"
             return largest, f"{where}: outside the reference's interval"
     if allowed is not None and not largest <= max(allowed, 1e-9):  # a table holds 10 digits; NaN is too large
