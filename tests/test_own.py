@@ -4,6 +4,7 @@ import importlib
 import itertools
 import json
 import os
+import re
 import sys
 import types
 from pathlib import Path
@@ -26,6 +27,7 @@ from interextra.experiments.plans import REGIMES
 from interextra.experiments.regimes import report
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256
+from interextra.models.base import verified_base
 from interextra.papers import verdicts
 from interextra.study.cli import main
 
@@ -276,3 +278,33 @@ def test_flagembedding_reads_its_format(spec, store, others, monkeypatch):
     assert len(rows) == 12
     for query, passages, _ in (rows[at] for at in range(12)):
         assert passages[0] == f"About {query}" and len(set(passages)) == 4
+
+
+def test_filters_of_other_trainers_leave_no_exposed_negative(spec, store, root, monkeypatch):
+    """The scripts of the page for other trainers, as printed, on negatives most of which are exposed."""
+    written(spec, store, "restrain", "out", ["ids", "st", "pylate-kd", "tevatron"], size=12, negatives=8)
+    part = Path("out/extrapolation-12")
+    exposed = set((part / "exposed.txt").read_text().split())
+    page = (root / "book" / "own_trainer.md").read_text(encoding="utf-8")
+    scripts = dict(re.findall(r"## ([\w-]+)\n.*?```python\n(.*?)```", page, flags=re.DOTALL))
+    assert list(scripts) == ["sentence-transformers", "PyLate", "Tevatron", "FlagEmbedding"]
+    more = {"sentence-transformers": [verified_base()], "PyLate": [part / "pylate-kd", 2]}
+    for name, script in scripts.items():
+        assert len([line for line in script.splitlines() if line]) <= 15
+        given = more.get(name, [part / "tevatron.jsonl"] * (name == "Tevatron"))
+        monkeypatch.setattr(sys, "argv", [name, str(part), *map(str, given)])
+        exec(compile(script, name, "exec"), {})
+    texts = load_from_disk("out/corpus").to_pandas().set_index("passage_id")["text"]
+    allowed, rows = set(texts.drop(exposed)), load_from_disk(part / "st").to_pandas()
+    assert not set(rows.filter(like="negative").to_numpy().ravel()) <= allowed  # else nothing was filtered
+    mined = load_from_disk(part / "mined").to_pandas()
+    assert len(mined) and set(mined["negative"]) <= allowed and set(mined["anchor"]) <= set(rows["anchor"])
+    kept = load_from_disk(part / "pylate-unexposed").to_pandas()
+    assert len(kept) and kept["document_ids"].map(len).eq(2).all()
+    assert kept["scores"].map(list).tolist() == [[1.0, 0.0]] * len(kept)
+    lines = [json.loads(line) for line in (part / "unexposed.jsonl").read_text().splitlines()]
+    assert lines and {line["query_id"] for line in lines} >= set(kept["query_id"])
+    for names in [*kept["document_ids"], *(line["negative_document_ids"] for line in lines)]:
+        assert len(names) and not exposed & set(names)
+    pool = {json.loads(line)["text"] for line in (part / "pool.jsonl").read_text().splitlines()}
+    assert pool == allowed
