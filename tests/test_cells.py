@@ -47,12 +47,22 @@ def test_configuration_gives_the_cell_back():
     assert again == cell and again.key == cell.key
 
 
-@pytest.mark.parametrize("kind", ["os.system", "pathlib.Path", "interextra.ground.files.sha256", "nowhere.Toy"])
+NO_KINDS = ["os.system", "pathlib.Path", "interextra.ground.files.sha256", "nowhere.Toy", "pydantic.main.BaseModel"]
+
+
+@pytest.mark.parametrize("kind", NO_KINDS)
 def test_a_note_builds_kinds_of_cell_only(tmp_path, kind):
     with pytest.raises(ValueError, match="no kind of this package"):
         from_config({"kind": kind, "command": f"touch {tmp_path / 'ran'}"})
     write_json(tmp_path / "planned" / "ab.json", {"config": {"kind": kind, "command": f"touch {tmp_path / 'ran'}"}})
     assert Store(tmp_path).planned() == [] and not (tmp_path / "ran").exists()
+
+
+def test_a_note_names_a_notebook_of_the_repository_only():
+    rest = {"source": "", "parameters": "{}", "uses": (), "plan": (), "files": ""}
+    assert Notebook(name="02_restrain", **rest).name == "02_restrain"
+    with pytest.raises(ValueError, match="name"):
+        Notebook(name="../../evil/02_x", **rest)
 
 
 def test_finished_cell_is_not_built_again(tmp_path):
@@ -88,6 +98,12 @@ def test_a_seal_names_every_file(tmp_path):
     assert seal_problem(folder) == "seal.json does not name more.txt"
     (folder / "seal.json").write_text("{}")
     assert seal_problem(folder) == "seal.json names no file" and not fresh(tmp_path).valid(TOY)
+    for text in ("5", "true", "[]", '"all"'):
+        (folder / "seal.json").write_text(text)
+        assert seal_problem(folder) == "seal.json names no file"
+    (folder / "seal.json").unlink()
+    (folder / "seal.json").mkdir()
+    assert seal_problem(folder) == "seal.json is not readable"
 
 
 def test_cell_that_is_not_there_is_a_clear_error(tmp_path):
@@ -252,7 +268,7 @@ def test_clean_frees_cells_of_older_code_and_keeps_today_s(tmp_path, changed_cod
 
 def test_a_planned_result_whose_code_is_gone_is_no_longer_planned(tmp_path):
     """A removed function ended `clean` and `make check` with a traceback."""
-    gone = {"name": "x", "source": "", "parameters": "{}", "uses": ["interextra.ground.effects:gone"], "files": ""}
+    gone = {"name": "02_x", "source": "", "parameters": "{}", "uses": ["interextra.ground.effects:gone"], "files": ""}
     config = {"kind": "interextra.study.notebook.Notebook", "plan": []} | gone
     with pytest.raises(AttributeError, match="has no 'gone'"):
         assert isinstance(from_config(config), Notebook) and from_config(config).key

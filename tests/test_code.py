@@ -4,9 +4,14 @@ import shutil
 
 import pytest
 
-from interextra.ground import code
+from interextra.ground import Store, code
+from interextra.models import architectures
+from interextra.models.model import Model
+from interextra.splits import attributes
+from interextra.study.worlds import planned
 
 DENSE = "interextra.models.dense"
+RULE = "python:interextra.world.truth:kind_of_question"
 
 
 @pytest.fixture
@@ -151,3 +156,24 @@ def test_a_notebook_uses_what_its_code_names():
         *("interextra.figures:heat", "interextra.ground.effects:effects"),
         *("interextra.splits.restrain:bands", "interextra.study.session:start"),
     )
+
+
+def test_a_comment_beside_an_attribute_of_this_package_leaves_its_shifts(copy):
+    before = (copy(), attributes.fingerprint(RULE))[1]
+    change("world/truth.py", "def kind_of_question", "# a comment\ndef kind_of_question")
+    assert (copy(), attributes.fingerprint(RULE))[1] == before
+    change("world/truth.py", "% 3 + 1", "% 3 + 2")
+    assert (copy(), attributes.fingerprint(RULE))[1] != before
+
+
+@pytest.mark.parametrize("notebook", ["06_pretraining_study", "07_indicators", "10_compression_and_hybrid"])
+def test_the_code_of_every_model_that_computes_is_in_the_key(root, notebook):
+    """Weights are read by the code of their architecture: of a teacher, of what encodes or scores."""
+    [asked] = planned(root, "mini", notebook)
+    cells = Store(root / "outputs" / "none").missing(part for run in asked.by_place.values() for part in run.plan)
+    used = [(cell, model) for cell in cells for model in cell.needs() if isinstance(model, Model)]
+    used = [(cell, model) for cell, model in used if model is not getattr(cell, "first", None)]
+    assert len({type(cell) for cell, _ in used}) > 1
+    for cell, model in used:
+        module = architectures()[model.recipe.architecture].__name__
+        assert any(place.startswith(f"{module}:") for place in code.behind(cell.modules())), cell.title()

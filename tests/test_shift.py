@@ -1,11 +1,14 @@
 """A shift: no test query is ever trained on, and the model of a cluster never sees it."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from toy_splits import drawn, queries
 
-from interextra.ground.cells import Store
+from interextra.data.queries import Source
+from interextra.ground.cells import Store, config_of, from_config
 from interextra.ground.errors import InputError
 from interextra.splits import attributes
 from interextra.splits.shift import Shift, shift
@@ -82,6 +85,21 @@ def test_cell_divides_by_the_attribute(store):
     assert strata.index.tolist() == sets["held-out"] and strata.value_counts().to_dict() == {"how": 15, "who": 15}
     assert (strata == cluster[sets["held-out"]]).all()
     assert cell.size_of("held-out") == 30 and by_words(train_size=40).size_of("without-how") == 40
+
+
+def test_a_planned_note_imports_no_module_until_it_is_built(tmp_path, monkeypatch, store):
+    (tmp_path / "own_rule.py").write_text(
+        "import pathlib\npathlib.Path('ran').touch()\ndef rule(query):\n    return 'a'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    elsewhere = queries().model_copy(update={"source": Source(spec="mini", fingerprint="planned by another process")})
+    note = config_of(Shift(pool=elsewhere, by="python:own_rule:rule", n_test=5, by_sha256="of another file"))
+    assert from_config(note).by_sha256 == "of another file"
+    assert from_config({name: of for name, of in note.items() if name != "by_sha256"}) and not Path("ran").exists()
+    planned = Shift(pool=queries(), by="python:interextra.world.truth:kind_of_question", n_test=5)
+    with pytest.raises(InputError, match="has changed since it was planned"):
+        store.build(planned.model_copy(update={"by_sha256": "of another file"}))
 
 
 def test_cell_divides_by_topics_that_are_a_cell(store):

@@ -126,7 +126,7 @@ def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:
 
 
 def from_config(config: Any) -> Any:
-    """What `config_of` was made from; ValueError where a kind is none of this package (or of what is loaded)."""
+    """What `config_of` was made from; ValueError where a kind is none of this package (nor a loaded kind of cell)."""
     if isinstance(config, list):
         return tuple(from_config(item) for item in config)
     if not isinstance(config, dict):
@@ -135,9 +135,9 @@ def from_config(config: Any) -> Any:
     if "kind" not in config:
         return values
     place, _, name = config["kind"].rpartition(".")
-    module = importlib.import_module(place) if place.startswith(f"{code.PACKAGE}.") else sys.modules.get(place)
-    kind = getattr(module, name, None)
-    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+    is_own = place.startswith(f"{code.PACKAGE}.")
+    kind = getattr(importlib.import_module(place) if is_own else sys.modules.get(place), name, None)
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel if is_own else Cell)):
         raise ValueError(f"{config['kind']!r} is no kind of this package")
     return kind(**values)
 

@@ -85,7 +85,7 @@ def seal_problem(folder: Path) -> str | None:
     """
     try:
         named = json.loads((folder / SEAL).read_text(encoding="utf-8"))
-        if not named:
+        if not named or not isinstance(named, dict):
             return f"{SEAL} names no file"
         if more := [name for name in _sealed(folder) if name not in named]:
             return f"{SEAL} does not name {more[0]}"
@@ -96,6 +96,6 @@ def seal_problem(folder: Path) -> str | None:
                 return f"{name} was changed"
     except FileNotFoundError:
         return "no seal"
-    except (ValueError, AttributeError):  # also UnicodeDecodeError: a flipped byte may break the encoding
+    except (ValueError, IsADirectoryError):  # also UnicodeDecodeError: a flipped byte may break the encoding
         return f"{SEAL} is not readable"
     return None

@@ -85,7 +85,8 @@ class Model(Cell):
         write_json(folder / LOG, log | {"n_train": len(ids)})
 
     def modules(self) -> tuple[str, ...]:
-        found = (*super().modules(), architectures()[self.recipe.architecture].__name__)
+        recipes = [self.recipe, *([self.teacher.recipe] if isinstance(self.teacher, Model) else [])]  # both compute
+        found = (*super().modules(), *(architectures()[one.architecture].__name__ for one in recipes))
         loss = losses().get(getattr(self.recipe, "loss", None))
         return (*found, f"{loss.__module__}:{loss.__name__}") if loss else found
 

@@ -114,6 +114,8 @@ def model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
     if recipe.after:
         others["first"] = model_of(load_recipe(recipe.after, **same), train, seed)
     if recipe.negatives.startswith("mined"):
+        if "/" in train.name:
+            raise InputError(f"label {train.name!r}: the name of a file cannot hold a /; rename the label")
         others["ranking"] = Run(model=others["first"], queries=(train,), depth=recipe.negative_depth)
     if recipe.teacher:
         others["teacher"] = model_of(load_recipe(recipe.teacher, **same), train, seed)

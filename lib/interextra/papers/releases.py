@@ -41,8 +41,9 @@ TRAINING = (  # files of a data folder
 )
 Rule = Callable[[str], list[str]]
 
+FACTS = Path(__file__).with_suffix(".yaml")
 # release -> row -> property -> value
-KNOWN = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+KNOWN = yaml.safe_load(FACTS.read_text(encoding="utf-8"))
 
 
 def real_queries(split: str) -> Queries:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.medquad import with_truth
-from interextra.ground.errors import InputError, offenders
+from interextra.ground import InputError, code, digest, offenders, sha256
 
 # In order of precedence, of the six orders the one that agrees best with the released files
 WH_WORDS = {"how": ("how",), "who": ("who", "when", "where", "which"), "wha": ("what", "definition")}
@@ -95,6 +95,15 @@ def attribute(spec: str) -> Callable[[dict], str | None]:
             raise InputError(f"attribute {spec!r}: unknown option {option!r}; use {SPECS}")
         options[key] = value
     return lambda query: rule(query[column], **options)
+
+
+def fingerprint(spec: str) -> str:
+    """What identifies a function of your own beside its name: the SHA-256 of its file; of one of this package, a digest
+    of its code. Empty for another attribute."""
+    if not spec.startswith("python:"):
+        return ""
+    function, name = attribute(spec), spec.removeprefix("python:")
+    return digest(code.behind((name,))) if name.startswith(f"{code.PACKAGE}.") else sha256(inspect.getfile(function))
 
 
 def known_labels(spec: str) -> tuple[str, ...]:

@@ -7,14 +7,13 @@ as in the paper for topics and question words. Taught in notebooks/04_ms_shift_c
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from inspect import getfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from interextra.data.queries import Queries
-from interextra.ground import InputError, Store, offenders, sha256
+from interextra.ground import InputError, Store, offenders
 from interextra.splits import attributes
 from interextra.splits.restrain import random_part
 from interextra.splits.split import Split
@@ -35,12 +34,11 @@ class Shift(Split):
     n_test: int  # queries per cluster
     train_size: int = 0  # queries of a training set, drawn; 0: all
     seed: int = 0
-    by_sha256: str = ""  # of the file of a function of your own, set here
+    by_sha256: str = ""  # `attributes.fingerprint`, set where this is planned, so that reading a note runs no code
 
     def __init__(self, **fields):
-        by = fields.get("by")
-        is_own = isinstance(by, str) and by.startswith("python:")
-        super().__init__(**fields | {"by_sha256": sha256(getfile(attributes.attribute(by))) if is_own else ""})
+        is_planned = isinstance(fields["by"], str) and fields["pool"].source.is_open
+        super().__init__(**fields | ({"by_sha256": attributes.fingerprint(fields["by"])} if is_planned else {}))
         if isinstance(self.by, Topics) and self.by.pool != self.pool:
             raise InputError(f"a shift of {self.pool} by topics of other queries, {self.by.pool}: take the same")
         if self.n_test < 1:
@@ -77,6 +75,8 @@ class Shift(Split):
 
     def build(self, folder: Path, store: Store) -> None:
         queries = self.pool.frame(store)
+        if isinstance(self.by, str) and attributes.fingerprint(self.by) != self.by_sha256:
+            raise InputError(f"attribute {self.by!r}: its code has changed since it was planned; plan again")
         labels = self.by.labels(store) if isinstance(self.by, Topics) else attributes.labels(queries, self.by)
         made = shift(labels, self.n_test, self.names, self.seed)
         without = {f"without-{name}": made.complement(name, self.train_size, self.seed) for name in made.clusters}

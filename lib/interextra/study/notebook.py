@@ -3,17 +3,25 @@
 import json
 import logging
 import os
+import re
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import yaml
+from pydantic import Field
 
 from interextra.data.load import data_folder
 from interextra.experiments.plans import cells_of, plan_of
 from interextra.ground import Cell, InputError, Store
-from interextra.ground.code import ROOT, used_by
+from interextra.ground.code import used_by
 from interextra.ground.files import SEAL, digest, sha256
+from interextra.papers.published import FOLDER
 from interextra.papers.published_models import located
+from interextra.papers.releases import FACTS as RELEASES
+from interextra.papers.verdicts import ANSWERS, of_notebook
 from interextra.study.answers import put
 from interextra.study.travel import CELLS, REFERENCE, VALUES
 
@@ -27,7 +35,7 @@ class NotebookError(RuntimeError):
 class Notebook(Cell):
     """`NAME.ipynb` executed, `tables/`, `figures/`, `values/`, metrics.json."""
 
-    name: str
+    name: str = Field(pattern=r"^\d\d_\w+$")
     source: str  # SHA-256 of the stored notebook
     parameters: str  # JSON
     uses: tuple[str, ...]  # definitions of this package that its code names
@@ -46,7 +54,7 @@ class Notebook(Cell):
             parameters=json.dumps(parameters, sort_keys=True),
             uses=used_by(source),
             plan=plan,
-            files=_listing(path, parameters, reference),
+            files=_listing(path, source, parameters, reference),
             reference=reference,
         )
 
@@ -107,20 +115,30 @@ class Notebook(Cell):
         put(folder / notebook.name, root / REFERENCE, json.loads(self.parameters)["profile"])
 
 
-def _listing(notebook: Path, parameters: dict[str, Any], reference: str) -> str:
-    """Digest of published and committed tables, sheets, scores, and of names, sizes and times of the real data."""
-    parts = [f"small/{notebook.stem}/{part}" for part in ("tables/*", "figures/*", "metrics.json")]
-    parts += [f"worlds/{notebook.stem}/tables/claims.csv"]  # beside the notebook's own
+def _listing(notebook: Path, code: str, parameters: dict[str, Any], reference: str) -> str:
+    """Digest of what a notebook reads: published tables, its claims, committed tables and values, sheets, scores, and
+    names, sizes and times of the real data."""
+    root = notebook.parent.parent / REFERENCE
+    parts = [f"small/{notebook.stem}/{part}" for part in ("figures/*", "metrics.json")]
+    parts += [f"small/{other}/{VALUES}/*" for other in re.findall(r"\b\d\d_\w+", code) if other != notebook.stem]
     parts += [f"{reference}/{part}" for part in (f"{VALUES}/*", CELLS)] if reference else []
-    committed = sorted(path for part in parts for path in (notebook.parent.parent / REFERENCE).glob(part))
-    read = [*sorted(ROOT.glob("papers/**/*.yaml")), *committed, *parameters.get("sheets", [])]
+    committed = {path for part in parts for path in root.glob(part)}
+    of_profiles = root.glob(f"*/{notebook.stem}/tables/*")
+    committed |= {path for path in of_profiles if path.relative_to(root).parts[0] != parameters["profile"]}
+    read = [*sorted(committed), *parameters.get("sheets", [])]
     read += [located(parameters["results"])] if parameters.get("results") else []
-    files = []
+    texts = [_content(path) for path in (*sorted(FOLDER.glob("*.yaml")), RELEASES)]
+    files = [str([*texts, _content(ANSWERS).get(notebook.stem), of_notebook(notebook.stem)])]
     if parameters.get("real_msmarco") or (parameters.get("real_encoder") and "real_msmarco" not in parameters):
         folder = data_folder()
         found = [(path.relative_to(folder).as_posix(), path.stat()) for path in folder.rglob("*") if path.is_file()]
-        files = sorted([name, stat.st_size, stat.st_mtime_ns] for name, stat in found)
+        files += sorted([name, stat.st_size, stat.st_mtime_ns] for name, stat in found)
     return digest([list(map(sha256, read)), files])
+
+
+@cache
+def _content(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def publish(notebook: Cell, store: Store, folder: Path) -> None:
