@@ -143,14 +143,6 @@ def test_exchanging_the_regimes_turns_the_difference(points):
     assert one["p_value"].to_numpy() == pytest.approx(two["p_value"].to_numpy(), nan_ok=True)
 
 
-def test_crossed_sides_hold_the_table_on_their_diagonal(points):
-    crossed = correlation.crossed(points)
-    table = correlation.table_5(points).query("statistic == 'Spearman'").set_index("collection")
-    same = crossed[crossed["in_domain"] == crossed["out_of_domain"]]
-    for row in same.itertuples():
-        assert row.value == pytest.approx(table.loc[row.collection, row.in_domain])
-
-
 def test_the_gate_is_the_lead_of_half_of_the_ways_of_training():
     means = np.full((2, 8, 3), 0.5)
     means[1, :6] = 0.3
@@ -210,7 +202,6 @@ def test_points_draw_as_effects_do():
     one = effects(values.query("method == 'm2' and n_train == 200"), ["regime"], seed=4, n_boot=50)
     for _, drawn in (made.inside, made.outside["c"]):
         assert drawn[:, :, 7] == pytest.approx(one.drawn(), rel=1e-12)
-    assert len(correlation.crossed(made)) == 8
 
 
 def test_a_printed_difference_is_rounded_as_both_correlations():

@@ -152,11 +152,11 @@ class Points:
         some.outside = {name: tuple(side[..., kept] for side in both) for name, both in self.outside.items()}
         return some
 
-    def correlated(self, one: int, other: int, where: str, how: dict) -> tuple[float, np.ndarray]:
-        """Correlation of a regime in domain with a regime in a collection, and its draws, see `stretched`."""
+    def correlated(self, regime: int, where: str, how: dict) -> tuple[float, np.ndarray]:
+        """Correlation of a regime in domain with the same one in a collection, and its draws, see `stretched`."""
         (means, drawn), (outside, outside_drawn) = self.inside, self.outside[where]
-        value = float(correlations(means[one], outside[other], np.ones((1, len(self.labels))), **how)[0])
-        plain = correlations(drawn[one], outside_drawn[other], self.counts, **how)
+        value = float(correlations(means[regime], outside[regime], np.ones((1, len(self.labels))), **how)[0])
+        plain = correlations(drawn[regime], outside_drawn[regime], self.counts, **how)
         return value, stretched(plain, value, self.units.nunique())
 
     def frame(self) -> pd.DataFrame:
@@ -179,7 +179,7 @@ def table_5(points: Points) -> Effects:
     sizes, rows, drawn = points.labels["n_train"].to_numpy(), [], []
     for name, statistic in itertools.product(points.outside, STATISTICS if len(set(sizes)) > 1 else METHODS):
         how = {"method": statistic.split()[0], "within": sizes if statistic == WITHIN else None}
-        (one, of_one), (two, of_two) = (points.correlated(regime, regime, name, how) for regime in (0, 1))
+        (one, of_one), (two, of_two) = (points.correlated(regime, name, how) for regime in (0, 1))
         row = {"collection": name, "statistic": statistic}
         drawn.append((of_one, of_two, of_two - of_one))
         for (column, ends), value, side in zip(ENDS.items(), (one, two, two - one), drawn[-1], strict=True):
@@ -191,19 +191,6 @@ def table_5(points: Points) -> Effects:
     single = table[table["collection"] != ALL]
     table["p_holm"] = single.groupby("statistic")["p_value"].transform(lambda p: holm(p))
     return Effects.of(table, ["collection", "statistic"], list(ENDS), *zip(*drawn, strict=True))
-
-
-def crossed(points: Points) -> pd.DataFrame:
-    """Is it what is measured in domain, or which models are? The Spearman correlation of each side in domain with each
-    side out of domain, of the models of a method and size: collection, in_domain, out_of_domain, value, low, high.
-
-    If extrapolation said more of a method than interpolation does, it would predict its other models elsewhere, too.
-    """
-    rows = []
-    for name, one, two in itertools.product(points.outside, (0, 1), (0, 1)):
-        value, drawn = points.correlated(one, two, name, {"method": METHODS[0]})
-        rows.append((name, plans.REGIMES[one], plans.REGIMES[two], value, *ends_of(drawn)))
-    return pd.DataFrame(rows, columns=["collection", "in_domain", "out_of_domain", "value", "low", "high"])
 
 
 def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> Effects:
