@@ -52,8 +52,17 @@ def points():
     return correlation.Points(values_of(inside), pd.concat(outside), seed=1, n_boot=400)
 
 
+def frame_of(points):
+    """A row a point, regime and collection, with both sides."""
+    rows = []
+    for (name, (means, _)), at in itertools.product(points.outside.items(), (0, 1)):
+        sides = {"in_domain": points.inside[0][at], "out_of_domain": means[at]}
+        rows.append(points.labels.assign(regime=REGIMES[at], collection=name, **sides))
+    return pd.concat(rows, ignore_index=True)
+
+
 def test_table_5_agrees_with_scipy(points):
-    frame, table = points.frame(), correlation.table_5(points)
+    frame, table = frame_of(points), correlation.table_5(points)
     assert len(frame) == 2 * 24 * 3 and (table["n_models"] == 24).all()
     for method, function in {
         "Spearman": stats.spearmanr,
@@ -74,7 +83,7 @@ def test_table_5_agrees_with_scipy(points):
 
 
 def test_each_size_but_one_costs_steigers_test_a_point(points):
-    frame, table = points.frame(), correlation.table_5(points).set_index(["collection", "statistic"])
+    frame, table = frame_of(points), correlation.table_5(points).set_index(["collection", "statistic"])
     parts = [frame[(frame["collection"] == "other") & (frame["regime"] == regime)] for regime in REGIMES]
     sides = [part[side] for part in parts for side in ("in_domain", "out_of_domain")]
     ranks = [stats.rankdata(side).reshape(8, 3) for side in sides]  # [methods, sizes]
@@ -160,7 +169,7 @@ def test_some_points_are_measured_as_if_they_were_all(points):
     kept = (points.labels["n_train"] > 100).to_numpy()
     few = points.among(kept)
     once = correlation.table_5(few).query("statistic == 'Kendall'").set_index("collection")
-    part = points.frame().query("n_train > 100 and collection == 'other' and regime == 'extrapolation'")
+    part = frame_of(points).query("n_train > 100 and collection == 'other' and regime == 'extrapolation'")
     assert once.loc["other", "extrapolation"] == pytest.approx(
         stats.kendalltau(part["in_domain"], part["out_of_domain"]).statistic
     )

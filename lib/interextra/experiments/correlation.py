@@ -108,13 +108,14 @@ class Points:
     """Both sides of every point, in domain and in each collection, and their resamples, from `effects`.
 
     Queries are drawn, in domain and in each collection, and training strategies, each with its sizes: a method's models
-    share much, so that 8 methods at 3 sizes are not 24 independent points. Both regimes have the same draws."""
+    share much, so that 8 methods at 3 sizes are not 24 independent points. Both regimes have the same draws.
+
+    `inside`, `outside`: values of one measure of the frames `in_domain` and `elsewhere` of the plan; `lineage`:
+    training strategies that start from one another, which are drawn as one."""
 
     def __init__(
         self, inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int, lineage: Sequence[str] = ()
     ):
-        """`inside`, `outside`: values of one measure of the frames `in_domain` and `elsewhere` of the plan; `lineage`:
-        training strategies that start from one another, which are drawn as one."""
         self.how = {"seed": seed, "n_boot": n_boot}
         both = {"on": "regime", "sides": plans.REGIMES, "effect": "difference", "family": []} | self.how
         in_domain = effects(inside.drop(columns="seed"), POINT, **both)
@@ -158,14 +159,6 @@ class Points:
         value = float(correlations(means[regime], outside[regime], np.ones((1, len(self.labels))), **how)[0])
         plain = correlations(drawn[regime], outside_drawn[regime], self.counts, **how)
         return value, stretched(plain, value, self.units.nunique())
-
-    def frame(self) -> pd.DataFrame:
-        """method, n_train, regime, collection, in_domain, out_of_domain: a row a point, regime and collection."""
-        rows = []
-        for (name, (means, _)), at in itertools.product(self.outside.items(), (0, 1)):
-            sides = {"in_domain": self.inside[0][at], "out_of_domain": means[at]}
-            rows.append(self.labels.assign(regime=plans.REGIMES[at], collection=name, **sides))
-        return pd.concat(rows, ignore_index=True)
 
 
 def table_5(points: Points) -> Effects:
