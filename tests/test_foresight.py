@@ -19,7 +19,7 @@ from interextra.experiments.indicators import DENSE, POOLED
 from interextra.experiments.predictors import POST, PRE, SPACE, WORDS
 from interextra.ground.cells import Store
 from interextra.ground.correlation import correlation_test, kendall_within
-from interextra.ground.effects import effects, interval, resamples
+from interextra.ground.effects import effects, resamples
 from interextra.papers import shift_losses, verdicts
 from interextra.splits.resttest import sides
 
@@ -198,9 +198,9 @@ def test_with_the_question_words_all_spearman_correlations_pass_holm_and_no_pear
     assert (eight.loc["Spearman", "p_holm"] < 0.023).all() and (eight.loc["Pearson", "p_holm"] > 0.05).all()
 
 
-def world(slope=0.6, n=400, difficulty=0.0, seed=0, clusters=("a", "b")):
+def world(slope=0.6, n=400, seed=0, clusters=("a", "b")):
     """Values and spaces of one shift: Out falls below Avg In by `slope` times the distance (0 to 1), but for ColBERT; R
-    is 1 - distance, on a scale of each cluster's own. `difficulty`: how much of Avg In follows R."""
+    is 1 - distance, on a scale of each cluster's own."""
     draw, k = np.random.default_rng(seed), len(clusters)
     far, ids = draw.random(n), [f"q{i}" for i in range(n)]
     at = np.arange(n) * k // n
@@ -209,7 +209,7 @@ def world(slope=0.6, n=400, difficulty=0.0, seed=0, clusters=("a", "b")):
     space = pd.DataFrame({"shift": "s", "model": DENSE, "stratum": stratum, "query_id": ids, "R": r, "max": r})
     space["density"], parts = draw.random(n), []
     for model in (DENSE, "SPLADE", "ColBERT"):
-        avg_in = 0.5 + difficulty * (0.5 - far) + 0.2 * draw.random(n)
+        avg_in = 0.5 + 0.2 * draw.random(n)
         for name in clusters:
             noise = 0.01 * draw.normal(size=n)
             value = np.where(stratum == name, avg_in * (1 - slope * far * (model != "ColBERT")) + noise, avg_in).clip(
@@ -349,12 +349,6 @@ def binned(pairs, far):
     return numbered.assign(delta=indicators.change_per_query(numbered["in"], numbered["out"])).dropna(subset="delta")
 
 
-def known(near, models=(DENSE, "SPLADE", "ColBERT")):
-    """Predictors of `difficulty`: those of the dense space."""
-    named = near.rename(columns={name: f"dense: {name}" for name in SPACE}).drop(columns=["model", "stratum"])
-    return pd.concat([named.assign(model=model) for model in models])
-
-
 def claimed(values, near, slope, lead=0.2):
     """The claims of notebook 07 on a world, judged."""
     each, pairs, far, w = prepared(values, near, n_boot=300)
@@ -401,65 +395,6 @@ def test_spread_compares_interquartile_ranges_of_the_outer_intervals():
     ends = [stats.iqr(np.repeat(loss, often * (bins == at))) for at in (1, 3)]
     once = notebook.spread(losses, prediction.resampled(losses.assign(unit=ids), 1, 1)).iloc[0]
     assert once["low"] == once["high"] == pytest.approx(ends[0] - ends[1])
-
-
-def hardness(values, near, clusters=("a", "b"), n_boot=300):
-    first = values[values["measure"] == "RR@10"]
-    w = prediction.resampled(first.assign(unit=first["query_id"]), 1, n_boot)
-    table = prediction.difficulty(first, known(near), {"s": list(clusters)}, w)
-    return table[table["name"] == "dense: R"]
-
-
-def test_r_orders_the_model_without_the_cluster_better_only_where_it_is_a_distance():
-    for options, out, better in (
-        ({}, True, True),
-        ({"slope": 0.0, "difficulty": 0.6}, True, False),
-        ({"slope": 0.0}, False, False),
-    ):
-        hard = hardness(*world(**options))
-        row = hard[hard["model"] == DENSE]
-        assert row["difference"].item() == pytest.approx((row["tau_out"] - row["tau_in"]).item())
-        assert (interval(row.drawn("second")[0])[0] > 0) == out and (row["low"].item() > 0) == better
-
-
-def test_difficulty_takes_all_definitions_of_far():
-    values, near = world()
-    own = known(near).assign(**{f"own: {name}": np.nan for name in SPACE})
-    own.loc[own["model"] == "SPLADE", [f"own: {name}" for name in SPACE]] = 1 - near[SPACE].to_numpy()
-    first = values[values["measure"] == "RR@10"]
-    w = prediction.resampled(first.assign(unit=first["query_id"]), 1, 20)
-    table = prediction.difficulty(first, own, {"s": ["a", "b"]}, w)
-    assert table.groupby("model", sort=False).size().to_dict() == {DENSE: 3, "SPLADE": 6, "ColBERT": 3}
-    of = table.set_index(["model", "name"])
-    assert of.loc[("SPLADE", "own: R"), "tau_out"] == pytest.approx(-of.loc[("SPLADE", "dense: R"), "tau_out"])
-    assert table.drawn("second") - table.drawn("first") == pytest.approx(table.drawn())
-
-
-def test_one_model_stands_against_one_model_and_not_against_the_mean_of_several():
-    """Ten models that follow R with much noise of their own: their mean follows it far better than any of them."""
-    draw, names, parts = np.random.default_rng(0), list("abcdefghijk"), []
-    stratum = np.repeat(names, 40)
-    ids, r = [f"q{i}" for i in range(440)], draw.random(440)
-    for name in names:
-        frame = pd.DataFrame({"shift": "s", "model": DENSE, "left_out": name, "query_id": ids, "stratum": stratum})
-        parts.append(frame.assign(measure="RR@10", value=r + draw.normal(size=440)))
-    near = pd.DataFrame({"shift": "s", "model": DENSE, "stratum": stratum, "query_id": ids, "R": r})
-    values = sides(pd.concat(parts))
-    row = hardness(values, near, names).iloc[0]
-    pairs, ones = prepared(values, near)[1].query("shift == 's'"), np.ones((440, 2), np.float32)
-    of_mean = kendall_within(r, pairs["in"], pairs["stratum"], ones)[0].item()
-    assert row["low"] < 0 < row["high"] and of_mean > row["tau_in"] + 0.2
-    single = [
-        kendall_within(r, wide.to_numpy(), stratum, ones)[0].item()
-        for wide in (
-            values.assign(place=(values["left_out"].map(names.index) - values["stratum"].map(names.index)) % 11)
-            .query("place == @place")
-            .set_index("query_id")["value"]
-            .loc[ids]
-            for place in range(1, 11)
-        )
-    ]
-    assert row["tau_in"] == pytest.approx(np.mean(single))
 
 
 def predictors_of(pairs, near):

@@ -7,7 +7,7 @@ be compared, within one model and one cluster. Taught in notebooks/07_indicators
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import numpy as np
@@ -20,21 +20,11 @@ from interextra.ground import InputError, Store
 from interextra.models.dense import LABEL as DENSE
 from interextra.splits.shift import Shift
 
-PRE = {
-    "avg_idf": "mean of ln(N / df) over the query's words",
-    "max_idf": "largest ln(N / df)",
-    "sum_scq": "sum of (1 + ln cf) ln(1 + N / df): similarity of query and collection (Zhao et al., ECIR 2008)",
-    "length": "number of words, repeated ones too",
-}
-POST = {
-    "nqc": "normalised query commitment: standard deviation of the top scores (Shtok et al., TOIS 2012)",
-    "wig": "weighted information gain: mean of the first five scores (Zhou and Croft, SIGIR 2007)",
-    "smv": "score magnitude and variance: mean of |s ln(s / mean)| (Tao and Wu, CIKM 2014)",
-    "top_score": "the highest score",
-}
+PRE = ["avg_idf", "max_idf", "sum_scq", "length"]  # see `pre_retrieval`
+POST = ["nqc", "wig", "smv", "top_score"]  # see `post_retrieval`
 SPACE = ["R", "max", "density"]  # what a model's own query space says of a query
 WORDS = ["query_jaccard", "nearest_jaccard"]  # what words say
-SPACES = {"dense": SPACE, "own": SPACE, "words": WORDS, "collection": list(PRE), "run": list(POST)}
+SPACES = {"dense": SPACE, "own": SPACE, "words": WORDS, "collection": PRE, "run": POST}
 
 
 def words(text: str) -> list[str]:
@@ -47,10 +37,11 @@ def words(text: str) -> list[str]:
 
 
 def pre_retrieval(queries: pd.DataFrame, passages: Passages) -> pd.DataFrame:
-    """The predictors of PRE for each query (query_id, text), indexed by query_id.
+    """The predictors of PRE for each query (query_id, text), indexed by query_id; the passages are read once.
 
-    The passages are read once, in batches. A word that comes twice in a query counts once, but for the length; a word
-    that no passage holds is left out. Where none is left all but the length are NaN.
+    avg_idf, max_idf: mean and largest ln(N / df) of its words; sum_scq: sum of (1 + ln cf) ln(1 + N / df), similarity
+    of query and collection (Zhao et al., ECIR 2008); length: number of words, repeated ones too. Elsewhere a word that
+    comes twice counts once, and one that no passage holds is left out; where none is left they are NaN.
     """
     tokens = queries.set_index("query_id")["text"].map(words)
     wanted, df, cf = set(chain.from_iterable(tokens)), Counter(), Counter()
@@ -71,7 +62,10 @@ def pre_retrieval(queries: pd.DataFrame, passages: Passages) -> pd.DataFrame:
 def post_retrieval(run: RunFile, k: int) -> pd.DataFrame:
     """The predictors of POST for each query of a run from its first `k` scores (fewer where it has fewer), by query_id.
 
-    A query without passages has NaN, and SMV where scores differ in sign or one is 0 (its logarithm).
+    nqc, normalised query commitment: their standard deviation (Shtok et al., TOIS 2012); wig, weighted information
+    gain: mean of the first five (Zhou and Croft, SIGIR 2007); smv, score magnitude and variance: mean of
+    |s ln(s / mean)| (Tao and Wu, CIKM 2014). A query without passages has NaN, and SMV where scores differ in sign or
+    one is 0 (its logarithm).
     """
     top = pd.DataFrame({"query": run.query_codes, "score": run.scores.astype(np.float64), "rank": run.ranks})
     top = top[top["rank"] <= k]
@@ -92,7 +86,8 @@ def spaces(near: pd.DataFrame, shifts: Mapping[str, Shift], store: Store) -> pd.
 
     `near`: shift, model, left_out and near, the Nearness cell. Means over trainings. Each has its own scale.
     """
-    return _of_out_models(near, shifts, store, lambda row: pd.read_parquet(store[row.near] / "nearness.parquet"))
+    tables = (pd.read_parquet(store[cell] / "nearness.parquet") for cell in near["near"])
+    return _of_out_models(near, shifts, store, tables)
 
 
 def run_predictors(design: pd.DataFrame, shifts: Mapping[str, Shift], store: Store) -> pd.DataFrame:
@@ -100,18 +95,18 @@ def run_predictors(design: pd.DataFrame, shifts: Mapping[str, Shift], store: Sto
 
     Of a reranker's run they see the passages that were reranked: below them stand BM25's.
     """
-
-    def read(row) -> pd.DataFrame:
-        return post_retrieval(row.run.read(store, "held-out"), min(row.run.depth, row.run.rerank_depth))
-
-    return _of_out_models(design, shifts, store, read)
+    tables = (post_retrieval(run.read(store, "held-out"), min(run.depth, run.rerank_depth)) for run in design["run"])
+    return _of_out_models(design, shifts, store, tables)
 
 
-def _of_out_models(frame: pd.DataFrame, shifts: Mapping[str, Shift], store: Store, read: Callable) -> pd.DataFrame:
+def _of_out_models(
+    frame: pd.DataFrame, shifts: Mapping[str, Shift], store: Store, tables: Iterable[pd.DataFrame]
+) -> pd.DataFrame:
+    """Of each row's table, by query_id, the test queries of the cluster that its model was trained without."""
     parts = []
-    for row in frame.itertuples():
+    for row, table in zip(frame.itertuples(), tables, strict=True):
         strata = shifts[row.shift].strata(store)
-        found = read(row).loc[strata.index[strata == row.left_out]].rename_axis("query_id").reset_index()
+        found = table.loc[strata.index[strata == row.left_out]].rename_axis("query_id").reset_index()
         parts.append(found.assign(shift=row.shift, model=row.model, stratum=row.left_out))
     by = ["shift", "model", "stratum", "query_id"]
     return pd.concat(parts).groupby(by, sort=False).mean().reset_index()
