@@ -96,17 +96,17 @@ def delta_by_r(each: pd.DataFrame, far: pd.DataFrame, n_bins: int, seed: int, n_
     single = wide.assign(value=change_per_query(wide["in"], wide["out"])).dropna(subset="value")
     for how in BINNINGS:
         numbered = in_bins(far, n_bins, how)
-        ends = numbered.groupby(["shift", "bin"])["R"].agg(r_low="min", r_high="max")
+        ends = numbered.groupby(["shift", "bin"])["R"].agg(r_low="min", r_high="max").reset_index()
         every = effects(each.merge(numbered), by, "side", ("in", "out"), "delta", seed=seed, n_boot=n_boot)
         own = effects(single.merge(numbered), by, seed=seed, n_boot=n_boot).rename(columns={"mean": "delta"})
-        n_queries = every.set_index(by)[["n_queries", "n_trainings"]]
+        counts = every[[*by, "n_queries", "n_trainings"]].merge(ends)
         for averaging, found in (("ratio of means", every), ("mean of ratios", own)):
-            kept = found.set_index(by)[["n_queries", "delta", "low", "high"]].rename(columns={"n_queries": "n_kept"})
-            made = n_queries.join(kept).reset_index().join(ends, on=["shift", "bin"])
-            made["n_dropped"] = made["n_queries"] - made["n_kept"].fillna(0).astype(int)
-            parts.append(made.assign(binning=how, averaging=averaging))
+            kept = found[[*by, "n_queries", "delta", "low", "high"]].rename(columns={"n_queries": "n_kept"})
+            parts.append(counts.merge(kept, how="left").assign(binning=how, averaging=averaging))
+    table = pd.DataFrame(pd.concat(parts, ignore_index=True))
+    table["n_dropped"] = table["n_queries"] - table["n_kept"].fillna(0).astype(int)
     columns = ["binning", "averaging", "bin", "r_low", "r_high", "n_queries", "n_dropped", "delta", "low", "high"]
-    return pd.concat(parts, ignore_index=True)[[*SYSTEM, *columns, "n_trainings"]]
+    return table[[*SYSTEM, *columns, "n_trainings"]]
 
 
 def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> Effects:
@@ -119,16 +119,14 @@ def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> Effects:
     """
     rows, drawn = [], []
     for key, part in wide.merge(far).groupby(SYSTEM, sort=False):
-        relative = change_per_query(part["in"], part["out"])
-        for name, change in (("difference", (part["out"] - part["in"]).to_numpy()), ("relative", relative)):
-            known = ~np.isnan(change)
-            some, turned = part[known], worse(key[2]) * change[known]
-            tau, taus = np.array(np.nan), np.full(w.shape[1], np.nan)
-            if some["stratum"].value_counts().max() > 1:
-                found = kendall_within(some["R"], turned, some["stratum"], w.loc[some["query_id"]].to_numpy())
-                tau, taus = (side.squeeze() for side in found)
-            rows.append((*key, name, "Kendall", tau.item(), *interval(taus), len(some)))
-            drawn.append(taus)
+        part = part.assign(difference=part["out"] - part["in"], relative=change_per_query(part["in"], part["out"]))
+        for name in ("difference", "relative"):
+            some, tau, taus = part.dropna(subset=name), np.array([[np.nan]]), np.full((w.shape[1], 1, 1), np.nan)
+            if some["stratum"].duplicated().any():
+                weights = w.loc[some["query_id"]].to_numpy()
+                tau, taus = kendall_within(some["R"], worse(key[2]) * some[name], some["stratum"], weights)
+            drawn.append(taus[:, 0, 0])
+            rows.append((*key, name, "Kendall", tau.item(), *interval(drawn[-1]), len(some)))
     table = pd.DataFrame(rows, columns=[*SYSTEM, "loss", "statistic", "kendall", "low", "high", "n_queries"])
     return Effects.of(table, [*SYSTEM, "loss"], ["kendall"], drawn)
 
