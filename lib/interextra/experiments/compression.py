@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from interextra.data.queries import Queries
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import per_query
 from interextra.experiments import plans
@@ -19,9 +18,9 @@ from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.indexes import Index
-from interextra.models.model import Model, load_model
-from interextra.models.recipe import Recipe, load_recipe
-from interextra.models.run import Encoded, Fused, Ranking, Run, Searched, model_of
+from interextra.models.model import load_model
+from interextra.models.recipe import load_recipe
+from interextra.models.run import Encoded, Fused, Run, Searched, model_of
 from interextra.papers import published
 
 NOTEBOOK = "10_compression_and_hybrid"
@@ -54,12 +53,19 @@ def plan(p: dict) -> plans.Plan:
         sets = plans.without_each(buckets)
     rows = []
     for (labels, train), seed in itertools.product(sets, p["seeds"]):
-        models = {label: trained_model(one, train, seed) for label, one in made.items()}
+        models = {
+            label: (balanced_of if one.architecture == "tas_balanced" else model_of)(one, train, seed)
+            for label, one in made.items()
+        }
         lexical = Run(model=models.pop(BM25), queries=queries, depth=p["depth"])
         encoded = {label: Encoded(model=model, source=queries[0].source) for label, model in models.items()}
         flat = {label: Searched(encoded=one, queries=queries, depth=p["depth"]) for label, one in encoded.items()}
-        judge = model_of(load_recipe(p["reranker"]), train, seed)
-        found = [(BM25, lexical), *flat.items(), *searches(p, flat), *hybrids(p, lexical, flat[FULL], judge, gate)]
+        judge = {"model": model_of(load_recipe(p["reranker"]), train, seed), "depth": p["rerank_depth"]}
+        both = lexical, flat[FULL]
+        found = [(BM25, lexical), *flat.items(), *searches(p, flat), (BY_RANK, Fused(runs=both, depth=p["depth"]))]
+        if gate:  # without it nothing is tuned
+            found.append((WEIGHTED, Fused(runs=both, method="wsum", tuned=gate[0], depth=p["depth"])))
+        found += [(UNION, Reranked(runs=both, **judge)), (CASCADE, Reranked(runs=both[1:], **judge))]
         rows += [{"model": label} | labels | {"seed": seed, "run": run} for label, run in found]
     design = plans.design(rows)
     if (twice := design.duplicated(design.columns.drop("run").tolist())).any():
@@ -77,22 +83,6 @@ def searches(p: dict, flat: dict[str, Searched]) -> Iterator[tuple[str, Searched
         except ValidationError as error:
             place, first = f"parameter 'searches', {label}", error.errors()[0]
             raise InputError(f"{place}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
-
-def trained_model(made: Recipe, train, seed: int) -> Model:
-    return (balanced_of if made.architecture == "tas_balanced" else model_of)(made, train, seed)
-
-
-def hybrids(
-    p: dict, lexical: Run, dense: Searched, judge: Model, gate: Sequence[Queries]
-) -> Iterator[tuple[str, Ranking]]:
-    """(label, fusion or reranking) of the passages of BM25 and of dense retrieval; without a gate nothing is tuned."""
-    both, again = (lexical, dense), {"model": judge, "depth": p["rerank_depth"]}
-    yield BY_RANK, Fused(runs=both, depth=p["depth"])
-    if gate:
-        yield WEIGHTED, Fused(runs=both, method="wsum", tuned=gate[0], depth=p["depth"])
-    yield UNION, Reranked(runs=both, **again)
-    yield CASCADE, Reranked(runs=(dense,), **again)
 
 
 def regimes(values: pd.DataFrame) -> pd.DataFrame:

@@ -42,7 +42,7 @@ def plan(p: dict) -> plans.Plan:
     if p["results"]:
         published_models.read(p["results"])  # an error in it is told before anything runs
     ways = plans.systems(p | {"recipes": p["strategies"]})
-    starts = {start.label: start.recipe for start in (start_in(p, text) for text in p["starts"])}
+    starts = {start["model"]: start["recipe"] for start in (start_in(p, entry) for entry in p["starts"])}
     if twice := ways.keys() & starts.keys():
         raise InputError(f"parameters 'strategies' and 'starts': {offenders(sorted(twice))} stands in both")
     of_size = dict.fromkeys(p["trained_sizes"], plans.restrain_of(p))

@@ -5,7 +5,7 @@ Beyond the paper: initialisations that differ in one thing only.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import pandas as pd
 
@@ -14,7 +14,7 @@ from interextra.experiments import plans
 from interextra.ground import InputError, Store
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.model import Pretrained
-from interextra.models.recipe import Pretraining, Recipe, load_recipe
+from interextra.models.recipe import Pretraining, load_recipe
 from interextra.papers import published
 
 NOTEBOOK = "06_pretraining_study"
@@ -40,14 +40,14 @@ def plan(p: dict) -> plans.Plan:
     `pretrained`: label → Pretrained of its first training. `marks`: see there. `judged_by`: study → protocol → measure.
     """
     ways = plans.with_bm25(plans.systems(p | {"recipes": p["strategies"]}), "strategies")
-    starts = [start_in(p, text) for text in p["starts"]]
+    starts = [start_in(p, entry) for entry in p["starts"]]
     if "ReSTrain" not in p["protocols"] or set(p["protocols"]) - {"ReSTrain", "ReSTTest"}:
         raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
-    plans.refuse_unknown("mapped", p["mapped"], [start.label for start in starts])
+    plans.refuse_unknown("mapped", p["mapped"], [start["model"] for start in starts])
     sets, used = plans.restrain_of(p), plans.measures_of(p, "restrain_measures")
     asked = p | {"resttest_splits": plans.searched(p)["resttest_splits"]}  # claims are made of ReSTTest alone
     buckets = plans.resttest_of(p, asked["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
-    begun, frames = {BM25: ways[BM25]} | {start.label: start.recipe for start in starts}, {}
+    begun, frames = {BM25: ways[BM25]} | {start["model"]: start["recipe"] for start in starts}, {}
     for study, made in (("strategies", ways), ("starts", begun)):
         rows = plans.both_protocols(asked, sets, buckets, made)
         frames[f"{study}_restrain"] = plans.design(rows["restrain"])
@@ -68,23 +68,14 @@ def plan(p: dict) -> plans.Plan:
     return plans.Plan(sets=sets, buckets=buckets, measures=used, **more, **frames)
 
 
-class Start(NamedTuple):
-    """`objective` and `text` (none, other, target) of an initialisation; `made`: who pretrained it.
+def start_in(p: dict, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An initialisation: model (its label), objective, text (none, other, target), made and recipe.
 
-    ours: from nothing, or from the start that is `base` where there is one; given: weights as they are.
+    {label, objective, text} are pretrained by us from `start_recipe` (made: ours); with a recipe and its options they
+    are given weights (base, where we start from them, or given).
     """
-
-    label: str
-    objective: str
-    text: str
-    recipe: Recipe
-    made: str
-
-
-def start_in(p: dict, entry: Mapping[str, Any]) -> Start:
-    """{label, objective, text}, pretrained by us from `start_recipe`; with a recipe and its options: given weights."""
     label, objective, text, how = plans.fields(entry, "label", "objective", "text", more=True)
-    base = load_recipe(p["start_recipe"])
+    base, found = load_recipe(p["start_recipe"]), {"model": label, "objective": objective, "text": text}
     read = {"none": (), "other": p["other_text"], "target": (p["collection"],)}
     plans.refuse_unknown(f"starts, {label}", [text], read)
     steps = {"steps": p["steps"]} if p["steps"] else {}
@@ -93,24 +84,25 @@ def start_in(p: dict, entry: Mapping[str, Any]) -> Start:
         given = load_recipe(name, **options)
         plans.refuse_unknown(f"starts, {label}", [objective], dict.fromkeys([*OBJECTIVES, *TEXT_LEVEL]))
         made = "base" if given == base and objective != "none" else "given"
-        return Start(label, objective, text, load_recipe(name, **options | steps), made)
+        return found | {"made": made, "recipe": load_recipe(name, **options | steps)}
     how = {"objective": objective, "corpus": read[text], "pooling": base.pooling, "precision": base.precision}
     how |= {"steps": p["pretraining_steps"], "learning_rate": p["pretraining_rate"]}
-    return Start(label, objective, text, load_recipe(p["start_recipe"], pretraining=how, **steps), "ours")
+    return found | {"made": "ours", "recipe": load_recipe(p["start_recipe"], pretraining=how, **steps)}
 
 
-def marks(starts: Sequence[Start]) -> pd.DataFrame:
+def marks(starts: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """A row an initialisation: model, objective, text, te (a task for the whole text), tc (target read), made, role.
 
     What is pretrained from a base has its te, too. `role`: the row of Table 9 whose place it takes.
     """
-    before = any(start.made == "base" and start.objective in TEXT_LEVEL for start in starts)
+    before = any(start["made"] == "base" and start["objective"] in TEXT_LEVEL for start in starts)
     rows = []
-    for label, objective, text, _, made in starts:
-        te, tc = objective in TEXT_LEVEL or (before and made == "ours"), text == "target"
+    for start in starts:
+        label, objective, made = start["model"], start["objective"], start["made"]
+        te, tc = objective in TEXT_LEVEL or (before and made == "ours"), start["text"] == "target"
         of = (objective, tc) if objective != "none" or made == "given" else None  # ours: chosen weights, not random
         role = label if label in ROLES else next((name for name, has in ROLES.items() if has == of), "")
-        rows.append((label, objective, text, te, tc, made, role))
+        rows.append(start | {"te": te, "tc": tc, "role": role})
     return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role"])
 
 
@@ -149,15 +141,12 @@ def differing(marks: pd.DataFrame) -> dict[tuple[str, str], str]:
     """
     ours = marks[marks["made"] != "given"]
     of = {("none" if row.made == "base" else row.objective, row.tc): row.model for row in ours.itertuples()}
-    added = {}
+    pairs = []
     for one, two in STEPS:
-        for target in (False, True):
-            pair = (one, target), (two, target and two != "none")
-            name = f"{one}, on the target" if target else one
-            added |= {tuple(of[key] for key in pair): name} if of.keys() >= set(pair) else {}
-        pair = (one, True), (one, False)
-        added |= {tuple(of[key] for key in pair): f"{one}: the target"} if of.keys() >= set(pair) else {}
-    return added
+        pairs.append(((one, False), (two, False), one))
+        pairs.append(((one, True), (two, two != "none"), f"{one}, on the target"))
+        pairs.append(((one, True), (one, False), f"{one}: the target"))
+    return {(of[first], of[second]): name for first, second, name in pairs if {first, second} <= of.keys()}
 
 
 def steps(starts: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
