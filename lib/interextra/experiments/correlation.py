@@ -80,19 +80,18 @@ def models(inside: pd.DataFrame) -> pd.DataFrame:
 
 def out_of_domain(outside: pd.DataFrame, bm25: pd.DataFrame, measure: str) -> pd.DataFrame:
     """A row a model and collection: model, collection, measure, value, judged_at_10, n_queries; BM25's come last.
-    `outside`, `bm25`: values of `measure` and of Judged@10 of the frames `elsewhere` and `bm25` of the plan."""
 
-    def averaged(values: pd.DataFrame, labels: list[str]) -> pd.DataFrame:
-        by = [*labels, "collection", "measure"]
-        parts = values.groupby([*by, "part"], sort=False)["value"].agg(["mean", "size"])
-        means = parts.groupby(by, sort=False).agg(value=("mean", "mean"), n_queries=("size", "sum")).reset_index()
-        judged_too = means[means["measure"] == JUDGED].rename(columns={"value": "judged_at_10"})
-        return means[means["measure"] == measure].merge(judged_too[[*labels, "collection", "judged_at_10"]])
-
-    found, theirs = averaged(outside, LABELS), averaged(bm25[bm25["collection"] != IN_DOMAIN], [])
-    found["model"] = found[LABELS].astype(str).agg(", ".join, axis=1)
-    both = pd.concat([found, theirs.assign(model=BM25)], ignore_index=True)
-    return both[["model", "collection", "measure", "value", "judged_at_10", "n_queries"]]
+    `outside`, `bm25`: values of `measure` and of Judged@10 of the frames `elsewhere` and `bm25` of the plan.
+    """
+    theirs = bm25[bm25["collection"] != IN_DOMAIN].assign(method=BM25, n_train=0, regime="", seed=0)
+    by = [*LABELS, "collection", "measure"]
+    parts = pd.concat([outside, theirs]).groupby([*by, "part"], sort=False)["value"].agg(["mean", "size"])
+    means = parts.groupby(by, sort=False).agg(value=("mean", "mean"), n_queries=("size", "sum")).reset_index()
+    is_bm25, named = means["method"] == BM25, means[LABELS].astype(str).agg(", ".join, axis=1)
+    means = means.assign(model=named.mask(is_bm25, BM25))
+    judged = means[means["measure"] == JUDGED].rename(columns={"value": "judged_at_10"})
+    found = means[means["measure"] == measure].merge(judged[["model", "collection", "judged_at_10"]])
+    return found[["model", "collection", "measure", "value", "judged_at_10", "n_queries"]]
 
 
 def by_collection(ood: pd.DataFrame, seen: dict[str, str]) -> pd.DataFrame:

@@ -155,15 +155,13 @@ def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
     Returns model, measure, farthest, nearest, difference, low, high: interquartile ranges; they stand for the variance,
     which a single query near Avg In = 0 would decide.
     """
-
-    def width(delta: np.ndarray) -> float:
-        return float(np.subtract(*np.percentile(delta, [75, 25]))) if len(delta) else np.nan  # a draw may miss all
-
     rows = []
     for key, part in numbered.groupby(["model", "measure"], sort=False):
         ends = [part[part["bin"] == at] for at in (part["bin"].min(), part["bin"].max())]
-        far, near = (width(end["delta"]) for end in ends)
+        far, near = (stats.iqr(end["delta"]) for end in ends)
         sides = [(end["delta"].to_numpy(), w.loc[end["query_id"]].to_numpy(int).T) for end in ends]  # [n_boot, queries]
-        drawn = np.subtract(*([width(np.repeat(delta, n)) for n in often] for delta, often in sides))
+        drawn = np.subtract(  # a draw may miss all queries of an end
+            *([stats.iqr(np.repeat(delta, n)) if n.any() else np.nan for n in often] for delta, often in sides)
+        )
         rows.append((*key, far, near, far - near, *interval(drawn)))
     return pd.DataFrame(rows, columns=["model", "measure", "farthest", "nearest", "difference", "low", "high"])

@@ -164,14 +164,13 @@ def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
     by_all (the difference by all judgements), difference, low, high, flipped (its sign is another one) and is_sure
     (both intervals exclude 0).
     """
-    labels = {"first": "system", "difference": "by_all", "low": "all_low", "high": "all_high"}
-    every = differences[differences["judged_by"] == ALL].rename(columns=labels)
-    both = differences[differences["judged_by"] != ALL].rename(columns={"first": "system"})
-    both = both.merge(every[["system", "by_all", "all_low", "all_high"]], on="system")
-    flipped = np.sign(both["difference"]) * np.sign(both["by_all"]) < 0
-    is_sure = (both["low"] * both["high"] > 0) & (both["all_low"] * both["all_high"] > 0)
-    columns = ["system", "judged_by", "by_all", "difference", "low", "high"]
-    return both[columns].assign(flipped=flipped, is_sure=flipped & is_sure)
+    is_by_all = differences["judged_by"] == ALL
+    found = differences[~is_by_all].rename(columns={"first": "system"})
+    every = differences[is_by_all].set_index("first").loc[found["system"]].set_index(found.index)
+    flipped = np.sign(found["difference"]) * np.sign(every["difference"]) < 0
+    is_sure = flipped & (found["low"] * found["high"] > 0) & (every["low"] * every["high"] > 0)
+    table = found.assign(by_all=every["difference"], flipped=flipped, is_sure=is_sure)
+    return table[["system", "judged_by", "by_all", "difference", "low", "high", "flipped", "is_sure"]]
 
 
 def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
@@ -185,8 +184,7 @@ def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
         every = part[part["judged_by"] == ALL].set_index("system")
         for name, found in part[part["judged_by"] != ALL].groupby("judged_by", sort=False):
             found = found.set_index("system").loc[every.index]
-            sides = [side["mean"].to_numpy() for side in (every, found)]
-            drawn = [np.stack([draws.effect for draws in side["draws"]], axis=1) for side in (every, found)]
+            sides, drawn = zip(*((side["mean"], side.drawn().T) for side in (every, found)), strict=True)
             same = np.ones((1, len(every)))
             tau = correlations(*sides, same, "Kendall").item()
             of_topics = correlations(*drawn, np.repeat(same, len(drawn[0]), axis=0), "Kendall")
