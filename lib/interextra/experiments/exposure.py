@@ -167,13 +167,13 @@ def share_of_loss(mean: Effects) -> pd.DataFrame:
         other = at.get((model, negatives, "unexposed"))
         if against == "unexposed" or other is None:
             continue
-        loss, less, drawn, spared = one["delta"], other["delta"], one["draws"].effect, other["draws"].effect
-        row = {"model": model, "negatives": negatives, "against": against, "delta": loss, "delta_unexposed": less}
-        row |= {"saved": less - loss} | dict(zip(("saved_low", "saved_high"), interval(spared - drawn), strict=True))
-        ends = interval(1 - ratio(spared, drawn))
-        row |= {"share_of_loss": 1 - ratio(less, loss).item()} | dict(zip(("low", "high"), ends, strict=True))
-        rows.append(row | {name: min(one[name], other[name]) for name in ("n_queries", "n_trainings")})
-    return pd.DataFrame(rows)
+        drawn, spared = one["draws"].effect, other["draws"].effect
+        saved = other["delta"] - one["delta"], *interval(spared - drawn)
+        share = 1 - ratio(other["delta"], one["delta"]).item(), *interval(1 - ratio(spared, drawn))
+        counts = [min(one[name], other[name]) for name in ("n_queries", "n_trainings")]
+        rows.append((model, negatives, against, one["delta"], other["delta"], *saved, *share, *counts))
+    columns = ["model", "negatives", "against", "delta", "delta_unexposed", "saved", "saved_low", "saved_high"]
+    return pd.DataFrame(rows, columns=[*columns, "share_of_loss", "low", "high", "n_queries", "n_trainings"])
 
 
 def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:

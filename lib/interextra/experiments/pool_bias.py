@@ -31,17 +31,16 @@ CONDENSED = f"{FIRST}, condensed"
 
 
 def plan(p: dict) -> Plan:
-    """`runs`: test_set, family, system, and path or run (a cell); `qrels`: test set → path, empty for a collection's.
+    """`runs`: test_set, family, system, and path, or run (a cell) and its queries; `qrels`: test set → path, of files.
 
     Runs are files (`runs`, `qrels`), or those of trained systems on the collection's `test_splits`: BM25 is a family of
     its own, all others are neural. `vectors`: of the real queries, with `real_encoder`.
     """
-    rows = [fields(entry, "test_set", "family", "system", "file") for entry in p["runs"]]
-    rows = [dict(zip([*RUN, "path"], row, strict=True)) for row in rows]
-    given = dict(fields(entry, "test_set", "file") for entry in p["qrels"])
-    qrels = {name: with_data_folder(path) for name, path in given.items()}
-    for row in rows:
-        row["path"] = with_data_folder(row["path"])
+    named, rows = [fields(entry, "test_set", "file") for entry in p["qrels"]], []
+    qrels = {name: with_data_folder(path) for name, path in named}
+    for entry in p["runs"]:
+        *labels, path = fields(entry, "test_set", "family", "system", "file")
+        rows.append(dict(zip(RUN, labels, strict=True)) | {"path": with_data_folder(path)})
     if missing := [path for path in [*qrels.values(), *(row["path"] for row in rows)] if not Path(path).is_file()]:
         raise InputError(f"parameters 'runs' and 'qrels': no file {offenders(missing)}")
     if without := {row["test_set"] for row in rows} - set(qrels):
@@ -49,7 +48,8 @@ def plan(p: dict) -> Plan:
     queries = test_queries(p, p["test_splits"])
     for label, made in with_bm25(systems(p)).items() if not rows else ():
         run, family = run_of(p, made, training_queries(p), p["seed"], queries), BM25 if label == BM25 else NEURAL
-        rows += [{"test_set": one.name, "family": family, "system": label, "run": run} for one in queries]
+        labels = {"family": family, "system": label, "run": run}
+        rows += [{"test_set": one.name, "queries": one} | labels for one in queries]
     found = pd.DataFrame(rows)
     if repeated := found[found.duplicated(RUN[::2])]["system"].tolist():
         raise InputError(f"parameter 'runs': {offenders(repeated)} stands twice for a test set")
@@ -69,11 +69,10 @@ class Judged:
     def __init__(self, plan: Plan, store: Store, depth: int, complete: bool):
         self.depth, self.runs, self.qrels = depth, {}, {name: read_qrels(path) for name, path in plan.qrels.items()}
         for row in plan.runs.to_dict("records"):
-            key, run = tuple(row[name] for name in RUN), row.get("run")
-            self.runs[key] = run.read(store, row["test_set"]) if run else RunFile.read(row["path"])
-            if run:
-                own = next(queries for queries in run.queries if queries.name == row["test_set"])
-                self.qrels.setdefault(row["test_set"], own.qrels(store)[[*pool.PAIR, "relevance"]])
+            key, queries = tuple(row[name] for name in RUN), row.get("queries")
+            self.runs[key] = row["run"].read(store, queries) if queries else RunFile.read(row["path"])
+            if queries:
+                self.qrels.setdefault(row["test_set"], queries.qrels(store)[[*pool.PAIR, "relevance"]])
         frames = {key: run.frame() for key, run in self.runs.items()}
         self.heads = {key: RunFile.from_frame(frame[frame["rank"] <= depth]) for key, frame in frames.items()}
         for name in set(self.qrels) - set(plan.qrels) if complete else ():
@@ -184,13 +183,12 @@ def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
         every = part[part["judged_by"] == ALL].set_index("system")
         for name, found in part[part["judged_by"] != ALL].groupby("judged_by", sort=False):
             found = found.set_index("system").loc[every.index]
-            sides, drawn = zip(*((side["mean"], side.drawn().T) for side in (every, found)), strict=True)
-            same = np.ones((1, len(every)))
-            tau = correlations(*sides, same, "Kendall").item()
-            of_topics = correlations(*drawn, np.repeat(same, len(drawn[0]), axis=0), "Kendall")
-            counts = drawn_groups(every.index, seed, len(drawn[0]))
-            ends = (*ends_of(of_topics), *ends_of(correlations(*drawn, counts, "Kendall")))
-            rows.append((name, measure, tau, *ends, len(every)))
+            drawn = every.drawn().T, found.drawn().T
+            same = np.ones(drawn[0].shape)
+            tau = correlations(every["mean"], found["mean"], same[:1], "Kendall").item()
+            of_topics = ends_of(correlations(*drawn, same, "Kendall"))
+            of_runs = ends_of(correlations(*drawn, drawn_groups(every.index, seed, len(same)), "Kendall"))
+            rows.append((name, measure, tau, *of_topics, *of_runs, len(every)))
     columns = ["judged_by", "measure", "tau", "low", "high", "low_runs", "high_runs", "n_systems"]
     return pd.DataFrame(rows, columns=columns)
 
