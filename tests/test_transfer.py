@@ -1,5 +1,4 @@
 import itertools
-from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -8,8 +7,8 @@ from scipy import stats
 
 from interextra.experiments import correlation
 from interextra.experiments.plans import cells_of, plan_of
-from interextra.ground.correlation import steiger, stretched
-from interextra.ground.effects import effects
+from interextra.ground.correlation import drawn_groups, steiger, stretched
+from interextra.ground.effects import Effects, effects
 from interextra.ground.errors import InputError
 from interextra.papers import published_correlations, verdicts
 from interextra.study.parameters import profile_parameters
@@ -49,20 +48,20 @@ def points():
     follows = np.stack([random.uniform(0.2, 0.8, size=(8, 3)), inside[1] + 0.02 * random.normal(size=(8, 3))])
     other = random.uniform(0.2, 0.8, size=(2, 8, 3))
     outside = [values_of(follows, "follows", "a", seed=1), values_of(other, "other", "a", seed=2)]
-    return correlation.Points(values_of(inside), pd.concat(outside), seed=1, n_boot=400)
+    return correlation.points(values_of(inside), pd.concat(outside), seed=1, n_boot=400)
 
 
 def frame_of(points):
     """A row a point, regime and collection, with both sides."""
-    rows = []
-    for (name, (means, _)), at in itertools.product(points.outside.items(), (0, 1)):
-        sides = {"in_domain": points.inside[0][at], "out_of_domain": means[at]}
-        rows.append(points.labels.assign(regime=REGIMES[at], collection=name, **sides))
-    return pd.concat(rows, ignore_index=True)
+    names = ["method", "n_train", "regime"]
+    long = pd.DataFrame(points).melt(["collection", *names[:2]], REGIMES, "regime", "out_of_domain")
+    is_inside = long["collection"] == correlation.IN_DOMAIN
+    inside = long[is_inside].drop(columns="collection").rename(columns={"out_of_domain": "in_domain"})
+    return long[~is_inside].merge(inside, on=names)
 
 
 def test_table_5_agrees_with_scipy(points):
-    frame, table = frame_of(points), correlation.table_5(points)
+    frame, table = frame_of(points), correlation.table_5(points, 1)
     assert len(frame) == 2 * 24 * 3 and (table["n_models"] == 24).all()
     for method, function in {
         "Spearman": stats.spearmanr,
@@ -83,7 +82,7 @@ def test_table_5_agrees_with_scipy(points):
 
 
 def test_each_size_but_one_costs_steigers_test_a_point(points):
-    frame, table = frame_of(points), correlation.table_5(points).set_index(["collection", "statistic"])
+    frame, table = frame_of(points), correlation.table_5(points, 1).set_index(["collection", "statistic"])
     parts = [frame[(frame["collection"] == "other") & (frame["regime"] == regime)] for regime in REGIMES]
     sides = [part[side] for part in parts for side in ("in_domain", "out_of_domain")]
     ranks = [stats.rankdata(side).reshape(8, 3) for side in sides]  # [methods, sizes]
@@ -98,7 +97,7 @@ def test_each_size_but_one_costs_steigers_test_a_point(points):
 
 def judged(points, lead=0.1):
     """The claims of notebook 08 on points, by name."""
-    answering = correlation.claimed(correlation.table_5(points), "nDCG@10", 80, 1)
+    answering = correlation.claimed(correlation.table_5(points, 1), "nDCG@10", 80, 1)
     ahead = pd.DataFrame({"regime": REGIMES, "lead": lead, "lead_low": lead})
     every = verdicts.of_notebook(correlation.NOTEBOOK)
     claims = [claim for claim in every if claim.paper == "zhan" and not claim.secondary]
@@ -106,34 +105,39 @@ def judged(points, lead=0.1):
 
 
 def test_a_regime_that_predicts_is_found_and_one_that_does_not_is_not(points):
-    table = correlation.table_5(points)
+    table = correlation.table_5(points, 1)
     row = table[(table["collection"] == "follows") & (table["statistic"] == "Spearman")].iloc[0]
     assert row["extrapolation"] > 0.9 and row["difference_low"] > 0 and row["p_value"] < 0.01
     assert (table.loc[table["collection"] == correlation.ALL, "p_holm"]).isna().all()
-    one = copy(points)
-    one.outside = {correlation.ALL: points.outside["follows"]}
-    found = judged(one)
+
+    def alone(name):
+        """One collection as the mean of all."""
+        kept = points[points["collection"].isin([correlation.IN_DOMAIN, name])]
+        return kept.replace({"collection": {name: correlation.ALL}})
+
+    found = judged(alone("follows"))
     assert found["verdict"].tolist() == ["holds", "holds"] and found["n_models"].eq(24).all()
     assert -1 < found.loc["extrapolation-predicts", "low"] < found.loc["extrapolation-predicts", "high"] < 1
-    assert judged(one, lead=-0.1)["reason"].eq(verdicts.GATE).all()
-    one.outside = {correlation.ALL: points.outside["other"]}
-    assert judged(one)["verdict"].tolist() == ["undecided", "undecided"]
+    assert judged(alone("follows"), lead=-0.1)["reason"].eq(verdicts.GATE).all()
+    assert judged(alone("other"))["verdict"].tolist() == ["undecided", "undecided"]
 
 
 def test_ways_of_training_of_one_lineage_are_drawn_as_one(points):
     means = np.random.default_rng(9).uniform(size=(2, 8, 3))
-    one = correlation.Points(values_of(means), values_of(means, "c", "a"), seed=1, n_boot=50, lineage=METHODS[:3])
-    counts = pd.DataFrame(one.counts.T, one.labels["method"])
-    assert (counts.loc["m0"].to_numpy() == counts.loc["m2"].to_numpy()).all() and one.units.nunique() == 6
-    assert (one.counts[:, ::3].sum(axis=1) != 8).any()  # six units, of which one has three ways
+    one = correlation.points(values_of(means), values_of(means, "c", "a"), seed=1, n_boot=50, lineage=METHODS[:3])
+    units = one[one["collection"] == "c"].set_index("method")["unit"]
+    drawn = drawn_groups(units, 1, 50)
+    counts = pd.DataFrame(drawn.T, units.index)
+    assert (counts.loc["m0"].to_numpy() == counts.loc["m2"].to_numpy()).all() and units.nunique() == 6
+    assert (drawn[:, ::3].sum(axis=1) != 8).any()  # six units, of which one has three ways
 
 
 def test_intervals_draw_ways_of_training_not_points():
     """Three equal sizes of each method hold no more than one of them does."""
     random = np.random.default_rng(8)
     inside, outside = (np.repeat(random.uniform(0.2, 0.8, size=(2, 8, 1)), 3, axis=2) for _ in range(2))
-    both = correlation.Points(values_of(inside, noise=0), values_of(outside, "c", "a", noise=0), seed=1, n_boot=2000)
-    table = correlation.table_5(both)
+    both = correlation.points(values_of(inside, noise=0), values_of(outside, "c", "a", noise=0), seed=1, n_boot=2000)
+    table = correlation.table_5(both, 1)
     row = table[(table["statistic"] == "Pearson") & (table["collection"] == "c")].iloc[0]
     drawn = [random.integers(8, size=8) for _ in range(2000)]
     once = [stats.pearsonr(inside[1, d, 0], outside[1, d, 0]).statistic for d in drawn if len(set(d)) > 1]
@@ -142,11 +146,10 @@ def test_intervals_draw_ways_of_training_not_points():
 
 
 def test_exchanging_the_regimes_turns_the_difference(points):
-    turned = correlation.Points.__new__(correlation.Points)
-    turned.labels, turned.counts, turned.units = points.labels, points.counts, points.units
-    turned.inside = tuple(side[::-1] for side in points.inside)
-    turned.outside = {name: tuple(side[::-1] for side in both) for name, both in points.outside.items()}
-    one, two = correlation.table_5(points), correlation.table_5(turned)
+    by, sides = ["collection", "method", "n_train"], [points.drawn(side) for side in ("second", "first", "effect")]
+    swapped = pd.DataFrame(points).rename(columns=dict(zip(REGIMES, REGIMES[::-1], strict=True)))
+    turned = Effects.of(swapped, by, [*REGIMES, "difference"], *sides)
+    one, two = correlation.table_5(points, 1), correlation.table_5(turned, 1)
     assert one["difference"].to_numpy() == pytest.approx(-two["difference"].to_numpy())
     assert np.allclose(one.drawn(), -two.drawn(), equal_nan=True)
     assert one["p_value"].to_numpy() == pytest.approx(two["p_value"].to_numpy(), nan_ok=True)
@@ -155,9 +158,9 @@ def test_exchanging_the_regimes_turns_the_difference(points):
 def test_the_gate_is_the_lead_of_half_of_the_ways_of_training():
     means = np.full((2, 8, 3), 0.5)
     means[1, :6] = 0.3
-    both = correlation.Points(values_of(means), values_of(means, "c", "a"), seed=1, n_boot=200)
+    both = correlation.points(values_of(means), values_of(means, "c", "a"), seed=1, n_boot=200)
     bm25 = values_of(means).query("method == 'm0' and n_train == 100 and regime == 'interpolation'").assign(value=0.4)
-    leads = both.leads(bm25)
+    leads = correlation.leads(both, bm25, 1)
     passing = leads.assign(passing=leads["lead_low"] > 0).groupby("regime", sort=False)["passing"].sum()
     assert passing.to_dict() == {"interpolation": 24, "extrapolation": 6}
     found = correlation.gate(leads).set_index("regime")
@@ -166,14 +169,13 @@ def test_the_gate_is_the_lead_of_half_of_the_ways_of_training():
 
 
 def test_some_points_are_measured_as_if_they_were_all(points):
-    kept = (points.labels["n_train"] > 100).to_numpy()
-    few = points.among(kept)
-    once = correlation.table_5(few).query("statistic == 'Kendall'").set_index("collection")
+    few = points[points["n_train"] > 100]
+    once = correlation.table_5(few, 1).query("statistic == 'Kendall'").set_index("collection")
     part = frame_of(points).query("n_train > 100 and collection == 'other' and regime == 'extrapolation'")
     assert once.loc["other", "extrapolation"] == pytest.approx(
         stats.kendalltau(part["in_domain"], part["out_of_domain"]).statistic
     )
-    assert (once["n_models"] == 16).all() and len(points.labels) == 24
+    assert (once["n_models"] == 16).all()
 
 
 def test_a_collection_of_parts_is_their_mean_whatever_their_sizes():
@@ -191,26 +193,26 @@ def test_a_collection_of_parts_is_their_mean_whatever_their_sizes():
     assert (row["seen in pretraining"], row["queries"], row["Judged@10, models"]) == ("no", 40, 0.5)
     ends = [row["least effective model"], row["most effective model"], row["BM25"]]
     assert ends == pytest.approx([means.min() + 0.5, means.max() + 0.5, means[1, 0, 0] + 0.5])
-    made = correlation.Points(parts[0], pd.concat(parts), seed=1, n_boot=10)
-    assert made.outside["c"][0].ravel() == pytest.approx((means + 0.5).ravel())
+    made = correlation.points(parts[0], pd.concat(parts), seed=1, n_boot=10).query("collection == 'c'")
+    assert made[REGIMES].to_numpy().T.ravel() == pytest.approx((means + 0.5).ravel())
 
 
 def test_a_model_that_lacks_queries_is_refused():
     values = values_of(np.full((2, 8, 3), 0.5), "c", "a")
     with pytest.raises(InputError, match="'q0' lacks a side"):
-        correlation.Points(values.iloc[1:], values, seed=1, n_boot=10)
+        correlation.points(values.iloc[1:], values, seed=1, n_boot=10)
     few = (values["query_id"] == "q0") & (values["method"] == "m3")
     with pytest.raises(InputError, match="a model lacks queries that others have"):
-        correlation.Points(values, values[~few], seed=1, n_boot=10)
+        correlation.points(values, values[~few], seed=1, n_boot=10)
 
 
 def test_points_draw_as_effects_do():
     """Equal seed and equal queries: a row of `effects` has the draws of the point."""
     values = values_of(np.random.default_rng(3).uniform(size=(2, 8, 3)), "c", "a")
-    made = correlation.Points(values, values, seed=4, n_boot=50)
+    made = correlation.points(values, values, seed=4, n_boot=50).query("method == 'm2' and n_train == 200")
     one = effects(values.query("method == 'm2' and n_train == 200"), ["regime"], seed=4, n_boot=50)
-    for _, drawn in (made.inside, made.outside["c"]):
-        assert drawn[:, :, 7] == pytest.approx(one.drawn(), rel=1e-12)
+    for side, expected in zip(("first", "second"), one.drawn(), strict=True):
+        assert made.drawn(side) == pytest.approx(np.stack([expected] * 3), rel=1e-12)  # in domain, c, and the mean
 
 
 def test_a_printed_difference_is_rounded_as_both_correlations():

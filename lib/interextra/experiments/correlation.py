@@ -6,7 +6,6 @@ training strategy at one size: its measure in domain, and that of the same model
 
 import itertools
 from collections.abc import Sequence
-from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -29,6 +28,7 @@ LABELS = ["method", "n_train", "regime", "seed"]
 POINT = ["method", "n_train"]  # what is seen of it in both regimes
 WITHIN = "Spearman within a size"  # what size alone does is taken out
 STATISTICS, JUDGED = (*METHODS, WITHIN), "Judged@10"
+SIDES = dict(zip(plans.REGIMES, ("first", "second"), strict=True))  # whose draws are a regime's
 
 
 def plan(p: dict) -> plans.Plan:
@@ -103,82 +103,77 @@ def by_collection(ood: pd.DataFrame, seen: dict[str, str]) -> pd.DataFrame:
     return pd.DataFrame(columns | {"queries": bm25["n_queries"]}).loc[list(seen)].reset_index(names="collection")
 
 
-class Points:
-    """Both sides of every point, in domain and in each collection, and their resamples, from `effects`.
-
-    Queries are drawn, in domain and in each collection, and training strategies, each with its sizes: a method's models
-    share much, so that 8 methods at 3 sizes are not 24 independent points. Both regimes have the same draws.
+def points(inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int, lineage: Sequence[str] = ()) -> Effects:
+    """Both sides of every point in domain, in each collection and in their mean, with draws of the queries there.
 
     `inside`, `outside`: values of one measure of the frames `in_domain` and `elsewhere` of the plan; `lineage`:
-    training strategies that start from one another, which are drawn as one."""
+    training strategies that start from one another. Both regimes have the same draws.
 
-    def __init__(
-        self, inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int, lineage: Sequence[str] = ()
-    ):
-        self.how = {"seed": seed, "n_boot": n_boot}
-        both = {"on": "regime", "sides": plans.REGIMES, "effect": "difference", "family": []} | self.how
-        in_domain = effects(inside.drop(columns="seed"), POINT, **both)
-        self.labels = pd.DataFrame(in_domain[POINT])
-        self.units = self.labels["method"].where(~self.labels["method"].isin(lineage), "lineage")
-        self.counts = drawn_groups(self.units, **self.how)
-        self.inside, self.outside = self._sides(in_domain), {}
-        table = effects(outside.drop(columns="seed"), ["collection", "part", *POINT], **both)
-        for name, every in table.groupby("collection", sort=False):
-            parts = [self._sides(part) for _, part in every.groupby("part", sort=False)]
-            self.outside[name] = tuple(np.mean(side, axis=0) for side in zip(*parts, strict=True))
-        self.outside[ALL] = tuple(np.mean(side, axis=0) for side in zip(*self.outside.values(), strict=True))
-
-    def _sides(self, table: Effects) -> tuple[np.ndarray, np.ndarray]:
-        """Means float[2, n_points] over queries and trainings, and their resamples float[2, n_boot, n_points]."""
-        if table["n_queries"].nunique() > 1 or table[POINT].to_numpy().tolist() != self.labels.to_numpy().tolist():
-            raise InputError("points: a model lacks queries that others have; measure all alike")
-        drawn = np.array([table.drawn(side).T for side in ("first", "second")], order="C")
-        return table[list(plans.REGIMES)].to_numpy().T, drawn
-
-    def leads(self, bm25: pd.DataFrame) -> pd.DataFrame:
-        """What each model is ahead of BM25 in domain: the points' labels, regime, lead, lead_low (of its interval)."""
-        rival, parts = effects(bm25, [], **self.how), []
-        for regime, means, drawn in zip(plans.REGIMES, *self.inside, strict=True):
-            low = [interval(point - rival.drawn()[0])[0] for point in drawn.T]
-            parts.append(self.labels.assign(regime=regime, lead=means - rival["mean"].item(), lead_low=low))
-        return pd.concat(parts, ignore_index=True)
-
-    def among(self, kept: np.ndarray) -> "Points":
-        """Some of the points, bool[n_points]; their training strategies are drawn anew."""
-        some = copy(self)
-        some.labels, some.units = (of[kept].reset_index(drop=True) for of in (self.labels, self.units))
-        some.counts = drawn_groups(some.units, **self.how)
-        some.inside = tuple(side[..., kept] for side in self.inside)
-        some.outside = {name: tuple(side[..., kept] for side in both) for name, both in self.outside.items()}
-        return some
-
-    def correlated(self, regime: int, where: str, how: dict) -> tuple[float, np.ndarray]:
-        """Correlation of a regime in domain with the same one in a collection, and its draws, see `stretched`."""
-        (means, drawn), (outside, outside_drawn) = self.inside, self.outside[where]
-        value = float(correlations(means[regime], outside[regime], np.ones((1, len(self.labels))), **how)[0])
-        plain = correlations(drawn[regime], outside_drawn[regime], self.counts, **how)
-        return value, stretched(plain, value, self.units.nunique())
+    Returns Effects[collection (IN_DOMAIN, each, ALL), method, n_train, interpolation, extrapolation, difference, unit].
+    Units are drawn, each with all its points: a training strategy, as its models share much, so that 8 methods at 3
+    sizes are not 24 independent points; or the lineage. InputError: a model lacks queries that others have.
+    """
+    how = {"on": "regime", "sides": plans.REGIMES, "effect": "difference", "family": [], "seed": seed, "n_boot": n_boot}
+    by, places = ["collection", "part", *POINT], (inside.assign(collection=IN_DOMAIN, part=""), outside)
+    parts = pd.concat([effects(values.drop(columns="seed"), by, **how) for values in places], ignore_index=True)
+    n_queries = parts.pivot(index=by[:2], columns=POINT, values="n_queries")
+    if (n_queries.nunique(axis=1, dropna=False) > 1).any():
+        raise InputError("points: a model lacks queries that others have; measure all alike")
+    each = _mean(parts, ["collection", *POINT])
+    table = pd.concat([each, _mean(each[each["collection"] != IN_DOMAIN], POINT).assign(collection=ALL)])
+    return table.assign(unit=table["method"].mask(table["method"].isin(lineage), "lineage"))
 
 
-def table_5(points: Points) -> Effects:
+def _mean(table: Effects, by: list[str]) -> Effects:
+    """The mean of the rows that share these labels, and of their draws."""
+    groups, columns = table.groupby(by, sort=False), [*plans.REGIMES, "difference"]
+    drawn = [[part.drawn(side).mean(axis=0) for _, part in groups] for side in ("first", "second", "effect")]
+    return Effects.of(groups[columns].mean().reset_index(), by, columns, *drawn)
+
+
+def leads(points: Effects, bm25: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """What each model is ahead of BM25 in domain: method, n_train, regime, lead, lead_low (of its interval)."""
+    inside, parts = points[points["collection"] == IN_DOMAIN], []
+    rival = effects(bm25, [], seed=seed, n_boot=inside.drawn().shape[1])
+    for regime, side in SIDES.items():
+        low = [interval(drawn)[0] for drawn in inside.drawn(side) - rival.drawn()]
+        ahead = {"regime": regime, "lead": inside[regime] - rival["mean"].item(), "lead_low": low}
+        parts.append(pd.DataFrame(inside[POINT]).assign(**ahead))
+    return pd.concat(parts, ignore_index=True)
+
+
+def correlated(points: Effects, regime: str, where: str, seed: int, **how) -> tuple[float, np.ndarray]:
+    """Correlation of a regime in domain with the same one in a collection, and its draws, see `stretched`.
+
+    `how`: method and within, of `correlations`.
+    """
+    sides = [points[points["collection"] == name] for name in (IN_DOMAIN, where)]
+    drawn, unit = [np.ascontiguousarray(side.drawn(SIDES[regime]).T) for side in sides], sides[0]["unit"]
+    value = float(correlations(*(side[regime] for side in sides), np.ones((1, len(unit))), **how)[0])
+    plain = correlations(*drawn, drawn_groups(unit, seed, len(drawn[0])), **how)
+    return value, stretched(plain, value, unit.nunique())
+
+
+def table_5(points: Effects, seed: int) -> Effects:
     """Does what a model does in domain predict what it does out of domain? A row a collection and statistic.
 
     Returns Effects[collection, statistic, interpolation, extrapolation, difference, p_value, p_holm, n_models], each of
-    the first three with its interval (`ENDS`) of the draws of `Points`; difference: extrapolation less interpolation.
+    the first three with its interval (`ENDS`) of the draws of `points`; difference: extrapolation less interpolation.
     p_value is Steiger's of two dependent correlations, for which points count as independent (too small a value, then),
     Holm's over the collections; Kendall has none. n_models in a regime.
     """
-    sizes, rows, drawn = points.labels["n_train"].to_numpy(), [], []
-    for name, statistic in itertools.product(points.outside, STATISTICS if len(set(sizes)) > 1 else METHODS):
-        how = {"method": statistic.split()[0], "within": sizes if statistic == WITHIN else None}
-        (one, of_one), (two, of_two) = (points.correlated(regime, name, how) for regime in (0, 1))
+    of, rows, drawn = dict(iter(points.groupby("collection", sort=False))), [], []
+    inside = of.pop(IN_DOMAIN)
+    for name, statistic in itertools.product(of, STATISTICS if inside["n_train"].nunique() > 1 else METHODS):
+        how = {"method": statistic.split()[0], "within": inside["n_train"] if statistic == WITHIN else None}
+        (one, of_one), (two, of_two) = (correlated(points, regime, name, seed, **how) for regime in plans.REGIMES)
         row = {"collection": name, "statistic": statistic}
         drawn.append((of_one, of_two, of_two - of_one))
         for (column, ends), value, side in zip(ENDS.items(), (one, two, two - one), drawn[-1], strict=True):
             row |= {column: value} | dict(zip(ends, ends_of(side), strict=True))
-        pairs = [(points.inside[0][regime], points.outside[name][0][regime]) for regime in (0, 1)]
+        pairs = [(inside[regime], of[name][regime]) for regime in plans.REGIMES]
         row["p_value"] = np.nan if how["method"] == "Kendall" else dependent(pairs, **how)
-        rows.append(row | {"p_holm": np.nan, "n_models": len(points.labels)})
+        rows.append(row | {"p_holm": np.nan, "n_models": len(inside)})
     table = pd.DataFrame(rows)
     single = table[table["collection"] != ALL]
     table["p_holm"] = single.groupby("statistic")["p_value"].transform(lambda p: holm(p))
@@ -201,7 +196,7 @@ def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> E
 
 
 def gate(leads: pd.DataFrame) -> pd.DataFrame:
-    """The median of `Points.leads` at the largest size, as `Session.conclude` takes it: regime, lead, lead_low."""
+    """The median of `leads` at the largest size, as `Session.conclude` takes it: regime, lead, lead_low."""
     largest = leads[leads["n_train"] == leads["n_train"].max()]
     return largest.groupby("regime", sort=False)[["lead", "lead_low"]].median().reset_index()
 
