@@ -68,7 +68,7 @@ def test_rank_biased_precision_and_its_residual_by_hand():
 
 def test_only_what_nobody_else_has_is_left_out():
     own, other = run_of(q="abx", r="b"), run_of(q="bca", r="a")
-    assert pool.left_out(QRELS, [own], [other], depth=3).equals(QRELS[QRELS.index != 5].reset_index(drop=True))
+    assert pool.left_out(QRELS, [own], [other], depth=3).equals(QRELS[QRELS.index != 5])
     shallow = pool.left_out(QRELS, [own], [other], depth=1)  # a is first only in own, b of r, too
     assert set(map(tuple, shallow[pool.PAIR].values)) == {("q", "b"), ("q", "c"), ("q", "d"), ("r", "a")}
     assert len(pool.left_out(QRELS, [own], [], depth=3)) == 3

@@ -204,9 +204,7 @@ def gate(leads: pd.DataFrame) -> pd.DataFrame:
 def dependent(pairs: Sequence[tuple[np.ndarray, np.ndarray]], method: str, within: Sequence | None = None) -> float:
     """Steiger's p-value of the difference of two correlations over the same points; a label costs one of them."""
     sides = [side for pair in pairs for side in pair]
-    matrix = np.eye(4)
-    for one, two in itertools.combinations(range(4), 2):
-        both = correlations(sides[one], sides[two], np.ones((1, len(sides[0]))), method, within)[0]
-        matrix[one, two] = matrix[two, one] = both
+    once = np.ones((1, len(sides[0])))
+    matrix = np.array([[correlations(one, other, once, method, within)[0] for other in sides] for one in sides])
     n = len(sides[0]) - (0 if within is None else len(set(within)) - 1)
     return steiger(matrix, n)[1] if n > 3 and np.abs(np.triu(matrix, 1)).max() < 1 else float("nan")

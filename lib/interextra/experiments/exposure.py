@@ -188,7 +188,7 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
     held, parts = pd.MultiIndex.from_frame(plan.shift.pool.qrels(store)[["query_id", "doc_id"]]), []
     drawing = (plan.design["model"] == DENSE) & (plan.design["negatives"] != "in-batch")
     for row in plan.design[drawing].to_dict("records"):
-        run = row["run"].read(store, "held-out").frame()
+        run = row.pop("run").read(store, "held-out").frame()
         pairs = pd.MultiIndex.from_frame(run[["query_id", "doc_id"]])
         query, query_ids = pd.factorize(run["query_id"])
         like = run["doc_id"].isin(plan.kind[row["left_out"]].read(store)).to_numpy()
@@ -198,8 +198,7 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
         half = np.random.default_rng(seed).permutation(units.max() + 1)[units] % 2 == 0  # [queries]
         best = [found[:, ~side].mean(axis=1).argmax() for side in (half, ~half)]  # fitted on the other half
         value = np.where(half, found[best[0]], found[best[1]])
-        labels = {name: label for name, label in row.items() if name != "run"}
-        parts.append(pd.DataFrame({"query_id": query_ids, "measure": "RR@10", "value": value} | labels))
+        parts.append(pd.DataFrame({"query_id": query_ids, "measure": "RR@10", "value": value} | row))
     table = pd.concat(parts, ignore_index=True)
     return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))
 

@@ -104,4 +104,4 @@ def pooled(runs: Iterable[RunFile], depth: int) -> pd.MultiIndex:
 def left_out(qrels: pd.DataFrame, own: Iterable[RunFile], others: Iterable[RunFile], depth: int) -> pd.DataFrame:
     """Qrels without what only `own` runs contribute: judged pairs among their first `depth` and of no other run's."""
     alone = pooled(own, depth).difference(pooled(others, depth))
-    return qrels[~pd.MultiIndex.from_frame(qrels[PAIR]).isin(alone)].reset_index(drop=True)
+    return qrels[~pd.MultiIndex.from_frame(qrels[PAIR]).isin(alone)]

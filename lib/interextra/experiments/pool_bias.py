@@ -136,8 +136,7 @@ class Judged:
         for name, every in self.qrels.items():
             if self.of(name, family) and self.of(name, BM25):
                 kept = self.without(name, list(self.of(name, family)))
-                is_kept = pd.MultiIndex.from_frame(every[pool.PAIR]).isin(pd.MultiIndex.from_frame(kept[pool.PAIR]))
-                parts[name] = kept, every[~is_kept]
+                parts[name] = kept, every.drop(kept.index)
         found = {}
         for number, draw, name in itertools.product(numbers, range(n_draws), parts):
             kept, missing = parts[name]
