@@ -114,11 +114,9 @@ def costs(values: pd.DataFrame, pairs: Sequence[tuple[str, str]], by: Sequence[s
     return apart.merge(means[[*by, "model", "mean"]].rename(columns={"mean": "value"}), on=[*by, "model"])
 
 
-def approximate(
-    design: pd.DataFrame, store: Store, indexes: Sequence[str], searched: Sequence[int], orders: int, k: int = 10
-):
+def approximate(design: pd.DataFrame, store: Store, indexes: Sequence[str], searched: Sequence[int], orders: int):
     """HNSW of the vectors of the full system: index, parameters (efSearch), regime or left_out, order, recall_at_10 (of
-    the exact first `k`), value (nDCG@10), bytes a passage. `searched`: values of efSearch; `orders`: of insertion.
+    the exact first ten), value (nDCG@10), bytes a passage. `searched`: values of efSearch; `orders`: of insertion.
     """
     rows = []
     for one in design[design["model"] == FULL].to_dict("records"):
@@ -127,12 +125,12 @@ def approximate(
         texts, qrels = queries.frame(store), queries.qrels(store)
         vectors = np.asarray(run.encoded.read(store))
         asked = load_model(store[run.encoded.model] / "weights").encode_queries(texts["text"].tolist())
-        exact, _ = Index(vectors, "Flat").search(asked, k)
+        exact, _ = Index(vectors, "Flat").search(asked, 10)
         for name, order in itertools.product(indexes, range(orders)):
             index = Index(vectors, name, seed=order)
             for effort in searched:
                 found, scores = index.search(asked, run.depth, f"efSearch={effort}")
-                shared = (found[:, :k, None] == exact[:, None]).any(axis=2).mean()
+                shared = (found[:, :10, None] == exact[:, None]).any(axis=2).mean()
                 ranked = RunFile.from_arrays(texts["query_id"].tolist(), source.passages.doc_ids, found, scores)
                 value = per_query(ranked, qrels, [FIRST])[FIRST].mean()
                 row = {"index": name, "efSearch": effort, "order": order, "recall_at_10": shared, "value": value}
