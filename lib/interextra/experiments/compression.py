@@ -17,9 +17,9 @@ from interextra.ground.cells import Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.models.bm25 import LABEL as BM25
-from interextra.models.indexes import Index
+from interextra.models.indexes import PRECISIONS, Index
 from interextra.models.model import load_model
-from interextra.models.recipe import load_recipe
+from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.run import Encoded, Fused, Run, Searched, model_of
 from interextra.papers import published
 
@@ -46,6 +46,10 @@ def plan(p: dict) -> plans.Plan:
     plans.refuse_unknown("strategies", [FULL], made)
     gate = plans.gate_queries(p)
     queries, buckets = (*plans.test_queries(p, p["test_splits"]), *gate), None
+    reranker = load_recipe(p["reranker"])
+    plans.refuse_unknown("reranker, architecture", [reranker.architecture], ["reranker"])
+    for index in p["indexes"]:
+        refuse_index("indexes", index, f"efSearch={p['efforts'][0]}", made[FULL])
     if p["protocol"] == "ReSTrain":
         sets = plans.in_both_regimes(plans.restrain_of(p), p["trained_sizes"])
     else:
@@ -60,7 +64,7 @@ def plan(p: dict) -> plans.Plan:
         lexical = Run(model=models.pop(BM25), queries=queries, depth=p["depth"])
         encoded = {label: Encoded(model=model, source=queries[0].source) for label, model in models.items()}
         flat = {label: Searched(encoded=one, queries=queries, depth=p["depth"]) for label, one in encoded.items()}
-        judge = {"model": model_of(load_recipe(p["reranker"]), train, seed), "depth": p["rerank_depth"]}
+        judge = {"model": model_of(reranker, train, seed), "depth": p["rerank_depth"]}
         both = lexical, flat[FULL]
         found = [(BM25, lexical), *flat.items(), *searches(p, flat), (BY_RANK, Fused(runs=both, depth=p["depth"]))]
         if gate:  # without it nothing is tuned
@@ -79,10 +83,27 @@ def searches(p: dict, flat: dict[str, Searched]) -> Iterator[tuple[str, Searched
         label, of, options = plans.fields(entry, "label", "of", more=True)
         plans.refuse_unknown(f"searches, {label}", [of], flat)
         try:
-            yield label, Searched(**dict(flat[of]) | options)
+            search = Searched(**dict(flat[of]) | options)
         except ValidationError as error:
             place, first = f"parameter 'searches', {label}", error.errors()[0]
             raise InputError(f"{place}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        refuse_index(f"searches, {label}", search.index, search.parameters, search.recipe, search.truncate_dim)
+        yield label, search
+
+
+def refuse_index(parameter: str, index: str, parameters: str, made: Recipe, truncate_dim: int = 0) -> None:
+    """InputError for an index that faiss cannot make of a model's vectors, before there are any."""
+    import faiss
+
+    dimension = getattr(made, "dimension", 0) or made.size.dimension
+    if truncate_dim > dimension:
+        raise InputError(f"parameter {parameter!r}: truncate_dim = {truncate_dim} of {dimension} dimensions")
+    try:
+        empty = faiss.index_factory(truncate_dim or dimension, "Flat" if index in PRECISIONS else index)
+        faiss.ParameterSpace().set_index_parameters(empty, parameters)
+    except RuntimeError as error:
+        told = " ".join(str(error).split())[-120:]
+        raise InputError(f"parameter {parameter!r}: faiss makes no index {index!r}, {parameters!r}: {told}") from None
 
 
 def regimes(values: pd.DataFrame) -> pd.DataFrame:

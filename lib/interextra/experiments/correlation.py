@@ -63,7 +63,9 @@ def plan(p: dict) -> plans.Plan:
 
     test = plans.test_queries(p, p["test_splits"])
     inside = plans.runs(p, ways | starts, sets, test)
-    own = {"run": plans.run_of(p, load_recipe(p["bm25"]), plans.training_queries(p), p["seed"], test)}
+    lexical = load_recipe(p["bm25"])
+    plans.refuse_unknown("bm25, architecture", [lexical.architecture], ["bm25"])
+    own = {"run": plans.run_of(p, lexical, plans.training_queries(p), p["seed"], test)}
     bm25 = [{"collection": IN_DOMAIN, "part": p["collection"], "skip_own": False} | own, *elsewhere(own)]
     outside = [there for row in inside for there in elsewhere(row)]
     frames = {"in_domain": inside, "elsewhere": outside, "bm25": bm25}

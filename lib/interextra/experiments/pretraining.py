@@ -76,6 +76,7 @@ def start_in(p: dict, entry: Mapping[str, Any]) -> dict[str, Any]:
     """
     label, objective, text, how = plans.fields(entry, "label", "objective", "text", more=True)
     base, found = load_recipe(p["start_recipe"]), {"model": label, "objective": objective, "text": text}
+    plans.refuse_unknown("start_recipe, architecture", [base.architecture], ["dense"])
     read = {"none": (), "other": p["other_text"], "target": (p["collection"],)}
     plans.refuse_unknown(f"starts, {label}", [text], read)
     steps = {"steps": p["steps"]} if p["steps"] else {}

@@ -30,13 +30,17 @@ BOUNDS: dict[str, tuple[float, float]] = {
         (1, 1_000_000): "depth sample_dev pretraining_steps native_clusters n_test test_size draw_train topic_size",
         (1, LARGE): "sizes grid_sizes trained_sizes more_sizes",
         (2, 1_000): "k n_topics annotators",
-        (1, 1_000): "bins candidates neighbours real_neighbours map_queries recall_relevance",
+        (1, 1_000): "bins candidates neighbours real_neighbours map_queries orders n_draws",
+        (0, 1_000): "grid_draws test_draws",  # 0: none
+        (1, 100_000): "rerank_depth efforts pool_depth own_steps",
+        (1, 10): "recall_relevance",
         (0, 1): "error_rate error_rates doses margin floor",
-        (1e-9, 1): "pretraining_rate",
+        (1e-9, 1): "pretraining_rate loss",
+        (1e-9, LARGE): "own_size",
     }.items()
     for name in names.split()
 }
-TAKEN = r"cells|lab|reference|verify-.*"  # under outputs/
+TAKEN = r"cells|lab|reference|verify-.*|.*-from-reference"  # under outputs/
 NAME_LENGTH = 80  # of a folder under outputs/ that is named by what was changed
 MAY_BE_EMPTY = ("gate_splits", "doses")  # lists that ask for no run
 
