@@ -20,7 +20,7 @@ from interextra.experiments.predictors import POST, PRE, SPACE, WORDS
 from interextra.ground.cells import Store
 from interextra.ground.correlation import correlation_test, kendall_within
 from interextra.ground.effects import effects, resamples
-from interextra.papers import shift_losses, verdicts
+from interextra.papers import releases, verdicts
 from interextra.splits.resttest import sides
 
 
@@ -170,7 +170,7 @@ def test_a_shift_whose_clusters_have_one_indicator_says_nothing_within_shifts():
 
 
 def test_link_of_the_published_losses_with_the_authors_jaccard():
-    table = shift_losses.published_links().set_index(["method", "model"])
+    table = releases.published_links().set_index(["method", "model"])
     pearson = table.loc["Pearson"]
     assert pearson["estimate"].round(2).to_dict() == {
         DENSE: 0.73,
@@ -181,12 +181,12 @@ def test_link_of_the_published_losses_with_the_authors_jaccard():
     assert pearson["p_value"].round(2).to_dict() == {DENSE: 0.17, "SPLADE": 0.03, "ColBERT": 0.13, "Reranker": 0.18}
     assert ((pearson["estimate"].abs() > pearson["needed"]) == (pearson["p_value"] < 0.05)).all()
     assert (table["p_holm"] > 0.05).all()
-    points = shift_losses.published_points()
+    points = releases.published_points()
     assert len(points) == 20 and set(points["model"]) == set(FIVE) - {"BM25"}
 
 
 def test_with_the_question_words_all_spearman_correlations_pass_holm_and_no_pearson(real_data):
-    table = shift_losses.published_links(real_data / "ms-marco-shift")
+    table = releases.published_links(real_data / "ms-marco-shift")
     assert table.groupby(["of", "clusters", "kind"]).size().to_dict() == {
         ("authors", "topics", "pooled"): 8,
         ("released", "topics", "pooled"): 8,

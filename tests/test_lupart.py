@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from interextra.experiments import indicators, shifts
-from interextra.experiments.shifts import DENSE
 from interextra.ground.cells import Store
 from interextra.ground.effects import effects, with_interval
 from interextra.ground.errors import InputError
-from interextra.papers import published, shift_losses, verdicts
+from interextra.models.dense import LABEL as DENSE
+from interextra.papers import published, verdicts
 from interextra.splits import attributes
 from interextra.splits.resttest import sides
 
@@ -180,34 +180,22 @@ def test_queries_of_the_gate_have_the_cluster_of_the_attribute_and_no_topic(shif
         assert found.drop(dev["query_id"]).to_dict() == plan.shifts[name].strata(store).to_dict()
 
 
-def test_agreement_of_shifts_is_that_of_their_labels(shifted):
-    store, plan = shifted
-    means = pd.DataFrame({"shift": list(plan.shifts), "model": DENSE, "delta": -0.1, "low": -0.2, "high": 0})
-    table = shifts.same_shift(plan.shifts, means.assign(n_queries=30, n_trainings=2), store).set_index("shift")
-    assert table.loc["wh-words", "ami"] == pytest.approx(1.0) and table.loc["topics", "ami"] < 0.5
-    assert table.loc["topics", "n_shared"] < table.loc["wh-words", "n_shared"]
-
-
 def test_losses_are_the_printed_cells():
-    table = shift_losses.published_losses()
-    assert table.groupby("shift", sort=False).size().to_dict() == {"topics": 25, "wh-words": 15, "length": 10}
+    table = published.lupart_losses()
+    assert table.groupby("shift", sort=False).size().to_dict() == {"topics": 20, "wh-words": 12, "length": 8}
     cells = pd.concat([published.load("lupart", number) for number in (2, 3)])
     printed = cells[cells["quantity"] == "Rel Loss"].set_index(["cluster", "model"])["value"]
-    ours = -table.dropna().set_index(["cluster", "model"])["delta"]
+    ours = -table.set_index(["cluster", "model"])["delta"]
+    assert table["delta"].notna().all() and (table["rounding"] == 0.0005).all() and "BM25" not in set(table["model"])
     for (cluster, model), value in printed.items():
-        assert ours[cluster, shift_losses.MODELS[model]] * 100 == pytest.approx(value)
-    trained = table.dropna()
-    assert (trained["out"] / trained["in"] - 1).to_numpy() == pytest.approx(trained["delta"], abs=0.005)
-    assert table[table["model"] == "BM25"]["delta"].isna().all() and (table["rounding"] == 0.0005).all()
-    means = shift_losses.published_means().set_index(["shift", "model"])
-    assert means.loc[("topics", "SPLADE"), ["most", "scaled", "least"]].tolist() == pytest.approx(
-        [-0.122, -np.mean([0.063, 0.122, 0.032, 0.064, 0.014]), -0.014]
-    )
+        assert ours[cluster, published.LUPART[model]] * 100 == pytest.approx(value)
+    means = published.lupart_means().set_index(["shift", "model"])
+    assert means.loc[("topics", "SPLADE"), "scaled"] == pytest.approx(-np.mean([0.063, 0.122, 0.032, 0.064, 0.014]))
 
 
 def test_our_means_stand_beside_those_of_the_same_shift():
     means = means_of(OUT)
-    table = means.beside(shift_losses.published_means(), ["shift", "model", "measure"])
+    table = means.beside(published.lupart_means(), ["shift", "model", "measure"])
     assert table.set_index("model")["verdict"].to_dict() == {
         "BM25": "",
         "Reranker": "agrees" if table.loc[1, "low"] <= -0.048 <= table.loc[1, "high"] else "same direction",
@@ -220,13 +208,7 @@ def test_our_means_stand_beside_those_of_the_same_shift():
 def test_a_shift_of_ones_own_has_nothing_published_beside_it():
     """Notebook 04 ended after all its runs in a sum of text and of numbers that are not there."""
     means = means_of(OUT).assign(shift="domain")
-    beside = means.beside(shift_losses.published_means(), ["shift", "model", "measure"])
+    beside = means.beside(published.lupart_means(), ["shift", "model", "measure"])
     assert (beside["verdict"] == "").all() and beside["published"].isna().all()
     assert with_interval(beside)["published"].tolist() == ["–"] * len(OUT)
     assert with_interval(beside[beside["verdict"] != ""]).empty
-
-
-def test_without_the_dense_system_the_shifts_are_not_compared_by_its_losses(shifted):
-    store, plan = shifted
-    table = shifts.same_shift(plan.shifts, means_of({"BM25": 0.3, "SPLADE": 0.5}), store)
-    assert table.empty and {"shift", "ami", "n_shared", "delta", "low", "high", "n_trainings"} <= set(table)

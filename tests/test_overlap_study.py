@@ -7,7 +7,6 @@ from toy_parameters import COMMON
 
 from interextra.experiments import overlap, start_here
 from interextra.ground.errors import InputError
-from interextra.papers import published_overlap
 
 
 def test_one_system_alone_is_refused():
@@ -47,7 +46,7 @@ def test_files_and_splits_that_are_not_there_are_refused_by_the_plan(wrong, word
 
 
 def test_published_overlap_has_the_labels_of_our_tables():
-    table = published_overlap.counts(1)
+    table = overlap.published_counts(1)
     assert table.query("test_set == 'dl19' and label == 'full'")["n"].item() == 27  # 63 % of 43
     ours = pd.DataFrame({"test_set": ["dl19", "dl20", "dev"], "relevance_threshold": [3, 1, 1], "min_shared": 2})
     ours = ours.assign(n_queries=43, n_overlapping=11, percent=25.6, low=14.9, high=40.2)
@@ -66,7 +65,7 @@ NO_PAIRS = pd.DataFrame(columns=["test_query", "train_query", "bm25_rank", "embe
 
 
 def test_shares_of_the_printed_tables_have_the_interval_of_as_many_queries():
-    table = published_overlap.shares(seed=1, n_boot=4000).set_index("label")
+    table = overlap.published_shares(seed=1, n_boot=4000).set_index("label")
     assert table["estimate"].tolist() == pytest.approx([90 / 97, 66 / 97]) and table["n_queries"].eq(97).all()
     assert table.drawn().std(axis=1) == pytest.approx(
         np.sqrt(table["estimate"] * (1 - table["estimate"]) / 97), rel=0.05
@@ -79,7 +78,7 @@ def test_gains_are_differences_of_measured_runs(tmp_path):
         lines = [f"{query} Q0 {doc} {at} {-at} x" for query in "pq" for at, doc in enumerate(order, 1)]
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     runs = [(system, "dl19", str(tmp_path / name)) for system, name in (("BM25", "bm25"), ("X", "other"))]
-    found = published_overlap.gains(pd.DataFrame(runs, columns=["system", "split", "path"]), qrels)
+    found = overlap.gains(pd.DataFrame(runs, columns=["system", "split", "path"]), qrels)
     assert found["system"].eq("X").all() and found["gain"].tolist() == pytest.approx(
         [1 - 1 / np.log2(3), 1 / np.log2(3) - 1]
     )
@@ -96,9 +95,7 @@ def test_a_gain_on_overlapping_queries_is_told_from_the_number_of_relevant_passa
     ids = [f"q{at}" for at in range(n)]
     gained = pd.DataFrame({"system": "X", "query_id": ids, "gain": gain})
     counts = pd.DataFrame({"shared": shared, "n_relevant": size}, index=ids)
-    table = published_overlap.gain_by_overlap(
-        pd.concat([gained, gained.assign(system="Y")]), counts, seed=1, n_boot=2000
-    )
+    table = overlap.gain_by_overlap(pd.concat([gained, gained.assign(system="Y")]), counts, seed=1, n_boot=2000)
     fitted = smf.ols(
         "gain ~ over + log_size", pd.DataFrame({"gain": gain, "over": shared, "log_size": np.log(size)})
     ).fit()

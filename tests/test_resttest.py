@@ -6,7 +6,7 @@ import pytest
 from sklearn.cluster import KMeans
 from toy_splits import drawn as drawn_vectors
 
-from interextra.experiments.resttest import constant, macro, portrait
+from interextra.experiments.resttest import constant, macro
 from interextra.ground.cells import Store
 from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
@@ -133,13 +133,6 @@ def test_agreement_matches_buckets_whatever_their_numbers():
     rng = np.random.default_rng(1)
     chance = [agreement(rng.permutation(ours), theirs) for _ in range(200)]
     assert abs(np.mean([c["ari"] for c in chance])) < 0.01 < np.mean([c["nmi"] for c in chance])
-
-
-def test_portrait_shows_the_centre_and_the_border():
-    points = np.array([[0.0], [1], [4.4], [10], [11], [6.0]])
-    shown = portrait((points - [1.0, 10]) ** 2, list("abcdef"), n=1)
-    assert shown["text"].tolist() == ["b", "c", "d", "f"] and shown["cluster"].tolist() == [0, 0, 1, 1]
-    assert shown["margin"].tolist() == pytest.approx([81, 5.6**2 - 3.4**2, 81, 25 - 16])
 
 
 def test_distinctive_words_need_evidence():

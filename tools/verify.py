@@ -16,7 +16,7 @@ from interextra.study.travel import CELLS
 from interextra.study.worlds import planned
 
 #: Profile → tables and figures with texts of real queries, which are not ours to pass on: no part of its reference.
-WITHHELD = {"small": ("duplicates", "bucket_portraits", "cluster_portraits", "passages_tsne", "passages_pca")}
+WITHHELD = {"small": ("duplicates", "passages_tsne", "passages_pca")}
 MEASURED = "measured.json"  # provenance of the values, where the tables were made from them later
 ROUNDING = (
     1e-6  # relative difference allowed to a number that follows from a training on the same kind of processor, or

@@ -49,7 +49,6 @@ def rank_correlation(table: Effects, by: Sequence[str]) -> pd.DataFrame:
     for key, part in table.groupby(list(by), sort=False):
         once, drawn = part[list(plans.REGIMES)].to_numpy().T[:, None], (part.drawn("first").T, part.drawn("second").T)
         tau, taus = (correlations(*sides, np.ones(sides[0].shape), "Kendall") for sides in (once, drawn))
-        orders = {r: " > ".join(part.sort_values(r, ascending=False, kind="stable")["model"]) for r in plans.REGIMES}
-        ends = dict(zip(("tau", "low", "high"), (tau.item(), *interval(taus)), strict=True))
-        rows.append(dict(zip(by, key, strict=True)) | ends | orders)
-    return pd.DataFrame(rows)
+        orders = [" > ".join(part.sort_values(r, ascending=False, kind="stable")["model"]) for r in plans.REGIMES]
+        rows.append((*key, tau.item(), *interval(taus), *orders))
+    return pd.DataFrame(rows, columns=[*by, "tau", "low", "high", *plans.REGIMES])

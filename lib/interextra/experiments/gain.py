@@ -9,11 +9,10 @@ import pandas as pd
 from interextra.data.queries import Part, Queries
 from interextra.experiments import plans, pool_bias, shifts
 from interextra.ground import InputError
-from interextra.ground.effects import Effects, interval, ratio
+from interextra.ground.effects import Effects, detectable, interval, ratio
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.vectors import Vectors
-from interextra.papers.verdicts import POWER
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.shift import Shift
 
@@ -99,7 +98,7 @@ def near_and_far(means: Effects, loss: float) -> pd.DataFrame:
     measure, far, near, difference, low, high, detects (80 % power), needed (queries that find the loss).
     """
     apart, key = means.contrast("is_near", [(False, True)]), ["system", "measure"]
-    apart["detects"] = (apart["high"] - apart["low"]) / 2 + POWER * apart.drawn().std(axis=1)
+    apart["detects"] = detectable(apart["low"], apart["high"], apart.drawn().std(axis=1))
     sides = pd.DataFrame(means).pivot(index=key, columns="is_near", values="mean").reset_index()
     sides = sides.rename(columns={True: "near", False: "far"})
     found = sides.merge(pd.DataFrame(apart)[[*key, "difference", "low", "high", "detects"]], on=key)

@@ -1,4 +1,7 @@
-"""Notebook 01: candidates to annotate, our tables of overlap beside Tables 1 to 4 of Zhan et al. (CIKM 2022)."""
+"""Notebook 01: candidates to annotate, our overlap beside Tables 1 to 4 of Zhan et al. (CIKM 2022, section 3).
+
+And do published runs gain more on queries that overlap with training?
+"""
 
 import re
 from collections.abc import Sequence
@@ -8,18 +11,21 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.load import with_data_folder
+from interextra.data.runs import RunFile
+from interextra.evaluation.measures import per_query
 from interextra.experiments.plans import Plan, fields, query_vectors, test_queries
-from interextra.ground.effects import effects
+from interextra.ground.effects import Effects, effects, resamples
 from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
 from interextra.overlap.annotation import codes
 from interextra.overlap.candidates import Candidates
 from interextra.overlap.labels import LABELS
 from interextra.papers import published
-from interextra.papers.published_overlap import TEST_SETS
 from interextra.papers.releases import real_vectors
 
 NOTEBOOK = "01_overlap_annotation_analysis"
+NDCG = "nDCG@10"
+TEST_SETS = {"TREC DL 2019": "dl19", "TREC DL 2020": "dl20", "MS MARCO dev": "dev"}
 
 
 def plan(p: dict) -> Plan:
@@ -42,6 +48,30 @@ def plan(p: dict) -> Plan:
     if p["real_msmarco"]:
         made.real = Candidates(vectors=real_vectors(p["real_encoder"]), k=p["candidates"])
     return made
+
+
+def published_counts(table: int) -> pd.DataFrame:
+    """Table 1 or 2 in the form of our overlap tables: test_set, label, n, percent, source."""
+    frame = published.load("zhan", table)
+    n = (frame["value"] / 100 * frame["n_queries"]).round().astype(int)
+    columns = {"test_set": frame["collection"].map(TEST_SETS), "label": frame["row"].str.split().str[0].str.lower()}
+    return pd.DataFrame(columns | {"n": n, "percent": frame["value"], "source": "published"})
+
+
+def published_shares(seed: int, n_boot: int) -> Effects:
+    """The shares of test queries that Tables 1 and 2 give to the two labels of more overlap, over DL 2019 and 2020.
+
+    Returns Effects[label, test_set, measure, estimate, n_queries], with the draws of as many queries.
+    """
+    rows, random = [], np.random.default_rng(seed)
+    for number, names in enumerate(LABELS.values(), 1):
+        table = published_counts(number).query("test_set in ['dl19', 'dl20']")
+        n, inside = table["n"].sum(), table.loc[table["label"].isin(names[:2]), "n"].sum()
+        rows.append((" or ".join(names[:2]), inside / n, n))
+    table = pd.DataFrame(rows, columns=["label", "estimate", "n_queries"])
+    drawn = [random.binomial(n, share, n_boot) / n for _, share, n in rows]
+    table = table.assign(test_set="DL 2019 and 2020", measure="share of queries")
+    return Effects.of(table, ["label"], ["estimate"], drawn)
 
 
 def beside_table_3(measured: pd.DataFrame) -> pd.DataFrame:
@@ -96,6 +126,42 @@ def recall_comparison(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     values = values[values.groupby("query_id")["method"].transform("nunique") == 2]
     values = values.groupby(["label", "query_id", "method"], sort=False, as_index=False)["value"].mean()
     return effects(values, ["label"], "method", ("bm25", "embedding"), "difference", family=[], seed=seed)
+
+
+def gains(runs: pd.DataFrame, qrels: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """nDCG@10 of the plan's published runs less BM25's: system, split, query_id, gain; `qrels`: split → judgements."""
+    parts = []
+    for split, of_split in runs.groupby("split", sort=False):
+        measured = {
+            row.system: per_query(RunFile.read(row.path), qrels[split], [NDCG]) for row in of_split.itertuples()
+        }
+        wide = pd.DataFrame({system: values[NDCG] for system, values in measured.items()}).rename_axis("query_id")
+        wide = wide.drop(columns=BM25).sub(wide[BM25], axis=0).reset_index()
+        parts.append(wide.melt("query_id", var_name="system", value_name="gain").assign(split=split))
+    return pd.concat(parts, ignore_index=True)[["system", "split", "query_id", "gain"]]
+
+
+def gain_by_overlap(gained: pd.DataFrame, counts: pd.DataFrame, seed: int, n_boot: int) -> Effects:
+    """Do published runs gain more over BM25 on queries that share a relevant passage with training?
+
+    The mean gain over the systems, of a query, by least squares on whether it shares one and on the logarithm of how
+    many relevant passages it has: who has many shares one more easily, and is easier. Queries are drawn.
+
+    `gained`: of `gains`; `counts`: shared and n_relevant of each query that has a relevant passage, by query_id.
+
+    Returns Effects[overlap, measure, estimate, n_models, n_queries]: a row with and one without overlap, each the gain
+    of a query with the mean number of relevant passages.
+    """
+    mean = gained.groupby("query_id")["gain"].mean().loc[counts.index].to_numpy()
+    overlap, size = (counts["shared"] > 0).to_numpy(float), np.log(counts["n_relevant"].to_numpy(float))
+    design = np.column_stack([np.ones(len(mean)), overlap, size - size.mean()])
+    weights = np.concatenate([np.ones((1, len(mean))), *resamples(len(mean), seed, n_boot)]).astype(float)
+    inner = np.einsum("bn,ni,nj->bij", weights, design, design)
+    found = np.linalg.solve(inner, ((weights * mean) @ design)[..., None])[..., 0]  # [1 + n_boot, 3]
+    sides = np.stack([found[:, 0] + found[:, 1], found[:, 0]])  # with and without overlap
+    table = pd.DataFrame({"overlap": [True, False], "estimate": sides[:, 0], "measure": NDCG})
+    table = table.assign(n_models=gained["system"].nunique(), n_queries=len(mean))
+    return Effects.of(table, ["overlap"], ["estimate"], sides[:, 1:])
 
 
 def tokens(text: str) -> frozenset[str]:

@@ -20,13 +20,13 @@ from interextra.experiments.own import export, gate_of, searched, split_of
 from interextra.experiments.plans import changed
 from interextra.experiments.regimes import Report, of_runs, write
 from interextra.ground import InputError, Store, offenders
+from interextra.ground.effects import detectable
 from interextra.models.dense import inner_products
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.retriever import Encoder
 from interextra.models.run import Run, model_of
 from interextra.models.topk import exact_search
-from interextra.papers.verdicts import POWER
 from interextra.splits.split import Split
 
 DEFAULTS = {"train_split": "train", "test_splits": ["test"], "gate_split": "", "encoder": "lsa", "vectors": []}
@@ -82,7 +82,8 @@ def probe(
 
 def resolution(values: pd.Series) -> str:
     """What a design can find, before anything is trained, by BM25's values of its test queries."""
-    found = 100 * (1.96 + POWER) * values.sem() / (values.mean() or np.nan)
+    error = values.sem()
+    found = 100 * detectable(-1.96 * error, 1.96 * error, error) / (values.mean() or np.nan)
     told = f"{len(values):,} queries find a change of about {found:.0f} % with 80 % power (of queries alone, if the"
     return f"{told} models' values vary as BM25's do and correlate at one half between the regimes)"
 

@@ -13,7 +13,7 @@ from interextra.evaluation.measures import check
 from interextra.experiments.given import MODEL, Given, baseline, measured, nearest
 from interextra.experiments.plans import REGIMES
 from interextra.ground import Store, write_text
-from interextra.ground.effects import DRAWS, Effects, effects, shown, with_interval
+from interextra.ground.effects import DRAWS, Effects, detectable, effects, shown, with_interval
 from interextra.models.bm25 import LABEL as BM25
 from interextra.papers import verdicts
 
@@ -75,7 +75,7 @@ def report(
     parts = [part.assign(queries=name) for name, part in zip(GROUPS, parts, strict=True)]
     labels, options = ["queries", "model", "measure"], {"seed": seed, "n_boot": n_boot}
     changes = effects(pd.concat(parts), labels, "regime", REGIMES, "delta", **options)
-    changes["detects"] = (changes["high"] - changes["low"]) / 2 + verdicts.POWER * changes.drawn().std(axis=1)
+    changes["detects"] = detectable(changes["low"], changes["high"], changes.drawn().std(axis=1))
     inside = values[is_gate & (values["measure"] == values["measure"].iloc[0])]
     rows = inside[["regime", "seed"]].drop_duplicates()  # of both regimes, which say how trainings vary
     both = pd.concat([inside, rival.merge(inside[["query_id", "measure"]].drop_duplicates()).merge(rows, how="cross")])

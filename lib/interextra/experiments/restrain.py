@@ -76,15 +76,14 @@ def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
     the mean cosine of a set's queries to their nearest test query (`sets`: sets.csv of the split), value the mean over
     the test queries, delta its relative difference from the mean of the largest sets of the nearest band.
     """
-    labels = ["model", "measure", "n_train", "band", "draw", "seed"]
-    each = values.groupby(labels, sort=False)["value"].mean().reset_index()
-    names = [f"{row.band}-{row.n_train}-{row.draw}" for row in each.itertuples()]
-    each.insert(2, "set", names)
-    similarity = each["set"].map(sets.set_index("set")["mean_max_similarity"])
+    labels = ["n_train", "band", "draw", "seed"]
+    each = values.groupby(["model", "measure", *labels], sort=False)["value"].mean().reset_index()
+    each["set"] = [f"{row.band}-{row.n_train}-{row.draw}" for row in each.itertuples()]
+    each["nearest_similarity"] = each["set"].map(sets.set_index("set")["mean_max_similarity"])
     best = each["value"].where((each["band"] == BANDS[0]) & (each["n_train"] == each["n_train"].max()))
     best = best.groupby([each["model"], each["measure"]]).transform("mean")
-    each.insert(each.columns.get_loc("value"), "nearest_similarity", similarity)
-    return each.assign(delta=ratio(each["value"], best) - 1)
+    each["delta"] = ratio(each["value"], best) - 1
+    return each[["model", "measure", "set", *labels, "nearest_similarity", "value", "delta"]]
 
 
 def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
@@ -104,11 +103,10 @@ def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         known["both at once, beyond their sum"] = doublings * nearer
         errors = {"cov_type": "cluster", "cov_kwds": {"groups": pd.factorize(part["set"])[0]}, "use_t": True}
         fitted = OLS(part["delta"], add_constant(pd.DataFrame(known))).fit(**errors)
-        counts = {"n_sets": part["set"].nunique(), "n_runs": len(part)}
-        for term, (low, high) in fitted.conf_int().loc[list(known)].iterrows():
-            row = {"term": term, "delta": fitted.params[term], "low": low, "high": high}
-            rows.append(dict(zip(by, key, strict=True)) | row | counts)
-    return pd.DataFrame(rows)
+        counts = part["set"].nunique(), len(part)
+        for term, ends in fitted.conf_int().loc[list(known)].iterrows():
+            rows.append((*key, term, fitted.params[term], *ends, *counts))
+    return pd.DataFrame(rows, columns=[*by, "term", "delta", "low", "high", "n_sets", "n_runs"])
 
 
 def query_losses(values: pd.DataFrame) -> pd.DataFrame:

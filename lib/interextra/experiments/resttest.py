@@ -1,7 +1,5 @@
 """Notebook 03: each system without each bucket of ReSTTest. Zhan et al. (CIKM 2022), Table 7."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
@@ -75,17 +73,3 @@ def less_constant(table: Effects) -> Effects:
     sides = rows.drawn("first"), rows.drawn("second"), apart.drawn()
     rows = Effects.of(rows, rows[DRAWS].iloc[0].by, [*plans.REGIMES, "delta"], *sides)
     return pd.concat([micro, rows], ignore_index=True)
-
-
-def portrait(distances: np.ndarray, texts: Sequence[str], n: int) -> pd.DataFrame:
-    """Queries by which to know each cluster: cluster, kind, text, margin; `distances` float[n_queries, k], squared.
-
-    `typical`: the `n` nearest to the centroid. `boundary`: the `n` with the smallest margin to the second nearest.
-    """
-    two = np.partition(distances, 1, axis=1)
-    frame = pd.DataFrame({"cluster": distances.argmin(axis=1), "distance": two[:, 0], "margin": two[:, 1] - two[:, 0]})
-    parts = []
-    for kind, key in (("typical", "distance"), ("boundary", "margin")):
-        first = frame.sort_values(key, kind="stable").groupby("cluster").head(n)
-        parts.append(first.assign(kind=kind, text=[texts[at] for at in first.index]))
-    return pd.concat(parts).sort_values("cluster", kind="stable")[["cluster", "kind", "text", "margin"]]

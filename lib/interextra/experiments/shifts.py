@@ -13,7 +13,6 @@ from interextra.data.queries import Part
 from interextra.evaluation.measures import worse
 from interextra.experiments import plans
 from interextra.ground import InputError, Store
-from interextra.models.dense import LABEL as DENSE
 from interextra.models.vectors import Vectors
 from interextra.papers.releases import real_vectors
 from interextra.splits import attributes
@@ -149,22 +148,3 @@ def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
     below = pairs["measure"].map(worse) * (pairs["value"] - pairs["value_out"]) < 0
     counted = pairs.assign(below=below).groupby(system, sort=False)["below"].agg(["size", "sum"])
     return counted.set_axis(["n_comparisons", "n_exceptions"], axis=1).reset_index()
-
-
-def same_shift(shifts: dict[str, Shift], means: pd.DataFrame, store: Store) -> pd.DataFrame:
-    """Do the shifts sort the queries alike? Agreement of each one with the first, beside what the dense system loses.
-
-    `means`: effects `delta`, one a shift and model, of one measure. Returns shift, ami (adjusted mutual information on
-    the queries that both sort), n_shared, and the dense system's delta, low, high, n_queries, n_trainings.
-    """
-    from sklearn.metrics import adjusted_mutual_info_score
-
-    labels = {name: pd.read_parquet(store[cell] / "labels.parquet")["cluster"] for name, cell in shifts.items()}
-    first, rows = next(iter(labels.values())), []
-    for row in means[means["model"] == DENSE].to_dict("records"):
-        own = labels[row["shift"]]
-        both = (own != "") & (first != "")
-        shared = {"ami": adjusted_mutual_info_score(first[both], own[both]), "n_shared": both.sum()}
-        rows.append(row | shared)
-    columns = ["shift", "ami", "n_shared", "delta", "low", "high", "n_queries", "n_trainings"]
-    return pd.DataFrame(rows, columns=columns)

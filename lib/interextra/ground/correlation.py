@@ -49,20 +49,17 @@ def correlations(
             x, y = (_weighted(counts, order) for order in orders)
         labels = np.zeros(x.shape[-1]) if within is None else np.asarray(within)
         member = (labels[:, None] == np.unique(labels)).astype(float)  # [n_points, labels]
-        sizes = counts @ member
-        x, y = (side - _ratio((counts * side) @ member, sizes, empty=0.0) @ member.T for side in (x, y))
+        sizes = np.maximum(counts @ member, 1)  # a label of which no point is drawn has no mean
+        x, y = (side - ((counts * side) @ member / sizes) @ member.T for side in (x, y))
         products = [(counts * pair).sum(axis=1) for pair in (x * y, x * x, y * y)]
     both, *alone = products
-    return _ratio(both, np.sqrt(alone[0] * alone[1]))
+    spread = np.sqrt(alone[0] * alone[1])
+    return ratio(both, np.where(spread > 1e-12, spread, 0.0))
 
 
 def _weighted(counts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     """Sums over the first axis of pairs float[n, n] or float[n_boot, n, n], by counts: float[n_boot, n]."""
     return counts @ pairs if pairs.ndim == 2 else np.matmul(counts[:, None], pairs)[:, 0]
-
-
-def _ratio(top: np.ndarray, bottom: np.ndarray, empty: float = np.nan) -> np.ndarray:
-    return np.divide(top, bottom, out=np.full(top.shape, empty), where=bottom > 1e-12)
 
 
 def kendall_draws(predictors: np.ndarray, targets: np.ndarray, w: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from interextra.ground.errors import InputError, offenders
 BLOCK = 4_000_000  # counts of a block of resamples held at once
 DRAWS = "draws"  # the column of a table that is for computing on, not for reading
 THEIRS = ["scaled", "rounding"]  # columns of published effects
+TESTED = ["p_value", "p_permutation", "p_equivalent", "cohen_d", "worse", "better", "n_queries"]
 KINDS = {  # name of an effect → from the means of the first and the second side
     "delta": lambda first, second: ratio(second, first) - 1,  # Zhan et al.; the RelLoss of Lupart et al. is -delta
     "difference": lambda first, second: second - first,
@@ -73,6 +74,11 @@ def simultaneous(estimates: np.ndarray, draws: np.ndarray, level: float = 0.95) 
         share = (np.quantile(place, level, method="higher") - 1) / (draws.shape[1] - 1)
         reach[known] = np.quantile(far, share, axis=1, method="higher")
     return estimates - reach, estimates + reach
+
+
+def detectable(low: np.ndarray, high: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """The smallest effect told from none with 80 % power, by the ends of an interval and a standard error."""
+    return (high - low) / 2 + stats.norm.ppf(0.8) * error
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:
@@ -144,9 +150,8 @@ class Effects(pd.DataFrame):
             of = dict(zip(part[column], part["_row"], strict=True))
             for first, second in [pair for pair in pairs if set(pair) <= of.keys()]:
                 drawn.append(every[of[first]] - every[of[second]])
-                row = dict(zip(others, key, strict=True)) | {"first": first, "second": second}
-                row["difference"] = estimates[of[first]] - estimates[of[second]]
-                rows.append(row | dict(zip(("low", "high"), interval(drawn[-1]), strict=True)))
+                difference = estimates[of[first]] - estimates[of[second]]
+                rows.append((*key, first, second, difference, *interval(drawn[-1])))
         labels = [*others, "first", "second"]
         table = pd.DataFrame(rows, columns=[*labels, "difference", "low", "high"])
         return Effects.of(table, labels, ["difference"], drawn)
@@ -229,9 +234,9 @@ def effects(
     if kept.empty:
         raise InputError(f"effects: no values of {offenders(sides) or 'any run'}; nothing was measured")
     parts = {key: _matrix(part, on, sides) for key, part in _grouped(kept, groups)}
-    spreads = _spreads(parts, [groups.index(name) for name in ("model", "measure", "average") if name in groups])
     means = _resampled(parts, len(by) if strata else None, seed, n_boot)
-    means = {key: drawn + _noise(key, parts[key], spreads[key], n_boot, seed) for key, drawn in means.items()}
+    system = [groups.index(name) for name in ("model", "measure", "average") if name in groups]
+    deviations = _add_noise(means, parts, system, seed, n_boot)
     rows, drawn = [], []
     for key in dict.fromkeys(key[: len(by)] for key in parts):
         mine = [name for name in parts if name[: len(by)] == key]
@@ -244,7 +249,7 @@ def effects(
             row["p_value"] = np.nan if strata else _paired_t(parts[key].values.mean(axis=1))
         row["n_queries"] = sum(len(parts[name].values) for name in mine)
         row["n_trainings"] = min(parts[name].values.shape[1] for name in mine)
-        rows.append(row | {"sd_trainings": spreads[mine[0]].deviation})
+        rows.append(row | {"sd_trainings": deviations[mine[0]]})
         drawn.append([sides_drawn[..., 0].mean(axis=0), sides_drawn[..., -1].mean(axis=0), effect_drawn])
     table = pd.DataFrame(rows)
     if on:
@@ -258,30 +263,27 @@ def tests(
 ) -> pd.DataFrame:
     """Is the difference real, how large is it, and is a loss beyond the margin excluded? One row a group.
 
-    Returns DataFrame[*by, p_value, p_permutation, p_equivalent, cohen_d, worse, better, n_queries]: paired t-test,
-    permutation test (sign flips), two one-sided t-tests against plus and minus `margin` times the mean of the first
-    side, mean difference in standard deviations, queries with a lower and with a higher value on the second side. Where
-    all queries differ by the same, p_equivalent is 0 within the margin and 1 beyond it, cohen_d 0 or NaN.
+    Returns DataFrame[*by, *TESTED]: paired t-test, permutation test (sign flips), two one-sided t-tests against plus
+    and minus `margin` times the mean of the first side, mean difference in standard deviations, queries with a lower
+    and with a higher value on the second side. Where all queries differ by the same, p_equivalent is 0 within the
+    margin and 1 beyond it, cohen_d 0 or NaN.
     """
     rows = []
     for key, part in _grouped(values[values[on].isin(sides)], list(by)):
         pair = _matrix(part, on, sides).values.mean(axis=1)  # [n_queries, 2]
         difference, bound = pair[:, 1] - pair[:, 0], margin * pair[:, 0].mean()
-        spread, row = difference.std(ddof=1), dict(zip(by, key, strict=True))
-        differs = not np.allclose(difference, 0, atol=1e-12)
-        row |= {"p_value": _paired_t(pair), "p_permutation": 1.0}
-        row |= {"p_equivalent": float(abs(difference.mean()) > abs(bound)), "cohen_d": np.nan if differs else 0.0}
+        spread, differs = difference.std(ddof=1), not np.allclose(difference, 0, atol=1e-12)
+        permuted, equivalent, cohen_d = 1.0, float(abs(difference.mean()) > abs(bound)), np.nan if differs else 0.0
         if differs:
             flips = {"permutation_type": "samples", "n_resamples": 9999, "batch": max(1, BLOCK // len(pair))}
-            tested = stats.permutation_test((difference,), np.mean, vectorized=True, rng=seed, **flips)
-            row["p_permutation"] = tested.pvalue
+            permuted = stats.permutation_test((difference,), np.mean, vectorized=True, rng=seed, **flips).pvalue
         if spread > 1e-12:
             sided = ((-bound, "greater"), (bound, "less"))
-            row["p_equivalent"] = max(stats.ttest_1samp(difference, at, alternative=side).pvalue for at, side in sided)
-            row["cohen_d"] = difference.mean() / spread
-        counts = {"worse": int((difference < 0).sum()), "better": int((difference > 0).sum())}
-        rows.append(row | counts | {"n_queries": len(pair)})
-    return pd.DataFrame(rows)
+            equivalent = max(stats.ttest_1samp(difference, at, alternative=side).pvalue for at, side in sided)
+            cohen_d = difference.mean() / spread
+        counts = (difference < 0).sum(), (difference > 0).sum(), len(pair)
+        rows.append((*key, _paired_t(pair), permuted, equivalent, cohen_d, *counts))
+    return pd.DataFrame(rows, columns=[*by, *TESTED])
 
 
 def _grouped(frame: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple, pd.DataFrame]]:
@@ -297,14 +299,6 @@ class _Part(NamedTuple):
     counted: int  # degrees of freedom in `squares`
     freedom: int  # of these the independent ones: both sides of a leave-one-out row have the same models
     shares: np.ndarray  # float[n_sides], sum of squared weights of the models in the mean of a side; 1: one model
-
-
-class _Spread(NamedTuple):
-    """How much the mean of a single model varies between trainings of a system."""
-
-    system: tuple  # the labels of the rows that share it
-    deviation: float  # NaN where nothing was trained twice
-    freedom: int
 
 
 def _matrix(part: pd.DataFrame, on: str | None, sides: tuple) -> _Part:
@@ -339,17 +333,6 @@ def _models(part: pd.DataFrame, side: np.ndarray, training: np.ndarray, weight: 
     return float(squares), again * len(means), int(again * last), shares
 
 
-def _spreads(parts: dict[tuple, _Part], places: list[int]) -> dict[tuple, _Spread]:
-    """The spread between trainings of each group's system: variance of its single models, pooled over all its rows, as
-    two or three trainings of one row say little about it. `places`: of the labels of a system in those of a group."""
-    systems, found = {key: tuple(key[place] for place in places) for key in parts}, {}
-    for system in dict.fromkeys(systems.values()):
-        mine = [(one.squares, one.counted, one.freedom) for key, one in parts.items() if systems[key] == system]
-        squares, counted, freedom = map(sum, zip(*mine, strict=True))
-        found[system] = _Spread(system, float(np.sqrt(squares / counted)) if counted else float("nan"), freedom)
-    return {key: found[system] for key, system in systems.items()}
-
-
 def _resampled(parts: dict[tuple, _Part], n_by: int | None, seed: int, n_boot: int) -> dict[tuple, np.ndarray]:
     """Resampled means float[n_boot, n_sides] of each group; groups of the same units share their draws.
 
@@ -371,19 +354,33 @@ def _resampled(parts: dict[tuple, _Part], n_by: int | None, seed: int, n_boot: i
     return found
 
 
-def _noise(key: tuple, part: _Part, spread: _Spread, n_boot: int, seed: int) -> np.ndarray | float:
-    """Noise of training float[n_boot, n_sides]: normal, by the spread, whose own uncertainty is chi-squared.
+def _add_noise(
+    means: dict[tuple, np.ndarray], parts: dict[tuple, _Part], places: list[int], seed: int, n_boot: int
+) -> dict[tuple, float]:
+    """Add the noise of training to each group's resampled means float[n_boot, n_sides]; returns its deviation.
 
-    It is drawn for each side and stratum by itself, although one model stands on several, and although drawn queries
-    hold a part of it: where the strata differ little, such as random ones, intervals are wider than they need be.
+    It is normal. The deviation is that of the single models of a system, pooled over all its rows, as two or three
+    trainings of one row say little about it; its own uncertainty is chi-squared. NaN where nothing was trained twice.
+    `places`: of the labels of a system in those of a group. Noise is drawn for each side and stratum by itself,
+    although one model stands on several, and although drawn queries hold a part of it: where the strata differ little,
+    such as random ones, intervals are wider than they need be.
     """
-    if not spread.freedom:
-        return 0.0
-    seeds = [(seed, zlib.crc32(repr(labels).encode())) for labels in (spread.system, key)]
-    of_system, of_row = map(np.random.default_rng, seeds)
-    scale = np.sqrt(spread.freedom / of_system.chisquare(spread.freedom, n_boot))[:, None]
-    level = spread.deviation * np.sqrt(part.shares / part.values.shape[1])  # [n_sides]
-    return of_row.normal(size=(n_boot, len(level))) * scale * level
+    systems, deviations = {key: tuple(key[place] for place in places) for key in parts}, {}
+
+    def random(labels: tuple) -> np.random.Generator:
+        return np.random.default_rng((seed, zlib.crc32(repr(labels).encode())))
+
+    for system in dict.fromkeys(systems.values()):
+        mine = {key: part for key, part in parts.items() if systems[key] == system}
+        counted, freedom = (sum(getattr(part, name) for part in mine.values()) for name in ("counted", "freedom"))
+        squares = sum(part.squares for part in mine.values())
+        deviation = float(np.sqrt(squares / counted)) if counted else float("nan")
+        deviations |= dict.fromkeys(mine, deviation)
+        for key, part in mine.items() if freedom else ():
+            scale = np.sqrt(freedom / random(system).chisquare(freedom, n_boot))[:, None]
+            level = deviation * np.sqrt(part.shares / part.values.shape[1])  # [n_sides]
+            means[key] = means[key] + random(key).normal(size=(n_boot, len(level))) * scale * level
+    return deviations
 
 
 def _paired_t(pair: np.ndarray) -> float:
@@ -394,19 +391,17 @@ def _paired_t(pair: np.ndarray) -> float:
     return 1.0 if np.allclose(difference, 0, atol=1e-12) else float(stats.ttest_1samp(difference, 0).pvalue)
 
 
-def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str, level: float = 0.95) -> pd.DataFrame:
-    """Mean of an effect over few independent units, such as worlds, with Student's interval over them.
+def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str) -> pd.DataFrame:
+    """Mean of an effect over few independent units, such as worlds, with Student's 95 % interval over them.
 
     Returns DataFrame[*by, effect, low, high, least, most, n], n the number of units; no interval for a single one.
     """
-    rows = []
-    for key, part in table.groupby(list(by), sort=False, dropna=False):
-        known = part.groupby(unit)[effect].mean().dropna()
-        reach = stats.t.ppf((1 + level) / 2, len(known) - 1) * known.sem() if len(known) > 1 else np.nan
-        ends = {effect: known.mean(), "low": known.mean() - reach, "high": known.mean() + reach}
-        ends |= {"least": known.min(), "most": known.max(), "n": len(known)}
-        rows.append(dict(zip(by, key, strict=True)) | ends)
-    return pd.DataFrame(rows)
+    of_unit = table.groupby([*by, unit], sort=False, dropna=False)[effect].mean()
+    found = of_unit.groupby(list(by), sort=False, dropna=False).agg(["mean", "sem", "min", "max", "count"])
+    reach = stats.t.ppf(0.975, found["count"] - 1) * found["sem"]
+    found = found.assign(low=found["mean"] - reach, high=found["mean"] + reach)
+    named = {"mean": effect, "low": "low", "high": "high", "min": "least", "max": "most", "count": "n"}
+    return found[[*named]].rename(columns=named).reset_index()
 
 
 def spelled(value: float, low: float, high: float, unit: str = "%") -> str:
@@ -439,15 +434,8 @@ def with_interval(
 
 def shown(frame: pd.DataFrame) -> Any:
     """A table for the page: all text escaped and to the left, three digits, p < .001, a dash for nothing, no index."""
-
-    def text(value: Any) -> str:
-        if value is None or value is pd.NA or (isinstance(value, float) and value != value):
-            return "–"
-        return f"{value:.3f}" if isinstance(value, float) else str(value)
-
     frame = pd.DataFrame(frame.drop(columns=DRAWS, errors="ignore"))
-    tests = {name: lambda p: "< .001" if p < 0.001 else text(p) for name in frame if str(name).startswith("p_")}
-    plain = {name: tests.get(name, text) for name in frame}
     left = {name: [{"selector": "", "props": "text-align: left"}] for name in frame.select_dtypes(exclude="number")}
-    look = frame.style.hide(axis="index").format(plain, escape="html").format_index(escape="html", axis=1)
-    return look.set_table_styles(left)
+    tests = {name: lambda p: "< .001" if p < 0.001 else f"{p:.3f}" for name in frame if str(name).startswith("p_")}
+    look = frame.style.hide(axis="index").format(tests, precision=3, na_rep="–", escape="html")
+    return look.format_index(escape="html", axis=1).set_table_styles(left)

@@ -6,6 +6,7 @@ file's `labels` for each part of the column's name ("R@100 | Inter." has two), t
 `where` rules that the cell meets. Tests check that no cell is impossible.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -16,11 +17,14 @@ import pandas as pd
 import yaml
 
 from interextra.ground.errors import InputError
+from interextra.models import colbert, dense, reranker, splade
 
 FOLDER = Path(__file__).with_name("published_tables")
 CORE = ["table", "row", "column", "value", "unit", "scaled", "rounding", "text", "source", "note"]
 SEPARATOR = " | "
 SIZES = ("14k", "45k", "200k")  # training queries of ReSTrain, of 503k
+# Lupart's name → ours, of the systems that have a loss: BM25 isn't trained
+LUPART = {"monoBERT": reranker.LABEL, "ColBERT": colbert.LABEL, "SPLADE": splade.LABEL, "bi-encoder": dense.LABEL}
 #: Factor from a printed value to the scale that we measure on: scores and changes are fractions.
 UNITS = {
     "score": 1.0,
@@ -39,13 +43,10 @@ UNITS = {
 def load(paper: str, table: str | int) -> pd.DataFrame:
     """Every cell of a published table, a row a cell, in printed order.
 
-    `paper`: zhan, lupart or hofstaetter. `table`: its number; halves have a letter (3a). Returns DataFrame[table, row,
-    column, value, unit, scaled, rounding, text, source, note, ...]: `value` as printed, `scaled` on our scale (a
-    fraction), `rounding` half a unit of the last printed decimal on that scale, `text` where it is no number; missing
-    where the paper gives nothing or the text is unreadable (`note` says which). Then the row keys and attributes, such
-    as model, n_train, measure, regime, collection.
-
-    InputError: unknown paper or table, or a table without numbers.
+    `paper`: zhan, lupart or hofstaetter. `table`: its number; halves have a letter (3a). Returns DataFrame[*CORE, ...]:
+    `value` as printed, `scaled` as a fraction, `rounding` half a unit of its last printed decimal, `text` where it is
+    no number; `note` says why a cell is missing. Then the row keys and attributes, such as model, n_train, measure,
+    regime, collection. InputError: unknown paper or table, or a table without numbers.
 
     >>> load("zhan", 7)[["column", "value", "scaled", "rounding"]].head(3)
                 column  value  scaled  rounding
@@ -67,6 +68,25 @@ def zhan_deltas() -> pd.DataFrame:
     bm25 = [six[six["model"] == "BM25"].assign(n_train=size) for size in SIZES[1:]]
     both = [pd.concat([six, *bm25]).assign(protocol="ReSTrain"), seven.assign(protocol="ReSTTest", n_train="all")]
     return pd.concat(both, ignore_index=True).rename(columns={"n_train": "published_n_train"})
+
+
+def lupart_losses() -> pd.DataFrame:
+    """RelLoss of Lupart's Tables 2, 3 with the other sign, Out / Avg In - 1: shift, cluster, model, delta, rounding.
+
+    >>> lupart_losses().query("cluster == 'C1' and model == 'ColBERT'")["delta"].item()
+    -0.085
+    """
+    cells = pd.concat([load("lupart", number) for number in (2, 3)]).query("quantity == 'Rel Loss'")
+    shift, model = cells["collection"].str.removeprefix("MS-Shift "), cells["model"].map(LUPART)
+    cells = cells.assign(shift=shift, model=model, delta=-cells["scaled"].round(6)).set_index(["cluster", "model"])
+    places = list(itertools.product(cells.index.unique("cluster"), LUPART.values()))
+    return cells.loc[places].reset_index()[["shift", "cluster", "model", "delta", "rounding"]]
+
+
+def lupart_means() -> pd.DataFrame:
+    """Mean of `lupart_losses` over the clusters of a shift: shift, model, measure, scaled, rounding."""
+    of = lupart_losses().groupby(["shift", "model"], sort=False)
+    return of.agg(scaled=("delta", "mean"), rounding=("rounding", "max")).reset_index().assign(measure="RR@10")
 
 
 def nearest_share(sizes: Sequence[int], n_train: int) -> dict[int, str]:

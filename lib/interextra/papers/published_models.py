@@ -17,8 +17,8 @@ from interextra.ground.errors import InputError, offenders
 
 DEV, DL19 = "msmarco_dev_ndcg10", "msmarco_test_dl19_ndcg10"
 ABOUT = ["model", "model_type", "trained_on_of_these", "training_data"]
-NOT_SETS = (*ABOUT, DEV, DL19, "msmarco_dev_mrr10", "msmarco_revision_folder", "family")
 ALL, BY_DL19 = "mean of all", "by TREC DL 2019"
+NOT_SETS = (*ABOUT, DEV, DL19, "msmarco_dev_mrr10", "msmarco_revision_folder", "family", ALL)
 # Sizes, versions and languages: what a maker's models of one recipe differ in
 SIZE = r"(x|xx)?(tiny|mini|small|base|medium|large|micro|s|m|l|xs|b|h)|\d+(\.\d+)?[bmk]|[vl]?\d+(\.\d+)*|1b1|d\d+|h\d+"
 OTHER = r"multilingual|english|en|r\d|instruct|long|only|ablated|unsupervised|supervised|unsup|simcse|mntp"
@@ -57,8 +57,7 @@ def located(path: str) -> Path:
 
 
 def collections(table: pd.DataFrame) -> list[str]:
-    numbers = table.select_dtypes("number")
-    return [name for name in numbers if name not in (*NOT_SETS, ALL)]
+    return [name for name in table.select_dtypes("number") if name not in NOT_SETS]
 
 
 def family(model: str) -> str:
@@ -100,9 +99,9 @@ def correlated(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.
     for collection in [*collections(table), ALL]:
         chosen = {name: (DEV, which) for name, which in subsets(table, collection, floor).items()}
         if DL19 in table:
-            known = {BY_DL19: table[DL19].notna()}
-            known[f"{BY_DL19}, dev above {floor:g}"] = table[DL19].notna() & (table[DEV] > floor)
-            chosen |= {name: (DL19, which) for name, which in known.items()}
+            known = table[DL19].notna()
+            chosen[BY_DL19] = DL19, known
+            chosen[f"{BY_DL19}, dev above {floor:g}"] = DL19, known & (table[DEV] > floor)
         for (name, (column, which)), statistic in ((item, method) for item in chosen.items() for method in METHODS):
             part = table[which]
             if len(part) < 4:

@@ -15,7 +15,7 @@ import yaml
 from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.evaluation.indicators import jaccard
+from interextra.evaluation.indicators import jaccard, link
 from interextra.ground import InputError, Store, offenders
 from interextra.models.vectors import Vectors
 from interextra.papers import published
@@ -115,10 +115,9 @@ def released_words(folder: Path) -> pd.DataFrame:
     texts = real_queries("dev").frame().set_index("query_id")["text"].loc[buckets.index]
     for bucket, words in clusters.distinctive_words(texts.tolist(), buckets, n=10).items():
         first = texts[buckets == bucket].str.split().str[0].value_counts(normalize=True)[:3]
-        row = {"bucket": bucket, "n_test": int((buckets == bucket).sum())}
-        row["first_words"] = ", ".join(f"{word} {share:.0%}" for word, share in first.items())
-        rows.append(row | {"words": " ".join(words)})
-    return pd.DataFrame(rows)
+        first_words = ", ".join(f"{word} {share:.0%}" for word, share in first.items())
+        rows.append((bucket, (buckets == bucket).sum(), first_words, " ".join(words)))
+    return pd.DataFrame(rows, columns=["bucket", "n_test", "first_words", "words"])
 
 
 def released_bucket_agreement(
@@ -233,6 +232,33 @@ def released_jaccard(folder: Path) -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["shift", "cluster", "jaccard", "n_queries", "n_words"])
     authors = published.load("lupart", "release-jaccard").set_index("cluster")["scaled"]
     return frame.assign(authors=frame["cluster"].map(authors))
+
+
+def published_points(folder: Path | None = None) -> pd.DataFrame:
+    """Lupart's losses beside the Jaccard of their clusters, as in Figure 3: shift, cluster, model, delta, jaccard.
+
+    `folder` of the release: of the released evaluation queries, all shifts; None: of whole topics, by its notebook.
+
+    >>> published_points().query("cluster == 'C1' and model == 'ColBERT'")[["delta", "jaccard"]].values.tolist()
+    [[-0.085, 0.2632]]
+    """
+    whole = published.load("lupart", "release-jaccard").rename(columns={"scaled": "jaccard"}).assign(shift="topics")
+    table = released_jaccard(folder) if folder else whole
+    return published.lupart_losses().drop(columns="rounding").merge(table[["shift", "cluster", "jaccard"]])
+
+
+def published_links(folder: Path | None = None) -> pd.DataFrame:
+    """`link` of the published losses with each Jaccard that is known: of, clusters, and the columns of `link`.
+
+    Five clusters can show little: |Pearson| must exceed .88 for p < .05, Spearman must be 1 or -1. `of`: authors (whole
+    clusters), and with the release's `folder` released (evaluation queries), of topics and of question words too.
+    """
+    found = {("authors", "topics"): published_points()}
+    if folder:
+        points = published_points(folder).query("shift != 'length'")
+        found["released", "topics"] = points[points["shift"] == "topics"]
+        found["released", "topics and wh-words"] = points
+    return pd.concat([link(points, "jaccard").assign(of=of, clusters=which) for (of, which), points in found.items()])
 
 
 def on_ms_marco(folder: Path, runs: dict[str, Path], held_out: float) -> pd.DataFrame:

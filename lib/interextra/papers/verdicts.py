@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from scipy import special, stats
 
 from interextra.ground.correlation import fisher_z
-from interextra.ground.effects import DRAWS, Effects, across, effects, interval, simultaneous, spelled
+from interextra.ground.effects import DRAWS, Effects, across, detectable, effects, interval, simultaneous, spelled
 from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
 
@@ -35,7 +35,6 @@ NAMED = {"worlds": "twelve worlds", "here": "this run"}  # columns of a page
 ANSWER_TO = {"depends|no difference.*(replicated|supported)": "depends", "no difference": "equal"}
 ANSWER_TO |= {"replicated": "holds", "supported": "holds", "contradicted": "contradicted"}
 MAIN = {"negative_passages": "all", "average": "micro"}  # of labels that a claim does not name
-POWER = stats.norm.ppf(0.8)
 JUDGED = ["verdict", "size", "reason", "resolution"]
 WITHIN = "no difference beyond the margin"
 UNJUDGED = "not judged"
@@ -135,11 +134,9 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataF
 
     `tables`: effects (negative is a loss) with labels that claims name, the first that has them. `ahead`: of `leads`.
 
-    Returns Effects[claim, estimate, low, high, lead, lead_low, n_models, n_queries, n_trainings, from_trainings,
-    systems]: counts are the smallest of the rows, where they have them; low and high are plain 95 % intervals; lead is
-    that of the weakest system that the claim names, and the lower end of its interval; NaN for a claim on BM25 alone.
-    from_trainings is the share of the variance that is of trainings, not of queries. systems: see `gate`.
-
+    Returns Effects[*ANSWERED]: counts are the smallest of the rows, where they have them; low and high are plain 95 %
+    intervals; lead is that of the weakest system that the claim names, lead_low the lower end of its interval, NaN for
+    BM25 alone; from_trainings is the share of the variance that is of trainings, not of queries; systems: see `gate`.
     InputError: a claim whose labels fit several rows that differ in something else.
     """
     rows, drawn = [], []
@@ -153,11 +150,10 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataF
         means = [sign * part[part[DRAWS].iloc[0].columns[side]].mean() for sign, side, part in used]
         every = pd.concat([part for *_, part in used])
         systems = _ahead(every, ahead)
-        row = {"claim": claim.name, "estimate": constant + sum(means)}
-        row |= dict(zip(("low", "high"), interval(draws), strict=True))
-        row |= {name: systems[name].min(skipna=False) for name in ("lead", "lead_low")}
-        row |= {name: every[name].min() for name in COUNTS if name in every}
-        rows.append(row | {"from_trainings": _of_trainings(used, draws), SYSTEMS: systems})
+        weakest = [systems[name].min(skipna=False) for name in ("lead", "lead_low")]
+        counts = [every[name].min() if name in every else np.nan for name in COUNTS]
+        ends, share = interval(draws), _of_trainings(used, draws)
+        rows.append((claim.name, constant + sum(means), *ends, *weakest, *counts, share, systems))
         drawn.append(draws)
     table = pd.DataFrame(rows, columns=ANSWERED)
     unknown = [name for name in COUNTS if table[name].isna().all()]
@@ -222,8 +218,7 @@ def concluded(answers: Effects, own: Sequence[Claim] = ()) -> pd.DataFrame:
     claims = [known[name] for name in answers["claim"]]
     draws = answers.drawn() if claims else np.empty((0, 1))
     primary = np.array([not claim.secondary for claim in claims], bool)
-    low, high = answers["low"].to_numpy(float, copy=True), answers["high"].to_numpy(float, copy=True)
-    estimates = answers["estimate"].to_numpy(float)
+    estimates, low, high = (answers[name].to_numpy(float, copy=True) for name in ("estimate", "low", "high"))
     bounded = np.array([not claim.unit and "minus" not in claim.rows for claim in claims], bool)  # correlations
     if primary.any():  # by Fisher's z, so that no interval of a correlation reaches beyond 1
         scaled = [np.where(bounded, fisher_z(one.T), one.T).T for one in (estimates, draws)]
@@ -232,7 +227,7 @@ def concluded(answers: Effects, own: Sequence[Claim] = ()) -> pd.DataFrame:
     nineties = [interval(row, 0.9) for row in draws]
     noise = np.where(answers["from_trainings"] > 0.5, "trainings", "queries")
     made = pd.DataFrame(answers).drop(columns=[DRAWS, "from_trainings", SYSTEMS]).assign(low=low, high=high)
-    return _judged(made.assign(resolution=(high - low) / 2 + POWER * draws.std(axis=1)), nineties, noise, known)
+    return _judged(made.assign(resolution=detectable(low, high, draws.std(axis=1))), nineties, noise, known)
 
 
 def on_rows(frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
@@ -259,21 +254,19 @@ def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -
     holds the noise of its queries and trainings, so that the interval does, too. The lead of each system is pooled over
     the worlds before the weakest is taken. Returns the columns of `concluded`, with n_worlds for n_trainings.
     """
-    every, n = pd.concat(worlds, ignore_index=True), len(worlds)
-    of = {"estimate": ("estimate", "mean"), "deviation": ("estimate", "std")}
-    of |= {"n_queries": ("n_queries", "sum"), "n_worlds": ("estimate", "size")}
-    found = every.groupby("claim", sort=False).agg(**of).query("n_worlds == @n")
+    every, n = pd.concat(worlds, ignore_index=True).groupby("claim", sort=False), len(worlds)
+    of = {"estimate": ("estimate", "mean"), "error": ("estimate", "sem")}
+    found = every.agg(**of, n_queries=("n_queries", "sum"), n_worlds=("estimate", "size")).query("n_worlds == @n")
     primary = np.array([not stated()[name].secondary for name in found.index], bool)
-    estimate, error, tests = found["estimate"], found["deviation"] / np.sqrt(n), np.where(primary, primary.sum(), 1)
+    estimate, error, tests = found["estimate"], found["error"], np.where(primary, primary.sum(), 1)
     critical = stats.t.ppf(1 - 0.025 / tests, n - 1)
     reach, tenth = critical * error, stats.t.ppf(0.95, n - 1) * error
     needed = special.nctdtrinc(n - 1, 0.2, critical) * error  # Student's test finds it with 80 % power
-    leads = pd.concat(gates, ignore_index=True).groupby(["claim", "system"])["lead"].agg(["mean", "std", "count"])
-    leads.loc[leads["count"] < n, "mean"] = np.nan  # not measured in every world
-    leads["lead_low"] = leads["mean"] - stats.t.ppf(0.975, n - 1) * leads["std"] / np.sqrt(n)
-    weakest = leads.groupby("claim")[["mean", "lead_low"]].agg(lambda part: part.min(skipna=False))
-    made = found.assign(low=estimate - reach, high=estimate + reach, resolution=needed)
-    made = made.join(weakest.rename(columns={"mean": "lead"})).reset_index()
+    of_world = pd.concat(gates, keys=range(n), names=["world"]).reset_index("world")
+    leads = across(of_world, "world", ["claim", "system"], "lead").rename(columns={"low": "lead_low"})
+    leads.loc[leads["n"] < n, ["lead", "lead_low"]] = np.nan  # not measured in every world
+    weakest = leads.groupby("claim")[["lead", "lead_low"]].agg(lambda part: part.min(skipna=False))
+    made = found.assign(low=estimate - reach, high=estimate + reach, resolution=needed).join(weakest).reset_index()
     columns = ["claim", "estimate", "low", "high", "lead", "lead_low", "n_queries", "n_worlds", "resolution"]
     nineties = zip(estimate - tenth, estimate + tenth, strict=True)
     return _judged(made[columns], nineties, ["worlds"] * len(found), stated())
@@ -446,14 +439,19 @@ def sentences(found: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str
     """
     texts, title = [], yaml.safe_load(ANSWERS.read_text(encoding="utf-8")).get(notebook, {})
     for claim, rows in _by_claim(found):
-        outcome, reason, estimates = conclusion(claim, rows), _reason(rows), _estimates(claim, rows)
+        outcome, reason = conclusion(claim, rows), _reason(rows)
+        estimated = {data: spelled(row["estimate"], row["low"], row["high"], claim.unit) for data, row in rows.items()}
+        parts = [f"{_named(data, claim)} {text}" for data, text in estimated.items()]
+        parts += [f"published {published(claim)}"] if np.isfinite(claim.published) else []
+        estimates = f"{claim.statistic}{claim.measure}: {'; '.join(parts)}"
         told = outcome.replace(UNJUDGED, "undecided")
         told += f", {reason}" * ("undecided" in told)
         if claim.name != title.get("claim"):
             texts.append(f"{claim.sentence.removesuffix('.')}: {told} ({estimates}).")
             continue
-        forms = {"": f"Undecided ({reason}): {_inside(claim.sentence)}"}
-        forms |= {"depends": f"It depends on the data. {claim.sentence}"} | title
+        has_name = re.match(r"\w+[A-Z0-9]", claim.sentence)  # which keeps its capitals after a colon
+        inside = claim.sentence if has_name else claim.sentence[:1].lower() + claim.sentence[1:]
+        forms = {"": f"Undecided ({reason}): {inside}", "depends": f"It depends on the data. {claim.sentence}"} | title
         answer = next((key for word, key in ANSWER_TO.items() if re.match(word, outcome)), "")
         text = forms[answer].removesuffix(".")
         text += f": {told}" * (outcome not in ("undecided", UNJUDGED))
@@ -469,16 +467,3 @@ def _reason(rows: Mapping[str, Mapping[str, Any]]) -> str:
     opened = (row["reason"] for row in rows.values() if row["verdict"] == "undecided" and not row["size"])
     reason = next(filter(None, opened), "no estimate")
     return REASONS.get(reason, reason)
-
-
-def _inside(sentence: str) -> str:
-    """A sentence after a colon; names keep their capitals."""
-    return sentence if re.match(r"\w+[A-Z0-9]", sentence) else sentence[:1].lower() + sentence[1:]
-
-
-def _estimates(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """Of each data set with its interval, and the published one."""
-    ends = ("estimate", "low", "high")
-    parts = [f"{_named(data, claim)} {spelled(*map(row.get, ends), claim.unit)}" for data, row in rows.items()]
-    parts += [f"published {published(claim)}"] if np.isfinite(claim.published) else []
-    return f"{claim.statistic}{claim.measure}: {'; '.join(parts)}"
