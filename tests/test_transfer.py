@@ -10,7 +10,7 @@ from interextra.experiments.plans import cells_of, plan_of
 from interextra.ground.correlation import drawn_groups, steiger, stretched
 from interextra.ground.effects import Effects, effects
 from interextra.ground.errors import InputError
-from interextra.papers import published_correlations, verdicts
+from interextra.papers import published, verdicts
 from interextra.study.parameters import profile_parameters
 
 METHODS, SIZES, REGIMES = [f"m{i}" for i in range(8)], [100, 200, 400], ["interpolation", "extrapolation"]
@@ -216,14 +216,14 @@ def test_points_draw_as_effects_do():
 
 
 def test_a_printed_difference_is_rounded_as_both_correlations():
-    printed = published_correlations.differences().set_index(["collection", "statistic"])
+    printed = published.zhan_differences().set_index(["collection", "statistic"])
     row = printed.loc["TREC-Covid", "Spearman"]
     assert row["scaled"] == pytest.approx(0.841 - 0.537) and row["rounding"] == pytest.approx(0.001)
 
 
 def test_published_differences_are_those_of_the_paper_with_intervals():
     """inventory F9: one difference of 14 has p < .05, none after Holm; TREC-COVID .537 [.14, .78], .841 [.62, .94]."""
-    table = published_correlations.with_intervals().query("statistic == 'Spearman'").set_index("collection")
+    table = published.zhan_correlations().query("statistic == 'Spearman'").set_index("collection")
     covid = table.loc["TREC-Covid"]
     assert covid[["inter_low", "inter_high", "extra_low", "extra_high"]].round(2).tolist() == [0.14, 0.78, 0.62, 0.94]
     assert covid["p_value"] == pytest.approx(0.07, abs=0.005)

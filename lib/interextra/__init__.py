@@ -34,7 +34,7 @@ _DEFINITIONS = {
     "study.session": ["start"],
     "study.answers": ["answer"],
 }
-_PAPERS = ["published", "published_models", "published_correlations", "releases"]
+_PAPERS = ["published", "published_models", "releases"]
 _NOTEBOOKS = ["start_here", "restrain", "resttest", "shifts", "architectures", "pretraining", "indicators"]
 _NOTEBOOKS += ["correlation", "exposure", "compression", "pool_bias"]
 # Name → what it stands for, loaded when it is used, so that nothing heavy is imported for nothing.

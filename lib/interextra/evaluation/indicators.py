@@ -6,6 +6,7 @@ nearest and the k nearest, on a scale of the model's own. Taught in notebooks/07
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -100,11 +101,12 @@ def query_jaccard(queries: Sequence[str], train: Sequence[str]) -> np.ndarray:
 
 def nearest_jaccard(queries: Sequence[str], train: Sequence[str]) -> np.ndarray:
     """The largest Jaccard similarity of each query's set of words with any training query's, float64[n_queries]."""
-    q, t = (counts.sign() for counts in _counts(queries, train))
-    sizes, found = t.sum(axis=1), []
-    for words in q:  # float[v]
-        shared = (t @ words).toarray()  # words in common with each training query
-        found.append((shared / (words.sum() + sizes - shared)).max())
+    q, t = _counts(queries, train)
+    sizes, postings, found = np.diff(t.indptr), t.T.tocsr(), []  # postings: word -> training queries that hold it
+    for start, end in pairwise(q.indptr):
+        holders = [postings.indices[slice(*postings.indptr[word : word + 2])] for word in q.indices[start:end]]
+        shared = np.bincount(np.concatenate(holders), minlength=len(sizes))  # words in common with each
+        found.append((shared / (end - start + sizes - shared)).max())
     return np.array(found)
 
 

@@ -20,7 +20,7 @@ from interextra.models.bm25 import LABEL as BM25
 from interextra.models.recipe import load_recipe
 from interextra.models.run import Run
 from interextra.papers import published_models
-from interextra.papers.published_correlations import ENDS
+from interextra.papers.published import ENDS
 
 NOTEBOOK = "08_beir_correlation"
 IN_DOMAIN, ALL = "in domain", "mean of all"

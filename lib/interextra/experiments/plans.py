@@ -73,12 +73,10 @@ def gate_queries(p: dict) -> tuple[Queries, ...]:
 
 
 def searched(p: dict) -> dict:
-    """The parameters with the splits that each protocol searches: its test splits, and those of the gate.
-
-    What measures one protocol's loss may open the other one's gate.
-    """
-    names, gate = ("test_splits", "resttest_splits"), p["gate_splits"]
-    return p | {name: [*p[name], *(split for split in gate if split not in p[name])] for name in names}
+    """The parameters with the splits that each protocol searches: its test splits, and those of the gate, which may be
+    what measures the other protocol's loss."""
+    names = ("test_splits", "resttest_splits")
+    return p | {name: list(dict.fromkeys([*p[name], *p["gate_splits"]])) for name in names}
 
 
 def recipe(p: dict, name: str, options: Mapping[str, Any] | None = None) -> Recipe:
@@ -146,12 +144,6 @@ def refuse_unknown(parameter: str, given: Iterable[str | int], known: Iterable[s
         raise InputError(f"parameter {parameter!r}: {offenders(unknown)} is none of {listed}")
 
 
-def trainings(p: dict, made: Recipe) -> list[int]:
-    """Seeds of a system's trainings: `seeds` for dense, `other_seeds` for the others; one where nothing is trained."""
-    seeds = p["seeds"] if made.architecture == "dense" else p.get("other_seeds", p["seeds"])
-    return seeds if made.training_steps(1) else seeds[:1]
-
-
 def runs(
     p: dict,
     made: Mapping[str, Recipe],
@@ -162,13 +154,15 @@ def runs(
     """Rows of a design: each system, on each training set, with each of its seeds.
 
     `made`: label → recipe; `sets`: the labels of a training set, and its queries; `labels`: of all rows, before others.
+    Seeds are `seeds` for dense, `other_seeds` for the others; one where nothing is trained.
     """
-    return [
-        labels | {"model": model} | named | {"seed": seed, "run": run_of(p, one, train, seed, queries)}
-        for model, one in made.items()
-        for named, train in sets
-        for seed in trainings(p, one)
-    ]
+    rows = []
+    for model, one in made.items():
+        seeds = p["seeds"] if one.architecture == "dense" else p.get("other_seeds", p["seeds"])
+        for (named, train), seed in itertools.product(sets, seeds if one.training_steps(1) else seeds[:1]):
+            run = run_of(p, one, train, seed, queries)
+            rows.append(labels | {"model": model} | named | {"seed": seed, "run": run})
+    return rows
 
 
 def run_of(p: dict, made: Recipe, train: Queries | Part, seed: int, queries: tuple[Queries | Part, ...]) -> Run:

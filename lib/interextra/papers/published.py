@@ -13,9 +13,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 
+from interextra.ground.correlation import independent, interval_of_one
+from interextra.ground.effects import Effects, holm, with_interval
 from interextra.ground.errors import InputError
 from interextra.models import colbert, dense, reranker, splade
 
@@ -25,6 +28,12 @@ SEPARATOR = " | "
 SIZES = ("14k", "45k", "200k")  # training queries of ReSTrain, of 503k
 # Lupart's name → ours, of the systems that have a loss: BM25 isn't trained
 LUPART = {"monoBERT": reranker.LABEL, "ColBERT": colbert.LABEL, "SPLADE": splade.LABEL, "bi-encoder": dense.LABEL}
+#: A correlation, or the difference of both → the columns of its interval, in our table of correlations and in Zhan's.
+ENDS = {
+    "interpolation": ("inter_low", "inter_high"),
+    "extrapolation": ("extra_low", "extra_high"),
+    "difference": ("difference_low", "difference_high"),
+}
 #: Factor from a printed value to the scale that we measure on: scores and changes are fractions.
 UNITS = {
     "score": 1.0,
@@ -68,6 +77,55 @@ def zhan_deltas() -> pd.DataFrame:
     bm25 = [six[six["model"] == "BM25"].assign(n_train=size) for size in SIZES[1:]]
     both = [pd.concat([six, *bm25]).assign(protocol="ReSTrain"), seven.assign(protocol="ReSTTest", n_train="all")]
     return pd.concat(both, ignore_index=True).rename(columns={"n_train": "published_n_train"})
+
+
+def zhan_differences() -> pd.DataFrame:
+    """Extrapolation less interpolation in Zhan's Table 5: collection, statistic, scaled, rounding (of both)."""
+    cells = load("zhan", 5).rename(columns={"dataset": "collection"})
+    wide = cells.pivot(index=["collection", "statistic"], columns="regime", values=["scaled", "rounding"])
+    scaled = wide["scaled"]["extrapolation"] - wide["scaled"]["interpolation"]
+    return pd.DataFrame({"scaled": scaled, "rounding": wide["rounding"].sum(axis=1)}).reset_index()
+
+
+def zhan_correlations() -> pd.DataFrame:
+    """Zhan's Table 5 with the intervals and the test that it lacks, as if its 24 models were independent.
+
+    How the two correlations of a row depend on each other was not published: they are compared as if they did not,
+    which misses some of what there is. Kendall has no interval here. Returns DataFrame[collection, statistic,
+    interpolation, extrapolation, difference, p_value, p_holm] and the intervals of both correlations as in `ENDS`.
+
+    >>> table = zhan_correlations().query("statistic == 'Spearman'")
+    >>> table.loc[table["p_value"] < 0.05, "collection"].tolist(), int((table["p_holm"] < 0.05).sum())
+    (['CQADupS.'], 0)
+    """
+    cells = load("zhan", 5)
+    wide, rows = cells.pivot_table(index=["dataset", "statistic"], columns="regime", values="scaled", sort=False), []
+    for (collection, statistic), pair in wide.iterrows():
+        has_interval, row = statistic == "Spearman", {"collection": collection, "statistic": statistic}
+        for regime in ("interpolation", "extrapolation"):
+            ends = interval_of_one(pair[regime], 24, statistic) if has_interval else (np.nan, np.nan)
+            row |= {regime: pair[regime]} | dict(zip(ENDS[regime], ends, strict=True))
+        row["difference"] = pair["extrapolation"] - pair["interpolation"]
+        row["p_value"] = independent(*pair, 24, statistic) if has_interval else np.nan
+        rows.append(row)
+    table = pd.DataFrame(rows)
+    return table.assign(p_holm=table.groupby("statistic")["p_value"].transform(lambda p: holm(p)))
+
+
+def beside_differences(table: Effects) -> Effects:
+    """Differences by Spearman of a table of ours beside the printed ones, of the collections that the paper has."""
+    names = dict(zip(ENDS["difference"], ("low", "high"), strict=True))
+    ours = table[table["statistic"] == "Spearman"].rename(columns=names)
+    both = ours.beside(zhan_differences(), on=["collection", "statistic"])
+    return both[both["published"].notna()]
+
+
+def correlations_page(table: pd.DataFrame, statistic: str) -> pd.DataFrame:
+    """Both correlations of a table and their difference for the page, each with its interval where it has one."""
+    rows = table[table["statistic"] == statistic]
+    for column, (low, high) in ENDS.items():
+        rows = with_interval(rows, column, "", low, high) if low in rows else rows
+    return rows[["collection", *ENDS, "p_value", "p_holm"]]
 
 
 def lupart_losses() -> pd.DataFrame:
