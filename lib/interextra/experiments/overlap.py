@@ -59,10 +59,8 @@ def published_counts(table: int) -> pd.DataFrame:
 
 
 def published_shares(seed: int, n_boot: int) -> Effects:
-    """The shares of test queries that Tables 1 and 2 give to the two labels of more overlap, over DL 2019 and 2020.
-
-    Returns Effects[label, test_set, measure, estimate, n_queries], with the draws of as many queries.
-    """
+    """The shares of test queries that Tables 1 and 2 give to the two labels of more overlap, over DL 2019 and 2020:
+    Effects[label, test_set, measure, estimate, n_queries], with the draws of as many queries."""
     rows, random = [], np.random.default_rng(seed)
     for number, names in enumerate(LABELS.values(), 1):
         table = published_counts(number).query("test_set in ['dl19', 'dl20']")
@@ -148,7 +146,6 @@ def gain_by_overlap(gained: pd.DataFrame, counts: pd.DataFrame, seed: int, n_boo
     many relevant passages it has: who has many shares one more easily, and is easier. Queries are drawn.
 
     `gained`: of `gains`; `counts`: shared and n_relevant of each query that has a relevant passage, by query_id.
-
     Returns Effects[overlap, measure, estimate, n_models, n_queries]: a row with and one without overlap, each the gain
     of a query with the mean number of relevant passages.
     """

@@ -105,10 +105,8 @@ def systems(p: dict) -> dict[str, Recipe]:
 
 
 def with_bm25(made: dict[str, Recipe], name: str = "recipes") -> dict[str, Recipe]:
-    """The systems of the parameter `name`, of which those below BM25 in domain are excluded (`claims.gate`).
-
-    InputError where BM25 is not among them under this label.
-    """
+    """The systems of the parameter `name`, of which those below BM25 in domain are excluded (`claims.gate`); InputError
+    where BM25 is not among them under this label."""
     if BM25 not in made or made[BM25].architecture != "bm25":
         raise InputError(
             f"parameter {name!r}: no system is BM25 with the label {BM25!r}, which the others must beat in domain: "
