@@ -20,7 +20,7 @@ from interextra.data.queries import Source
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
 from interextra.experiments import given as regimes
-from interextra.experiments import own, probe
+from interextra.experiments import own
 from interextra.experiments.formats import FORMATS, Training
 from interextra.experiments.own import MANIFEST
 from interextra.experiments.plans import REGIMES
@@ -31,14 +31,14 @@ from interextra.models.base import verified_base
 from interextra.papers import verdicts
 from interextra.study.cli import main
 
-OPTIONS = probe.DEFAULTS | {"k": 3, "n_test": 0.25}
+OPTIONS = own.DEFAULTS | {"k": 3, "n_test": 0.25}
 
 
 def written(spec, store, protocol, out, formats=("ids",), **more):
-    options = OPTIONS | {name: more.pop(name) for name in OPTIONS.keys() & more}
+    options = OPTIONS | {"format": formats} | more
     split = own.split_of(protocol, spec, options)
     store.build(split)
-    return split, own.export(split, store, Path(out), formats, gate=options["gate_split"], **more)
+    return split, own.export(split, store, Path(out), options)
 
 
 def test_every_format_holds_the_pairs_of_the_split(spec, store, house):
@@ -93,7 +93,7 @@ def test_exposed_passages_are_listed_and_never_drawn_where_spared(spec, store):
         assert exposed == answers - taught and {f"p-{one}" for one in held_out} <= exposed
         rows = load_from_disk(f"out/without-{topic}/ids").to_pandas()
         assert not exposed & set(rows.filter(like="negative").to_numpy().ravel())
-    drawn = Training.of(split, split.sets(store)["without-sky"], 8, False, 1)
+    drawn = Training.of(split, split.sets(store)["without-sky"], 8, False)
     assert drawn.exposed[drawn.negatives].any()
 
 

@@ -107,8 +107,10 @@ def test_no_analysis_computes_a_result_that_the_provenance_misses(root):
     """The vectors of Table 10 trained a model whose weights were gone, and the provenance did not name it."""
     folders = {"lib/interextra/experiments": "*.py", "notebooks": "*.ipynb"}
     files = [path for folder, form in folders.items() for path in (root / folder).glob(form)]
-    building = {path.name for path in files if "store.build(" in path.read_text()}
-    assert len(files) > 15 and building == {"probe.py", "regimes.py"}  # which compute what a user asks for
+    texts = {path.name: path.read_text() for path in files}
+    building = {name for name, text in texts.items() if "store.build(" in text}
+    assert len(files) > 15 and building == {"own_commands.py"}  # the commands, which no notebook's provenance names
+    assert all("compute=nb.run" in text for text in texts.values() if "ix.probe(train, " in text)
 
 
 def test_without_resttest_there_are_no_buckets(plan):

@@ -12,7 +12,7 @@ from toy_topics import TOPICS
 import interextra as ix
 from interextra.experiments import probe as module
 from interextra.experiments.given import Given
-from interextra.experiments.own import export, split_of
+from interextra.experiments.own import DEFAULTS, export, split_of
 from interextra.ground.errors import InputError
 from interextra.study.cli import main
 
@@ -21,9 +21,10 @@ WORDS = sorted({word for topic, words in TOPICS.items() for word in [topic, *wor
 
 @pytest.fixture
 def given(spec, store):
-    split = split_of("restrain", spec, module.DEFAULTS | {"size": 12})
+    options = DEFAULTS | {"size": 12}
+    split = split_of("restrain", spec, options)
     store.build(split)
-    export(split, store, Path("out"))
+    export(split, store, Path("out"), options)
     return Given.open(Path("out"))
 
 

@@ -18,10 +18,9 @@ from interextra.study.worlds import planned
 #: Profile → tables and figures with texts of real queries, which are not ours to pass on: no part of its reference.
 WITHHELD = {"small": ("duplicates", "passages_tsne", "passages_pca")}
 MEASURED = "measured.json"  # provenance of the values, where the tables were made from them later
-ROUNDING = (
-    1e-6  # relative difference allowed to a number that follows from a training on the same kind of processor, or
-)
-# from no training on another kind, where products of matrices round differently
+# Relative difference allowed to a number that follows from a training, on the same kind of processor; on another kind
+# to one that follows from none: there products of matrices round differently
+ROUNDING = 1e-6
 OUTSIDE = 0.05  # share of a table's rows that may leave the reference's 95 % intervals on another kind of processor
 
 

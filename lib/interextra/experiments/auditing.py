@@ -21,7 +21,6 @@ from interextra.splits.similarity import nearest
 NEIGHBOURS = 20  # training queries compared with each test query: the nearest by cosine
 COLUMNS = {"query": ("anchor", "query", "question"), "positive": ("positive", "answer", "passage", "document")}
 ZERO_SHOT = "zero-shot: neither a near-duplicate nor a shared passage"
-FORMS = "SPEC or SPEC@SPLIT of a collection, QUERIES.tsv or QUERIES.tsv,QRELS, datasets:FOLDER"
 
 
 class Asked(NamedTuple):
@@ -41,24 +40,23 @@ class Audit(NamedTuple):
 
 
 def read(given: str, split: str) -> Asked:
-    """Queries named as `FORMS` says; `split` is taken of a collection where none is named.
+    """The queries of SPEC or SPEC@SPLIT (else of `split`), QUERIES.tsv or QUERIES.tsv,QRELS, datasets:FOLDER.
 
     A `datasets` folder has a column of queries and one of positives (`COLUMNS`); a positive is known by its text.
     InputError: no such file, folder, column or split.
     """
     place, named = re.fullmatch(r"(.*?)(?:@([\w-]+))?", given).groups(default="")
-    path, _, qrels = place.partition(",")
+    (path, _, qrels), split = place.partition(","), named or split
     if Path(path).is_file():
         return Asked(path, read_queries_tsv(path), read_qrels(qrels) if qrels else None)
     if place.startswith("datasets:"):
-        return _of_datasets(place.removeprefix("datasets:"), named or split)
-    collection = open_collection(place)
-    if isinstance(collection, QuerySets) and (named or split) == "train":
-        return Asked(collection.name, collection.queries("train"), gather_training_qrels(data_folder()))
-    if (named or split) not in collection.splits:
-        raise InputError(f"{given}: no split {named or split!r}; it has {', '.join(collection.splits)}")
-    passages = collection.passages if isinstance(collection.passages, Passages) else None
-    return Asked(collection.name, collection.queries(named or split), collection.qrels(named or split), passages)
+        return _of_datasets(place.removeprefix("datasets:"), split)
+    found = open_collection(place)
+    if split not in found.splits:
+        raise InputError(f"{given}: no split {split!r}; it has {', '.join(found.splits)}")
+    is_gathered = isinstance(found, QuerySets) and split == "train"
+    judged = gather_training_qrels(data_folder()) if is_gathered else found.qrels(split)
+    return Asked(found.name, found.queries(split), judged, found.passages or None)
 
 
 def _of_datasets(folder: str, split: str) -> Asked:
@@ -134,21 +132,19 @@ def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.Data
     A query without a direction, as one of words that LSA does not know, has none.
     """
     kind, option = encoder_of(encoder)
-    encode = kind(option, train["text"].tolist()).encode_queries
-    sides = []
-    for part in (test, train):
+    encode, found = kind(option, train["text"].tolist()).encode_queries, []
+    for side, part in (("test", test), ("train", train)):
         vectors = encode(part["text"].tolist())
         directed = np.linalg.norm(vectors, axis=1) > 0
-        sides.append((vectors[directed], part[directed]))
-    (asked, test), (pool, train) = sides
+        columns = {"query_id": f"{side}_query_id", "text": f"{side}_query"}
+        found.append((vectors[directed], part.loc[directed, [*columns]].rename(columns=columns)))
+    (asked, test), (pool, train) = found
     if not len(asked) or not len(pool):
         raise InputError(f"audit: the encoder {encoder} knows no word of the queries; take another one")
     cosines, rows = nearest(asked, pool, NEIGHBOURS)
-    of_test, of_train = test.iloc[np.repeat(np.arange(len(test)), rows.shape[1])], train.iloc[rows.ravel()]
-    columns = {}
-    for name, part in {"test": of_test, "train": of_train}.items():
-        columns |= {f"{name}_query_id": part["query_id"].to_numpy(), f"{name}_query": part["text"].to_numpy()}
-    return pd.DataFrame(columns | {"cosine": cosines.ravel()})
+    pairs = test.iloc[np.repeat(np.arange(len(test)), rows.shape[1])], train.iloc[rows.ravel()]
+    pairs = pd.concat([part.reset_index(drop=True) for part in pairs], axis=1)
+    return pairs.assign(cosine=cosines.ravel())
 
 
 def _words(texts: pd.Series) -> pd.Series:

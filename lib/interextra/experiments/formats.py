@@ -23,11 +23,11 @@ class Training(NamedTuple):
     exposed: np.ndarray  # bool[passages], see `exposed_passages`
 
     @classmethod
-    def of(cls, split: Split, ids: Sequence[str], n: int, spare: bool, seed: int) -> "Training":
+    def of(cls, split: Split, ids: Sequence[str], n: int, spare: bool) -> "Training":
         """Negatives are drawn from all passages but the relevant ones of the query and, with `spare`, exposed ones."""
         data = split.pool.source.open()
         pairs = training_pairs(data, ids, split.pool.split, relevance=1)
-        exposed, draw = exposed_passages(data, pairs, relevance=1), np.random.default_rng(seed)
+        exposed, draw = exposed_passages(data, pairs, relevance=1), np.random.default_rng(split.seed)
         allowed = np.flatnonzero(~exposed) if spare else np.arange(len(exposed))
         drawn, known = draw.choice(allowed, (len(pairs.rows), n)), pairs.query * len(exposed) + pairs.rows
         while (wrong := np.isin(pairs.query[:, None] * len(exposed) + drawn, known)).any():

@@ -43,16 +43,14 @@ def plan(p: dict) -> plans.Plan:
     vectors = Vectors(encoder=p["encoder"], train=pool, test=test)
     sets = ReSTrain(vectors=vectors, sizes=(p["train_size"],), seed=p["seed"])
     some = Queries(source=pool.source, split=pool.split, limit=p["train_size"], seed=p["seed"])
-    made, bm25 = plans.recipe(p, p["fine_tuning"]), plans.recipe(p, p["baseline"])
-    alone = [(BM25, BM25, bm25, some), (BASE, DENSE, plans.untrained(made), some), (RANDOM, DENSE, made, some)]
-    alone.append((FAR, DENSE, made, Part(of=sets, part=f"extrapolation-{p['train_size']}")))
-    rows = [
-        row | {"condition": condition}
-        for condition, label, one, train in alone
-        for row in plans.runs(p, {label: one}, [({}, train)], test)
-    ]
-    for condition, one in ((OUT, made), (SPARED, plans.changed(made, negative_passages="unexposed"))):
-        rows += plans.runs(p, {DENSE: one}, plans.without_each(shift), test, condition=condition)
+    made, bm25, kinds = plans.recipe(p, p["fine_tuning"]), plans.recipe(p, p["baseline"]), plans.without_each(shift)
+    alone, far = [({}, some)], [({}, Part(of=sets, part=f"extrapolation-{p['train_size']}"))]
+    models = {BM25: (bm25, alone), BASE: (plans.untrained(made), alone), RANDOM: (made, alone), FAR: (made, far)}
+    models |= {OUT: (made, kinds), SPARED: (plans.changed(made, negative_passages="unexposed"), kinds)}
+    rows = []
+    for condition, (one, trained_on) in models.items():
+        label = BM25 if condition == BM25 else DENSE
+        rows += plans.runs(p, {label: one}, trained_on, test, condition=condition)
     return plans.Plan(shift=shift, vectors=vectors, sets=sets, some=some, design=plans.design(rows))
 
 

@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels, read_queries_tsv
-from interextra.evaluation.measures import per_query
+from interextra.evaluation.measures import check, per_query
 from interextra.experiments.auditing import neighbours
 from interextra.experiments.own import GATE, MANIFEST, STRATA, searched
 from interextra.experiments.resttest import in_regimes
@@ -22,7 +22,7 @@ from interextra.models.recipe import load_recipe
 from interextra.models.run import Run, model_of
 from interextra.splits.split import Split
 
-COLUMNS = {"qid": "query_id", "docno": "doc_id"}  # PyTerrier's names
+COLUMNS = {"qid": "query_id", "docno": "doc_id", "corpus_id": "doc_id"}  # names of PyTerrier, sentence-transformers
 MODEL = "model"
 
 
@@ -63,10 +63,6 @@ class Given(NamedTuple):
         found = pd.concat([run.read(store, part).frame() for part in run.queries])
         return RunFile.from_frame(found[found["query_id"].isin(self.queries["query_id"])])
 
-    def labels(self, name: str) -> dict[str, str]:
-        """What a set says of a run: regime, or what was left out."""
-        return {"regime": name.split("-")[0]} if self.strata is None else {"left_out": name.removeprefix("without-")}
-
 
 def read_run(path: Path) -> RunFile:
     """A run as TREC file or Parquet, MTEB's predictions (.json), sentence-transformers' (.jsonl), or a .csv.
@@ -75,19 +71,21 @@ def read_run(path: Path) -> RunFile:
     """
     try:
         if path.suffix == ".json":
-            rows = [(query, *hit) for query, hits in _of_mteb(json.loads(path.read_text())) for hit in hits.items()]
-        elif path.suffix == ".jsonl":
+            return of_hits(_of_mteb(json.loads(path.read_text(encoding="utf-8"))))
+        if path.suffix == ".jsonl":
             lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-            rows = [(row["query_id"], hit["corpus_id"], hit["score"]) for row in lines for hit in row["results"]]
-        elif path.suffix == ".csv":
-            return RunFile.from_frame(_read_csv(path))
-        else:
-            return RunFile.read(path)
+            return RunFile.from_frame(pd.json_normalize(list(lines), "results", "query_id").rename(columns=COLUMNS))
+        return RunFile.from_frame(_read_csv(path)) if path.suffix == ".csv" else RunFile.read(path)
+    except InputError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
         told = f"write a TREC file, or what {path.suffix} holds"
         raise InputError(f"{path}: not read as a run ({error!r}); {told}") from None
+
+
+def of_hits(hits: Mapping[str, Mapping[str, float]]) -> RunFile:
+    """The run of {query_id: {doc_id: score}}."""
+    rows = [(query_id, *hit) for query_id, found in hits.items() for hit in found.items()]
     return RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
 
 
@@ -95,12 +93,12 @@ def _read_csv(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, dtype=dict.fromkeys([*COLUMNS, *COLUMNS.values()], str)).rename(columns=COLUMNS)
 
 
-def _of_mteb(predictions: dict):
-    """(query_id, {doc_id: score}) of MTEB's {subset: {split: {query_id: …}}}; several subsets are ambiguous."""
+def _of_mteb(predictions: dict) -> dict:
+    """The hits in MTEB's {subset: {split: {query_id: {doc_id: score}}}}; several subsets are ambiguous."""
     parts = [split for name, subset in predictions.items() if name != "mteb_model_meta" for split in subset.values()]
     if len(parts) != 1:
         raise ValueError(f"{len(parts)} subsets and splits; keep one")
-    return parts[0].items()
+    return parts[0]
 
 
 def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True) -> pd.DataFrame:
@@ -111,16 +109,18 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
 
     InputError: a set without a run, a run without a test query, or one of a query that is not asked.
     """
+    check(list(names))
     if "{part}" not in pattern:
         raise InputError(f"--runs {pattern}: write {{part}} where the name of a training set stands")
     found: dict[str, list] = {name: [] for name in given.sets}
+    label, at = ("regime", 0) if given.strata is None else ("left_out", 2)  # of REGIME-SIZE, without-NAME
     for name, parts in found.items():
         path = Path(pattern.replace("{part}", name))
         seeds = re.compile(re.escape(path.name).replace(r"\{seed\}", "(?P<seed>.+)"))
         for file in sorted(path.parent.glob("*")):
             if match := seeds.fullmatch(file.name):
                 seed = match.groupdict().get("seed", "1")
-                parts.append(values_of(file, given, names, own).assign(seed=seed, **given.labels(name)))
+                parts.append(values_of(file, given, names, own).assign(seed=seed, **{label: name.partition("-")[at]}))
     if missing := [name for name, parts in found.items() if not parts]:
         raise InputError(f"--runs {pattern}: no run of {len(missing)} sets: {offenders(missing)}")
     values = pd.concat(itertools.chain(*found.values()), ignore_index=True).assign(model=MODEL)
@@ -143,11 +143,6 @@ def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bo
         if ids:
             raise InputError(f"{where}: {len(ids)} queries {what}: {offenders(sorted(ids))}")
     return values
-
-
-def baseline(given: Given, store: Store, file: str, names: Sequence[str], own: bool = True) -> pd.DataFrame:
-    """Values of what every neural system should beat: a run, or `Given.bm25`, which the store then has."""
-    return values_of(Path(file) if file else given.read(given.bm25, store), given, names, own)
 
 
 def nearest(given: Given, encoder: str) -> pd.DataFrame:

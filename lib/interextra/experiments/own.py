@@ -1,7 +1,7 @@
 """Notebook 12: a split of a collection in a folder, for a user's own trainer."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from interextra.data.queries import Part, Queries, Source
 from interextra.experiments import shifts
 from interextra.experiments.formats import FORMATS, Training, write
-from interextra.ground import InputError, offenders, scratch, sha256, write_json
+from interextra.ground import InputError, offenders, scratch, sha256, write_json, write_text
 from interextra.ground.cells import Store, config_of
 from interextra.models.vectors import GivenVectors, Vectors
 from interextra.papers import released
@@ -23,6 +23,9 @@ from interextra.splits.split import Split
 
 MANIFEST, EXPOSED, STRATA, GATE, HELD_OUT = "manifest.json", "exposed.txt", "strata.tsv", "gate.txt", "held-out"
 GATE_SHARE = 0.2  # of the test queries, where no other queries can show a lead
+DEFAULTS = {"train_split": "train", "test_splits": ["test"], "gate_split": "", "encoder": "lsa", "vectors": []}
+DEFAULTS |= {"attribute": "", "size": 0, "k": 5, "n_test": 0.2, "seed": 1}
+DEFAULTS |= {"format": ("ids", "st"), "negatives": 1, "spare": False}
 
 
 def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
@@ -64,6 +67,11 @@ def gate_of(p: Mapping[str, Any], source: Source) -> str:
     return p["gate_split"] or "dev" * is_free
 
 
+def sets_of(split: Split) -> list[str]:
+    """Names of the training sets of a split."""
+    return [name for name in split.parts() if name != HELD_OUT]
+
+
 def searched(split: Split, gate: str) -> tuple[Queries | Part, ...]:
     """All queries that the models of a split search: its test queries, and those of the split `gate`."""
     found = (Part(of=split, part=HELD_OUT),) if HELD_OUT in split.parts() else split.vectors.test
@@ -71,71 +79,58 @@ def searched(split: Split, gate: str) -> tuple[Queries | Part, ...]:
     return found if is_there else (*found, Queries(source=split.pool.source, split=gate))
 
 
-def _strata(split: Split, store: Store, gate: str) -> pd.Series:
-    """What left-out part each searched query belongs to, by query_id."""
-    if isinstance(split, ReSTTest):
-        return split.strata(store)
-    found = shifts.strata(split, store, [gate] if gate else [])
-    return found[found.isin(split.names)]
-
-
-def export(
-    split: Split,
-    store: Store,
-    out: Path,
-    formats: Sequence[str] = ("ids",),
-    negatives: int = 1,
-    spare: bool = False,
-    gate: str = "",
-) -> dict:
+def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
     """Write the training sets of a split as trainers read them, with what its runs are measured by; the manifest.
 
-    split : computed in the store. formats : of `FORMATS`. gate : of `gate_of`.
-    negatives : random ones of each pair, see `Training.of`; `spare`: no exposed ones.
+    `split`: computed in the store. `p`: that of `split_of`, format (some of `FORMATS`), negatives (random ones of each
+    pair, see `Training.of`) and spare (no exposed ones).
 
     For each set NAME/exposed.txt lists the passages to exclude from a trainer's own negatives. test.tsv, test.qrels:
     all queries to search and their judgements; gate.txt: those that only show a lead; strata.tsv: what left-out part
     each belongs to. manifest.json: protocol, configuration, counts, SHA-256 of every file. InputError: the folder is
     there, or the collection has no passages.
     """
-    if unknown := [name for name in formats if name not in FORMATS]:
+    gate = gate_of(p, split.pool.source)
+    if unknown := [name for name in p["format"] if name not in FORMATS]:
         raise InputError(f"split: no format {offenders(unknown)}; there are {', '.join(FORMATS)}")
     if out.exists():
         raise InputError(f"{out}: is there already; name another folder, or move it away")
     if not len(split.pool.source.open().passages):
         raise InputError(f"{split.pool.source.spec}: queries without passages; a trainer needs passages")
-    parts = [part for part in split.parts() if part != HELD_OUT]
-    if bad := [name for name in parts if "/" in name]:
+    names, asked, chosen = sets_of(split), searched(split, gate), split.sets(store)
+    if bad := [name for name in names if "/" in name]:
         raise InputError(f"label {offenders(bad)}: the name of a folder cannot hold a /; rename the label")
-    chosen = split.sets(store)
-    sets = {name: Training.of(split, chosen[name], negatives, spare, split.seed) for name in parts}
-    asked = {queries.name: queries.frame(store)[["query_id", "text"]] for queries in searched(split, gate)}
-    strata = _strata(split, store, gate) if split.release else None
-    if strata is not None:  # a gate's query of a kind that is in no training set shows no lead in domain
-        asked = {name: frame[frame["query_id"].isin(strata.index)] for name, frame in asked.items()}
-    test = pd.concat(asked.values(), ignore_index=True)
-    qrels = pd.concat([queries.qrels(store) for queries in searched(split, gate)], ignore_index=True)
-    qrels = qrels[qrels["query_id"].isin(test["query_id"])]
-    held = asked[gate] if gate else test.sample(frac=GATE_SHARE, random_state=split.seed)
+    sets = {name: Training.of(split, chosen[name], p["negatives"], p["spare"]) for name in names}
+    test = pd.concat([part.frame(store)[["query_id", "text"]] for part in asked], ignore_index=True)
+    qrels = pd.concat([part.qrels(store) for part in asked], ignore_index=True)
+    strata = None
+    if split.release:
+        gates = [gate] if gate else []
+        strata = shifts.strata(split, store, gates) if isinstance(split, Shift) else split.strata(store)
+        strata = strata[strata.isin(split.names)]
+        test = test[test["query_id"].isin(strata.index)]  # a gate's of a kind in no training set shows no lead
+        qrels = qrels[qrels["query_id"].isin(test["query_id"])]
+    if gate:
+        held = test[test["query_id"].isin(Queries(source=split.pool.source, split=gate).ids())]
+    else:
+        held = test.sample(frac=GATE_SHARE, random_state=split.seed)
     with scratch(out.with_name(f"{out.name}.tmp{os.getpid()}")) as aside:
         for name, made in sets.items():
-            (aside / name).mkdir(parents=True)
             spared = made.data.passages.doc_ids.filter(pa.array(made.exposed)).to_pylist()
-            (aside / name / EXPOSED).write_text("".join(f"{one}\n" for one in spared), encoding="utf-8")
+            write_text(aside / name / EXPOSED, "".join(f"{one}\n" for one in spared))
         texts = test["text"].map(lambda text: " ".join(text.replace("\t", " ").splitlines()))
-        lines = test["query_id"] + "\t" + texts + "\n"
-        (aside / "test.tsv").write_text("".join(lines), encoding="utf-8")
-        (aside / GATE).write_text("".join(f"{one}\n" for one in sorted(held["query_id"])), encoding="utf-8")
+        write_text(aside / "test.tsv", "".join(test["query_id"] + "\t" + texts + "\n"))
+        write_text(aside / GATE, "".join(f"{one}\n" for one in sorted(held["query_id"])))
         released.write_qrels(aside / "test.qrels", qrels)
         if strata is not None:
             strata.to_csv(aside / STRATA, sep="\t", header=False)
-        for name in formats:
+        for name in p["format"]:
             write(name, aside, split, sets, qrels)
-        numbers = {name: (len(made.pairs.query_ids), len(made.pairs.rows)) for name, made in sets.items()}
-        counts = {name: dict(zip(("queries", "pairs"), found, strict=True)) for name, found in numbers.items()}
+        pairs = {name: made.pairs for name, made in sets.items()}
+        counts = {name: {"queries": len(of.query_ids), "pairs": len(of.rows)} for name, of in pairs.items()}
         manifest = {"protocol": type(split).__name__, "split": config_of(split), "sets": counts}
         manifest |= {"n_test": len(test) - len(held), "gate": gate, "n_gate": len(held)}
-        manifest |= {"negatives": negatives, "spare": spare}
+        manifest |= {name: p[name] for name in ("negatives", "spare")}
         paths = sorted(path for path in aside.rglob("*") if path.is_file())
         manifest["files"] = {path.relative_to(aside).as_posix(): sha256(path) for path in paths}
         write_json(aside / MANIFEST, manifest)

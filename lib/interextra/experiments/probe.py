@@ -15,23 +15,20 @@ from interextra.data.collection import Passages, write_passages
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import check as check_measures
-from interextra.experiments.given import COLUMNS, Given, baseline, read_run
-from interextra.experiments.own import export, gate_of, searched, split_of
-from interextra.experiments.plans import changed
-from interextra.experiments.regimes import Report, of_runs, write
-from interextra.ground import InputError, Store, offenders
+from interextra.experiments import plans
+from interextra.experiments.given import COLUMNS, Given, measured, nearest, of_hits, read_run, values_of
+from interextra.experiments.own import DEFAULTS, export, searched, split_of
+from interextra.experiments.regimes import Report, report, write
+from interextra.ground import Cell, InputError, Store, offenders
 from interextra.ground.effects import detectable
 from interextra.models.dense import inner_products
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.retriever import Encoder
-from interextra.models.run import Run, model_of
+from interextra.models.run import Run
 from interextra.models.topk import exact_search
 from interextra.splits.split import Split
 
-DEFAULTS = {"train_split": "train", "test_splits": ["test"], "gate_split": "", "encoder": "lsa", "vectors": []}
-DEFAULTS |= {"attribute": "", "size": 0, "k": 5, "n_test": 0.2, "seed": 1}
-WRITTEN = {"format": ("ids", "st"), "negatives": 1, "spare": False}
 DEPTH, RERANKED, BLOCK = 1000, 100, 8192  # passages in a run, of BM25 that a `predict` orders, encoded at once
 CAN = "encode_query and encode_document, encode(list[str]), predict(pairs), or search({query_id: text})"
 
@@ -45,6 +42,7 @@ def probe(
     out: str | Path = "probe",
     predictions: str | Path = "",
     store: Store | None = None,
+    compute: Callable[[Cell], Any] | None = None,
     margin: float = 0.05,
     n_boot: int = 10_000,
     **options: Any,
@@ -53,29 +51,37 @@ def probe(
 
     train : f(folder, seed) → a model or a run. The folder holds the training set as `ids` and `st`, and what to exclude
         from negatives, exposed.txt; beside it lie the data sets `queries` and `corpus` (see `formats`). A model can one
-        of `CAN`; a run is a `RunFile`, a file, a frame (qid, docno, score) or {query_id: {doc_id: score}}.
-    protocol, options : of `own.split_of` and `own.export`, see DEFAULTS and WRITTEN.
-    out : the split, BM25's run and the report go there, the models' runs too, or into `predictions`.
+        of `CAN`; a run is a cell to compute, a `RunFile`, a file, a frame (qid, docno, score), {query_id: {doc_id:
+        score}}.
+    protocol, options : of `own.split_of` and `own.export`, see `own.DEFAULTS`.
+    out : the split and the report go there, the models' runs too, or into `predictions`.
+    store, compute : where results are kept, and what computes one there: in a notebook `nb.store`, `nb.run`.
     """
     check_measures(list(measures))
-    if unknown := sorted(options.keys() - DEFAULTS.keys() - WRITTEN.keys()):
-        raise InputError(f"probe: no option {offenders(unknown)}; there are {', '.join(DEFAULTS | WRITTEN)}")
-    asked, written = ({name: options.get(name, value) for name, value in of.items()} for of in (DEFAULTS, WRITTEN))
-    out, split = Path(out), split_of(protocol, collection, asked)
-    store, runs = store or Store(out / "cells"), Path(predictions or out / "runs")
-    if not (out / "split").is_dir():
-        store.build(split)
-        export(split, store, out / "split", *written.values(), gate=gate_of(asked, split.pool.source))
-    given = Given.open(out / "split")
+    if unknown := sorted(options.keys() - DEFAULTS.keys()):
+        raise InputError(f"probe: no option {offenders(unknown)}; there are {', '.join(DEFAULTS)}")
+    p, out = DEFAULTS | options, Path(out)
+    folder, runs, store = out / "split", Path(predictions or out / "runs"), store or Store(out / "cells")
+    split, compute = split_of(protocol, collection, p), compute or store.build
+    if not folder.is_dir():
+        compute(split)
+        export(split, store, folder, p)
+    given = Given.open(folder)
     if given.split != split:
-        raise InputError(f"{out}/split: is of other options; name another folder, or move it away")
-    store.build(given.bm25)
-    first, rival = given.read(given.bm25, store), baseline(given, store, "", measures[:1])
-    print(resolution(rival.loc[~rival["query_id"].isin(given.held), "value"]), file=sys.stderr, flush=True)
+        raise InputError(f"{folder}: is of other options; name another folder, or move it away")
+    compute(given.bm25)
+    first = given.read(given.bm25, store)
+    rival = values_of(first, given, measures)
+    tested = rival[(rival["measure"] == measures[0]) & ~rival["query_id"].isin(given.held)]
+    print(resolution(tested["value"]), file=sys.stderr, flush=True)
     for name, seed in itertools.product(given.sets, seeds):
-        run_of(train(out / "split" / name, seed), given, first).write_trec(runs / f"{name}.{seed}.run")
-    how = {"encoder": asked["encoder"], "margin": margin, "seed": asked["seed"], "n_boot": n_boot}
-    made = of_runs(given, store, f"{runs}/{{part}}.{{seed}}.run", measures, **how)
+        found = train(folder / name, seed)
+        if isinstance(found, Run):
+            compute(found)
+            found = given.read(found, store)
+        run_of(found, given, first).write_trec(runs / f"{name}.{seed}.run")
+    values = measured(given, f"{runs}/{{part}}.{{seed}}.run", measures)
+    made = report(given, values, rival, nearest(given, p["encoder"]), margin, p["seed"], n_boot)
     write(out, made)
     return made
 
@@ -101,16 +107,14 @@ def run_of(found: Any, given: Given, first: RunFile) -> RunFile:
     if hasattr(found, "search"):
         found = found.search(dict(zip(ids, texts, strict=True)))
     if isinstance(found, Mapping):
-        hits = ((query, *hit) for query, docs in found.items() for hit in docs.items())
-        return RunFile.from_frame(pd.DataFrame(hits, columns=["query_id", "doc_id", "score"]))
+        return of_hits(found)
     if encode := getattr(found, "encode_query", getattr(found, "encode", None)):
         encode_document = getattr(found, "encode_document", encode)
         is_cosine = getattr(found, "similarity_fn_name", "") == "cosine"
         blocks = (_matrix(encode_document, block, is_cosine) for _, block in passages.batches(BLOCK))
-        scores = inner_products(_matrix(encode, texts, is_cosine))
-        return RunFile.from_arrays(
-            ids, passages.doc_ids, *exact_search(passages, blocks, scores, len(ids), min(DEPTH, len(passages)), BLOCK)
-        )
+        scores, depth = inner_products(_matrix(encode, texts, is_cosine)), min(DEPTH, len(passages))
+        hits = exact_search(passages, blocks, scores, len(ids), depth, BLOCK)
+        return RunFile.from_arrays(ids, passages.doc_ids, *hits)
     if not hasattr(found, "predict"):
         raise InputError(f"probe: the training gave {type(found).__name__}; it needs {CAN}, or give a run")
     kept = first.frame().query("rank <= @RERANKED")
@@ -142,26 +146,17 @@ def recipe_of(model: str, revision: str = "", fine_tuning: str = "", batch_size:
     return load_recipe(fine_tuning, initialisation=model, **{"batch_size": batch_size} if batch_size else {})
 
 
-def trainer(recipe: Recipe, split: Split, gate: str, store: Store) -> tuple[Callable, Callable]:
-    """Our own training, for `probe`, and (folder, seed) → its Run, of which the cost is known before."""
-    queries = searched(split, gate)
-
-    def planned(folder: Path, seed: int) -> Run:
-        return Run(model=model_of(recipe, Part(of=split, part=folder.name), seed), queries=queries, depth=DEPTH)
-
-    def train(folder: Path, seed: int) -> RunFile:
-        run = planned(folder, seed)
-        store.build(run)
-        return Given.open(folder.parent).read(run, store)
-
-    return train, planned
+def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Run]:
+    """Our own training, for `probe`: (folder, seed) → its run, of which the cost is known before it is computed."""
+    p, queries = {"depth": DEPTH}, searched(split, gate)
+    return lambda folder, seed: plans.run_of(p, recipe, Part(of=split, part=folder.name), seed, queries)
 
 
 def check(recipe: Recipe, split: Split) -> str:
     """Train one step on ten queries and, of an encoder, rank ten passages: what is wrong is said before it costs."""
     data, texts = split.pool.source.open(), split.pool.frame()["text"].tolist()[:10]
     with tempfile.TemporaryDirectory() as folder:
-        one, model, ten = changed(recipe, steps=1, epochs=None), Path(folder, "model"), Path(folder, "ten.arrow")
+        one, model, ten = plans.changed(recipe, steps=1, epochs=None), Path(folder, "model"), Path(folder, "ten.arrow")
         log = fit(one, data, split.pool.ids()[:10], split.pool.split, 1, model)
         told = f"A training step on ten queries has the loss {log['loss'][0][1]:.3f}."
         if isinstance(model := load_model(model), Encoder):

@@ -2,17 +2,15 @@
 
 import html
 import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
 from interextra import figures
-from interextra.evaluation.measures import check
-from interextra.experiments.given import MODEL, Given, baseline, measured, nearest
+from interextra.experiments.given import MODEL, Given
 from interextra.experiments.plans import REGIMES
-from interextra.ground import Store, write_text
+from interextra.ground import write_text
 from interextra.ground.effects import DRAWS, Effects, detectable, effects, shown, with_interval
 from interextra.models.bm25 import LABEL as BM25
 from interextra.papers import verdicts
@@ -32,25 +30,6 @@ class Report(NamedTuple):
     losers: pd.DataFrame  # test queries that lose most in extrapolation, with their nearest training query
     values: pd.DataFrame  # all that was measured
     told: list[str]  # a sentence each claim, and whose the gate is
-
-
-def of_runs(
-    given: Given,
-    store: Store,
-    pattern: str,
-    measures: Sequence[str],
-    file: str = "",
-    own: bool = True,
-    encoder: str = "lsa",
-    **options,
-) -> Report:
-    """The report on all runs that a pattern finds, see `measured`; `file`: a baseline's in the place of BM25's."""
-    check(list(measures))
-    values = measured(given, pattern, measures, own)
-    if not file:
-        store.build(given.bm25)
-    rival = baseline(given, store, file, measures, own)
-    return report(given, values, rival, nearest(given, encoder), name=Path(file).stem or BM25, **options)
 
 
 def report(
@@ -89,26 +68,26 @@ def report(
 
 
 def _claims(given: Given, changes: Effects, both: pd.DataFrame, margin: float, options: dict) -> pd.DataFrame:
-    """A loss in extrapolation, and the lead over the baseline in domain: the first measure's, on all queries."""
+    """A loss in extrapolation, and the lead over the baseline in domain: the first measure's, on all queries.
+
+    `both`: values of the model and of BM25 on the gate's queries; without any there is no lead to judge.
+    """
     measure, protocol = changes["measure"].iloc[0], type(given.split).__name__
-    same = {"paper": "own", "notebook": "", "measure": measure, "known": (), "gate": False}
-    loss = f"{measure} falls from interpolation to extrapolation ({protocol})"
-    rows = {"plus": {"model": MODEL, "queries": GROUPS[0]}}
-    own = [verdicts.Claim(name="loss", sentence=loss, asks="below", rows=rows, margin=margin, **same | {"gate": True})]
-    ahead, tables = verdicts.leads(both, ["regime", "measure"], **options), [changes]
-    if len(both):  # else no query is left to show a lead
-        means = effects(both, ["regime", "model", "measure"], **options)
-        rows = {sign: {"model": name, "regime": REGIMES[0]} for sign, name in (("plus", MODEL), ("minus", BM25))}
-        reached = both.loc[both["model"] == BM25, "value"].mean()
-        same |= {"side": "in domain", "margin": margin * reached}
-        lead = f"In domain the model is above {BM25}"
-        own.append(verdicts.Claim(name="lead", sentence=lead, asks="above", rows=rows, **same))
-        tables.append(means)
+    reached = both.loc[both["model"] == BM25, "value"].mean()
+    loss = {"asks": "below", "rows": {"plus": {"model": MODEL, "queries": GROUPS[0]}}, "margin": margin}
+    loss["sentence"] = f"{measure} falls from interpolation to extrapolation ({protocol})"
+    rows = {sign: {"model": name, "regime": REGIMES[0]} for sign, name in (("plus", MODEL), ("minus", BM25))}
+    lead = {"asks": "above", "rows": rows, "margin": margin * reached, "side": "in domain", "gate": False}
+    lead["sentence"] = f"In domain the model is above {BM25}"
+    same = {"paper": "own", "notebook": "", "measure": measure, "known": ()}
+    own = [verdicts.Claim(name=name, **claim, **same) for name, claim in (("loss", loss), ("lead", lead))]
+    ahead = verdicts.leads(both, ["regime", "measure"], **options)
     ahead = ahead[ahead["regime"] == REGIMES[0]].drop(columns="regime")
+    tables = [changes, effects(both, ["regime", "model", "measure"], **options)] if len(both) else [changes]
     found = verdicts.concluded(verdicts.answered(own, tables, ahead), own)
-    named = {claim.name: claim for claim in own}
-    found["told"] = [verdicts.formatted(row, named[row["claim"]]) for row in found.to_dict("records")]
-    return found.assign(sentence=found["claim"].map(lambda name: named[name].sentence))
+    judged = list(zip(found.to_dict("records"), own, strict=False))  # one may have no answer: the lead, which is last
+    told, sentences = [verdicts.formatted(*pair) for pair in judged], [claim.sentence for _, claim in judged]
+    return found.assign(told=told, sentence=sentences)
 
 
 def _losers(values: pd.DataFrame, given: Given, near: pd.DataFrame, n: int = 10) -> pd.DataFrame:

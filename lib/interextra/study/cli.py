@@ -8,15 +8,17 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import yaml
 
 from interextra.experiments import own_commands as own
 from interextra.ground import InputError, Store, cache_folder
 from interextra.study.parameters import output_name, repository_root
+
+OPTIONS = Path(__file__).with_name("commands.yaml")
 
 
 def _store() -> Store:
@@ -205,47 +207,23 @@ def command_class(args: argparse.Namespace) -> None:
     print(f"{len(written)} files under {out}")
 
 
+COMMANDS = {"run": command_run, "status": command_status, "plan": command_plan, "verify": command_verify}
+COMMANDS |= {"cell": command_cell, "clean": command_clean, "evaluate": command_evaluate, "export": command_export}
+COMMANDS |= {"class": command_class, "audit": own.audit}
+COMMANDS |= {run.__name__: lambda args, run=run: run(_store(), args) for run in (own.split, own.regimes, own.probe)}
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="interextra", description="Do neural retrievers interpolate or extrapolate?")
     commands = top.add_subparsers(dest="command", required=True)
-
-    def add(name: str, function: Callable, text: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=text, description=text)
-        sub.set_defaults(function=function)
-        return sub
-
-    running = add("run", command_run, "execute notebooks with papermill, missing results first")
-    status = add("status", command_status, "print how far a run is, in another shell or on a cluster")
-    planning = add("plan", command_plan, "print what would run and what it costs")
-    verify = add("verify", command_verify, "run a profile from nothing and compare every table with the reference")
-    for sub in (running, status, planning, verify):
-        sub.add_argument("--profile", default="mini")
-        sub.add_argument("--only", default="", metavar="01,02", help="numbers or names of notebooks")
-    for sub in (running, status, planning):
-        sub.add_argument("-p", dest="parameter", action="append", default=[], metavar="NAME=VALUE")
-        sub.add_argument("--name", default="", help="folder under outputs/ (default: the profile, or what was changed)")
-        sub.add_argument("--from-reference", action="store_true", help="from the committed values: nothing is trained")
-    planning.add_argument("--all", action="store_true", help="a line for every result, with its key")
-    status.add_argument("--json", action="store_true", help="for a program")
-    planning.add_argument("--json", action="store_true", help="for a workflow engine")
-    add("cell", command_cell, "compute planned results").add_argument("key", nargs="+")
-    add("clean", command_clean, "free weights that no planned run needs, and results of older code")
-    evaluate = add("evaluate", command_evaluate, "measure any run file")
-    evaluate.add_argument("--qrels", required=True)
-    evaluate.add_argument("--run", required=True)
-    evaluate.add_argument("-m", dest="measures", nargs="+", required=True, metavar="MEASURE")
-    evaluate.add_argument("--per-query", action="store_true")
-    evaluate.add_argument("--pool-range", action="store_true", help="also what unjudged passages could change")
-    own.add_commands(add, _store)
-    exported = add("export", command_export, "write a planned run as TREC files, a split as the papers released theirs")
-    exported.add_argument("key")
-    exported.add_argument("folder")
-    classes = add("class", command_class, "write versions of the notebooks for a class: student, solution, slides")
-    classes.add_argument("--format", choices=["plain", "nbgrader", "otter", "slides"], default="plain")
-    classes.add_argument("--only", default="", metavar="02,03", help="numbers or names of notebooks")
-    classes.add_argument("--out", default="", metavar="FOLDER", help="default: build/class/FORMAT")
-    classes.add_argument("--from-reference", action="store_true", help="they run from committed values: no training")
-    classes.add_argument("--executed", default="outputs/mini", metavar="FOLDER", help="a run, for the slides")
+    for name, options in yaml.safe_load(OPTIONS.read_text(encoding="utf-8")).items():
+        about = options.pop("about")
+        command = commands.add_parser(name, help=about, description=about)
+        command.set_defaults(function=COMMANDS[name])
+        for flags, option in options.items():
+            [kind] = {type(one) for one in np.ravel(option.get("default", "")).tolist()} or {str}
+            given = {"type": kind} if "action" not in option else {}
+            command.add_argument(*flags.split(), **given | option)
     return top
 
 

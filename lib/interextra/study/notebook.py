@@ -9,6 +9,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 from pydantic import Field
@@ -78,41 +79,33 @@ class Notebook(Cell):
         from traitlets.config import Config
 
         root = store.root.parent.parent
-        notebook = root / "notebooks" / f"{self.name}.ipynb"
+        notebook, executed = root / "notebooks" / f"{self.name}.ipynb", folder / f"{self.name}.ipynb"
         if sha256(notebook) != self.source:
             raise InputError(f"{notebook.name} has changed since it was planned; plan again")
-        kept, reference = root / "outputs" / f"{self.name}.failed.ipynb", root / REFERENCE / self.reference
+        kept, given = root / "outputs" / f"{self.name}.failed.ipynb", json.loads(self.parameters)
+        reference = str(root / REFERENCE / self.reference) if self.reference else ""
+        environment = {"INTEREXTRA_OUTPUT": str(folder.resolve()), "INTEREXTRA_REFERENCE": reference}
+        environment["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one from the user's home
         logging.getLogger("papermill").setLevel("ERROR")  # it does not know the parameters of params/
-        sockets = tempfile.mkdtemp()  # a short path: a socket's name has at most 107 bytes
-        os.environ["INTEREXTRA_OUTPUT"] = str(folder.resolve())
-        os.environ["INTEREXTRA_REFERENCE"] = str(reference) if self.reference else ""
-        os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one from the user's home
-        try:
-            papermill.execute_notebook(
-                str(notebook),
-                str(folder / notebook.name),
-                parameters=json.loads(self.parameters),
-                cwd=str(root),  # relative paths in parameters mean the same here and on the command line
-                kernel_name="python3",
-                progress_bar=False,
-                execution_timeout=TIMEOUT,
-                # sockets of this user instead of open ports; no log lines of the kernel itself
-                config=Config(
-                    KernelManager={"transport": "ipc", "ip": f"{sockets}/k"},
-                    NotebookClient={"extra_arguments": ["--IPKernelApp.log_level=50"]},
-                ),
+        # A short path: a socket's name has at most 107 bytes
+        with patch.dict(os.environ, environment), tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as sockets:
+            # sockets of this user instead of open ports; no log lines of the kernel itself
+            config = Config(
+                KernelManager={"transport": "ipc", "ip": f"{sockets}/k"},
+                NotebookClient={"extra_arguments": ["--IPKernelApp.log_level=50"]},
             )
-        except PapermillExecutionError as error:
-            if error.ename == "InputError":
-                raise InputError(f"{self.name}: {error.evalue}") from None
-            os.replace(folder / notebook.name, kept)
-            what = f"{self.name}, cell {error.exec_count}: {error.ename}: {error.evalue}"
-            raise NotebookError(f"{what} (the executed copy with its traceback is {os.path.relpath(kept)})") from None
-        finally:
-            del os.environ["INTEREXTRA_OUTPUT"], os.environ["INTEREXTRA_REFERENCE"]
-            shutil.rmtree(sockets, ignore_errors=True)
+            options = {"kernel_name": "python3", "progress_bar": False, "execution_timeout": TIMEOUT, "config": config}
+            try:  # from the root: relative paths in parameters mean the same here and on the command line
+                papermill.execute_notebook(str(notebook), str(executed), given, cwd=str(root), **options)
+            except PapermillExecutionError as error:
+                if error.ename == "InputError":
+                    raise InputError(f"{self.name}: {error.evalue}") from None
+                os.replace(executed, kept)
+                what = f"{self.name}, cell {error.exec_count}: {error.ename}: {error.evalue}"
+                told = f"{what} (the executed copy with its traceback is {os.path.relpath(kept)})"
+                raise NotebookError(told) from None
         kept.unlink(missing_ok=True)
-        put(folder / notebook.name, root / REFERENCE, json.loads(self.parameters)["profile"])
+        put(executed, root / REFERENCE, given["profile"])
 
 
 def _listing(notebook: Path, code: str, parameters: dict[str, Any], reference: str) -> str:

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,10 +82,11 @@ class Results:
         return None
 
 
-class Progress:
+class Progress(ExitStack):
     """Shows a run: `build_all` calls it. Live on a terminal, else a line a minute; what is computed goes to the log."""
 
     def __init__(self, store: Store, cells: Sequence[Cell], folder: Path):
+        super().__init__()
         self.results, self.folder, self.live, self.shown = Results(store, cells), folder, None, time.time()
 
     def __enter__(self) -> "Progress":
@@ -94,13 +95,8 @@ class Progress:
             from rich.live import Live
 
             # a console of its own: the shared one keeps what stdout was when a library first used it
-            self.live = Live(console=Console(), auto_refresh=False, transient=True)
-            self.live.start()
+            self.live = self.enter_context(Live(console=Console(), auto_refresh=False, transient=True))
         return self
-
-    def __exit__(self, *raised) -> None:
-        if self.live:
-            self.live.stop()
 
     def __call__(self, running: list[Job], ended: Job | None) -> None:
         if ended and (took := self.results.learn(ended.cell.key)) is not None:

@@ -85,11 +85,11 @@ def _n_gpus() -> int:
 
 @contextmanager
 def _workers(n_cells: int):
-    n, n_gpus = n_workers(n_cells), _n_gpus()
+    n, n_gpus = n_workers(n_cells), _n_gpus()  # no more workers than GPUs, where there are some
     context = multiprocessing.get_context("spawn")
     places = context.Queue()
     for place in range(n):
-        places.put(place % n_gpus if n_gpus else None)
+        places.put(place if n_gpus else None)
     with patch.dict(os.environ, WORKER), ProcessPoolExecutor(n, context, _start_worker, (places,)) as pool:
         yield pool
 

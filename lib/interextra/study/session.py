@@ -87,23 +87,22 @@ class Session:
         self.trained = self.trained or any(needs_training(cell) for cell in cells)
 
     def cost(self, plan: Any) -> Any:
-        """What the notebook needs: a row a kind of result, with estimated seconds of one core or GPU and MB on disk."""
+        """What the notebook needs: a row a kind of result, with estimated seconds of one core or GPU and MB on disk.
+
+        Prints which parameters are other than in the profile, where the collection is.
+        """
         rows = described(self.store, cells_of(plan))
         seconds = [row["seconds"] for row in rows if row["state"] == "todo"]
         rest = f"{len(seconds)} of them need about {sum(seconds):.0f} s" if seconds else "all of them are here"
         print(f"{len(rows)} results; {rest}")
         if "collection" in self.parameters:
-            self._say_what_is_fitted()
+            usual = profile_parameters(self.root, self["profile"], self.root / "notebooks" / f"{self.name}.ipynb", {})
+            other = {name: value for name, value in self.parameters.items() if value != usual[name]}
+            if other.pop("collection", ""):
+                told = "; ".join(f"{name} {value}" for name, value in other.items())
+                print(f"On this collection, other than in the profile: {told or 'nothing'}.")
         [table, _] = priced({self.name: [row | {"state": "todo"} for row in rows]}, cores=1).values()
         return shown(table[["results", "seconds", "MB"]].round().astype(int).reset_index(names="what"))
-
-    def _say_what_is_fitted(self) -> None:
-        """Print which parameters are other than in the profile, where the collection is."""
-        usual = profile_parameters(self.root, self["profile"], self.root / "notebooks" / f"{self.name}.ipynb", {})
-        other = {name: value for name, value in self.parameters.items() if value != usual[name]}
-        if other.pop("collection", ""):
-            told = "; ".join(f"{name} {value}" for name, value in other.items())
-            print(f"On this collection, other than in the profile: {told or 'nothing'}.")
 
     def measure(self, design: pd.DataFrame, names: Iterable[str], strata: pd.Series | None = None) -> pd.DataFrame:
         """Values: the labels of each run of a design, query_id, measure and value; runs are computed where missing.

@@ -71,17 +71,17 @@ def planned(
     elif set(overrides or ()) - {"collection"} and len(chosen) > 1:
         raise InputError("-p changes one notebook: name it with --only")
 
-    # By the folder of its values in the reference: what a notebook's run changes, and its checked parameters
-    worlds, given, cells = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}, {}, []
+    # By the folder of its values in the reference: what a notebook's run changes
+    worlds = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}
     changes = worlds if profile == PROFILE else {"": overrides or {}}
-    for path in chosen:
-        given[path] = {place: profile_parameters(root, profile, path, one) for place, one in changes.items()}
-    for path, by_place in given.items():
-        folders = [Path(profile, path.stem, place).as_posix() if from_reference else "" for place in by_place]
-        runs = tuple(Notebook.of(path, *pair) for pair in zip(by_place.values(), folders, strict=True))
-        cells.append(Worlds(name=path.stem, runs=runs) if profile == PROFILE else runs[0])
-    needed = {run.reference: run.name for cell in cells for run in cell.by_place.values() if from_reference}
-    if absent := {name for place, name in needed.items() if not (root / REFERENCE / place / CELLS).is_file()}:
+    pairs = [(path, place) for path in chosen for place in changes]
+    checked = [profile_parameters(root, profile, path, changes[place]) for path, place in pairs]
+    references = [Path(profile, path.stem, place).as_posix() if from_reference else "" for path, place in pairs]
+    runs = [Notebook.of(path, *given) for (path, _), *given in zip(pairs, checked, references, strict=True)]
+    absent = {run.name for run in runs if not (root / REFERENCE / run.reference / CELLS).is_file()}
+    if from_reference and absent:
         told = f"{REFERENCE / profile} has no values of {offenders(sorted(absent))}"
         raise InputError(f"{told}: run without the reference, or name others with --only")
-    return cells
+    if profile != PROFILE:
+        return runs
+    return [Worlds(name=path.stem, runs=tuple(run for run in runs if run.name == path.stem)) for path in chosen]
