@@ -14,12 +14,13 @@ from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.evaluation.measures import check, per_query
 from interextra.experiments.auditing import neighbours
 from interextra.experiments.own import GATE, MANIFEST, STRATA, searched
+from interextra.experiments.plans import run_of
 from interextra.experiments.resttest import in_regimes
 from interextra.ground import InputError, Store, offenders
 from interextra.ground.cells import from_config
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.recipe import load_recipe
-from interextra.models.run import Run, model_of
+from interextra.models.run import Run
 from interextra.splits.split import Split
 
 COLUMNS = {"qid": "query_id", "docno": "doc_id", "corpus_id": "doc_id"}  # names of PyTerrier, sentence-transformers
@@ -45,18 +46,15 @@ class Given(NamedTuple):
             held = (folder / GATE).read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError, KeyError) as error:
             raise InputError(f"{folder}: no folder of `interextra split` ({error})") from None
-        strata = None
-        if (folder / STRATA).is_file():
-            strata = pd.read_csv(folder / STRATA, sep="\t", names=["query_id", "stratum"], dtype=str)
-            strata = strata.set_index("query_id")["stratum"]
         queries, qrels = read_queries_tsv(folder / "test.tsv"), read_qrels(folder / "test.qrels")
+        has_strata = (folder / STRATA).is_file()
+        strata = read_queries_tsv(folder / STRATA).set_index("query_id")["text"] if has_strata else None
         return cls(split, sets, queries, qrels, strata, gate, held)
 
     @property
     def bm25(self) -> Run:
         """BM25 with its defaults on the queries to search."""
-        model = model_of(load_recipe("bm25"), self.split.pool, 0)
-        return Run(model=model, queries=searched(self.split, self.gate), depth=1000)
+        return run_of({"depth": 1000}, load_recipe("bm25"), self.split.pool, 0, searched(self.split, self.gate))
 
     def read(self, run: Run, store: Store) -> RunFile:
         """The ranking of the queries to search, of which a gate's query of a kind that is in no set is none."""

@@ -49,22 +49,12 @@ def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
     return folder / "index.html"
 
 
-class Writer:
-    """Makes the book of a folder in another process, while the run goes on; one at a time."""
-
-    def __init__(self, folder: Path):
-        self.folder, self._running = folder, None
-
-    def refresh(self, note: str) -> None:
-        """Begin to make it, unless it is being made."""
-        if self._running is None or self._running.poll() is not None:
-            command = [sys.executable, "-m", "interextra.study.book", str(self.folder), note]
-            self._running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def finish(self) -> Path:
-        if self._running is not None:
-            self._running.wait()
-        return write(self.folder)
+def refresh(folder: Path, note: str, running: subprocess.Popen | None = None) -> subprocess.Popen:
+    """Begin to make the book in another process, unless the one `running` is at it; returns the process."""
+    if running is not None and running.poll() is None:
+        return running
+    command = [sys.executable, "-m", "interextra.study.book", str(folder), note]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _index(folder: Path, executed: list[Path], more: list[str], note: str) -> str:
@@ -90,8 +80,8 @@ def _index(folder: Path, executed: list[Path], more: list[str], note: str) -> st
 def _claims(folder: Path, names: list[str]) -> list[list[str]]:
     """Sentence, published effect, conclusion over the committed data sets, and notebook of each claim."""
     committed, rows = repository_root() / REFERENCE, []
+    places = {data: committed / of for data, of in DATA.items() if of != folder.name} | {"here": folder}
     for name in names:
-        places = {data: committed / of for data, of in DATA.items() if of != folder.name} | {"here": folder}
         files = {data: place / name / "tables" / "claims.csv" for data, place in places.items()}
         made = page({data: pd.read_csv(path) for data, path in files.items() if path.is_file()})
         claims = made[["claim", "published", "conclusion"]].values.tolist() if len(made) else []

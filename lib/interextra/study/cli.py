@@ -31,8 +31,8 @@ def _tool(name: str) -> ModuleType:
     return importlib.import_module(f"tools.{name}")
 
 
-def _selected(args: argparse.Namespace) -> list:
-    """The chosen notebooks as cells, all of them checked; `args.name` becomes the folder of their results."""
+def _selected(args: argparse.Namespace) -> tuple[Store, list]:
+    """The store, and the chosen notebooks as cells, all checked; `args.name` becomes the folder of their results."""
     from interextra.study.worlds import planned
 
     root, overrides = repository_root(), {}
@@ -47,23 +47,23 @@ def _selected(args: argparse.Namespace) -> list:
             raise InputError(f"-p {pair}: not readable as YAML; {hint}") from None
     selected = planned(root, args.profile, args.only, overrides, args.from_reference)
     args.name = output_name(root, args.profile, overrides, args.name) + "-from-reference" * args.from_reference
-    return selected
+    return _store(), selected
 
 
 def command_run(args: argparse.Namespace) -> int:
-    from interextra.study.book import Writer
+    from interextra.study import book
     from interextra.study.notebook import Notebook, NotebookError, publish
     from interextra.study.progress import Progress
     from interextra.study.schedule import build_all
 
-    begin, store, selected = time.perf_counter(), _store(), _selected(args)
+    begin, (store, selected), maker = time.perf_counter(), _selected(args), None
     folder = repository_root() / "outputs" / args.name
-    book = Writer(folder)
 
     def done(cell) -> None:
+        nonlocal maker
         if cell in selected:
             publish(cell, store, folder)
-            book.refresh(f"{time.strftime('%H:%M')}: {progress.results.state()}.")
+            maker = book.refresh(folder, f"{time.strftime('%H:%M')}: {progress.results.state()}.", maker)
         if isinstance(cell, Notebook):
             print(f"{cell.name:<34} done after {time.perf_counter() - begin:6.1f} s", flush=True)
 
@@ -75,10 +75,11 @@ def command_run(args: argparse.Namespace) -> int:
         return 1
     for notebook in selected:
         publish(notebook, store, folder)
-    executed = sum(notebook in computed for notebook in selected)
-    taken = len(selected) - executed
-    print(f"{len(selected)} notebooks, {taken} of them taken as they were; {len(computed) - executed} new results")
-    print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(book.finish())}")
+    taken, found = sum(notebook not in computed for notebook in selected), set(computed).difference(selected)
+    print(f"{len(selected)} notebooks, {taken} of them taken as they were; {len(found)} new results")
+    if maker:
+        maker.wait()
+    print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(book.write(folder))}")
     return 0
 
 
@@ -89,14 +90,12 @@ def command_status(args: argparse.Namespace) -> None:
     from interextra.data.queries import pricing
     from interextra.study.progress import Results, lasting
 
-    store = _store()
     with pricing():
-        selected = _selected(args)
-    every = {cell.name: Results(store, [cell]) for cell in selected}
-    results = Results(store, selected)
+        store, selected = _selected(args)
+    rows, results = {cell.name: Results(store, [cell]).state()[:2] for cell in selected}, Results(store, selected)
     for key in filter(results.is_done, results.cells):
         results.learn(key)
-    state, rows = results.state(), {name: found.state()[:2] for name, found in every.items()}
+    state = results.state()
     running = {results.cells[key].title(): time.time() - since for key, since in state.running.items()}
     if args.json:
         print(json.dumps({"notebooks": rows, "computing": running, "seconds_left": round(state.seconds_left)}))
@@ -113,9 +112,8 @@ def command_plan(args: argparse.Namespace) -> int:
     from interextra.study.schedule import described, priced
     from interextra.study.travel import REFERENCE
 
-    store = _store()
     with pricing():
-        selected = _selected(args)
+        store, selected = _selected(args)
         needed = {cell.name: [part for run in cell.by_place.values() for part in run.plan] for cell in selected}
         rows = {cell.name: described(store, [*needed[cell.name], cell]) for cell in selected}
     specs = {json.loads(run.parameters).get("collection") for cell in selected for run in cell.by_place.values()}

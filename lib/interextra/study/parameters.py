@@ -1,7 +1,7 @@
 """Parameters of a notebook: what a reader changes in its parameters cell, the others in params/mini/NOTEBOOK.yaml.
 
-Other profiles override both; all are checked before anything runs. papermill takes a misspelt
-key silently; here an unknown or ill-typed one is an error that names it.
+Other profiles override both; all are checked before anything runs. papermill takes a misspelt key silently; here an
+unknown or ill-typed one is an error that names it.
 """
 
 import ast
