@@ -96,7 +96,8 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
     pairs = neighbours(train.queries, test.queries, encoder)
     pairs["words"] = jaccard(pairs["test_query"], pairs["train_query"])
     alike = pairs[pairs["words"] >= near]
-    ids, (words, known) = test.queries["query_id"], (_words(part.queries["text"]) for part in (test, train))
+    ids, texts = test.queries["query_id"], (part.queries["text"] for part in (test, train))
+    words, known = (text.map(lambda one: " ".join(sorted(tokens(one)))) for text in texts)  # a text's set of words
     same = words.isin(known) & (words != "")
     close, shared = same | ids.isin(alike["test_query_id"]), same & False
     seen = known.isin(words[words != ""]) | train.queries["query_id"].isin(alike["train_query_id"])
@@ -145,11 +146,6 @@ def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.Data
     pairs = test.iloc[np.repeat(np.arange(len(test)), rows.shape[1])], train.iloc[rows.ravel()]
     pairs = pd.concat([part.reset_index(drop=True) for part in pairs], axis=1)
     return pairs.assign(cosine=cosines.ravel())
-
-
-def _words(texts: pd.Series) -> pd.Series:
-    """Texts by the set of their words; empty where there is none."""
-    return texts.map(lambda text: " ".join(sorted(tokens(text))))
 
 
 def write(found: Audit, folder: Path) -> list[Path]:

@@ -69,7 +69,12 @@ def read_run(path: Path) -> RunFile:
     """
     try:
         if path.suffix == ".json":
-            return of_hits(_of_mteb(json.loads(path.read_text(encoding="utf-8"))))
+            subsets = json.loads(path.read_text(encoding="utf-8"))
+            subsets.pop("mteb_model_meta", None)
+            parts = [hits for splits in subsets.values() for hits in splits.values()]
+            if len(parts) != 1:
+                raise ValueError(f"{len(parts)} subsets and splits; keep one")
+            return of_hits(parts[0])
         if path.suffix == ".jsonl":
             lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
             return RunFile.from_frame(pd.json_normalize(list(lines), "results", "query_id").rename(columns=COLUMNS))
@@ -89,14 +94,6 @@ def of_hits(hits: Mapping[str, Mapping[str, float]]) -> RunFile:
 
 def _read_csv(path: Path) -> pd.DataFrame:
     return pd.read_csv(path, dtype=dict.fromkeys([*COLUMNS, *COLUMNS.values()], str)).rename(columns=COLUMNS)
-
-
-def _of_mteb(predictions: dict) -> dict:
-    """The hits in MTEB's {subset: {split: {query_id: {doc_id: score}}}}; several subsets are ambiguous."""
-    parts = [split for name, subset in predictions.items() if name != "mteb_model_meta" for split in subset.values()]
-    if len(parts) != 1:
-        raise ValueError(f"{len(parts)} subsets and splits; keep one")
-    return parts[0]
 
 
 def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True) -> pd.DataFrame:

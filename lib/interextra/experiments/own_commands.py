@@ -37,7 +37,7 @@ def split(store: Store, args: Namespace) -> None:
 
 def regimes(store: Store, args: Namespace) -> None:
     from interextra.experiments.given import BM25, Given, measured, nearest, values_of
-    from interextra.experiments.regimes import report
+    from interextra.experiments.regimes import report, write
 
     given, asked = Given.open(Path(args.split)), (args.measures, not args.skip_own)
     values = measured(given, args.runs, *asked)
@@ -46,7 +46,7 @@ def regimes(store: Store, args: Namespace) -> None:
     rival = values_of(Path(args.baseline) if args.baseline else given.read(given.bm25, store), given, *asked)
     how, name = (args.margin, args.seed, args.n_boot), Path(args.baseline).stem or BM25
     found = report(given, values, rival, nearest(given, args.encoder), *how, name)
-    _print_report(found, args.out, args.json)
+    _print_report(write(Path(args.out), found), args.json)
 
 
 def probe(store: Store, args: Namespace) -> None:
@@ -68,16 +68,14 @@ def probe(store: Store, args: Namespace) -> None:
         return
     p |= {name: getattr(args, name) for name in ("collection", "protocol", "seeds", "measures", "margin", "n_boot")}
     found = module.probe(train, out=args.output_folder, predictions=args.prediction_folder, store=store, **p)
-    _print_report(found, args.output_folder, args.json)
+    _print_report(found, args.json)
 
 
-def _print_report(found, out: str, as_json: bool) -> None:
-    from interextra.experiments.regimes import write
-
+def _print_report(found, as_json: bool) -> None:
     columns = ["queries", "measure", "interpolation", "extrapolation", "change", "low", "high", "detects", "n_queries"]
     told = [*found.told, "", found.changes[columns].to_string(index=False, float_format="%.3f")]
     tables = {"regimes": found.changes.to_dict("records"), "claims": found.claims.to_dict("records")}
-    _print(told, write(Path(out), found), as_json and tables | {"sentences": found.told})
+    _print(told, found.files, as_json and tables | {"sentences": found.told})
 
 
 def _print(told: list[str], paths: list[Path], as_json: dict | bool) -> None:

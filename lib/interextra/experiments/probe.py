@@ -81,9 +81,7 @@ def probe(
             found = given.read(found, store)
         run_of(found, given, first).write_trec(runs / f"{name}.{seed}.run")
     values = measured(given, f"{runs}/{{part}}.{{seed}}.run", measures)
-    made = report(given, values, rival, nearest(given, p["encoder"]), margin, p["seed"], n_boot)
-    write(out, made)
-    return made
+    return write(out, report(given, values, rival, nearest(given, p["encoder"]), margin, p["seed"], n_boot))
 
 
 def resolution(values: pd.Series) -> str:

@@ -30,6 +30,7 @@ class Report(NamedTuple):
     losers: pd.DataFrame  # test queries that lose most in extrapolation, with their nearest training query
     values: pd.DataFrame  # all that was measured
     told: list[str]  # a sentence each claim, and whose the gate is
+    files: list[Path] = []  # of `write`
 
 
 def report(
@@ -100,14 +101,15 @@ def _losers(values: pd.DataFrame, given: Given, near: pd.DataFrame, n: int = 10)
     return worst[["query_id", "query", *REGIMES, "difference", "train_query", "cosine"]]
 
 
-def write(folder: Path, found: Report) -> list[Path]:
+def write(folder: Path, found: Report) -> Report:
     """regimes.csv, claims.csv, losers.csv, values.csv (PyTerrier's name, qid, measure, value), regimes.html."""
     values = found.values.rename(columns={"query_id": "qid"})
     values["name"] = values["regime"] + ", training " + values["seed"].astype(str)
     frames = {"regimes": found.changes, "claims": found.claims, "losers": found.losers}
     frames["values"] = values[["name", "qid", "measure", "value"]]
-    files = {f"{name}.csv": frame.to_csv(index=False, float_format="%.6g") for name, frame in frames.items()}
-    return [write_text(folder / name, text) for name, text in (files | {"regimes.html": page(found)}).items()]
+    texts = {f"{name}.csv": frame.to_csv(index=False, float_format="%.6g") for name, frame in frames.items()}
+    texts["regimes.html"] = page(found)
+    return found._replace(files=[write_text(folder / name, text) for name, text in texts.items()])
 
 
 def page(found: Report) -> str:

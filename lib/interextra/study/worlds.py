@@ -36,12 +36,11 @@ class Worlds(Cell):
 
     def build(self, folder: Path, store: Store) -> None:
         (folder / "tables").mkdir()
-        paths = [path for run in self.runs for path in (store[run] / "tables").glob("*.csv")]
-        found = {name: [pd.read_csv(path) for path in paths if path.name == name] for name in {p.name for p in paths}}
+        tables = [{path.name: pd.read_csv(path) for path in (store[run] / "tables").glob("*.csv")} for run in self.runs]
+        found = {name: [of[name] for of in tables if name in of] for name in set().union(*tables)}
         made = {name: pooled(frames) for name, frames in found.items() if name not in ("claims.csv", "gate.csv")}
         if "claims.csv" in found:
-            files, none = [store[run] / "tables" / "gate.csv" for run in self.runs], verdicts.gate(pd.DataFrame())
-            gates = [pd.read_csv(path) if path.is_file() else none for path in files]
+            gates = [of.get("gate.csv", verdicts.gate(pd.DataFrame())) for of in tables]
             made["claims.csv"] = verdicts.over_worlds(found["claims.csv"], gates)
             of_world = dict(zip(self.by_place, gates, strict=True))
             made["gate.csv"] = pd.concat(of_world, names=["world"]).reset_index("world")
