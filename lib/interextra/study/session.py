@@ -137,11 +137,10 @@ class Session:
 
     def conclude(self, *tables: Effects, ahead: pd.DataFrame) -> Any:
         """Write `tables/claims.csv`, this notebook's claims judged by the rows of some tables (`papers.verdicts`), and
-        `tables/gate.csv`, the leads over BM25 behind them.
+        `tables/gate.csv`, the leads over BM25 behind them; no file where the tables answer none.
 
-        Without a claim that they answer there is no file. `ahead`: of `ix.leads`. A generated world alone decides
-        nothing. Returns the claims for the page, beside what the committed reference says of other data, and notes
-        them in `concluded` as sentences for `answer`, the first one on the title.
+        `ahead`: of `ix.leads`. A generated world alone decides nothing. Returns the claims for the page, beside what
+        the committed reference says of other data; they are in `concluded` as sentences, the first one on the title.
         """
         profile, is_world = self.parameters["profile"], self.parameters["collection"].startswith("mini")
         answers = verdicts.answered(verdicts.of_notebook(self.name), tables, ahead)
