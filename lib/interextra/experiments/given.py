@@ -46,9 +46,11 @@ class Given(NamedTuple):
             held = (folder / GATE).read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError, KeyError) as error:
             raise InputError(f"{folder}: no folder of `interextra split` ({error})") from None
+        strata = None
+        if (folder / STRATA).is_file():
+            strata = pd.read_csv(folder / STRATA, sep="\t", names=["query_id", "stratum"], dtype=str)
+            strata = strata.set_index("query_id")["stratum"]
         queries, qrels = read_queries_tsv(folder / "test.tsv"), read_qrels(folder / "test.qrels")
-        has_strata = (folder / STRATA).is_file()
-        strata = read_queries_tsv(folder / STRATA).set_index("query_id")["text"] if has_strata else None
         return cls(split, sets, queries, qrels, strata, gate, held)
 
     @property
