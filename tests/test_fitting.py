@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from interextra.data import load
 from interextra.experiments.fitting import fitted
 from interextra.study.cli import main
 from interextra.study.parameters import notebooks, profile_parameters
@@ -103,3 +104,24 @@ def test_another_generated_world_has_the_sizes_of_the_profile(root):
     path = root / "notebooks" / "04_ms_shift_clusters.ipynb"
     usual, given = (profile_parameters(root, "worlds", path, {"collection": f"mini{of}"}) for of in ("", ":seed=31"))
     assert {name for name in usual if usual[name] != given[name]} == {"collection"}
+
+
+@pytest.mark.parametrize("number", [path.stem[:2] for path in notebooks(Path(__file__).parents[1])])
+def test_what_no_notebook_can_learn_from_is_one_message(plain, number, capsys):
+    """Three queries, none with a relevant passage, one text for all, a split that is missing."""
+    folder = Path(plain.removeprefix("beir:"))
+    train, queries = folder / "qrels" / "train.tsv", folder / "queries.jsonl"
+    usual, texts = train.read_text(), queries.read_text()
+    asked = ["plan", "--only", number, "-p", f"collection={plain}"]
+    for judged, asks, words in (
+        ("".join(usual.splitlines(keepends=True)[:4]), texts, "3 different queries of the split 'train'"),
+        (usual.replace("\t1\n", "\t0\n"), texts, "0 different queries of the split 'train'"),
+        (usual, re.sub(r'"text": "[^"]*"', '"text": "what is it"', texts), "1 different queries of the split 'te"),
+        ("", texts, "no split 'train'; it has test: set train_split"),
+    ):
+        train.write_text(judged) if judged else train.unlink()
+        queries.write_text(asks)
+        load._opened.cache_clear()
+        assert main(asked) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith("interextra: ") and words in line

@@ -18,6 +18,7 @@ from interextra.study.parameters import (
     profile_parameters,
     repository_root,
 )
+from interextra.study.worlds import planned
 
 SOURCE = """profile: str = "mini"  # which profile
 sizes: list[int] = [2, 4]  # training queries
@@ -196,11 +197,54 @@ def test_every_yaml_key_of_every_profile_is_declared(root):
 
 def test_a_changed_table_of_scores_is_another_notebook(root, tmp_path):
     """Else a second run would take the page of the older file."""
-    scores, parameters = tmp_path / "scores.csv", {"results": str(tmp_path / "scores.csv")}
+    scores, parameters = tmp_path / "scores.csv", {"profile": "small", "results": str(tmp_path / "scores.csv")}
     path = root / "notebooks" / "08_beir_correlation.ipynb"
     with pytest.raises(InputError, match="there is no file"):
-        _listing(path, parameters, "")
+        _listing(path, "", parameters, "")
     scores.write_text("model\na\n")
-    before = _listing(path, parameters, "")
+    before = _listing(path, "", parameters, "")
     scores.write_text("model\nb\n")
-    assert _listing(path, parameters, "") != before
+    assert _listing(path, "", parameters, "") != before
+
+
+def test_a_notebook_depends_on_the_committed_files_that_it_reads(tmp_path):
+    path, code = tmp_path / "notebooks" / "12_own.ipynb", 'nb.root / "small" / "11_pool_bias" / "values"'
+    read = ("worlds/12_own/tables/arms.csv", "small/12_own/tables/claims.csv", "development/12_own/tables/dose.csv")
+    read += ("small/12_own/metrics.json", "small/11_pool_bias/values/by_pool.parquet")
+    known = {_listing(path, code, {"profile": "mini"}, "")}
+    for number, name in enumerate((*read, "mini/12_own/tables/claims.csv", "small/10_other/values/runs.parquet"), 1):
+        file = tmp_path / "outputs" / "reference" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+        known.add(_listing(path, code, {"profile": "mini"}, ""))
+        assert len(known) == 1 + min(number, len(read))  # neither its own profile's tables, nor what others read
+
+
+@pytest.mark.parametrize(
+    ("only", "change", "words"),
+    [
+        ("02", "{recipes: [bm25], encoder: lsa}", "BM25 alone"),
+        ("02", "recipes: [bm25, {label: [1], recipe: mini-dense}]", "the label .* must be words"),
+        ("02", "draw_splits: [nope]", "no split 'nope'"),
+        ("03", "k: 1000", "1000 buckets of .* test queries"),
+        ("04", "only: {topics: [nope]}", "'only', topics: 'nope' is none of the systems"),
+        ("06", "gate_splits: [nope]", "no split 'nope'"),
+        ("06", "start_recipe: bm25", "'start_recipe, architecture': 'bm25' is none of 'dense'"),
+        ("07", "real_encoder: nope", "nope"),
+        ("08", "bm25: mini-dense", "'bm25, architecture'"),
+        ("08", "results: README.md", "no comma-separated table"),
+        ("08", "skip_own: [{}]", "'skip_own'"),
+        ("10", "reranker: bm25", "'reranker, architecture': 'bm25' is none of 'reranker'"),
+        ("10", "indexes: [nope]", "'indexes': faiss makes no index 'nope'"),
+        ("10", "searches: [{label: x, of: Dense, index: PQ7x4}]", "multiple of the number of subquantizers"),
+        ("10", "searches: [{label: x, of: Dense, truncate_dim: 9999}]", "truncate_dim = 9999 of 64"),
+        ("12", "baseline: mini-dense", "'baseline, architecture'"),
+        ("12", "own_recipe: mini-colbert", "'own_recipe, architecture'"),
+        ("12", "own_size: 1000000", "size 1000000"),
+        ("12", "gate_split: nope", "no split 'nope'"),
+    ],
+)
+def test_what_a_plan_cannot_compute_is_said_before_anything_runs(root, monkeypatch, only, change, words):
+    monkeypatch.chdir(root)
+    with pytest.raises(InputError, match=words):
+        planned(root, "mini", only, yaml.safe_load(change))

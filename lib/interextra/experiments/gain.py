@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.queries import Part, Queries
-from interextra.experiments import plans, pool_bias, shifts
+from interextra.experiments import own, plans, pool_bias, probe, shifts
 from interextra.ground import InputError
 from interextra.ground.effects import Effects, detectable, interval, ratio
 from interextra.models.bm25 import LABEL as BM25
@@ -32,7 +32,7 @@ def plan(p: dict) -> plans.Plan:
     """A model before and after the same fine-tuning on equally many queries: random, far, and without each kind.
 
     `design`: condition, model, left_out (of the last), seed, run, on the test queries. `some` (random), `sets`
-    (ReSTrain, by `vectors`) and `shift` make the training sets.
+    (ReSTrain, by `vectors`) and `shift` make the training sets. `own`: see `own_trainings`.
     """
     _, by, kept = shifts.read_shift(p["shift"])
     pool, test = plans.training_queries(p), plans.test_queries(p, p["test_splits"])
@@ -44,6 +44,7 @@ def plan(p: dict) -> plans.Plan:
     sets = ReSTrain(vectors=vectors, sizes=(p["train_size"],), seed=p["seed"])
     some = Queries(source=pool.source, split=pool.split, limit=p["train_size"], seed=p["seed"])
     made, bm25, kinds = plans.recipe(p, p["fine_tuning"]), plans.recipe(p, p["baseline"]), plans.without_each(shift)
+    plans.refuse_unknown("baseline, architecture", [bm25.architecture], ["bm25"])
     alone, far = [({}, some)], [({}, Part(of=sets, part=f"extrapolation-{p['train_size']}"))]
     models = {BM25: (bm25, alone), BASE: (plans.untrained(made), alone), RANDOM: (made, alone), FAR: (made, far)}
     models |= {OUT: (made, kinds), SPARED: (plans.changed(made, negative_passages="unexposed"), kinds)}
@@ -51,7 +52,23 @@ def plan(p: dict) -> plans.Plan:
     for condition, (one, trained_on) in models.items():
         label = BM25 if condition == BM25 else DENSE
         rows += plans.runs(p, {label: one}, trained_on, test, condition=condition)
-    return plans.Plan(shift=shift, vectors=vectors, sets=sets, some=some, design=plans.design(rows))
+    found = {"shift": shift, "vectors": vectors, "sets": sets, "some": some}
+    return plans.Plan(design=plans.design(rows), own=own_trainings(p), **found)
+
+
+def own_trainings(p: dict) -> plans.Plan:
+    """What a trainer of your own does, by ours: `recipe`, `split` (ReSTrain), and the `runs` of its sets and seeds."""
+    asked = {name: p[name] for name in ("train_split", "test_splits", "gate_split", "encoder")}
+    asked = own.DEFAULTS | asked | {"size": p["own_size"]}
+    recipe = probe.recipe_of(p["own_model"], fine_tuning=p["own_recipe"])
+    plans.refuse_unknown("own_recipe, architecture", [recipe.architecture], ["dense"])
+    recipe, split = (
+        plans.changed(recipe, steps=p["own_steps"], epochs=None),
+        own.split_of("restrain", p["collection"], asked),
+    )
+    train = probe.trainer(recipe, split, own.gate_of(asked, split.pool.source))
+    runs = [train(Path(name), seed) for name in own.sets_of(split) for seed in p["own_seeds"]]
+    return plans.Plan(recipe=recipe, split=split, runs=runs)
 
 
 def in_conditions(values: pd.DataFrame) -> pd.DataFrame:

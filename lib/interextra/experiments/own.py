@@ -63,8 +63,9 @@ def gate_of(p: Mapping[str, Any], source: Source) -> str:
 
     Where it is empty, `GATE_SHARE` of the test queries are held out for that.
     """
-    is_free = "dev" in source.open().splits and "dev" not in (p["train_split"], *p["test_splits"]) and not p["vectors"]
-    return p["gate_split"] or "dev" * is_free
+    if p["gate_split"] or p["vectors"]:
+        return p["gate_split"]
+    return "dev" * ("dev" in source.open().splits and "dev" not in (p["train_split"], *p["test_splits"]))
 
 
 def sets_of(split: Split) -> list[str]:

@@ -17,6 +17,7 @@ from interextra.data.queries import Part, Queries, Source
 from interextra.ground import Cell, InputError, offenders
 from interextra.models import architectures
 from interextra.models.bm25 import LABEL as BM25
+from interextra.models.encoders import encoder_of
 from interextra.models.recipe import Recipe, load_recipe, make_recipe
 from interextra.models.run import Run, model_of
 from interextra.models.vectors import QueryVectors, TrainedVectors, Vectors
@@ -28,7 +29,15 @@ REGIMES = ("interpolation", "extrapolation")
 
 
 def plan_of(notebook: str, parameters: dict) -> Plan:
-    """The plan of a notebook; empty for one that computes nothing that is kept."""
+    """The plan of a notebook; empty for one that computes nothing that is kept.
+
+    InputError for a split that the collection does not have, whether or not these parameters use it.
+    """
+    for name, value in parameters.items() if "collection" in parameters else ():
+        splits = ([value] if isinstance(value, str) else value) if name.endswith(("_split", "_splits")) else ()
+        test_queries(parameters, filter(None, splits))
+    if parameters.get("real_encoder"):
+        encoder_of(parameters["real_encoder"])
     for file in sorted(Path(__file__).parent.glob("*.py")):
         if f'\nNOTEBOOK = "{notebook}"' in file.read_text(encoding="utf-8"):
             return importlib.import_module(f"{__package__}.{file.stem}").plan(parameters)
@@ -96,6 +105,8 @@ def systems(p: dict) -> dict[str, Recipe]:
     for entry in p["recipes"]:
         name, options = fields({"recipe": entry} if isinstance(entry, str) else entry, "recipe", more=True)
         label = options.pop("label", "")
+        if not isinstance(label, str):
+            raise InputError(f"parameter 'recipes': the label {label!r} must be words")
         made = recipe(p, name, options)
         label = label or architectures()[made.architecture].LABEL
         if label in found:
@@ -105,8 +116,10 @@ def systems(p: dict) -> dict[str, Recipe]:
 
 
 def with_bm25(made: dict[str, Recipe], name: str = "recipes") -> dict[str, Recipe]:
-    """The systems of the parameter `name`, of which those below BM25 in domain are excluded (`claims.gate`); InputError
-    where BM25 is not among them under this label."""
+    """The systems of the parameter `name`, which the gate compares with BM25 in domain.
+
+    InputError where BM25 is not among them under this label.
+    """
     if BM25 not in made or made[BM25].architecture != "bm25":
         raise InputError(
             f"parameter {name!r}: no system is BM25 with the label {BM25!r}, which the others must beat in domain: "
@@ -118,6 +131,8 @@ def with_bm25(made: dict[str, Recipe], name: str = "recipes") -> dict[str, Recip
 def asked_of(p: dict, part: str, made: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
     """The systems of a shift or protocol: BM25 and what the parameter `only` names for it, all where it names none."""
     named = p.get("only", {}).get(part)
+    if named and not set(named) & made.keys() - {BM25}:
+        raise InputError(f"parameter 'only', {part}: {offenders(named)} is none of the systems {offenders(made, 20)}")
     return {model: one for model, one in made.items() if model in {BM25, *named}} if named else made
 
 
@@ -137,7 +152,8 @@ def fields(entry: Any, *names: str, more: bool = False) -> list:
 
 def refuse_unknown(parameter: str, given: Iterable[str | int], known: Iterable[str | int]) -> None:
     """InputError for what a parameter names and is not known."""
-    if unknown := sorted(set(given) - set(known)):
+    known = list(known)
+    if unknown := [one for one in given if one not in known]:
         listed = offenders(known, 20) or "nothing"
         raise InputError(f"parameter {parameter!r}: {offenders(unknown)} is none of {listed}")
 
@@ -202,7 +218,10 @@ def restrain_of(p: dict) -> ReSTrain:
 
 def resttest_of(p: dict, test_splits: list[str]) -> ReSTTest:
     """ReSTTest of the notebook's training queries, with the test queries of some splits."""
-    vectors, options = query_vectors(p, test_queries(p, test_splits)), ("k", "fold_size", "normalise")
+    test = test_queries(p, test_splits)
+    if p["k"] > (n := sum(queries.size() for queries in test)):
+        raise InputError(f"parameter 'k': {p['k']} buckets of {n} test queries; give fewer")
+    vectors, options = query_vectors(p, test), ("k", "fold_size", "normalise")
     return ReSTTest(vectors=vectors, seed=p["seed"], **{name: p[name] for name in options if name in p})
 
 
@@ -231,7 +250,9 @@ def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapp
 
 
 def design(rows: list[dict]) -> pd.DataFrame:
-    """A row a run, its labels and the cell; InputError where nothing would be measured."""
+    """A row a run, its labels and the cell; InputError where nothing would be measured, or BM25 alone."""
     if not rows:
         raise InputError("the parameters ask for no run: give a recipe, a training size, a seed")
+    if {row.get("model") for row in rows} == {BM25}:
+        raise InputError("the parameters ask for BM25 alone: add a system to compare with it")
     return pd.DataFrame(rows)

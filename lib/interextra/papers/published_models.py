@@ -33,7 +33,11 @@ def read(path: str) -> pd.DataFrame:
 
     Returns the table with `family` and "mean of all". InputError names what is missing, twice, or no fraction.
     """
-    table = pd.read_csv(located(path))
+    place = located(path)
+    try:
+        table = pd.read_csv(place)
+    except ValueError as error:  # not a table, empty, or not text
+        raise InputError(f"{path}: no comma-separated table ({error}); give one with a row per model") from None
     if absent := [name for name in ("model", DEV) if name not in table]:
         raise InputError(f"{path}: no column {offenders(absent)}; there are {offenders(list(table), 20)}")
     if (twice := table["model"].duplicated()).any():

@@ -152,6 +152,10 @@ class Session:
         self.claims = here[:0] if is_world else here
         found = {name: self.reference(of, "claims") if of != profile else here for name, of in verdicts.DATA.items()}
         found |= {} if profile in verdicts.DATA.values() else {"here": here}
+        if unasked := [
+            claim.sentence for claim in verdicts.of_notebook(self.name) if claim.name not in set(answers["claim"])
+        ]:
+            print("No row of this run answers:", *unasked, sep="\n- ")
         self.concluded = verdicts.sentences(found, self.name)
         return shown(verdicts.page(found))
 
