@@ -74,8 +74,11 @@ def test_plan_of_the_comparison_shares_its_cells_with_restrain_and_resttest():
     start = plan.learning.set_index(["model", "trained"])["run"]
     assert start["BM25", True].key == start["BM25", False].key
     assert start["DR (base)", True].key != start["DR (base)", False].key
+    only = {"only": {"ReSTrain": ["ColBERT"], "ReSTTest": ["ColBERT"]}}
+    with pytest.raises(InputError, match="'only', ReSTrain: 'ColBERT' is none of the systems 'BM25', 'DR \\(base\\)'"):
+        architectures.plan(p | only)
     with pytest.raises(InputError, match="parameter 'only' names no protocol for 'DR \\(base\\)'"):
-        architectures.plan(p | {"only": {"ReSTrain": ["ColBERT"], "ReSTTest": ["ColBERT"]}})
+        architectures.plan(p | only | {"recipes": ["bm25", "mini-dense", "mini-colbert"]})
     without = architectures.plan(p | {"learning": False})
     assert without.learning.empty
 

@@ -116,12 +116,15 @@ def test_what_no_notebook_can_learn_from_is_one_message(plain, number, capsys):
     for judged, asks, words in (
         ("".join(usual.splitlines(keepends=True)[:4]), texts, "3 different queries of the split 'train'"),
         (usual.replace("\t1\n", "\t0\n"), texts, "0 different queries of the split 'train'"),
-        (usual, re.sub(r'"text": "[^"]*"', '"text": "what is it"', texts), "1 different queries of the split 'te"),
+        (usual, re.sub(r'"text": "[^"]*"', '"text": "what is it"', texts), "1 different queries of the split 't"),
         ("", texts, "no split 'train'; it has test: set train_split"),
     ):
         train.write_text(judged) if judged else train.unlink()
         queries.write_text(asks)
         load._opened.cache_clear()
+        if words.startswith("3") and number in ("00", "01", "11"):  # which divide no queries
+            assert main(asked) == 0
+            continue
         assert main(asked) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert line.startswith("interextra: ") and words in line

@@ -223,7 +223,7 @@ def test_a_notebook_depends_on_the_committed_files_that_it_reads(tmp_path):
 @pytest.mark.parametrize(
     ("only", "change", "words"),
     [
-        ("02", "{recipes: [bm25], encoder: lsa}", "BM25 alone"),
+        ("05", "{recipes: [bm25], encoder: lsa}", "BM25 alone"),
         ("02", "recipes: [bm25, {label: [1], recipe: mini-dense}]", "the label .* must be words"),
         ("02", "draw_splits: [nope]", "no split 'nope'"),
         ("03", "k: 1000", "1000 buckets of .* test queries"),

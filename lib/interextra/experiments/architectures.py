@@ -13,6 +13,7 @@ from interextra.experiments import plans
 from interextra.ground.cells import Store
 from interextra.ground.correlation import correlations
 from interextra.ground.effects import Effects, interval
+from interextra.ground.errors import InputError
 
 NOTEBOOK = "05_architecture_comparison"
 
@@ -26,6 +27,8 @@ def plan(p: dict) -> plans.Plan:
     sets, buckets = plans.restrain_of(p), plans.resttest_of(p, asked["resttest_splits"])
     train, queries = plans.training_queries(p), plans.test_queries(p, p["resttest_splits"])
     made, learning = plans.with_bm25(plans.systems(p)), []
+    if len(made) == 1:
+        raise InputError("parameter 'recipes': BM25 alone; add a system to compare with it")
     for (model, one), trained in itertools.product(made.items(), (True, False) if p["learning"] else ()):
         run = plans.run_of(p, one if trained else plans.untrained(one), train, p["seed"], queries)
         learning.append({"trained": trained, "model": model, "seed": p["seed"], "run": run})

@@ -36,13 +36,14 @@ def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str
     for name in (name for name in SPLITS if name in p):
         found[name] = [split for split in p[name] if split in data.splits] or tests[:1]
     measuring = {train, *(split for name in SPLITS for split in found.get(name, []))}
+    least = QUERIES_OF_A_BUCKET if p.keys() & {*SIZES, "k", "shifts"} else 2
     for split in sorted(measuring):
         judged, queries = data.qrels(split), data.queries(split)
         relevant = judged.loc[judged["relevance"] > 0, "query_id"]
         n = queries.loc[queries["query_id"].isin(relevant), "text"].nunique()
-        if n < QUERIES_OF_A_BUCKET:
+        if n < least:
             told = f"{n} different queries of the split {split!r} have a relevant passage (relevance 1 or more)"
-            raise InputError(f"{given['collection']}: {told}; give {QUERIES_OF_A_BUCKET} or more")
+            raise InputError(f"{given['collection']}: {told}; give {least} or more")
     if "gate_splits" in p:
         found["gate_splits"] = [split for split in p["gate_splits"] if split in data.splits and split not in measuring]
     for name in (name for name in SIZES if p.get(name)):

@@ -250,9 +250,7 @@ def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapp
 
 
 def design(rows: list[dict]) -> pd.DataFrame:
-    """A row a run, its labels and the cell; InputError where nothing would be measured, or BM25 alone."""
+    """A row a run, its labels and the cell; InputError where nothing would be measured."""
     if not rows:
         raise InputError("the parameters ask for no run: give a recipe, a training size, a seed")
-    if {row.get("model") for row in rows} == {BM25}:
-        raise InputError("the parameters ask for BM25 alone: add a system to compare with it")
     return pd.DataFrame(rows)
