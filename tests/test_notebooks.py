@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,8 @@ import pandas as pd
 import pytest
 
 from interextra.papers import verdicts
+from interextra.study.travel import REFERENCE
+from tools.verify import compared
 
 EXPECTED = Path(__file__).with_name("expected_smoke.json")
 TOLERANCE = 1e-4
@@ -175,6 +178,21 @@ def test_run_with_changed_parameters_leaves_the_profile_s_results(house):
     said = run(house, "--profile", "smoke", "--only", "08", "-p", "n_boot=60")
     assert "outputs/smoke-n_boot-60/index.html" in said and tables(house) == before
     assert (house / "outputs" / "smoke-n_boot-60" / "08_beir_correlation" / "tables").is_dir()
+
+
+def test_a_shift_of_ones_own_goes_through_as_the_readme_prints_it(house, root):
+    printed = re.search(r"`-p (shifts)='(.*?)'`", (root / "README.md").read_text(encoding="utf-8"))
+    run(house, "--profile", "smoke", "--only", "04", "--name", "mine", "-p", "=".join(printed.groups()))
+    folder = house / "outputs" / "mine" / "04_ms_shift_clusters" / "tables"
+    assert set(pd.read_csv(folder / "shift_loss.csv")["shift"]) == {"mine"}
+
+
+def test_a_notebook_is_executed_from_the_committed_values(house, root):
+    name = "00_start_here"
+    shutil.copytree(root / REFERENCE / "mini" / name, house / REFERENCE / "mini" / name)
+    run(house, "--profile", "mini", "--only", "00", "--from-reference")
+    found = compared(name, root / REFERENCE / "mini", house / "outputs" / "mini-from-reference")
+    assert len(found) == 3 and not found["problem"].any(), found.to_string()
 
 
 def test_killed_and_damaged_run_ends_with_the_same_tables_byte_for_byte(house):
