@@ -185,7 +185,8 @@ class Session:
         """
         if figure and figure not in self.drawn:
             raise InputError(f"answer: no figure {figure!r}; there are {', '.join(self.drawn) or 'none'}")
-        noted = {"sentences": list(sentences), "not_shown": not_shown, "figure": figure}
+        none = ["This run asks none of the claims of this notebook."]
+        noted = {"sentences": list(sentences) or none, "not_shown": not_shown, "figure": figure}
         if figure:  # as it goes into a paper
             drawn, picture = self.drawn[figure]
             metadata = {"CreationDate": None, "Creator": None, "Producer": None, "Title": drawn.caption}
