@@ -128,3 +128,15 @@ def test_what_no_notebook_can_learn_from_is_one_message(plain, number, capsys):
         assert main(asked) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert line.startswith("interextra: ") and words in line
+
+
+def test_queries_without_passages_keep_the_parameters_of_the_profile(root, monkeypatch, tmp_path):
+    """The queries of MS MARCO and TREC DL have no training judgements."""
+    real = root.parent / "shared" / "data"
+    if not real.is_dir():
+        pytest.skip("no real data beside the repository")
+    monkeypatch.setenv("INTEREXTRA_DATA", str(real))
+    for number in ("00", "01", "02"):
+        [path] = notebooks(root, number)
+        given = profile_parameters(root, "mini", path, {"collection": "msmarco-queries"})
+        assert given["collection"] == "msmarco-queries"

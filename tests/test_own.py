@@ -205,6 +205,11 @@ def test_runs_of_other_tools_are_read_alike(tmp_path):
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
     RunFile.from_frame(frame.rename(columns=regimes.COLUMNS)).write_trec(tmp_path / "a.run")
     read = [regimes.read_run(tmp_path / f"a.{end}").frame() for end in ("run", "csv", "json", "jsonl")]
+    (tmp_path / "none.jsonl").write_text("")
+    assert len(regimes.read_run(tmp_path / "none.jsonl").frame()) == 0
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(InputError, match="list.json: not read as a run"):
+        regimes.read_run(tmp_path / "list.json")
     assert all(read[0].equals(one) for one in read[1:]) and len(read[0]) == 3
 
 
@@ -308,3 +313,9 @@ def test_filters_of_other_trainers_leave_no_exposed_negative(spec, store, root, 
         assert len(names) and not exposed & set(names)
     pool = {json.loads(line)["text"] for line in (part / "pool.jsonl").read_text().splitlines()}
     assert pool == allowed
+
+
+def test_a_query_without_a_possible_negative_is_one_message(spec, store):
+    """Every passage is relevant to some query, so that outside a set of all queries none is left."""
+    with pytest.raises(InputError, match="no passage is left for a negative"):
+        written(spec, store, "restrain", "out", size=1, spare=True)

@@ -81,6 +81,15 @@ def test_table_5_agrees_with_scipy(points):
     assert row["extrapolation"] == pytest.approx(left.corr().iloc[0, 1])
 
 
+def test_the_order_in_which_models_were_measured_elsewhere_does_not_matter():
+    drawn = np.random.default_rng(5).uniform(0.2, 0.8, size=(2, 2, 8, 3))
+    inside, outside = values_of(drawn[0]), values_of(drawn[1], "c", "a", seed=1)
+    turned = outside.sort_values(["method", "n_train"], ascending=[False, True], kind="stable")
+    found = [correlation.table_5(correlation.points(inside, one, seed=1, n_boot=100), 1) for one in (outside, turned)]
+    sides = ["interpolation", "extrapolation", "difference"]
+    assert np.allclose(*(np.asarray(table[sides], float) for table in found))
+
+
 def test_each_size_but_one_costs_steigers_test_a_point(points):
     frame, table = frame_of(points), correlation.table_5(points, 1).set_index(["collection", "statistic"])
     parts = [frame[(frame["collection"] == "other") & (frame["regime"] == regime)] for regime in REGIMES]

@@ -121,7 +121,10 @@ def points(inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int, 
     n_queries = parts.pivot(index=by[:2], columns=POINT, values="n_queries")
     if (n_queries.nunique(axis=1, dropna=False) > 1).any():
         raise InputError("points: a model lacks queries that others have; measure all alike")
-    each = _mean(parts, ["collection", *POINT])
+    order = pd.MultiIndex.from_frame(parts[POINT])  # points stand in one order everywhere
+    place = pd.Index(order.unique()).get_indexer(order)
+    of = pd.factorize(parts["collection"])[0]
+    each = _mean(parts.iloc[np.lexsort([place, of])], ["collection", *POINT])
     table = pd.concat([each, _mean(each[each["collection"] != IN_DOMAIN], POINT).assign(collection=ALL)])
     return table.assign(unit=table["method"].mask(table["method"].isin(lineage), "lineage"))
 

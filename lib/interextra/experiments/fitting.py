@@ -36,8 +36,9 @@ def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str
     for name in (name for name in SPLITS if name in p):
         found[name] = [split for split in p[name] if split in data.splits] or tests[:1]
     measuring = {train, *(split for name in SPLITS for split in found.get(name, []))}
-    least = QUERIES_OF_A_BUCKET if p.keys() & {*SIZES, "k", "shifts"} else 2
-    for split in sorted(measuring):
+    for split in sorted(measuring) if len(data.passages) else ():  # queries alone have no judgements to learn from
+        is_divided = p.keys() & {"k", "shift", "shifts"} or (split == train and p.keys() & {*SIZES})
+        least = QUERIES_OF_A_BUCKET if is_divided else 2
         judged, queries = data.qrels(split), data.queries(split)
         relevant = judged.loc[judged["relevance"] > 0, "query_id"]
         n = queries.loc[queries["query_id"].isin(relevant), "text"].nunique()

@@ -9,6 +9,7 @@ import pandas as pd
 
 from interextra.data.collection import Collection
 from interextra.data.trec import BEIR_HEADER, QRELS_COLUMNS
+from interextra.ground import InputError, offenders
 from interextra.models.pairs import Pairs, exposed_passages, training_pairs
 from interextra.papers import released
 from interextra.splits.split import Split
@@ -29,6 +30,11 @@ class Training(NamedTuple):
         pairs = training_pairs(data, ids, split.pool.split, relevance=1)
         exposed, draw = exposed_passages(data, pairs, relevance=1), np.random.default_rng(split.seed)
         allowed = np.flatnonzero(~exposed) if spare else np.arange(len(exposed))
+        relevant = np.bincount(pairs.query[np.isin(pairs.rows, allowed)], minlength=len(pairs.query_ids))
+        if none := [pairs.query_ids[at] for at in np.flatnonzero(relevant >= len(allowed))]:
+            raise InputError(
+                f"query {offenders(none)}: no passage is left for a negative; give a larger set, or no --spare"
+            )
         drawn, known = draw.choice(allowed, (len(pairs.rows), n)), pairs.query * len(exposed) + pairs.rows
         while (wrong := np.isin(pairs.query[:, None] * len(exposed) + drawn, known)).any():
             drawn[wrong] = draw.choice(allowed, wrong.sum())

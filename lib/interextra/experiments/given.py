@@ -23,7 +23,7 @@ from interextra.models.recipe import load_recipe
 from interextra.models.run import Run
 from interextra.splits.split import Split
 
-COLUMNS = {"qid": "query_id", "docno": "doc_id", "corpus_id": "doc_id"}  # names of PyTerrier, sentence-transformers
+COLUMNS = {"qid": "query_id", "docno": "doc_id"}  # PyTerrier's names
 MODEL = "model"
 
 
@@ -72,14 +72,15 @@ def read_run(path: Path) -> RunFile:
     try:
         if path.suffix == ".json":
             subsets = json.loads(path.read_text(encoding="utf-8"))
-            subsets.pop("mteb_model_meta", None)
-            parts = [hits for splits in subsets.values() for hits in splits.values()]
+            named = (splits for name, splits in subsets.items() if name != "mteb_model_meta")
+            parts = [hits for splits in named for hits in splits.values()]
             if len(parts) != 1:
                 raise ValueError(f"{len(parts)} subsets and splits; keep one")
             return of_hits(parts[0])
         if path.suffix == ".jsonl":
             lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-            return RunFile.from_frame(pd.json_normalize(list(lines), "results", "query_id").rename(columns=COLUMNS))
+            rows = [(row["query_id"], hit["corpus_id"], hit["score"]) for row in lines for hit in row["results"]]
+            return RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
         return RunFile.from_frame(_read_csv(path)) if path.suffix == ".csv" else RunFile.read(path)
     except InputError:
         raise

@@ -32,8 +32,8 @@ def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
     """A split of a collection: restrain, resttest or shift.
 
     `p`: train_split, test_splits, gate_split (see `gate_of`), encoder, vectors (files in its place), attribute (of a
-    shift), size (training queries of a set, or their share below 1; 0: all), k (buckets), n_test (test queries per
-    cluster, or their share of the smallest one), seed.
+    shift), size (training queries of a set, or their share below 1; 0: all, of restrain half), k (buckets), n_test
+    (test queries per cluster, or their share of the smallest one), seed.
     """
     source, seed = Source.of(collection), p["seed"]
     pool = Queries(source=source, split=p["train_split"], seed=seed)

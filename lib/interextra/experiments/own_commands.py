@@ -2,11 +2,12 @@
 
 import json
 import os
+import re
 import sys
 from argparse import Namespace
 from pathlib import Path
 
-from interextra.ground import Store
+from interextra.ground import InputError, Store
 
 
 def audit(args: Namespace) -> None:
@@ -50,13 +51,15 @@ def regimes(store: Store, args: Namespace) -> None:
 
 
 def probe(store: Store, args: Namespace) -> None:
-    if args.device:  # before torch is loaded
+    if not re.fullmatch(r"|cpu|cuda(:\d+)?", args.device):
+        raise InputError(f"--device {args.device}: write cpu, cuda or cuda:NUMBER")
+    if args.device not in ("", "cuda"):  # before torch is loaded
         os.environ["CUDA_VISIBLE_DEVICES"] = args.device.removeprefix("cpu").removeprefix("cuda:")
     from interextra.experiments import own
     from interextra.experiments import probe as module
 
-    recipe = module.recipe_of(args.model, args.model_revision, args.recipe, args.batch_size)
-    p = {name: getattr(args, name) for name in own.DEFAULTS}
+    recipe = module.recipe_of(args.model, args.model_revision, args.recipe, args.batch_size, args.spare)
+    p = {name: getattr(args, name, usual) for name, usual in own.DEFAULTS.items()}
     divided = own.split_of(args.protocol, args.collection, p)
     train, names = module.trainer(recipe, divided, own.gate_of(p, divided.pool.source)), own.sets_of(divided)
     cells = store.missing([train(Path(name), seed) for name in names for seed in args.seeds])

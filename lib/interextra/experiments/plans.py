@@ -82,8 +82,10 @@ def gate_queries(p: dict) -> tuple[Queries, ...]:
 
 
 def searched(p: dict) -> dict:
-    """The parameters with the splits that each protocol searches: its test splits, and those of the gate, which may be
-    what measures the other protocol's loss."""
+    """The parameters with the splits that each protocol searches: its test splits, and those of the gate.
+
+    What measures one protocol's loss may open the other one's gate.
+    """
     names = ("test_splits", "resttest_splits")
     return p | {name: list(dict.fromkeys([*p[name], *p["gate_splits"]])) for name in names}
 
@@ -131,7 +133,7 @@ def with_bm25(made: dict[str, Recipe], name: str = "recipes") -> dict[str, Recip
 def asked_of(p: dict, part: str, made: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
     """The systems of a shift or protocol: BM25 and what the parameter `only` names for it, all where it names none."""
     named = p.get("only", {}).get(part)
-    if named and not set(named) & made.keys() - {BM25}:
+    if named and not set(named) & made.keys():
         raise InputError(f"parameter 'only', {part}: {offenders(named)} is none of the systems {offenders(made, 20)}")
     return {model: one for model, one in made.items() if model in {BM25, *named}} if named else made
 

@@ -131,8 +131,13 @@ def _matrix(encode: Callable, texts: list[str], is_cosine: bool) -> np.ndarray:
     return found / np.linalg.norm(found, axis=1, keepdims=True).clip(1e-12) if is_cosine else found
 
 
-def recipe_of(model: str, revision: str = "", fine_tuning: str = "", batch_size: int = 0) -> Recipe:
-    """How a user's model is trained: a recipe with the model as its initialisation, of a hub id in some revision."""
+def recipe_of(
+    model: str, revision: str = "", fine_tuning: str = "", batch_size: int = 0, spare: bool = False
+) -> Recipe:
+    """How a user's model is trained: a recipe with the model as its initialisation, of a hub id in some revision.
+
+    `spare`: no exposed passages as negatives.
+    """
     if revision:
         from huggingface_hub import snapshot_download
 
@@ -141,7 +146,9 @@ def recipe_of(model: str, revision: str = "", fine_tuning: str = "", batch_size:
         except (OSError, ValueError) as error:
             raise InputError(f"--model-revision {revision}: {model} is not there: {error}") from None
     fine_tuning = fine_tuning or ("mini-dense" if model == "tiny-base" else "small-dense")
-    return load_recipe(fine_tuning, initialisation=model, **{"batch_size": batch_size} if batch_size else {})
+    options = {"batch_size": batch_size} if batch_size else {}
+    options |= {"negative_passages": "unexposed"} if spare else {}
+    return load_recipe(fine_tuning, initialisation=model, **options)
 
 
 def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Run]:

@@ -86,9 +86,9 @@ def _claims(given: Given, changes: Effects, both: pd.DataFrame, margin: float, o
     ahead = ahead[ahead["regime"] == REGIMES[0]].drop(columns="regime")
     tables = [changes, effects(both, ["regime", "model", "measure"], **options)] if len(both) else [changes]
     found = verdicts.concluded(verdicts.answered(own, tables, ahead), own)
-    judged = list(zip(found.to_dict("records"), own, strict=False))  # one may have no answer: the lead, which is last
-    told, sentences = [verdicts.formatted(*pair) for pair in judged], [claim.sentence for _, claim in judged]
-    return found.assign(told=told, sentence=sentences)
+    named = {claim.name: claim for claim in own}
+    found["told"] = [verdicts.formatted(row, named[row["claim"]]) for row in found.to_dict("records")]
+    return found.assign(sentence=[named[name].sentence for name in found["claim"]])
 
 
 def _losers(values: pd.DataFrame, given: Given, near: pd.DataFrame, n: int = 10) -> pd.DataFrame:
@@ -102,7 +102,10 @@ def _losers(values: pd.DataFrame, given: Given, near: pd.DataFrame, n: int = 10)
 
 
 def write(folder: Path, found: Report) -> Report:
-    """regimes.csv, claims.csv, losers.csv, values.csv (PyTerrier's name, qid, measure, value), regimes.html."""
+    """Write regimes.csv, claims.csv, losers.csv, values.csv (PyTerrier's name, qid, measure, value), regimes.html.
+
+    Returns the report with these files.
+    """
     values = found.values.rename(columns={"query_id": "qid"})
     values["name"] = values["regime"] + ", training " + values["seed"].astype(str)
     frames = {"regimes": found.changes, "claims": found.claims, "losers": found.losers}

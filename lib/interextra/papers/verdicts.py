@@ -445,6 +445,7 @@ def sentences(found: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str
         parts += [f"published {published(claim)}"] if np.isfinite(claim.published) else []
         estimates = f"{claim.statistic}{claim.measure}: {'; '.join(parts)}"
         told = outcome.replace(UNJUDGED, "undecided")
+        is_open = told.startswith("undecided")
         told += f", {reason}" * ("undecided" in told)
         if claim.name != title.get("claim"):
             texts.append(f"{claim.sentence.removesuffix('.')}: {told} ({estimates}).")
@@ -454,7 +455,7 @@ def sentences(found: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str
         forms = {"": f"Undecided ({reason}): {inside}", "depends": f"It depends on the data. {claim.sentence}"} | title
         answer = next((key for word, key in ANSWER_TO.items() if re.match(word, outcome)), "")
         text = forms[answer].removesuffix(".")
-        text += f": {told}" * (outcome not in ("undecided", UNJUDGED))
+        text += f": {told}" * (not is_open)
         texts.insert(0, f"{text} ({estimates}; 95 % confidence intervals).")
     return texts
 

@@ -37,8 +37,9 @@ class Shift(Split):
     by_sha256: str = ""  # `attributes.fingerprint`, set where this is planned, so that reading a note runs no code
 
     def __init__(self, **fields):
-        is_planned = isinstance(fields["by"], str) and fields["pool"].source.is_open
-        super().__init__(**fields | ({"by_sha256": attributes.fingerprint(fields["by"])} if is_planned else {}))
+        by, pool = fields.get("by"), fields.get("pool")
+        is_planned = isinstance(by, str) and isinstance(pool, Queries) and pool.source.is_open
+        super().__init__(**fields | ({"by_sha256": attributes.fingerprint(by)} if is_planned else {}))
         if isinstance(self.by, Topics) and self.by.pool != self.pool:
             raise InputError(f"a shift of {self.pool} by topics of other queries, {self.by.pool}: take the same")
         if self.n_test < 1:

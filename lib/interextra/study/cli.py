@@ -165,6 +165,8 @@ def command_evaluate(args: argparse.Namespace) -> None:
     from interextra.experiments.pool import pool_range, rank_biased_precision
 
     run, qrels = RunFile.read(args.run), read_qrels(args.qrels)
+    if not set(run.query_ids) & set(qrels["query_id"]):
+        raise InputError(f"{args.run} and {args.qrels} share no query_id: give the qrels of the run's queries")
     table = per_query(run, qrels, args.measures)
     if args.pool_range:
         precision = rank_biased_precision(run, qrels).set_axis(["RBP", "RBP residual"], axis="columns")
