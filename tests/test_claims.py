@@ -1,6 +1,7 @@
 """Claims are stated before they are answered."""
 
 import ast
+import json
 from collections import Counter
 
 import pandas as pd
@@ -77,3 +78,23 @@ def test_each_profile_answers_every_claim_that_it_can(root, profile):
         assert primary["verdict"].isna().all()
     else:
         assert primary["verdict"].isin(["holds", "contradicted", "undecided"]).all()
+
+
+@pytest.mark.parametrize("profile", ["mini", "small"])
+def test_committed_answers_quote_the_committed_claims(root, profile):
+    """A new reference of the worlds left older figures in the answers of small."""
+    reference, quoted = root / "outputs" / "reference", 0
+    for path in sorted((reference / profile).glob("*/metrics.json")):
+        name, sides = (
+            path.parent.name,
+            {"MedQuAD": "small", "worlds": "worlds"} | ({"here": profile} if profile == "mini" else {}),
+        )
+        files = {data: reference / of / name / "tables" / "claims.csv" for data, of in sides.items()}
+        known = verdicts.sentences({data: pd.read_csv(file) for data, file in files.items() if file.is_file()}, name)
+        if name[:2] in OLDER.get(profile, ()):
+            continue
+        sentences = json.loads(path.read_text(encoding="utf-8"))["answer"]["sentences"]
+        told = [sentence for sentence in sentences if any(part in sentence for part in ("twelve worlds", "MedQuAD "))]
+        assert set(told) <= set(known), name
+        quoted += len(told)
+    assert quoted > 10
