@@ -59,8 +59,10 @@ def published_counts(table: int) -> pd.DataFrame:
 
 
 def published_shares(seed: int, n_boot: int) -> Effects:
-    """The shares of test queries that Tables 1 and 2 give to the two labels of more overlap, over DL 2019 and 2020:
-    Effects[label, test_set, measure, estimate, n_queries], with the draws of as many queries."""
+    """The shares of test queries that Tables 1 and 2 give to the two labels of more overlap, over DL 2019 and 2020.
+
+    Returns Effects[label, test_set, measure, estimate, n_queries], with the draws of as many queries.
+    """
     rows, random = [], np.random.default_rng(seed)
     for number, names in enumerate(LABELS.values(), 1):
         table = published_counts(number).query("test_set in ['dl19', 'dl20']")

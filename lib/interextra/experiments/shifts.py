@@ -62,8 +62,10 @@ def shifts_of(p: dict) -> dict[str, Shift]:
 
 
 def strata(shift: Shift, store: Store, gate: Sequence[str] = ()) -> pd.Series:
-    """Cluster of each test query of a shift, by query_id, and of the queries of the splits `gate`: there OUTSIDE where
-    a query is in none of the shift, and "" with topics, which only the pool's queries have."""
+    """Cluster of each test query of a shift, by query_id, and of the queries of the splits `gate`.
+
+    There it is OUTSIDE where a query is in none of the shift, and "" with topics, which only the pool's queries have.
+    """
     found = [shift.strata(store)]
     for queries in (shift.pool.source.open().queries(split) for split in gate):
         known = pd.Series("", queries["query_id"], dtype=object)

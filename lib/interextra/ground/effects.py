@@ -38,8 +38,10 @@ def resamples(n: int, seed: Any, n_boot: int) -> Iterator[np.ndarray]:
 
 
 def resampled_means(values: np.ndarray, units: np.ndarray, seed: Any, n_boot: int) -> np.ndarray:
-    """Means float[n_boot, columns] of the resamples of values float[n, columns]; a row is a query, of unit int[n]. As
-    many units are drawn as there are, each with all its queries, such as those about one entity."""
+    """Means float[n_boot, columns] of the resamples of values float[n, columns]; a row is a query, of unit int[n].
+
+    As many units are drawn as there are, each with all its queries, such as those about one entity.
+    """
     sums = np.stack([np.bincount(units, column) for column in values.T], axis=1)
     sizes = np.bincount(units).astype(float)
     return np.concatenate([counts @ sums / (counts @ sizes)[:, None] for counts in resamples(len(sums), seed, n_boot)])
@@ -80,8 +82,10 @@ def detectable(low: np.ndarray, high: np.ndarray, error: np.ndarray) -> np.ndarr
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:
-    """Holm's adjusted p-values; a test that could not be made (NaN) is not one of the family. As statsmodels, whose
-    multipletests collects the garbage of the whole process at every call."""
+    """Holm's adjusted p-values; a test that could not be made (NaN) is not one of the family.
+
+    Those of statsmodels, whose multipletests collects the garbage of the whole process at every call.
+    """
     adjusted = np.asarray(p_values, float).copy()
     order = np.argsort(adjusted)[: np.isfinite(adjusted).sum()]  # NaN is last
     steps = np.maximum.accumulate(adjusted[order] * np.arange(len(order), 0, -1))
@@ -259,10 +263,10 @@ def tests(
 ) -> pd.DataFrame:
     """Is the difference real, how large is it, and is a loss beyond the margin excluded? One row a group.
 
-    Returns DataFrame[*by, *TESTED]: paired t-test, permutation test (sign flips), two one-sided t-tests against plus
-    and minus `margin` times the mean of the first side, mean difference in standard deviations, queries with a lower
-    and with a higher value on the second side. Where all queries differ by the same, p_equivalent is 0 within the
-    margin and 1 beyond it, cohen_d 0 or NaN.
+    Returns DataFrame[*by, p_value, p_permutation, p_equivalent, cohen_d, worse, better, n_queries]: paired t-test,
+    permutation test (sign flips), two one-sided t-tests against plus and minus `margin` times the mean of the first
+    side, mean difference in standard deviations, queries with a lower and with a higher value on the second side.
+    Where all queries differ by the same, p_equivalent is 0 within the margin and 1 beyond it, cohen_d 0 or NaN.
     """
     rows = []
     for key, part in _grouped(values[values[on].isin(sides)], list(by)):
@@ -330,8 +334,10 @@ def _models(part: pd.DataFrame, side: np.ndarray, training: np.ndarray, weight: 
 
 
 def _resampled(parts: dict[tuple, _Part], n_by: int | None, seed: int, n_boot: int) -> dict[tuple, np.ndarray]:
-    """Resampled means float[n_boot, n_sides] of each group; groups of the same units share their draws. `n_by`: so many
-    labels make a group, the next one its stratum, whose place by name is part of the seed."""
+    """Resampled means float[n_boot, n_sides] of each group; groups of the same units share their draws.
+
+    `n_by`: so many labels make a group, the next one its stratum, whose place by name is part of the seed.
+    """
     alike: dict[tuple, list[tuple]] = {}
     counted = Counter()
     for key, part in sorted(parts.items(), key=lambda item: str(item[0][n_by:])):
@@ -386,8 +392,10 @@ def _paired_t(pair: np.ndarray) -> float:
 
 
 def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str) -> pd.DataFrame:
-    """Mean of an effect over few independent units, such as worlds, with Student's 95 % interval; none for one unit.
-    Returns DataFrame[*by, effect, low, high, least, most, n], n the number of units."""
+    """Mean of an effect over few independent units, such as worlds, with Student's 95 % interval over them.
+
+    Returns DataFrame[*by, effect, low, high, least, most, n], n the number of units; no interval for a single one.
+    """
     of_unit = table.groupby([*by, unit], sort=False, dropna=False)[effect].mean()
     found = of_unit.groupby(list(by), sort=False, dropna=False).agg(["mean", "sem", "min", "max", "count"])
     reach = stats.t.ppf(0.975, found["count"] - 1) * found["sem"]

@@ -1,5 +1,6 @@
 """The tables of the three papers as data; `ground.effects.Effects.beside` puts our effects beside them.
 
+What they leave open is computed from them: losses under our names, intervals and tests of printed correlations.
 The numbers stand as printed in `published_tables/*.yaml`. A file has, per table, the row keys, the columns and the
 rows; a cell's attributes (unit, measure, regime, collection) come from, in rising precedence: the table's `cells`, the
 file's `labels` for each part of the column's name ("R@100 | Inter." has two), the column's own, the row's keys, and the
@@ -52,10 +53,13 @@ UNITS = {
 def load(paper: str, table: str | int) -> pd.DataFrame:
     """Every cell of a published table, a row a cell, in printed order.
 
-    `paper`: zhan, lupart or hofstaetter. `table`: its number; halves have a letter (3a). Returns DataFrame[*CORE, ...]:
-    `value` as printed, `scaled` as a fraction, `rounding` half a unit of its last printed decimal, `text` where it is
-    no number; `note` says why a cell is missing. Then the row keys and attributes, such as model, n_train, measure,
-    regime, collection. InputError: unknown paper or table, or a table without numbers.
+    `paper`: zhan, lupart or hofstaetter. `table`: its number; halves have a letter (3a). Returns DataFrame[table, row,
+    column, value, unit, scaled, rounding, text, source, note, ...]: `value` as printed, `scaled` on our scale (a
+    fraction), `rounding` half a unit of the last printed decimal on that scale, `text` where it is no number; missing
+    where the paper gives nothing or the text is unreadable (`note` says which). Then the row keys and attributes, such
+    as model, n_train, measure, regime, collection.
+
+    InputError: unknown paper or table, or a table without numbers.
 
     >>> load("zhan", 7)[["column", "value", "scaled", "rounding"]].head(3)
                 column  value  scaled  rounding

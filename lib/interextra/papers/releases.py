@@ -63,8 +63,10 @@ def real_dev_vectors(encoder: str) -> Vectors:
 
 
 def gather_training_qrels(folder: Path) -> pd.DataFrame:
-    """Every MS MARCO training judgement that a data folder holds, each (query, passage) once: query_id, doc_id. Queries
-    of dev-small, DL19 and DL20 are taken out: a collected file can hold them."""
+    """Every MS MARCO training judgement that a data folder holds, each (query, passage) once, without test queries.
+
+    Queries of dev-small, DL19 and DL20 are taken out: a collected file can hold them. Returns query_id, doc_id.
+    """
     found = [path for files in TRAINING for path in sorted(folder.glob(files))]
     if not found:
         raise InputError(f"{folder}: no training qrels; put the official qrels.train.tsv into {folder / 'msmarco'}")

@@ -134,9 +134,11 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataF
 
     `tables`: effects (negative is a loss) with labels that claims name, the first that has them. `ahead`: of `leads`.
 
-    Returns Effects[*ANSWERED]: counts are the smallest of the rows, where they have them; low and high are plain 95 %
-    intervals; lead is that of the weakest system that the claim names, lead_low the lower end of its interval, NaN for
-    BM25 alone; from_trainings is the share of the variance that is of trainings, not of queries; systems: see `gate`.
+    Returns Effects[claim, estimate, low, high, lead, lead_low, n_models, n_queries, n_trainings, from_trainings,
+    systems]: counts are the smallest of the rows, where they have them; low and high are plain 95 % intervals; lead is
+    that of the weakest system that the claim names, lead_low the lower end of its interval, NaN for BM25 alone;
+    from_trainings is the share of the variance that is of trainings, not of queries; systems: see `gate`.
+
     InputError: a claim whose labels fit several rows that differ in something else.
     """
     rows, drawn = [], []

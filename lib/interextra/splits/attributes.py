@@ -98,8 +98,10 @@ def attribute(spec: str) -> Callable[[dict], str | None]:
 
 
 def fingerprint(spec: str) -> str:
-    """What identifies a function of your own beside its name: the SHA-256 of its file; of one of this package, a digest
-    of its code. Empty for another attribute."""
+    """What identifies a function of your own beside its name: the SHA-256 of its file.
+
+    Of a function of this package it is a digest of its code; of any other attribute it is empty.
+    """
     if not spec.startswith("python:"):
         return ""
     function, name = attribute(spec), spec.removeprefix("python:")

@@ -112,8 +112,10 @@ class Notebook(Cell):
 
 
 def _listing(notebook: Path, code: str, parameters: dict[str, Any], reference: str) -> str:
-    """Digest of what a notebook reads: published tables, its claims, committed tables and values, sheets, scores, and
-    names, sizes and times of the real data."""
+    """Digest of what a notebook reads beside its cells.
+
+    Published tables, its claims, committed tables and values, sheets, scores; names, sizes and times of the real data.
+    """
     root = notebook.parent.parent / REFERENCE
     parts = [f"small/{notebook.stem}/{part}" for part in ("figures/*", "metrics.json")]
     parts += [f"small/{other}/{VALUES}/*" for other in re.findall(r"\b\d\d_\w+", code) if other != notebook.stem]
