@@ -29,6 +29,7 @@ from interextra.ground.errors import InputError
 from interextra.ground.files import sha256
 from interextra.models.base import verified_base
 from interextra.papers import verdicts
+from interextra.papers.released import read_shift
 from interextra.study.cli import main
 
 OPTIONS = own.DEFAULTS | {"k": 3, "n_test": 0.25}
@@ -71,6 +72,18 @@ def test_every_format_holds_the_pairs_of_the_split(spec, store, house):
         MANIFEST,
     }
     assert all(sha256(Path("out", name)) == sum256 for name, sum256 in manifest["files"].items())
+
+
+def test_a_shift_is_written_as_both_groups_released_theirs(spec, store, house):
+    split, _ = written(spec, store, "shift", "out", ["released"], attribute="column:topic")
+    strata, sets = split.strata(store), split.sets(store)
+    for name in split.names:
+        queries, qrels, without_text = read_shift(Path("out"), name)
+        assert set(queries["query_id"]) == set(qrels["query_id"]) == set(strata.index[strata == name])
+        assert not without_text
+        trained = read_qrels(f"out/without-{name}.train-qrel.txt")["query_id"]
+        assert set(trained) == set(sets[f"without-{name}"])
+    assert not Path("out/held-out.train-qrel.txt").exists()
 
 
 def test_ids_are_resolved_by_sentence_transformers(spec, store):
@@ -140,6 +153,13 @@ def test_a_planted_loss_is_found_in_its_regime(spec, store, tmp_path, protocol, 
         REGIMES
     )
     assert main(asked) == 0 and "interpolation" in capsys.readouterr().out
+    for file in list(runs.iterdir()):  # a folder for each seed
+        name, seed, _ = file.name.rsplit(".", 2)
+        (runs / seed).mkdir(exist_ok=True)
+        file.rename(runs / seed / f"{name}.run")
+    asked[4] = f"{runs}/{{seed}}/{{part}}.run"
+    assert main([*asked, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["regimes"] == told["regimes"]
 
 
 @pytest.mark.parametrize("protocol", ["restrain", "resttest", "shift"])

@@ -116,7 +116,10 @@ def test_an_undecided_claim_says_what_its_noise_is_of(state):
     )
     assert (queries["verdict"], queries["reason"]) == ("undecided", "queries") and queries["resolution"] > 0.01
     noisy = few.assign(sd_trainings=0.2)
-    assert answered(state(claim("one", "below", {"model": "a"})), [noisy], NOBODY)["from_trainings"].item() == 1
+    assert answered(state(claim("one", "below", {"model": "a"})), [noisy], NOBODY)["noise"].item() == "trainings"
+    of_models = few.assign(drawn_units="models")
+    found = concluded(answered(state(claim("one", "below", {"model": "a"}, gate=False)), [of_models], NOBODY))
+    assert found["reason"].item() == "models" and verdicts.REASONS["models"] == "too few models"
 
 
 def test_a_system_that_does_not_beat_bm25_is_undecided_but_stays(state):
@@ -248,7 +251,17 @@ def test_a_sentence_gives_each_data_set_its_own_estimate(tmp_path, profile, coll
     estimates = f"MedQuAD {real}; twelve worlds +2.0 % [-1.0, +5.0]; {this}published -11.5 %"
     told = "replicated on real data, undecided in the worlds"
     [sentence] = nb.concluded  # the claim answers the title
-    assert sentence.endswith(f": {told}, too few worlds (RR@10: {estimates}; 95 % confidence intervals).")
+    kind = "simultaneous 95 % confidence intervals" + ", that of this run individual" * (profile != "small")
+    assert sentence.endswith(f": {told}, too few worlds (RR@10: {estimates}; {kind}).")
+
+
+def test_decided_claims_come_before_undecided_ones(state):
+    names = ["resttest-dense", "resttest-bm25", "restrain-dense"]
+    verdict = dict(zip(names, ["undecided", "undecided", "contradicted"], strict=True))
+    rows = [told(name, "queries" * (verdict[name] == "undecided"), verdict=verdict[name]) for name in names]
+    first, second, third = verdicts.sentences({"MedQuAD": pd.concat(rows)}, "03_resttest")
+    assert first.startswith("Undecided (too few queries)") and ": contradicted on real data" in second
+    assert ": undecided on real data" in third
 
 
 def test_two_claims_and_a_page_without_any(state):

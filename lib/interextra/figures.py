@@ -227,9 +227,10 @@ def curves(frame: DataFrame, x: str, y: str, hue: str, label: str, panel: Names 
         if percent:
             axis.axhline(0, color="black", lw=0.8)
             axis.yaxis.set_major_formatter("{x:.0%}")
-    if bars and frame[y].notna().any():  # wide intervals are cut, so that the lines can be told apart
-        room = 0.6 * np.ptp(frame[y].dropna()) or 0.01  # all values equal
-        drawn[0][0].set_ylim(frame[y].min() - room, frame[y].max() + room)
+    if bars and frame[y].notna().any():  # very wide intervals are cut, so that the lines can be told apart
+        least, most, room = frame[y].min(), frame[y].max(), 1.2 * np.ptp(frame[y].dropna()) or 0.01  # all values equal
+        ends = np.fmax(frame["low"].min(), least - room), np.fmin(frame["high"].max(), most + room)
+        drawn[0][0].set_ylim(ends[0] - 0.1 * room, ends[1] + 0.1 * room)
     _finish(figure, _words(x), label)
     keys = _keys(colours, marker="o", ms=4, lw=2)
     _legend(figure, {_words(hue): keys, "": _keys({"published": INK}, ls=":") * ("published" in frame)})

@@ -21,6 +21,7 @@ from interextra.models.recipe import load_recipe
 from interextra.models.run import Run
 from interextra.papers import published_models
 from interextra.papers.published import ENDS
+from interextra.papers.verdicts import DRAWN
 
 NOTEBOOK = "08_beir_correlation"
 IN_DOMAIN, ALL = "in domain", "mean of all"
@@ -188,10 +189,11 @@ def table_5(points: Effects, seed: int) -> Effects:
 def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> Effects:
     """The correlations of `table_5` with the mean of all collections, a row a regime and statistic, for the claims.
 
-    Returns Effects[statistic, regime, measure, estimate, n_models, n_queries, n_trainings]. Where a draw of one way of
-    training alone has no correlation, another draw stands for it, if they are 1 % or fewer.
+    Returns Effects[statistic, regime, measure, estimate, n_models, n_queries, n_trainings, drawn_units]. Where a draw
+    of one way of training alone has no correlation, another draw stands for it, if they are 1 % or fewer.
     """
-    mean, counts = table[table["collection"] == ALL], {"n_queries": n_queries, "n_trainings": n_trainings}
+    counts = {"n_queries": n_queries, "n_trainings": n_trainings, DRAWN: "models"}
+    mean = table[table["collection"] == ALL]
     named = [mean[["statistic", "n_models"]].assign(regime=regime, estimate=mean[regime]) for regime in plans.REGIMES]
     drawn = np.concatenate([mean.drawn(side) for side in ("first", "second")])
     if 0 < (undefined := ~np.isfinite(drawn).all(axis=0)).mean() <= 0.01:

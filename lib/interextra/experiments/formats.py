@@ -9,10 +9,12 @@ import pandas as pd
 
 from interextra.data.collection import Collection
 from interextra.data.trec import BEIR_HEADER, QRELS_COLUMNS
-from interextra.ground import InputError, offenders
+from interextra.ground import InputError, Store, offenders
 from interextra.models.pairs import Pairs, exposed_passages, training_pairs
 from interextra.papers import released
 from interextra.splits.split import Split
+
+HELD_OUT = "held-out"  # a set of test queries
 
 
 class Training(NamedTuple):
@@ -88,7 +90,19 @@ ONCE = {"ids": {"queries": "", "corpus": "passage_id"}, "tevatron": {"tevatron-c
 ONCE |= {"pylate-kd": {"pylate-queries": "", "pylate-documents": "document_id"}, "beir": {"beir/corpus.jsonl": "_id"}}
 
 
-def write(name: str, out: Path, split: Split, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
+def as_released(split: Split, store: Store, folder: Path) -> list[Path]:
+    """Write a computed split as Zhan et al. and Lupart et al. released theirs; returns the paths."""
+    sets = {name: ids for name, ids in split.sets(store).items() if name != HELD_OUT}
+    paths = released.export_split("restrain", sets, split.pool.frame(store), split.pool.qrels(store), folder)
+    if split.release:
+        strata = split.strata(store)
+        sets = {str(name): part.index.tolist() for name, part in strata.groupby(strata)}
+        parts = zip(*((queries.frame(store), queries.qrels(store)) for queries in split.tested), strict=True)
+        paths += released.export_split(split.release, sets, *map(pd.concat, parts), folder)
+    return paths
+
+
+def write(name: str, out: Path, split: Split, store: Store, sets: Mapping[str, Training], qrels: pd.DataFrame) -> None:
     """Write the sets in a format; `qrels`: of the test queries."""
     from datasets import Dataset, disable_progress_bars
     from datasets.table import InMemoryTable
@@ -116,5 +130,4 @@ def write(name: str, out: Path, split: Split, sets: Mapping[str, Training], qrel
         for part, found in (judged | {"test": qrels}).items():
             found[QRELS_COLUMNS].to_csv(out / f"beir/qrels/{part}.tsv", sep="\t", index=False, header=BEIR_HEADER)
     else:
-        ids = {part: made.pairs.query_ids for part, made in sets.items()}
-        released.export_split("restrain", ids, split.pool.frame(), pool, out)  # as Zhan et al. released theirs
+        as_released(split, store, out)

@@ -102,7 +102,8 @@ def _read_csv(path: Path) -> pd.DataFrame:
 def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True) -> pd.DataFrame:
     """Tidy values of all runs that a pattern finds: regime, seed, query_id, measure, value, and left_out, stratum.
 
-    pattern : path of a run, with {part} for the name of a set and, where there are several trainings, {seed}.
+    pattern : path of a run, with {part} for the name of a set and, where there are several trainings, {seed}; both may
+        be parts of names of folders.
     own : whether a passage with the id of its query counts.
 
     InputError: a set without a run, a run without a test query, or one of a query that is not asked.
@@ -112,11 +113,12 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
         raise InputError(f"--runs {pattern}: write {{part}} where the name of a training set stands")
     found: dict[str, list] = {name: [] for name in given.sets}
     label, at = ("regime", 0) if given.strata is None else ("left_out", 2)  # of REGIME-SIZE, without-NAME
+    fixed = list(itertools.takewhile(lambda part: "{" not in part, Path(pattern).parts))
+    files = sorted(Path(*fixed).glob("/".join("*" * (len(Path(pattern).parts) - len(fixed)))))
     for name, parts in found.items():
-        path = Path(pattern.replace("{part}", name))
-        seeds = re.compile(re.escape(path.name).replace(r"\{seed\}", "(?P<seed>.+)"))
-        for file in sorted(path.parent.glob("*")):
-            if match := seeds.fullmatch(file.name):
+        path = re.escape(Path(pattern.replace("{part}", name)).as_posix())
+        for file in files:
+            if match := re.fullmatch(path.replace(r"\{seed\}", "(?P<seed>[^/]+)"), file.as_posix()):
                 seed = match.groupdict().get("seed", "1")
                 parts.append(values_of(file, given, names, own).assign(seed=seed, **{label: name.partition("-")[at]}))
     if missing := [name for name, parts in found.items() if not parts]:

@@ -20,6 +20,7 @@ from interextra.ground.effects import Effects, effects, interval
 from interextra.ground.errors import InputError
 from interextra.models import architectures
 from interextra.models.dense import LABEL as DENSE
+from interextra.papers.verdicts import DRAWN
 
 NOTEBOOK = "07_indicators"
 POOLED = "pooled"
@@ -143,7 +144,7 @@ def of_all_systems(points: pd.DataFrame, by: str, n_boot: int) -> Effects:
     z, low, high = np.arctanh(table[["estimate", "low", "high"]].to_numpy(float)).T
     spread = (high - low) / 2 / stats.norm.ppf(0.975)
     drawn = np.tanh(z[:, None] + np.outer(spread, np.random.default_rng(0).normal(size=n_boot)))
-    counted = {"n_queries": mean["n_queries"].sum(), "n_trainings": mean["n_trainings"].min()}
+    counted = {"n_queries": mean["n_queries"].sum(), "n_trainings": mean["n_trainings"].min(), DRAWN: "clusters"}
     table = table.drop(columns="model").assign(measure=points["measure"].iloc[0], **counted)
     return Effects.of(table, ["indicator", "kind", "method"], ["estimate"], drawn)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from interextra.data.queries import Part, Queries, Source
 from interextra.experiments import shifts
-from interextra.experiments.formats import FORMATS, Training, write
+from interextra.experiments.formats import FORMATS, HELD_OUT, Training, write
 from interextra.ground import InputError, offenders, scratch, sha256, write_json, write_text
 from interextra.ground.cells import Store, config_of
 from interextra.models.vectors import GivenVectors, Vectors
@@ -21,7 +21,7 @@ from interextra.splits.resttest import ReSTTest
 from interextra.splits.shift import Shift
 from interextra.splits.split import Split
 
-MANIFEST, EXPOSED, STRATA, GATE, HELD_OUT = "manifest.json", "exposed.txt", "strata.tsv", "gate.txt", "held-out"
+MANIFEST, EXPOSED, STRATA, GATE = "manifest.json", "exposed.txt", "strata.tsv", "gate.txt"
 GATE_SHARE = 0.2  # of the test queries, where no other queries can show a lead
 DEFAULTS = {"train_split": "train", "test_splits": ["test"], "gate_split": "", "encoder": "lsa", "vectors": []}
 DEFAULTS |= {"attribute": "", "size": 0, "k": 5, "n_test": 0.2, "seed": 1}
@@ -126,7 +126,7 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
         if strata is not None:
             strata.to_csv(aside / STRATA, sep="\t", header=False)
         for name in p["format"]:
-            write(name, aside, split, sets, qrels)
+            write(name, aside, split, store, sets, qrels)
         pairs = {name: made.pairs for name, made in sets.items()}
         counts = {name: {"queries": len(of.query_ids), "pairs": len(of.rows)} for name, of in pairs.items()}
         manifest = {"protocol": type(split).__name__, "split": config_of(split), "sets": counts}

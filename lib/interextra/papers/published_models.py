@@ -14,6 +14,7 @@ from interextra.data.load import with_data_folder
 from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, stretched
 from interextra.ground.effects import Effects
 from interextra.ground.errors import InputError, offenders
+from interextra.papers.verdicts import DRAWN
 
 DEV, DL19 = "msmarco_dev_ndcg10", "msmarco_test_dl19_ndcg10"
 ABOUT = ["model", "model_type", "trained_on_of_these", "training_data"]
@@ -125,7 +126,8 @@ def by_declaration(table: pd.DataFrame, floor: float, seed: int, n_boot: int) ->
     """Spearman correlation of quality on MS MARCO dev with the mean of all, of the models above the floor that declare
     training on one of the collections, and of those that declare none.
 
-    Families are drawn once for both. Returns Effects[models (declared, not declared), measure, estimate, n_models].
+    Families are drawn once for both. Returns Effects[models (declared, not declared), measure, estimate, n_models,
+    drawn_units].
     """
     part = table[table[DEV] > floor]
     counts, rows, drawn = drawn_groups(part["family"], seed, n_boot), [], []
@@ -133,7 +135,8 @@ def by_declaration(table: pd.DataFrame, floor: float, seed: int, n_boot: int) ->
     for name, which in (("declared", ~clean), ("not declared", clean)):
         x, y = part[DEV].to_numpy()[which], part[ALL].to_numpy()[which]
         value = correlations(x, y, np.ones((1, len(x))), "Spearman")[0]
-        rows.append({"models": name, "measure": "Spearman correlation", "estimate": value, "n_models": len(x)})
+        row = {"models": name, "measure": "Spearman correlation", "estimate": value, "n_models": len(x)}
+        rows.append(row | {DRAWN: "models"})
         plain = correlations(x, y, counts[:, which], "Spearman")
         drawn.append(stretched(plain, value, part["family"][which].nunique()))
     return Effects.of(pd.DataFrame(rows), ["models"], ["estimate"], drawn)

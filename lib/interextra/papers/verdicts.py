@@ -40,10 +40,12 @@ WITHIN = "no difference beyond the margin"
 UNJUDGED = "not judged"
 GATE = "gate: not shown to beat BM25 in domain"
 UNMEASURED = "gate: no lead over BM25 was measured"
-REASONS = {"queries": "too few queries", "trainings": "too few training runs", "worlds": "too few worlds"}
+REASONS = {name: f"too few {name}" for name in ("queries", "worlds", "models", "clusters")}
+REASONS["trainings"] = "too few training runs"
 REASONS |= {GATE: "a system is not shown to beat BM25 in domain", UNMEASURED: "no lead over BM25 was measured"}
 COUNTS = ["n_models", "n_queries", "n_trainings"]
-ANSWERED = ["claim", "estimate", "low", "high", "lead", "lead_low", *COUNTS, "from_trainings", "systems"]
+DRAWN = "drawn_units"  # column of a table whose draws are not of queries: models, clusters
+ANSWERED = ["claim", "estimate", "low", "high", "lead", "lead_low", *COUNTS, "noise", "systems"]
 DERIVED = ("p_value", "p_holm", "sd_trainings", "published", "verdict")  # columns of one world only
 GATED = {"model", "regime"}  # labels of what must beat BM25 in domain
 SYSTEMS = "systems"  # column of `answered`: what a claim's systems are ahead of BM25, a frame [system, lead, lead_low]
@@ -134,10 +136,10 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataF
 
     `tables`: effects (negative is a loss) with labels that claims name, the first that has them. `ahead`: of `leads`.
 
-    Returns Effects[claim, estimate, low, high, lead, lead_low, n_models, n_queries, n_trainings, from_trainings,
-    systems]: counts are the smallest of the rows, where they have them; low and high are plain 95 % intervals; lead is
-    that of the weakest system that the claim names, lead_low the lower end of its interval, NaN for BM25 alone;
-    from_trainings is the share of the variance that is of trainings, not of queries; systems: see `gate`.
+    Returns Effects[claim, estimate, low, high, lead, lead_low, n_models, n_queries, n_trainings, noise, systems]:
+    counts are the smallest of the rows, where they have them; low and high are plain 95 % intervals; lead is that of
+    the weakest system that the claim names, lead_low the lower end of its interval, NaN for BM25 alone; noise: what
+    most of the variance is of, queries, trainings or what the table says in DRAWN; systems: see `gate`.
 
     InputError: a claim whose labels fit several rows that differ in something else.
     """
@@ -154,8 +156,8 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataF
         systems = _ahead(every, ahead)
         weakest = [systems[name].min(skipna=False) for name in ("lead", "lead_low")]
         counts = [every[name].min() if name in every else np.nan for name in COUNTS]
-        ends, share = interval(draws), _of_trainings(used, draws)
-        rows.append((claim.name, constant + sum(means), *ends, *weakest, *counts, share, systems))
+        noise = "trainings" if _of_trainings(used, draws) > 0.5 else every.get(DRAWN, pd.Series(["queries"])).iloc[0]
+        rows.append((claim.name, constant + sum(means), *interval(draws), *weakest, *counts, noise, systems))
         drawn.append(draws)
     table = pd.DataFrame(rows, columns=ANSWERED)
     unknown = [name for name in COUNTS if table[name].isna().all()]
@@ -227,9 +229,8 @@ def concluded(answers: Effects, own: Sequence[Claim] = ()) -> pd.DataFrame:
         ends = simultaneous(scaled[0][primary], scaled[1][primary])
         low[primary], high[primary] = (np.where(bounded[primary], np.tanh(end), end) for end in ends)
     nineties = [interval(row, 0.9) for row in draws]
-    noise = np.where(answers["from_trainings"] > 0.5, "trainings", "queries")
-    made = pd.DataFrame(answers).drop(columns=[DRAWS, "from_trainings", SYSTEMS]).assign(low=low, high=high)
-    return _judged(made.assign(resolution=detectable(low, high, draws.std(axis=1))), nineties, noise, known)
+    made = pd.DataFrame(answers).drop(columns=[DRAWS, "noise", SYSTEMS]).assign(low=low, high=high)
+    return _judged(made.assign(resolution=detectable(low, high, draws.std(axis=1))), nineties, answers["noise"], known)
 
 
 def on_rows(frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
@@ -433,13 +434,14 @@ def published(claim: Claim) -> str:
 def sentences(found: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str]:
     """A sentence for each claim of `page`: what came out, and the estimate of each data set with its interval.
 
-    `notebook`: the claim that answers its title (`answers.yaml`) comes first, as an answer.
+    `notebook`: the claim that answers its title (`answers.yaml`) comes first, as an answer; decided ones are next.
 
     >>> row = {"claim": "topics-dense", "estimate": -0.074, "low": -0.119, "high": 0.029, "size": ""}
     >>> sentences({"here": pd.DataFrame([row | {"verdict": "undecided", "reason": "queries"}])})[0][82:]
     ': undecided here, too few queries (RR@10: this run -7.4 % [-11.9, +2.9]; published -11.1 %).'
     """
-    texts, title = [], yaml.safe_load(ANSWERS.read_text(encoding="utf-8")).get(notebook, {})
+    answer, decided, others = [], [], []
+    title = yaml.safe_load(ANSWERS.read_text(encoding="utf-8")).get(notebook, {})
     for claim, rows in _by_claim(found):
         outcome, reason = conclusion(claim, rows), _reason(rows)
         estimated = {data: spelled(row["estimate"], row["low"], row["high"], claim.unit) for data, row in rows.items()}
@@ -450,16 +452,19 @@ def sentences(found: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str
         is_open = told.startswith("undecided")
         told += f", {reason}" * ("undecided" in told)
         if claim.name != title.get("claim"):
-            texts.append(f"{claim.sentence.removesuffix('.')}: {told} ({estimates}).")
+            text = f"{claim.sentence.removesuffix('.')}: {told} ({estimates})."
+            (others if is_open else decided).append(text)
             continue
         has_name = re.match(r"\w+[A-Z0-9]", claim.sentence)  # which keeps its capitals after a colon
         inside = claim.sentence if has_name else claim.sentence[:1].lower() + claim.sentence[1:]
         forms = {"": f"Undecided ({reason}): {inside}", "depends": f"It depends on the data. {claim.sentence}"} | title
-        answer = next((key for word, key in ANSWER_TO.items() if re.match(word, outcome)), "")
-        text = forms[answer].removesuffix(".")
-        text += f": {told}" * (not is_open)
-        texts.insert(0, f"{text} ({estimates}; 95 % confidence intervals).")
-    return texts
+        key = next((key for word, key in ANSWER_TO.items() if re.match(word, outcome)), "")
+        text = forms[key].removesuffix(".") + f": {told}" * (not is_open)
+        alone = [row["reason"] == "one world" for row in rows.values()]
+        kind = "individual" if all(alone) else "simultaneous"
+        beside = ", that of this run individual" * (any(alone) and not all(alone))
+        answer = [f"{text} ({estimates}; {kind} 95 % confidence intervals{beside})."]
+    return answer + decided + others
 
 
 def _reason(rows: Mapping[str, Mapping[str, Any]]) -> str:

@@ -176,10 +176,8 @@ def command_evaluate(args: argparse.Namespace) -> None:
 
 def command_export(args: argparse.Namespace) -> None:
     """A run as NAME.trec a set of queries; a split as Zhan et al. and Lupart et al. released theirs."""
-    import pandas as pd
-
     from interextra.data.runs import RunFile
-    from interextra.papers import released
+    from interextra.experiments.formats import as_released
     from interextra.splits.split import Split
 
     store, folder = _store(), Path(args.folder)
@@ -190,14 +188,7 @@ def command_export(args: argparse.Namespace) -> None:
     paths = [folder / f"{path.stem.removeprefix('run.')}.trec" for path in runs]
     for run, path in zip(runs, paths, strict=True):
         RunFile.read(run).write_trec(path)
-    if isinstance(cell, Split):
-        sets = {name: ids for name, ids in cell.sets(store).items() if name != "held-out"}
-        paths += released.export_split("restrain", sets, cell.pool.frame(store), cell.pool.qrels(store), folder)
-        if cell.release:
-            strata = cell.strata(store)
-            sets = {str(name): part.index.tolist() for name, part in strata.groupby(strata)}
-            parts = zip(*((queries.frame(store), queries.qrels(store)) for queries in cell.tested), strict=True)
-            paths += released.export_split(cell.release, sets, *map(pd.concat, parts), folder)
+    paths += as_released(cell, store, folder) if isinstance(cell, Split) else []
     print(*map(os.path.relpath, paths), sep="\n")
 
 
