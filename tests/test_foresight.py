@@ -14,7 +14,7 @@ from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.evaluation import indicators
 from interextra.experiments import indicators as notebook
-from interextra.experiments import prediction, predictors, shifts
+from interextra.experiments import predictors, shifts
 from interextra.experiments.indicators import DENSE, POOLED
 from interextra.experiments.predictors import POST, PRE, SPACE, WORDS
 from interextra.ground.cells import Store
@@ -225,7 +225,7 @@ def prepared(values, near, control="", seed=1, n_boot=100):
     values = values if "unit" in values else values.assign(unit=values["query_id"], seed=1)
     together = notebook.common_shifts(values, control)
     each = notebook.averaged(values, together)
-    w = prediction.resampled(each, seed, n_boot)
+    w = predictors.resampled(each, seed, n_boot)
     return each, notebook.pairs(each), notebook.distances(near, together), w
 
 
@@ -386,14 +386,14 @@ def test_spread_compares_interquartile_ranges_of_the_outer_intervals():
     loss = np.random.default_rng(4).normal(size=600) * bins
     ids = [f"q{i}" for i in range(600)]
     losses = pd.DataFrame({"model": "SPLADE", "measure": "RR@10", "bin": bins, "delta": loss, "query_id": ids})
-    table = notebook.spread(losses, prediction.resampled(losses.assign(unit=ids), 1, 300))
+    table = notebook.spread(losses, predictors.resampled(losses.assign(unit=ids), 1, 300))
     row = table.iloc[0]
     assert row["farthest"] == pytest.approx(stats.iqr(loss[bins == 1]))
     assert row["nearest"] == pytest.approx(stats.iqr(loss[bins == 3]))
     assert row["low"] < row["difference"] < row["high"] < 0
     often = next(resamples(600, 1, 1))[0].astype(int)
     ends = [stats.iqr(np.repeat(loss, often * (bins == at))) for at in (1, 3)]
-    once = notebook.spread(losses, prediction.resampled(losses.assign(unit=ids), 1, 1)).iloc[0]
+    once = notebook.spread(losses, predictors.resampled(losses.assign(unit=ids), 1, 1)).iloc[0]
     assert once["low"] == once["high"] == pytest.approx(ends[0] - ends[1])
 
 
@@ -422,7 +422,7 @@ def predicted():
 def test_predictors_are_turned_towards_what_they_are_expected_to_say(predicted):
     pairs, _, known, w = predicted
     assert known.set_index("model")["own: R"].notna().groupby("model").all().to_dict() == {DENSE: False, "SPLADE": True}
-    table = prediction.predict(pairs[pairs["model"] == "SPLADE"], known, w)
+    table = predictors.predict(pairs[pairs["model"] == "SPLADE"], known, w)
     of = table.set_index(["target", "name"])
     assert "collection: avg_idf" not in of.index.levels[1]
     assert of.loc[("out RR@10", "run: nqc"), ["kendall", "within"]].tolist() == pytest.approx([1, 1])
@@ -433,7 +433,7 @@ def test_predictors_are_turned_towards_what_they_are_expected_to_say(predicted):
 
 def test_definitions_of_far_are_contrasted_on_the_same_resamples(predicted):
     pairs, near, known, w = predicted
-    table = prediction.predict(pairs[pairs["measure"] == "RR@10"], known, w)
+    table = predictors.predict(pairs[pairs["measure"] == "RR@10"], known, w)
     gaps = table[table["target"] == "loss"].contrast("name", notebook.GAPS).set_index(["model", "first", "second"])
     same = gaps.loc[("SPLADE", "dense: max", "own: max")]
     assert same[["difference", "low", "high"]].tolist() == [0.0, 0.0, 0.0]
@@ -449,15 +449,15 @@ def test_definitions_of_far_are_contrasted_on_the_same_resamples(predicted):
 
 def test_a_best_predictor_is_shown_only_where_it_exceeds_all_others(predicted):
     pairs, _, known, w = predicted
-    table = prediction.predict(pairs, known, w)
-    ranked = prediction.ranking(table[table["model"] == "SPLADE"], ["target", "model"]).set_index(["target", "name"])
+    table = predictors.predict(pairs, known, w)
+    ranked = predictors.ranking(table[table["model"] == "SPLADE"], ["target", "model"]).set_index(["target", "name"])
     best = ranked.loc["out RR@10"].iloc[0]
     assert best.name == "run: nqc" and best["better_than"] == len(ranked.loc["out RR@10"]) - 1 and best["n"] == 1
     noise = ranked.loc[("out RR@10", "run: wig")]
     assert noise["low"] < 0 < noise["high"] and noise["better_than"] < 5
     one = table[(table["model"] == "SPLADE") & (table["name"] == "run: wig") & (table["target"] == "out RR@10")]
     assert noise["high"] - noise["low"] > one["within_high"].item() - one["within_low"].item()  # simultaneous
-    both = prediction.ranking(table, ["target"])
+    both = predictors.ranking(table, ["target"])
     assert not both["name"].str.startswith("own").any() and (both["n"] == 2).all()  # the dense model has none
     mean = table[(table["target"] == "loss") & (table["name"] == "dense: R")]["within"].mean()
     assert both.set_index(["target", "name"]).loc[("loss", "dense: R"), "within"] == pytest.approx(mean)

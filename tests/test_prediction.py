@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interextra.experiments import prediction as pn
+from interextra.experiments import predictors as pn
 from interextra.ground import correlation
 from interextra.ground.correlation import kendall_draws, kendall_within
 from interextra.ground.effects import resamples

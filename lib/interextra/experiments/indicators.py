@@ -113,7 +113,7 @@ def delta_by_r(each: pd.DataFrame, far: pd.DataFrame, n_bins: int, seed: int, n_
 def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> Effects:
     """Kendall's tau within clusters of R with the effect; above 0: the farther, the more is lost.
 
-    `wide`: of `pairs`; `far`: of `distances`; `w`: of `prediction.resampled`. Within clusters, as every cluster has a
+    `wide`: of `pairs`; `far`: of `distances`; `w`: of `predictors.resampled`. Within clusters, as every cluster has a
     model and so a scale of R of its own. Effects of measures of which lower is better are turned. Returns shift, model,
     measure, loss, statistic (Kendall), kendall, low, high, n_queries, and draws: `loss` is "difference" (Out - Avg In
     of all queries) or "relative" (over Avg In, of the queries where Avg In is above 0). NaN where no cluster has two.
@@ -152,7 +152,7 @@ def of_all_systems(points: pd.DataFrame, by: str, n_boot: int) -> Effects:
 def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
     """Middle half of the per-query effects in the farthest and the nearest interval, and their difference (Figure 6).
 
-    `numbered`: pairs with the `bin` and the `delta` of each query, none missing; `w`: of `prediction.resampled`.
+    `numbered`: pairs with the `bin` and the `delta` of each query, none missing; `w`: of `predictors.resampled`.
     Returns model, measure, farthest, nearest, difference, low, high: interquartile ranges; they stand for the variance,
     which a single query near Avg In = 0 would decide.
     """
