@@ -236,7 +236,7 @@ def effects(
     parts = {key: _matrix(part, on, sides) for key, part in _grouped(kept, groups)}
     means = _resampled(parts, len(by) if strata else None, seed, n_boot)
     system = [groups.index(name) for name in ("model", "measure", "average") if name in groups]
-    deviations = _add_noise(means, parts, system, seed, n_boot)
+    means, deviations = _with_noise(means, parts, system, seed, n_boot)
     rows, drawn = [], []
     for key in dict.fromkeys(key[: len(by)] for key in parts):
         mine = [name for name in parts if name[: len(by)] == key]
@@ -354,10 +354,10 @@ def _resampled(parts: dict[tuple, _Part], n_by: int | None, seed: int, n_boot: i
     return found
 
 
-def _add_noise(
+def _with_noise(
     means: dict[tuple, np.ndarray], parts: dict[tuple, _Part], places: list[int], seed: int, n_boot: int
-) -> dict[tuple, float]:
-    """Add the noise of training to each group's resampled means float[n_boot, n_sides]; returns its deviation.
+) -> tuple[dict[tuple, np.ndarray], dict[tuple, float]]:
+    """Each group's resampled means float[n_boot, n_sides] with the noise of training, and its deviation.
 
     It is normal. The deviation is that of the single models of a system, pooled over all its rows, as two or three
     trainings of one row say little about it; its own uncertainty is chi-squared. NaN where nothing was trained twice.
@@ -365,7 +365,7 @@ def _add_noise(
     although one model stands on several, and although drawn queries hold a part of it: where the strata differ little,
     such as random ones, intervals are wider than they need be.
     """
-    systems, deviations = {key: tuple(key[place] for place in places) for key in parts}, {}
+    systems, found, deviations = {key: tuple(key[place] for place in places) for key in parts}, dict(means), {}
 
     def random(labels: tuple) -> np.random.Generator:
         return np.random.default_rng((seed, zlib.crc32(repr(labels).encode())))
@@ -379,8 +379,8 @@ def _add_noise(
         for key, part in mine.items() if freedom else ():
             scale = np.sqrt(freedom / random(system).chisquare(freedom, n_boot))[:, None]
             level = deviation * np.sqrt(part.shares / part.values.shape[1])  # [n_sides]
-            means[key] = means[key] + random(key).normal(size=(n_boot, len(level))) * scale * level
-    return deviations
+            found[key] = means[key] + random(key).normal(size=(n_boot, len(level))) * scale * level
+    return found, deviations
 
 
 def _paired_t(pair: np.ndarray) -> float:

@@ -9,6 +9,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 from pydantic import Field
@@ -86,9 +87,8 @@ class Notebook(Cell):
         environment = {"INTEREXTRA_OUTPUT": str(folder.resolve()), "INTEREXTRA_REFERENCE": reference}
         environment["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one from the user's home
         logging.getLogger("papermill").setLevel("ERROR")  # it does not know the parameters of params/
-        os.environ |= environment
         # A short path: a socket's name has at most 107 bytes
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as sockets:
+        with patch.dict(os.environ, environment), tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as sockets:
             # sockets of this user instead of open ports; no log lines of the kernel itself
             config = Config(
                 KernelManager={"transport": "ipc", "ip": f"{sockets}/k"},
@@ -104,9 +104,6 @@ class Notebook(Cell):
                 what = f"{self.name}, cell {error.exec_count}: {error.ename}: {error.evalue}"
                 told = f"{what} (the executed copy with its traceback is {os.path.relpath(kept)})"
                 raise NotebookError(told) from None
-            finally:
-                for name in environment:
-                    del os.environ[name]
         kept.unlink(missing_ok=True)
         put(executed, root / REFERENCE, given["profile"])
 
