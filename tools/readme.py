@@ -50,12 +50,14 @@ def results_page(reference: Path) -> str:
     """RESULTS.md: every claim of every notebook on every data set, with its interval, counts and verdict."""
     parts = [
         "# All claims\n\nWritten by `make readme` from the tables `claims` under `outputs/reference`. Each claim was "
-        "written down before the runs that answer it, with its margin (`lib/interextra/papers/claims.yaml`). A "
+        "written down with its margin (`lib/interextra/papers/claims.yaml`), before the runs that answer it except on "
+        "the data sets under `known`: there a verdict is descriptive. A "
         "relative change is in percent, a difference in points; negative is a loss. The intervals of a notebook's "
-        "primary claims are simultaneous at 95 %; a secondary claim has a plain one and no verdict, and so has "
+        "primary claims are simultaneous at 95 %; a secondary claim has an individual one and no verdict, and so has "
         "everything in a single generated world. *undecided* is followed by its reason and by the effect that the "
-        "design detects with 80 % power. All other numbers of the kit are exploratory: they stand with plain "
-        "95 % intervals in the CSV files beside these tables."
+        "design detects with 80 % power; *out of reach* marks a claim that needs more than ten times the data. All "
+        "other numbers of the kit are exploratory: they stand with individual 95 % intervals in the CSV files beside "
+        "these tables."
     ]
     every = DATA | {"mini": "mini"}
     for notebook in sorted({claim.notebook for claim in stated().values()}):
@@ -74,7 +76,8 @@ def _cell(claim: Claim, data: str, row: Mapping | None) -> str:
     if row is None:
         return "–"
     parts = [row["verdict"], row["size"] and WITHIN, row["reason"].startswith("gate") and "gate"]
-    known = "†" * ({"worlds": "worlds"}.get(data, REAL.get(claim.notebook, "MedQuAD")) in claim.known)
+    real = REAL.get(claim.name) or REAL.get(claim.notebook, "MedQuAD")
+    known = "†" * ({"worlds": "worlds"}.get(data, real) in claim.known)
     return f"{spelled(row['estimate'], row['low'], row['high'], claim.unit)}{known} {', '.join(filter(None, parts))}"
 
 
@@ -89,9 +92,9 @@ def _counts(reference: Path, found: Mapping[str, Mapping]) -> str:
     tables = [path for of in DATA.values() for path in (reference / of).glob("*/tables/*.csv") if path.stem != "claims"]
     explored = sum(len(frame) for frame in map(pd.read_csv, tables) if {"low", "high"} <= set(frame))
     return (
-        f"{len(primary)} primary claims; decided are {', '.join(counted)}. Beside them these data sets give "
-        f"{explored:,} exploratory estimates with plain 95 % intervals and no verdict. †: the answer there had been "
-        "seen before the claim was written down, so that the verdict describes and does not confirm."
+        f"{len(primary)} primary claims. Decided are {', '.join(counted)}; the others are undecided. These data sets "
+        f"also give {explored:,} exploratory estimates with individual 95 % intervals and no verdict. †: the answer "
+        "there had been seen before the claim was written down, so that the verdict describes and does not confirm."
     )
 
 

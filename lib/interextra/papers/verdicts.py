@@ -30,6 +30,7 @@ DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference deci
 PLACES = {"MedQuAD": "on real data", "worlds": "in the worlds"}
 # Real data by notebook or claim; else MedQuAD
 REAL = {"01_overlap_annotation_analysis": "MS MARCO", "11_pool_bias": "TREC DL", "finished-near": "TREC DL"}
+REAL |= {"predicted-by-declared": "published models"}
 NAMED = {"worlds": "twelve worlds", "here": "this run"}  # columns of a page
 # First words of a conclusion → the entry of answers.yaml that answers the title.
 ANSWER_TO = {"depends|no difference.*(replicated|supported)": "depends", "no difference": "equal"}
@@ -85,7 +86,7 @@ class Claim(BaseModel, frozen=True, extra="forbid"):
     @property
     def unit(self) -> str:
         """Of the estimate, as `spelled` takes it: % of a change, points of a difference, none of a correlation."""
-        if self.statistic:
+        if self.statistic or self.measure.endswith("correlation"):
             return ""
         return "%" if self.side == "effect" and "minus" not in self.rows else "points"
 
@@ -351,7 +352,8 @@ def formatted(row: Mapping[str, Any], own: Claim | None = None) -> str:
     named = {"trainings": "training runs"}
     units = ", ".join(f"{n:,} {named.get(what, what).removesuffix('s' * (n == 1))}" for what, n in counts.items())
     claim, needed = own or stated()[row["claim"]], row.get("resolution", np.nan)
-    text, reasons = spelled(row["estimate"], row["low"], row["high"], claim.unit), [row["reason"]]
+    text = spelled(row["estimate"], row["low"], row["high"], claim.unit)
+    reasons = [named.get(row["reason"], row["reason"])]
     if row["reason"] == GATE and np.isfinite(row["lead"]):
         reasons.append(f"lead {100 * row['lead']:+.1f} points")
     elif row["verdict"] == "undecided" and not row["reason"].startswith("gate") and np.isfinite(needed):
@@ -414,7 +416,7 @@ def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
     """
     word, heard = "supported" if claim.paper == "kit" else "replicated", {}
     for data, row in rows.items():
-        smaller = " within the margin" * bool(row["size"] and claim.asks != "equal")
+        smaller = ", but smaller than the margin," * bool(row["size"] and claim.asks != "equal")
         words = {"holds": word + smaller, "contradicted": "contradicted" + smaller, "": UNJUDGED}
         heard[data] = words.get(row["verdict"], "no difference" if row["size"] else "undecided")
     judged = {data: told for data, told in heard.items() if told != UNJUDGED}

@@ -93,7 +93,7 @@ class Session:
         """
         rows = described(self.store, cells_of(plan))
         seconds = [row["seconds"] for row in rows if row["state"] == "todo"]
-        rest = f"{len(seconds)} of them need about {sum(seconds):.0f} s" if seconds else "all of them are here"
+        rest = f"{len(seconds)} of them need about {sum(seconds):.0f} s" if seconds else "all are computed already"
         print(f"{len(rows)} results; {rest}")
         if "collection" in self.parameters:
             usual = profile_parameters(self.root, self["profile"], self.root / "notebooks" / f"{self.name}.ipynb", {})
@@ -155,7 +155,7 @@ class Session:
         if unasked := [
             claim.sentence for claim in verdicts.of_notebook(self.name) if claim.name not in set(answers["claim"])
         ]:
-            print("No row of this run answers:", *unasked, sep="\n- ")
+            print("Claims that this run does not evaluate:", *unasked, sep="\n- ")
         self.concluded = verdicts.sentences(found, self.name)
         return shown(verdicts.page(found))
 
