@@ -363,7 +363,7 @@ def test_verdicts_over_worlds_are_as_sure_as_they_say(state, effect):
         ("resttest-dense", "undecided", "undecided", "undecided"),
         ("resttest-dense", "undecided", "holds", "replicated in the worlds, undecided on real data"),
         ("resttest-dense", "undecided, within", "undecided, within", "no difference"),
-        ("resttest-dense", "holds, within", None, "replicated within the margin on real data"),
+        ("resttest-dense", "holds, within", None, "replicated, but smaller than the margin, on real data"),
         ("resttest-bm25", "holds, within", None, "replicated on real data"),
         ("overlap-intents", "holds", None, "replicated on real data"),
     ],

@@ -389,7 +389,8 @@ def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         told = {_named(data, claim): formatted(rows[data]) if data in rows else "–" for data in asked}
         row = {"claim": claim.sentence, "published": published(claim)} | told
         made.append(row | {"conclusion": conclusion(claim, rows)})
-    return pd.DataFrame(made)
+    table = pd.DataFrame(made).fillna("–")
+    return table[[*table.columns.drop("conclusion"), "conclusion"]] if made else table
 
 
 def _by_claim(found: Mapping[str, pd.DataFrame]) -> list[tuple[Claim, dict[str, dict]]]:
