@@ -80,6 +80,57 @@ def test_a_folder_of_datasets_shares_positives_by_their_text(tmp_path):
     assert counts(found)["shares 1 or more passages of relevance 1 or more"] == 1 and found.train_queries == ["3"]
 
 
+def test_ids_of_two_collections_say_nothing_of_each_other(folder, tmp_path):
+    """By their texts the passages are the same as within one collection; of an unrelated one none is."""
+    same, other = tmp_path / "same", tmp_path / "other"
+    for copied, text in ((same, None), (other, "unrelated")):
+        copied.mkdir()
+        (copied / "qrels").mkdir()
+        for name in ("queries.jsonl", "qrels/train.tsv", "qrels/test.tsv"):
+            (copied / name).write_text((folder / name).read_text())
+        corpus = (folder / "corpus.jsonl").read_text()
+        (copied / "corpus.jsonl").write_text(corpus.replace("about", text or "about").replace('"p7"', '"p7"'))
+    within = counts(audit(read(f"beir:{folder}", "train"), read(f"beir:{folder}", "test")))
+    renamed = (same / "corpus.jsonl").read_text().replace('"_id": "', '"_id": "n')
+    (same / "corpus.jsonl").write_text(renamed)
+    for split in ("train", "test"):
+        head, *lines = (same / "qrels" / f"{split}.tsv").read_text().splitlines()
+        rows = ["\t".join([query, f"n{doc}", grade]) for query, doc, grade in (line.split("\t") for line in lines)]
+        (same / "qrels" / f"{split}.tsv").write_text("\n".join([head, *rows]) + "\n")
+    assert counts(audit(read(f"beir:{same}", "train"), read(f"beir:{folder}", "test"))) == within
+    apart = counts(audit(read(f"beir:{other}", "train"), read(f"beir:{folder}", "test")))
+    assert apart["shares 1 or more passages of relevance 1 or more"] == apart["an answer is exposed"] == 0
+
+
+def test_qrels_of_a_file_count_for_its_own_queries_alone(tmp_path):
+    for name, texts in (("train", TRAIN[:3]), ("test", TEST[:2])):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{name}{i}\t{text}\n" for i, text in enumerate(texts)))
+    lines = [f"{name}{i} 0 {name}-{i} 1\n" for name in ("train", "test") for i in range(2)]
+    (tmp_path / "all.qrels").write_text("".join(lines))
+    sides = [read(f"{tmp_path / name}.tsv,{tmp_path / 'all.qrels'}", name) for name in ("train", "test")]
+    found = audit(*sides)
+    assert counts(found)["zero-shot"] == 2 and not found.train_queries
+    (tmp_path / "none.qrels").write_text("other 0 d 1\n")
+    with pytest.raises(InputError, match="judges none of the queries"):
+        read(f"{tmp_path / 'test'}.tsv,{tmp_path / 'none.qrels'}", "test")
+
+
+def test_all_near_duplicates_are_to_drop(tmp_path):
+    """More of them than neighbours that are compared."""
+    near = [f"how expensive is shipping large granite overseas {i}" for i in range(60)]
+    (tmp_path / "train.tsv").write_text("".join(f"n{i}\t{text}\n" for i, text in enumerate(near + TRAIN)))
+    (tmp_path / "test.tsv").write_text("t\thow expensive is shipping large granite overseas\n")
+    found = audit(read(f"{tmp_path}/train.tsv", ""), read(f"{tmp_path}/test.tsv", ""), near=0.8)
+    assert sorted(found.train_queries) == sorted(f"n{i}" for i in range(60)) and found.test_queries == ["t"]
+
+
+def test_a_row_of_datasets_without_a_text_is_refused(tmp_path):
+    rows = {"anchor": ["a b", None], "positive": ["one", "two"]}
+    Dataset.from_dict(rows).save_to_disk(tmp_path / "data")
+    with pytest.raises(InputError, match="rows: 1"):
+        read(f"datasets:{tmp_path / 'data'}", "train")
+
+
 def test_the_command_writes_its_files_and_says_what_the_names_say(folder, tmp_path, capsys):
     sides = ["--train", f"beir:{folder}", "--test", f"beir:{folder}@test", "--out", str(tmp_path / "out")]
     assert main(["audit", *sides, "--json"]) == 0
@@ -92,7 +143,11 @@ def test_the_command_writes_its_files_and_says_what_the_names_say(folder, tmp_pa
 
 @pytest.mark.parametrize(
     ("given", "part"),
-    [("beir:{}@valid", "no split 'valid'; it has train, test"), ("datasets:{}", "save_to_disk"), ("{}/no.tsv", "spec")],
+    [
+        ("beir:{}@valid", "no split 'valid'; it has train, test"),
+        ("datasets:{}", "save_to_disk"),
+        ("{}/no.tsv", "no such file"),
+    ],
 )
 def test_what_cannot_be_read_is_named(folder, given, part):
     with pytest.raises(InputError, match=part):

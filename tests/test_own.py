@@ -259,6 +259,35 @@ def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
         RunFile.from_frame(changed).write_trec(tmp_path / "runs" / "interpolation-12.1.run")
         with pytest.raises(InputError, match=refused):
             regimes.measured(given, str(tmp_path / "runs" / "{part}.{seed}.run"), ["RR@10"])
+    write_runs(spec, tmp_path / "runs", given, lambda *_: 0.5)
+    unknown = made["interpolation-12", 1].frame().assign(doc_id=lambda rows: rows["doc_id"].str.upper())
+    RunFile.from_frame(unknown).write_trec(tmp_path / "runs" / "interpolation-12.1.run")
+    with pytest.raises(InputError, match="doc_ids are not in the collection"):
+        regimes.measured(given, str(tmp_path / "runs" / "{part}.{seed}.run"), ["RR@10"])
+    values = pd.DataFrame({"name": ["a", "b"], "qid": "x", "measure": "RR@10", "value": 0.5})
+    for refused, table in (
+        ("several systems", values),
+        ("no values of 'nDCG@10'", values[:1]),
+        ("1 rows repeat", values.assign(name="a", measure="nDCG@10")),
+        ("no number", values[:1].assign(measure="nDCG@10", value="high")),
+    ):
+        table.to_csv(tmp_path / "values.csv", index=False)
+        with pytest.raises(InputError, match=refused):
+            regimes.values_of(tmp_path / "values.csv", given, ["nDCG@10"])
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(InputError, match="empty.csv"):
+        regimes.values_of(tmp_path / "empty.csv", given, ["nDCG@10"])
+    qrels = Path("out/test.qrels").read_text()
+    Path("out/test.qrels").write_text(qrels.splitlines()[0] + "\n")
+    with pytest.raises(InputError, match="test.qrels: was changed"):
+        regimes.Given.open(Path("out"))
+    Path("out/test.qrels").write_text(qrels)
+    for option, value in (("--size", "-5"), ("--negatives", "0"), ("--seed", "-1"), ("--size", "nan")):
+        assert main(["split", "restrain", "--collection", spec, "--out", "bad", option, value]) == 2
+        assert option in capsys.readouterr().err
+    for option in (["--test-splits", "train"], ["--gate-split", "test"]):
+        assert main(["split", "restrain", "--collection", spec, "--out", "bad", *option]) == 2
+        assert "stands twice" in capsys.readouterr().err
     asked = ["split", "shift", "--collection", spec, "--out"]
     assert main([*asked, "out"]) == 2 and "--attribute" in capsys.readouterr().err
     assert main([*asked, "out", "--attribute", "column:topic"]) == 2 and "is there already" in capsys.readouterr().err

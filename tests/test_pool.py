@@ -88,6 +88,13 @@ def test_condensed_measures_are_those_of_ir_measures(real_data):
             assert ours[value.query_id] == pytest.approx(value.value, abs=1e-9), (path.name, value.query_id)
 
 
+def test_the_residual_of_passages_that_are_judged_irrelevant():
+    qrels = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b"], "relevance": [0, 0]})
+    found = pd.DataFrame({"query_id": "q", "doc_id": ["a", "x", "b"], "score": [3.0, 2.0, 1.0]})
+    rbp = pool.rank_biased_precision(RunFile.from_frame(found), qrels, p=0.5).loc["q"]
+    assert rbp["rbp"] == 0 and rbp["residual"] == pytest.approx(0.375)
+
+
 def test_rank_biased_precision_is_that_of_the_leaderboards(real_data):
     folder = real_data / "runs/trec-covid"
     for number, column in ((1, "RBP(p=.5)"), (2, "RBP(p=.5)"), (3, "rbp_p5")):

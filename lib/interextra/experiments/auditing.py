@@ -19,6 +19,7 @@ from interextra.papers.releases import gather_training_qrels
 from interextra.splits.similarity import nearest
 
 NEIGHBOURS = 20  # training queries compared with each test query: the nearest by cosine
+TEXT = "text"  # how relevant passages are known
 COLUMNS = {"query": ("anchor", "query", "question"), "positive": ("positive", "answer", "passage", "document")}
 ZERO_SHOT = "zero-shot: neither a near-duplicate nor a shared passage"
 
@@ -30,6 +31,16 @@ class Asked(NamedTuple):
     queries: pd.DataFrame  # query_id, text
     qrels: pd.DataFrame | None  # query_id, doc_id, relevance; None: not given
     passages: Passages | None = None  # what a training may draw negatives from; None: not given
+    known_by: str = ""  # fingerprint of the collection whose ids the qrels have, TEXT, or nothing: ids of qrels files
+
+    def by_text(self) -> "Asked":
+        """With relevant passages known by their texts."""
+        if self.qrels is None or self.known_by == TEXT:
+            return self
+        if self.passages is None:
+            raise InputError(f"{self.name}: passages known by id, those of the other side by text; give a collection")
+        texts = self.passages.texts(self.passages.rows(self.qrels["doc_id"].tolist()))
+        return self._replace(qrels=self.qrels.assign(doc_id=texts), known_by=TEXT)
 
 
 class Audit(NamedTuple):
@@ -45,10 +56,16 @@ def read(given: str, split: str) -> Asked:
     A `datasets` folder has a column of queries and one of positives (`COLUMNS`); a positive is known by its text.
     InputError: no such file, folder, column or split.
     """
-    place, named = re.fullmatch(r"(.*?)(?:@([\w-]+))?", given).groups(default="")
+    place, named = re.fullmatch(r"(.*?)(?:@([\w-]+))?", given, re.DOTALL).groups(default="")
     (path, _, qrels), split = place.partition(","), named or split
     if Path(path).is_file():
-        return Asked(path, read_queries_tsv(path), read_qrels(qrels) if qrels else None)
+        queries, judged = read_queries_tsv(path), read_qrels(qrels) if qrels else None
+        judged = judged if judged is None else judged[judged["query_id"].isin(queries["query_id"])]
+        if judged is not None and judged.empty:
+            raise InputError(f"{qrels}: judges none of the queries of {path}")
+        return Asked(path, queries, judged)
+    if ":" not in path and path.endswith((".tsv", ".txt", ".gz")):
+        raise InputError(f"{path}: no such file; check the path")
     if place.startswith("datasets:"):
         return _of_datasets(place.removeprefix("datasets:"), split)
     found = open_collection(place)
@@ -56,7 +73,7 @@ def read(given: str, split: str) -> Asked:
         raise InputError(f"{given}: no split {split!r}; it has {', '.join(found.splits)}")
     is_gathered = isinstance(found, QuerySets) and split == "train"
     judged = gather_training_qrels(data_folder()) if is_gathered else found.qrels(split)
-    return Asked(found.name, found.queries(split), judged, found.passages or None)
+    return Asked(found.name, found.queries(split), judged, found.passages or None, found.fingerprint)
 
 
 def _of_datasets(folder: str, split: str) -> Asked:
@@ -75,10 +92,15 @@ def _of_datasets(folder: str, split: str) -> Asked:
         wanted = " and ".join("/".join(names) for names in COLUMNS.values())
         raise InputError(f"datasets:{folder}: columns {offenders(data.column_names)}; it needs {wanted}")
     frame = data.select_columns(list(found.values())).to_pandas()
+    is_text = frame.map(lambda value: isinstance(value, str)).all(axis=1)
+    if frame.empty or not is_text.all():
+        rows = offenders(np.flatnonzero(~is_text).tolist()) or "there is none"
+        raise InputError(f"datasets:{folder}: each row needs a text in {' and '.join(found.values())}; rows: {rows}")
     code, texts = pd.factorize(frame[found["query"]])
     ids = pd.Index(range(len(texts))).astype(str)
     qrels = pd.DataFrame({"query_id": ids[code], "doc_id": frame[found["positive"]], "relevance": 1})
-    return Asked(folder, pd.DataFrame({"query_id": ids, "text": texts}), qrels.drop_duplicates(ignore_index=True))
+    queries = pd.DataFrame({"query_id": ids, "text": texts})
+    return Asked(folder, queries, qrels.drop_duplicates(ignore_index=True), known_by=TEXT)
 
 
 def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) -> Audit:
@@ -93,6 +115,9 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
     """
     from statsmodels.stats.proportion import proportion_confint
 
+    sides = (train.known_by, test.known_by)
+    if sides[0] != sides[1] and (all(sides) or TEXT in sides):  # ids of two collections say nothing of each other
+        train, test = train.by_text(), test.by_text()
     pairs = neighbours(train.queries, test.queries, encoder)
     pairs["words"] = jaccard(pairs["test_query"], pairs["train_query"])
     alike = pairs[pairs["words"] >= near]
@@ -100,7 +125,8 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
     words, known = (text.map(lambda one: " ".join(sorted(tokens(one)))) for text in texts)  # a text's set of words
     same = words.isin(known) & (words != "")
     close, shared = same | ids.isin(alike["test_query_id"]), same & False
-    seen = known.isin(words[words != ""]) | train.queries["query_id"].isin(alike["train_query_id"])
+    seen = known.isin(words[words != ""])
+    seen |= near_duplicates(train.queries["text"], alike["test_query"].drop_duplicates(), near)
     to_drop = set(train.queries["query_id"][seen])
     closest = pairs.drop_duplicates("test_query_id").sort_values(["words", "cosine"], ascending=False)
     counts = {"same words as a training query": same.sum()}
@@ -108,7 +134,8 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
     if train.qrels is not None and test.qrels is not None:
         answers = test.qrels[test.qrels["query_id"].isin(ids)]
         judged = answers.assign(query_id="test " + answers["query_id"])  # the ids of both sides may coincide
-        for row in label_overlap(judged, train.qrels, range(1, judged["relevance"].max() + 1)).itertuples():
+        grades = sorted(judged.loc[judged["relevance"] >= 1, "relevance"].unique())
+        for row in label_overlap(judged, train.qrels, grades or [1]).itertuples():
             what = f"shares {row.min_shared} or more passages of relevance {row.relevance_threshold} or more"
             counts[what] = row.n_overlapping
         passages = ids.radd("test ").map(shared_passages(judged, train.qrels, [1])[1]).set_axis(ids)
@@ -118,13 +145,29 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
         to_drop |= set(taught.loc[taught["doc_id"].isin(answers["doc_id"]), "query_id"])
         if train.passages is not None:
             free = answers[~answers["doc_id"].isin(taught["doc_id"])]
-            exposed = free.loc[train.passages.rows(free["doc_id"]) >= 0, "query_id"]
+            is_text, here = train.known_by == TEXT, train.passages
+            there = free["doc_id"].isin(here.texts(slice(None))) if is_text else here.rows(free["doc_id"]) >= 0
+            exposed = free.loc[there, "query_id"]
             counts["an answer is exposed: training can draw it as a negative only"] = exposed.nunique()
     counts[ZERO_SHOT] = (~close & ~shared).sum()
     shares = pd.DataFrame({"what": counts.keys(), "n": counts.values(), "of": len(ids)})
     low, high = proportion_confint(shares["n"], shares["of"], method="wilson")
     shares = shares.assign(percent=100 * shares["n"] / shares["of"], low=100 * low, high=100 * high)
     return Audit(shares, closest.reset_index(drop=True), ids[close | shared].tolist(), sorted(to_drop))
+
+
+def near_duplicates(train: pd.Series, test: pd.Series, near: float) -> np.ndarray:
+    """Which training texts have this share of their words in common with some test text: bool[n_train]."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    found = np.zeros(len(train), bool)
+    if len(test):
+        counts = CountVectorizer(analyzer=tokens, binary=True).fit_transform([*train, *test])
+        sizes = np.asarray(counts.sum(axis=1)).ravel()
+        shared = (counts[: len(train)] @ counts[len(train) :].T).tocoo()
+        both = sizes[shared.row] + sizes[len(train) + shared.col] - shared.data
+        found[shared.row[shared.data >= near * both]] = True
+    return found
 
 
 def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
@@ -141,7 +184,7 @@ def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.Data
         found.append((vectors[directed], part.loc[directed, [*columns]].rename(columns=columns)))
     (asked, test), (pool, train) = found
     if not len(asked) or not len(pool):
-        raise InputError(f"audit: the encoder {encoder} knows no word of the queries; take another one")
+        return pd.concat([test[:0], train[:0]], axis=1).assign(cosine=0.0)
     cosines, rows = nearest(asked, pool, NEIGHBOURS)
     pairs = test.iloc[np.repeat(np.arange(len(test)), rows.shape[1])], train.iloc[rows.ravel()]
     pairs = pd.concat([part.reset_index(drop=True) for part in pairs], axis=1)

@@ -32,7 +32,9 @@ def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str
         raise InputError(f"{given['collection']}: no split {train!r}; it has {', '.join(data.splits)}: set train_split")
     share = min(1.0, len(data.query_ids(train)) / len(open_collection(own).query_ids("train")))
     found = {name: value for name, value in OF_A_WORLD.items() if name in p}
-    tests = [name for name in data.splits if name not in (train, "dev")] or [data.splits[-1]]
+    tests = [name for name in data.splits if name not in (train, "dev")]
+    if not (tests := tests or [name for name in data.splits if name != train]):
+        raise InputError(f"{given['collection']}: only the split {train!r}; add the judgements of test queries")
     for name in (name for name in SPLITS if name in p):
         found[name] = [split for split in p[name] if split in data.splits] or tests[:1]
     measuring = {train, *(split for name in SPLITS for split in found.get(name, []))}

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+import pyarrow.parquet as pq
 
 from interextra.data.runs import RunFile
-from interextra.data.trec import read_qrels, read_queries_tsv
+from interextra.data.trec import read_qrels, read_queries_tsv, refuse_repeated
 from interextra.evaluation.measures import check, per_query
 from interextra.experiments.auditing import neighbours
 from interextra.experiments.own import GATE, MANIFEST, STRATA, searched
 from interextra.experiments.plans import run_of
 from interextra.experiments.resttest import in_regimes
-from interextra.ground import InputError, Store, offenders
+from interextra.ground import InputError, Store, offenders, sha256
 from interextra.ground.cells import from_config
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.recipe import load_recipe
@@ -43,12 +44,18 @@ class Given(NamedTuple):
         try:
             manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
             split, sets, gate = from_config(manifest["split"]), list(manifest["sets"]), manifest["gate"]
-            held = (folder / GATE).read_text(encoding="utf-8").splitlines()
-        except (OSError, ValueError, KeyError) as error:
+            held, sums = (folder / GATE).read_text(encoding="utf-8").splitlines(), manifest["files"]
+            if not isinstance(split, Split):
+                raise ValueError("its split is none")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
             raise InputError(f"{folder}: no folder of `interextra split` ({error})") from None
+        for path in (folder / name for name in ("test.tsv", "test.qrels", GATE, STRATA) if name in sums):
+            if not path.is_file() or sha256(path) != sums[path.name]:
+                raise InputError(f"{path}: was changed or is gone since the split was written; split again")
         strata = None
         if (folder / STRATA).is_file():
-            strata = pd.read_csv(folder / STRATA, sep="\t", names=["query_id", "stratum"], dtype=str)
+            options = {"sep": "\t", "dtype": str, "keep_default_na": False}
+            strata = pd.read_csv(folder / STRATA, names=["query_id", "stratum"], **options)
             strata = strata.set_index("query_id")["stratum"]
         queries, qrels = read_queries_tsv(folder / "test.tsv"), read_qrels(folder / "test.qrels")
         return cls(split, sets, queries, qrels, strata, gate, held)
@@ -81,6 +88,8 @@ def read_run(path: Path) -> RunFile:
             lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
             rows = [(row["query_id"], hit["corpus_id"], hit["score"]) for row in lines for hit in row["results"]]
             return RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
+        if path.suffix == ".parquet" and b"query_ids" not in (pq.read_schema(path).metadata or {}):
+            return RunFile.from_frame(pd.read_parquet(path).rename(columns=COLUMNS))
         return RunFile.from_frame(_read_csv(path)) if path.suffix == ".csv" else RunFile.read(path)
     except InputError:
         raise
@@ -96,7 +105,12 @@ def of_hits(hits: Mapping[str, Mapping[str, float]]) -> RunFile:
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path, dtype=dict.fromkeys([*COLUMNS, *COLUMNS.values()], str)).rename(columns=COLUMNS)
+    options = {"keep_default_na": False, "na_values": {"score": [""], "value": [""]}}
+    try:
+        table = pd.read_csv(path, dtype=dict.fromkeys([*COLUMNS, *COLUMNS.values()], str), **options)
+    except ValueError as error:  # empty, or not UTF-8
+        raise InputError(f"{path}: not a table of comma-separated values ({error})") from None
+    return table.rename(columns=COLUMNS)
 
 
 def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True) -> pd.DataFrame:
@@ -113,12 +127,14 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
         raise InputError(f"--runs {pattern}: write {{part}} where the name of a training set stands")
     found: dict[str, list] = {name: [] for name in given.sets}
     label, at = ("regime", 0) if given.strata is None else ("left_out", 2)  # of REGIME-SIZE, without-NAME
+    if pattern.count("{seed}") > 1:
+        raise InputError(f"--runs {pattern}: write {{seed}} once")
     fixed = list(itertools.takewhile(lambda part: "{" not in part, Path(pattern).parts))
     files = sorted(Path(*fixed).glob("/".join("*" * (len(Path(pattern).parts) - len(fixed)))))
     for name, parts in found.items():
         path = re.escape(Path(pattern.replace("{part}", name)).as_posix())
         for file in files:
-            if match := re.fullmatch(path.replace(r"\{seed\}", "(?P<seed>[^/]+)"), file.as_posix()):
+            if match := re.fullmatch(path.replace(r"\{seed\}", "(?P<seed>[^/.]+)"), file.as_posix()):
                 seed = match.groupdict().get("seed", "1")
                 parts.append(values_of(file, given, names, own).assign(seed=seed, **{label: name.partition("-")[at]}))
     if missing := [name for name, parts in found.items() if not parts]:
@@ -131,17 +147,36 @@ def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bo
     """query_id, measure, value of a run, a file of one, or a .csv of values as PyTerrier writes them."""
     is_csv, where = isinstance(found, Path) and found.suffix == ".csv", found if isinstance(found, Path) else BM25
     if is_csv and "value" in (table := _read_csv(found)):
-        values = table.loc[table["measure"].isin(names), ["query_id", "measure", "value"]]
-        there = set(values["query_id"])
+        values = _own_values(table, found, names)
+        there = set.intersection(*(set(part) for _, part in values.groupby("measure")["query_id"]))
     else:
         run = read_run(found) if isinstance(found, Path) else found
+        ids = run.doc_ids.to_pylist()
+        rows = given.split.pool.source.open().passages.rows(ids)
+        if unknown := [doc_id for doc_id, row in zip(ids, rows, strict=True) if row < 0]:
+            raise InputError(f"{where}: {len(unknown)} doc_ids are not in the collection: {offenders(unknown)}")
         there, run = set(run.query_ids), run if own else RunFile.from_frame(run.frame().query("query_id != doc_id"))
         values = per_query(run, given.qrels, names).reset_index().melt("query_id", var_name="measure")
     wrong = {"are not test queries of the split": there - set(given.queries["query_id"])}
-    wrong["are missing: search all test queries"] = set(given.qrels["query_id"]) - there
+    if isinstance(found, Path):  # a query for which our BM25 finds nothing counts 0
+        wrong["are missing: search all test queries"] = set(given.qrels["query_id"]) - there
     for what, ids in wrong.items():
         if ids:
             raise InputError(f"{where}: {len(ids)} queries {what}: {offenders(sorted(ids))}")
+    return values
+
+
+def _own_values(table: pd.DataFrame, path: Path, names: Sequence[str]) -> pd.DataFrame:
+    """query_id, measure, value of these measures in a table as PyTerrier writes them, of one system."""
+    systems = table["name"].unique() if "name" in table else []
+    if len(systems) > 1:
+        raise InputError(f"{path}: values of several systems ({offenders(systems)}); keep one")
+    if absent := [name for name in names if "measure" not in table or name not in set(table["measure"])]:
+        raise InputError(f"{path}: no values of {offenders(absent)} in columns qid, measure and value")
+    values = table.loc[table["measure"].isin(names), ["query_id", "measure", "value"]]
+    if values["value"].dtype.kind not in "fi" or values["value"].isna().any():
+        raise InputError(f"{path}: a value is no number")
+    refuse_repeated(values[["query_id", "measure"]], str(path))
     return values
 
 

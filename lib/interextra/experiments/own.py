@@ -36,14 +36,19 @@ def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
     (test queries per cluster, or their share of the smallest one), seed.
     """
     source, seed = Source.of(collection), p["seed"]
+    tested = [] if protocol == "shift" else list(p["test_splits"])
+    names = [p["train_split"], *tested, *filter(None, [p["gate_split"]])]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"split: {offenders(twice)} stands twice among the splits to train, to test and for the lead")
     pool = Queries(source=source, split=p["train_split"], seed=seed)
     size = _number(p["size"], pool.size())
     if protocol == "shift":
         if not p["attribute"]:
             raise InputError("split shift: name what is left out, --attribute wh-words, length, column:NAME, …")
-        labels = attributes.labels(pool.frame(), p["attribute"])
-        n_test = _number(p["n_test"], pd.Series(labels[labels != ""]).value_counts().min())
-        return Shift(pool=pool, by=p["attribute"], n_test=n_test, train_size=size, seed=seed)
+        _, by, kept = shifts.read_shift(p["attribute"])
+        labels = pd.Series(attributes.labels(pool.frame(), by))
+        n_test = _number(p["n_test"], labels[labels.isin(kept) if kept else labels != ""].value_counts().min())
+        return Shift(pool=pool, by=by, clusters=tuple(kept), n_test=n_test, train_size=size, seed=seed)
     given, names = p["vectors"], list(p["test_splits"])
     names += [gate] if protocol == "resttest" and (gate := gate_of(p, source)) else []  # which bucket they belong to
     asked = tuple(Queries(source=source, split=name) for name in names)
@@ -104,6 +109,12 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
     sets = {name: Training.of(split, chosen[name], p["negatives"], p["spare"]) for name in names}
     test = pd.concat([part.frame(store)[["query_id", "text"]] for part in asked], ignore_index=True)
     qrels = pd.concat([part.qrels(store) for part in asked], ignore_index=True)
+    trained = set().union(*(chosen[name] for name in names))
+    if both := test["query_id"][test["query_id"].isin(trained) | test["query_id"].duplicated()].tolist():
+        told = "also train, or stand in two splits; take them out of one"
+        raise InputError(f"{split.pool.source.spec}: {len(both)} queries to search ({offenders(both)}) {told}")
+    if not (qrels["relevance"] >= 1).any():
+        raise InputError(f"{split.pool.source.spec}: no test query has a relevant passage (relevance 1 or more)")
     strata = None
     if split.release:
         gates = [gate] if gate else []
@@ -131,7 +142,7 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
         counts = {name: {"queries": len(of.query_ids), "pairs": len(of.rows)} for name, of in pairs.items()}
         manifest = {"protocol": type(split).__name__, "split": config_of(split), "sets": counts}
         manifest |= {"n_test": len(test) - len(held), "gate": gate, "n_gate": len(held)}
-        manifest |= {name: p[name] for name in ("negatives", "spare")}
+        manifest |= {"negatives": p["negatives"], "spare": p["spare"], "format": list(p["format"])}
         paths = sorted(path for path in aside.rglob("*") if path.is_file())
         manifest["files"] = {path.relative_to(aside).as_posix(): sha256(path) for path in paths}
         write_json(aside / MANIFEST, manifest)

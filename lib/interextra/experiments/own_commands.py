@@ -9,8 +9,21 @@ from pathlib import Path
 
 from interextra.ground import InputError, Store
 
+BOUNDS = {"size": (0, 1e9), "n_test": (0, 1e9), "negatives": (1, 1000), "n_boot": (40, 1e6), "k": (2, 1000)}
+BOUNDS |= {"seed": (0, 2**31 - 1), "seeds": (0, 2**31 - 1), "near": (1e-9, 1), "margin": (1e-9, 1)}
+
+
+def _refuse_numbers(args: Namespace) -> None:
+    """InputError for a number out of bounds, or a seed that is named twice or not at all."""
+    for name, (low, high) in BOUNDS.items():
+        value = getattr(args, name, low)
+        several = value if isinstance(value, list) else [value]
+        if not several or len(set(several)) < len(several) or not all(low <= number <= high for number in several):
+            raise InputError(f"--{name.replace('_', '-')} {value}: give {low:g} to {high:g}, none twice")
+
 
 def audit(args: Namespace) -> None:
+    _refuse_numbers(args)
     from interextra.experiments import auditing
 
     sides = auditing.read(args.train, "train"), auditing.read(args.test, "test")
@@ -25,6 +38,7 @@ def audit(args: Namespace) -> None:
 
 
 def split(store: Store, args: Namespace) -> None:
+    _refuse_numbers(args)
     from interextra.experiments import own
 
     divided = own.split_of(args.protocol, args.collection, vars(args))
@@ -37,6 +51,7 @@ def split(store: Store, args: Namespace) -> None:
 
 
 def regimes(store: Store, args: Namespace) -> None:
+    _refuse_numbers(args)
     from interextra.experiments.given import BM25, Given, measured, nearest, values_of
     from interextra.experiments.regimes import report, write
 
@@ -51,6 +66,7 @@ def regimes(store: Store, args: Namespace) -> None:
 
 
 def probe(store: Store, args: Namespace) -> None:
+    _refuse_numbers(args)
     if not re.fullmatch(r"|cpu|cuda(:\d+)?", args.device):
         raise InputError(f"--device {args.device}: write cpu, cuda or cuda:NUMBER")
     if args.device not in ("", "cuda"):  # before torch is loaded
@@ -77,7 +93,8 @@ def probe(store: Store, args: Namespace) -> None:
 def _print_report(found, as_json: bool) -> None:
     columns = ["queries", "measure", "interpolation", "extrapolation", "change", "low", "high", "detects", "n_queries"]
     told = [*found.told, "", found.changes[columns].to_string(index=False, float_format="%.3f")]
-    tables = {"regimes": found.changes.to_dict("records"), "claims": found.claims.to_dict("records")}
+    tables = {"regimes": found.changes, "claims": found.claims}
+    tables = {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}  # null for NaN
     _print(told, found.files, as_json and tables | {"sentences": found.told})
 
 

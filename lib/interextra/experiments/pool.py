@@ -88,8 +88,9 @@ def rank_biased_precision(run: RunFile, qrels: pd.DataFrame, p: float = 0.8) -> 
     [0.5, 0.375]
     """
     seen = first(run, qrels, len(run))
-    weight, gain = (1 - p) * p ** (seen["rank"] - 1.0), seen["relevance"].clip(lower=0) / qrels["relevance"].max()
-    parts = pd.DataFrame({"rbp": (weight * gain).fillna(0.0), "judged": weight.where(gain.notna(), 0.0)})
+    weight = (1 - p) * p ** (seen["rank"] - 1.0)
+    gain = seen["relevance"].clip(lower=0).fillna(0.0) / max(qrels["relevance"].max(), 1)
+    parts = pd.DataFrame({"rbp": weight * gain, "judged": weight.where(seen["relevance"].notna(), 0.0)})
     table = parts.groupby(seen["query_id"]).sum().reindex(qrels["query_id"].unique(), fill_value=0.0)
     return pd.DataFrame({"rbp": table["rbp"], "residual": 1 - table["judged"]}).rename_axis("query_id")
 

@@ -1,6 +1,7 @@
 """Notebook 12: a training of the user's on each set of a split, and what its models say of both regimes."""
 
 import itertools
+import json
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,8 @@ from interextra.data.runs import RunFile
 from interextra.evaluation.measures import check as check_measures
 from interextra.experiments import plans
 from interextra.experiments.given import COLUMNS, Given, measured, nearest, of_hits, read_run, values_of
-from interextra.experiments.own import DEFAULTS, export, searched, split_of
+from interextra.experiments.hybrid import balanced_of
+from interextra.experiments.own import DEFAULTS, MANIFEST, export, gate_of, searched, split_of
 from interextra.experiments.regimes import Report, report, write
 from interextra.ground import Cell, InputError, Store, offenders
 from interextra.ground.effects import detectable
@@ -25,7 +27,7 @@ from interextra.models.dense import inner_products
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.retriever import Encoder
-from interextra.models.run import Run
+from interextra.models.run import Run, model_of
 from interextra.models.topk import exact_search
 from interextra.splits.split import Split
 
@@ -66,8 +68,10 @@ def probe(
     if not folder.is_dir():
         compute(split)
         export(split, store, folder, p)
-    given = Given.open(folder)
-    if given.split != split:
+    given, manifest = Given.open(folder), json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    asked = {"negatives": p["negatives"], "spare": p["spare"], "format": list(p["format"])}
+    asked["gate"] = gate_of(p, split.pool.source)
+    if given.split != split or any(manifest.get(name) != value for name, value in asked.items()):
         raise InputError(f"{folder}: is of other options; name another folder, or move it away")
     compute(given.bm25)
     first = given.read(given.bm25, store)
@@ -81,6 +85,7 @@ def probe(
             found = given.read(found, store)
         run_of(found, given, first).write_trec(runs / f"{name}.{seed}.run")
     values = measured(given, f"{runs}/{{part}}.{{seed}}.run", measures)
+    values = values[values["seed"].isin(list(map(str, seeds)))]  # others are of an earlier call
     return write(out, report(given, values, rival, nearest(given, p["encoder"]), margin, p["seed"], n_boot))
 
 
@@ -153,12 +158,19 @@ def recipe_of(
 
 def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Run]:
     """Our own training, for `probe`: (folder, seed) → its run, of which the cost is known before it is computed."""
-    p, queries = {"depth": DEPTH}, searched(split, gate)
-    return lambda folder, seed: plans.run_of(p, recipe, Part(of=split, part=folder.name), seed, queries)
+    make, queries = balanced_of if recipe.architecture == "tas_balanced" else model_of, searched(split, gate)
+
+    def train(folder: Path, seed: int) -> Run:
+        return Run(model=make(recipe, Part(of=split, part=folder.name), seed), queries=queries, depth=DEPTH)
+
+    return train
 
 
 def check(recipe: Recipe, split: Split) -> str:
     """Train one step on ten queries and, of an encoder, rank ten passages: what is wrong is said before it costs."""
+    if recipe.needs():
+        told = f"this recipe trains other models first ({', '.join(recipe.needs())}), which --check does not"
+        raise InputError(f"--check: {told}; run without it")
     data, texts = split.pool.source.open(), split.pool.frame()["text"].tolist()[:10]
     with tempfile.TemporaryDirectory() as folder:
         one, model, ten = plans.changed(recipe, steps=1, epochs=None), Path(folder, "model"), Path(folder, "ten.arrow")

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from interextra import figures
+from interextra.evaluation.measures import worse
 from interextra.experiments.given import MODEL, Given
 from interextra.experiments.plans import REGIMES
-from interextra.ground import write_text
+from interextra.ground import InputError, write_text
 from interextra.ground.effects import DRAWS, Effects, detectable, effects, shown, with_interval
 from interextra.models.bm25 import LABEL as BM25
 from interextra.papers import verdicts
@@ -50,6 +51,8 @@ def report(
     margin : what counts as no difference, as a share: of the value in interpolation, of the baseline's.
     detects : the smallest change found with 80 % power.
     """
+    if worse(values["measure"].iloc[0]) < 0:
+        raise InputError(f"{values['measure'].iloc[0]}: lower is better; name another measure first, for the claims")
     is_gate, is_near = values["query_id"].isin(given.held), near.set_index("query_id")["is_near"]
     parts = [values[~is_gate], *(values[values["query_id"].map(is_near).eq(side)] for side in (True, False))]
     parts = [part.assign(queries=name) for name, part in zip(GROUPS, parts, strict=True)]

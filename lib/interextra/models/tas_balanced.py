@@ -62,9 +62,9 @@ class Topics:
         self.topics = scored["query"].groupby(labels[scored["query"]]).unique().tolist()
 
     def drawn(self, draw: np.random.Generator, size: int) -> dict[str, np.ndarray]:
-        """query, positive, negative, margin of `size` pairs, each of another query; a small topic is filled up."""
+        """query, positive, negative, margin of `size` pairs, of as many queries as there are, from topic to topic."""
         order = [self.topics[at] for at in draw.permutation(len(self.topics))]
-        queries = np.concatenate([draw.permutation(topic) for topic in order])[:size]
+        queries = np.resize(np.concatenate([draw.permutation(topic) for topic in order]), size)
         picked = [draw.choice(rows, p=self.chance[rows]) for rows in map(self.rows.get, queries)]
         return {name: column[picked] for name, column in self.columns.items()}
 

@@ -47,6 +47,7 @@ REASONS |= {GATE: "a system is not shown to beat BM25 in domain", UNMEASURED: "n
 COUNTS = ["n_models", "n_queries", "n_trainings"]
 DRAWN = "drawn_units"  # column of a table whose draws are not of queries: models, clusters
 ANSWERED = ["claim", "estimate", "low", "high", "lead", "lead_low", *COUNTS, "noise", "systems"]
+ONE = {"models": "model", "queries": "query", "trainings": "training run", "worlds": "world"}
 DERIVED = ("p_value", "p_holm", "sd_trainings", "published", "verdict")  # columns of one world only
 GATED = {"model", "regime"}  # labels of what must beat BM25 in domain
 SYSTEMS = "systems"  # column of `answered`: what a claim's systems are ahead of BM25, a frame [system, lead, lead_low]
@@ -350,7 +351,8 @@ def formatted(row: Mapping[str, Any], own: Claim | None = None) -> str:
     """
     counts = {name[2:]: int(row[name]) for name in (*COUNTS, "n_worlds") if row.get(name, np.nan) == row.get(name)}
     named = {"trainings": "training runs"}
-    units = ", ".join(f"{n:,} {named.get(what, what).removesuffix('s' * (n == 1))}" for what, n in counts.items())
+    words = {what: named.get(what, what) if n != 1 else ONE[what] for what, n in counts.items()}
+    units = ", ".join(f"{n:,} {words[what]}" for what, n in counts.items())
     claim, needed = own or stated()[row["claim"]], row.get("resolution", np.nan)
     text = spelled(row["estimate"], row["low"], row["high"], claim.unit)
     reasons = [named.get(row["reason"], row["reason"])]
@@ -358,7 +360,7 @@ def formatted(row: Mapping[str, Any], own: Claim | None = None) -> str:
         reasons.append(f"lead {100 * row['lead']:+.1f} points")
     elif row["verdict"] == "undecided" and not row["reason"].startswith("gate") and np.isfinite(needed):
         reasons.append(f"detects {100 * needed:.1f} {claim.unit}" if claim.unit else f"detects {needed:.2f}")
-        times = (needed / claim.asked) ** 2
+        times = (needed / claim.asked) ** 2 if claim.asked else np.inf
         reasons.append(f"out of reach: needs {times:.0f} times the data" if times > OUT_OF_REACH else "")
     reason = "; ".join(filter(None, reasons))
     judged = ", ".join(filter(None, [row["verdict"], row["size"]])) or reason
