@@ -163,10 +163,12 @@ def near_duplicates(train: pd.Series, test: pd.Series, near: float) -> np.ndarra
     found = np.zeros(len(train), bool)
     if len(test):
         counts = CountVectorizer(analyzer=tokens, binary=True).fit_transform([*train, *test])
-        sizes = np.asarray(counts.sum(axis=1)).ravel()
-        shared = (counts[: len(train)] @ counts[len(train) :].T).tocoo()
-        both = sizes[shared.row] + sizes[len(train) + shared.col] - shared.data
-        found[shared.row[shared.data >= near * both]] = True
+        trained, sizes = counts[: len(train)], np.asarray(counts.sum(axis=1)).ravel()
+        for block in range(len(train), counts.shape[0], 64):  # a block's products in memory, never all of them
+            asked = slice(block, block + 64)
+            shared = (trained @ counts[asked].T).tocoo()
+            both = sizes[shared.row] + sizes[asked][shared.col] - shared.data
+            found[shared.row[shared.data >= near * both]] = True
     return found
 
 
