@@ -102,6 +102,15 @@ def test_ids_of_two_collections_say_nothing_of_each_other(folder, tmp_path):
     assert apart["shares 1 or more passages of relevance 1 or more"] == apart["an answer is exposed"] == 0
 
 
+def test_passages_that_a_collection_lacks_are_named(folder):
+    asked = read(f"beir:{folder}", "test")
+    lacking = asked._replace(
+        qrels=asked.qrels.assign(doc_id=lambda rows: rows["doc_id"].replace(rows["doc_id"][0], "gone"))
+    )
+    with pytest.raises(InputError, match="judges 1 passages that it lacks: 'gone'"):
+        lacking.by_text()
+
+
 def test_qrels_of_a_file_count_for_its_own_queries_alone(tmp_path):
     for name, texts in (("train", TRAIN[:3]), ("test", TEST[:2])):
         (tmp_path / f"{name}.tsv").write_text("".join(f"{name}{i}\t{text}\n" for i, text in enumerate(texts)))

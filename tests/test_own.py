@@ -37,6 +37,7 @@ OPTIONS = own.DEFAULTS | {"k": 3, "n_test": 0.25}
 
 def written(spec, store, protocol, out, formats=("ids",), **more):
     options = OPTIONS | {"format": formats} | more
+    options |= {name: own.DEFAULTS[name] for name in own.UNUSED[protocol]}
     split = own.split_of(protocol, spec, options)
     store.build(split)
     return split, own.export(split, store, Path(out), options)
@@ -244,6 +245,9 @@ def test_other_shapes_are_refused_with_their_file(tmp_path, name, text, part):
 
 
 def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
+    for protocol, changed in (("restrain", "attribute"), ("resttest", "n_test"), ("shift", "k")):
+        with pytest.raises(InputError, match=f"split {protocol}: --{changed.replace('_', '-')} is of another protocol"):
+            own.split_of(protocol, spec, own.DEFAULTS | {changed: 3})
     written(spec, store, "restrain", "out", size=12)
     (tmp_path / "runs").mkdir()
     given = regimes.Given.open(Path("out"))

@@ -6,12 +6,14 @@ import pandas as pd
 import pytest
 
 from interextra.data.queries import Queries, Source, pricing
+from interextra.data.runs import RunFile
 from interextra.evaluation import measures
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 from interextra.models.model import Model
 from interextra.models.recipe import load_recipe
-from interextra.models.run import Fused, Run
+from interextra.models.run import Fused, Imported, Run
+from interextra.models.vectors import GivenFile
 from interextra.study import schedule
 
 TRAIN, ELSEWHERE = "mini:n_train=400,n_dev=40", "mini:ood-hobby-questions"
@@ -97,6 +99,23 @@ def test_reciprocal_rank_fusion_is_the_sum_of_reciprocal_ranks(home):
     assert found.to_numpy() == pytest.approx(scores.loc[found.index].to_numpy(), rel=1e-5)
     best = scores.groupby("query_id").max()
     assert found.groupby("query_id").max().to_numpy() == pytest.approx(best.to_numpy(), rel=1e-5)
+
+
+@pytest.mark.parametrize("how", [{"method": "rrf"}, {"method": "wsum", "weights": (0.5, 0.5)}])
+def test_query_that_one_run_lacks_keeps_the_order_of_the_other(home, tmp_path, how):
+    dense = run(DENSE)
+    home.build(dense)
+    home.build(run(BM25))
+    lacking = read(home, run(BM25)).frame()
+    lacking = lacking[lacking["query_id"] != dense.queries[0].ids()[0]]
+    RunFile.from_frame(lacking).write_trec(tmp_path / "lacking.trec")
+    given = Imported(file=GivenFile.of(tmp_path / "lacking.trec"), queries=dense.queries, missing_queries=True)
+    home.build(given)
+    for runs in ((given, dense), (dense, given)):
+        home.build(fused := Fused(runs=runs, depth=10, **how))
+        alone, both = (read(home, one).frame().groupby("query_id")["doc_id"].agg(list) for one in (dense, fused))
+        assert set(both.index) == set(alone.index)
+        assert [query_id for query_id in alone.index if both[query_id] == alone[query_id]] == dense.queries[0].ids()[:1]
 
 
 def test_weight_of_one_leaves_the_order_of_its_run(home):

@@ -39,7 +39,10 @@ class Asked(NamedTuple):
             return self
         if self.passages is None:
             raise InputError(f"{self.name}: passages known by id, those of the other side by text; give a collection")
-        texts = self.passages.texts(self.passages.rows(self.qrels["doc_id"].tolist()))
+        rows = np.asarray(self.passages.rows(self.qrels["doc_id"].tolist()))
+        if unknown := self.qrels["doc_id"][rows < 0].unique().tolist():
+            raise InputError(f"{self.name}: judges {len(unknown)} passages that it lacks: {offenders(unknown)}")
+        texts = self.passages.texts(rows)
         return self._replace(qrels=self.qrels.assign(doc_id=texts), known_by=TEXT)
 
 

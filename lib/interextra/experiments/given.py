@@ -41,6 +41,7 @@ class Given(NamedTuple):
 
     @classmethod
     def open(cls, folder: Path) -> "Given":
+        """InputError: no such folder, or a file of it changed since the split was written."""
         try:
             manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
             split, sets, gate = from_config(manifest["split"]), list(manifest["sets"]), manifest["gate"]
@@ -144,7 +145,10 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
 
 
 def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bool = True) -> pd.DataFrame:
-    """query_id, measure, value of a run, a file of one, or a .csv of values as PyTerrier writes them."""
+    """query_id, measure, value of a run, a file of one, or a .csv of values as PyTerrier writes them.
+
+    InputError: passages, queries or values that are unknown, missing, given twice or no numbers.
+    """
     is_csv, where = isinstance(found, Path) and found.suffix == ".csv", found if isinstance(found, Path) else BM25
     if is_csv and "value" in (table := _read_csv(found)):
         values = _own_values(table, found, names)

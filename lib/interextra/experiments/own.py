@@ -26,6 +26,8 @@ GATE_SHARE = 0.2  # of the test queries, where no other queries can show a lead
 DEFAULTS = {"train_split": "train", "test_splits": ["test"], "gate_split": "", "encoder": "lsa", "vectors": []}
 DEFAULTS |= {"attribute": "", "size": 0, "k": 5, "n_test": 0.2, "seed": 1}
 DEFAULTS |= {"format": ("ids", "st"), "negatives": 1, "spare": False}
+UNUSED = {"restrain": ("attribute", "k", "n_test"), "resttest": ("attribute", "n_test")}
+UNUSED |= {"shift": ("test_splits", "vectors", "k")}
 
 
 def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
@@ -36,6 +38,8 @@ def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
     (test queries per cluster, or their share of the smallest one), seed.
     """
     source, seed = Source.of(collection), p["seed"]
+    if given := [f"--{name.replace('_', '-')}" for name in UNUSED[protocol] if p[name] != DEFAULTS[name]]:
+        raise InputError(f"split {protocol}: {', '.join(given)} is of another protocol; leave it out")
     tested = [] if protocol == "shift" else list(p["test_splits"])
     names = [p["train_split"], *tested, *filter(None, [p["gate_split"]])]
     if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -21,7 +21,7 @@ PRIORS = ("topic", "run")
 def first(run: RunFile, qrels: pd.DataFrame, k: int) -> pd.DataFrame:
     """The first k passages of each query of the qrels: query_id, doc_id, rank, relevance (NaN where unjudged)."""
     found = run.frame()
-    found = found[(found["rank"] <= k) & found["query_id"].isin(qrels["query_id"])]
+    found = found[(found["rank"] <= k) & found["query_id"].isin(qrels["query_id"].unique())]
     return found.drop(columns="score").merge(qrels[[*PAIR, "relevance"]], how="left", on=PAIR)
 
 
@@ -47,19 +47,30 @@ def pool_range(
     best = pd.concat([qrels, open_ones[PAIR].assign(relevance=qrels["relevance"].max())], ignore_index=True)
     found = {"least": (run, qrels), "condensed": (condensed(run, qrels), qrels), "most": (run, best)}
     table = pd.DataFrame({what: per_query(*given, [name])[name] for what, given in found.items()})
-    table.insert(2, "bootstrapped", table["least"])
-    discounts, grades = 1 / np.log2(np.arange(2, k + 2)), dict(iter(qrels.groupby("query_id")["relevance"]))
-    for query_id, part in seen[seen["query_id"].isin(open_ones["query_id"])].groupby("query_id"):
-        known, gain = part["relevance"].dropna(), part["relevance"].to_numpy()
-        source = known if prior == "run" and len(known) else grades[query_id]
-        drawn = draw.choice(source.clip(lower=0).to_numpy(float), (n_draws, np.isnan(gain).sum()))
-        gains = np.tile(np.nan_to_num(gain).clip(min=0), (n_draws, 1))
-        gains[:, np.isnan(gain)] = drawn
-        dcg = gains @ discounts[part["rank"].to_numpy() - 1]
-        judged = np.tile(np.sort(grades[query_id].clip(lower=0).to_numpy(float))[::-1][:k], (n_draws, 1))
-        ideal = np.sort(np.hstack([judged, drawn]), axis=1)[:, ::-1][:, :k]
+    discounts, judged = 1 / np.log2(np.arange(2, k + 2)), qrels["relevance"].clip(lower=0).astype(float)
+    grades, means = (
+        {query_id: part.to_numpy() for query_id, part in judged.groupby(qrels["query_id"])},
+        table["least"].copy(),
+    )
+    codes, query_ids = pd.factorize(seen["query_id"], sort=True)
+    places, relevance = (
+        np.split(np.argsort(codes, kind="stable"), np.bincount(codes).cumsum()[:-1]),
+        seen["relevance"].to_numpy(float),
+    )
+    for query_id, rows in zip(query_ids, places, strict=True):
+        gain = relevance[rows].clip(min=0)
+        if not (is_open := np.isnan(gain)).any():
+            continue
+        known = gain[~is_open]
+        drawn = draw.choice(known if prior == "run" and len(known) else grades[query_id], (n_draws, is_open.sum()))
+        gains = np.tile(gain, (n_draws, 1))
+        gains[:, is_open] = drawn
+        dcg = gains @ discounts[seen["rank"].to_numpy()[rows] - 1]
+        best_known = np.tile(np.sort(grades[query_id])[::-1][:k], (n_draws, 1))
+        ideal = np.sort(np.hstack([best_known, drawn]), axis=1)[:, ::-1][:, :k]
         ideal = ideal @ discounts[: ideal.shape[1]]
-        table.loc[query_id, "bootstrapped"] = np.divide(dcg, ideal, out=np.zeros(n_draws), where=ideal > 0).mean()
+        means[query_id] = np.divide(dcg, ideal, out=np.zeros(n_draws), where=ideal > 0).mean()
+    table.insert(2, "bootstrapped", means)
     return table
 
 

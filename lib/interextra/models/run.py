@@ -277,13 +277,18 @@ class Fused(Ranking):
         if self.tuned:
             options = {"params": self._tuned(store)}
             write_json(folder / "weights.json", options["params"]["weights"])
+        norm = None if self.method == "rrf" else "min-max"  # ranks need no scale
         for queries in self.queries:
             files = [run.read(store, queries) for run in self.runs]
+            query_ids = list(dict.fromkeys(query_id for file in files for query_id in file.query_ids))
             runs = [ranx.Run.from_df(file.frame().astype(columns), *columns) for file in files]
-            fused = ranx.fuse(runs, norm="min-max", method=self.method, **options).to_dataframe()
+            if any(len(run) < len(query_ids) for run in runs):  # a query may have hits in one run alone
+                asked = ranx.Qrels.from_dict({query_id: {"": 1} for query_id in query_ids})
+                runs = [run.make_comparable(asked) for run in runs]
+            fused = ranx.fuse(runs, norm=norm, method=self.method, **options).to_dataframe()
             fused.columns = [*columns]
             kept = fused.sort_values("score", ascending=False, kind="stable").groupby("query_id").head(self.depth)
-            order = pd.Index(files[0].query_ids).get_indexer(kept["query_id"])
+            order = pd.Index(query_ids).get_indexer(kept["query_id"])
             RunFile.from_frame(kept.iloc[order.argsort(kind="stable")]).write_parquet(folder / file_of(queries))
 
     def _tuned(self, store: Store) -> dict:

@@ -360,7 +360,7 @@ def formatted(row: Mapping[str, Any], own: Claim | None = None) -> str:
         reasons.append(f"lead {100 * row['lead']:+.1f} points")
     elif row["verdict"] == "undecided" and not row["reason"].startswith("gate") and np.isfinite(needed):
         reasons.append(f"detects {100 * needed:.1f} {claim.unit}" if claim.unit else f"detects {needed:.2f}")
-        times = (needed / claim.asked) ** 2 if claim.asked else np.inf
+        times = (needed / claim.asked) ** 2 if claim.asked else 0.0  # nothing is asked of a baseline that finds nothing
         reasons.append(f"out of reach: needs {times:.0f} times the data" if times > OUT_OF_REACH else "")
     reason = "; ".join(filter(None, reasons))
     judged = ", ".join(filter(None, [row["verdict"], row["size"]])) or reason
