@@ -111,7 +111,7 @@ def test_what_is_counted_below_the_claims_is_in_the_tables(reference):
     found = pd.concat(tables).set_index("claim")
     found = found[[not verdicts.stated()[name].secondary for name in found.index]]
     decided = found["verdict"].isin(["holds", "contradicted"]).sum()
-    assert f"{decided} of {len(found)} on twelve generated worlds" in said
+    assert f"{decided} of {len(found)} on fourteen generated worlds" in said
 
 
 def test_every_claim_stands_on_the_page(reference):

@@ -248,7 +248,7 @@ def test_a_sentence_gives_each_data_set_its_own_estimate(tmp_path, profile, coll
     made = pd.read_csv(nb.folder / "tables" / "claims.csv").iloc[0]
     here = "{:+.1f} % [{:+.1f}, {:+.1f}]".format(*(100 * made[["estimate", "low", "high"]]))
     real, this = (here, "") if profile == "small" else ("-10.0 % [-12.0, -8.0]", f"this run {here}; ")
-    estimates = f"MedQuAD {real}; twelve worlds +2.0 % [-1.0, +5.0]; {this}published -11.5 %"
+    estimates = f"MedQuAD {real}; fourteen worlds +2.0 % [-1.0, +5.0]; {this}published -11.5 %"
     told = "replicated on real data, undecided in the worlds"
     [sentence] = nb.concluded  # the claim answers the title
     kind = "simultaneous 95 % confidence intervals" + ", that of this run individual" * (profile != "small")

@@ -13,7 +13,7 @@ from interextra.study.parameters import repository_root
 
 BEGIN = "<!-- results: written by `make readme` from outputs/reference, compared by a test -->"
 END = "<!-- end of results -->"
-WHERE = {"MedQuAD": "real data", "worlds": "twelve generated worlds"}  # heading of each of DATA
+WHERE = {"MedQuAD": "real data", "worlds": "fourteen generated worlds"}  # heading of each of DATA
 OVERLAP, EXPOSURE = "01_overlap_annotation_analysis", "09_negative_exposure"
 SOURCES = {"zhan": "Zhan et al.", "lupart": "Lupart et al.", "hofstaetter": "Hofstätter et al.", "kit": "ours"}
 
@@ -65,7 +65,7 @@ def results_page(reference: Path) -> str:
         made = page({data: pd.read_csv(path) for data, path in tables.items() if path.is_file()})
         if made.empty:
             continue
-        made = made.rename(columns={"twelve worlds": WHERE["worlds"], "mini": "one generated world"})
+        made = made.rename(columns={"fourteen worlds": WHERE["worlds"], "mini": "one generated world"})
         rows = [made.columns, ["---"] * made.shape[1], *made.itertuples(index=False)]
         parts.append(f"## {notebook}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows))
     return "\n\n".join(parts) + "\n"

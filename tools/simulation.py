@@ -1,6 +1,6 @@
 """Are the verdicts over worlds as sure as they say? Notebooks are simulated whose true effects are known.
 
-A notebook here is the claims of 05 in twelve worlds. Its data come from a hierarchical model, not from the kit's own
+A notebook here is the claims of 05 in fourteen worlds. Its data come from a hierarchical model, not from the kit's own
 resampling: a world, two trainings a claim, entities, queries, and reciprocal ranks many of which are 0. A claim's
 estimate is the relative change between the sides, with a true value given; the lead over BM25 is measured on queries of
 its own. What judges them is what judges the committed results: `verdicts.over_worlds`, and `verdicts.concluded` on one
@@ -17,7 +17,7 @@ from interextra.experiments.plans import REGIMES
 from interextra.ground.effects import effects
 from interextra.papers.verdicts import Claim, answered, concluded, of_notebook, over_worlds
 
-NOTEBOOK, N_WORLDS = "05_architecture_comparison", 12
+NOTEBOOK, N_WORLDS = "05_architecture_comparison", 14
 N_QUERIES, N_ENTITIES = 400, 80  # of each world
 N_TRAININGS = 5  # of each system on one data set, as many as ReSTTest has folds
 FOUND = 0.6  # share of the queries whose passage is among the first ten, in domain
