@@ -47,5 +47,8 @@ def checked(vectors: np.ndarray, normalise: bool) -> np.ndarray:
     for what, bad in (("NaN or infinite values", ~np.isfinite(lengths)), ("no direction", normalise & (lengths == 0))):
         if bad.any():
             rows = np.flatnonzero(bad).tolist()
-            raise InputError(f"vectors: {what} in {len(rows)} rows ({offenders(rows)}); leave these queries out")
+            raise InputError(
+                f"vectors: {what} in {len(rows)} rows ({offenders(rows)}); leave these queries out, or take another "
+                "encoder: lsa knows no word that the training queries lack"
+            )
     return vectors * (1 / lengths).astype(np.float32)[:, None] if normalise else vectors
