@@ -28,10 +28,11 @@ TREC = {
     "P@5": "P_5",
     "AP": "map",
     "AP@5": "map_cut_5",
+    "infAP": "infAP",
     "Bpref": "bpref",
     "Success@3": "success_3",
 }
-BY_LEVEL = ["RR", "R@5", "P@5", "AP", "AP@5", "Bpref", "Success@3"]
+BY_LEVEL = ["RR", "R@5", "P@5", "AP", "AP@5", "Bpref", "infAP", "Success@3"]
 ANY_TIES = [*TREC, *(re.sub(r"^(\w+)", rf"\1(rel={rel})", name) for name in BY_LEVEL for rel in (2, 3))]
 NO_TIES = ["RR@5", "RR(rel=2)@5", "Judged@5", "Judged"]  # ir_measures breaks ties of these by doc_id ascending
 

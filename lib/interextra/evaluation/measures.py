@@ -21,7 +21,7 @@ from interextra.data.trec import refuse_repeated
 from interextra.ground import Cell, InputError, Store, offenders
 from interextra.models.run import Ranking
 
-KNOWN = "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, Judged, Judged@k, ASL@k"
+KNOWN = "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, infAP, Judged, Judged@k, ASL@k"
 _MEASURED: dict[tuple, pd.DataFrame] = {}  # (key of a run, test set, names) → `per_query`: read once a process
 
 
@@ -246,6 +246,18 @@ def _bpref(hits: _Hits, k: float, rel: int) -> np.ndarray:
     return _ratio(hits.sum(1 - lost / most, hits.relevance >= rel), n_relevant)
 
 
+def _infap(hits: _Hits, k: float, rel: int) -> np.ndarray:
+    """Inferred AP of sampled judgements: what is in the pool and was not judged has a relevance below 0.
+
+    As of those judged above a relevant passage, so of the whole pool above it a share is expected to be relevant
+    (Yilmaz and Aslam, CIKM 2006; trec_eval's smoothing).
+    """
+    relevant = hits.relevance >= rel
+    found, judged, pooled = (hits.above(where) - 1 for where in (relevant, hits.relevance >= 0, hits.rank > 0))
+    expected = pooled * (found + 1e-5) / (judged + 2e-5)
+    return _ratio(hits.sum((1 + expected) / hits.rank, relevant), hits.relevant(rel))
+
+
 def _judged(hits: _Hits, k: float) -> np.ndarray:
     """Share of the first k returned that were judged for this query, negative relevance included."""
     return _ratio(hits.count(hits.rank <= k), np.minimum(hits.returned, k))
@@ -277,6 +289,7 @@ _MEASURES: dict[str, tuple[Callable, str, bool]] = {
     "AP": (_ap, "may", True),
     "Success": (lambda hits, k, rel: (hits.found(k, rel) > 0).astype(float), "must", True),
     "Bpref": (_bpref, "no", True),
+    "infAP": (_infap, "no", True),
     "Judged": (_judged, "may", False),
     "ASL": (_asl, "must", True),
 }
