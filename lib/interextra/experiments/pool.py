@@ -47,30 +47,20 @@ def pool_range(
     best = pd.concat([qrels, open_ones[PAIR].assign(relevance=qrels["relevance"].max())], ignore_index=True)
     found = {"least": (run, qrels), "condensed": (condensed(run, qrels), qrels), "most": (run, best)}
     table = pd.DataFrame({what: per_query(*given, [name])[name] for what, given in found.items()})
-    discounts, judged = 1 / np.log2(np.arange(2, k + 2)), qrels["relevance"].clip(lower=0).astype(float)
-    grades, means = (
-        {query_id: part.to_numpy() for query_id, part in judged.groupby(qrels["query_id"])},
-        table["least"].copy(),
-    )
-    codes, query_ids = pd.factorize(seen["query_id"], sort=True)
-    places, relevance = (
-        np.split(np.argsort(codes, kind="stable"), np.bincount(codes).cumsum()[:-1]),
-        seen["relevance"].to_numpy(float),
-    )
-    for query_id, rows in zip(query_ids, places, strict=True):
-        gain = relevance[rows].clip(min=0)
-        if not (is_open := np.isnan(gain)).any():
-            continue
-        known = gain[~is_open]
+    table.insert(2, "bootstrapped", table["least"])
+    discounts, judged = 1 / np.log2(np.arange(2, k + 2)), qrels["relevance"].clip(lower=0)
+    grades = {query_id: part.to_numpy(float) for query_id, part in judged.groupby(qrels["query_id"])}
+    for query_id, part in seen[seen["query_id"].isin(open_ones["query_id"])].groupby("query_id"):
+        gain = part["relevance"].to_numpy(float).clip(min=0)
+        known, is_open = gain[~np.isnan(gain)], np.isnan(gain)
         drawn = draw.choice(known if prior == "run" and len(known) else grades[query_id], (n_draws, is_open.sum()))
         gains = np.tile(gain, (n_draws, 1))
         gains[:, is_open] = drawn
-        dcg = gains @ discounts[seen["rank"].to_numpy()[rows] - 1]
-        best_known = np.tile(np.sort(grades[query_id])[::-1][:k], (n_draws, 1))
-        ideal = np.sort(np.hstack([best_known, drawn]), axis=1)[:, ::-1][:, :k]
+        dcg = gains @ discounts[part["rank"].to_numpy() - 1]
+        judged = np.tile(np.sort(grades[query_id])[::-1][:k], (n_draws, 1))
+        ideal = np.sort(np.hstack([judged, drawn]), axis=1)[:, ::-1][:, :k]
         ideal = ideal @ discounts[: ideal.shape[1]]
-        means[query_id] = np.divide(dcg, ideal, out=np.zeros(n_draws), where=ideal > 0).mean()
-    table.insert(2, "bootstrapped", means)
+        table.loc[query_id, "bootstrapped"] = np.divide(dcg, ideal, out=np.zeros(n_draws), where=ideal > 0).mean()
     return table
 
 
