@@ -5,9 +5,10 @@ import os
 import re
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 
-from interextra.ground import InputError, Store
+from interextra.ground import Cell, InputError, Store
 
 BOUNDS = {"size": (0, 1e9), "n_test": (0, 1e9), "negatives": (1, 1000), "n_boot": (40, 1e6), "k": (2, 1000)}
 BOUNDS |= {"seed": (0, 2**31 - 1), "seeds": (0, 2**31 - 1), "near": (1e-9, 1), "margin": (1e-9, 1)}
@@ -65,7 +66,8 @@ def regimes(store: Store, args: Namespace) -> None:
     _print_report(write(Path(args.out), found), args.json)
 
 
-def probe(store: Store, args: Namespace) -> None:
+def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) -> None:
+    """`build`: computes some results, several at once."""
     _refuse_numbers(args)
     if not re.fullmatch(r"|cpu|cuda(:\d+)?", args.device):
         raise InputError(f"--device {args.device}: write cpu, cuda or cuda:NUMBER")
@@ -78,7 +80,8 @@ def probe(store: Store, args: Namespace) -> None:
     p = {name: getattr(args, name, usual) for name, usual in own.DEFAULTS.items()}
     divided = own.split_of(args.protocol, args.collection, p)
     train, names = module.trainer(recipe, divided, own.gate_of(p, divided.pool.source)), own.sets_of(divided)
-    cells = store.missing([train(Path(name), seed) for name in names for seed in args.seeds])
+    runs = [train(Path(name), seed) for name in names for seed in args.seeds]
+    cells = store.missing(runs)
     seconds, size = (sum(getattr(cell, what)() for cell in cells) for what in ("seconds", "megabytes"))
     told = f"{len(names)} training sets, {len(args.seeds)} trainings of each; {len(cells)} results to compute"
     print(f"{told}: about {seconds:,.0f} s of one core or GPU, {size:,.0f} MB", file=sys.stderr, flush=True)
@@ -86,7 +89,8 @@ def probe(store: Store, args: Namespace) -> None:
         print(module.check(recipe, divided))
         return
     p |= {name: getattr(args, name) for name in ("collection", "protocol", "seeds", "measures", "margin", "n_boot")}
-    found = module.probe(train, out=args.output_folder, predictions=args.prediction_folder, store=store, **p)
+    p |= {"out": args.output_folder, "predictions": args.prediction_folder, "store": store}
+    found = module.probe(train, compute=lambda cell: build(runs) if cell in runs else store.build(cell), **p)
     _print_report(found, args.json)
 
 

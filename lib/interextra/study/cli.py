@@ -198,10 +198,22 @@ def command_class(args: argparse.Namespace) -> None:
     print(f"{len(written)} files under {out}")
 
 
+def command_probe(args: argparse.Namespace) -> None:
+    from interextra.study.progress import Progress
+    from interextra.study.schedule import build_all
+
+    def build(cells: list) -> None:
+        with Progress(store, cells, Path(args.output_folder)) as progress:
+            build_all(store, cells, watch=progress)
+
+    store = _store()
+    own.probe(store, args, build)
+
+
 COMMANDS = {"run": command_run, "status": command_status, "plan": command_plan, "verify": command_verify}
 COMMANDS |= {"cell": command_cell, "clean": command_clean, "evaluate": command_evaluate, "export": command_export}
-COMMANDS |= {"class": command_class, "audit": own.audit}
-COMMANDS |= {run.__name__: lambda args, run=run: run(_store(), args) for run in (own.split, own.regimes, own.probe)}
+COMMANDS |= {"class": command_class, "audit": own.audit, "probe": command_probe}
+COMMANDS |= {run.__name__: lambda args, run=run: run(_store(), args) for run in (own.split, own.regimes)}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -20,6 +20,7 @@ from interextra.ground.cells import Cell, Store
 # of a training step instead of giving them back after each: about a third less time with a large vocabulary.
 WORKER = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 WORKER |= {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
+WORKER["NUMBA_DISABLE_JIT"] = "1"  # ranx: each process compiles for half a minute what takes a second uncompiled
 GPUS = Path("/proc/driver/nvidia/gpus")
 TICK = 1.0  # seconds between two looks at the running workers
 
