@@ -23,6 +23,7 @@ def quantised_search(
     and numbers restored from codes (0 and 1 for bits); 0: never. calibration : the first so many passages give the
     range of each dimension (int8, uint8); 0: all. InputError: an unknown precision, a calibration by one passage.
     """
+    import faiss
     from sentence_transformers.util import quantize_embeddings
 
     if precision not in PRECISIONS or calibration == 1:
@@ -30,15 +31,23 @@ def quantised_search(
         raise InputError(f"precision {precision!r}, calibration={calibration}: give {known}")
     is_bits, given = precision.endswith("binary"), np.asarray(vectors[: calibration or None])
     ranges = np.stack([given.min(axis=0), given.max(axis=0)])
-    codes, asked = (quantize_embeddings(np.asarray(part), precision, ranges=ranges) for part in (vectors, queries))
+    name, n_first = "ubinary" if is_bits else precision, k * max(rescore_multiplier, 1)
+    codes, asked = (quantize_embeddings(np.asarray(part), name, ranges=ranges) for part in (vectors, queries))
     size = codes.nbytes + (0 if is_bits else ranges.nbytes)
     if is_bits:
-        codes, asked = (np.where(np.asarray(part) > 0, 1, -1) for part in (vectors, queries))
-    rows, scores = Index(codes.astype(np.float32), "Flat").search(asked, k * max(rescore_multiplier, 1))
+        index = faiss.IndexBinaryFlat(8 * codes.shape[1])
+        index.add(codes)
+        differing, rows = index.search(asked, n_first)
+        scores = np.where(rows < 0, -np.inf, vectors.shape[1] - 2.0 * differing)
+    else:
+        rows, scores = Index(codes.astype(np.float32), "Flat").search(asked, n_first)
     step = np.where(ranges[0] == ranges[1], 1, (ranges[1] - ranges[0]) / 255)
     for at in range(len(rows) if rescore_multiplier else 0):
-        found = codes[rows[at]].astype(np.float32)
-        numbers = found > 0 if is_bits else (found + 128 * (precision == "int8")) * step + ranges[0]
+        found = codes[rows[at]]
+        if is_bits:
+            numbers = np.unpackbits(found, axis=1, count=vectors.shape[1])
+        else:
+            numbers = (found.astype(np.float32) + 128 * (precision == "int8")) * step + ranges[0]
         again = np.where(rows[at] < 0, -np.inf, numbers @ queries[at])
         order = np.argsort(-again, kind="stable")
         rows[at], scores[at] = rows[at, order], again[order]
