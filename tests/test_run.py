@@ -84,21 +84,22 @@ def test_weights_stay_while_a_planned_run_needs_them(home):
     assert (home.path(run(DENSE).model) / "weights").is_dir()
 
 
-def test_reciprocal_rank_fusion_is_the_sum_of_reciprocal_ranks(home):
-    runs = (run(BM25), run(DENSE))
-    fused = Fused(runs=runs, depth=10)
-    home.build(fused)
-    frames = [read(home, one).frame() for one in runs]
-    scores = (
-        pd.concat(frames)
-        .assign(score=lambda rows: 1 / (60 + rows["rank"]))
-        .groupby(["query_id", "doc_id"])["score"]
-        .sum()
-    )
-    found = read(home, fused).frame().set_index(["query_id", "doc_id"])["score"]
-    assert found.to_numpy() == pytest.approx(scores.loc[found.index].to_numpy(), rel=1e-5)
-    best = scores.groupby("query_id").max()
-    assert found.groupby("query_id").max().to_numpy() == pytest.approx(best.to_numpy(), rel=1e-5)
+@pytest.mark.parametrize("how", [{"method": "rrf"}, {"method": "wsum", "weights": (0.3, 0.7)}])
+def test_fusion_is_the_sum_of_its_parts_and_breaks_ties_as_every_run_does(home, how):
+    runs, weights = (run(BM25), run(DENSE)), how.get("weights", (1, 1))
+    home.build(fused := Fused(runs=runs, depth=10, **how))
+    parts = []
+    for weight, one in zip(weights, runs, strict=True):
+        frame = read(home, one).frame()
+        low, high = (frame.groupby("query_id")["score"].transform(end).astype(float) for end in ("min", "max"))
+        scaled = (frame["score"].astype(float) - low) / (high - low).clip(1e-9)
+        parts.append(frame.assign(score=1 / (60 + frame["rank"]) if how["method"] == "rrf" else weight * scaled))
+    every = pd.concat(parts).groupby(["query_id", "doc_id"], as_index=False)["score"].sum()
+    expected = RunFile.from_frame(every).frame().query("rank <= 10").set_index(["query_id", "doc_id"])
+    found = read(home, fused).frame().set_index(["query_id", "doc_id"])
+    assert found["rank"].to_dict() == expected["rank"].to_dict()
+    assert found["score"].to_numpy() == pytest.approx(expected.loc[found.index, "score"].to_numpy(), rel=1e-5)
+    assert every.groupby("query_id")["score"].agg(lambda scores: scores.duplicated().any()).any()  # there are ties
 
 
 @pytest.mark.parametrize("how", [{"method": "rrf"}, {"method": "wsum", "weights": (0.5, 0.5)}])

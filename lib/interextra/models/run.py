@@ -1,5 +1,6 @@
 """Rankings as cells: of a trained model on any collection, of an index, of others, and several fused into one."""
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -249,12 +250,22 @@ class Imported(Ranking):
         return f"imported run {Path(self.file.path).name} → {'+'.join(queries.name for queries in self.queries)}"
 
 
+RANX = ["query_id", "doc_id", "score"]
+
+
+def _columns(file: RunFile, of: str) -> pd.DataFrame:
+    """A run for ranx, which refuses pandas' own strings, with its scores or, without ties, its ranks turned round."""
+    frame = file.frame()
+    scores = frame["score"] if of == "score" else -frame["rank"]
+    return frame.assign(score=scores)[RANX].astype({"query_id": object, "doc_id": object, "score": float})
+
+
 class Fused(Ranking):
     """Runs on the same queries in one ranking, `run.NAME.parquet` a set of queries.
 
     `method` is one of ranx: rrf (reciprocal rank fusion, k = 60), or wsum with `weights`, one a run, of scores that
     were brought to 0…1 by query (the weighted interpolation of Hofstätter et al., TREC 2021). With `tuned`, queries
-    that measure nothing, ranx chooses the weights among tenths by their nDCG@10: `weights.json`.
+    that measure nothing, the weights are chosen among tenths by their nDCG@10: `weights.json`.
     """
 
     runs: tuple[Ranking, ...]
@@ -270,44 +281,47 @@ class Fused(Ranking):
     def build(self, folder: Path, store: Store) -> None:
         if {run.queries for run in self.runs} != {self.queries} or len(self.weights) not in (0, len(self.runs)):
             raise InputError("fusion: give runs on the same queries, and a weight for each run or none")
-        import ranx
-
-        columns = {"query_id": object, "doc_id": object, "score": float}  # ranx refuses pandas' own strings
-        options = {"params": {"weights": self.weights}} if self.weights else {}
+        weights = self.weights
         if self.tuned:
-            options = {"params": self._tuned(store)}
-            write_json(folder / "weights.json", options["params"]["weights"])
-        norm = None if self.method == "rrf" else "min-max"  # ranks need no scale
+            weights = self._tuned(store)
+            write_json(folder / "weights.json", weights)
         for queries in self.queries:
             files = [run.read(store, queries) for run in self.runs]
-            query_ids = list(dict.fromkeys(query_id for file in files for query_id in file.query_ids))
-            runs = [ranx.Run.from_df(file.frame().astype(columns), *columns) for file in files]
-            if any(len(run) < len(query_ids) for run in runs):  # a query may have hits in one run alone
-                asked = ranx.Qrels.from_dict({query_id: {"": 1} for query_id in query_ids})
-                runs = [run.make_comparable(asked) for run in runs]
-            fused = ranx.fuse(runs, norm=norm, method=self.method, **options).to_dataframe()
-            fused.columns = [*columns]
-            kept = fused.sort_values("score", ascending=False, kind="stable").groupby("query_id").head(self.depth)
-            order = pd.Index(query_ids).get_indexer(kept["query_id"])
-            RunFile.from_frame(kept.iloc[order.argsort(kind="stable")]).write_parquet(folder / file_of(queries))
+            self._fused(files, weights).write_parquet(folder / file_of(queries))
 
-    def _tuned(self, store: Store) -> dict:
-        """The parameters of the fusion that are best on the queries `tuned`, of those that all runs have."""
+    def _fused(self, files: Sequence[RunFile], weights: Sequence[float]) -> RunFile:
+        """Ties have the order of `RunFile`; ranx breaks them anyhow, so it gets ranks where ranks are what counts."""
+        import ranx
+
+        by_rank, options = self.method == "rrf", {"params": {"weights": weights}} if weights else {}
+        query_ids = list(dict.fromkeys(query_id for file in files for query_id in file.query_ids))
+        runs = [ranx.Run.from_df(_columns(file, "rank" if by_rank else "score"), *RANX) for file in files]
+        if any(len(run) < len(query_ids) for run in runs):  # a query may have hits in one run alone
+            asked = ranx.Qrels.from_dict({query_id: {"": 1} for query_id in query_ids})
+            runs = [run.make_comparable(asked) for run in runs]
+        fused = ranx.fuse(runs, norm=None if by_rank else "min-max", method=self.method, **options).to_dataframe()
+        order = pd.Index(query_ids).get_indexer(fused["q_id"])
+        found = RunFile.from_frame(fused.set_axis(RANX, axis=1).iloc[order.argsort(kind="stable")]).frame()
+        return RunFile.from_frame(found[found["rank"] <= self.depth])
+
+    def _tuned(self, store: Store) -> tuple[float, ...]:
+        """The weights, in tenths, that are best on the queries `tuned`, of those that all runs have."""
         import ranx
 
         qrels, frames = self.tuned.qrels(store), [run.read(store, self.tuned).frame() for run in self.runs]
         shared = set(qrels["query_id"]).intersection(*(frame["query_id"] for frame in frames))
         if not shared:
             raise InputError(f"fusion: no query of {self.tuned.name} has judgements and a ranking of each run")
-        kept = [
-            frame[frame["query_id"].isin(shared)].astype({"query_id": object, "doc_id": object})
-            for frame in (qrels, *frames)
-        ]
-        judged = ranx.Qrels.from_df(kept[0].astype({"relevance": int}), "query_id", "doc_id", "relevance")
-        runs = [ranx.Run.from_df(frame.astype({"score": float}), "query_id", "doc_id", "score") for frame in kept[1:]]
-        return ranx.optimize_fusion(
-            judged, runs, norm="min-max", method=self.method, metric="ndcg@10", show_progress=False
-        )
+        files = [RunFile.from_frame(frame[frame["query_id"].isin(shared)]) for frame in frames]
+        qrels = qrels[qrels["query_id"].isin(shared)].astype({"query_id": object, "doc_id": object, "relevance": int})
+        judged = ranx.Qrels.from_df(qrels, "query_id", "doc_id", "relevance")
+        tenths = [part for part in itertools.product(range(11), repeat=len(files)) if sum(part) == 10]
+
+        def value(part: tuple[int, ...]) -> float:
+            run = _columns(self._fused(files, [tenth / 10 for tenth in part]), "rank")
+            return ranx.evaluate(judged, ranx.Run.from_df(run, *RANX), "ndcg@10")
+
+        return tuple(tenth / 10 for tenth in max(tenths, key=value))
 
     def title(self) -> str:
         return f"fusion by {self.method} of {len(self.runs)} runs"
