@@ -14,6 +14,7 @@ from interextra.experiments import probe as module
 from interextra.experiments.given import Given
 from interextra.experiments.own import DEFAULTS, export, split_of
 from interextra.ground.errors import InputError
+from interextra.study import progress
 from interextra.study.cli import main
 
 WORDS = sorted({word for topic, words in TOPICS.items() for word in [topic, *words.split()]}) + list("012345")
@@ -116,7 +117,8 @@ def test_a_planted_loss_of_a_training_is_found(spec, tmp_path):
         ix.probe(train, spec, out=tmp_path / "probe", **options | {"seed": 2})
 
 
-def test_the_command_trains_on_each_set_and_says_first_what_it_costs(spec, capsys):
+def test_the_command_trains_on_each_set_and_says_first_what_it_costs(spec, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "MINUTE", 0.0)  # a line at every look, none of them in the JSON
     asked = ["probe", "-m", "tiny-base", "--recipe", "mini-dense{steps: 2}", "--collection", spec, "--size", "0.25"]
     asked += ["--seeds", "1", "--batch-size", "4", "--measures", "RR@10", "--n-boot", "400"]
     assert main([*asked, "--check"]) == 0
@@ -127,6 +129,7 @@ def test_the_command_trains_on_each_set_and_says_first_what_it_costs(spec, capsy
     out, cost = capsys.readouterr()
     told = json.loads(out)
     assert {row["claim"] for row in told["claims"]} == {"loss", "lead"} and "with 80 % power" in cost
+    assert "results done" in cost
     runs = sorted(path.name for path in Path("runs").iterdir())
     assert runs == ["extrapolation-12.1.run", "interpolation-12.1.run"]
     queries = pd.read_csv("runs/interpolation-12.1.run", sep=" ", header=None)[0].nunique()

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
@@ -203,7 +204,7 @@ def command_probe(args: argparse.Namespace) -> None:
     from interextra.study.schedule import build_all
 
     def build(cells: list) -> None:
-        with Progress(store, cells, Path(args.output_folder)) as progress:
+        with redirect_stdout(sys.stderr), Progress(store, cells, Path(args.output_folder)) as progress:
             build_all(store, cells, watch=progress)
 
     store = _store()
