@@ -128,6 +128,8 @@ def test_weight_of_one_leaves_the_order_of_its_run(home):
     assert (values["BM25"] - values["fused"]).abs().mean() < 0.05
     with pytest.raises(InputError, match="a weight for each run"):
         home.build(Fused(runs=(bm25, run(DENSE)), method="wsum", weights=(1.0,)))
+    with pytest.raises(InputError, match="rrf: it has no weights"):
+        home.build(Fused(runs=(bm25, run(DENSE)), tuned=bm25.queries[0]))
 
 
 def test_changed_collection_is_not_the_planned_one():

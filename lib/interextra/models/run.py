@@ -281,6 +281,8 @@ class Fused(Ranking):
     def build(self, folder: Path, store: Store) -> None:
         if {run.queries for run in self.runs} != {self.queries} or len(self.weights) not in (0, len(self.runs)):
             raise InputError("fusion: give runs on the same queries, and a weight for each run or none")
+        if self.method == "rrf" and (self.weights or self.tuned):
+            raise InputError("fusion by rrf: it has no weights; give none, or the method wsum")
         weights = self.weights
         if self.tuned:
             weights = self._tuned(store)
