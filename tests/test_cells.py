@@ -188,6 +188,14 @@ def test_schedule_computes_each_needed_cell_once_and_in_order(tmp_path):
     assert build_all(store, [last]) == []
 
 
+def test_the_last_but_one_waits_for_what_the_last_one_needs(tmp_path, monkeypatch):
+    monkeypatch.setattr("interextra.study.schedule.n_workers", lambda n_cells: 1)
+    first, other = Toy(n=1), Toy(n=2)
+    pages, done = [Toy(n=n, needed=(need,)) for n, need in ((7, TOY), (8, first), (9, other))], []
+    build_all(Store(tmp_path), pages, done.append)
+    assert [cell.n for cell in done] == [3, 7, 1, 2, 9, 8]
+
+
 def test_schedule_ends_with_the_first_failure(tmp_path):
     with pytest.raises(RuntimeError, match="disk full"):
         build_all(Store(tmp_path), [Toy(n=4, needed=(Failing(),))])

@@ -142,6 +142,7 @@ class Judged:
             kept, missing = parts[name]
             given = missing.iloc[random.permutation(len(missing))].groupby("query_id").head(number)
             qrels = pd.concat([kept, given], ignore_index=True)
+            qrels = qrels[(qrels["relevance"] > 0) | ~qrels.duplicated("query_id")]  # others count as if unjudged
             for side in (family, BM25):
                 values = [per_query(run, qrels, [FIRST])[FIRST] for run in self.of(name, side).values()]
                 found[number, side, draw, name] = pd.concat(values, axis=1).mean(axis=1)
