@@ -306,13 +306,14 @@ def test_a_world_is_generated_once_and_again_when_its_files_change(tmp_path, mon
     assert len(prints) == 1
 
 
-EDITS = {  # a file of the package, what is replaced and by what: does it convert anew the folder, the world?
-    "nothing": ("data/beir.py", "", "", False, False),
-    "a comment": ("data/beir.py", "FIRST_SPLITS", "# the usual ones\nFIRST_SPLITS", False, False),
-    "how a folder is read": ("data/beir.py", "random_state=0)", "random_state=1)", True, False),
-    "how all are checked": ("data/converted.py", "not table.num_rows", "table.num_rows == 0", True, True),
-    "a comment on the world": ("world/generate.py", "SEED = ", "# of worlds\nSEED = ", False, False),
-    "how worlds are made": ("world/generate.py", "SEED = ", "SEED = 0 + ", False, True),
+COMMENTS = {"data/beir.py": ("FIRST_SPLITS", "# the usual ones\nFIRST_SPLITS")}
+COMMENTS |= {"world/generate.py": ("SEED = ", "# of worlds\nSEED = ")}
+EDITS = {  # in files of the package, what is replaced and by what: does it convert anew the folder, the world?
+    "nothing": ({}, False, False),
+    "comments": (COMMENTS, False, False),
+    "how a folder is read": ({"data/beir.py": ("random_state=0)", "random_state=1)")}, True, False),
+    "how all are checked": ({"data/converted.py": ("not table.num_rows", "table.num_rows == 0")}, True, True),
+    "how worlds are made": ({"world/generate.py": ("SEED = ", "SEED = 0 + ")}, False, True),
 }
 
 
@@ -320,25 +321,26 @@ def test_a_changed_conversion_converts_anew_and_a_comment_does_not(tmp_path, roo
     """The folder was named by a constant that one had to remember to raise, the world by the bytes of its code."""
     put(tmp_path / "c")
     made = {}
-    for name, (file, old, new, *_) in EDITS.items():
+    for name, (edits, *_) in EDITS.items():
         package = tmp_path / name / "interextra"
         shutil.copytree(root / "lib" / "interextra", package, ignore=shutil.ignore_patterns("base", "__pycache__"))
-        text = (package / file).read_text()
-        assert old in text
-        (package / file).write_text(text.replace(old, new, 1))
+        for file, (old, new) in edits.items():
+            text = (package / file).read_text()
+            assert old in text
+            (package / file).write_text(text.replace(old, new, 1))
         env = os.environ | {"PYTHONPATH": str(tmp_path / name), "INTEREXTRA_CACHE": str(tmp_path / "cache" / name)}
         subprocess.run([sys.executable, "-c", OPEN, f"beir:{tmp_path / 'c'}"], env=env, check=True)
         folders = sorted((tmp_path / "cache" / name / "collections").iterdir())
         made[name] = {path.name.partition("-")[0]: path.name for path in folders}
     for name, (*_, folder, world_) in EDITS.items():
-        moved = [made[name][kind] != made["nothing"][kind] for kind in ("c", "mini")]
+        moved = [made[name][kind] != made["nothing"][kind] for kind in ("c", "ood")]
         assert moved == [folder, world_], name
 
 
 OPEN = """
 import sys
 from interextra.data.load import open_collection
-open_collection(sys.argv[1]), open_collection("mini:n_train=300,n_dev=40")
+open_collection(sys.argv[1]), open_collection("mini:ood-hobby-titles")
 """
 
 
