@@ -29,10 +29,7 @@ REGIMES = ("interpolation", "extrapolation")
 
 
 def plan_of(notebook: str, parameters: dict) -> Plan:
-    """The plan of a notebook; empty for one that computes nothing that is kept.
-
-    InputError for a split that the collection does not have, whether or not these parameters use it.
-    """
+    """The plan of a notebook, empty where nothing is kept; InputError for a split that the collection does not have."""
     for name, value in parameters.items() if "collection" in parameters else ():
         splits = ([value] if isinstance(value, str) else value) if name.endswith(("_split", "_splits")) else ()
         test_queries(parameters, filter(None, splits))
@@ -118,10 +115,7 @@ def systems(p: dict) -> dict[str, Recipe]:
 
 
 def with_bm25(made: dict[str, Recipe], name: str = "recipes") -> dict[str, Recipe]:
-    """The systems of the parameter `name`, which the gate compares with BM25 in domain.
-
-    InputError where BM25 is not among them under this label.
-    """
+    """The systems of the parameter `name`; InputError where none is BM25 with its label, which the gate asks for."""
     if BM25 not in made or made[BM25].architecture != "bm25":
         raise InputError(
             f"parameter {name!r}: no system is BM25 with the label {BM25!r}, which the others must beat in domain: "
@@ -161,11 +155,7 @@ def refuse_unknown(parameter: str, given: Iterable[str | int], known: Iterable[s
 
 
 def runs(
-    p: dict,
-    made: Mapping[str, Recipe],
-    sets: Sequence[tuple[dict, Queries | Part]],
-    queries: tuple[Queries | Part, ...],
-    **labels: Any,
+    p: dict, made: Mapping[str, Recipe], sets: Sequence[tuple[dict, Queries | Part]], queries: tuple, **labels: Any
 ) -> list[dict]:
     """Rows of a design: each system, on each training set, with each of its seeds.
 
