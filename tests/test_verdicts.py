@@ -143,7 +143,7 @@ def test_a_system_that_does_not_beat_bm25_is_undecided_but_stays(state):
 
 def in_worlds(names, estimates, lead=0.1, n_queries=300):
     """Tables of claims and of leads of several worlds; each claim speaks of the system that it is named after."""
-    worlds = [pd.DataFrame({"claim": names, "estimate": row, "n_queries": n_queries}) for row in estimates]
+    worlds = [pd.DataFrame({"claim": names, "estimate": row, "bias": 0.0, "n_queries": n_queries}) for row in estimates]
     return worlds, [pd.DataFrame({"claim": names, "system": names, "lead": lead})] * len(worlds)
 
 
@@ -157,6 +157,23 @@ def test_worlds_are_judged_by_students_test(state):
         deviations = TTestPower().solve_power(nobs=12, alpha=0.05 / 2, power=0.8)
         assert found.loc[at, "resolution"] == pytest.approx(deviations * estimates[:, at].std(ddof=1), rel=1e-4)
     assert found["n_worlds"].eq(12).all() and found["n_queries"].eq(3600).all()
+
+
+def test_the_bias_of_a_ratio_is_taken_out_of_the_mean_over_worlds(state):
+    """Of independent sides it is the variance of the first mean over its square: of 60 queries some .03."""
+    claims, draw, worlds = state(claim("one", "below", {"model": "a"})), np.random.default_rng(3), []
+    reciprocal = 1.0 / np.arange(1, 30)
+    for world in range(40):
+        ranks = pd.DataFrame(draw.choice(reciprocal, (60, 2)), columns=["inside", "out"]).rename_axis("query_id")
+        values = ranks.reset_index().melt("query_id", var_name="regime").assign(model="a", measure="RR@10")
+        table = effects(values, ["model", "measure"], "regime", ("inside", "out"), "delta", seed=world, n_boot=400)
+        worlds.append(in_one_world(answered(claims, [table], NOBODY)))
+    gates = [pd.DataFrame({"claim": ["one"], "system": ["a"], "lead": [0.1]})] * len(worlds)
+    plain, bias = (np.mean([one[name].item() for one in worlds]) for name in ("estimate", "bias"))
+    assert bias == pytest.approx(reciprocal.var() / reciprocal.mean() ** 2 / 60, rel=0.25)
+    assert over_worlds(worlds, gates)["estimate"].item() == pytest.approx(plain - bias)
+    unknown = over_worlds([one.assign(bias=np.nan) for one in worlds], gates)
+    assert unknown["estimate"].item() == pytest.approx(plain)
 
 
 def test_a_tie_at_a_bound_decides_nothing(state):

@@ -39,24 +39,32 @@ def reciprocal_ranks(draw: np.random.Generator, found: np.ndarray) -> np.ndarray
     return (luck < found) / rank
 
 
-def notebook(draw: np.random.Generator, true: np.ndarray, lead: float) -> tuple[np.ndarray, np.ndarray]:
-    """Estimates and leads float[n_worlds, n_claims] of one notebook whose effects and lead are truly these."""
+def notebook(draw: np.random.Generator, true: np.ndarray, lead: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Estimates, their bias and leads float[n_worlds, n_claims] of a notebook whose effects and lead are truly these.
+
+    The bias of a ratio is what resampling its entities finds of it, here to the second order.
+    """
     shape = (N_WORLDS, len(true), 2)
     of_world = 1 + SPREAD["world"] * draw.standard_normal((N_WORLDS, 1, 1))
     effects = true + SPREAD["effect"] * draw.standard_normal((N_WORLDS, len(true)))
     entities = 1 + SPREAD["entity"] * draw.uniform(-1.7, 1.7, (N_WORLDS, 1, 1, N_ENTITIES))  # their deviation is 1
 
-    def side(factor: np.ndarray, draw_queries: int) -> np.ndarray:
-        """Chances of being found float[n_worlds, n_claims, 2, n_queries]: a training's, its world's, its entity's."""
+    def measured(factor: np.ndarray) -> np.ndarray:
+        """Sums of RR@10 float[n_worlds, n_claims, 2, n_entities]: chances are a training's, its world's, its entity's."""
         trained = factor * of_world * (1 + SPREAD["training"] * draw.standard_normal(shape))
-        return np.clip(FOUND * trained[..., None] * entities[..., draw.integers(0, N_ENTITIES, draw_queries)], 0, 1)
+        entity = draw.integers(0, N_ENTITIES, N_QUERIES)
+        found = reciprocal_ranks(draw, np.clip(FOUND * trained[..., None] * entities[..., entity], 0, 1))
+        return found @ (entity[:, None] == np.arange(N_ENTITIES))
 
     # The noise of trainings in a denominator raises the expected relative change by its variance: taken out again.
     in_and_out = np.stack([np.ones_like(effects), (1 + effects) / (1 + SPREAD["training"] ** 2)], axis=-1)
-    means = reciprocal_ranks(draw, side(in_and_out, N_QUERIES)).mean(axis=-1)
+    sums = measured(in_and_out)
+    (inside, out), apart = (sums.mean(axis=-1)[..., side] for side in (0, 1)), sums - sums.mean(axis=-1, keepdims=True)
+    varied = (apart * apart[..., :1, :]).mean(axis=-1) / N_ENTITIES  # of the first side, with the second
+    bias = out / inside * (varied[..., 0] / inside**2 - varied[..., 1] / (inside * out))
     beside = np.array([1.0, 1 - lead / (FOUND * (RANKS / np.arange(1, 11)).sum())])  # the model, and BM25
-    ahead = reciprocal_ranks(draw, side(np.broadcast_to(beside, shape), N_QUERIES)).mean(axis=-1)
-    return means[..., 1] / means[..., 0] - 1, ahead[..., 0] - ahead[..., 1]
+    ahead = measured(np.broadcast_to(beside, shape)).sum(axis=-1) / N_QUERIES
+    return out / inside - 1, bias, ahead[..., 0] - ahead[..., 1]
 
 
 def judged(claims: list[Claim], true: np.ndarray, lead: float, n: int, seed: int) -> pd.DataFrame:
@@ -64,8 +72,11 @@ def judged(claims: list[Claim], true: np.ndarray, lead: float, n: int, seed: int
     rows, draw = [], np.random.default_rng(seed)
     names = [claim.name for claim in claims]
     for at in range(n):
-        estimates, leads = notebook(draw, true, lead)
-        worlds = [pd.DataFrame({"claim": names, "estimate": one, "n_queries": N_QUERIES}) for one in estimates]
+        estimates, biases, leads = notebook(draw, true, lead)
+        worlds = [
+            pd.DataFrame({"claim": names, "estimate": estimate, "bias": bias, "n_queries": N_QUERIES})
+            for estimate, bias in zip(estimates, biases, strict=True)
+        ]
         gates = [pd.DataFrame({"claim": names, "system": names, "lead": ahead}) for ahead in leads]
         rows.append(over_worlds(worlds, gates).assign(notebook=at))
     return pd.concat(rows, ignore_index=True)

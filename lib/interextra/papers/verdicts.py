@@ -46,7 +46,7 @@ REASONS["trainings"] = "too few training runs"
 REASONS |= {GATE: "a system is not shown to beat BM25 in domain", UNMEASURED: "no lead over BM25 was measured"}
 COUNTS = ["n_models", "n_queries", "n_trainings"]
 DRAWN = "drawn_units"  # column of a table whose draws are not of queries: models, clusters
-ANSWERED = ["claim", "estimate", "low", "high", "lead", "lead_low", *COUNTS, "noise", "systems"]
+ANSWERED = ["claim", "estimate", "low", "high", "bias", "lead", "lead_low", *COUNTS, "noise", "systems"]
 ONE = {"models": "model", "queries": "query", "trainings": "training run", "worlds": "world"}
 DERIVED = ("p_value", "p_holm", "sd_trainings", "published", "verdict")  # columns of one world only
 GATED = {"model", "regime"}  # labels of what must beat BM25 in domain
@@ -138,8 +138,9 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataF
 
     `tables`: effects (negative is a loss) with labels that claims name, the first that has them. `ahead`: of `leads`.
 
-    Returns Effects[claim, estimate, low, high, lead, lead_low, n_models, n_queries, n_trainings, noise, systems]:
-    counts are the smallest of the rows, where they have them; low and high are plain 95 % intervals; lead is that of
+    Returns Effects[claim, estimate, low, high, bias, lead, lead_low, n_models, n_queries, n_trainings, noise, systems]:
+    counts are the smallest of the rows, where they have them; low and high are plain 95 % intervals; bias is what the
+    draws exceed the estimate by, as a ratio of means does (they are Efron's estimate of it); lead is that of
     the weakest system that the claim names, lead_low the lower end of its interval, NaN for BM25 alone; noise: what
     most of the variance is of, queries, trainings or what the table says in DRAWN; systems: see `gate`.
 
@@ -159,7 +160,8 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataF
         weakest = [systems[name].min(skipna=False) for name in ("lead", "lead_low")]
         counts = [every[name].min() if name in every else np.nan for name in COUNTS]
         noise = "trainings" if _of_trainings(used, draws) > 0.5 else every.get(DRAWN, pd.Series(["queries"])).iloc[0]
-        rows.append((claim.name, constant + sum(means), *interval(draws), *weakest, *counts, noise, systems))
+        ends, estimate = interval(draws), constant + sum(means)
+        rows.append((claim.name, estimate, *ends, draws.mean() - estimate, *weakest, *counts, noise, systems))
         drawn.append(draws)
     table = pd.DataFrame(rows, columns=ANSWERED)
     unknown = [name for name in COUNTS if table[name].isna().all()]
@@ -231,7 +233,7 @@ def concluded(answers: Effects, own: Sequence[Claim] = ()) -> pd.DataFrame:
         ends = simultaneous(scaled[0][primary], scaled[1][primary])
         low[primary], high[primary] = (np.where(bounded[primary], np.tanh(end), end) for end in ends)
     nineties = [interval(row, 0.9) for row in draws]
-    made = pd.DataFrame(answers).drop(columns=[DRAWS, "noise", SYSTEMS]).assign(low=low, high=high)
+    made = pd.DataFrame(answers).drop(columns=[DRAWS, "bias", "noise", SYSTEMS]).assign(low=low, high=high)
     return _judged(made.assign(resolution=detectable(low, high, draws.std(axis=1))), nineties, answers["noise"], known)
 
 
@@ -248,18 +250,23 @@ def on_rows(frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_one_world(answers: Effects) -> pd.DataFrame:
-    """The claims in a single generated world, which decides nothing: plain intervals, no verdict; as of `concluded`."""
-    return concluded(answers).assign(low=answers["low"], high=answers["high"], verdict="", size="", reason="one world")
+    """The claims in a single generated world, which decides nothing: plain intervals, no verdict; as of `concluded`.
+
+    And `bias`, of `answered`, which `over_worlds` takes out.
+    """
+    plain = {name: answers[name] for name in ("low", "high", "bias")}
+    return concluded(answers).assign(**plain, verdict="", size="", reason="one world")
 
 
 def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The claims judged over worlds, with Student's intervals, from the tables `in_one_world` and `gate` of each.
 
-    The mean of a claim's estimates, simultaneous over the primary claims by Bonferroni's correction. A world's estimate
-    holds the noise of its queries and trainings, so that the interval does, too. The lead of each system is pooled over
-    the worlds before the weakest is taken. Returns the columns of `concluded`, with n_worlds for n_trainings.
+    The mean of a claim's estimates less their bias, simultaneous over the primary claims by Bonferroni's correction. A
+    world's estimate holds the noise of its queries and trainings, so that the interval does, too. The lead of each
+    system is pooled over the worlds before the weakest is taken. Returns the columns of `concluded`, with n_worlds for n_trainings.
     """
-    every, n = pd.concat(worlds, ignore_index=True).groupby("claim", sort=False), len(worlds)
+    every, n = pd.concat(worlds, ignore_index=True), len(worlds)
+    every = every.assign(estimate=every["estimate"] - every["bias"].fillna(0.0)).groupby("claim", sort=False)
     of = {"estimate": ("estimate", "mean"), "error": ("estimate", "sem")}
     found = every.agg(**of, n_queries=("n_queries", "sum"), n_worlds=("estimate", "size")).query("n_worlds == @n")
     primary = np.array([not stated()[name].secondary for name in found.index], bool)
