@@ -50,7 +50,7 @@ def notebook(draw: np.random.Generator, true: np.ndarray, lead: float) -> tuple[
     entities = 1 + SPREAD["entity"] * draw.uniform(-1.7, 1.7, (N_WORLDS, 1, 1, N_ENTITIES))  # their deviation is 1
 
     def measured(factor: np.ndarray) -> np.ndarray:
-        """Sums of RR@10 float[n_worlds, n_claims, 2, n_entities]: chances are a training's, its world's, its entity's."""
+        """Sums of RR@10 float[n_worlds, n_claims, 2, n_entities]; chances are of training, world and entity."""
         trained = factor * of_world * (1 + SPREAD["training"] * draw.standard_normal(shape))
         entity = draw.integers(0, N_ENTITIES, N_QUERIES)
         found = reciprocal_ranks(draw, np.clip(FOUND * trained[..., None] * entities[..., entity], 0, 1))

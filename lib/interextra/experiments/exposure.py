@@ -165,7 +165,7 @@ def share_of_loss(mean: Effects) -> pd.DataFrame:
     at, rows = {tuple(row[CONDITION]): row for _, row in mean.iterrows()}, []
     for (model, negatives, against), one in at.items():
         other = at.get((model, negatives, "unexposed"))
-        if against == "unexposed" or other is None:
+        if against not in ("all", "control") or other is None:
             continue
         drawn, spared = one["draws"].effect, other["draws"].effect
         saved = other["delta"] - one["delta"], *interval(spared - drawn)

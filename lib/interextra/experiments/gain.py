@@ -9,7 +9,7 @@ import pandas as pd
 from interextra.data.queries import Part, Queries
 from interextra.experiments import own, plans, pool_bias, probe, shifts
 from interextra.ground import InputError
-from interextra.ground.effects import Effects, detectable, interval, ratio
+from interextra.ground.effects import Effects, detectable, effects, interval, ratio
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.dense import LABEL as DENSE
 from interextra.models.vectors import Vectors
@@ -75,6 +75,13 @@ def in_conditions(values: pd.DataFrame) -> pd.DataFrame:
     """One value a query, condition and seed: of the models without a kind only those on this kind's queries."""
     kept = values["left_out"].isna() | (values["left_out"] == values["stratum"])
     return values[kept & (values["stratum"] != shifts.OUTSIDE)]
+
+
+def by_condition(values: pd.DataFrame, **how) -> Effects:
+    """Means by condition and measure. What is fine-tuned shares the noise of training; BM25 and the base have none."""
+    model = values["condition"].where(values["condition"].isin([BM25, BASE]), DENSE)
+    found = effects(values.assign(model=model), ["model", "condition", "measure"], **how)
+    return Effects.of(found.drop(columns="model"), ["condition", "measure"], ["mean"], found.drawn())
 
 
 def parts_of(means: Effects) -> pd.DataFrame:

@@ -94,14 +94,15 @@ def start_in(p: dict, entry: Mapping[str, Any]) -> dict[str, Any]:
 def marks(starts: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """A row an initialisation: model, objective, text, te (a task for the whole text), tc (target read), made, role.
 
-    What is pretrained from a base has its te, too. `role`: the row of Table 9 whose place it takes.
+    What is pretrained from a base has its te, too, and then takes no role, the row of Table 9, of one without te.
     """
     before = any(start["made"] == "base" and start["objective"] in TEXT_LEVEL for start in starts)
     rows = []
     for start in starts:
         label, objective, made = start["model"], start["objective"], start["made"]
         te, tc = objective in TEXT_LEVEL or (before and made == "ours"), start["text"] == "target"
-        of = (objective, tc) if objective != "none" or made == "given" else None  # ours: chosen weights, not random
+        takes = (objective != "none" or made == "given") and te == (objective in TEXT_LEVEL)  # ours are not random
+        of = (objective, tc) if takes else None
         role = label if label in ROLES else next((name for name, has in ROLES.items() if has == of), "")
         rows.append(start | {"te": te, "tc": tc, "role": role})
     return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role"])

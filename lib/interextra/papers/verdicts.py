@@ -262,8 +262,8 @@ def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -
     """The claims judged over worlds, with Student's intervals, from the tables `in_one_world` and `gate` of each.
 
     The mean of a claim's estimates less their bias, simultaneous over the primary claims by Bonferroni's correction. A
-    world's estimate holds the noise of its queries and trainings, so that the interval does, too. The lead of each
-    system is pooled over the worlds before the weakest is taken. Returns the columns of `concluded`, with n_worlds for n_trainings.
+    world's estimate holds the noise of its queries and trainings, so that the interval does, too. The lead of a system
+    is pooled over the worlds before the weakest is taken. The columns of `concluded`, with n_worlds for n_trainings.
     """
     every, n = pd.concat(worlds, ignore_index=True), len(worlds)
     every = every.assign(estimate=every["estimate"] - every["bias"].fillna(0.0)).groupby("claim", sort=False)
@@ -428,7 +428,8 @@ def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
     for data, row in rows.items():
         smaller = ", but smaller than the margin," * bool(row["size"] and claim.asks != "equal")
         words = {"holds": word + smaller, "contradicted": "contradicted" + smaller, "": UNJUDGED}
-        heard[data] = words.get(row["verdict"], "no difference" if row["size"] else "undecided")
+        is_open = not row["size"] or str(row.get("reason", "")).startswith("gate")  # excluded: nothing is said
+        heard[data] = words.get(row["verdict"], "undecided" if is_open else "no difference")
     judged = {data: told for data, told in heard.items() if told != UNJUDGED}
     if {"holds", "contradicted"} <= {rows[data]["verdict"] for data in judged}:
         return "depends on the data"
