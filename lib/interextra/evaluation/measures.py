@@ -264,7 +264,7 @@ def _judged(hits: _Hits, k: float) -> np.ndarray:
 
 
 def _asl(hits: _Hits, bound: float, rel: int) -> np.ndarray:
-    """Average search length: irrelevant passages ranked above a relevant one, averaged over the relevant.
+    """Atomized search length: irrelevant passages ranked above a relevant one, averaged over the relevant.
 
     A relevant passage counts `bound` at most, and so do one that was not returned and a query without any: a reading of
     Lupart et al., who say "100 bounded ASL" and no more. A perfect ranking has 0; lower is better.
