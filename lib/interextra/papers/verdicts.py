@@ -428,8 +428,7 @@ def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
     for data, row in rows.items():
         smaller = ", but smaller than the margin," * bool(row["size"] and claim.asks != "equal")
         words = {"holds": word + smaller, "contradicted": "contradicted" + smaller, "": UNJUDGED}
-        is_open = not row["size"] or str(row.get("reason", "")).startswith("gate")  # excluded: nothing is said
-        heard[data] = words.get(row["verdict"], "undecided" if is_open else "no difference")
+        heard[data] = words.get(row["verdict"], "undecided" if _is_open(row) else "no difference")
     judged = {data: told for data, told in heard.items() if told != UNJUDGED}
     if {"holds", "contradicted"} <= {rows[data]["verdict"] for data in judged}:
         return "depends on the data"
@@ -437,6 +436,11 @@ def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
         return next(iter(judged.values()))
     decided_first = sorted(judged.items(), key=lambda item: item[1] == "undecided")
     return ", ".join(f"{told} {PLACES.get(data, data)}" for data, told in decided_first) or UNJUDGED
+
+
+def _is_open(row: Mapping[str, Any]) -> bool:
+    """Whether neither direction nor size is decided; of a system that is excluded nothing is said."""
+    return row["verdict"] == "undecided" and (not row["size"] or str(row.get("reason", "")).startswith("gate"))
 
 
 def published(claim: Claim) -> str:
@@ -485,6 +489,6 @@ def _reason(rows: Mapping[str, Mapping[str, Any]]) -> str:
     if not any(row["verdict"] for row in rows.values()):
         worlds = any(row["reason"] == "one world" for row in rows.values())
         return "one generated world decides no claim" if worlds else "a secondary claim"
-    opened = (row["reason"] for row in rows.values() if row["verdict"] == "undecided" and not row["size"])
+    opened = (row["reason"] for row in rows.values() if _is_open(row))
     reason = next(filter(None, opened), "no estimate")
     return REASONS.get(reason, reason)
