@@ -37,6 +37,22 @@ def test_the_parts_of_a_gain_add_up_and_have_the_planted_size():
     assert found.loc[parts[0], ["share", "share_low", "share_high"]].tolist() == [1, 1, 1]
 
 
+def test_only_what_is_fine_tuned_has_the_noise_of_training():
+    """BM25 and the base were drawn with it: an interval of a reciprocal rank began below 0."""
+    values = of_conditions(noise=0.01)
+    trained = ~values["condition"].isin(["BM25", "base"])
+    values["value"] += 0.1 * (values["seed"] == 2) * trained  # trainings differ by a constant
+    values = values[(values["seed"] == 1) | trained]
+    found = gain.by_condition(values, seed=1, n_boot=2000).set_index("condition")
+    width = found["high"] - found["low"]
+    assert width[["BM25", "base"]].max() < 0.01 < 0.1 < width.drop(["BM25", "base"]).min()
+    assert found["n_trainings"].to_dict() == {name: 1 + (name not in ("BM25", "base")) for name in LEVELS}
+    plain = effects(values, ["condition", "measure"], seed=1, n_boot=40).set_index("condition")
+    assert found["mean"].tolist() == pytest.approx(plain.loc[found.index, "mean"].tolist())
+    parts = gain.parts_of(gain.by_condition(values, seed=1, n_boot=400))
+    assert parts["part"].tolist() == list(gain.PARTS)
+
+
 def test_without_a_gain_no_share_is_told():
     values = of_conditions(noise=0).assign(value=0.5)
     found = gain.parts_of(effects(values, ["condition", "measure"], n_boot=100))

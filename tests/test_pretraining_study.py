@@ -152,6 +152,8 @@ def test_starts_from_given_weights_keep_what_these_have():
     marks = plan.marks.set_index("model")
     assert marks["te"].to_dict() == {"Rand": False, "MiniLM": True, "words, target": True, "spans, target": True}
     assert marks["made"].tolist() == ["given", "base", "ours", "ours"]
+    # "words" goes on from a model that has had a task for the whole text: it is not in RoBERTa's place
+    assert marks["role"].tolist() == ["Rand", "", "", "coCon-marco"]
     assert list(plan.pretrained) == ["words, target", "spans, target"]
     runs = plan.starts_restrain.drop_duplicates("model").set_index("model")["run"]
     assert runs["Rand"].model.first is None and runs["Rand"].model.start == runs["MiniLM"].model.start

@@ -380,6 +380,7 @@ def test_verdicts_over_worlds_are_as_sure_as_they_say(state, effect):
         ("resttest-dense", "undecided", "undecided", "undecided"),
         ("resttest-dense", "undecided", "holds", "replicated in the worlds, undecided on real data"),
         ("resttest-dense", "undecided, within", "undecided, within", "no difference"),
+        ("resttest-dense", None, "undecided, within, gate: not shown", "undecided in the worlds"),
         ("resttest-dense", "holds, within", None, "replicated, but smaller than the margin, on real data"),
         ("resttest-bm25", "holds, within", None, "replicated on real data"),
         ("overlap-intents", "holds", None, "replicated on real data"),
@@ -387,5 +388,6 @@ def test_verdicts_over_worlds_are_as_sure_as_they_say(state, effect):
 )
 def test_a_conclusion_says_where_a_claim_holds(name, real, worlds, told):
     given = {data: verdict for data, verdict in (("MedQuAD", real), ("worlds", worlds)) if verdict}
-    rows = {of: dict(zip(("verdict", "size"), (*said.split(", "), "")[:2], strict=True)) for of, said in given.items()}
+    names = ("verdict", "size", "reason")
+    rows = {of: dict(zip(names, (*said.split(", "), "", "")[:3], strict=True)) for of, said in given.items()}
     assert verdicts.conclusion(verdicts.stated()[name], rows) == told
