@@ -101,7 +101,7 @@ def marks(starts: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     for start in starts:
         label, objective, made = start["model"], start["objective"], start["made"]
         te, tc = objective in TEXT_LEVEL or (before and made == "ours"), start["text"] == "target"
-        takes = (objective != "none" or made == "given") and te == (objective in TEXT_LEVEL)  # ours are not random
+        takes = (objective != "none" or made == "given") and te == (objective in TEXT_LEVEL)  # base: not random
         of = (objective, tc) if takes else None
         role = label if label in ROLES else next((name for name, has in ROLES.items() if has == of), "")
         rows.append(start | {"te": te, "tc": tc, "role": role})
