@@ -59,15 +59,21 @@ def results_page(reference: Path) -> str:
         "other numbers of the kit are exploratory: they stand with individual 95 % intervals in the CSV files beside "
         "these tables."
     ]
-    every = DATA | {"mini": "mini"}
+    every, told = DATA | {"mini": "mini"}, set()
     for notebook in sorted({claim.notebook for claim in stated().values()}):
         tables = {data: reference / of / notebook / "tables" / "claims.csv" for data, of in every.items()}
         made = page({data: pd.read_csv(path) for data, path in tables.items() if path.is_file()})
         if made.empty:
             continue
         made = made.rename(columns={"fourteen worlds": WHERE["worlds"], "mini": "one generated world"})
+        told |= set(made["claim"])
         rows = [made.columns, ["---"] * made.shape[1], *made.itertuples(index=False)]
         parts.append(f"## {notebook}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows))
+    unasked = [
+        f"- {claim.sentence} ({claim.notebook[:2]})" for claim in stated().values() if claim.sentence not in told
+    ]
+    if unasked:
+        parts.append("## Claims that no committed run evaluates\n\n" + "\n".join(unasked))
     return "\n\n".join(parts) + "\n"
 
 

@@ -67,7 +67,7 @@ def report(
     who = f"queries of the split {given.gate}" if given.gate else "test queries held out for this"
     told = [f"{row['sentence']}: {row['told']}.".replace(BM25, name) for row in claims.to_dict("records")]
     told.append(f"The lead is measured on {len(given.held):,} {who}; they measure no loss.")
-    changes = pd.DataFrame(changes).drop(columns=[DRAWS, "sd_trainings", "model", "p_holm"])
+    changes = pd.DataFrame(changes).drop(columns=[DRAWS, "sd_trainings", "model", "p_value", "p_holm"])
     return Report(changes.rename(columns={"delta": "change"}), claims, losers, values, told)
 
 

@@ -366,7 +366,9 @@ def formatted(row: Mapping[str, Any], own: Claim | None = None) -> str:
     if row["reason"] == GATE and np.isfinite(row["lead"]):
         reasons.append(f"lead {100 * row['lead']:+.1f} points")
     elif row["verdict"] == "undecided" and not row["reason"].startswith("gate") and np.isfinite(needed):
-        reasons.append(f"detects {100 * needed:.1f} {claim.unit}" if claim.unit else f"detects {needed:.2f}")
+        most = np.inf if claim.unit else 2.0 if "minus" in claim.rows else 1.0  # a correlation, a difference of two
+        detects = f"{100 * needed:.1f} {claim.unit}" if claim.unit else f"{needed:.2f}"
+        reasons.append(f"detects {detects}" if needed < most else "detects no correlation")
         times = (needed / claim.asked) ** 2 if claim.asked else 0.0  # nothing is asked of a baseline that finds nothing
         reasons.append(f"out of reach: needs {times:.0f} times the data" if times > OUT_OF_REACH else "")
     reason = "; ".join(filter(None, reasons))
