@@ -66,21 +66,16 @@ def test_ties_count_as_in_tau_b_and_one_system_has_no_order():
 
 
 def test_plan_of_the_comparison_shares_its_cells_with_restrain_and_resttest():
-    p = COMPARED | {"recipes": ["bm25", "mini-dense"], "learning": True}
+    p = COMPARED | {"recipes": ["bm25", "mini-dense"]}
     plan = architectures.plan({name: p[name] for name in p if name != "normalise"})  # which is as notebook 03 has it
     p |= {"measures": ["RR@10"], "grid_draws": 0, "grid_sizes": [], "grid_seeds": [], "grid_steps": 0, "test_draws": 0}
     known = {cell.key for cell in cells_of(restrain.plan(p)) + cells_of(resttest.plan(p | {"test_splits": ["dev"]}))}
     assert {run.key for frame in (plan.restrain, plan.resttest) for run in frame["run"]} <= known
-    start = plan.learning.set_index(["model", "trained"])["run"]
-    assert start["BM25", True].key == start["BM25", False].key
-    assert start["DR (base)", True].key != start["DR (base)", False].key
     only = {"only": {"ReSTrain": ["ColBERT"], "ReSTTest": ["ColBERT"]}}
     with pytest.raises(InputError, match="'only', ReSTrain: 'ColBERT' is none of the systems 'BM25', 'DR \\(base\\)'"):
         architectures.plan(p | only)
     with pytest.raises(InputError, match="parameter 'only' names no protocol for 'DR \\(base\\)'"):
         architectures.plan(p | only | {"recipes": ["bm25", "mini-dense", "mini-colbert"]})
-    without = architectures.plan(p | {"learning": False})
-    assert without.learning.empty
 
 
 def test_scored_pairs_are_read_from_the_training_logs(tmp_path):

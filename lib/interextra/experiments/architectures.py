@@ -3,7 +3,6 @@
 It builds on notebooks 02 (ReSTrain) and 03 (ReSTTest).
 """
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,22 +18,15 @@ NOTEBOOK = "05_architecture_comparison"
 
 
 def plan(p: dict) -> plans.Plan:
-    """Five systems in both protocols: frames `restrain` and `resttest` as in notebooks 02 and 03.
-
-    `systems`: label → recipe. `learning`: trained, model, seed, run, on all training queries and untrained.
-    """
+    """Five systems (`systems`: label → recipe) in both protocols: `restrain` and `resttest` as in 02 and 03."""
     asked = plans.searched(p)
     sets, buckets = plans.restrain_of(p), plans.resttest_of(p, asked["resttest_splits"])
-    train, queries = plans.training_queries(p), plans.test_queries(p, p["resttest_splits"])
-    made, learning = plans.with_bm25(plans.systems(p)), []
+    made = plans.with_bm25(plans.systems(p))
     if len(made) == 1:
         raise InputError("parameter 'recipes': BM25 alone; add a system to compare with it")
-    for (model, one), trained in itertools.product(made.items(), (True, False) if p["learning"] else ()):
-        run = plans.run_of(p, one if trained else plans.untrained(one), train, p["seed"], queries)
-        learning.append({"trained": trained, "model": model, "seed": p["seed"], "run": run})
     frames = {name: plans.design(rows) for name, rows in plans.both_protocols(asked, sets, buckets, made).items()}
-    frames |= {"learning": pd.DataFrame(learning), "measures": plans.measures_of(p, "restrain_measures")}
-    return plans.Plan(systems=made, sets=sets, buckets=buckets, **frames)
+    measures = plans.measures_of(p, "restrain_measures")
+    return plans.Plan(systems=made, sets=sets, buckets=buckets, measures=measures, **frames)
 
 
 def scored_pairs(design: pd.DataFrame, store: Store) -> list[int]:
