@@ -261,9 +261,10 @@ def in_one_world(answers: Effects) -> pd.DataFrame:
 def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The claims judged over worlds, with Student's intervals, from the tables `in_one_world` and `gate` of each.
 
-    The mean of a claim's estimates less their bias, simultaneous over the primary claims by Bonferroni's correction. A
-    world's estimate holds the noise of its queries and trainings, so that the interval does, too. The lead of a system
-    is pooled over the worlds before the weakest is taken. The columns of `concluded`, with n_worlds for n_trainings.
+    The mean of a claim's estimates less their bias (0 where it is undefined), simultaneous over the primary claims by
+    Bonferroni's correction. A world's estimate holds the noise of its queries and trainings, so that the interval does,
+    too. The lead of a system is pooled over the worlds before the weakest is taken. The columns of `concluded`, with
+    n_worlds for n_trainings.
     """
     every, n = pd.concat(worlds, ignore_index=True), len(worlds)
     every = every.assign(estimate=every["estimate"] - every["bias"].fillna(0.0)).groupby("claim", sort=False)
