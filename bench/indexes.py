@@ -21,7 +21,7 @@ from interextra.models.recipe import load_recipe
 
 EFFORTS = (16, 32, 64, 128)
 WAYS = [("uint8", 2), ("uint8", 0), ("ubinary", 2), ("ubinary", 4), ("ubinary", 0)]  # precision, rescore_multiplier
-FACTORIES = ("SQfp16", "PCA16,Flat", "PQ16x4", "OPQ16,PQ16x4", "HNSW16,Flat", "HNSW32,Flat", "HNSW32_SQfp16")
+FACTORIES = ("SQfp16", "PCA16,Flat", "PQ16x4", "HNSW16,Flat", "HNSW32,Flat", "HNSW32_SQfp16")
 
 
 def timed(work, *given, **named):
