@@ -72,6 +72,13 @@ def test_steiger_agrees_with_his_example_and_changes_with_what_is_shared():
     assert steiger(np.array(example)[np.ix_([2, 3, 0, 1], [2, 3, 0, 1])], 103)[0] == pytest.approx(1.40, abs=0.005)
 
 
+@pytest.mark.parametrize(
+    ("matrix", "n"), [(np.ones((4, 4)), 9), (np.eye(4), 3), (np.eye(4) + np.eye(4)[[1, 0, 3, 2]], 9)]
+)
+def test_steiger_is_undefined_where_a_correlation_is_1_and_says_nothing(matrix, n):
+    assert np.isnan(steiger(matrix, n)).all()
+
+
 def test_steiger_keeps_its_level():
     random = np.random.default_rng(4)
     shared = np.linalg.cholesky([[1, 0.5, 0.6, 0.3], [0.5, 1, 0.3, 0.6], [0.6, 0.3, 1, 0.5], [0.3, 0.6, 0.5, 1]])

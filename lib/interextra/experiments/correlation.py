@@ -214,4 +214,4 @@ def dependent(pairs: Sequence[tuple[np.ndarray, np.ndarray]], method: str, withi
     once = np.ones((1, len(sides[0])))
     matrix = np.array([[correlations(one, other, once, method, within)[0] for other in sides] for one in sides])
     n = len(sides[0]) - (0 if within is None else len(set(within)) - 1)
-    return steiger(matrix, n)[1] if n > 3 and np.abs(np.triu(matrix, 1)).max() < 1 else float("nan")
+    return steiger(matrix, n)[1]

@@ -200,12 +200,13 @@ def _variance(r: float, n: int, method: str) -> float:
 
 def steiger(matrix: np.ndarray, n: int) -> tuple[float, float]:
     """z and two-sided p-value of r(1, 2) − r(3, 4), of four variables of the same n points (Steiger, Psychological
-    Bulletin 1980, statistic Z̄2*). The points count as independent; `matrix`: float[4, 4]."""
-    r12, r13, r14, r23, r24, r34 = matrix[np.triu_indices(4, 1)]
+    Bulletin 1980, statistic Z̄2*). The points count as independent; `matrix`: float[4, 4]. Undefined (NaN) for three
+    points, and where two of the variables correlate at 1 or −1."""
+    r12, r13, r14, r23, r24, r34 = each = matrix[np.triu_indices(4, 1)]
     r = (r12 + r34) / 2
     joint = (r13 - r * r23) * (r24 - r23 * r) + (r14 - r13 * r) * (r23 - r13 * r)
     joint += (r13 - r14 * r) * (r24 - r14 * r) + (r14 - r * r24) * (r23 - r24 * r)
-    shared = joint / 2 / (1 - r**2) ** 2
+    shared = joint / 2 / (1 - r**2) ** 2 if n > 3 and np.abs(each).max() < 1 else 1.0
     if not shared < 1:
         return float("nan"), float("nan")
     z = (np.arctanh(r12) - np.arctanh(r34)) * np.sqrt((n - 3) / (2 - 2 * shared))
