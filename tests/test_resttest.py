@@ -124,12 +124,11 @@ def test_folds_are_the_training_queries_outside_the_bucket(clouds):
 def test_agreement_matches_buckets_whatever_their_numbers():
     theirs = np.repeat([1, 2, 3], [50, 30, 20])
     same = agreement(np.array([9, 7, 8])[theirs - 1], theirs)
-    assert same["ari"] == same["share_matched"] == 1 and same["match"] == {1: 9, 2: 7, 3: 8}
-    assert same["sizes"] == same["released_sizes"] == [50, 30, 20]
+    assert same["ari"] == same["share_matched"] == 1
     ours = theirs.copy()
     ours[:10] = 3  # ten queries of bucket 1 moved
     moved = agreement(ours, theirs)
-    assert moved["share_matched"] == 0.9 and moved["sizes"] == [40, 30, 30] and moved["ari"] < 1
+    assert moved["share_matched"] == 0.9 and moved["ari"] < 1
     rng = np.random.default_rng(1)
     chance = [agreement(rng.permutation(ours), theirs) for _ in range(200)]
     assert abs(np.mean([c["ari"] for c in chance])) < 0.01 < np.mean([c["nmi"] for c in chance])

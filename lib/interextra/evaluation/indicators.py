@@ -26,10 +26,9 @@ BINNINGS = ("width", "quantile")
 
 
 class Nearness(Cell):
-    """How near each test query is to the queries that its model was trained on, in the model's own query space.
+    """`nearness` of each test query in its model's own query space, by query_id: nearness.parquet.
 
-    Writes nearness.parquet: `nearness` by query_id, the test sets in their order. Only of models that encode
-    a query by itself (dense, SPLADE, ColBERT).
+    Only of models that encode a query by itself (dense, SPLADE, ColBERT).
     """
 
     model: Model
@@ -49,8 +48,7 @@ class Nearness(Cell):
         test = pd.concat([part.frame(store) for part in self.queries], ignore_index=True)
         train = self.model.train.frame(store)["text"].tolist()
         scores = load_model(store[self.model] / "weights").query_similarities(test["text"].tolist(), train)
-        found = nearness(scores, self.k).set_index(pd.Index(test["query_id"], name="query_id"))
-        found.to_parquet(folder / "nearness.parquet")
+        nearness(scores, self.k).set_index(test["query_id"]).to_parquet(folder / "nearness.parquet")
 
 
 def jaccard(source: Sequence[str], target: Sequence[str]) -> float:

@@ -20,7 +20,6 @@ from interextra.overlap.labels import LABELS
 TEXT = ["test_query", "train_query", "source"]
 SHEET = ("test_query_id", "test_query", "train_query_id", "train_query", "source", "entity", "intent")
 PAIR = ["test_query_id", "train_query_id"]
-CODES = {column: {label: 2 - i for i, label in enumerate(labels)} for column, labels in LABELS.items()}  # 2: most
 
 
 def write_sheet(path: Path | str, pairs: pd.DataFrame) -> None:
@@ -71,10 +70,10 @@ def read_sheet(path: Path | str, pairs: pd.DataFrame | None = None, complete: bo
 
 def codes(sheet: pd.DataFrame, column: str) -> np.ndarray:
     """Labels of the column entity or intent as int64 codes: 2 full/duplicate, 1 partial/similar, 0 zero/dissimilar."""
-    found = sheet[column].map(CODES[column])
-    if found.isna().any():
-        raise InputError(f"unknown {column} labels {offenders(sheet.loc[found.isna(), column].unique())}")
-    return found.to_numpy(np.int64)
+    found = pd.Index(LABELS[column][::-1]).get_indexer(sheet[column])
+    if (found < 0).any():
+        raise InputError(f"unknown {column} labels {offenders(sheet.loc[found < 0, column].unique())}")
+    return found
 
 
 def with_codes(pairs: pd.DataFrame, entity: np.ndarray, intent: np.ndarray) -> pd.DataFrame:

@@ -3,14 +3,13 @@
 Taught in notebooks/01_overlap_annotation_analysis.
 """
 
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Collection, Passages, write_passages
-from interextra.ground import Cell, InputError, Store, offenders
+from interextra.ground import Cell, InputError, Store, offenders, scratch
 from interextra.models.lucene import bm25_search
 from interextra.models.vectors import QueryVectors
 from interextra.overlap.annotation import SHEET
@@ -18,10 +17,7 @@ from interextra.splits.similarity import nearest
 
 
 class Candidates(Cell):
-    """The pairs to label: for each test query its k nearest training queries by BM25 and by the vectors.
-
-    Writes candidates.parquet, see `candidates`; it holds no texts. BM25 has Anserini's default k1 and b.
-    """
+    """The pairs to label, without texts: `candidates` in candidates.parquet. BM25 has Anserini's default k1 and b."""
 
     vectors: QueryVectors
     k: int
@@ -34,31 +30,26 @@ class Candidates(Cell):
 
     def build(self, folder: Path, store: Store) -> None:
         train, test = self.vectors.read(store)
-        queries, pool = asked_and_pool(self.vectors, store)
-        with tempfile.TemporaryDirectory() as scratch:
-            path = Path(scratch) / "queries.arrow"
+        pool, asked = self.vectors.train.frame(store), pd.concat([part.frame(store) for part in self.vectors.test])
+        with scratch(folder / "queries") as aside:
+            path = aside / "queries.arrow"
             fingerprint = write_passages(path, zip(pool["query_id"], pool["text"], strict=True))
             as_passages = Collection("queries", "queries", Passages(path), pool, {}, fingerprint)
-            by_words = bm25_search(as_passages, queries["text"].tolist(), self.k, k1=0.9, b=0.4)[0]
-        found = candidates(queries["query_id"], pool["query_id"], by_words, nearest(test, train, self.k)[1])
+            by_words = bm25_search(as_passages, asked["text"].tolist(), self.k, k1=0.9, b=0.4)[0]
+        found = candidates(asked["query_id"], pool["query_id"], by_words, nearest(test, train, self.k)[1])
         found.to_parquet(folder / "candidates.parquet")
 
     def read(self, store: Store) -> pd.DataFrame:
-        return with_texts(pd.read_parquet(store[self] / "candidates.parquet"), *asked_and_pool(self.vectors, store))
-
-
-def asked_and_pool(vectors: QueryVectors, store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
-    asked = pd.concat([part.frame(store) for part in vectors.test], ignore_index=True)
-    return asked, vectors.train.frame(store)
+        pool, asked = self.vectors.train.frame(store), pd.concat([part.frame(store) for part in self.vectors.test])
+        return with_texts(pd.read_parquet(store[self] / "candidates.parquet"), asked, pool)
 
 
 def candidates(test: pd.Series, train: pd.Series, bm25_rows: np.ndarray, embedding_rows: np.ndarray) -> pd.DataFrame:
-    """The pairs to label: what both methods found, merged, each pair once.
+    """The pairs to label: what both methods found, each pair once, by test query, best rank, row of `train`.
 
     Of the ids of test and training queries and int[n_test, k], rows of `train` from the nearest on, -1 = padding.
-
     Returns DataFrame[test_query_id, train_query_id, source, bm25_rank, embedding_rank] : ranks from 1, 0 = not found;
-    source is bm25, embedding or both. Ordered by test query, best rank, row of `train`.
+    source is bm25, embedding or both.
     """
     if len(both := test[test.isin(train)]):
         raise InputError(f"{len(both)} test queries are also training queries ({offenders(both)}): take them out there")
@@ -69,8 +60,8 @@ def candidates(test: pd.Series, train: pd.Series, bm25_rows: np.ndarray, embeddi
     pairs = parts[0].merge(parts[1], on=["at", "row"], how="outer").fillna(0).astype(np.int64)
     ranks = pairs[["bm25_rank", "embedding_rank"]]
     source = np.select([ranks.min(axis=1) > 0, ranks["bm25_rank"] > 0], ["both", "bm25"], "embedding")
-    pairs = pairs.assign(source=source, best=ranks.where(ranks > 0).min(axis=1))
-    pairs = pairs.sort_values(["at", "best", "row"], ignore_index=True)
+    best = ranks.where(ranks > 0).min(axis=1)
+    pairs = pairs.assign(source=source, best=best).sort_values(["at", "best", "row"], ignore_index=True)
     pairs = pairs.assign(test_query_id=test.to_numpy()[pairs["at"]], train_query_id=train.to_numpy()[pairs["row"]])
     return pairs[["test_query_id", "train_query_id", "source", "bm25_rank", "embedding_rank"]]
 

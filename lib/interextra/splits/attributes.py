@@ -20,6 +20,7 @@ from interextra.ground import InputError, code, digest, offenders, sha256
 # In order of precedence, of the six orders the one that agrees best with the released files
 WH_WORDS = {"how": ("how",), "who": ("who", "when", "where", "which"), "wha": ("what", "definition")}
 MEDIAN_LENGTH = 6  # words; long queries have at least so many
+KNOWN_LABELS = {"wh-words": tuple(WH_WORDS), "length": ("short", "long")}  # those that follow from the rule alone
 SPECS = "wh-words, length, both with :whole=true, length:limit=N, column:NAME, random:parts=N, python:MODULE:FUNCTION"
 
 
@@ -50,7 +51,7 @@ def length(text: str, limit: int = MEDIAN_LENGTH, whole: bool = False) -> str:
 
 
 def part(query_id: str, parts: int = 2) -> str:
-    """One of `parts` clusters by the digits of a checksum of the query_id: a shift that should cost nothing.
+    """One of `parts` clusters by a checksum of the query_id: a control, a shift that should cost nothing.
 
     >>> part("q1", 3), part("q2", 3), part("q3", 3)
     ('part 2', 'part 1', 'part 3')
@@ -67,8 +68,6 @@ RULES = {  # the first of a query's clusters of question words is its own
 
 def attribute(spec: str) -> Callable[[dict], str | None]:
     """The function from a query (a dict of its columns) to its label, or None, that one of SPECS names.
-
-    `column:NAME` is a column of the queries, `random` a control, a shift that is none, `python` a function of your own.
 
     >>> attribute("length:limit=3")({"text": "red fox"}), attribute("column:kind")({"kind": "animal"})
     ('short', 'animal')
@@ -98,22 +97,11 @@ def attribute(spec: str) -> Callable[[dict], str | None]:
 
 
 def fingerprint(spec: str) -> str:
-    """What identifies a function of your own beside its name: the SHA-256 of its file.
-
-    Of a function of this package it is a digest of its code; of any other attribute it is empty.
-    """
+    """SHA-256 of the file of a function of your own, digest of the code of one of this package, else empty."""
     if not spec.startswith("python:"):
         return ""
     function, name = attribute(spec), spec.removeprefix("python:")
     return digest(code.behind((name,))) if name.startswith(f"{code.PACKAGE}.") else sha256(inspect.getfile(function))
-
-
-def known_labels(spec: str) -> tuple[str, ...]:
-    """Labels of an attribute that follow from its rule alone, where the queries are not here yet."""
-    found = {"wh-words": tuple(WH_WORDS), "length": ("short", "long")}.get(spec.partition(":")[0])
-    if not found:
-        raise InputError(f"attribute {spec!r}: its labels are known when the collection is here; write {spec}/A/B")
-    return found
 
 
 def labels(queries: pd.DataFrame, of: str | Callable[[dict], str | None]) -> np.ndarray:
@@ -132,7 +120,7 @@ def labels(queries: pd.DataFrame, of: str | Callable[[dict], str | None]) -> np.
     if column and column not in known:
         raise InputError(f"attribute {of}: the queries have no such column; they have {', '.join(known)}")
     found = pd.Series([function(query) for query in known.to_dict("records")], known["query_id"], dtype=object)
-    found = found.where(found.notna(), "").reindex(queries["query_id"], fill_value="").to_numpy(object)
+    found = found.dropna().reindex(queries["query_id"], fill_value="").to_numpy(object)
     if bad := [label for label in found if not isinstance(label, str)]:
         raise InputError(f"attribute {of}: a label is a string, not {offenders(bad)}")
     if not any(found):

@@ -1,9 +1,9 @@
 """ReSTrain: keep the test queries, choose the training queries near them or far from them (Zhan §4.1.2).
 
-The interpolation set is the union over test queries of their top-I training queries; the extrapolation set is every
-training query outside the union of their top-E. Both follow from the best rank of a training query for any test query:
-interpolation = {best rank <= I}, extrapolation = {best rank > E}. So the sets of a regime are nested, and the smaller
-the extrapolation set, the farther it lies: random sets in `bands` take both apart. Taught in notebooks/02_restrain.
+The interpolation set is the union over test queries of their top-I training queries, {best rank for any test query <=
+I}; the extrapolation set is every training query outside the union of their top-E, {best rank > E}. So the sets of a
+regime are nested, and the smaller the extrapolation set, the farther it lies: random sets in `bands` take both apart.
+Taught in notebooks/02_restrain.
 """
 
 from dataclasses import dataclass
@@ -14,24 +14,22 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from interextra.data.queries import Queries
-from interextra.ground import Cell, InputError, Store
+from interextra.ground import InputError, Store
 from interextra.splits.similarity import same_space
-from interextra.splits.split import Split
+from interextra.splits.split import OfVectors, Split
 
 MATCHES = ("as-released", "exact")
 BANDS = ("near", "middle", "far")
 
 
-class ReSTrain(Split):
+class ReSTrain(OfVectors, Split):
     """Training sets of all sizes in both regimes, as seen from the test queries of the vectors.
 
-    Sets: interpolation-SIZE and extrapolation-SIZE; with `draws` also BAND-SIZE-NUMBER, numbered from 0: a random part
-    of the nearest, the middle or the farthest third of all training queries, see `bands`. Files: sets.json, sets.csv
-    (set, n_train, mean_max_similarity), tuned.csv (size, I, E), neighbourhood.parquet.
+    Sets: interpolation-SIZE and extrapolation-SIZE; with `draws` also BAND-SIZE-NUMBER, from 0: a random part of one of
+    the `bands`. Files: sets.json, sets.csv (set, n_train, mean_max_similarity), tuned.csv (size, I, E),
+    neighbourhood.parquet.
     """
 
-    vectors: Cell  # of training and test queries
     sizes: tuple[int, ...]  # training queries per regime
     match: str = "exact"  # see `restrain`
     draws: int = 0  # random sets of each size and band of distance
@@ -47,10 +45,6 @@ class ReSTrain(Split):
             if self.draws and n:
                 check_part(size, n // len(BANDS))
 
-    @property
-    def pool(self) -> Queries:
-        return self.vectors.train
-
     def title(self) -> str:
         return f"ReSTrain · {self.pool.source.spec} · {', '.join(map(str, self.sizes))} training queries"
 
@@ -59,30 +53,27 @@ class ReSTrain(Split):
         return (*(f"{regime}-{size}" for size in self.sizes for regime in ("interpolation", "extrapolation")), *drawn)
 
     def size_of(self, part: str) -> int:
-        return int(next(token for token in part.split("-") if token.isdecimal()))
+        return int(part.split("-")[1])
 
     def build(self, folder: Path, store: Store) -> None:
         train, test = self.vectors.read(store)
         space = neighbourhood(test, train)
-        sets, tuned, rows = {}, [], []
-        for size in self.sizes:
-            found = restrain(space, size, self.match)
-            sets |= {f"interpolation-{size}": found.interpolation, f"extrapolation-{size}": found.extrapolation}
-            tuned.append({"size": size, "I": found.top_i, "E": found.top_e})
-        thirds = enumerate(bands(space).items())
-        for (at, (band, third)), size, number in product(thirds, self.sizes, range(self.draws)):
-            sets[f"{band}-{size}-{number}"] = random_part(third, size, (self.seed, number, size, at))
-        for name, found in sets.items():
-            rows.append({"set": name, "n_train": len(found), "mean_max_similarity": space.mean_similarity(found)})
+        found = [restrain(space, size, self.match) for size in self.sizes]
+        made = [rows for regimes in found for rows in (regimes.interpolation, regimes.extrapolation)]
+        for (at, third), size, number in product(enumerate(bands(space).values()), self.sizes, range(self.draws)):
+            made.append(random_part(third, size, (self.seed, number, size, at)))
+        sets = dict(zip(self.parts(), made, strict=True))
         self.write_sets(folder, store, sets)
         pd.DataFrame(vars(space)).to_parquet(folder / "neighbourhood.parquet")
-        pd.DataFrame(rows).to_csv(folder / "sets.csv", index=False)
-        pd.DataFrame(tuned).to_csv(folder / "tuned.csv", index=False)
+        rows = [(name, len(part), space.mean_similarity(part)) for name, part in sets.items()]
+        pd.DataFrame(rows, columns=["set", "n_train", "mean_max_similarity"]).to_csv(folder / "sets.csv", index=False)
+        rows = [(size, regimes.top_i, regimes.top_e) for size, regimes in zip(self.sizes, found, strict=True)]
+        pd.DataFrame(rows, columns=["size", "I", "E"]).to_csv(folder / "tuned.csv", index=False)
 
     def neighbourhood(self, store: Store) -> "Neighbourhood":
         """Where the training queries lie as seen from the test queries."""
         found = pd.read_parquet(store[self] / "neighbourhood.parquet")
-        return Neighbourhood(*(found[name].to_numpy() for name in found))
+        return Neighbourhood(found["best_rank"].to_numpy(), found["similarity"].to_numpy())
 
 
 @dataclass(frozen=True)

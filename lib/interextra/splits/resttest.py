@@ -13,17 +13,17 @@ import pandas as pd
 from scipy.spatial.distance import cdist
 
 from interextra.data.queries import Queries
-from interextra.ground import Cell, InputError, Store, offenders
+from interextra.ground import InputError, Store, offenders
 from interextra.splits.clusters import kmeans
 from interextra.splits.restrain import check_part, random_part
 from interextra.splits.similarity import same_space
-from interextra.splits.split import Split
+from interextra.splits.split import OfVectors, Split
 
 # Columns of values that label no system
 APART = ("left_out", "test_set", "query_id", "unit", "stratum", "value", "side")
 
 
-class ReSTTest(Split):
+class ReSTTest(OfVectors, Split):
     """Training sets without one of k buckets each, and the bucket of every query.
 
     Sets: without-1 to without-k. Files: sets.json, sizes.csv (bucket, n_train, n_test; from 1), train.npy and test.npy
@@ -31,7 +31,6 @@ class ReSTTest(Split):
     """
 
     release = "resttest"
-    vectors: Cell  # of training and test queries
     k: int
     fold_size: int = 0  # see `folds`
     normalise: bool = True
@@ -44,10 +43,6 @@ class ReSTTest(Split):
             check_k(self.k, n + sum(queries.size() for queries in self.vectors.test))
             if self.fold_size:  # the largest bucket holds a k-th of the training queries or more
                 check_part(self.fold_size, n * (self.k - 1) // self.k)
-
-    @property
-    def pool(self) -> Queries:
-        return self.vectors.train
 
     @property
     def tested(self) -> tuple[Queries, ...]:

@@ -56,8 +56,12 @@ class Shift(Split):
     def names(self) -> tuple[str, ...]:
         """What is left out: the clusters that take part."""
         if not isinstance(self.by, Topics):
-            is_here = self.pool.source.fingerprint  # or only priced
-            return _divided(self).clusters if is_here else self.clusters or attributes.known_labels(self.by)
+            if self.pool.source.fingerprint:  # else it is only priced
+                return _divided(self).clusters
+            if known := self.clusters or attributes.KNOWN_LABELS.get(self.by.partition(":")[0]):
+                return known
+            told = f"its labels are known when the collection is here; write {self.by}/A/B"
+            raise InputError(f"attribute {self.by!r}: {told}")
         if unknown := [name for name in self.clusters if name not in self.by.names]:
             raise InputError(f"no topic {offenders(unknown)}; there are {', '.join(self.by.names)}")
         return self.clusters or self.by.names

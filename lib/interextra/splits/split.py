@@ -7,7 +7,18 @@ from typing import ClassVar
 
 import numpy as np
 
+from interextra.data.queries import Queries
 from interextra.ground import Cell, Store, write_json
+
+
+class OfVectors(Cell):
+    """What divides the training queries that some vectors are of."""
+
+    vectors: Cell
+
+    @property
+    def pool(self) -> Queries:
+        return self.vectors.train
 
 
 class Split(Cell):

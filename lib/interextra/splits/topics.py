@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist, pdist
 
-from interextra.data.queries import Queries
-from interextra.ground import Cell, InputError, Store, offenders, write_json
+from interextra.ground import InputError, Store, offenders, write_json
 from interextra.splits.clusters import kmeans
 from interextra.splits.similarity import checked
+from interextra.splits.split import OfVectors
 
 SWITCHES = {
     "choose": ("exact", "greedy"),
@@ -28,13 +28,12 @@ SWITCHES = {
 LIMIT = 2 * 10**8  # subsets that the exact choice is made among at most; 100 centroids make 75 million of five
 
 
-class Topics(Cell):
+class Topics(OfVectors):
     """Topics of the training queries of the vectors; its fields are the arguments of `topics`.
 
     Files: topic.npy, native.npy, centroids.npy, topics.json (chosen, joined, spread): see `TopicClusters`.
     """
 
-    vectors: Cell
     n_topics: int
     k: int
     target: int
@@ -51,10 +50,6 @@ class Topics(Cell):
         check(self.n_topics, self.k, self.target, n, {name: getattr(self, name) for name in SWITCHES})
 
     @property
-    def pool(self) -> Queries:
-        return self.vectors.train
-
-    @property
     def names(self) -> tuple[str, ...]:
         return tuple(f"C{topic}" for topic in range(self.n_topics))
 
@@ -65,8 +60,7 @@ class Topics(Cell):
         return 1 + self.pool.size() / 20_000
 
     def build(self, folder: Path, store: Store) -> None:
-        options = {name: getattr(self, name) for name in type(self).model_fields if name != "vectors"}
-        made = topics(self.vectors.read(store)[0], **options)
+        made = topics(self.vectors.read(store)[0], **self.model_dump(exclude={"vectors"}))
         for name in ("topic", "native", "centroids"):
             np.save(folder / f"{name}.npy", getattr(made, name))
         found = {"chosen": made.chosen.tolist(), "joined": made.joined, "spread": made.spread}
@@ -104,8 +98,7 @@ def topics(
     vectors : float[n, d]; the paper's are [CLS] of a DistilBERT.
     n_topics, k, target : number of topics, of native clusters, and queries a topic should have; the paper's are 5, 100
         and 25,000 for its 500,000 queries: for others keep the share, target = n / 20.
-    seed : of the first centroids.
-    normalise : vectors and centroids of length 1 (spherical k-means), not as they are.
+    seed, normalise : of `kmeans`; with `normalise` the vectors have length 1, too.
     switches : choose, see `farthest`, and merge, order, stop, see `expand`; by default the first of SWITCHES.
 
     Native clusters that k-means leaves without a query come last, and neither start nor join a topic. InputError: a
@@ -148,9 +141,9 @@ def check(n_topics: int, k: int, target: int, n: int | None, switches: dict[str,
 def farthest(centroids: np.ndarray, n: int, method: str = "exact") -> tuple[np.ndarray, float]:
     """The `n` centroids with the largest sum of pairwise l2 distances (Lupart §3.1, step ii).
 
-    method "exact": the best of all subsets, of which there may be 200 million; ties (up to rounding): the
-    lexicographically first. Seconds for five of 100. "greedy": the farthest pair, then one by one the centroid with the
-    largest sum of distances to those chosen; ties: the lower number. Returns rows int64[n] ascending, and their sum.
+    method "exact": the best of all subsets; ties (up to rounding): the lexicographically first. "greedy": the farthest
+    pair, then one by one the centroid with the largest sum of distances to those chosen; ties: the lower number.
+    Returns rows int64[n] ascending, and their sum.
 
     >>> farthest([[0.0], [1], [5], [6]], n=3)  # 0, 1, 6 and 0, 5, 6 are as far apart: the first
     (array([0, 1, 3]), 12.0)
@@ -170,7 +163,7 @@ def farthest(centroids: np.ndarray, n: int, method: str = "exact") -> tuple[np.n
 def expand(
     centroids: np.ndarray, sizes: np.ndarray, chosen: np.ndarray, target: int, merge: str, order: str, stop: str
 ) -> list[list[int]]:
-    """Grow each chosen cluster into a topic by joining free clusters, none twice (Lupart §3.1, step iii).
+    """Clusters of each topic in the order of joining: the chosen one, then free ones (Lupart §3.1, step iii).
 
     centroids, sizes : float[k, d], int[k] (queries) of the native clusters; chosen : int[n_topics], those that start.
     merge : a cluster is near to a topic by its distance to the centroid of the topic's first cluster ("native"), or of
@@ -180,13 +173,11 @@ def expand(
     stop : "reach": a topic joins until it has `target` queries or more. "closest": the cluster that would take it
         past `target` joins only if the size gets nearer to `target`; else it stays free, and the topic is done.
 
-    Returns per topic its clusters in the order of joining, first the chosen one.
-
     >>> line, sizes, chosen = np.array([[0.0], [1], [3], [4], [9]]), np.full(5, 2), np.array([0, 4])
     >>> expand(line, sizes, chosen, 4, merge="native", order="nearest", stop="reach")
     [[0, 1], [4, 3]]
     """
-    joined = [[int(cluster)] for cluster in chosen]
+    joined = [[cluster] for cluster in chosen.tolist()]
     distances = cdist(centroids[chosen], centroids)  # [n_topics, k]
     distances[:, chosen] = np.inf  # inf: not free
     size = sizes[chosen]
@@ -201,7 +192,7 @@ def expand(
         at, cluster = divmod(int(distances[ready].argmin()), len(centroids))
         last = ready[at]
         after = size[last] + sizes[cluster]
-        if stop == "closest" and after > target and after - target >= target - size[last]:
+        if stop == "closest" and after - target >= target - size[last]:
             growing[last] = False
             continue
         joined[last].append(cluster)
