@@ -54,8 +54,7 @@ class Nearness(Cell):
 def jaccard(source: Sequence[str], target: Sequence[str]) -> float:
     """Weighted Jaccard of the words of two sets of texts: sum of min(S_k, T_k) / sum of max(S_k, T_k) (Lupart §5.2).
 
-    S_k and T_k are word k's share of all words of its set; words are text.lower().split(), as in the release. 1: the
-    same shares; 0: no word in common.
+    S_k and T_k are word k's share of all words of its set; words are text.lower().split(), as in the release.
     """
     s, t = (Counter(" ".join(texts).lower().split()) for texts in (source, target))
     n_s, n_t = s.total(), t.total()

@@ -1,9 +1,8 @@
 """Measures per query, for all queries at once; names and values are those of ir_measures and trec_eval.
 
-Conventions: linear gain; unjudged and negative relevance are not relevant; a query without relevant passages counts 0;
-queries of the qrels missing from the run count 0, and ASL its bound; queries without qrels are ignored. Ties are
-trec_eval's for every measure (score descending, then doc_id descending); ir_measures takes doc_id ascending for RR@k
-and Judged@k, so these two differ from it where scores tie.
+Linear gain; unjudged and negative relevance are not relevant; queries without relevant passages or missing from the run
+count 0 (ASL: its bound), those without qrels are ignored. Ties are trec_eval's for every measure (score descending,
+then doc_id descending); ir_measures takes doc_id ascending for RR@k and Judged@k, so they differ where scores tie.
 """
 
 import re
@@ -114,14 +113,12 @@ def worse(measure: str) -> int:
     return -1 if measure.startswith("ASL") else 1
 
 
-def in_random_order(
-    design: pd.DataFrame, store: Store, names: Sequence[str], depth: int, seed: int, n: int = 20
-) -> pd.DataFrame:
-    """Values of the runs of a design, had their first `depth` passages been in random order: means over `n` orders.
+def in_random_order(design: pd.DataFrame, store: Store, names: Sequence[str], depth: int, seed: int) -> pd.DataFrame:
+    """Values of the runs of a design, had their first `depth` passages been in random order: means over 20 orders.
 
     A reranker below this baseline has learnt that right answers are wrong. Columns as of `values`, without strata.
     """
-    random, found = np.random.default_rng(seed), []
+    random, n, found = np.random.default_rng(seed), 20, []
     for row, run in enumerate(design["run"]):
         for queries in run.queries:
             first, qrels = run.read(store, queries).frame().query("rank <= @depth"), queries.qrels(store)

@@ -1,9 +1,8 @@
 """Annotating how far test queries overlap with training queries in entities and intent (Zhan §3.2, Tables 1 and 2).
 
-Per test query at most 20 candidates (10 training queries by BM25, 10 by embedding) are labelled by three annotators;
-the median is the label of a pair, the highest overlap of its pairs the label of a test query. A sheet is a CSV file
-with the columns of `SHEET` and empty labels, one row a pair: fill it in a spreadsheet or in the widget of `annotating`.
-Taught in notebooks/01_overlap_annotation_analysis.
+Three annotators label at most 20 candidates a test query (10 training queries by BM25, 10 by embedding). A sheet is a
+CSV file with the columns of `SHEET` and empty labels, one row a pair: fill it in a spreadsheet or in the widget of
+`annotating`. Taught in notebooks/01_overlap_annotation_analysis.
 """
 
 import csv
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.ground import InputError, offenders, write_aside
+from interextra.ground import InputError, offenders, write_text
 from interextra.overlap.labels import LABELS
 
 TEXT = ["test_query", "train_query", "source"]
@@ -24,16 +23,14 @@ PAIR = ["test_query_id", "train_query_id"]
 
 def write_sheet(path: Path | str, pairs: pd.DataFrame) -> None:
     """Write `pairs` (columns of `SHEET`) as an annotation sheet; the file appears only when it is complete."""
-    with write_aside(path) as aside:
-        pairs.to_csv(aside, columns=list(SHEET), index=False)
+    write_text(path, pairs.to_csv(columns=list(SHEET), index=False))
 
 
 def read_sheet(path: Path | str, pairs: pd.DataFrame | None = None, complete: bool = True) -> pd.DataFrame:
-    """Read an annotation sheet and check it.
+    """The columns of `SHEET` of an annotation sheet; InputError says in which lines a pair or label is wrong.
 
-    `pairs`: what the sheet was written from; then every pair must be there, with its texts and source unchanged.
-    `complete`: whether each row must be labelled. Returns a DataFrame with the columns of `SHEET`, in the order of
-    `pairs` if given, else of the file. InputError says in which lines a pair or label is wrong.
+    `pairs`: what the sheet was written from: all of them must be there, with texts and source unchanged, and give the
+    order, else the file does. `complete`: whether each row must be labelled.
     """
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a byte order mark first

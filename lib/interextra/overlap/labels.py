@@ -1,9 +1,8 @@
 """Overlap of test queries with training: shared relevant passages (Zhan Table 3), entities and intents (Tables 1, 2).
 
 Table 3's caption says "share at least one relevant result". The released script keeps a query only if it shares more
-than one, over the whole training set. So `min_shared` 2 is the statistic that was published (11, 26, 34 of 43 and 17,
-25, 41 of 54 queries at relevance >= 3, 2, 1) and 1 the one that was defined.
-Taught in notebooks/01_overlap_annotation_analysis.
+than one, over the whole training set. So `min_shared` 2 is what was published (11, 26, 34 of 43 and 17, 25, 41 of 54
+queries at relevance >= 3, 2, 1), and 1 what was defined. Taught in notebooks/01_overlap_annotation_analysis.
 """
 
 from collections.abc import Sequence
@@ -25,10 +24,9 @@ def label_overlap(
 
     test_qrels : query_id, doc_id, relevance; a judged query without a relevant passage counts, too.
     train_qrels : query_id, doc_id; where it has a column relevance, rows with relevance >= 1 are relevant.
-    thresholds : relevance from which a passage of the test query counts as relevant.
 
-    Returns relevance_threshold, min_shared (1 or 2 distinct shared passages, collected over all training queries, from
-    which a test query counts as overlapping), n_queries, n_overlapping, percent, low, high (Wilson's interval).
+    Returns relevance_threshold (from which a passage of the test query is relevant), min_shared (1 or 2 distinct shared
+    passages, over all training queries, from which it overlaps), n_queries, n_overlapping, percent, low, high (Wilson).
 
     >>> test = pd.DataFrame({"query_id": ["t", "t", "u"], "doc_id": ["a", "b", "c"], "relevance": [3, 1, 2]})
     >>> train = pd.DataFrame({"query_id": ["q", "r"], "doc_id": ["a", "b"]})
@@ -45,17 +43,16 @@ def label_overlap(
 
 
 def shared_passages(test_qrels: pd.DataFrame, train_qrels: pd.DataFrame, thresholds: Sequence[int]) -> pd.DataFrame:
-    """How many distinct relevant passages of each test query are labelled relevant in training: query_id × threshold.
+    """How many distinct relevant passages of each test query are relevant in training, query_id × threshold.
 
-    Parameters as of `label_overlap`. InputError: a test query is among the training qrels, too.
+    InputError: a test query is among the training qrels, too.
     """
     test_ids = pd.Index(test_qrels["query_id"]).unique()
     # the large side is probed with the small one: the other way round hashes every training query
     if len(both := train_qrels.loc[train_qrels["query_id"].isin(test_ids), "query_id"].unique()):
         raise InputError(f"{len(both)} test queries are also in the training qrels ({offenders(both)}): take them out")
-    if "relevance" in train_qrels:
-        train_qrels = train_qrels[train_qrels["relevance"] >= 1]
-    known = train_qrels.loc[train_qrels["doc_id"].isin(test_qrels["doc_id"]), "doc_id"].unique()
+    relevant = train_qrels[train_qrels["relevance"] >= 1] if "relevance" in train_qrels else train_qrels
+    known = relevant.loc[relevant["doc_id"].isin(test_qrels["doc_id"]), "doc_id"].unique()
     shared = test_qrels[test_qrels["doc_id"].isin(known)]
     levels = {level: shared[shared["relevance"] >= level].groupby("query_id")["doc_id"] for level in thresholds}
     counts = {level: passages.nunique() for level, passages in levels.items()}

@@ -1,8 +1,8 @@
 """Attributes: what a query is sorted by in a leave-one-out shift (Lupart §3.1: question words and length).
 
-An attribute maps a query to a label, or to "" where it belongs to no cluster. The two rules are those of the release:
-`length` gives every released query its cluster; the released clusters of question words overlap, so that no order of
-precedence gives each query its own (counts in `papers.releases`). `whole=True` is the paper's reading of the rules.
+An attribute maps a query to a label, or to "" where it belongs to no cluster. `length` gives every released query its
+cluster; those of question words overlap, so that no order of precedence does (counts in `papers.releases`).
+`whole=True` is the paper's reading of the rules, else they are the release's.
 """
 
 import inspect
@@ -19,7 +19,6 @@ from interextra.ground import InputError, code, digest, offenders, sha256
 
 # In order of precedence, of the six orders the one that agrees best with the released files
 WH_WORDS = {"how": ("how",), "who": ("who", "when", "where", "which"), "wha": ("what", "definition")}
-MEDIAN_LENGTH = 6  # words; long queries have at least so many
 KNOWN_LABELS = {"wh-words": tuple(WH_WORDS), "length": ("short", "long")}  # those that follow from the rule alone
 SPECS = "wh-words, length, both with :whole=true, length:limit=N, column:NAME, random:parts=N, python:MODULE:FUNCTION"
 
@@ -38,8 +37,8 @@ def wh_words(text: str, whole: bool = False) -> list[str]:
     return [cluster for cluster, signs in WH_WORDS.items() if any(sign in words for sign in signs)]
 
 
-def length(text: str, limit: int = MEDIAN_LENGTH, whole: bool = False) -> str:
-    """short or long: `long` has at least `limit` words.
+def length(text: str, limit: int = 6, whole: bool = False) -> str:
+    """short or long: `long` has at least `limit` words, by default the median.
 
     The release counts single spaces and adds one, so that two spaces in a row count as a word; `whole` counts words.
 
@@ -59,11 +58,8 @@ def part(query_id: str, parts: int = 2) -> str:
     return f"part {zlib.crc32(query_id.encode()) % parts + 1}"
 
 
-RULES = {  # the first of a query's clusters of question words is its own
-    "wh-words": (lambda text, whole=False: next(iter(wh_words(text, whole)), ""), "text"),
-    "length": (length, "text"),
-    "random": (part, "query_id"),
-}
+RULES = {"length": length, "random": part}  # the first parameter of a rule names the column that it reads
+RULES["wh-words"] = lambda text, whole=False: next(iter(wh_words(text, whole)), "")  # the first cluster, or none
 
 
 def attribute(spec: str) -> Callable[[dict], str | None]:
@@ -85,8 +81,9 @@ def attribute(spec: str) -> Callable[[dict], str | None]:
         return function
     if name not in RULES:
         raise InputError(f"{spec!r} is no attribute; use {SPECS}")
-    (rule, column), options = RULES[name], {}
+    rule, options = RULES[name], {}
     known = inspect.signature(rule).parameters
+    column = next(iter(known))
     for option in filter(None, rest.split(",")):
         key, _, text = option.partition("=")
         value = (int(text) or None) if text.isdecimal() else {"true": True, "false": False}.get(text)

@@ -1,9 +1,8 @@
 """ReSTrain: keep the test queries, choose the training queries near them or far from them (Zhan §4.1.2).
 
-The interpolation set is the union over test queries of their top-I training queries, {best rank for any test query <=
-I}; the extrapolation set is every training query outside the union of their top-E, {best rank > E}. So the sets of a
-regime are nested, and the smaller the extrapolation set, the farther it lies: random sets in `bands` take both apart.
-Taught in notebooks/02_restrain.
+The interpolation set is the union of the top-I training queries of all test queries, {best rank <= I}; outside that of
+their top-E is the extrapolation set, {best rank > E}. So the sets of a regime are nested, and the smaller that of
+extrapolation, the farther it lies: random sets in `bands` take both apart. Taught in notebooks/02_restrain.
 """
 
 from dataclasses import dataclass
@@ -18,16 +17,14 @@ from interextra.ground import InputError, Store
 from interextra.splits.similarity import same_space
 from interextra.splits.split import OfVectors, Split
 
-MATCHES = ("as-released", "exact")
 BANDS = ("near", "middle", "far")
 
 
 class ReSTrain(OfVectors, Split):
     """Training sets of all sizes in both regimes, as seen from the test queries of the vectors.
 
-    Sets: interpolation-SIZE and extrapolation-SIZE; with `draws` also BAND-SIZE-NUMBER, from 0: a random part of one of
-    the `bands`. Files: sets.json, sets.csv (set, n_train, mean_max_similarity), tuned.csv (size, I, E),
-    neighbourhood.parquet.
+    Sets: interpolation-SIZE and extrapolation-SIZE; with `draws` also BAND-SIZE-NUMBER, a random part of a band. Files:
+    sets.json, sets.csv (set, n_train, mean_max_similarity), tuned.csv (size, I, E), neighbourhood.parquet.
     """
 
     sizes: tuple[int, ...]  # training queries per regime
@@ -78,7 +75,7 @@ class ReSTrain(OfVectors, Split):
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """Where the training queries lie as seen from the test queries: computed once, used for every size."""
+    """Where the training queries lie as seen from the test queries."""
 
     best_rank: np.ndarray  # int64[n_train], from 1: the lowest rank over the test queries
     similarity: np.ndarray  # float32[n_train]: the highest cosine to any test query
@@ -119,14 +116,12 @@ def neighbourhood(test: np.ndarray, train: np.ndarray) -> Neighbourhood:
 
 
 def restrain(space: Neighbourhood, size: int, match: str) -> Regimes:
-    """Tune I and E to `size` training queries per regime.
+    """Tune I and E to `size` training queries per regime; InputError: they would overlap, or a set would be empty.
 
     match : "as-released": whole ranks only, the largest I and the smallest E whose sets have at most `size` queries.
         "exact": precisely `size` queries in both; the border rank is filled by similarity (interpolation: the most
         similar first; extrapolation: the least similar first; then by row). The released interpolation sets are
         3.0-4.5 % smaller than the extrapolation sets in queries, but only 0.5-0.9 % in qrels rows.
-
-    InputError: the two regimes would overlap, or a set would be empty.
     """
     n = len(space.best_rank)
     check_size(size, match, n)
@@ -145,8 +140,8 @@ def restrain(space: Neighbourhood, size: int, match: str) -> Regimes:
 
 def check_size(size: int, match: str, n: int | None) -> None:
     """InputError for arguments of `restrain` that no `n` training queries (None: not known yet) allow."""
-    if match not in MATCHES:
-        raise InputError(f"unknown match {match!r}: one of {', '.join(MATCHES)}")
+    if match not in ("as-released", "exact"):
+        raise InputError(f"unknown match {match!r}: one of as-released, exact")
     if n and not 1 <= size <= n // 2:
         raise InputError(f"size {size}: two sets of {n} training queries that don't overlap have 1 to {n // 2}")
 

@@ -1,8 +1,8 @@
 """ReSTTest: k-means buckets of training and test queries, one held out from training at a time (Zhan §4.1.3).
 
-For test sets too large for ReSTrain. A test query is extrapolation for the model trained without its bucket, and
-interpolation for the other k - 1 models: both regimes are measured on the same queries. The paper doesn't say how
-k-means was started nor how the k folds are averaged; here both are choices. Taught in notebooks/03_resttest.
+A test query is extrapolation for the model trained without its bucket, and interpolation for the other k - 1 models:
+both regimes are measured on the same queries. The paper doesn't say how k-means was started nor how the k folds are
+averaged; here both are choices. Taught in notebooks/03_resttest.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ APART = ("left_out", "test_set", "query_id", "unit", "stratum", "value", "side")
 class ReSTTest(OfVectors, Split):
     """Training sets without one of k buckets each, and the bucket of every query.
 
-    Sets: without-1 to without-k. Files: sets.json, sizes.csv (bucket, n_train, n_test; from 1), train.npy and test.npy
+    Sets: without-1 to without-k. Files: sets.json, sizes.csv (bucket from 1, n_train, n_test), train.npy and test.npy
     (bucket of each query, from 0).
     """
 
@@ -91,12 +91,10 @@ class Buckets:
 
 
 def buckets(train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalise: bool = True) -> Buckets:
-    """Cluster training and test queries together.
+    """Cluster training and test queries, float[n_train, d] and float[n_test, d], into `k` buckets; the paper's are 5.
 
-    Of float[n_train, d], float[n_test, d], into `k` buckets; the paper's are 5. `normalise` brings vectors and
-    centroids to length 1 (spherical k-means: nearest by cosine, as the release says of its similarity); else plain
-    k-means on the vectors as they are. InputError: NaN, zero vectors where normalised, a bucket without a training or
-    without a test query.
+    `normalise` brings vectors and centroids to length 1 (spherical k-means: nearest by cosine, as the release says of
+    its similarity). InputError: NaN, zero vectors where normalised, a bucket without a training or a test query.
 
     >>> found = buckets([[0.0], [1], [9]], [[2.0], [8], [10]], k=2, normalise=False)
     >>> found.train.tolist(), found.test.tolist(), found.centroids.ravel().tolist()
@@ -137,9 +135,8 @@ def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]
 def sides(values: pd.DataFrame) -> pd.DataFrame:
     """Values with the column `side`: "out" for the model trained without the query's stratum, "in" for the others.
 
-    Of tidy values of any leave-one-out design with left_out (label of the run) and stratum (of the query), the same
-    names in both. Plain means over queries are then micro averages: every query counts the same. InputError: a system
-    was not trained without each of the strata.
+    Of tidy values of any leave-one-out design: left_out (of the run) and stratum (of the query) have the same names.
+    Plain means over queries are micro averages. InputError: a system was not trained without each of the strata.
 
     >>> values = pd.DataFrame({"model": "a", "left_out": [1, 2, 1, 2], "query_id": list("ppqq"), "value": 0.5})
     >>> sides(values.assign(stratum=list("1122")))["side"].tolist()

@@ -45,8 +45,7 @@ def checked(vectors: np.ndarray, normalise: bool) -> np.ndarray:
     vectors = np.ascontiguousarray(vectors, np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     for what, bad in (("NaN or infinite values", ~np.isfinite(lengths)), ("no direction", normalise & (lengths == 0))):
-        if bad.any():
-            rows = np.flatnonzero(bad).tolist()
+        if rows := np.flatnonzero(bad).tolist():
             raise InputError(
                 f"vectors: {what} in {len(rows)} rows ({offenders(rows)}); leave these queries out, or take another "
                 "encoder: lsa knows no word that the training queries lack"

@@ -22,10 +22,8 @@ class OfVectors(Cell):
 
 
 class Split(Cell):
-    """What all kinds of split have in common; each has the queries that it divides as `pool`, a field or a property.
-
-    One that divides test queries, too, has them as `tested`, and their parts as `strata`.
-    """
+    """What all kinds of split have in common: the queries that they divide are their `pool`, a field or a property, and
+    those of test that some divide, too, are `tested`, in `strata`."""
 
     release: ClassVar[str] = ""  # how test queries are written, see `released.export_split`; "": it divides none
 

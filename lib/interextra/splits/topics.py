@@ -25,7 +25,6 @@ SWITCHES = {
     "order": ("nearest", "turns"),
     "stop": ("reach", "closest"),
 }
-LIMIT = 2 * 10**8  # subsets that the exact choice is made among at most; 100 centroids make 75 million of five
 
 
 class Topics(OfVectors):
@@ -139,11 +138,10 @@ def check(n_topics: int, k: int, target: int, n: int | None, switches: dict[str,
 
 
 def farthest(centroids: np.ndarray, n: int, method: str = "exact") -> tuple[np.ndarray, float]:
-    """The `n` centroids with the largest sum of pairwise l2 distances (Lupart §3.1, step ii).
+    """Rows int64[n], ascending, of the centroids with the largest sum of pairwise l2 distances, and this sum.
 
-    method "exact": the best of all subsets; ties (up to rounding): the lexicographically first. "greedy": the farthest
-    pair, then one by one the centroid with the largest sum of distances to those chosen; ties: the lower number.
-    Returns rows int64[n] ascending, and their sum.
+    Lupart §3.1, step ii. method "exact": the best of all subsets; ties (up to rounding): the lexicographically first.
+    "greedy": the farthest pair, then one by one the farthest in sum from those chosen; ties: the lower number.
 
     >>> farthest([[0.0], [1], [5], [6]], n=3)  # 0, 1, 6 and 0, 5, 6 are as far apart: the first
     (array([0, 1, 3]), 12.0)
@@ -151,7 +149,7 @@ def farthest(centroids: np.ndarray, n: int, method: str = "exact") -> tuple[np.n
     centroids, k = np.asarray(centroids, np.float64), len(centroids)
     if not 1 <= n <= k:
         raise InputError(f"n={n}: of {k} centroids 1 to {k} can be chosen")
-    if method == "exact" and math.comb(k, n) > LIMIT:
+    if method == "exact" and math.comb(k, n) > 2 * 10**8:  # 100 centroids make 75 million subsets of five
         raise InputError(f"{math.comb(k, n):,} subsets of {n} among {k} centroids are too many to try; use 'greedy'")
     if n == 1:
         return np.zeros(1, np.int64), 0.0
