@@ -132,11 +132,9 @@ def report(table: pd.DataFrame, each: bool) -> str:
 
     With `each`: `query_id<TAB>measure<TAB>value` for each query, then the means as query `all`.
     """
-    means = [f"{name}\t{value:.4f}\n" for name, value in table.mean().items()]
-    if not each:
-        return "".join(means)
-    lines = (f"{query}\t{name}\t{value:.4f}\n" for (query, name), value in table.stack().items())
-    return "".join(lines) + "".join(f"all\t{line}" for line in means)
+    lines = [f"{query}\t{name}\t{value:.4f}\n" for (query, name), value in table.stack().items()] if each else []
+    before = "all\t" if each else ""
+    return "".join(lines + [f"{before}{name}\t{value:.4f}\n" for name, value in table.mean().items()])
 
 
 def _measured(run: Ranking, queries: Queries | Part, store: Store, names: list[str], skip_own: bool) -> pd.DataFrame:

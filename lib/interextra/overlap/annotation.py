@@ -108,13 +108,11 @@ def kappa(sheets: Sequence[pd.DataFrame], weights: str | None = None) -> pd.Data
     """
     from sklearn.metrics import cohen_kappa_score
 
-    rows = []
+    rows, options = [], {"weights": weights, "labels": [0, 1, 2]}
     for label, given in _stack(sheets).items():
         found = {}
-        for a, b in combinations(range(len(sheets)), 2):
-            constant = np.ptp(given[[a, b]]) == 0
-            value = np.nan if constant else cohen_kappa_score(given[a], given[b], weights=weights, labels=[0, 1, 2])
-            found[f"{a + 1}-{b + 1}"] = value
+        for (a, one), (b, other) in combinations(enumerate(given, 1), 2):
+            found[f"{a}-{b}"] = cohen_kappa_score(one, other, **options) if np.ptp([one, other]) else np.nan
         found["average"] = np.mean(list(found.values()))
         rows += [(label, annotators, value) for annotators, value in found.items()]
     return pd.DataFrame(rows, columns=["label", "annotators", "kappa"]).assign(n_pairs=len(sheets[0]))

@@ -125,7 +125,7 @@ def restrain(space: Neighbourhood, size: int, match: str) -> Regimes:
     """
     n = len(space.best_rank)
     check_size(size, match, n)
-    order = np.lexsort((np.arange(n), -space.similarity, space.best_rank))  # from the nearest to the farthest
+    order = np.lexsort((-space.similarity, space.best_rank))  # from the nearest to the farthest; ties: by row
     ranks, near, far = space.best_rank[order], size, n - size
     if match == "as-released":  # back to the last, forward to the next border between two ranks
         near = int(np.searchsorted(ranks, ranks[near], side="left"))

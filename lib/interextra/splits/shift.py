@@ -87,8 +87,7 @@ class Shift(Split):
         without = {f"without-{name}": made.complement(name, self.train_size, self.seed) for name in made.clusters}
         self.write_sets(folder, store, without | {"held-out": made.test})
         made.sizes.to_csv(folder / "sizes.csv", index=False)
-        kept = queries[["query_id"]].assign(cluster=np.where(np.isin(labels, made.clusters), labels, ""))
-        kept.assign(test=made.test).to_parquet(folder / "labels.parquet")
+        queries[["query_id"]].assign(cluster=made.labels, test=made.test).to_parquet(folder / "labels.parquet")
 
     def strata(self, store: Store) -> pd.Series:
         """Cluster of each test query, one of `names`; index query_id."""
@@ -152,4 +151,4 @@ def shift(labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed
     for at, name in enumerate(names):
         rows = np.flatnonzero(labels == name)
         test[np.random.default_rng([seed, at]).choice(rows, n_test, replace=False)] = True
-    return Division(labels, names, test)
+    return Division(np.where(np.isin(labels, names), labels, ""), names, test)
