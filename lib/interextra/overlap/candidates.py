@@ -3,13 +3,14 @@
 Taught in notebooks/01_overlap_annotation_analysis.
 """
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Collection, Passages, write_passages
-from interextra.ground import Cell, InputError, Store, offenders, scratch
+from interextra.ground import Cell, InputError, Store, offenders
 from interextra.models.lucene import bm25_search
 from interextra.models.vectors import QueryVectors
 from interextra.overlap.annotation import SHEET
@@ -31,8 +32,8 @@ class Candidates(Cell):
     def build(self, folder: Path, store: Store) -> None:
         train, test = self.vectors.read(store)
         pool, asked = self.vectors.train.frame(store), pd.concat([part.frame(store) for part in self.vectors.test])
-        with scratch(folder / "queries") as aside:
-            path = aside / "queries.arrow"
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "queries.arrow"
             fingerprint = write_passages(path, zip(pool["query_id"], pool["text"], strict=True))
             as_passages = Collection("queries", "queries", Passages(path), pool, {}, fingerprint)
             by_words = bm25_search(as_passages, asked["text"].tolist(), self.k, k1=0.9, b=0.4)[0]

@@ -27,13 +27,12 @@ def agreement(ours: Sequence, released: Sequence) -> dict[str, float]:
     0.75
     """
     from scipy.optimize import linear_sum_assignment
-    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-    from sklearn.metrics.cluster import contingency_matrix
+    from sklearn import metrics
 
-    counts = contingency_matrix(released, ours)
+    counts = metrics.cluster.contingency_matrix(released, ours)
     return {
-        "ari": float(adjusted_rand_score(released, ours)),
-        "nmi": float(normalized_mutual_info_score(released, ours)),
+        "ari": float(metrics.adjusted_rand_score(released, ours)),
+        "nmi": float(metrics.normalized_mutual_info_score(released, ours)),
         "share_matched": float(counts[linear_sum_assignment(-counts)].sum() / counts.sum()),
     }
 

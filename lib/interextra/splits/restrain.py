@@ -23,7 +23,7 @@ BANDS = ("near", "middle", "far")
 class ReSTrain(OfVectors, Split):
     """Training sets of all sizes in both regimes, as seen from the test queries of the vectors.
 
-    Sets: interpolation-SIZE and extrapolation-SIZE; with `draws` also BAND-SIZE-NUMBER, a random part of a band. Files:
+    Sets: interpolation-SIZE and extrapolation-SIZE; with `draws` also BAND-SIZE-NUMBER (from 0): random parts. Files:
     sets.json, sets.csv (set, n_train, mean_max_similarity), tuned.csv (size, I, E), neighbourhood.parquet.
     """
 

@@ -22,8 +22,8 @@ class OfVectors(Cell):
 
 
 class Split(Cell):
-    """What all kinds of split have in common: the queries that they divide are their `pool`, a field or a property, and
-    those of test that some divide, too, are `tested`, in `strata`."""
+    """What all kinds of split have in common: they divide the queries of their `pool`, a field or a property, and some
+    divide test queries, too, those of `tested` into `strata`."""
 
     release: ClassVar[str] = ""  # how test queries are written, see `released.export_split`; "": it divides none
 
