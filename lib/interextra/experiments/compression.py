@@ -11,16 +11,15 @@ from pydantic import ValidationError
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import per_query
 from interextra.experiments import plans
-from interextra.experiments.hybrid import Reranked, balanced_of
+from interextra.experiments.hybrid import Reranked, any_model_of
 from interextra.experiments.resttest import in_regimes
-from interextra.ground.cells import Store
+from interextra.ground import InputError, Store
 from interextra.ground.effects import effects
-from interextra.ground.errors import InputError
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.indexes import PRECISIONS, Index
 from interextra.models.model import load_model
 from interextra.models.recipe import Recipe, load_recipe
-from interextra.models.run import Encoded, Fused, Run, Searched, model_of
+from interextra.models.run import Encoded, Fused, Run, Searched
 from interextra.papers import published
 
 NOTEBOOK = "10_compression_and_hybrid"
@@ -57,14 +56,11 @@ def plan(p: dict) -> plans.Plan:
         sets = plans.without_each(buckets)
     rows = []
     for (labels, train), seed in itertools.product(sets, p["seeds"]):
-        models = {
-            label: (balanced_of if one.architecture == "tas_balanced" else model_of)(one, train, seed)
-            for label, one in made.items()
-        }
+        models = {label: any_model_of(one, train, seed) for label, one in made.items()}
         lexical = Run(model=models.pop(BM25), queries=queries, depth=p["depth"])
         encoded = {label: Encoded(model=model, source=queries[0].source) for label, model in models.items()}
         flat = {label: Searched(encoded=one, queries=queries, depth=p["depth"]) for label, one in encoded.items()}
-        judge = {"model": model_of(reranker, train, seed), "depth": p["rerank_depth"]}
+        judge = {"model": any_model_of(reranker, train, seed), "depth": p["rerank_depth"]}
         both = lexical, flat[FULL]
         found = [(BM25, lexical), *flat.items(), *searches(p, flat), (BY_RANK, Fused(runs=both, depth=p["depth"]))]
         if gate:  # without it nothing is tuned
@@ -181,8 +177,7 @@ def with_signal(run: RunFile, signal: pd.Series, weight: float) -> RunFile:
     for name in ("score", "signal"):
         low, high = (frame.groupby("query_id")[name].transform(end) for end in ("min", "max"))
         frame[name] = (frame[name] - low) / (high - low).where(high > low, 1.0)
-    mixed = (1 - weight) * frame["score"] + weight * frame["signal"]
-    return RunFile.from_frame(frame.assign(score=mixed)[["query_id", "doc_id", "score"]])
+    return RunFile.from_frame(frame.assign(score=(1 - weight) * frame["score"] + weight * frame["signal"]))
 
 
 def guarded(

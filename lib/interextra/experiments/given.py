@@ -1,6 +1,6 @@
 """Notebook 12: a split of `own.export` opened again, and anybody's runs on it as values per query."""
 
-import itertools
+import glob
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels, read_queries_tsv, refuse_repeated
-from interextra.evaluation.measures import check, per_query
+from interextra.evaluation.measures import per_query
 from interextra.experiments.auditing import neighbours
 from interextra.experiments.own import GATE, MANIFEST, STRATA, searched
 from interextra.experiments.plans import run_of
@@ -53,11 +53,7 @@ class Given(NamedTuple):
         for path in (folder / name for name in ("test.tsv", "test.qrels", GATE, STRATA) if name in sums):
             if not path.is_file() or sha256(path) != sums[path.name]:
                 raise InputError(f"{path}: was changed or is gone since the split was written; split again")
-        strata = None
-        if (folder / STRATA).is_file():
-            options = {"sep": "\t", "dtype": str, "keep_default_na": False}
-            strata = pd.read_csv(folder / STRATA, names=["query_id", "stratum"], **options)
-            strata = strata.set_index("query_id")["stratum"]
+        strata = read_queries_tsv(folder / STRATA).set_index("query_id")["text"] if STRATA in sums else None
         queries, qrels = read_queries_tsv(folder / "test.tsv"), read_qrels(folder / "test.qrels")
         return cls(split, sets, queries, qrels, strata, gate, held)
 
@@ -123,24 +119,21 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
 
     InputError: a set without a run, a run without a test query, or one of a query that is not asked.
     """
-    check(list(names))
     if "{part}" not in pattern:
         raise InputError(f"--runs {pattern}: write {{part}} where the name of a training set stands")
     found: dict[str, list] = {name: [] for name in given.sets}
     label, at = ("regime", 0) if given.strata is None else ("left_out", 2)  # of REGIME-SIZE, without-NAME
     if pattern.count("{seed}") > 1:
         raise InputError(f"--runs {pattern}: write {{seed}} once")
-    fixed = list(itertools.takewhile(lambda part: "{" not in part, Path(pattern).parts))
-    files = sorted(Path(*fixed).glob("/".join("*" * (len(Path(pattern).parts) - len(fixed)))))
     for name, parts in found.items():
-        path = re.escape(Path(pattern.replace("{part}", name)).as_posix())
-        for file in files:
-            if match := re.fullmatch(path.replace(r"\{seed\}", "(?P<seed>[^/.]+)"), file.as_posix()):
+        path = Path(pattern.replace("{part}", name)).as_posix()
+        for file in sorted(map(Path, glob.glob(glob.escape(path).replace("{seed}", "*")))):
+            if match := re.fullmatch(re.escape(path).replace(r"\{seed\}", "(?P<seed>[^/.]+)"), file.as_posix()):
                 seed = match.groupdict().get("seed", "1")
                 parts.append(values_of(file, given, names, own).assign(seed=seed, **{label: name.partition("-")[at]}))
     if missing := [name for name, parts in found.items() if not parts]:
         raise InputError(f"--runs {pattern}: no run of {len(missing)} sets: {offenders(missing)}")
-    values = pd.concat(itertools.chain(*found.values()), ignore_index=True).assign(model=MODEL)
+    values = pd.concat([part for parts in found.values() for part in parts], ignore_index=True).assign(model=MODEL)
     return values if given.strata is None else in_regimes(values.assign(stratum=values["query_id"].map(given.strata)))
 
 
@@ -155,9 +148,8 @@ def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bo
         there = set.intersection(*(set(part) for _, part in values.groupby("measure")["query_id"]))
     else:
         run = read_run(found) if isinstance(found, Path) else found
-        ids = run.doc_ids.to_pylist()
-        rows = given.split.pool.source.open().passages.rows(ids)
-        if unknown := [doc_id for doc_id, row in zip(ids, rows, strict=True) if row < 0]:
+        rows = given.split.pool.source.open().passages.rows(run.doc_ids.to_pylist())
+        if unknown := run.doc_ids.filter(rows < 0).to_pylist():
             raise InputError(f"{where}: {len(unknown)} doc_ids are not in the collection: {offenders(unknown)}")
         there, run = set(run.query_ids), run if own else RunFile.from_frame(run.frame().query("query_id != doc_id"))
         values = per_query(run, given.qrels, names).reset_index().melt("query_id", var_name="measure")

@@ -7,13 +7,11 @@ import pandas as pd
 
 from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
+from interextra.ground import InputError, Store
 from interextra.models.model import Model, load_model
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.reranker import Reranker
 from interextra.models.run import Ranking, Run, file_of, model_of
-from interextra.models.tas_balanced import Options
 
 
 class Reranked(Ranking):
@@ -41,8 +39,7 @@ class Reranked(Ranking):
         if not isinstance(model, Reranker) or {run.queries for run in self.runs} != {self.queries}:
             raise InputError(f"{self.title()}: give a reranker, and runs on the same queries")
         for queries in self.queries:
-            frames = [run.read(store, queries).frame() for run in self.runs]
-            frames = [frame[frame["rank"] <= self.depth] for frame in frames]
+            frames = [run.read(store, queries).frame().query(f"rank <= {self.depth}") for run in self.runs]
             if self.relevant:
                 frames.append(queries.qrels(store).query("relevance >= 1"))
             found = pd.concat(frames)[["query_id", "doc_id"]].drop_duplicates(ignore_index=True)
@@ -61,12 +58,11 @@ class Reranked(Ranking):
         return f"reranking · {len(self.runs)} runs, first {self.depth} each · {self.model.title()}"
 
 
-def balanced_of(recipe: Options, train: Queries | Part, seed: int) -> Model:
-    """The model of a TAS-Balanced recipe with what it needs: both teachers, the scores of pairs, a first pass.
-
-    All are trained on the same queries with the same seed.
-    """
-    first = recipe.after and balanced_of(load_recipe(recipe.after), train, seed)
+def any_model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
+    """As `run.model_of`, and of a TAS-Balanced recipe, too, with both teachers, the scores of pairs, a first pass."""
+    if recipe.architecture != "tas_balanced":
+        return model_of(recipe, train, seed)
+    first = recipe.after and any_model_of(load_recipe(recipe.after), train, seed)
     teacher, judge = (model_of(load_recipe(name), train, seed) for name in (recipe.teacher, recipe.pair_teacher))
     lexical = Run(model=model_of(load_recipe("bm25"), train, seed), queries=(train,), depth=recipe.negative_depth)
     ranking = Reranked(runs=(lexical,), model=judge, depth=recipe.negative_depth, relevant=True)

@@ -53,9 +53,9 @@ def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
         labels = pd.Series(attributes.labels(pool.frame(), by))
         n_test = _number(p["n_test"], labels[labels.isin(kept) if kept else labels != ""].value_counts().min())
         return Shift(pool=pool, by=by, clusters=tuple(kept), n_test=n_test, train_size=size, seed=seed)
-    given, names = p["vectors"], list(p["test_splits"])
-    names += [gate] if protocol == "resttest" and (gate := gate_of(p, source)) else []  # which bucket they belong to
-    asked = tuple(Queries(source=source, split=name) for name in names)
+    if protocol == "resttest":  # which bucket the queries of the gate belong to
+        tested += filter(None, [gate_of(p, source)])
+    given, asked = p["vectors"], tuple(Queries(source=source, split=name) for name in tested)
     vectors = GivenVectors.of(given, pool, asked) if given else Vectors(encoder=p["encoder"], train=pool, test=asked)
     if protocol == "restrain":
         return ReSTrain(vectors=vectors, sizes=(size or pool.size() // 2,), seed=seed)
@@ -121,8 +121,7 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
         raise InputError(f"{split.pool.source.spec}: no test query has a relevant passage (relevance 1 or more)")
     strata = None
     if split.release:
-        gates = [gate] if gate else []
-        strata = shifts.strata(split, store, gates) if isinstance(split, Shift) else split.strata(store)
+        strata = shifts.strata(split, store, filter(None, [gate])) if isinstance(split, Shift) else split.strata(store)
         strata = strata[strata.isin(split.names)]
         test = test[test["query_id"].isin(strata.index)]  # a gate's of a kind in no training set shows no lead
         qrels = qrels[qrels["query_id"].isin(test["query_id"])]
@@ -139,11 +138,10 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
         write_text(aside / GATE, "".join(f"{one}\n" for one in sorted(held["query_id"])))
         released.write_qrels(aside / "test.qrels", qrels)
         if strata is not None:
-            strata.to_csv(aside / STRATA, sep="\t", header=False)
+            write_text(aside / STRATA, "".join(strata.index + "\t" + strata + "\n"))
         for name in p["format"]:
             write(name, aside, split, store, sets, qrels)
-        pairs = {name: made.pairs for name, made in sets.items()}
-        counts = {name: {"queries": len(of.query_ids), "pairs": len(of.rows)} for name, of in pairs.items()}
+        counts = {name: {"queries": len(of.pairs.query_ids), "pairs": len(of.pairs.rows)} for name, of in sets.items()}
         manifest = {"protocol": type(split).__name__, "split": config_of(split), "sets": counts}
         manifest |= {"n_test": len(test) - len(held), "gate": gate, "n_gate": len(held)}
         manifest |= {"negatives": p["negatives"], "spare": p["spare"], "format": list(p["format"])}

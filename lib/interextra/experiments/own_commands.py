@@ -14,17 +14,16 @@ BOUNDS = {"size": (0, 1e9), "n_test": (0, 1e9), "negatives": (1, 1000), "n_boot"
 BOUNDS |= {"seed": (0, 2**31 - 1), "seeds": (0, 2**31 - 1), "near": (1e-9, 1), "margin": (1e-9, 1)}
 
 
-def _refuse_numbers(args: Namespace) -> None:
-    """InputError for a number out of bounds, or a seed that is named twice or not at all."""
+def refuse_numbers(args: Namespace) -> None:
+    """InputError for a number out of bounds, or a seed that is named twice."""
     for name, (low, high) in BOUNDS.items():
         value = getattr(args, name, low)
         several = value if isinstance(value, list) else [value]
-        if not several or len(set(several)) < len(several) or not all(low <= number <= high for number in several):
+        if len(set(several)) < len(several) or not all(low <= number <= high for number in several):
             raise InputError(f"--{name.replace('_', '-')} {value}: give {low:g} to {high:g}, none twice")
 
 
 def audit(args: Namespace) -> None:
-    _refuse_numbers(args)
     from interextra.experiments import auditing
 
     sides = auditing.read(args.train, "train"), auditing.read(args.test, "test")
@@ -39,7 +38,6 @@ def audit(args: Namespace) -> None:
 
 
 def split(store: Store, args: Namespace) -> None:
-    _refuse_numbers(args)
     from interextra.experiments import own
 
     divided = own.split_of(args.protocol, args.collection, vars(args))
@@ -52,7 +50,6 @@ def split(store: Store, args: Namespace) -> None:
 
 
 def regimes(store: Store, args: Namespace) -> None:
-    _refuse_numbers(args)
     from interextra.experiments.given import BM25, Given, measured, nearest, values_of
     from interextra.experiments.regimes import report, write
 
@@ -68,7 +65,6 @@ def regimes(store: Store, args: Namespace) -> None:
 
 def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) -> None:
     """`build`: computes some results, several at once."""
-    _refuse_numbers(args)
     if not re.fullmatch(r"|cpu|cuda(:\d+)?", args.device):
         raise InputError(f"--device {args.device}: write cpu, cuda or cuda:NUMBER")
     if args.device not in ("", "cuda"):  # before torch is loaded
@@ -77,9 +73,9 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
     from interextra.experiments import probe as module
 
     recipe = module.recipe_of(args.model, args.model_revision, args.recipe, args.batch_size, args.spare)
-    p = {name: getattr(args, name, usual) for name, usual in own.DEFAULTS.items()}
-    divided = own.split_of(args.protocol, args.collection, p)
-    train, names = module.trainer(recipe, divided, own.gate_of(p, divided.pool.source)), own.sets_of(divided)
+    given = vars(args)
+    divided = own.split_of(args.protocol, args.collection, given)
+    train, names = module.trainer(recipe, divided, own.gate_of(given, divided.pool.source)), own.sets_of(divided)
     runs = [train(Path(name), seed) for name in names for seed in args.seeds]
     cells = store.missing(runs)
     seconds, size = (sum(getattr(cell, what)() for cell in cells) for what in ("seconds", "megabytes"))
@@ -88,7 +84,8 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
     if args.check:
         print(module.check(recipe, divided))
         return
-    p |= {name: getattr(args, name) for name in ("collection", "protocol", "seeds", "measures", "margin", "n_boot")}
+    named = (*own.DEFAULTS, "collection", "protocol", "seeds", "measures", "margin", "n_boot")
+    p = {name: given[name] for name in named if name in given}
     p |= {"out": args.output_folder, "predictions": args.prediction_folder, "store": store}
     found = module.probe(train, compute=lambda cell: build(runs) if cell in runs else store.build(cell), **p)
     _print_report(found, args.json)

@@ -6,28 +6,24 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from interextra.data.collection import Passages, write_passages
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import check as check_measures
-from interextra.experiments import plans
+from interextra.experiments import own, plans, regimes
 from interextra.experiments.given import COLUMNS, Given, measured, nearest, of_hits, read_run, values_of
-from interextra.experiments.hybrid import balanced_of
-from interextra.experiments.own import DEFAULTS, MANIFEST, export, gate_of, searched, split_of
-from interextra.experiments.regimes import Report, report, write
+from interextra.experiments.hybrid import any_model_of
 from interextra.ground import Cell, InputError, Store, offenders
 from interextra.ground.effects import detectable
 from interextra.models.dense import inner_products
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.retriever import Encoder
-from interextra.models.run import Run, model_of
+from interextra.models.run import Run
 from interextra.models.topk import exact_search
 from interextra.splits.split import Split
 
@@ -48,7 +44,7 @@ def probe(
     margin: float = 0.05,
     n_boot: int = 10_000,
     **options: Any,
-) -> Report:
+) -> regimes.Report:
     """Train on each set of a split with each seed, search its test queries, and report: a `cross_validate`.
 
     train : f(folder, seed) → a model or a run. The folder holds the training set as `ids` and `st`, and what to exclude
@@ -59,19 +55,18 @@ def probe(
     out : the split and the report go there, the models' runs too, or into `predictions`.
     store, compute : where results are kept, and what computes one there: in a notebook `nb.store`, `nb.run`.
     """
-    check_measures(list(measures))
-    if unknown := sorted(options.keys() - DEFAULTS.keys()):
-        raise InputError(f"probe: no option {offenders(unknown)}; there are {', '.join(DEFAULTS)}")
-    p, out = DEFAULTS | options, Path(out)
+    check_measures(measures)
+    if unknown := sorted(options.keys() - own.DEFAULTS.keys()):
+        raise InputError(f"probe: no option {offenders(unknown)}; there are {', '.join(own.DEFAULTS)}")
+    p, out = own.DEFAULTS | options, Path(out)
     folder, runs, store = out / "split", Path(predictions or out / "runs"), store or Store(out / "cells")
-    split, compute = split_of(protocol, collection, p), compute or store.build
+    split, compute = own.split_of(protocol, collection, p), compute or store.build
     if not folder.is_dir():
         compute(split)
-        export(split, store, folder, p)
-    given, manifest = Given.open(folder), json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        own.export(split, store, folder, p)
+    given, manifest = Given.open(folder), json.loads((folder / own.MANIFEST).read_text(encoding="utf-8"))
     asked = {"negatives": p["negatives"], "spare": p["spare"], "format": list(p["format"])}
-    asked["gate"] = gate_of(p, split.pool.source)
-    if given.split != split or any(manifest.get(name) != value for name, value in asked.items()):
+    if given.split != split or manifest != manifest | asked | {"gate": own.gate_of(p, split.pool.source)}:
         raise InputError(f"{folder}: is of other options; name another folder, or move it away")
     compute(given.bm25)
     first = given.read(given.bm25, store)
@@ -86,7 +81,8 @@ def probe(
         run_of(found, given, first).write_trec(runs / f"{name}.{seed}.run")
     values = measured(given, f"{runs}/{{part}}.{{seed}}.run", measures)
     values = values[values["seed"].isin(list(map(str, seeds)))]  # others are of an earlier call
-    return write(out, report(given, values, rival, nearest(given, p["encoder"]), margin, p["seed"], n_boot))
+    found = regimes.report(given, values, rival, nearest(given, p["encoder"]), margin, p["seed"], n_boot)
+    return regimes.write(out, found)
 
 
 def resolution(values: pd.Series) -> str:
@@ -158,10 +154,10 @@ def recipe_of(
 
 def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Run]:
     """Our own training, for `probe`: (folder, seed) → its run, of which the cost is known before it is computed."""
-    make, queries = balanced_of if recipe.architecture == "tas_balanced" else model_of, searched(split, gate)
+    queries = own.searched(split, gate)
 
     def train(folder: Path, seed: int) -> Run:
-        return Run(model=make(recipe, Part(of=split, part=folder.name), seed), queries=queries, depth=DEPTH)
+        return Run(model=any_model_of(recipe, Part(of=split, part=folder.name), seed), queries=queries, depth=DEPTH)
 
     return train
 
@@ -173,12 +169,10 @@ def check(recipe: Recipe, split: Split) -> str:
         raise InputError(f"--check: {told}; run without it")
     data, texts = split.pool.source.open(), split.pool.frame()["text"].tolist()[:10]
     with tempfile.TemporaryDirectory() as folder:
-        one, model, ten = plans.changed(recipe, steps=1, epochs=None), Path(folder, "model"), Path(folder, "ten.arrow")
-        log = fit(one, data, split.pool.ids()[:10], split.pool.split, 1, model)
+        one = plans.changed(recipe, steps=1, epochs=None)
+        log = fit(one, data, split.pool.ids()[:10], split.pool.split, 1, folder)
         told = f"A training step on ten queries has the loss {log['loss'][0][1]:.3f}."
-        if isinstance(model := load_model(model), Encoder):
-            some = data.passages.texts(slice(10))
-            write_passages(ten, zip(data.passages.doc_ids[:10].to_pylist(), some, strict=True))
-            rows, _ = model.search(SimpleNamespace(passages=Passages(ten)), texts, len(some))
-            told += f" It ranks {rows.shape[1]} passages for {len(rows)} queries."
+        if isinstance(model := load_model(folder), Encoder):
+            scores = model.open_queries(texts)(model.encode_block(data.passages.texts(slice(10))))(slice(None))
+            told += f" It ranks {scores.shape[1]} passages for {scores.shape[0]} queries."
     return told

@@ -237,6 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
     if os.environ.get("INTEREXTRA_DATA"):  # notebooks run in their own folder
         os.environ["INTEREXTRA_DATA"] = os.path.abspath(os.environ["INTEREXTRA_DATA"])
     try:
+        own.refuse_numbers(args)
         return args.function(args) or 0
     except InputError as error:
         line = str(error)
