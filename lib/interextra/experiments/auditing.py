@@ -150,8 +150,7 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
             free = answers[~answers["doc_id"].isin(taught["doc_id"])]
             is_text, here = train.known_by == TEXT, train.passages
             there = free["doc_id"].isin(here.texts(slice(None))) if is_text else here.rows(free["doc_id"]) >= 0
-            exposed = free.loc[there, "query_id"]
-            counts["an answer is exposed: training can draw it as a negative only"] = exposed.nunique()
+            counts["an answer is exposed: training can draw it as a negative only"] = free["query_id"][there].nunique()
     counts[ZERO_SHOT] = (~close & ~shared).sum()
     shares = pd.DataFrame({"what": counts.keys(), "n": counts.values(), "of": len(ids)})
     low, high = proportion_confint(shares["n"], shares["of"], method="wilson")

@@ -180,17 +180,15 @@ def with_signal(run: RunFile, signal: pd.Series, weight: float) -> RunFile:
     return RunFile.from_frame(frame.assign(score=(1 - weight) * frame["score"] + weight * frame["signal"]))
 
 
-def guarded(
-    run: RunFile, signal: pd.Series, qrels: pd.DataFrame, guard: float = 0.05, measure: str = "nDCG@30"
-) -> pd.DataFrame:
-    """Weights of a signal, in tenths, with what they cost on tuning queries: weight, value, signal, allowed.
+def guarded(run: RunFile, signal: pd.Series, qrels: pd.DataFrame, guard: float = 0.05) -> pd.DataFrame:
+    """Weights of a signal, in tenths, with what they cost on tuning queries: weight, value (nDCG@30), signal, allowed.
 
-    signal: mean of the signal over the first ten passages; allowed: the measure falls by no more than `guard`.
+    signal: mean of the signal over the first ten passages; allowed: the value falls by no more than `guard`.
     """
     rows = []
     for weight in np.arange(11) / 10:
         mixed = with_signal(run, signal, weight)
         top = mixed.frame().query("rank <= 10")["doc_id"].map(signal).mean()
-        rows.append((weight, per_query(mixed, qrels, [measure])[measure].mean(), top))
+        rows.append((weight, per_query(mixed, qrels, ["nDCG@30"])["nDCG@30"].mean(), top))
     found = pd.DataFrame(rows, columns=["weight", "value", "signal"])
     return found.assign(allowed=found["value"] >= found["value"].iloc[0] - guard)

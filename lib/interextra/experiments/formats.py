@@ -59,15 +59,13 @@ class Training(NamedTuple):
     def by_query(self, pairs: pd.DataFrame, *names: str) -> pd.DataFrame:
         """query_id, query, positives, negatives (lists) as columns `names`: a row a query of `ids` or `texts`."""
         rows = []
-        for at, places in pairs.groupby(self.pairs.query).indices.items():
-            part = pairs.iloc[places]
+        for at, part in pairs.groupby(self.pairs.query):
             negatives = pd.unique(part.iloc[:, 2:].to_numpy().ravel()).tolist()
             rows.append((self.pairs.query_ids[at], self.pairs.texts[at], part.iloc[:, 1].tolist(), negatives))
         return pd.DataFrame(rows, columns=names)
 
     def tevatron(self) -> pd.DataFrame:
-        names = ("query_id", "query_text", "positive_document_ids", "negative_document_ids")
-        return self.by_query(self.ids(), *names)
+        return self.by_query(self.ids(), "query_id", "query_text", "positive_document_ids", "negative_document_ids")
 
     def flagembedding(self) -> pd.DataFrame:
         return self.by_query(self.texts(), "query_id", "query", "pos", "neg").drop(columns="query_id")

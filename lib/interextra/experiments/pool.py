@@ -11,8 +11,7 @@ import pandas as pd
 
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import per_query
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
+from interextra.ground import InputError, Store
 
 PAIR = ["query_id", "doc_id"]
 PRIORS = ("topic", "run")

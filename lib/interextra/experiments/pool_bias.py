@@ -11,8 +11,7 @@ from interextra.data.load import with_data_folder
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
 from interextra.evaluation.measures import per_query
-from interextra.experiments import pool
-from interextra.experiments.plans import Plan, fields, run_of, systems, test_queries, training_queries, with_bm25
+from interextra.experiments import plans, pool
 from interextra.ground import InputError, Store, offenders
 from interextra.ground.correlation import correlations, drawn_groups, ends_of
 from interextra.ground.effects import Effects
@@ -30,25 +29,24 @@ MEASURES = [FIRST, "Bpref", "Judged@10"]
 CONDENSED = f"{FIRST}, condensed"
 
 
-def plan(p: dict) -> Plan:
+def plan(p: dict) -> plans.Plan:
     """`runs`: test_set, family, system, and path, or run (a cell) and its queries; `qrels`: test set → path, of files.
 
     Runs are files (`runs`, `qrels`), or those of trained systems on the collection's `test_splits`: BM25 is a family of
     its own, all others are neural. `vectors`: of the real queries, with `real_encoder`.
     """
-    named, rows = [fields(entry, "test_set", "file") for entry in p["qrels"]], []
+    named = [plans.fields(entry, "test_set", "file") for entry in p["qrels"]]
     qrels = {name: with_data_folder(path) for name, path in named}
-    for entry in p["runs"]:
-        *labels, path = fields(entry, "test_set", "family", "system", "file")
-        rows.append(dict(zip(RUN, labels, strict=True)) | {"path": with_data_folder(path)})
+    rows = [dict(zip([*RUN, "path"], plans.fields(entry, *RUN, "file"), strict=True)) for entry in p["runs"]]
+    rows = [row | {"path": with_data_folder(row["path"])} for row in rows]
     if missing := [path for path in [*qrels.values(), *(row["path"] for row in rows)] if not Path(path).is_file()]:
         raise InputError(f"parameters 'runs' and 'qrels': no file {offenders(missing)}")
     if without := {row["test_set"] for row in rows} - set(qrels):
         raise InputError(f"parameter 'qrels': no file for the test set {offenders(sorted(without))}")
-    queries = test_queries(p, p["test_splits"])
-    for label, made in with_bm25(systems(p)).items() if not rows else ():
-        run, family = run_of(p, made, training_queries(p), p["seed"], queries), BM25 if label == BM25 else NEURAL
-        labels = {"family": family, "system": label, "run": run}
+    train, queries = plans.training_queries(p), plans.test_queries(p, p["test_splits"])
+    for label, made in plans.with_bm25(plans.systems(p)).items() if not rows else ():
+        run = plans.run_of(p, made, train, p["seed"], queries)
+        labels = {"family": BM25 if label == BM25 else NEURAL, "system": label, "run": run}
         rows += [{"test_set": one.name, "queries": one} | labels for one in queries]
     found = pd.DataFrame(rows)
     if repeated := found[found.duplicated(RUN[::2])]["system"].tolist():
@@ -56,7 +54,7 @@ def plan(p: dict) -> Plan:
     if not any({BM25, NEURAL} <= set(part) for _, part in found.groupby("test_set")["family"]):
         told = f"which are compared; there are {', '.join(found['family'].unique())}"
         raise InputError(f"parameter 'runs': no test set has the families {BM25} and {NEURAL}, {told}")
-    return Plan(runs=found, qrels=qrels, vectors=real_vectors(p["real_encoder"]) if p["real_encoder"] else None)
+    return plans.Plan(runs=found, qrels=qrels, vectors=real_vectors(p["real_encoder"]) if p["real_encoder"] else None)
 
 
 class Judged:
@@ -66,15 +64,14 @@ class Judged:
     they say.
     """
 
-    def __init__(self, plan: Plan, store: Store, depth: int, complete: bool):
+    def __init__(self, plan: plans.Plan, store: Store, depth: int, complete: bool):
         self.depth, self.runs, self.qrels = depth, {}, {name: read_qrels(path) for name, path in plan.qrels.items()}
         for row in plan.runs.to_dict("records"):
             key, queries = tuple(row[name] for name in RUN), row.get("queries")
             self.runs[key] = row["run"].read(store, queries) if queries else RunFile.read(row["path"])
             if queries:
                 self.qrels.setdefault(row["test_set"], queries.qrels(store)[[*pool.PAIR, "relevance"]])
-        frames = {key: run.frame() for key, run in self.runs.items()}
-        self.heads = {key: RunFile.from_frame(frame[frame["rank"] <= depth]) for key, frame in frames.items()}
+        self.heads = {key: RunFile.from_frame(run.frame()[run.ranks <= depth]) for key, run in self.runs.items()}
         for name in set(self.qrels) - set(plan.qrels) if complete else ():
             every = pool.pooled(self.of(name).values(), depth=10**9).to_frame(index=False).assign(relevance=0)
             every = pd.concat([self.qrels[name], every[every["query_id"].isin(self.qrels[name]["query_id"])]])
@@ -82,8 +79,8 @@ class Judged:
 
     def of(self, test_set: str, *families: str) -> dict[tuple, RunFile]:
         """The runs of a test set, or of some families there."""
-        here = {key: run for key, run in self.runs.items() if key[0] == test_set}
-        return {key: run for key, run in here.items() if key[1] in families} if families else here
+        keys = [key for key in self.runs if key[0] == test_set and (not families or key[1] in families)]
+        return {key: self.runs[key] for key in keys}
 
     def without(self, test_set: str, own: Sequence[tuple]) -> pd.DataFrame:
         """Judgements of a test set without those that some of its runs alone contribute."""
@@ -119,9 +116,9 @@ class Judged:
         rows = []
         for key, run in self.runs.items():
             for name, qrels in self.pools(key).items():
-                means = pool.pool_range(run, qrels, seed=seed).mean()
-                means = pd.concat([means, pool.rank_biased_precision(run, qrels).mean()])
-                means["judged_at_10"] = per_query(run, qrels, ["Judged@10"])["Judged@10"].mean()
+                judged = per_query(run, qrels, ["Judged@10"]).set_axis(["judged_at_10"], axis=1)
+                tables = pool.pool_range(run, qrels, seed=seed), pool.rank_biased_precision(run, qrels), judged
+                means = pd.concat([table.mean() for table in tables])
                 rows.append(dict(zip(RUN, key, strict=True)) | {"judged_by": name} | means.to_dict())
         return pd.DataFrame(rows)
 
@@ -193,7 +190,7 @@ def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def distances(plan: Plan, store: Store) -> pd.DataFrame:
+def distances(plan: plans.Plan, store: Store) -> pd.DataFrame:
     """Cosine of the real test queries to the nearest training query: query_id as in `Judged.values`, cosine, is_near.
 
     is_near: among the half of the queries of their test set that lie nearer.
