@@ -175,15 +175,12 @@ def near_duplicates(train: pd.Series, test: pd.Series, near: float) -> np.ndarra
 
 
 def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.DataFrame:
-    """The nearest training queries of each test query: test_query_id, test_query, train_query_id, train_query, cosine.
-
-    A query without a direction, as one of words that LSA does not know, has none.
-    """
+    """Nearest training queries of each test query: test_query_id, test_query, train_query_id, train_query, cosine."""
     kind, option = encoder_of(encoder)
     encode, found = kind(option, train["text"].tolist()).encode_queries, []
     for side, part in (("test", test), ("train", train)):
         vectors = encode(part["text"].tolist())
-        directed = np.linalg.norm(vectors, axis=1) > 0
+        directed = np.linalg.norm(vectors, axis=1) > 0  # others, as of words that LSA does not know, have no neighbour
         columns = {"query_id": f"{side}_query_id", "text": f"{side}_query"}
         found.append((vectors[directed], part.loc[directed, [*columns]].rename(columns=columns)))
     (asked, test), (pool, train) = found

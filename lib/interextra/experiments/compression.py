@@ -36,10 +36,7 @@ PUBLISHED |= {(system, BM25): (4, run, BM25) for system, run in IN_PODCASTS.item
 
 
 def plan(p: dict) -> plans.Plan:
-    """`design`: model (trained, searched or hybrid), n_train and regime or left_out, seed, run.
-
-    `buckets`: the split, where the protocol is ReSTTest, else None.
-    """
+    """`design`: model (trained, searched, hybrid), n_train and regime or left_out, seed, run; `buckets` of ReSTTest."""
     made = plans.with_bm25(plans.systems(p | {"recipes": p["strategies"]}), "strategies")
     plans.refuse_unknown("protocol", [p["protocol"]], ["ReSTrain", "ReSTTest"])
     plans.refuse_unknown("strategies", [FULL], made)
@@ -181,10 +178,7 @@ def with_signal(run: RunFile, signal: pd.Series, weight: float) -> RunFile:
 
 
 def guarded(run: RunFile, signal: pd.Series, qrels: pd.DataFrame, guard: float = 0.05) -> pd.DataFrame:
-    """Weights of a signal, in tenths, with what they cost on tuning queries: weight, value (nDCG@30), signal, allowed.
-
-    signal: mean of the signal over the first ten passages; allowed: the value falls by no more than `guard`.
-    """
+    """By tenths: weight, value (nDCG@30), signal (mean of the first ten passages), allowed (costs `guard` or less)."""
     rows = []
     for weight in np.arange(11) / 10:
         mixed = with_signal(run, signal, weight)

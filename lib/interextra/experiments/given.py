@@ -69,10 +69,7 @@ class Given(NamedTuple):
 
 
 def read_run(path: Path) -> RunFile:
-    """A run as TREC file or Parquet, MTEB's predictions (.json), sentence-transformers' (.jsonl), or a .csv.
-
-    A .csv has the columns query_id or qid, doc_id or docno, and score. InputError: the file has no such shape.
-    """
+    """A run: TREC, Parquet, MTEB's .json, sentence-transformers' .jsonl, .csv (qid, docno, score); else InputError."""
     try:
         if path.suffix == ".json":
             subsets = json.loads(path.read_text(encoding="utf-8"))
@@ -114,10 +111,8 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
     """Tidy values of all runs that a pattern finds: regime, seed, query_id, measure, value, and left_out, stratum.
 
     pattern : path of a run, with {part} for the name of a set and, where there are several trainings, {seed}; both may
-        be parts of names of folders.
+        be parts of names of folders. InputError: a set without a run, or what `values_of` refuses.
     own : whether a passage with the id of its query counts.
-
-    InputError: a set without a run, a run without a test query, or one of a query that is not asked.
     """
     if "{part}" not in pattern:
         raise InputError(f"--runs {pattern}: write {{part}} where the name of a training set stands")
@@ -138,10 +133,7 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
 
 
 def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bool = True) -> pd.DataFrame:
-    """query_id, measure, value of a run, a file of one, or a .csv of values as PyTerrier writes them.
-
-    InputError: passages, queries or values that are unknown, missing, given twice or no numbers.
-    """
+    """query_id, measure, value of a run, its file, or PyTerrier's .csv of values; InputError: unknown, missing ones."""
     is_csv, where = isinstance(found, Path) and found.suffix == ".csv", found if isinstance(found, Path) else BM25
     if is_csv and "value" in (table := _read_csv(found)):
         values = _own_values(table, found, names)
@@ -177,10 +169,7 @@ def _own_values(table: pd.DataFrame, path: Path, names: Sequence[str]) -> pd.Dat
 
 
 def nearest(given: Given, encoder: str) -> pd.DataFrame:
-    """The nearest training query of each test query: query_id, train_query, cosine, is_near.
-
-    is_near: in the half of the test queries that lie nearer. A query without a direction has cosine 0.
-    """
+    """The nearest training query of each test query: query_id, train_query, cosine (0: none), is_near (nearer half)."""
     pool, asked = given.split.pool.frame(), given.queries[~given.queries["query_id"].isin(given.held)]
     found = neighbours(pool[~pool["query_id"].isin(given.queries["query_id"])], asked, encoder)
     found = found.drop_duplicates("test_query_id").rename(columns={"test_query_id": "query_id"})

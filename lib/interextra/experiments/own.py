@@ -68,10 +68,7 @@ def _number(given: float, of: int) -> int:
 
 
 def gate_of(p: Mapping[str, Any], source: Source) -> str:
-    """The split whose queries show a lead over the baseline and measure no loss: `gate`, or dev where it is free.
-
-    Where it is empty, `GATE_SHARE` of the test queries are held out for that.
-    """
+    """The split whose queries show a lead and measure no loss: `gate_split`, a free dev, or none (see `GATE_SHARE`)."""
     if p["gate_split"] or p["vectors"]:
         return p["gate_split"]
     return "dev" * ("dev" in source.open().splits and "dev" not in (p["train_split"], *p["test_splits"]))
@@ -93,12 +90,10 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
     """Write the training sets of a split as trainers read them, with what its runs are measured by; the manifest.
 
     `split`: computed in the store. `p`: that of `split_of`, format (some of `FORMATS`), negatives (random ones of each
-    pair, see `Training.of`) and spare (no exposed ones).
-
-    For each set NAME/exposed.txt lists the passages to exclude from a trainer's own negatives. test.tsv, test.qrels:
-    all queries to search and their judgements; gate.txt: those that only show a lead; strata.tsv: what left-out part
-    each belongs to. manifest.json: protocol, configuration, counts, SHA-256 of every file. InputError: the folder is
-    there, or the collection has no passages.
+    pair, see `Training.of`) and spare (no exposed ones). For each set NAME/exposed.txt lists the passages to exclude
+    from a trainer's own negatives. test.tsv, test.qrels: all queries to search and their judgements; gate.txt: those
+    that only show a lead; strata.tsv: what left-out part each belongs to. manifest.json: protocol, configuration,
+    counts, SHA-256 of every file. InputError: the folder is there, or the collection has no passages.
     """
     gate = gate_of(p, split.pool.source)
     if unknown := [name for name in p["format"] if name not in FORMATS]:

@@ -73,9 +73,8 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
     from interextra.experiments import probe as module
 
     recipe = module.recipe_of(args.model, args.model_revision, args.recipe, args.batch_size, args.spare)
-    given = vars(args)
-    divided = own.split_of(args.protocol, args.collection, given)
-    train, names = module.trainer(recipe, divided, own.gate_of(given, divided.pool.source)), own.sets_of(divided)
+    divided = own.split_of(args.protocol, args.collection, vars(args))
+    train, names = module.trainer(recipe, divided, own.gate_of(vars(args), divided.pool.source)), own.sets_of(divided)
     runs = [train(Path(name), seed) for name in names for seed in args.seeds]
     cells = store.missing(runs)
     seconds, size = (sum(getattr(cell, what)() for cell in cells) for what in ("seconds", "megabytes"))
@@ -85,7 +84,7 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
         print(module.check(recipe, divided))
         return
     named = (*own.DEFAULTS, "collection", "protocol", "seeds", "measures", "margin", "n_boot")
-    p = {name: given[name] for name in named if name in given}
+    p = {name: value for name, value in vars(args).items() if name in named}
     p |= {"out": args.output_folder, "predictions": args.prediction_folder, "store": store}
     found = module.probe(train, compute=lambda cell: build(runs) if cell in runs else store.build(cell), **p)
     _print_report(found, args.json)

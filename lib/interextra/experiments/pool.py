@@ -64,10 +64,7 @@ def pool_range(
 
 
 def ranges(design: pd.DataFrame, store: Store, labels: Sequence[str], seed: int) -> pd.DataFrame:
-    """Means over queries of `pool_range` of the runs of a design, each of one set of queries: labels, then its columns.
-
-    What shares the labels is averaged.
-    """
+    """Means of `pool_range` over the queries of a design's runs, one set each, and over runs that share the labels."""
     rows = []
     for row in design.to_dict("records"):
         [queries] = row["run"].queries

@@ -58,11 +58,7 @@ def plan(p: dict) -> plans.Plan:
 
 
 class Judged:
-    """The runs of a plan and their judgements, from which pools are made.
-
-    Of a collection whose relevance is known (`complete`) every passage that a run returns is judged; of files only what
-    they say.
-    """
+    """Runs and judgements of a plan; `complete`: what a run returns is judged, as relevance is known (not of files)."""
 
     def __init__(self, plan: plans.Plan, store: Store, depth: int, complete: bool):
         self.depth, self.runs, self.qrels = depth, {}, {name: read_qrels(path) for name, path in plan.qrels.items()}
@@ -191,10 +187,7 @@ def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
 
 
 def distances(plan: plans.Plan, store: Store) -> pd.DataFrame:
-    """Cosine of the real test queries to the nearest training query: query_id as in `Judged.values`, cosine, is_near.
-
-    is_near: among the half of the queries of their test set that lie nearer.
-    """
+    """Cosine of real test queries to the training: query_id (as in `Judged.values`), cosine, is_near (the nearer half)."""
     train, test = plan.vectors.read(store)
     cosine = nearest(test, train, 1)[0][:, 0]
     names = [(part.name, query_id) for part in plan.vectors.test for query_id in part.ids(store)]

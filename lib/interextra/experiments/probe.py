@@ -71,8 +71,12 @@ def probe(
     compute(given.bm25)
     first = given.read(given.bm25, store)
     rival = values_of(first, given, measures)
-    tested = rival[(rival["measure"] == measures[0]) & ~rival["query_id"].isin(given.held)]
-    print(resolution(tested["value"]), file=sys.stderr, flush=True)
+    tested = rival.loc[(rival["measure"] == measures[0]) & ~rival["query_id"].isin(given.held), "value"]
+    error = tested.sem()
+    smallest = 100 * detectable(-1.96 * error, 1.96 * error, error) / (tested.mean() or np.nan)
+    told = f"{len(tested):,} queries find a change of about {smallest:.0f} % with 80 % power (of queries alone, if the"
+    told += " models' values vary as BM25's do and correlate at one half between the regimes)"
+    print(told, file=sys.stderr, flush=True)  # before anything is trained
     for name, seed in itertools.product(given.sets, seeds):
         found = train(folder / name, seed)
         if isinstance(found, Run):
@@ -83,14 +87,6 @@ def probe(
     values = values[values["seed"].isin(list(map(str, seeds)))]  # others are of an earlier call
     found = regimes.report(given, values, rival, nearest(given, p["encoder"]), margin, p["seed"], n_boot)
     return regimes.write(out, found)
-
-
-def resolution(values: pd.Series) -> str:
-    """What a design can find, before anything is trained, by BM25's values of its test queries."""
-    error = values.sem()
-    found = 100 * detectable(-1.96 * error, 1.96 * error, error) / (values.mean() or np.nan)
-    told = f"{len(values):,} queries find a change of about {found:.0f} % with 80 % power (of queries alone, if the"
-    return f"{told} models' values vary as BM25's do and correlate at one half between the regimes)"
 
 
 def run_of(found: Any, given: Given, first: RunFile) -> RunFile:
@@ -135,10 +131,7 @@ def _matrix(encode: Callable, texts: list[str], is_cosine: bool) -> np.ndarray:
 def recipe_of(
     model: str, revision: str = "", fine_tuning: str = "", batch_size: int = 0, spare: bool = False
 ) -> Recipe:
-    """How a user's model is trained: a recipe with the model as its initialisation, of a hub id in some revision.
-
-    `spare`: no exposed passages as negatives.
-    """
+    """A recipe that starts from the user's model, of a hub id in some revision; `spare`: no exposed negatives."""
     if revision:
         from huggingface_hub import snapshot_download
 
@@ -154,12 +147,8 @@ def recipe_of(
 
 def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Run]:
     """Our own training, for `probe`: (folder, seed) → its run, of which the cost is known before it is computed."""
-    queries = own.searched(split, gate)
-
-    def train(folder: Path, seed: int) -> Run:
-        return Run(model=any_model_of(recipe, Part(of=split, part=folder.name), seed), queries=queries, depth=DEPTH)
-
-    return train
+    search = {"queries": own.searched(split, gate), "depth": DEPTH}
+    return lambda folder, seed: Run(model=any_model_of(recipe, Part(of=split, part=folder.name), seed), **search)
 
 
 def check(recipe: Recipe, split: Split) -> str:

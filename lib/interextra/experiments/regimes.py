@@ -49,21 +49,25 @@ def report(
     rival : values of the baseline, of this `name`, which a model must beat in domain on the gate's queries.
     near : of `nearest`.
     margin : what counts as no difference, as a share: of the value in interpolation, of the baseline's.
-    detects : the smallest change found with 80 % power.
     """
-    if worse(values["measure"].iloc[0]) < 0:
-        raise InputError(f"{values['measure'].iloc[0]}: lower is better; name another measure first, for the claims")
+    if worse(first := values["measure"].iloc[0]) < 0:
+        raise InputError(f"{first}: lower is better; name another measure first, for the claims")
     is_gate, is_near = values["query_id"].isin(given.held), near.set_index("query_id")["is_near"]
     parts = [values[~is_gate], *(values[values["query_id"].map(is_near).eq(side)] for side in (True, False))]
     parts = [part.assign(queries=name) for name, part in zip(GROUPS, parts, strict=True)]
     labels, options = ["queries", "model", "measure"], {"seed": seed, "n_boot": n_boot}
     changes = effects(pd.concat(parts), labels, "regime", REGIMES, "delta", **options)
     changes["detects"] = detectable(changes["low"], changes["high"], changes.drawn().std(axis=1))
-    inside = values[is_gate & (values["measure"] == values["measure"].iloc[0])]
+    inside = values[is_gate & (values["measure"] == first)]
     rows = inside[["regime", "seed"]].drop_duplicates()  # of both regimes, which say how trainings vary
     both = pd.concat([inside, rival.merge(inside[["query_id", "measure"]].drop_duplicates()).merge(rows, how="cross")])
     claims = _claims(given, changes, both.fillna({"model": BM25}), margin, options)
-    losers = _losers(parts[0], given, near)
+    tested = parts[0][parts[0]["measure"] == first]
+    losers = tested.pivot_table(index="query_id", columns="regime", values="value")[list(REGIMES)]
+    losers["difference"] = losers[REGIMES[1]] - losers[REGIMES[0]]
+    losers = losers.nsmallest(10, "difference").reset_index().merge(given.queries, on="query_id")
+    losers = losers.merge(near, on="query_id").rename(columns={"text": "query"})
+    losers = losers[["query_id", "query", *REGIMES, "difference", "train_query", "cosine"]]
     who = f"queries of the split {given.gate}" if given.gate else "test queries held out for this"
     told = [f"{row['sentence']}: {row['told']}.".replace(BM25, name) for row in claims.to_dict("records")]
     told.append(f"The lead is measured on {len(given.held):,} {who}; they measure no loss.")
@@ -72,10 +76,7 @@ def report(
 
 
 def _claims(given: Given, changes: Effects, both: pd.DataFrame, margin: float, options: dict) -> pd.DataFrame:
-    """A loss in extrapolation, and the lead over the baseline in domain: the first measure's, on all queries.
-
-    `both`: values of the model and of BM25 on the gate's queries; without any there is no lead to judge.
-    """
+    """A loss in extrapolation, and a lead in domain, if `both` has values (of model and BM25 on the gate's queries)."""
     measure, protocol = changes["measure"].iloc[0], type(given.split).__name__
     reached = both.loc[both["model"] == BM25, "value"].mean()
     loss = {"asks": "below", "rows": {"plus": {"model": MODEL, "queries": GROUPS[0]}}, "margin": margin}
@@ -94,21 +95,8 @@ def _claims(given: Given, changes: Effects, both: pd.DataFrame, margin: float, o
     return found.assign(sentence=[named[name].sentence for name in found["claim"]])
 
 
-def _losers(values: pd.DataFrame, given: Given, near: pd.DataFrame, n: int = 10) -> pd.DataFrame:
-    """Of the first measure: query_id, query, interpolation, extrapolation, difference, train_query, cosine."""
-    first = values[values["measure"] == values["measure"].iloc[0]]
-    means = first.pivot_table(index="query_id", columns="regime", values="value")[list(REGIMES)]
-    means["difference"] = means[REGIMES[1]] - means[REGIMES[0]]
-    worst = means.nsmallest(n, "difference").reset_index().merge(given.queries, on="query_id")
-    worst = worst.merge(near, on="query_id").rename(columns={"text": "query"})
-    return worst[["query_id", "query", *REGIMES, "difference", "train_query", "cosine"]]
-
-
 def write(folder: Path, found: Report) -> Report:
-    """Write regimes.csv, claims.csv, losers.csv, values.csv (PyTerrier's name, qid, measure, value), regimes.html.
-
-    Returns the report with these files.
-    """
+    """Write regimes.html and, as .csv, regimes, claims, losers, values (as of PyTerrier); returns it with `files`."""
     values = found.values.rename(columns={"query_id": "qid"})
     values["name"] = values["regime"] + ", training " + values["seed"].astype(str)
     frames = {"regimes": found.changes, "claims": found.claims, "losers": found.losers}
