@@ -128,8 +128,7 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
     words, known = (text.map(lambda one: " ".join(sorted(tokens(one)))) for text in texts)  # a text's set of words
     same = words.isin(known) & (words != "")
     close, shared = same | ids.isin(alike["test_query_id"]), same & False
-    seen = known.isin(words[words != ""])
-    seen |= near_duplicates(train.queries["text"], alike["test_query"].drop_duplicates(), near)
+    seen = known.isin(words[words != ""]) | near_duplicates(train.queries["text"], alike["test_query"].unique(), near)
     to_drop = set(train.queries["query_id"][seen])
     closest = pairs.drop_duplicates("test_query_id").sort_values(["words", "cosine"], ascending=False)
     counts = {"same words as a training query": same.sum()}
@@ -158,7 +157,7 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
     return Audit(shares, closest.reset_index(drop=True), ids[close | shared].tolist(), sorted(to_drop))
 
 
-def near_duplicates(train: pd.Series, test: pd.Series, near: float) -> np.ndarray:
+def near_duplicates(train: pd.Series, test: np.ndarray, near: float) -> np.ndarray:
     """Which training texts have this share of their words in common with some test text: bool[n_train]."""
     from sklearn.feature_extraction.text import CountVectorizer
 

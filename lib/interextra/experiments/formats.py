@@ -34,9 +34,8 @@ class Training(NamedTuple):
         allowed = np.flatnonzero(~exposed) if spare else np.arange(len(exposed))
         relevant = np.bincount(pairs.query[np.isin(pairs.rows, allowed)], minlength=len(pairs.query_ids))
         if none := [pairs.query_ids[at] for at in np.flatnonzero(relevant >= len(allowed))]:
-            raise InputError(
-                f"query {offenders(none)}: no passage is left for a negative; give a larger set, or no --spare"
-            )
+            told = "no passage is left for a negative; give a larger set, or no --spare"
+            raise InputError(f"query {offenders(none)}: {told}")
         drawn, known = draw.choice(allowed, (len(pairs.rows), n)), pairs.query * len(exposed) + pairs.rows
         while (wrong := np.isin(pairs.query[:, None] * len(exposed) + drawn, known)).any():
             drawn[wrong] = draw.choice(allowed, wrong.sum())

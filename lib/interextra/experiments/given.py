@@ -135,8 +135,16 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
 def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bool = True) -> pd.DataFrame:
     """query_id, measure, value of a run, its file, or PyTerrier's .csv of values; InputError: unknown, missing ones."""
     is_csv, where = isinstance(found, Path) and found.suffix == ".csv", found if isinstance(found, Path) else BM25
-    if is_csv and "value" in (table := _read_csv(found)):
-        values = _own_values(table, found, names)
+    if is_csv and "value" in (table := _read_csv(found)):  # of one system
+        systems = table["name"].unique() if "name" in table else []
+        if len(systems) > 1:
+            raise InputError(f"{found}: values of several systems ({offenders(systems)}); keep one")
+        if absent := [name for name in names if "measure" not in table or name not in set(table["measure"])]:
+            raise InputError(f"{found}: no values of {offenders(absent)} in columns qid, measure and value")
+        values = table.loc[table["measure"].isin(names), ["query_id", "measure", "value"]]
+        if values["value"].dtype.kind not in "fi" or values["value"].isna().any():
+            raise InputError(f"{found}: a value is no number")
+        refuse_repeated(values[["query_id", "measure"]], str(found))
         there = set.intersection(*(set(part) for _, part in values.groupby("measure")["query_id"]))
     else:
         run = read_run(found) if isinstance(found, Path) else found
@@ -151,20 +159,6 @@ def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bo
     for what, ids in wrong.items():
         if ids:
             raise InputError(f"{where}: {len(ids)} queries {what}: {offenders(sorted(ids))}")
-    return values
-
-
-def _own_values(table: pd.DataFrame, path: Path, names: Sequence[str]) -> pd.DataFrame:
-    """query_id, measure, value of these measures in a table as PyTerrier writes them, of one system."""
-    systems = table["name"].unique() if "name" in table else []
-    if len(systems) > 1:
-        raise InputError(f"{path}: values of several systems ({offenders(systems)}); keep one")
-    if absent := [name for name in names if "measure" not in table or name not in set(table["measure"])]:
-        raise InputError(f"{path}: no values of {offenders(absent)} in columns qid, measure and value")
-    values = table.loc[table["measure"].isin(names), ["query_id", "measure", "value"]]
-    if values["value"].dtype.kind not in "fi" or values["value"].isna().any():
-        raise InputError(f"{path}: a value is no number")
-    refuse_repeated(values[["query_id", "measure"]], str(path))
     return values
 
 

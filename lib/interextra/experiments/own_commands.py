@@ -93,9 +93,8 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
 def _print_report(found, as_json: bool) -> None:
     columns = ["queries", "measure", "interpolation", "extrapolation", "change", "low", "high", "detects", "n_queries"]
     told = [*found.told, "", found.changes[columns].to_string(index=False, float_format="%.3f")]
-    tables = {"regimes": found.changes, "claims": found.claims}
-    tables = {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}  # null for NaN
-    _print(told, found.files, as_json and tables | {"sentences": found.told})
+    changes, claims = (json.loads(table.to_json(orient="records")) for table in found[:2])  # null for NaN
+    _print(told, found.files, as_json and {"regimes": changes, "claims": claims, "sentences": found.told})
 
 
 def _print(told: list[str], paths: list[Path], as_json: dict | bool) -> None:

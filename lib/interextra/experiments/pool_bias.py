@@ -119,11 +119,10 @@ class Judged:
         return pd.DataFrame(rows)
 
     def restored(self, family: str, numbers: Sequence[int], n_draws: int, seed: int) -> pd.DataFrame:
-        """How far a few more judgements a topic restore what a pool without a family's own runs lacks.
+        """nDCG@10 where a pool without a family's own runs gets some of its missing judgements back.
 
-        As many of its missing judgements as `numbers` say are drawn for each topic. Returns the values nDCG@10 of the
-        family and of BM25, means of their runs, on test sets that have both: per_topic, family, seed (the draw),
-        query_id, value.
+        They are drawn for each topic, as many as `numbers` say. Returns means over the runs of the family and of BM25,
+        on test sets that have both: per_topic, family, seed (the draw), query_id, value.
         """
         random, parts = np.random.default_rng(seed), {}
         for name, every in self.qrels.items():
@@ -150,11 +149,10 @@ def by_family(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
-    """Does a smaller pool turn the order of a system and BM25 round?
+    """Does a smaller pool turn the order of a system and BM25 round? `differences`: contrasts of systems with BM25.
 
-    `differences`: contrasts of systems with BM25 (judged_by, first, difference, low, high). Returns system, judged_by,
-    by_all (the difference by all judgements), difference, low, high, flipped (its sign is another one) and is_sure
-    (both intervals exclude 0).
+    Returns system, judged_by, by_all (the difference by all judgements), difference, low, high, flipped (its sign is
+    another one) and is_sure (both intervals exclude 0).
     """
     is_by_all = differences["judged_by"] == ALL
     found = differences[~is_by_all].rename(columns={"first": "system"})
@@ -187,7 +185,7 @@ def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
 
 
 def distances(plan: plans.Plan, store: Store) -> pd.DataFrame:
-    """Cosine of real test queries to the training: query_id (as in `Judged.values`), cosine, is_near (the nearer half)."""
+    """Real test queries by their nearest training query: query_id (of `Judged.values`), cosine, is_near (nearer half)."""
     train, test = plan.vectors.read(store)
     cosine = nearest(test, train, 1)[0][:, 0]
     names = [(part.name, query_id) for part in plan.vectors.test for query_id in part.ids(store)]

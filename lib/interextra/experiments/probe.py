@@ -85,8 +85,8 @@ def probe(
         run_of(found, given, first).write_trec(runs / f"{name}.{seed}.run")
     values = measured(given, f"{runs}/{{part}}.{{seed}}.run", measures)
     values = values[values["seed"].isin(list(map(str, seeds)))]  # others are of an earlier call
-    found = regimes.report(given, values, rival, nearest(given, p["encoder"]), margin, p["seed"], n_boot)
-    return regimes.write(out, found)
+    near = nearest(given, p["encoder"])
+    return regimes.write(out, regimes.report(given, values, rival, near, margin, p["seed"], n_boot))
 
 
 def run_of(found: Any, given: Given, first: RunFile) -> RunFile:
@@ -158,8 +158,8 @@ def check(recipe: Recipe, split: Split) -> str:
         raise InputError(f"--check: {told}; run without it")
     data, texts = split.pool.source.open(), split.pool.frame()["text"].tolist()[:10]
     with tempfile.TemporaryDirectory() as folder:
-        one = plans.changed(recipe, steps=1, epochs=None)
-        log = fit(one, data, split.pool.ids()[:10], split.pool.split, 1, folder)
+        once = plans.changed(recipe, steps=1, epochs=None)
+        log = fit(once, data, split.pool.ids()[:10], split.pool.split, 1, folder)
         told = f"A training step on ten queries has the loss {log['loss'][0][1]:.3f}."
         if isinstance(model := load_model(folder), Encoder):
             scores = model.open_queries(texts)(model.encode_block(data.passages.texts(slice(10))))(slice(None))

@@ -85,12 +85,11 @@ def _claims(given: Given, changes: Effects, both: pd.DataFrame, margin: float, o
     lead = {"asks": "above", "rows": rows, "margin": margin * reached, "side": "in domain", "gate": False}
     lead["sentence"] = f"In domain the model is above {BM25}"
     same = {"paper": "own", "notebook": "", "measure": measure, "known": ()}
-    own = [verdicts.Claim(name=name, **claim, **same) for name, claim in (("loss", loss), ("lead", lead))]
+    named = {name: verdicts.Claim(name=name, **claim, **same) for name, claim in (("loss", loss), ("lead", lead))}
     ahead = verdicts.leads(both, ["regime", "measure"], **options)
     ahead = ahead[ahead["regime"] == REGIMES[0]].drop(columns="regime")
     tables = [changes, effects(both, ["regime", "model", "measure"], **options)] if len(both) else [changes]
-    found = verdicts.concluded(verdicts.answered(own, tables, ahead), own)
-    named = {claim.name: claim for claim in own}
+    found = verdicts.concluded(verdicts.answered(list(named.values()), tables, ahead), list(named.values()))
     found["told"] = [verdicts.formatted(row, named[row["claim"]]) for row in found.to_dict("records")]
     return found.assign(sentence=[named[name].sentence for name in found["claim"]])
 
