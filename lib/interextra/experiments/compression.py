@@ -10,9 +10,7 @@ from pydantic import ValidationError
 
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import per_query
-from interextra.experiments import plans
-from interextra.experiments.hybrid import Reranked, any_model_of
-from interextra.experiments.resttest import in_regimes
+from interextra.experiments import hybrid, plans, resttest
 from interextra.ground import InputError, Store
 from interextra.ground.effects import effects
 from interextra.models.bm25 import LABEL as BM25
@@ -53,16 +51,16 @@ def plan(p: dict) -> plans.Plan:
         sets = plans.without_each(buckets)
     rows = []
     for (labels, train), seed in itertools.product(sets, p["seeds"]):
-        models = {label: any_model_of(one, train, seed) for label, one in made.items()}
+        models = {label: hybrid.any_model_of(one, train, seed) for label, one in made.items()}
         lexical = Run(model=models.pop(BM25), queries=queries, depth=p["depth"])
         encoded = {label: Encoded(model=model, source=queries[0].source) for label, model in models.items()}
         flat = {label: Searched(encoded=one, queries=queries, depth=p["depth"]) for label, one in encoded.items()}
-        judge = {"model": any_model_of(reranker, train, seed), "depth": p["rerank_depth"]}
+        judge = {"model": hybrid.any_model_of(reranker, train, seed), "depth": p["rerank_depth"]}
         both = lexical, flat[FULL]
         found = [(BM25, lexical), *flat.items(), *searches(p, flat), (BY_RANK, Fused(runs=both, depth=p["depth"]))]
         if gate:  # without it nothing is tuned
             found.append((WEIGHTED, Fused(runs=both, method="wsum", tuned=gate[0], depth=p["depth"])))
-        found += [(UNION, Reranked(runs=both, **judge)), (CASCADE, Reranked(runs=both[1:], **judge))]
+        found += [(UNION, hybrid.Reranked(runs=both, **judge)), (CASCADE, hybrid.Reranked(runs=both[1:], **judge))]
         rows += [{"model": label} | labels | {"seed": seed, "run": run} for label, run in found]
     design = plans.design(rows)
     if (twice := design.duplicated(design.columns.drop("run").tolist())).any():
@@ -101,7 +99,7 @@ def refuse_index(parameter: str, index: str, parameters: str, made: Recipe, trun
 
 def regimes(values: pd.DataFrame) -> pd.DataFrame:
     """Values of either protocol with `regime`."""
-    return values if "regime" in values else in_regimes(values)
+    return values if "regime" in values else resttest.in_regimes(values)
 
 
 def sizes(design: pd.DataFrame, store: Store) -> pd.DataFrame:
@@ -166,8 +164,7 @@ def published_differences() -> pd.DataFrame:
 def with_signal(run: RunFile, signal: pd.Series, weight: float) -> RunFile:
     """A run in the order of (1 − weight) · score + weight · signal, both brought to 0…1 by query.
 
-    signal: of each passage, by doc_id; one without a signal has the lowest of its query. Hofstätter et al. (TREC 2021,
-    section 5) take the entertainment or subjectivity of a podcast's segment.
+    signal: by doc_id (else the query's lowest), such as entertainment in Hofstätter et al. (TREC 2021, section 5).
     """
     frame = run.frame().assign(signal=lambda rows: rows["doc_id"].map(signal))
     frame["signal"] = frame["signal"].fillna(frame["signal"].groupby(frame["query_id"]).transform("min")).fillna(0.0)

@@ -14,7 +14,6 @@ from interextra.splits import attributes
 SIZES = "sizes trained_sizes more_sizes grid_sizes draw_train train_size fold_size n_test test_size topic_size"
 SIZES = (*SIZES.split(), "native_clusters")
 SPLITS = ("test_splits", "resttest_splits", "graded_splits", "draw_splits")
-OF_A_WORLD = {"truth": False, "complete": False}  # what only a generated collection knows
 QUERIES_OF_A_BUCKET = 12  # test queries of a bucket or kind, at least
 
 
@@ -31,7 +30,7 @@ def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str
     if train not in data.splits:
         raise InputError(f"{given['collection']}: no split {train!r}; it has {', '.join(data.splits)}: set train_split")
     share = min(1.0, len(data.query_ids(train)) / len(open_collection(own).query_ids("train")))
-    found = {name: value for name, value in OF_A_WORLD.items() if name in p}
+    found: dict[str, Any] = {name: False for name in ("truth", "complete") if name in p}  # known of a generated world
     tests = [name for name in data.splits if name not in (train, "dev")]
     if not (tests := tests or [name for name in data.splits if name != train]):
         raise InputError(f"{given['collection']}: only the split {train!r}; add the judgements of test queries")

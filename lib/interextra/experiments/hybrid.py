@@ -17,8 +17,7 @@ from interextra.models.run import Ranking, Run, file_of, model_of
 class Reranked(Ranking):
     """The union of the first `depth` passages of some runs, each once, by the scores of a cross-encoder alone.
 
-    `hybrid_cat` of Hofstätter et al. (TREC 2021, section 5). `relevant`: the relevant passages of the queries come to
-    it, so that their scores can teach.
+    `hybrid_cat` of Hofstätter et al. (TREC 2021, section 5). `relevant`: with all relevant passages, which teach.
     """
 
     runs: tuple[Ranking, ...]

@@ -9,8 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from interextra.data.queries import Part, Queries, Source
-from interextra.experiments import shifts
-from interextra.experiments.formats import FORMATS, HELD_OUT, Training, write
+from interextra.experiments import formats, shifts
 from interextra.ground import InputError, offenders, scratch, sha256, write_json, write_text
 from interextra.ground.cells import Store, config_of
 from interextra.models.vectors import GivenVectors, Vectors
@@ -76,12 +75,12 @@ def gate_of(p: Mapping[str, Any], source: Source) -> str:
 
 def sets_of(split: Split) -> list[str]:
     """Names of the training sets of a split."""
-    return [name for name in split.parts() if name != HELD_OUT]
+    return [name for name in split.parts() if name != formats.HELD_OUT]
 
 
 def searched(split: Split, gate: str) -> tuple[Queries | Part, ...]:
     """All queries that the models of a split search: its test queries, and those of the split `gate`."""
-    found = (Part(of=split, part=HELD_OUT),) if HELD_OUT in split.parts() else split.vectors.test
+    found = (Part(of=split, part=formats.HELD_OUT),) if formats.HELD_OUT in split.parts() else split.vectors.test
     is_there = not gate or gate in [queries.name for queries in found]
     return found if is_there else (*found, Queries(source=split.pool.source, split=gate))
 
@@ -89,15 +88,15 @@ def searched(split: Split, gate: str) -> tuple[Queries | Part, ...]:
 def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
     """Write the training sets of a split as trainers read them, with what its runs are measured by; the manifest.
 
-    `split`: computed in the store. `p`: that of `split_of`, format (some of `FORMATS`), negatives (random ones of each
-    pair, see `Training.of`) and spare (no exposed ones). For each set NAME/exposed.txt lists the passages to exclude
-    from a trainer's own negatives. test.tsv, test.qrels: all queries to search and their judgements; gate.txt: those
+    `split`: computed in the store. `p`: that of `split_of`, format (some of `formats`), negatives (random ones of each
+    pair, see `Training`) and spare (no exposed ones). For each set NAME/exposed.txt lists the passages to exclude from
+    a trainer's own negatives. test.tsv, test.qrels: all queries to search and their judgements; gate.txt: those
     that only show a lead; strata.tsv: what left-out part each belongs to. manifest.json: protocol, configuration,
     counts, SHA-256 of every file. InputError: the folder is there, or the collection has no passages.
     """
     gate = gate_of(p, split.pool.source)
-    if unknown := [name for name in p["format"] if name not in FORMATS]:
-        raise InputError(f"split: no format {offenders(unknown)}; there are {', '.join(FORMATS)}")
+    if unknown := [name for name in p["format"] if name not in formats.FORMATS]:
+        raise InputError(f"split: no format {offenders(unknown)}; there are {', '.join(formats.FORMATS)}")
     if out.exists():
         raise InputError(f"{out}: is there already; name another folder, or move it away")
     if not len(split.pool.source.open().passages):
@@ -105,7 +104,7 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
     names, asked, chosen = sets_of(split), searched(split, gate), split.sets(store)
     if bad := [name for name in names if "/" in name]:
         raise InputError(f"label {offenders(bad)}: the name of a folder cannot hold a /; rename the label")
-    sets = {name: Training.of(split, chosen[name], p["negatives"], p["spare"]) for name in names}
+    sets = {name: formats.Training.of(split, chosen[name], p["negatives"], p["spare"]) for name in names}
     test = pd.concat([part.frame(store)[["query_id", "text"]] for part in asked], ignore_index=True)
     qrels = pd.concat([part.qrels(store) for part in asked], ignore_index=True)
     trained = set().union(*(chosen[name] for name in names))
@@ -135,7 +134,7 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
         if strata is not None:
             write_text(aside / STRATA, "".join(strata.index + "\t" + strata + "\n"))
         for name in p["format"]:
-            write(name, aside, split, store, sets, qrels)
+            formats.write(name, aside, split, store, sets, qrels)
         counts = {name: {"queries": len(of.pairs.query_ids), "pairs": len(of.pairs.rows)} for name, of in sets.items()}
         manifest = {"protocol": type(split).__name__, "split": config_of(split), "sets": counts}
         manifest |= {"n_test": len(test) - len(held), "gate": gate, "n_gate": len(held)}

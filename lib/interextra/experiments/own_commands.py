@@ -93,7 +93,7 @@ def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) 
 def _print_report(found, as_json: bool) -> None:
     columns = ["queries", "measure", "interpolation", "extrapolation", "change", "low", "high", "detects", "n_queries"]
     told = [*found.told, "", found.changes[columns].to_string(index=False, float_format="%.3f")]
-    changes, claims = (json.loads(table.to_json(orient="records")) for table in found[:2])  # null for NaN
+    changes, claims = (json.loads(one.to_json(orient="records")) for one in (found.changes, found.claims))  # NaN: null
     _print(told, found.files, as_json and {"regimes": changes, "claims": claims, "sentences": found.told})
 
 

@@ -14,7 +14,6 @@ from interextra.evaluation.measures import per_query
 from interextra.ground import InputError, Store
 
 PAIR = ["query_id", "doc_id"]
-PRIORS = ("topic", "run")
 
 
 def first(run: RunFile, qrels: pd.DataFrame, k: int) -> pd.DataFrame:
@@ -39,8 +38,8 @@ def pool_range(
     topic where it has none there), after Fröbe et al. (ECIR 2023), who use both priors. Grades that are taken count in
     the ideal ranking, too. Returns DataFrame[least, condensed, bootstrapped, most], indexed by query_id.
     """
-    if prior not in PRIORS:
-        raise InputError(f"pool_range: no prior {prior!r}; there are {', '.join(PRIORS)}")
+    if prior not in ("topic", "run"):
+        raise InputError(f"pool_range: no prior {prior!r}; there are topic, run")
     name, draw, seen = f"nDCG@{k}", np.random.default_rng(seed), first(run, qrels, k)
     open_ones = seen[seen["relevance"].isna()]
     best = pd.concat([qrels, open_ones[PAIR].assign(relevance=qrels["relevance"].max())], ignore_index=True)

@@ -164,10 +164,9 @@ def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
 
 
 def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
-    """Kendall's tau between the orders of systems by all judgements and by a smaller pool.
+    """Kendall's tau of the orders of systems (`means`: by judged_by, system, measure) by all judgements and by others.
 
-    `means`: of systems, Effects[judged_by, system, measure]. Returns judged_by, measure, tau, low, high (topics are
-    drawn), low_runs, high_runs (topics and systems are drawn), n_systems.
+    Returns judged_by, measure, tau, low, high (topics are drawn), low_runs, high_runs (systems, too), n_systems.
     """
     rows = []
     for measure, part in means.groupby("measure", sort=False):
@@ -185,7 +184,7 @@ def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
 
 
 def distances(plan: plans.Plan, store: Store) -> pd.DataFrame:
-    """Real test queries by their nearest training query: query_id (of `Judged.values`), cosine, is_near (nearer half)."""
+    """The nearest training query of real test queries: query_id (of `Judged.values`), cosine, is_near (nearer half)."""
     train, test = plan.vectors.read(store)
     cosine = nearest(test, train, 1)[0][:, 0]
     names = [(part.name, query_id) for part in plan.vectors.test for query_id in part.ids(store)]

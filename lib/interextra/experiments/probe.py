@@ -14,9 +14,8 @@ import pandas as pd
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import check as check_measures
-from interextra.experiments import own, plans, regimes
+from interextra.experiments import hybrid, own, plans, regimes
 from interextra.experiments.given import COLUMNS, Given, measured, nearest, of_hits, read_run, values_of
-from interextra.experiments.hybrid import any_model_of
 from interextra.ground import Cell, InputError, Store, offenders
 from interextra.ground.effects import detectable
 from interextra.models.dense import inner_products
@@ -47,10 +46,9 @@ def probe(
 ) -> regimes.Report:
     """Train on each set of a split with each seed, search its test queries, and report: a `cross_validate`.
 
-    train : f(folder, seed) → a model or a run. The folder holds the training set as `ids` and `st`, and what to exclude
-        from negatives, exposed.txt; beside it lie the data sets `queries` and `corpus` (see `formats`). A model can one
-        of `CAN`; a run is a cell to compute, a `RunFile`, a file, a frame (qid, docno, score), {query_id: {doc_id:
-        score}}.
+    train : f(folder, seed) → a model or a run. The folder holds the training set as `ids` and `st`, and exposed.txt,
+        what to exclude from negatives; beside it lie the data sets `queries` and `corpus` (see `formats`). A model can
+        one of `CAN`; a run: a cell to compute, `RunFile`, file, frame (qid, docno, score), {query_id: {doc_id: score}}.
     protocol, options : of `own.split_of` and `own.export`, see `own.DEFAULTS`.
     out : the split and the report go there, the models' runs too, or into `predictions`.
     store, compute : where results are kept, and what computes one there: in a notebook `nb.store`, `nb.run`.
@@ -107,8 +105,8 @@ def run_of(found: Any, given: Given, first: RunFile) -> RunFile:
         encode_document = getattr(found, "encode_document", encode)
         is_cosine = getattr(found, "similarity_fn_name", "") == "cosine"
         blocks = (_matrix(encode_document, block, is_cosine) for _, block in passages.batches(BLOCK))
-        scores, depth = inner_products(_matrix(encode, texts, is_cosine)), min(DEPTH, len(passages))
-        hits = exact_search(passages, blocks, scores, len(ids), depth, BLOCK)
+        scores = inner_products(_matrix(encode, texts, is_cosine))
+        hits = exact_search(passages, blocks, scores, len(ids), DEPTH, BLOCK)
         return RunFile.from_arrays(ids, passages.doc_ids, *hits)
     if not hasattr(found, "predict"):
         raise InputError(f"probe: the training gave {type(found).__name__}; it needs {CAN}, or give a run")
@@ -148,7 +146,7 @@ def recipe_of(
 def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Run]:
     """Our own training, for `probe`: (folder, seed) → its run, of which the cost is known before it is computed."""
     search = {"queries": own.searched(split, gate), "depth": DEPTH}
-    return lambda folder, seed: Run(model=any_model_of(recipe, Part(of=split, part=folder.name), seed), **search)
+    return lambda folder, seed: Run(model=hybrid.any_model_of(recipe, Part(of=split, part=folder.name), seed), **search)
 
 
 def check(recipe: Recipe, split: Split) -> str:

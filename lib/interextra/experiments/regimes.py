@@ -20,7 +20,6 @@ GROUPS = ("all", "near half", "far half")
 STYLE = "body{font:15px/1.5 sans-serif;max-width:56em;margin:2em auto;padding:0 1em;color:#222}h1{font-size:1.5em}"
 STYLE += "table{border-collapse:collapse;margin:1em 0}td,th{text-align:left;padding:.3em .8em .3em 0;vertical-align:top"
 STYLE += ";border-bottom:1px solid #ddd}h2{font-size:1.15em;margin-top:2em}svg{max-width:100%;height:auto}"
-
 LEGEND = "Intervals are of 95 %, over queries and trainings: of the sentences simultaneous, here plain. Detects: the "
 LEGEND += "smallest change found with 80 % power. Near and far: halves by the cosine to the nearest training query."
 
