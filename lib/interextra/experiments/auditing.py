@@ -10,7 +10,7 @@ import pandas as pd
 from interextra.data.collection import Passages
 from interextra.data.load import data_folder, open_collection
 from interextra.data.msmarco import QuerySets
-from interextra.data.trec import read_qrels, read_queries_tsv
+from interextra.data.trec import QRELS_COLUMNS, read_qrels, read_queries_tsv
 from interextra.experiments.overlap import jaccard, tokens
 from interextra.ground import InputError, offenders, write_text
 from interextra.models.encoders import encoder_of
@@ -42,8 +42,7 @@ class Asked(NamedTuple):
         rows = np.asarray(self.passages.rows(self.qrels["doc_id"].tolist()))
         if unknown := self.qrels["doc_id"][rows < 0].unique().tolist():
             raise InputError(f"{self.name}: judges {len(unknown)} passages that it lacks: {offenders(unknown)}")
-        texts = self.passages.texts(rows)
-        return self._replace(qrels=self.qrels.assign(doc_id=texts), known_by=TEXT)
+        return self._replace(qrels=self.qrels.assign(doc_id=self.passages.texts(rows)), known_by=TEXT)
 
 
 class Audit(NamedTuple):
@@ -72,11 +71,9 @@ def read(given: str, split: str) -> Asked:
     if place.startswith("datasets:"):
         return _of_datasets(place.removeprefix("datasets:"), split)
     found = open_collection(place)
-    if split not in found.splits:
-        raise InputError(f"{given}: no split {split!r}; it has {', '.join(found.splits)}")
-    is_gathered = isinstance(found, QuerySets) and split == "train"
+    queries, is_gathered = found.queries(split), isinstance(found, QuerySets) and split == "train"
     judged = gather_training_qrels(data_folder()) if is_gathered else found.qrels(split)
-    return Asked(found.name, found.queries(split), judged, found.passages or None, found.fingerprint)
+    return Asked(found.name, queries, judged, found.passages or None, found.fingerprint)
 
 
 def _of_datasets(folder: str, split: str) -> Asked:
@@ -99,11 +96,10 @@ def _of_datasets(folder: str, split: str) -> Asked:
     if frame.empty or not is_text.all():
         rows = offenders(np.flatnonzero(~is_text).tolist()) or "there is none"
         raise InputError(f"datasets:{folder}: each row needs a text in {' and '.join(found.values())}; rows: {rows}")
-    code, texts = pd.factorize(frame[found["query"]])
-    ids = pd.Index(range(len(texts))).astype(str)
-    qrels = pd.DataFrame({"query_id": ids[code], "doc_id": frame[found["positive"]], "relevance": 1})
-    queries = pd.DataFrame({"query_id": ids, "text": texts})
-    return Asked(folder, queries, qrels.drop_duplicates(ignore_index=True), known_by=TEXT)
+    rows = pd.DataFrame({"text": frame[found["query"]], "doc_id": frame[found["positive"]], "relevance": 1})
+    rows["query_id"] = pd.factorize(rows["text"])[0].astype(str)
+    queries, qrels = (rows[names].drop_duplicates(ignore_index=True) for names in (["query_id", "text"], QRELS_COLUMNS))
+    return Asked(folder, queries, qrels, known_by=TEXT)
 
 
 def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) -> Audit:
@@ -112,9 +108,8 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
     encoder : finds the `NEIGHBOURS` of each test query, see `models.encoders`; lsa is fitted on the training queries.
     near : share of common words (Jaccard) from which a neighbour is a near-duplicate; equal words always are.
 
-    An answer is exposed where it is among the passages of training and relevant to no training query: as a negative
-    alone can a training have seen it. The score *zero-shot* is of single queries: neither near-duplicates of a training
-    query nor sharing a relevant passage with one; MTEB's flag compares names of data sets.
+    An exposed answer is a passage of training, but relevant to no training query: it can only be a negative. Zero-shot
+    queries have no near-duplicate and share no relevant passage; MTEB's flag compares names of data sets.
     """
     from statsmodels.stats.proportion import proportion_confint
 
@@ -187,8 +182,7 @@ def neighbours(train: pd.DataFrame, test: pd.DataFrame, encoder: str) -> pd.Data
         return pd.concat([test[:0], train[:0]], axis=1).assign(cosine=0.0)
     cosines, rows = nearest(asked, pool, NEIGHBOURS)
     pairs = test.iloc[np.repeat(np.arange(len(test)), rows.shape[1])], train.iloc[rows.ravel()]
-    pairs = pd.concat([part.reset_index(drop=True) for part in pairs], axis=1)
-    return pairs.assign(cosine=cosines.ravel())
+    return pd.concat([part.reset_index(drop=True) for part in pairs], axis=1).assign(cosine=cosines.ravel())
 
 
 def write(found: Audit, folder: Path) -> list[Path]:

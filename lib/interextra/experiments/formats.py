@@ -76,12 +76,11 @@ class Training(NamedTuple):
         return of[["query_id"]].assign(document_ids=of["positives"] + of["negatives"], scores=scores)
 
 
-# Name of a format → the folder of `datasets`, or .jsonl, in that of each set, and its rows. `ids` are for
-# sentence-transformers' `resolve_ids`, `pylate-kd` for PyLate's `KDProcessing`; `beir` and `released` hold all sets.
-ROWS: dict[str, tuple[str, Callable]] = {"ids": ("ids", Training.ids), "st": ("st", Training.texts)}
-ROWS |= {"pylate-kd": ("pylate-kd", Training.pylate), "tevatron": ("tevatron.jsonl", Training.tevatron)}
-ROWS |= {"flagembedding": ("flagembedding.jsonl", Training.flagembedding)}
-FORMATS = (*ROWS, "beir", "released")
+# The folder of `datasets`, or .jsonl, of a format in that of each set, and its rows: `ids` for sentence-transformers'
+# `resolve_ids`, `pylate-kd` for PyLate's `KDProcessing`; `beir` and `released` hold all sets.
+ROWS: dict[str, Callable] = {"ids": Training.ids, "st": Training.texts, "pylate-kd": Training.pylate}
+ROWS |= {"tevatron.jsonl": Training.tevatron, "flagembedding.jsonl": Training.flagembedding}
+FORMATS = (*(file.removesuffix(".jsonl") for file in ROWS), "beir", "released")
 # What a format needs beside the sets: the passages, by what it calls their ids, or the training queries ("").
 ONCE = {"ids": {"queries": "", "corpus": "passage_id"}, "tevatron": {"tevatron-corpus.jsonl": "docid"}}
 ONCE |= {"pylate-kd": {"pylate-queries": "", "pylate-documents": "document_id"}, "beir": {"beir/corpus.jsonl": "_id"}}
@@ -115,16 +114,15 @@ def write(name: str, out: Path, split: Split, store: Store, sets: Mapping[str, T
     for file, doc_id in ONCE.get(name, {}).items():
         table = data.passages.table.rename_columns([doc_id or "doc_id", "text"])
         put(Dataset(InMemoryTable(table)) if doc_id else queries, out / file)
-    if name in ROWS:
-        file, rows = ROWS[name]
+    for file in (file for file in ROWS if file.removesuffix(".jsonl") == name):
         for part, made in sets.items():
-            put(rows(made), out / part / file)
-    elif name == "beir":
+            put(ROWS[file](made), out / part / file)
+    if name == "beir":
         every = pd.concat([data.queries(part) for part in data.splits]).drop_duplicates("query_id")
         put(every[["query_id", "text"]].set_axis(["_id", "text"], axis=1), out / "beir/queries.jsonl")
         judged = {part: pool[pool["query_id"].isin(made.pairs.query_ids)] for part, made in sets.items()}
         (out / "beir/qrels").mkdir()
         for part, found in (judged | {"test": qrels}).items():
             found[QRELS_COLUMNS].to_csv(out / f"beir/qrels/{part}.tsv", sep="\t", index=False, header=BEIR_HEADER)
-    else:
+    elif name == "released":
         as_released(split, store, out)

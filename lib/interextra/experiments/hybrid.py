@@ -41,9 +41,8 @@ class Reranked(Ranking):
             frames = [run.read(store, queries).frame().query(f"rank <= {self.depth}") for run in self.runs]
             if self.relevant:
                 frames.append(queries.qrels(store).query("relevance >= 1"))
-            found = pd.concat(frames)[["query_id", "doc_id"]].drop_duplicates(ignore_index=True)
             texts = queries.frame(store).set_index("query_id")["text"]
-            found = found[found["query_id"].isin(texts.index)]
+            found = pd.concat(frames)[["query_id", "doc_id"]].drop_duplicates().query("query_id in @texts.index")
             rows = np.asarray(passages.rows(found["doc_id"].tolist()))[:, None]
             scores = model.score(passages, texts[found["query_id"]].tolist(), rows)[:, 0]
             RunFile.from_frame(found.assign(score=scores)).write_parquet(folder / file_of(queries))

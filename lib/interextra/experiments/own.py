@@ -139,8 +139,8 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
         manifest = {"protocol": type(split).__name__, "split": config_of(split), "sets": counts}
         manifest |= {"n_test": len(test) - len(held), "gate": gate, "n_gate": len(held)}
         manifest |= {"negatives": p["negatives"], "spare": p["spare"], "format": list(p["format"])}
-        paths = sorted(path for path in aside.rglob("*") if path.is_file())
-        manifest["files"] = {path.relative_to(aside).as_posix(): sha256(path) for path in paths}
+        files = filter(Path.is_file, aside.rglob("*"))
+        manifest["files"] = {path.relative_to(aside).as_posix(): sha256(path) for path in files}
         write_json(aside / MANIFEST, manifest)
         os.replace(aside, out)
     return manifest

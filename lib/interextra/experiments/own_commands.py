@@ -58,9 +58,9 @@ def regimes(store: Store, args: Namespace) -> None:
     if not args.baseline:
         store.build(given.bm25)
     rival = values_of(Path(args.baseline) if args.baseline else given.read(given.bm25, store), given, *asked)
-    how, name = (args.margin, args.seed, args.n_boot), Path(args.baseline).stem or BM25
-    found = report(given, values, rival, nearest(given, args.encoder), *how, name)
-    _print_report(write(Path(args.out), found), args.json)
+    found = report(given, values, rival, nearest(given, args.encoder), args.margin, args.seed, args.n_boot)
+    told = [text.replace(BM25, Path(args.baseline).stem or BM25) for text in found.told]
+    _print_report(write(Path(args.out), found._replace(told=told)), args.json)
 
 
 def probe(store: Store, args: Namespace, build: Callable[[list[Cell]], object]) -> None:

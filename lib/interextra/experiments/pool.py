@@ -18,9 +18,8 @@ PAIR = ["query_id", "doc_id"]
 
 def first(run: RunFile, qrels: pd.DataFrame, k: int) -> pd.DataFrame:
     """The first k passages of each query of the qrels: query_id, doc_id, rank, relevance (NaN where unjudged)."""
-    found = run.frame()
-    found = found[(found["rank"] <= k) & found["query_id"].isin(qrels["query_id"].unique())]
-    return found.drop(columns="score").merge(qrels[[*PAIR, "relevance"]], how="left", on=PAIR)
+    found = run.frame().drop(columns="score").query("rank <= @k")
+    return found[found["query_id"].isin(qrels["query_id"])].merge(qrels[[*PAIR, "relevance"]], how="left", on=PAIR)
 
 
 def condensed(run: RunFile, qrels: pd.DataFrame) -> RunFile:

@@ -89,7 +89,7 @@ def probe(
 
 def run_of(found: Any, given: Given, first: RunFile) -> RunFile:
     """The run of what a training gave, by what it can; `first`: BM25's, which a `predict` reranks."""
-    ids, texts = (given.queries[name].tolist() for name in ("query_id", "text"))
+    text_of = given.queries.set_index("query_id")["text"]
     passages = given.split.pool.source.open().passages
     if isinstance(found, RunFile):
         return found
@@ -98,21 +98,20 @@ def run_of(found: Any, given: Given, first: RunFile) -> RunFile:
     if isinstance(found, pd.DataFrame):
         return RunFile.from_frame(found.rename(columns=COLUMNS))
     if hasattr(found, "search"):
-        found = found.search(dict(zip(ids, texts, strict=True)))
+        found = found.search(text_of.to_dict())
     if isinstance(found, Mapping):
         return of_hits(found)
     if encode := getattr(found, "encode_query", getattr(found, "encode", None)):
         encode_document = getattr(found, "encode_document", encode)
         is_cosine = getattr(found, "similarity_fn_name", "") == "cosine"
         blocks = (_matrix(encode_document, block, is_cosine) for _, block in passages.batches(BLOCK))
-        scores = inner_products(_matrix(encode, texts, is_cosine))
-        hits = exact_search(passages, blocks, scores, len(ids), DEPTH, BLOCK)
-        return RunFile.from_arrays(ids, passages.doc_ids, *hits)
+        scores = inner_products(_matrix(encode, text_of.tolist(), is_cosine))
+        hits = exact_search(passages, blocks, scores, len(text_of), DEPTH, BLOCK)
+        return RunFile.from_arrays(text_of.index.tolist(), passages.doc_ids, *hits)
     if not hasattr(found, "predict"):
         raise InputError(f"probe: the training gave {type(found).__name__}; it needs {CAN}, or give a run")
     kept = first.frame().query("rank <= @RERANKED")
-    asked = kept["query_id"].map(dict(zip(ids, texts, strict=True)))
-    pairs = zip(asked, passages.texts(passages.rows(kept["doc_id"])), strict=True)
+    pairs = zip(text_of[kept["query_id"]], passages.texts(passages.rows(kept["doc_id"])), strict=True)
     return RunFile.from_frame(kept.assign(score=np.asarray(found.predict(list(pairs)), float).ravel()))
 
 

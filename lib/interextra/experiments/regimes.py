@@ -34,19 +34,11 @@ class Report(NamedTuple):
 
 
 def report(
-    given: Given,
-    values: pd.DataFrame,
-    rival: pd.DataFrame,
-    near: pd.DataFrame,
-    margin: float = 0.05,
-    seed: int = 1,
-    n_boot: int = 10_000,
-    name: str = BM25,
+    given: Given, values: pd.DataFrame, rival: pd.DataFrame, near: pd.DataFrame, margin: float, seed: int, n_boot: int
 ) -> Report:
     """Both regimes of the test queries, with plain intervals over queries and trainings; two claims on all of them.
 
-    rival : values of the baseline, of this `name`, which a model must beat in domain on the gate's queries.
-    near : of `nearest`.
+    rival : values of the baseline, which a model must beat in domain on the gate's queries. near : of `nearest`.
     margin : what counts as no difference, as a share: of the value in interpolation, of the baseline's.
     """
     if worse(first := values["measure"].iloc[0]) < 0:
@@ -61,14 +53,13 @@ def report(
     rows = inside[["regime", "seed"]].drop_duplicates()  # of both regimes, which say how trainings vary
     both = pd.concat([inside, rival.merge(inside[["query_id", "measure"]].drop_duplicates()).merge(rows, how="cross")])
     claims = _claims(given, changes, both.fillna({"model": BM25}), margin, options)
-    tested = parts[0][parts[0]["measure"] == first]
-    losers = tested.pivot_table(index="query_id", columns="regime", values="value")[list(REGIMES)]
+    losers = parts[0][parts[0]["measure"] == first].pivot_table(index="query_id", columns="regime", values="value")
     losers["difference"] = losers[REGIMES[1]] - losers[REGIMES[0]]
     losers = losers.nsmallest(10, "difference").reset_index().merge(given.queries, on="query_id")
     losers = losers.merge(near, on="query_id").rename(columns={"text": "query"})
     losers = losers[["query_id", "query", *REGIMES, "difference", "train_query", "cosine"]]
     who = f"queries of the split {given.gate}" if given.gate else "test queries held out for this"
-    told = [f"{row['sentence']}: {row['told']}.".replace(BM25, name) for row in claims.to_dict("records")]
+    told = [f"{row['sentence']}: {row['told']}." for row in claims.to_dict("records")]
     told.append(f"The lead is measured on {len(given.held):,} {who}; they measure no loss.")
     changes = pd.DataFrame(changes).drop(columns=[DRAWS, "sd_trainings", "model", "p_value", "p_holm"])
     return Report(changes.rename(columns={"delta": "change"}), claims, losers, values, told)
@@ -95,10 +86,9 @@ def _claims(given: Given, changes: Effects, both: pd.DataFrame, margin: float, o
 
 def write(folder: Path, found: Report) -> Report:
     """Write regimes.html and, as .csv, regimes, claims, losers, values (as of PyTerrier); returns it with `files`."""
-    values = found.values.rename(columns={"query_id": "qid"})
-    values["name"] = values["regime"] + ", training " + values["seed"].astype(str)
-    frames = {"regimes": found.changes, "claims": found.claims, "losers": found.losers}
-    frames["values"] = values[["name", "qid", "measure", "value"]]
+    names = found.values["regime"] + ", training " + found.values["seed"].astype(str)
+    values = found.values.assign(name=names, qid=found.values["query_id"])[["name", "qid", "measure", "value"]]
+    frames = {"regimes": found.changes, "claims": found.claims, "losers": found.losers, "values": values}
     texts = {f"{name}.csv": frame.to_csv(index=False, float_format="%.6g") for name, frame in frames.items()}
     texts["regimes.html"] = page(found)
     return found._replace(files=[write_text(folder / name, text) for name, text in texts.items()])
