@@ -4,6 +4,7 @@ import json
 
 import pandas as pd
 import pytest
+from toy_cells import Visible
 
 from interextra.data.queries import Queries, Source, pricing
 from interextra.data.runs import RunFile
@@ -148,18 +149,13 @@ def test_plan_is_priced_before_a_download(monkeypatch, tmp_path):
 
 def test_as_many_workers_as_gpus_each_with_its_own(monkeypatch, tmp_path):
     for number in range(3):
-        (tmp_path / f"0000:0{number}").mkdir()
-    monkeypatch.setattr(schedule, "GPUS", tmp_path)
+        (tmp_path / "gpus" / f"0000:0{number}").mkdir(parents=True)
+    monkeypatch.setattr(schedule, "GPUS", tmp_path / "gpus")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    with schedule._workers(16) as pool:
-        assert pool._max_workers == 3
-        assert {pool.submit(visible).result() for _ in range(30)} <= {"0", "1", "2"}
-
-
-def visible():
-    import os
-
-    return os.environ["CUDA_VISIBLE_DEVICES"]
+    store, cells, workers = Store(tmp_path / "cells"), [Visible(n=n) for n in range(16)], set()
+    schedule.build_all(store, cells, watch=lambda running, ended: workers.update(job.worker for job in running))
+    assert workers == {1, 2, 3}
+    assert {(store[cell] / "answer.txt").read_text() for cell in cells} <= {"0", "1", "2"}
 
 
 def test_queries_that_are_not_there_are_found_wrong_when_they_are_planned():

@@ -1,5 +1,6 @@
 """Small kinds of cell for the tests of the store and of the schedule."""
 
+import os
 import time
 from pathlib import Path
 
@@ -27,6 +28,13 @@ class Slow(Toy):
             file.write("x")
         time.sleep(0.5)
         super().build(folder, store)
+
+
+class Visible(Toy):
+    """The GPU that its worker sees."""
+
+    def build(self, folder, store):
+        (folder / "answer.txt").write_text(os.environ["CUDA_VISIBLE_DEVICES"])
 
 
 class Failing(Toy):

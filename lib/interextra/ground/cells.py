@@ -110,19 +110,17 @@ def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:
     `inner` replaces each cell inside the value (for a key, by its key); a kind is then named without its module.
     """
 
-    def plain(item: Any) -> Any:
-        if isinstance(item, Cell) and inner and item is not value:
-            return inner(item)
-        if isinstance(item, BaseModel):
-            kind, fields = type(item), type(item).model_fields
-            given = {name: getattr(item, name) for name in fields if getattr(item, name) != fields[name].default}
-            named = kind.__name__ if inner else f"{kind.__module__}.{kind.__qualname__}"
-            return {"kind": named} | {name: plain(part) for name, part in given.items()}
-        if isinstance(item, tuple | list):
-            return [plain(part) for part in item]
-        return {name: plain(part) for name, part in item.items()} if isinstance(item, dict) else item
+    def plain(part: Any) -> Any:
+        return inner(part) if inner and isinstance(part, Cell) else config_of(part, inner)
 
-    return plain(value)
+    if isinstance(value, BaseModel):
+        kind, fields = type(value), type(value).model_fields
+        given = {name: getattr(value, name) for name in fields if getattr(value, name) != fields[name].default}
+        named = kind.__name__ if inner else f"{kind.__module__}.{kind.__qualname__}"
+        return {"kind": named} | {name: plain(part) for name, part in given.items()}
+    if isinstance(value, tuple | list):
+        return [plain(part) for part in value]
+    return {name: plain(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
 def from_config(config: Any) -> Any:

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
 
 from interextra import FRONT
 
@@ -28,13 +27,6 @@ COMPUTING |= {"numpy", "scipy", "sklearn", "statsmodels"}  # libraries, as they 
 
 Place = tuple[str, str]  # a module and a definition in it; "" stands for the whole module
 _distributions = cache(metadata.packages_distributions)  # it reads the files of all that is installed
-
-
-class Module(NamedTuple):
-    """What the statements at the top of a module define; "" stands for what is run when it is imported."""
-
-    digests: dict[str, str]  # of each definition
-    uses: dict[str, set[Place]]  # of each definition, and of each name that the module imports
 
 
 def source_of(module: str) -> Path | None:
@@ -65,15 +57,15 @@ def behind(names: tuple[str, ...]) -> dict[str, str]:
         is_library = not name and module.partition(".")[0] != PACKAGE
         if is_library or module in APART or source_of(module) is None:
             continue
-        parsed = _parsed(module)
-        if name and name not in parsed.uses:
+        digests, uses = _parsed(module)
+        if name and name not in uses:
             raise AttributeError(f"{module} has no {name!r}, which the code behind a result uses")
-        for one in ("", name) if name else parsed.digests:
+        for one in ("", name) if name else digests:
             place = f"{module}:{one}"
-            if place not in found and one in parsed.uses:
-                todo += parsed.uses[one]
-                if one in parsed.digests:
-                    found[place] = parsed.digests[one]
+            if place not in found and one in uses:
+                todo += uses[one]
+                if one in digests:
+                    found[place] = digests[one]
     return dict(sorted(found.items()))
 
 
@@ -107,8 +99,11 @@ def _place(names: list[str]) -> Place:
 
 
 @cache
-def _parsed(module: str) -> Module:
-    """The definitions of a module; several statements that bind one name are one definition."""
+def _parsed(module: str) -> tuple[dict[str, str], dict[str, set[Place]]]:
+    """Digest of each definition of a module, and what each, and each name that it imports, uses.
+
+    Several statements that bind one name are one definition; "" stands for what is run when the module is imported.
+    """
     tree = _bare(ast.parse(source_of(module).read_text(encoding="utf-8")))
     imports, parts = _imported(tree.body), {}
     for node in tree.body:
@@ -124,7 +119,7 @@ def _parsed(module: str) -> Module:
         chains = set().union(*map(_used, nodes))
         uses[name] = {_place([known[first], *rest]) for first, *rest in chains if first in known}
         uses[name] |= {(module, first) for first, *_ in chains if first in parts}
-    return Module(digests, uses)
+    return digests, uses
 
 
 def _bare(tree: ast.Module) -> ast.Module:

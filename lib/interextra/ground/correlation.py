@@ -116,8 +116,7 @@ def dense_ranks(predictors: np.ndarray, targets: np.ndarray) -> list[np.ndarray]
     """
     sides = []
     for name, values in (("predictor", predictors), ("target", targets)):
-        values = np.asarray(values, np.float64)
-        values = values[:, None] if values.ndim == 1 else values
+        values = np.column_stack([np.asarray(values, np.float64)])
         if bad := np.flatnonzero(~np.isfinite(values).all(axis=1)).tolist():
             raise InputError(f"{name}: NaN or infinite in rows {offenders(bad)}; drop these queries")
         sides.append(stats.rankdata(values, "dense", axis=0).T.astype(np.float32))

@@ -175,15 +175,10 @@ class Effects(pd.DataFrame):
         ours, low, high = self[self[DRAWS].iloc[0].columns["effect"]], self["low"], self["high"]
         inside, is_zero = (low <= theirs + reach) & (theirs - reach <= high), theirs.abs() <= reach
         undefined = ours.isna() | low.isna() | high.isna()
-        rules = [  # the first that applies; the published effect counts with its rounding
-            ("", theirs.isna()),
-            ("undecided", undefined | ((low <= 0) & (high >= 0))),
-            ("agrees", inside),
-            ("undecided", is_zero),
-            ("same direction", ours * theirs > 0),
-        ]
-        verdict = np.select([rule for _, rule in rules], [name for name, _ in rules], "opposite")
-        return self.assign(published=theirs, verdict=verdict)
+        undecided = undefined | ((low <= 0) & (high >= 0)) | (is_zero & ~inside)
+        # the first that applies; the published effect counts with its rounding
+        rules = {"": theirs.isna(), "undecided": undecided, "agrees": inside, "same direction": ours * theirs > 0}
+        return self.assign(published=theirs, verdict=np.select(list(rules.values()), list(rules), "opposite"))
 
 
 def effects(
@@ -397,11 +392,10 @@ def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str) -> pd
     Returns DataFrame[*by, effect, low, high, least, most, n], n the number of units; no interval for a single one.
     """
     of_unit = table.groupby([*by, unit], sort=False, dropna=False)[effect].mean()
-    found = of_unit.groupby(list(by), sort=False, dropna=False).agg(["mean", "sem", "min", "max", "count"])
-    reach = stats.t.ppf(0.975, found["count"] - 1) * found["sem"]
-    found = found.assign(low=found["mean"] - reach, high=found["mean"] + reach)
-    named = {"mean": effect, "low": "low", "high": "high", "min": "least", "max": "most", "count": "n"}
-    return found[[*named]].rename(columns=named).reset_index()
+    columns = {effect: "mean", "low": "sem", "high": "sem", "least": "min", "most": "max", "n": "count"}
+    found = of_unit.groupby(list(by), sort=False, dropna=False).agg(**columns)
+    reach = stats.t.ppf(0.975, found["n"] - 1) * found["low"]
+    return found.assign(low=found[effect] - reach, high=found[effect] + reach).reset_index()
 
 
 def spelled(value: float, low: float, high: float, unit: str = "%") -> str:

@@ -68,14 +68,15 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def _sealed(folder: Path) -> list[str]:
-    """Relative names of all files below a folder but its seal."""
-    return sorted({path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {SEAL})
+def _sums(folder: Path) -> dict[str, str]:
+    """SHA-256 of all files below a folder but its seal, by relative name."""
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return {name: sha256(path) for name, path in files.items() if name != SEAL}
 
 
 def seal(folder: Path) -> None:
-    """Write the SHA-256 of all files in the folder by relative name, last of all."""
-    write_json(folder / SEAL, {name: sha256(folder / name) for name in _sealed(folder)})
+    """Write the checksums of all files in the folder, last of all."""
+    write_json(folder / SEAL, _sums(folder))
 
 
 def seal_problem(folder: Path) -> str | None:
@@ -87,13 +88,12 @@ def seal_problem(folder: Path) -> str | None:
         named = json.loads((folder / SEAL).read_text(encoding="utf-8"))
         if not named or not isinstance(named, dict):
             return f"{SEAL} names no file"
-        if more := [name for name in _sealed(folder) if name not in named]:
-            return f"{SEAL} does not name {more[0]}"
+        found = _sums(folder)
+        if more := found.keys() - named:
+            return f"{SEAL} does not name {min(more)}"
         for name, expected in named.items():
-            if not (folder / name).is_file():
-                return f"{name} is missing"
-            if sha256(folder / name) != expected:
-                return f"{name} was changed"
+            if found.get(name) != expected:
+                return f"{name} {'was changed' if name in found else 'is missing'}"
     except FileNotFoundError:
         return "no seal"
     except (ValueError, IsADirectoryError):  # also UnicodeDecodeError: a flipped byte may break the encoding

@@ -15,13 +15,11 @@ from typing import Any
 
 def commit(root: Path) -> str:
     """Git commit of the repository, with `+changes` when the tree differs from it; `unknown` without git."""
+    describe = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
     try:
-        run = {"cwd": root, "capture_output": True, "text": True, "check": True, "timeout": 20}
-        head = subprocess.run(["git", "rev-parse", "HEAD"], **run).stdout.strip()
-        changed = subprocess.run(["git", "status", "--porcelain", "-uno"], **run).stdout.strip()
+        return subprocess.run(describe, cwd=root, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return head + ("+changes" if changed else "")
 
 
 def versions() -> dict[str, str]:

@@ -22,24 +22,21 @@ TYPES |= {"list": list[str | int | float | dict[str, Any]], "dict": dict[str, li
 BASE = "mini"  # the profile whose values are the defaults
 LARGE = 10**9
 # Least and greatest value of a number, by its parameter; what a collection bounds (sizes) is checked where it is read.
-BOUNDS: dict[str, tuple[float, float]] = {
-    name: bounds
-    for bounds, names in {
-        (0, 2**31 - 1): "seed seeds other_seeds grid_seeds bucket_seeds",  # faiss takes no larger one
-        (40, 1_000_000): "n_boot n_tau",  # fewer have no 2.5 % percentile
-        (1, 1_000_000): "depth sample_dev pretraining_steps native_clusters n_test test_size draw_train topic_size",
-        (1, LARGE): "sizes grid_sizes trained_sizes more_sizes",
-        (2, 1_000): "k n_topics annotators",
-        (1, 1_000): "bins candidates neighbours real_neighbours map_queries orders n_draws",
-        (0, 1_000): "grid_draws test_draws",  # 0: none
-        (1, 100_000): "rerank_depth efforts pool_depth own_steps",
-        (1, 10): "recall_relevance",
-        (0, 1): "error_rate error_rates doses margin floor",
-        (1e-9, 1): "pretraining_rate loss",
-        (1e-9, LARGE): "own_size",
-    }.items()
-    for name in names.split()
+_BOUNDED = {
+    (0, 2**31 - 1): "seed seeds other_seeds grid_seeds bucket_seeds",  # faiss takes no larger one
+    (40, 1_000_000): "n_boot n_tau",  # fewer have no 2.5 % percentile
+    (1, 1_000_000): "depth sample_dev pretraining_steps native_clusters n_test test_size draw_train topic_size",
+    (1, LARGE): "sizes grid_sizes trained_sizes more_sizes",
+    (2, 1_000): "k n_topics annotators",
+    (1, 1_000): "bins candidates neighbours real_neighbours map_queries orders n_draws",
+    (0, 1_000): "grid_draws test_draws",  # 0: none
+    (1, 100_000): "rerank_depth efforts pool_depth own_steps",
+    (1, 10): "recall_relevance",
+    (0, 1): "error_rate error_rates doses margin floor",
+    (1e-9, 1): "pretraining_rate loss",
+    (1e-9, LARGE): "own_size",
 }
+BOUNDS = {name: bounds for bounds, names in _BOUNDED.items() for name in names.split()}
 TAKEN = r"cells|lab|reference|verify-.*|.*-from-reference"  # under outputs/
 NAME_LENGTH = 80  # of a folder under outputs/ that is named by what was changed
 MAY_BE_EMPTY = ("gate_splits", "doses")  # lists that ask for no run

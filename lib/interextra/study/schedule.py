@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -54,9 +53,11 @@ def build_all(
     needed = {key: {need.key for need in cell.needs()} & missing.keys() for key, cell in missing.items()}
     graph, order = TopologicalSorter(needed), {key: place for place, key in enumerate(missing)}
     graph.prepare()
-    ready, running = [], {}
-    with _workers(len(missing)) as pool:
-        free = list(range(pool._max_workers, 0, -1))
+    n, context = n_workers(len(missing)), multiprocessing.get_context("spawn")
+    ready, running, free, gpus = [], {}, list(range(n, 0, -1)), context.Queue()
+    for number in range(n):
+        gpus.put(number if _n_gpus() else None)
+    with patch.dict(os.environ, WORKER), ProcessPoolExecutor(n, context, _start_worker, (gpus,)) as pool:
         while graph.is_active():
             ready = sorted([*ready, *graph.get_ready()], key=order.__getitem__)
             while ready and free:
@@ -78,7 +79,7 @@ def build_all(
 
 
 def n_workers(n_cells: int) -> int:
-    """How many of them this machine computes at once."""
+    """How many of them this machine computes at once: no more than it has GPUs, where it has some."""
     return min(_n_gpus() or os.cpu_count() or 1, n_cells)
 
 
@@ -86,20 +87,9 @@ def _n_gpus() -> int:
     return len(list(GPUS.iterdir())) if GPUS.is_dir() else 0
 
 
-@contextmanager
-def _workers(n_cells: int):
-    n, n_gpus = n_workers(n_cells), _n_gpus()  # no more workers than GPUs, where there are some
-    context = multiprocessing.get_context("spawn")
-    places = context.Queue()
-    for place in range(n):
-        places.put(place if n_gpus else None)
-    with patch.dict(os.environ, WORKER), ProcessPoolExecutor(n, context, _start_worker, (places,)) as pool:
-        yield pool
-
-
-def _start_worker(places) -> None:
+def _start_worker(gpus) -> None:
     """Take a GPU, if there is one, and end with the parent: a worker whose parent was killed must not go on."""
-    gpu, parent = places.get(), os.getppid()
+    gpu, parent = gpus.get(), os.getppid()
     if gpu is not None and "CUDA_VISIBLE_DEVICES" not in os.environ:
         os.environ["CUDA_VISIBLE_DEVICES"] = str(gpu)
 
