@@ -34,14 +34,12 @@ _DEFINITIONS = {
     "study.session": ["start"],
     "study.answers": ["answer"],
 }
-_PAPERS = ["published", "published_models", "releases"]
+_MODULES = ["figures", "papers.published", "papers.published_models", "papers.releases"]
 _NOTEBOOKS = ["start_here", "restrain", "resttest", "shifts", "architectures", "pretraining", "indicators"]
-_NOTEBOOKS += ["correlation", "exposure", "compression", "pool_bias"]
+_MODULES += [f"experiments.{name}" for name in (*_NOTEBOOKS, "correlation", "exposure", "compression", "pool_bias")]
 # Name → what it stands for, loaded when it is used, so that nothing heavy is imported for nothing.
 FRONT = {name: f"interextra.{module}:{name}" for module, names in _DEFINITIONS.items() for name in names}
-FRONT["figures"] = "interextra.figures"
-FRONT |= {name: f"interextra.papers.{name}" for name in _PAPERS}
-FRONT |= {name: f"interextra.experiments.{name}" for name in _NOTEBOOKS}
+FRONT |= {module.rpartition(".")[2]: f"interextra.{module}" for module in _MODULES}
 __all__ = list(FRONT)
 
 

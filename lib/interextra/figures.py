@@ -88,7 +88,6 @@ def forest(
         _name_rows(axis, rows)
         if percent:
             axis.xaxis.set_major_formatter("{x:.0%}")
-    _finish(figure, label, _words(row) if _names(frame, row).str.fullmatch(r"[\d,]+").all() else "")
     low, high, theirs = frame["low"], frame["high"], frame["published"]
     marks = _keys({"estimate, 95 % interval": INK}, marker="o", lw=2.5)
     marks += _keys({"simultaneous, of a claim": INK}, lw=0.9) * bool(frame["claim_low"].any())
@@ -101,7 +100,8 @@ def forest(
     if n := theirs.notna().sum():
         marks += _keys({"published": COLOURS["published"]}, marker="D", lw=0, mfc="none", mew=1.5)
         seen += f" {theirs.between(low, high).sum()} of {n} published values (diamonds) lie inside the interval there."
-    _legend(figure, {_words(hue): _keys({} if coloured in ("", row) else colours, marker="o", lw=2.5), "": marks})
+    keys = {_words(hue): _keys({} if coloured in ("", row) else colours, marker="o", lw=2.5), "": marks}
+    _finish(figure, keys, label, _words(row) if _names(frame, row).str.fullmatch(r"[\d,]+").all() else "")
     return _said(figure, message, f"Forest plot, {len(frame)} rows. {seen}")
 
 
@@ -152,7 +152,7 @@ def heat(frame: DataFrame, row: str, column: str, value: str, label: str, panel:
     figure.supylabel(_words(row) * framed)
     keys = [Patch(fill=False, lw=1.6, label="excluded from training")] * framed
     keys += [Patch(fc="white", ec="#999999", label="white: interval includes 0")] if sure else []
-    _legend(figure, {"": keys + [Patch(**UNKNOWN)] * any(grid.isna().any(axis=None) for grid in grids.values())})
+    _finish(figure, {"": keys + [Patch(**UNKNOWN)] * any(grid.isna().any(axis=None) for grid in grids.values())})
     seen = f"{label}, {_words(row)} by {_words(column)}: {_range(frame, value, [row, column, panel])}."
     if framed:
         below = sum((np.diag(shade) < 0).sum() for shade in shades.values())
@@ -178,7 +178,7 @@ def scatter_map(vectors: dict[str, np.ndarray], group: Sequence[str], title: str
         axis.scatter(*points.T, c=[colours[name] for name in group], s=16, lw=0)
         axis.set(xticks=[], yticks=[])
     named = {f"{name} ({sizes[name]:,})": colour for name, colour in colours.items()}
-    _legend(figure, {title: _keys(named, marker="o", lw=0, ms=5)})
+    _finish(figure, {title: _keys(named, marker="o", lw=0, ms=5)})
     return _said(figure, f"{'; '.join(vectors)}.", f"Map by t-SNE of {len(group)} vectors: {', '.join(named)}.")
 
 
@@ -197,8 +197,7 @@ def bars(frame: DataFrame, row: Names, value: str, hue: str, label: str) -> Figu
         left += values
     axis.set_xlim(0, 100)
     _name_rows(axis, rows)
-    _finish(figure, label)
-    _legend(figure, {_words(hue): _keys(colours, marker="s", lw=0)})
+    _finish(figure, {_words(hue): _keys(colours, marker="s", lw=0)}, label)
     message = f"Share of {hues[0]}: {_range(frame[_names(frame, hue) == hues[0]], value, [row])}."
     return _said(figure, message, f"Stacked bars of {label}: {_range(frame, value, [row, hue])}.")
 
@@ -224,16 +223,12 @@ def curves(frame: DataFrame, x: str, y: str, hue: str, label: str, panel: Names 
                 axis.axhline(found["published"].iloc[0], color=colours[name], ls=":")
             ways.append((name, found[y].iloc[-1] - found[y].iloc[0]))
         axis.locator_params(axis="x", integer=pd.api.types.is_integer_dtype(frame[x]))
-        if percent:
-            axis.axhline(0, color="black", lw=0.8)
-            axis.yaxis.set_major_formatter("{x:.0%}")
     if bars and frame[y].notna().any():  # very wide intervals are cut, so that the lines can be told apart
         least, most, room = frame[y].min(), frame[y].max(), 1.2 * np.ptp(frame[y].dropna()) or 0.01  # all values equal
         ends = np.fmax(frame["low"].min(), least - room), np.fmin(frame["high"].max(), most + room)
         drawn[0][0].set_ylim(ends[0] - 0.1 * room, ends[1] + 0.1 * room)
-    _finish(figure, _words(x), label)
-    keys = _keys(colours, marker="o", ms=4, lw=2)
-    _legend(figure, {_words(hue): keys, "": _keys({"published": INK}, ls=":") * ("published" in frame)})
+    level = _keys({"published": INK}, ls=":") * ("published" in frame)
+    _finish(figure, {_words(hue): _keys(colours, marker="o", ms=4, lw=2), "": level}, _words(x), label, percent)
     names, ways = map(pd.Series, zip(*ways, strict=True))
     told = _counted({"Rising lines": ways > 0, "Falling lines": ways < 0}, names)
     return _said(figure, told, f"Lines of {label} over {_words(x)}: {_range(frame, y, [hue, x, panel], percent)}.")
@@ -254,9 +249,8 @@ def histogram(frame: DataFrame, value: str, row: str, label: str, panel: Names =
             axis.scatter(dots, y + 0.25 - step * height, s=10, color=COLOURS.get(name, INK), lw=0)
             axis.plot([values.median()] * 2, [y + 0.32, y + 0.45], color=COLOURS["median"], lw=2)
         _name_rows(axis, list(map(str, rows.groups)), top=-0.6)
-    _finish(figure, label)
     dot = _keys({f"{100 // QUANTILES} % of a row": INK}, marker="o", lw=0, ms=3.5)
-    _legend(figure, {"": dot + _keys({"median": COLOURS["median"]}, marker="|", lw=0, mew=2, ms=7)})
+    _finish(figure, {"": dot + _keys({"median": COLOURS["median"]}, marker="|", lw=0, mew=2, ms=7)}, label)
     medians = frame.groupby([_names(frame, panel).rename("in"), row], sort=False)[value].median().reset_index()
     told = f"Median {label}: {_range(medians, value, [row, 'in'])}."
     return _said(figure, told, f"Distributions of {label} as dots: {_range(frame, value, [row, panel])}.")
@@ -275,13 +269,9 @@ def scatter(
             axis.scatter(found[x], found[y], color=colours[name], **look)
         for draw, place in zip((axis.axvline, axis.axhline), beside[1:], strict=False):
             draw(place, color=COLOURS["random"], ls="--", lw=1.2)
-        if percent:
-            axis.axhline(0, color="black", lw=0.8)
-            axis.yaxis.set_major_formatter("{x:.0%}")
-    _finish(figure, _words(x), label)
     points = [key for name, shape in shapes.items() for key in _keys({name: "#777777"}, marker=shape, lw=0)]
     level = _keys(dict.fromkeys(beside[:1], COLOURS["random"]), ls="--")
-    _legend(figure, {_words(hue): _keys(colours, lw=4), _words(marker): points, "": level})
+    _finish(figure, {_words(hue): _keys(colours, lw=4), _words(marker): points, "": level}, _words(x), label, percent)
     seen = f"{label}, {len(frame)} points over {_words(x)}: {_range(frame, y, [hue, marker, panel], percent)}."
     above = [(frame[name] > level).sum() for name, level in zip((x, y), beside[1:], strict=False)]
     told = f"Of {len(frame)} points {above[0]} lie right of {beside[0]} and {above[1]} above it." if beside else seen
@@ -302,8 +292,7 @@ def _figure(
     lines = -(-n // (most if len(widths) else max(1, round(most * wide / WIDTH))))
     columns = -(-n // lines)
     ratios = widths if len(widths) == columns else [1] * columns
-    each = [height] * n if isinstance(height, float | int) else height
-    heights = [max(each[at : at + columns]) for at in range(0, n, columns)]
+    heights = np.maximum.reduceat(np.full(n, height), range(0, n, columns)).tolist()  # of each line of panels
     options = {"figsize": (wide, sum(heights) + 0.4), "layout": "constrained", "squeeze": False}
     options |= {"height_ratios": heights, "width_ratios": ratios}
     figure, axes = plt.subplots(lines, columns, **options, **shared)
@@ -317,11 +306,6 @@ def _figure(
         axis.locator_params(axis="x", nbins=max(2, round(1.6 * (wide - 1) / columns)))
         axis.tick_params(labelsize=mpl.rcParams["font.size"])
     return figure, list(zip(axes.flat, panels.values(), strict=False))
-
-
-def _finish(figure: Figure, x: str, y: str = "") -> None:
-    figure.supxlabel(_wrapped(x, figure.get_figwidth()))
-    figure.supylabel(_wrapped(y, figure.get_figheight()), ma="center")
 
 
 def _said(figure: Figure, message: str, seen: str) -> Figure:
@@ -370,8 +354,14 @@ def _keys(colours: dict[str, str], **look) -> list[Line2D]:
     return [Line2D([], [], color=colour, label=_words(name), **look) for name, colour in colours.items()]
 
 
-def _legend(figure: Figure, variables: dict[str, list]) -> None:
-    """Legends above the axes, or where a place is left over: title → keys, a variable each."""
+def _finish(figure: Figure, variables: dict[str, list], x: str = "", y: str = "", percent: bool = False) -> None:
+    """Names of both axes, and legends above them, or where a place is left over: title → keys, a variable each."""
+    for axis in [axis for axis in figure.axes if percent and axis.axison]:
+        axis.axhline(0, color="black", lw=0.8)
+        axis.yaxis.set_major_formatter("{x:.0%}")
+    if x:
+        figure.supxlabel(_wrapped(x, figure.get_figwidth()))
+        figure.supylabel(_wrapped(y, figure.get_figheight()), ma="center")
     made, (wide, tall), groups = [], figure.get_size_inches(), [group for group in variables.items() if group[1]]
     if len(groups) == 1 and (spare := [axis for axis in figure.axes if not axis.axison and not axis.child_axes]):
         spare[0].legend(handles=groups.pop()[1], loc="center")

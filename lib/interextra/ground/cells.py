@@ -64,8 +64,7 @@ class Cell(BaseModel, ABC, frozen=True, extra="forbid", arbitrary_types_allowed=
         return (f"{type(self).__module__}:{type(self).__qualname__}",)
 
     def needs(self) -> tuple["Cell", ...]:
-        found = nested([getattr(self, name) for name in type(self).model_fields])
-        return tuple({cell.key: cell for cell in found}.values())
+        return tuple({cell.key: cell for cell in nested(self)}.values())
 
     @cached_property
     def code(self) -> str:
@@ -94,14 +93,11 @@ class Cell(BaseModel, ABC, frozen=True, extra="forbid", arbitrary_types_allowed=
 
 
 def nested(value: Any) -> Iterator[Cell]:
-    """The outermost cells in a value of a field."""
-    if isinstance(value, Cell):
-        yield value
-    elif isinstance(value, BaseModel):
-        yield from nested([getattr(value, name) for name in type(value).model_fields])
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from nested(item)
+    """The outermost cells inside a cell or a value of a field."""
+    if isinstance(value, BaseModel):
+        value = [getattr(value, name) for name in type(value).model_fields]
+    for part in value if isinstance(value, tuple | list) else ():
+        yield from [part] if isinstance(part, Cell) else nested(part)
 
 
 def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:

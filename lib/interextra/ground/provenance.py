@@ -31,12 +31,6 @@ def versions() -> dict[str, str]:
     return found
 
 
-def device() -> str:
-    """`cpu`, or the name of the first GPU that torch sees. Does not import torch only to ask."""
-    torch = sys.modules.get("torch")
-    return torch.cuda.get_device_name(0) if torch and torch.cuda.is_available() else "cpu"
-
-
 def processor() -> str:
     """Name, family and model of the processor: trained numbers repeat to the last bits on one model only."""
     try:
@@ -51,10 +45,12 @@ def processor() -> str:
 
 def record(root: Path, **sections: Any) -> dict:
     """One provenance record in ir_metadata's terms, with further sections; `root`: of the repository."""
+    torch = sys.modules.get("torch")  # not imported only to ask
+    device = torch.cuda.get_device_name(0) if torch and torch.cuda.is_available() else "cpu"
     return {
         "ir_metadata_schema": "0.1",
         "platform": {
-            "hardware": {"processor": processor(), "cores": os.cpu_count(), "device": device()},
+            "hardware": {"processor": processor(), "cores": os.cpu_count(), "device": device},
             "operating system": platform.platform(),
             "software": {"python": platform.python_version(), "libraries": versions()},
         },

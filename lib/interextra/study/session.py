@@ -143,7 +143,8 @@ class Session:
         the committed reference says of other data; they are in `concluded` as sentences, the first one on the title.
         """
         profile, is_world = self.parameters["profile"], self.parameters["collection"].startswith("mini")
-        answers = verdicts.answered(verdicts.of_notebook(self.name), tables, ahead)
+        claims = verdicts.of_notebook(self.name)
+        answers = verdicts.answered(claims, tables, ahead)
         here = verdicts.in_one_world(answers) if is_world else verdicts.concluded(answers)
         if len(here):
             self.table(here, "claims")
@@ -152,9 +153,7 @@ class Session:
         self.claims = here[:0] if is_world else here
         found = {name: self.reference(of, "claims") if of != profile else here for name, of in verdicts.DATA.items()}
         found |= {} if profile in verdicts.DATA.values() else {"here": here}
-        if unasked := [
-            claim.sentence for claim in verdicts.of_notebook(self.name) if claim.name not in set(answers["claim"])
-        ]:
+        if unasked := [claim.sentence for claim in claims if claim.name not in set(answers["claim"])]:
             print("Claims that this run does not evaluate:", *unasked, sep="\n- ")
         self.concluded = verdicts.sentences(found, self.name)
         return shown(verdicts.page(found))

@@ -10,8 +10,7 @@ from typing import Any
 import pandas as pd
 
 from interextra.ground import Cell, InputError, Store, offenders, provenance, write_json
-from interextra.papers import verdicts
-from interextra.papers.verdicts import pooled
+from interextra.papers.verdicts import gate, over_worlds, pooled
 from interextra.study.notebook import Notebook
 from interextra.study.parameters import notebooks, profile_parameters
 from interextra.study.travel import CELLS, REFERENCE
@@ -40,8 +39,8 @@ class Worlds(Cell):
         found = {name: [of[name] for of in tables if name in of] for name in set().union(*tables)}
         made = {name: pooled(frames) for name, frames in found.items() if name not in ("claims.csv", "gate.csv")}
         if "claims.csv" in found:
-            gates = [of.get("gate.csv", verdicts.gate(pd.DataFrame())) for of in tables]
-            made["claims.csv"] = verdicts.over_worlds(found["claims.csv"], gates)
+            gates = [of.get("gate.csv", gate(pd.DataFrame())) for of in tables]
+            made["claims.csv"] = over_worlds(found["claims.csv"], gates)
             of_world = dict(zip(self.by_place, gates, strict=True))
             made["gate.csv"] = pd.concat(of_world, names=["world"]).reset_index("world")
         for name, table in made.items():
