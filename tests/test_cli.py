@@ -195,14 +195,14 @@ def test_changed_parameters_never_replace_the_profile_s_results(house, tiny, cap
 @pytest.mark.parametrize("name", [".", "..", "verify-smoke", "mini"])
 def test_name_never_reaches_beyond_its_folder(house, capsys, monkeypatch, name):
     """`--name ..` replaced a folder of the project that is called like the notebook."""
-    monkeypatch.setattr("interextra.study.schedule.build_all", lambda *_: pytest.fail("begins to run"))
+    monkeypatch.setattr("interextra.study.cli.build_all", lambda *_: pytest.fail("begins to run"))
     line = refused(capsys, "run", "--profile", "smoke", "--only", "00", "--name", name)
     assert f"--name {name}" in line.replace("'", "") and not results(house)
 
 
 @pytest.mark.parametrize("profile", ["smoke", "worlds"])
 def test_reference_without_values_is_one_line_before_anything_is_executed(house, capsys, monkeypatch, profile):
-    monkeypatch.setattr("interextra.study.schedule.build_all", lambda *_: pytest.fail("begins to run"))
+    monkeypatch.setattr("interextra.study.cli.build_all", lambda *_: pytest.fail("begins to run"))
     line = refused(capsys, "run", "--from-reference", "--profile", profile, "--only", "02,03")
     assert f"outputs/reference/{profile} has no values of '02_restrain', '03_resttest': run without" in line
     assert not results(house)

@@ -300,9 +300,8 @@ class Store:
         """Remove stepping stones that no planned cell still needs, cells of older code, and what is damaged or half
         built; returns (folders removed, bytes freed)."""
         planned = self.planned()
-        missing = self.missing(planned)
-        needed = {cell.key for cell in missing} | {need.key for cell in missing for need in cell.needs()}
-        kept = {cell.key for cell in planned if not cell.is_stepping_stone} | needed
+        kept = {cell.key for cell in planned if not cell.is_stepping_stone}
+        kept |= {needed.key for cell in self.missing(planned) for needed in (cell, *cell.needs())}
         gone = [path.parent for path in self.root.glob("*/config.json") if path.parent.name not in kept]
         marks = [mark for mark in self.root.glob("alike/*/*") if mark.name not in kept]
         notes = [path for path in self.root.glob("planned/*.json") if path.stem not in {cell.key for cell in planned}]

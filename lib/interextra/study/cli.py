@@ -18,6 +18,8 @@ import yaml
 from interextra.experiments import own_commands as own
 from interextra.ground import InputError, Store, cache_folder
 from interextra.study.parameters import output_name, repository_root
+from interextra.study.progress import Progress, Results, lasting
+from interextra.study.schedule import build_all, described, priced
 
 OPTIONS = Path(__file__).with_name("commands.yaml")
 
@@ -54,8 +56,6 @@ def _selected(args: argparse.Namespace) -> tuple[Store, list]:
 def command_run(args: argparse.Namespace) -> int:
     from interextra.study import book
     from interextra.study.notebook import Notebook, NotebookError, publish
-    from interextra.study.progress import Progress
-    from interextra.study.schedule import build_all
 
     begin, (store, selected), maker = time.perf_counter(), _selected(args), None
     folder = repository_root() / "outputs" / args.name
@@ -89,7 +89,6 @@ def command_status(args: argparse.Namespace) -> None:
     import pandas as pd
 
     from interextra.data.queries import pricing
-    from interextra.study.progress import Results, lasting
 
     with pricing():
         store, selected = _selected(args)
@@ -110,7 +109,6 @@ def command_plan(args: argparse.Namespace) -> int:
     from interextra.data.load import peek
     from interextra.data.queries import pricing
     from interextra.papers.verdicts import resolutions
-    from interextra.study.schedule import described, priced
     from interextra.study.travel import REFERENCE
 
     with pricing():
@@ -200,9 +198,6 @@ def command_class(args: argparse.Namespace) -> None:
 
 
 def command_probe(args: argparse.Namespace) -> None:
-    from interextra.study.progress import Progress
-    from interextra.study.schedule import build_all
-
     def build(cells: list) -> None:
         with redirect_stdout(sys.stderr), Progress(store, cells, Path(args.output_folder)) as progress:
             build_all(store, cells, watch=progress)

@@ -154,11 +154,10 @@ def profile_parameters(root: Path, profile: str, notebook: Path, overrides: dict
         raise InputError(f"no profile {profile!r} under params/; there are {', '.join(known)}")
     declared, where = declared_parameters(notebook), f"params/{profile}/{notebook.stem}.yaml"
     values = read_yaml(root / where)
-    checked(declared, values, where)
+    usual = checked(declared, values, where)
     if "profile" in overrides:
         raise InputError(f"{notebook.stem}, -p: the profile is chosen by --profile (make run PROFILE=…)")
     given = checked(declared, {**values, **overrides, "profile": profile}, f"{notebook.stem}, -p")
-    usual = {name: parameter.default for name, parameter in declared.items()} | values
     if usual.get("collection") != given.get("collection"):
         from interextra.experiments.fitting import fitted
 

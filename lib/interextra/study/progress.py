@@ -74,11 +74,10 @@ class Results:
     def _since(self, key: str) -> float | None:
         """When the building of a cell began; None for a folder that a killed process left, whose lock is free."""
         with suppress(FileNotFoundError), open(self.store.root / "locks" / key) as file:
-            since = (self.store.root / "building" / key).stat().st_mtime
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                return since
+                return (self.store.root / "building" / key).stat().st_mtime
         return None
 
 

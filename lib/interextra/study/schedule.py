@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-import pandas as pd
-
 from interextra.ground.cells import Cell, Store
 
 # One thread a process: two torch processes with two threads each run eight times slower. And glibc keeps large arrays
@@ -113,12 +111,14 @@ def described(store: Store, cells: Sequence[Cell]) -> list[dict]:
     return rows
 
 
-def priced(rows: Mapping[str, list[dict]], cores: int) -> dict[str, pd.DataFrame]:
+def priced(rows: Mapping[str, list[dict]], cores: int) -> dict:
     """What notebooks cost, from the rows of `described` of each: a table a notebook, and one of all of them.
 
     Each is a DataFrame[results, to_compute, seconds, MB, hours on N cores] with a row a kind of result (or a notebook),
     the last one their sum. What several notebooks need costs the first of them.
     """
+    import pandas as pd
+
     frame = pd.concat(pd.DataFrame(found).assign(notebook=name) for name, found in rows.items())
     kind, todo = frame["what"].str.split(" · ").str[0], frame["state"].eq("todo") & ~frame["key"].duplicated()
     counts = {"results": 1, "to_compute": todo, "seconds": frame["seconds"] * todo, "MB": frame["megabytes"] * todo}

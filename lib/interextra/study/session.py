@@ -146,10 +146,9 @@ class Session:
         claims = verdicts.of_notebook(self.name)
         answers = verdicts.answered(claims, tables, ahead)
         here = verdicts.in_one_world(answers) if is_world else verdicts.concluded(answers)
-        if len(here):
-            self.table(here, "claims")
-        if len(leads := verdicts.gate(answers)):
-            self.table(leads, "gate")
+        for name, made in (("claims", here), ("gate", verdicts.gate(answers))):
+            if len(made):
+                self.table(made, name)
         self.claims = here[:0] if is_world else here
         found = {name: self.reference(of, "claims") if of != profile else here for name, of in verdicts.DATA.items()}
         found |= {} if profile in verdicts.DATA.values() else {"here": here}
