@@ -25,12 +25,12 @@ from interextra.ground.errors import InputError
 from interextra.models import architectures
 
 Names = str | list[str]  # of columns; "" is none
+INK = "#333333"  # where colour says nothing
 # Colour-blind safe: Okabe and Ito, and three of Tol's
 COLOURS = {"interpolation": "#E69F00", "extrapolation": "#0072B2", "random": "#999999", "published": "#CC79A7"}
-COLOURS |= {"median": "#D55E00"} | {module.LABEL: module.COLOUR for module in architectures().values()}
+COLOURS |= {"median": "#D55E00", "": INK} | {module.LABEL: module.COLOUR for module in architectures().values()}
 SYSTEMS = {module.LABEL for module in architectures().values()}
 OTHERS = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#882255", "#0072B2", "#44AA99", "#332288", "#999933"]
-INK = "#333333"  # where colour says nothing
 UNKNOWN = {"fc": "white", "ec": "#BBBBBB", "hatch": "///", "lw": 0, "label": "not computed"}
 WIDTH, COLUMN = 5, 3.33  # inches, of a page (480 pixels) and of a column in print (ACM)
 FEW, QUANTILES = 8, 20  # values that texts name one by one; dots of a distribution
@@ -335,9 +335,7 @@ def _panels(frame: DataFrame, columns: Names) -> dict[str, DataFrame]:
 
 def _colours(frame: DataFrame, hue: Names) -> dict[str, str]:
     """Colour of each name of the hue: the kit's own, light to dark for numbers, else one that is left."""
-    if not hue:
-        return {"": INK}
-    if isinstance(hue, str) and pd.api.types.is_numeric_dtype(frame[hue]):
+    if hue in list(frame) and pd.api.types.is_numeric_dtype(frame[hue]):
         names = _names(frame.sort_values(hue), hue).unique()
         return dict(zip(names, _ramp(len(names), 0.45)[::-1], strict=True))
     names = list(_names(frame, hue).unique())

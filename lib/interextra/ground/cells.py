@@ -194,10 +194,7 @@ class Store:
             return None
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
-        """What must be computed for these cells, each after those that it needs.
-
-        A cell that is there needs nothing: what it was made from (weights, say) may be gone.
-        """
+        """What must be computed, each after what it needs; what a finished cell was made from (weights) may be gone."""
         found: dict[str, Cell] = {}
 
         def visit(cell: Cell) -> None:

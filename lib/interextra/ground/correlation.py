@@ -172,9 +172,8 @@ def correlation_test(x: np.ndarray, y: np.ndarray, method: str, within: Sequence
         sizes = np.abs(orders @ ranks[1] / np.prod([np.linalg.norm(side) for side in ranks])).round(9)
         p_value = (sizes >= round(abs(estimate), 9)).mean()
         needed = min((size for size in np.unique(sizes) if (sizes >= size).mean() < 0.05), default=np.nan)
-    ends = interval_of_one(estimate, n, method) if abs(estimate) < 1 else (np.nan, np.nan)
-    names = ("estimate", "low", "high", "p_value", "needed")
-    return {name: float(value) for name, value in zip(names, (estimate, *ends, p_value, needed), strict=True)}
+    low, high = interval_of_one(estimate, n, method) if abs(estimate) < 1 else (np.nan, np.nan)
+    return {"estimate": estimate, "low": low, "high": high, "p_value": float(p_value), "needed": float(needed)}
 
 
 def interval_of_one(r: float, n: int, method: str) -> tuple[float, float]:

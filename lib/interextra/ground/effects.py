@@ -286,7 +286,7 @@ def _grouped(frame: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple, p
 
 
 class _Part(NamedTuple):
-    """What was measured of a group, queries in order of appearance, repeats averaged; of its models see `_models`."""
+    """What was measured of a group, queries in order of appearance, repeats averaged, and of its single models."""
 
     values: np.ndarray  # float[n_queries, n_trainings, n_sides]
     units: np.ndarray  # int[n_queries]
@@ -301,8 +301,7 @@ def _matrix(part: pd.DataFrame, on: str | None, sides: tuple) -> _Part:
         raise InputError(f"effects: no value for query {offenders(part['query_id'][part['value'].isna()].unique())}")
     query, query_ids = pd.factorize(part["query_id"])
     side = pd.Index(sides).get_indexer(part[on]) if on else np.zeros(len(part), np.int64)
-    trained = part.groupby(side)["seed"].transform(lambda labels: pd.factorize(labels)[0]) if "seed" in part else 0
-    training = np.zeros(len(part), np.int64) + trained
+    training = part.groupby(side)["seed"].transform(lambda one: pd.factorize(one)[0]) if "seed" in part else 0 * side
     shape = (len(query_ids), int(training.max()) + 1, max(1, len(sides)))
     at = np.ravel_multi_index((query, training, side), shape)
     counts = np.bincount(at, minlength=np.prod(shape)).reshape(shape)
@@ -310,13 +309,8 @@ def _matrix(part: pd.DataFrame, on: str | None, sides: tuple) -> _Part:
         alone = [query_ids[row] for row in np.flatnonzero((counts == 0).any(axis=(1, 2)))]
         raise InputError(f"effects: query {offenders(alone)} lacks a side or a training; measure all alike")
     values = np.bincount(at, part["value"].to_numpy(float), minlength=np.prod(shape)).reshape(shape) / counts
-    of = part.drop_duplicates("query_id")["unit"] if "unit" in part else query_ids
-    weight = 1 / counts.ravel()[at] / len(query_ids)
-    return _Part(values, pd.factorize(of)[0], *_models(part, side, training, weight))
-
-
-def _models(part: pd.DataFrame, side: np.ndarray, training: np.ndarray, weight: np.ndarray) -> tuple:
-    """squares, counted, freedom and shares of a `_Part`; `weight` of each value in the mean of its side."""
+    unit = part.drop_duplicates("query_id")["unit"] if "unit" in part else query_ids
+    weight = 1 / counts.ravel()[at] / len(query_ids)  # of each value in the mean of its side
     is_folded = "left_out" in part and part["left_out"].notna().all()
     label = part["left_out"].to_numpy() if is_folded else np.zeros(len(part))
     of = pd.DataFrame({"side": side, "model": label, "training": training, "value": part["value"], "weight": weight})
@@ -325,7 +319,7 @@ def _models(part: pd.DataFrame, side: np.ndarray, training: np.ndarray, weight: 
     shares = (weights.iloc[:, 0] ** 2).groupby("side").sum().to_numpy()
     again, squares = means.shape[1] - 1, means.sub(means.mean(axis=1), axis=0).pow(2).to_numpy().sum()
     last = (means.index.get_level_values("side") == side.max()).sum() if is_folded else len(means)
-    return float(squares), again * len(means), int(again * last), shares
+    return _Part(values, pd.factorize(unit)[0], float(squares), again * len(means), int(again * last), shares)
 
 
 def _resampled(parts: dict[tuple, _Part], n_by: int | None, seed: int, n_boot: int) -> dict[tuple, np.ndarray]:

@@ -105,7 +105,7 @@ def command_status(args: argparse.Namespace) -> None:
     print(f"{state}.")
 
 
-def command_plan(args: argparse.Namespace) -> int:
+def command_plan(args: argparse.Namespace) -> None:
     from interextra.data.load import peek
     from interextra.data.queries import pricing
     from interextra.papers.verdicts import resolutions
@@ -123,7 +123,7 @@ def command_plan(args: argparse.Namespace) -> int:
             print(f"{spec} is not here: {found['passages']:,} passages to download", file=sys.stderr)
     if args.json:
         print(json.dumps([{"notebook": name, "cells": found} for name, found in rows.items()]))
-        return 0
+        return
     whole = dict.fromkeys(("results", "to_compute", "seconds", "MB"), "{:,.0f}".format)
     for name, table in priced(rows, os.cpu_count() or 1).items():
         print(f"{name}\n{table.to_string(formatters=whole, float_format='{:,.1f}'.format)}\n")
@@ -135,7 +135,6 @@ def command_plan(args: argparse.Namespace) -> int:
         print(found.to_string(index=False, float_format="{:.3g}".format) + "\n")
     print("Seconds of one core or GPU; what several notebooks need stands at the first.")
     print("Every result with its key: --all. Compute one: `interextra cell KEY`")
-    return 0
 
 
 def command_cell(args: argparse.Namespace) -> None:

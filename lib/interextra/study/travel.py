@@ -64,8 +64,7 @@ class Reference(Store):
     @cached_property
     def _runs(self) -> dict[tuple, pd.Series]:
         """(run, test set, measure, skip_own) → value by query_id."""
-        table = pd.read_parquet(self.folder / RUNS)
-        once = table.drop_duplicates([*PLACE, "query_id"]).astype({"query_id": object})
+        once = pd.read_parquet(self.folder / RUNS).drop_duplicates([*PLACE, "query_id"]).astype({"query_id": object})
         parts = once.groupby(PLACE, sort=False, observed=True)
         return {key: part.set_index("query_id")["value"] for key, part in parts}
 

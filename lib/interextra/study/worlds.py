@@ -41,8 +41,7 @@ class Worlds(Cell):
         if "claims.csv" in found:
             gates = [of.get("gate.csv", gate(pd.DataFrame())) for of in tables]
             made["claims.csv"] = over_worlds(found["claims.csv"], gates)
-            of_world = dict(zip(self.by_place, gates, strict=True))
-            made["gate.csv"] = pd.concat(of_world, names=["world"]).reset_index("world")
+            made["gate.csv"] = pd.concat(gates, keys=list(self.by_place), names=["world"]).reset_index("world")
         for name, table in made.items():
             if len(table):
                 table.to_csv(folder / "tables" / name, index=False, float_format="%.10g", lineterminator="\n")
