@@ -206,8 +206,7 @@ def bars(frame: DataFrame, row: Names, value: str, hue: str, label: str) -> Figu
 def curves(frame: DataFrame, x: str, y: str, hue: str, label: str, panel: Names = "", percent: bool = False) -> Figure:
     """Lines over a number, a colour a hue; columns low and high, where the frame has them, are drawn as bars.
 
-    `percent`: y are fractions. A column `published`: a level, the same for all x, dotted. Lines with bars stand a
-    little apart.
+    `percent`: y are fractions. A column `published`: a level, the same for all x, dotted. Lines with bars stand apart.
     """
     panels, colours, bars, ways = _panels(frame, panel), _colours(frame, hue), "low" in frame, []
     step = 0.02 * np.ptp(frame[x]) * bars
@@ -281,10 +280,7 @@ def scatter(
 def _figure(
     panels: dict, height: float | list[float], most: int = 1, row: Names = "", widths: Sequence = (), **shared: bool
 ) -> tuple[Figure, list[tuple]]:
-    """A figure with at most so many panels side by side on a page, of one height or a height each; (axes, content).
-
-    Panels whose values of `row` differ stand below each other.
-    """
+    """A figure and its panels, (axes, content): at most so many side by side; one, if their values of `row` differ."""
     wide, n = mpl.rcParams["figure.figsize"][0], len(panels)
     if row:
         shared["sharey"] = len({tuple(_names(part, row).unique()) for part in panels.values()}) == 1

@@ -290,8 +290,7 @@ class Store:
         aside.parent.mkdir(parents=True, exist_ok=True)
         problem = seal_problem(folder) or "it is another cell"
         os.replace(folder, aside)
-        message = f"cell {cell.key} is damaged ({problem}): put aside under {aside.parent.name}/, computed again"
-        print(message, file=sys.stderr)
+        print(f"cell {cell.key} is damaged ({problem}): put aside under damaged/, computed again", file=sys.stderr)
 
     def clean(self) -> tuple[int, int]:
         """Remove stepping stones that no planned cell still needs, cells of older code, and what is damaged or half

@@ -100,10 +100,7 @@ def _place(names: list[str]) -> Place:
 
 @cache
 def _parsed(module: str) -> tuple[dict[str, str], dict[str, set[Place]]]:
-    """Digest of each definition of a module, and what each, and each name that it imports, uses.
-
-    Several statements that bind one name are one definition; "" stands for what is run when the module is imported.
-    """
+    """Digests of a module's definitions (all that binds a name; "": what is run at import), and what each name uses."""
     tree = _bare(ast.parse(source_of(module).read_text(encoding="utf-8")))
     imports, parts = _imported(tree.body), {}
     for node in tree.body:
@@ -113,8 +110,7 @@ def _parsed(module: str) -> tuple[dict[str, str], dict[str, set[Place]]]:
                 parts.setdefault(name, []).append(node)
     digests, uses = {}, {name: {_place([target])} for name, target in imports.items()}
     for name, nodes in parts.items():
-        text = "\n".join(map(ast.dump, nodes))
-        digests[name] = hashlib.sha256(text.encode()).hexdigest()
+        digests[name] = hashlib.sha256("\n".join(map(ast.dump, nodes)).encode()).hexdigest()
         known = imports | _imported(part for node in nodes for part in ast.walk(node))
         chains = set().union(*map(_used, nodes))
         uses[name] = {_place([known[first], *rest]) for first, *rest in chains if first in known}

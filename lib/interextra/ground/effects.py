@@ -38,10 +38,7 @@ def resamples(n: int, seed: Any, n_boot: int) -> Iterator[np.ndarray]:
 
 
 def resampled_means(values: np.ndarray, units: np.ndarray, seed: Any, n_boot: int) -> np.ndarray:
-    """Means float[n_boot, columns] of the resamples of values float[n, columns]; a row is a query, of unit int[n].
-
-    As many units are drawn as there are, each with all its queries, such as those about one entity.
-    """
+    """Means float[n_boot, columns] of values float[n_queries, columns]: units int[n_queries] are drawn as a whole."""
     sums = np.stack([np.bincount(units, column) for column in values.T], axis=1)
     sizes = np.bincount(units).astype(float)
     return np.concatenate([counts @ sums / (counts @ sizes)[:, None] for counts in resamples(len(sums), seed, n_boot)])
@@ -82,14 +79,10 @@ def detectable(low: np.ndarray, high: np.ndarray, error: np.ndarray) -> np.ndarr
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:
-    """Holm's adjusted p-values; a test that could not be made (NaN) is not one of the family.
-
-    Those of statsmodels, whose multipletests collects the garbage of the whole process at every call.
-    """
+    """Holm's adjusted p-values; NaN is no test of the family. (statsmodels' collects the garbage of the process.)"""
     adjusted = np.asarray(p_values, float).copy()
     order = np.argsort(adjusted)[: np.isfinite(adjusted).sum()]  # NaN is last
-    steps = np.maximum.accumulate(adjusted[order] * np.arange(len(order), 0, -1))
-    adjusted[order] = np.minimum(steps, 1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(adjusted[order] * np.arange(len(order), 0, -1)), 1)
     return adjusted
 
 
@@ -150,8 +143,7 @@ class Effects(pd.DataFrame):
             of = dict(zip(part[column], part["_row"], strict=True))
             for first, second in [pair for pair in pairs if set(pair) <= of.keys()]:
                 drawn.append(every[of[first]] - every[of[second]])
-                difference = estimates[of[first]] - estimates[of[second]]
-                rows.append((*key, first, second, difference, *interval(drawn[-1])))
+                rows.append((*key, first, second, estimates[of[first]] - estimates[of[second]], *interval(drawn[-1])))
         labels = [*others, "first", "second"]
         table = pd.DataFrame(rows, columns=[*labels, "difference", "low", "high"])
         return Effects.of(table, labels, ["difference"], drawn)
@@ -174,8 +166,7 @@ class Effects(pd.DataFrame):
         reach += 1e-12  # binary fractions: -0.13 must be within half a percent of -0.125
         ours, low, high = self[self[DRAWS].iloc[0].columns["effect"]], self["low"], self["high"]
         inside, is_zero = (low <= theirs + reach) & (theirs - reach <= high), theirs.abs() <= reach
-        undefined = ours.isna() | low.isna() | high.isna()
-        undecided = undefined | ((low <= 0) & (high >= 0)) | (is_zero & ~inside)
+        undecided = ours.isna() | low.isna() | high.isna() | ((low <= 0) & (high >= 0)) | (is_zero & ~inside)
         # the first that applies; the published effect counts with its rounding
         rules = {"": theirs.isna(), "undecided": undecided, "agrees": inside, "same direction": ours * theirs > 0}
         return self.assign(published=theirs, verdict=np.select(list(rules.values()), list(rules), "opposite"))
@@ -348,11 +339,10 @@ def _with_noise(
 ) -> tuple[dict[tuple, np.ndarray], dict[tuple, float]]:
     """Each group's resampled means float[n_boot, n_sides] with the noise of training, and its deviation.
 
-    It is normal. The deviation is that of the single models of a system, pooled over all its rows, as two or three
-    trainings of one row say little about it; its own uncertainty is chi-squared. NaN where nothing was trained twice.
-    `places`: of the labels of a system in those of a group. Noise is drawn for each side and stratum by itself,
-    although one model stands on several, and although drawn queries hold a part of it: where the strata differ little,
-    such as random ones, intervals are wider than they need be.
+    It is normal, with the deviation of the single models of a system, pooled over all its rows, as two or three
+    trainings of one say little; its own uncertainty is chi-squared. NaN where nothing was trained twice. `places`: of
+    the labels of a system in those of a group. Noise is drawn for each side and stratum by itself, although one model
+    stands on several, and drawn queries hold a part of it: where strata differ little, intervals are wide.
     """
     systems, found, deviations = {key: tuple(key[place] for place in places) for key in parts}, dict(means), {}
 
@@ -362,8 +352,7 @@ def _with_noise(
     for system in dict.fromkeys(systems.values()):
         mine = {key: part for key, part in parts.items() if systems[key] == system}
         counted, freedom = (sum(getattr(part, name) for part in mine.values()) for name in ("counted", "freedom"))
-        squares = sum(part.squares for part in mine.values())
-        deviation = float(np.sqrt(squares / counted)) if counted else float("nan")
+        deviation = float(np.sqrt(sum(part.squares for part in mine.values()) / counted)) if counted else float("nan")
         deviations |= dict.fromkeys(mine, deviation)
         for key, part in mine.items() if freedom else ():
             scale = np.sqrt(freedom / random(system).chisquare(freedom, n_boot))[:, None]
@@ -406,9 +395,7 @@ def spelled(value: float, low: float, high: float, unit: str = "%") -> str:
 def with_interval(
     table: pd.DataFrame, effect: str = "delta", unit: str = "%", low: str = "low", high: str = "high"
 ) -> pd.DataFrame:
-    """For the page: an effect and its interval as one text in the column `effect`, and `published` as a percentage.
-
-    `low`, `high`: the columns of the interval's ends, which go.
+    """For the page: an effect with its interval (`low` to `high`, which go) as one text; `published` as a percentage.
 
     >>> with_interval(pd.DataFrame({"delta": [-0.104], "low": [-0.18], "high": [-0.026]}))["delta"].item()
     '-10.4 % [-18.0, -2.6]'

@@ -80,10 +80,7 @@ def seal(folder: Path) -> None:
 
 
 def seal_problem(folder: Path) -> str | None:
-    """Why the folder is not a valid sealed folder, or None when it is.
-
-    A file that the seal does not name is a problem, and so is a named one that is gone or whose bytes changed.
-    """
+    """Why a folder is not just what its seal names (a file more, one gone, or other bytes), or None when it is."""
     try:
         named = json.loads((folder / SEAL).read_text(encoding="utf-8"))
         if not named or not isinstance(named, dict):

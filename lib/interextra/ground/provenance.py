@@ -33,10 +33,8 @@ def versions() -> dict[str, str]:
 
 def processor() -> str:
     """Name, family and model of the processor: trained numbers repeat to the last bits on one model only."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
-    except OSError:
-        lines = []
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text(encoding="utf-8").partition("\n\n")[0].splitlines() if cpu.is_file() else []
     facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     if "model name" not in facts:
         return platform.machine()

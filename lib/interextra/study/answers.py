@@ -14,7 +14,6 @@ from IPython.display import display
 from interextra.papers.verdicts import of_notebook
 from interextra.study.parameters import repository_root
 
-TAG = "answer"
 RUNS = {"small": "On real data (profile small)", "mini": "In a generated world (profile mini)"}
 
 
@@ -64,6 +63,6 @@ def put(executed: Path, committed: Path, profile: str) -> None:
     real = _on_real_data(committed, executed.stem) if profile != "small" else []
     parts = real + _answer_of(executed.parent, f"In this run (profile {profile})")[: 1 if len(real) > 1 else 2]
     for cell in document["cells"]:
-        if TAG in cell["metadata"].get("tags", []):
+        if "answer" in cell["metadata"].get("tags", []):
             cell["outputs"] = parts
     executed.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -7,7 +7,6 @@ the glossary and the pages for teachers are in the folder book/ of the repositor
 import json
 import re
 import shutil
-import subprocess
 import sys
 from html import escape
 from pathlib import Path
@@ -22,7 +21,6 @@ from interextra.study.travel import REFERENCE
 TITLE = "Do neural retrievers interpolate or extrapolate?"
 FORM = Path(__file__).resolve().parents[3] / "book"  # of the repository that this package is installed from
 ESTIMATES = re.compile(r" \([^()]*\)\.$")  # at the end of a sentence; they stand on the notebook's page
-WORK = ".book"  # under the folder of a run: the pages as Sphinx reads them, its notes and warnings
 
 
 def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
@@ -33,7 +31,7 @@ def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-    work = folder / WORK
+    work = folder / ".book"  # the pages as Sphinx reads them, its notes and warnings
     executed = sorted(folder.glob("[0-9][0-9]_*/[0-9][0-9]_*.ipynb"))
     shutil.rmtree(work / "pages", ignore_errors=True)
     (work / "pages").mkdir(parents=True)
@@ -49,14 +47,6 @@ def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
     return folder / "index.html"
 
 
-def refresh(folder: Path, note: str, running: subprocess.Popen | None = None) -> subprocess.Popen:
-    """Begin to make the book in another process, unless the one `running` is at it; returns the process."""
-    if running is not None and running.poll() is None:
-        return running
-    command = [sys.executable, "-m", "interextra.study.book", str(folder), note]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
 def _index(folder: Path, executed: list[Path], more: list[str], note: str) -> str:
     """The first page: the question, a map of the notebooks, and what came out by claim."""
     rows, titled = [], []
@@ -64,8 +54,7 @@ def _index(folder: Path, executed: list[Path], more: list[str], note: str) -> st
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
         answer = ESTIMATES.sub(".", answer_of(path.parent).get("sentences", [""])[0])
-        minutes = f"{_seconds(path) / 60:.1f}"
-        rows.append([f"[{path.stem[:2]}]({path.name})", *map(_text, (title, answer, minutes))])
+        rows.append([f"[{path.stem[:2]}]({path.name})", _text(title), _text(answer), f"{_seconds(path) / 60:.1f}"])
         titled.append(f"{path.stem[:2]} · {title} <{path.stem}>")
     parts = [f"# {TITLE}", f"Results of the run `{folder.name}`, notebook by notebook."]
     parts += [f"```{{note}}\n{note}\n```"] if note else []

@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 from contextlib import redirect_stdout
@@ -20,8 +21,6 @@ from interextra.ground import InputError, Store, cache_folder
 from interextra.study.parameters import output_name, repository_root
 from interextra.study.progress import Progress, Results, lasting
 from interextra.study.schedule import build_all, described, priced
-
-OPTIONS = Path(__file__).with_name("commands.yaml")
 
 
 def _store() -> Store:
@@ -64,7 +63,10 @@ def command_run(args: argparse.Namespace) -> int:
         nonlocal maker
         if cell in selected:
             publish(cell, store, folder)
-            maker = book.refresh(folder, f"{time.strftime('%H:%M')}: {progress.results.state()}.", maker)
+            if maker is None or maker.poll() is not None:  # else the book is just being made
+                note = f"{time.strftime('%H:%M')}: {progress.results.state()}."
+                command = [sys.executable, "-m", "interextra.study.book", str(folder), note]
+                maker = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if isinstance(cell, Notebook):
             print(f"{cell.name:<34} done after {time.perf_counter() - begin:6.1f} s", flush=True)
 
@@ -214,7 +216,8 @@ COMMANDS |= {run.__name__: lambda args, run=run: run(_store(), args) for run in 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="interextra", description="Do neural retrievers interpolate or extrapolate?")
     commands = top.add_subparsers(dest="command", required=True)
-    for name, options in yaml.safe_load(OPTIONS.read_text(encoding="utf-8")).items():
+    options_of = yaml.safe_load(Path(__file__).with_name("commands.yaml").read_text(encoding="utf-8"))
+    for name, options in options_of.items():
         about = options.pop("about")
         command = commands.add_parser(name, help=about, description=about)
         command.set_defaults(function=COMMANDS[name])
@@ -233,26 +236,22 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         own.refuse_numbers(args)
         return args.function(args) or 0
-    except InputError as error:
-        line = str(error)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # `interextra plan | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        if not (line := _refused(error)):
+        line = str(error) if isinstance(error, InputError) else _refused(error)
+        if not line:
             raise
     print(f"interextra: {line}", file=sys.stderr)
     return 2
 
 
 def _refused(error: Exception) -> str:
-    """One line about what the system refused: where, why and what to do. Empty for any other error.
-
-    A full disk names no file, and libraries report it as errors of their own.
-    """
-    full = os.strerror(errno.ENOSPC)
+    """One line about what the system refused: where, why and what to do. Empty for any other error."""
+    full = os.strerror(errno.ENOSPC)  # a full disk names no file, and libraries report it as errors of their own
     if isinstance(error, OSError) and (error.filename or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)):
         where, why = error.filename2 or error.filename, error.strerror
     elif full in str(error) or re.fullmatch(r"\d+ requested and \d+ written", str(error)):  # numpy says the latter

@@ -46,7 +46,6 @@ class Notebook(Cell):
 
     @classmethod
     def of(cls, path: Path, parameters: dict[str, Any], reference: str = "") -> "Notebook":
-        plan = () if reference else tuple(cells_of(plan_of(path.stem, parameters)))
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
         return cls(
@@ -54,7 +53,7 @@ class Notebook(Cell):
             source=sha256(path),
             parameters=json.dumps(parameters, sort_keys=True),
             uses=used_by(source),
-            plan=plan,
+            plan=() if reference else tuple(cells_of(plan_of(path.stem, parameters))),
             files=_listing(path, source, parameters, reference),
             reference=reference,
         )
@@ -109,10 +108,7 @@ class Notebook(Cell):
 
 
 def _listing(notebook: Path, code: str, parameters: dict[str, Any], reference: str) -> str:
-    """Digest of what a notebook reads beside its cells.
-
-    Published tables, its claims, committed tables and values, sheets, scores; names, sizes and times of the real data.
-    """
+    """Digest of all that a notebook reads beside its cells; of the real data, of names, sizes and times."""
     root = notebook.parent.parent / REFERENCE
     parts = [f"small/{notebook.stem}/{part}" for part in ("figures/*", "metrics.json")]
     parts += [f"small/{other}/{VALUES}/*" for other in re.findall(r"\b\d\d_\w+", code) if other != notebook.stem]

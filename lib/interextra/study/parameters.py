@@ -39,7 +39,6 @@ _BOUNDED = {
 BOUNDS = {name: bounds for bounds, names in _BOUNDED.items() for name in names.split()}
 TAKEN = r"cells|lab|reference|verify-.*|.*-from-reference"  # under outputs/
 NAME_LENGTH = 80  # of a folder under outputs/ that is named by what was changed
-MAY_BE_EMPTY = ("gate_splits", "doses")  # lists that ask for no run
 
 
 class Parameter(NamedTuple):
@@ -136,7 +135,7 @@ def checked(declared: dict[str, Parameter], values: dict[str, Any], where: str) 
 def _problem(parameter: Parameter, value: Any) -> str:
     """Why a value of the right type cannot be meant, or nothing."""
     values = value if isinstance(value, list) else [value]
-    if not values and parameter.default != [] and parameter.name not in MAY_BE_EMPTY:
+    if not values and parameter.default != [] and parameter.name not in ("gate_splits", "doses"):  # they ask for no run
         return "must not be empty: nothing would be measured"
     if len(values) > len(set(map(str, values))):
         return "repeats a value"

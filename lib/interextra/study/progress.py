@@ -99,21 +99,18 @@ class Progress(ExitStack):
 
     def __call__(self, running: list[Job], ended: Job | None) -> None:
         if ended and (took := self.results.learn(ended.cell.key)) is not None:
-            self._log(ended, took)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            what = " ".join(ended.cell.title().split())
+            row = (time.strftime("%Y-%m-%dT%H:%M:%S%z"), f"{took:.3f}", str(ended.worker), ended.cell.key, what)
+            with open(self.folder / LOG, "a", encoding="utf-8") as file:
+                rows = (row,) if os.fstat(file.fileno()).st_size else (COLUMNS, row)
+                file.writelines("\t".join(row) + "\n" for row in rows)
         if self.live:
             self.live.update(self._drawn(running), refresh=True)
         elif time.time() - self.shown >= MINUTE:
             self.shown = time.time()
             named = (f"{job.cell.title()} ({lasting(self.shown - job.since)})" for job in running)
             print(f"{self.results.state()}: {', '.join(named)}".rstrip(": "), flush=True)
-
-    def _log(self, job: Job, seconds: float) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        what = " ".join(job.cell.title().split())
-        row = (time.strftime("%Y-%m-%dT%H:%M:%S%z"), f"{seconds:.3f}", str(job.worker), job.cell.key, what)
-        with open(self.folder / LOG, "a", encoding="utf-8") as file:
-            rows = (row,) if os.fstat(file.fileno()).st_size else (COLUMNS, row)
-            file.writelines("\t".join(row) + "\n" for row in rows)
 
     def _drawn(self, running: list[Job]):
         """Results done and time left; a row a worker; the pages that are ready."""

@@ -19,7 +19,6 @@ WORKER = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 WORKER |= {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
 WORKER["NUMBA_DISABLE_JIT"] = "1"  # ranx: each process compiles for half a minute what takes a second uncompiled
 GPUS = Path("/proc/driver/nvidia/gpus")
-TICK = 1.0  # seconds between two looks at the running workers
 
 
 class Job(NamedTuple):
@@ -40,7 +39,7 @@ def build_all(
 
     Whatever can start does, in the order of `cells`: results of a later notebook while an earlier one is executed, and
     the last but one waits until the results that the last one needs are begun, so that fewer cores idle at the end. The
-    first failure ends all. `watch` gets the running jobs every `TICK` seconds, and one that has ended.
+    first failure ends all. `watch` gets the running jobs every second, and one that has ended.
     """
     missing = {cell.key: cell for cell in store.missing(cells)}
     missing |= {cell.key: missing.pop(cell.key) for cell in cells[-2:-1] if cell.key in missing}
@@ -54,7 +53,7 @@ def build_all(
     n, context = n_workers(len(missing)), multiprocessing.get_context("spawn")
     ready, running, free, gpus = [], {}, list(range(n, 0, -1)), context.Queue()
     for number in range(n):
-        gpus.put(number if _n_gpus() else None)
+        gpus.put(number if any(GPUS.glob("*")) else None)
     with patch.dict(os.environ, WORKER), ProcessPoolExecutor(n, context, _start_worker, (gpus,)) as pool:
         while graph.is_active():
             ready = sorted([*ready, *graph.get_ready()], key=order.__getitem__)
@@ -62,7 +61,7 @@ def build_all(
                 job = Job(missing[ready.pop(0)], free.pop(), time.time())
                 running[pool.submit(Store(store.root).build, job.cell)] = job
             watch(list(running.values()), None)
-            for future in wait(running, TICK, FIRST_COMPLETED).done:
+            for future in wait(running, 1.0, FIRST_COMPLETED).done:
                 job = running.pop(future)
                 try:
                     future.result()
@@ -78,11 +77,7 @@ def build_all(
 
 def n_workers(n_cells: int) -> int:
     """How many of them this machine computes at once: no more than it has GPUs, where it has some."""
-    return min(_n_gpus() or os.cpu_count() or 1, n_cells)
-
-
-def _n_gpus() -> int:
-    return len(list(GPUS.iterdir())) if GPUS.is_dir() else 0
+    return min(len(list(GPUS.glob("*"))) or os.cpu_count() or 1, n_cells)
 
 
 def _start_worker(gpus) -> None:

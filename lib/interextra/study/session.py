@@ -29,14 +29,9 @@ from interextra.study.parameters import checked, declared_parameters, profile_pa
 from interextra.study.schedule import build_all, described, priced
 from interextra.study.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 
-PIXELS_PER_INCH = 96  # on a page; the file has more
-
 
 def start(name: str, variables: Mapping[str, Any], goal: str) -> "Session":
-    """Take the declared parameters from the notebook's variables, check them, open the output folder.
-
-    `name`: of the notebook, without `.ipynb`. `variables`: its `globals()`. `goal`: its question, for the provenance.
-    """
+    """Open a notebook's output folder; its parameters, from its `globals()`, are checked. `goal`: its question."""
     root = repository_root()
     os.chdir(root)  # relative paths in parameters mean the same as on the command line
     declared = declared_parameters(root / "notebooks" / f"{name}.ipynb")
@@ -167,7 +162,7 @@ class Session:
         # without a date: the same picture gives the same bytes
         figure.savefig(path, metadata={"Software": None} | texts)
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None} | texts)
-        picture = Image(path, alt=figure.alt, width=int(PIXELS_PER_INCH * figure.get_figwidth()))
+        picture = Image(path, alt=figure.alt, width=int(96 * figure.get_figwidth()))  # pixels; the file has more
         self.drawn[name] = figure, picture
         display(Markdown(escape(figure.caption, quote=False)))
         return picture

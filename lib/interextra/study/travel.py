@@ -32,10 +32,7 @@ def write_runs(path: Path, parts: Sequence[pd.DataFrame]) -> None:
 
 
 class Reference(Store):
-    """The committed cells and values of a notebook; what needs no training and is not among them is computed.
-
-    `folder`: of the notebook under outputs/reference. `root`: of the cells that are computed.
-    """
+    """Committed cells and values, in a notebook's `folder`; the others, if untrained, are computed, under `root`."""
 
     def __init__(self, folder: Path, root: Path):
         super().__init__(root)
@@ -55,10 +52,8 @@ class Reference(Store):
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
         found = super().missing(cells)
         if trained := [cell.title() for cell in found if isinstance(cell, Model)]:
-            raise InputError(
-                f"{self.folder}: {len(trained)} models would have to be trained ({offenders(trained)}): the reference "
-                "has other parameters or is older than this notebook; run without it"
-            )
+            told = f"{self.folder}: {len(trained)} models would have to be trained ({offenders(trained)})"
+            raise InputError(f"{told}: the reference has other parameters or is older than this notebook; run without it")
         return found
 
     @cached_property

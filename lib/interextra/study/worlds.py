@@ -58,19 +58,17 @@ def planned(
     `overrides` change parameters of one notebook. All parameters are checked before the first plan is made.
     `from_reference`: executed from the committed values, see `travel`; InputError where a notebook has none.
     """
-    chosen = notebooks(root, only)
+    # `changes`: by the folder of its values in the reference, what a notebook's run changes
+    chosen, changes = notebooks(root, only), {"": overrides or {}}
     if profile == PROFILE:
         if overrides:
             raise InputError("-p: the profile worlds has its own worlds; change its files under params/worlds")
         files = [path.stem for path in sorted((root / "params" / PROFILE).glob("*.yaml"))]
         if not (chosen := [path for path in chosen if path.stem in files]):
             raise InputError(f"--only {only}: the profile worlds has {', '.join(files)}")
+        changes = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}
     elif set(overrides or ()) - {"collection"} and len(chosen) > 1:
         raise InputError("-p changes one notebook: name it with --only")
-
-    # By the folder of its values in the reference: what a notebook's run changes
-    worlds = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}
-    changes = worlds if profile == PROFILE else {"": overrides or {}}
     pairs = [(path, place) for path in chosen for place in changes]
     checked = [profile_parameters(root, profile, path, changes[place]) for path, place in pairs]
     references = [Path(profile, path.stem, place).as_posix() if from_reference else "" for path, place in pairs]
