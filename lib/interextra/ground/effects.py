@@ -342,7 +342,7 @@ def _with_noise(
     It is normal, with the deviation of the single models of a system, pooled over all its rows, as two or three
     trainings of one say little; its own uncertainty is chi-squared. NaN where nothing was trained twice. `places`: of
     the labels of a system in those of a group. Noise is drawn for each side and stratum by itself, although one model
-    stands on several, and drawn queries hold a part of it: where strata differ little, intervals are wide.
+    stands on several, and drawn queries hold a part of it: where strata differ little, intervals come too wide.
     """
     systems, found, deviations = {key: tuple(key[place] for place in places) for key in parts}, dict(means), {}
 
@@ -377,7 +377,7 @@ def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str) -> pd
     of_unit = table.groupby([*by, unit], sort=False, dropna=False)[effect].mean()
     columns = {effect: "mean", "low": "sem", "high": "sem", "least": "min", "most": "max", "n": "count"}
     found = of_unit.groupby(list(by), sort=False, dropna=False).agg(**columns)
-    reach = stats.t.ppf(0.975, found["n"] - 1) * found["low"]
+    reach = stats.t.ppf(0.975, found["n"] - 1) * found["low"]  # still the standard error
     return found.assign(low=found[effect] - reach, high=found[effect] + reach).reset_index()
 
 

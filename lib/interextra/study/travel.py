@@ -52,8 +52,8 @@ class Reference(Store):
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
         found = super().missing(cells)
         if trained := [cell.title() for cell in found if isinstance(cell, Model)]:
-            told = f"{self.folder}: {len(trained)} models would have to be trained ({offenders(trained)}): the reference"
-            raise InputError(f"{told} has other parameters or is older than this notebook; run without it")
+            told = f"{self.folder}: {len(trained)} models would have to be trained ({offenders(trained)}): the"
+            raise InputError(f"{told} reference has other parameters or is older than this notebook; run without it")
         return found
 
     @cached_property
