@@ -75,11 +75,10 @@ class Composer:
     # passages
 
     def _slots(self, spec: dict, row: dict, attribute: str) -> dict:
-        it = row.get("it", "it")
         full = f"{row['N']} ({row['alias']})" if row["alias"] and self.rng.random() < 0.4 else row["N"]
-        slots = {"N": full, "n": row["name"], "ns": plural(row["name"]), "who": spec["who"]}
-        slots |= {"it": it, "It": it, "its": _POSSESSIVE[it]}
-        return slots | {"v": row[attribute], "noun": pick(self.rng, spec["attributes"][attribute]["nouns"])}
+        slots = {"N": full, "n": row["name"], "ns": plural(row["name"]), "who": spec["who"], "v": row[attribute]}
+        slots |= {"it": row["it"], "It": row["it"], "its": _POSSESSIVE[row["it"]]}
+        return slots | {"noun": pick(self.rng, spec["attributes"][attribute]["nouns"])}
 
     def _clause(self, spec: dict, row: dict, attribute: str) -> str:
         wording = pick(self.rng, spec["attributes"][attribute]["clause"])
@@ -196,7 +195,7 @@ class Composer:
             if row["alias"] and rng.random() < 0.15:
                 named[at] = row["alias"], ("a " if row["N"].startswith("a ") else "") + row["alias"]
         if len(named) == 1:
-            (name, full), it = named[0], intent["rows"][0].get("it", "it")
+            (name, full), it = named[0], intent["rows"][0]["it"]
             slots |= {"n": name, "N": full, "ns": plural(name), "it": it, "its": _POSSESSIVE[it]}
             wordings = self.common["ask"] if rng.random() < 0.33 else own["ask"]
         else:
@@ -218,8 +217,6 @@ def grade(intent: dict, passage: dict, group_of: dict[tuple[str, str], str]) -> 
     """
     wanted, attribute = set(intent["entities"]), intent["attribute"]
     about, attributes = set(passage["entities"]), passage["attributes"]
-    if not wanted & about or not attributes:
-        return 0
     if passage["kind"] == "near":
         return int(wanted == about and attributes[0] == attribute)
     if wanted <= about and attribute in attributes:

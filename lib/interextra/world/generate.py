@@ -52,9 +52,8 @@ class Draft:
         self.judged: dict[str, list[tuple]] = {split: [] for split in splits}
         self.texts: set[str] = set()
         self.numbers: set[int] = set()
-        self.order = shuffled(rng, range(len(composer.passages)))
-        ids = {row: f"d{place:04d}" for place, row in enumerate(self.order, start=1)}
-        self.doc_ids = [ids[row] for row in range(len(ids))]  # by position in the composer
+        order = shuffled(rng, range(len(composer.passages)))  # of positions in the composer
+        self.doc_ids = {row: f"d{place:04d}" for place, row in enumerate(order, start=1)}
         self.group_of = {(i["domain"], i["attribute"]): i["group"] for i in composer.intents}
         self.about: dict[str | tuple, list[int]] = defaultdict(list)  # entity, or domain and attribute → passages
         for row, passage in enumerate(composer.passages):
@@ -96,7 +95,7 @@ class Draft:
 
     def world(self) -> World:
         """The world, queries and judgements in the order of the ids."""
-        facts = [{"doc_id": self.doc_ids[row], **self.composer.passages[row]} for row in self.order]
+        facts = [{"doc_id": doc_id, **self.composer.passages[row]} for row, doc_id in self.doc_ids.items()]
         passages, queries, qrels = [(fact["doc_id"], fact.pop("text")) for fact in facts], {}, {}
         for split, rows in self.rows.items():
             queries[split] = pd.DataFrame(sorted(rows, key=lambda row: int(row["query_id"])))
@@ -118,8 +117,7 @@ def generate_mini(
     """
     if mismatch > 100 * (1 - OPENINGS - FAQ - CLOSINGS):
         raise InputError(f"mismatch = {mismatch}: at most {100 * (1 - OPENINGS - FAQ - CLOSINGS):.0f} percent")
-    files, rng = load("common.yaml")["domains"], Random(f"mini-{seed}-passages")
-    composer = Composer(files, rng, mismatch=mismatch / 100)
+    composer = Composer(load("common.yaml")["domains"], Random(f"mini-{seed}-passages"), mismatch=mismatch / 100)
     rng, intents = Random(f"mini-{seed}-queries"), composer.intents
     n_graded = 3 * n_train // 40 if n_graded is None else n_graded
     sizes = {**TEST_SIZES, "dev": n_dev} | ({"graded": n_graded} if n_graded else {})
@@ -134,7 +132,7 @@ def generate_mini(
     allowed = [i for i in shuffled(rng, range(len(intents))) if i not in holdout.banned]
     if n_train < len(holdout.required):
         raise InputError(f"n_train = {n_train}: the shares need at least {len(holdout.required)} training queries")
-    turn, train = list(holdout.required) + [i for i in allowed if i not in holdout.required], draft.rows["train"]
+    turn, train = list(holdout.required | dict.fromkeys(allowed)), draft.rows["train"]
     while turn and len(train) < n_train:
         left = []
         for i in turn[: n_train - len(train)]:
@@ -174,15 +172,6 @@ class _Kind(Composer):
         return render(pick(rng, wordings[self.kind]), rng, **slots)
 
 
-def _fitting(kind: str, intents: list[dict]) -> list[int]:
-    """Intents that a kind of query can be about; a lookup needs a value that no other entity has."""
-    rows = [i for i, intent in enumerate(intents) if (len(intent["entities"]) == 2) == (kind == "comparisons")]
-    if kind != "lookup":
-        return rows
-    values = [intents[i]["rows"][0][intents[i]["attribute"]] for i in rows]
-    return [i for i, value in zip(rows, values, strict=True) if values.count(value) == 1 and len(value.split()) <= 9]
-
-
 def _questions_as_passages(composer: Composer, rng: Random) -> None:
     """Passages become questions of earlier users: query and passage are then two wordings of one intent."""
     composer.passages, seen = [], set()
@@ -197,7 +186,7 @@ def _questions_as_passages(composer: Composer, rng: Random) -> None:
                 composer.passages.append({"entities": intent["entities"], "domain": intent["domain"], **about})
 
 
-def generate_ood(name: str, seed: int) -> World:
+def generate_ood(name: str, seed: int = SEED) -> World:
     """One small test collection: passages of a world of its own, and 50 graded queries in the split `test`."""
     if name not in ood_names():
         raise InputError(f"no generated world called {name!r}; there are {', '.join(ood_names())}")
@@ -209,11 +198,14 @@ def generate_ood(name: str, seed: int) -> World:
     composer.kind = kind
     draft = Draft(composer, rng, ("test",))
     draft.texts = {letters(passage["text"]) for passage in composer.passages}
-    for i in shuffled(rng, _fitting(kind, composer.intents)):
-        row = draft.query(composer.intents[i]) if composer.intents[i]["gold"] else None
-        if row is None or len(draft.rows["test"]) == N_OOD:
-            continue
-        if kind in ("claims", "titles"):
-            row["text"] = tidy(row["text"].capitalize() + ("." if kind == "claims" else ""))
-        draft.judge("test", row | {"test_set": name}, composer.intents[i])
+    fitting = [intent for intent in composer.intents if (len(intent["entities"]) == 2) == (kind == "comparisons")]
+    if kind == "lookup":  # which needs a value that no other entity has
+        values = [intent["rows"][0][intent["attribute"]] for intent in fitting]
+        pairs = zip(fitting, values, strict=True)
+        fitting = [intent for intent, value in pairs if values.count(value) == 1 and len(value.split()) <= 9]
+    for intent in shuffled(rng, fitting):
+        if intent["gold"] and len(draft.rows["test"]) < N_OOD and (row := draft.query(intent)):
+            if kind in ("claims", "titles"):
+                row["text"] = tidy(row["text"].capitalize() + ("." if kind == "claims" else ""))
+            draft.judge("test", row | {"test_set": name}, intent)
     return draft.world()

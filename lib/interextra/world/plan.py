@@ -40,8 +40,7 @@ def cells(test_set: str, n: int) -> dict[tuple[str, str], int]:
     full, partial, zero = whole(SHARES[test_set]["entity"], n)
     duplicate, similar, _ = whole(SHARES[test_set]["intent"], n)
     rest = full - duplicate
-    similar_full = min(rest, round(similar * rest / max(1, rest + partial)))
-    similar_full = max(similar_full, similar - partial)
+    similar_full = max(similar - partial, min(rest, round(similar * rest / max(1, rest + partial))))
     return {
         ("zero", "dissimilar"): zero,
         ("partial", "dissimilar"): partial - similar + similar_full,
@@ -71,26 +70,20 @@ class Holdout:
             for entity in intent["entities"]:
                 self.of_entity[entity].append(i)
 
-    def demands(self, i: int, cell: tuple[str, str]) -> tuple[list[int], list[int] | None]:
-        """What `cell` asks of training for intent `i`: the first list out, one of the second in (None: nothing)."""
+    def demands(self, i: int, cell: tuple[str, str]) -> tuple[set[int], list[int]]:
+        """What `cell` asks of training for intent `i`: all of the first out, then one that is left of the second in."""
         me = self.intents[i]
         sharing = list(dict.fromkeys(j for entity in me["entities"] for j in self.of_entity[entity]))
         same = [j for j in sharing if self.intents[j]["entities"] == me["entities"]]
         group = [j for j in sharing if self.intents[j]["group"] == me["group"]]
-        other = [j for j in sharing if j not in same]
-        match cell:
-            case ("full", "duplicate"):
-                return [], [i]
-            case ("full", "similar"):
-                return [i], [j for j in same if j in group and j != i]
-            case ("full", "dissimilar"):
-                return group, [j for j in same if j not in group]
-            case ("partial", "similar"):
-                return same, [j for j in other if j in group]
-            case ("partial", "dissimilar"):
-                return list(dict.fromkeys(same + group)), [j for j in other if j not in group]
-            case _:
-                return sharing, None
+        return {
+            ("full", "duplicate"): (set(), [i]),
+            ("full", "similar"): ({i}, [j for j in same if j in group]),
+            ("full", "dissimilar"): (set(group), same),
+            ("partial", "similar"): (set(same), group),
+            ("partial", "dissimilar"): ({*same, *group}, sharing),
+            ("zero", "dissimilar"): (set(sharing), []),
+        }[cell]
 
     def take(self, cell: tuple[str, str], pair: bool) -> int | None:
         """An unused intent that can serve `cell`, of 30 the one that takes least out of training; None if none can."""
@@ -100,8 +93,8 @@ class Holdout:
             if i in self.used or len(found) == 30:
                 continue
             out, need = self.demands(i, cell)
-            allowed = [j for j in need or () if j not in self.banned and j not in out]
-            if (need is None or allowed) and not any(j in self.required for j in out):
+            allowed = [j for j in need if j not in self.banned and j not in out]
+            if (allowed or not need) and out.isdisjoint(self.required):
                 heavy = max(self.load[entity] for entity in self.intents[i]["entities"]) >= 4
                 found.append((sum(j not in self.banned for j in out) + 50 * heavy, i, out, allowed))
         if not found:
@@ -109,9 +102,8 @@ class Holdout:
         _, i, out, allowed = min(found, key=itemgetter(0))
         self.used.add(i)
         self.banned.update(out)
-        if allowed:
-            kept = [j for j in allowed if j in self.required]
-            self.required.setdefault(kept[0] if kept else pick(self.rng, allowed))
+        if allowed and self.required.keys().isdisjoint(allowed):
+            self.required[pick(self.rng, allowed)] = None
         self.load.update(self.intents[i]["entities"])
         return i
 

@@ -104,7 +104,7 @@ def domain(file: str) -> dict:
     raw, rows, attributes = load(file), [], {}
     for first, *values in _table(raw["entities"]):
         full, _, alias = first.partition(" / ")
-        known = {"name": re.sub(r"^(a|an|the) ", "", full), "N": full, "alias": alias}
+        known = {"name": re.sub(r"^(a|an|the) ", "", full), "N": full, "alias": alias, "it": "it"}
         rows.append(known | dict(zip(raw["columns"], values, strict=True)))
     for attribute, spec in raw["attributes"].items():
         split = {key: lines(spec.get(key)) for key in ("ask", "say", "clause", "pair")}

@@ -55,10 +55,8 @@ def expected_reciprocal_rank(n: int, relevant: int, cutoff: int = 10) -> float:
     >>> round(expected_reciprocal_rank(2, 1), 2)
     0.75
     """
-    if not relevant:
-        return 0.0
-    ranks = range(1, min(cutoff, n - relevant + 1) + 1)
-    return sum(comb(n - rank, relevant - 1) / comb(n, relevant) / rank for rank in ranks)
+    none_in = [comb(n - rank, relevant) for rank in range(min(cutoff, n) + 1)]  # orders without one up to this rank
+    return sum((none_in[rank - 1] - none_in[rank]) / none_in[0] / rank for rank in range(1, len(none_in)))
 
 
 def floor(world, split: str) -> float:
