@@ -87,18 +87,20 @@ class RunFile:
             return cls._read_parquet(Path(path))
         return cls._from_table(read_table(path, RUN), lambda row: line_of(path, row))
 
+    def _coded(self) -> tuple[pa.DictionaryArray, pa.DictionaryArray]:
+        """query_id and doc_id of each row."""
+        queries = pa.DictionaryArray.from_arrays(self.query_codes, pa.array(self.query_ids, pa.string()))
+        return queries, pa.DictionaryArray.from_arrays(self.doc_codes, self.doc_ids)
+
     def frame(self) -> pd.DataFrame:
         """Table of query_id, doc_id, score, rank, by query and rank."""
-        queries = pa.array(self.query_ids, pa.string()).take(pa.array(self.query_codes))
-        docs = self.doc_ids.take(pa.array(self.doc_codes))
+        queries, docs = (column.dictionary_decode() for column in self._coded())
         return pa.table({"query_id": queries, "doc_id": docs, "score": self.scores, "rank": self.ranks}).to_pandas()
 
     def write_parquet(self, path: str | Path) -> None:
         """Dictionary-coded Parquet, in rank order; written aside and renamed."""
-        queries = pa.DictionaryArray.from_arrays(self.query_codes, pa.array(self.query_ids, pa.string()))
-        docs = pa.DictionaryArray.from_arrays(self.doc_codes, self.doc_ids)
-        columns = {"query_id": queries, "doc_id": docs, "score": self.scores}
-        table = pa.table(columns, metadata={"query_ids": json.dumps(self.query_ids)})
+        columns, metadata = [*self._coded(), self.scores], {"query_ids": json.dumps(self.query_ids)}
+        table = pa.table(columns, ["query_id", "doc_id", "score"], metadata=metadata)
         # one row group with whole dictionaries, so that reading needs no hashing of ids
         layout = {"row_group_size": max(len(self), 1), "dictionary_pagesize_limit": 1 << 30, "data_page_size": 1 << 26}
         with write_aside(path) as aside:
@@ -106,15 +108,13 @@ class RunFile:
 
     def write_trec(self, path: str | Path) -> None:
         """TREC file of six columns; written aside and renamed."""
-        queries, docs, ranks = pa.array(self.query_ids, pa.string()), self.doc_ids.cast(pa.string()), self.ranks
-        refuse_white_space("query_id", queries)
-        refuse_white_space("doc_id", docs)
+        refuse_white_space("query_id", pa.array(self.query_ids, pa.string()))
+        refuse_white_space("doc_id", self.doc_ids)
+        table = pa.table([*self._coded(), self.ranks, self.scores], ["query_id", "doc_id", "rank", "score"])
         with write_aside(path) as aside, open(aside, "wb") as out:
-            for start in range(0, len(self), 1_000_000):
-                part = slice(start, start + 1_000_000)
-                ids = queries.take(pa.array(self.query_codes[part])), docs.take(pa.array(self.doc_codes[part]))
-                numbers = [pa.array(column[part]).cast(pa.string()) for column in (ranks, self.scores)]
-                lines = pc.binary_join_element_wise(ids[0], "Q0", ids[1], *numbers, "interextra\n", " ")
+            for batch in table.to_batches(1_000_000):
+                query, doc, rank, score = (column.cast(pa.string()) for column in batch.columns)
+                lines = pc.binary_join_element_wise(query, "Q0", doc, rank, score, "interextra\n", " ")
                 out.write(lines.buffers()[2])  # the strings of an Arrow array lie end to end
 
     @classmethod
@@ -132,9 +132,8 @@ class RunFile:
             queries, docs, scores = (table[name].combine_chunks() for name in ("query_id", "doc_id", "score"))
         except (pa.ArrowInvalid, KeyError, TypeError, OSError) as error:
             raise InputError(f"{path}: not a run written by RunFile.write_parquet ({error})") from error
-        place = {query_id: i for i, query_id in enumerate(query_ids)}
-        recode = np.array([place[query_id] for query_id in queries.dictionary.to_pylist()], np.int32)
-        codes = recode[queries.indices.to_numpy()]
+        place = pc.index_in(queries.dictionary, value_set=pa.array(query_ids, pa.string()))
+        codes = place.take(queries.indices).to_numpy()
         return cls._build(query_ids, codes, docs.dictionary, docs.indices.to_numpy(), scores.to_numpy(), str(path))
 
     @classmethod

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import dropwhile, islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import pandas as pd
 import pyarrow as pa
@@ -20,26 +20,10 @@ QRELS_COLUMNS = ["query_id", "doc_id", "relevance"]
 BEIR_HEADER = ["query-id", "corpus-id", "score"]
 NUMBERS = {"relevance": (pa.int64(), "an integer"), "score": (pa.float64(), "a number")}
 NOT_READ = ("iteration", "rank", "tag")
-
-
-class Layout(NamedTuple):
-    """The columns of a line. Where only tabs separate them, ids and texts may hold spaces."""
-
-    columns: tuple[str, ...]
-    only_tabs: bool
-    header: bool
-
-    @property
-    def expected(self) -> str:
-        form = f"write lines of {', '.join(self.columns)}, separated by {'tabs' if self.only_tabs else 'white space'}"
-        header = f"; BEIR files have the header line {' '.join(BEIR_HEADER)!r}, separated by tabs"
-        return form + header if "iteration" in self.columns else form
-
-
-TREC_QRELS = Layout(("query_id", "iteration", "doc_id", "relevance"), False, False)
-BEIR_QRELS = Layout(("query_id", "doc_id", "relevance"), True, True)
-QUERIES = Layout(("query_id", "text"), True, False)
-RUN = Layout(("query_id", "iteration", "doc_id", "rank", "score", "tag"), False, False)
+# Columns of a line. White space separates those of TREC, which have an iteration, and tabs only those of the others,
+# so that ids and texts may hold spaces.
+TREC_QRELS = ["query_id", "iteration", "doc_id", "relevance"]
+RUN = ["query_id", "iteration", "doc_id", "rank", "score", "tag"]
 
 
 @contextmanager
@@ -95,39 +79,43 @@ def refuse_white_space(name: str, ids: pd.Series | pa.Array) -> None:
         raise InputError(f"{name} {offenders(bad.to_pylist())} has white space or is empty; a TREC file can't hold it")
 
 
-def read_table(path: str | Path, layout: Layout) -> pa.Table:
+def read_table(path: str | Path, layout: list[str]) -> pa.Table:
     """The kept columns of a line file, all rows at once, in file order; an InputError names the first wrong line."""
+    is_trec = "iteration" in layout
     with _opened(path) as file:
-        data = _tidied(file.read().removeprefix(b"\xef\xbb\xbf"), layout)
-    read = [name for name in layout.columns if name not in NOT_READ]
-    types = dict.fromkeys(layout.columns, pa.string()) | {name: kind for name, (kind, _) in NUMBERS.items()}
+        data = _tidied(file.read().removeprefix(b"\xef\xbb\xbf"), is_trec)
+    types = dict.fromkeys(layout, pa.string()) | {name: kind for name, (kind, _) in NUMBERS.items()}
+    read, header = [name for name in layout if name not in NOT_READ], int(layout == QRELS_COLUMNS)
     try:
         table = csv.read_csv(
             pa.BufferReader(data),
-            csv.ReadOptions(skip_rows=layout.header, column_names=layout.columns, use_threads=False, block_size=2**24),
-            csv.ParseOptions(delimiter="\t" if layout.only_tabs else " ", quote_char=False),
+            csv.ReadOptions(skip_rows=header, column_names=layout, use_threads=False, block_size=2**24),
+            csv.ParseOptions(delimiter=" " if is_trec else "\t", quote_char=False),
             csv.ConvertOptions(column_types=types, include_columns=read, null_values=[]),
         )
     except pa.ArrowInvalid:
         table = pa.table({})
-    is_text = [column.type == pa.string() for column in table.columns]
-    odd = [blank(column) if text else pc.is_nan(column) for column, text in zip(table.columns, is_text, strict=True)]
+    odd = [blank(column) if column.type == pa.string() else pc.is_nan(column) for column in table.columns]
     if table.num_rows and not any(pc.any(rows).as_py() for rows in odd):
         return table
     found = [(where, fault, line[:80]) for where, line in _rows(path) if (fault := _fault(line, layout))]
-    if not found:
-        raise InputError(f"{path}: no rows in it that can be read; {layout.expected}")
-    raise InputError(f"{found[0][0]}: {found[0][1]}: {offenders(line for *_, line in found)}; {layout.expected}")
+    told = f"{path}: no rows in it that can be read"
+    if found:
+        told = f"{found[0][0]}: {found[0][1]}: {offenders(line for *_, line in found)}"
+    expected = f"write lines of {', '.join(layout)}, separated by {'white space' if is_trec else 'tabs'}"
+    if is_trec:
+        expected += f"; BEIR files have the header line {' '.join(BEIR_HEADER)!r}, separated by tabs"
+    raise InputError(f"{told}; {expected}")
 
 
-def _fault(line: str, layout: Layout) -> str:
+def _fault(line: str, layout: list[str]) -> str:
     """What is wrong with a row; "" for nothing."""
-    fields = line.split("\t") if layout.only_tabs else re.findall(r"[^ \t]+", line)
-    if len(fields) != len(layout.columns):
-        return f"{len(fields)} columns instead of {len(layout.columns)}"
+    fields = re.findall(r"[^ \t]+", line) if "iteration" in layout else line.split("\t")
+    if len(fields) != len(layout):
+        return f"{len(fields)} columns instead of {len(layout)}"
     if not all(map(str.strip, fields)):
         return "an empty column"
-    for name, text in zip(layout.columns, fields, strict=True):
+    for name, text in zip(layout, fields, strict=True):
         kind, what = NUMBERS.get(name, (None, ""))
         with suppress(pa.ArrowInvalid):
             if not kind or str(pa.scalar(text.strip()).cast(kind)) != "nan":
@@ -136,9 +124,9 @@ def _fault(line: str, layout: Layout) -> str:
     return ""
 
 
-def _tidied(data: bytes, layout: Layout) -> bytes:
+def _tidied(data: bytes, is_trec: bool) -> bytes:
     """Lines whose columns one character separates; pyarrow passes over empty ones."""
-    if layout.only_tabs:
+    if not is_trec:
         odd = data[:1].isspace() or b"\n " in data or b"\n\t" in data
         return (re.sub(rb"(?m)^[ \t\r]+$", b"", data) if odd else data).lstrip(b"\r\n")
     data = data.replace(b"\t", b" ").replace(b"\r\n", b"\n")
@@ -163,7 +151,7 @@ def read_qrels(path: str | Path, duplicates: str = "error") -> pd.DataFrame:
     `duplicates="keep"` (two released ReSTrain files have some). An InputError has file and line.
     """
     _, first = next(numbered_lines(path), (0, ""))
-    frame = read_table(path, BEIR_QRELS if _is_header(first) else TREC_QRELS).to_pandas()
+    frame = read_table(path, QRELS_COLUMNS if _is_header(first) else TREC_QRELS).to_pandas()
     if duplicates != "keep":
         refuse_repeated(frame[["query_id", "doc_id"]], lambda row: line_of(path, row))
     return frame
@@ -174,6 +162,6 @@ def read_queries_tsv(path: str | Path) -> pd.DataFrame:
 
     An InputError has file and line: no tab or more than one, empty text, a query_id twice, no rows.
     """
-    frame = read_table(path, QUERIES).to_pandas()
+    frame = read_table(path, ["query_id", "text"]).to_pandas()
     refuse_repeated(frame[["query_id"]], lambda row: line_of(path, row))
     return frame
