@@ -26,14 +26,6 @@ def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) 
     An InputError names a missing file, a line that is not the JSON expected, and what `converted.convert` refuses.
     """
     folder = Path(folder).expanduser().resolve()
-    sources = _sources(folder)
-    stamps = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in sources.values()]
-    cut = [f"whole entities, {keep}"] if keep else []
-    target = converted.folder_of(folder.name, f"{__name__}:_read", stamps, sorted(switches), *cut)
-    return converted.stored(target, folder.name, spec, partial(_read, sources, keep), switches)
-
-
-def _sources(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
         raise InputError(f"beir:{folder}: no such folder; give one that holds corpus.jsonl, queries.jsonl and qrels/")
     sources = {"passages": _file(folder / "corpus.jsonl"), "queries": _file(folder / "queries.jsonl")}
@@ -41,7 +33,10 @@ def _sources(folder: Path) -> dict[str, Path]:
     if not splits:
         raise InputError(f"{folder / 'qrels'}: no *.tsv files; write one file of qrels for each split, e.g. test.tsv")
     ordered = [split for split in FIRST_SPLITS if split in splits] + sorted(splits - {*FIRST_SPLITS})
-    return sources | {split: _file(folder / "qrels" / f"{split}.tsv") for split in ordered}
+    sources |= {split: _file(folder / "qrels" / f"{split}.tsv") for split in ordered}
+    stamps = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in sources.values()]
+    target = converted.folder_of(folder.name, f"{__name__}:_read", stamps, sorted(switches), keep)
+    return converted.stored(target, folder.name, spec, partial(_read, sources, keep), switches)
 
 
 def _file(path: Path) -> Path:

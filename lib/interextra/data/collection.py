@@ -109,8 +109,7 @@ class Collection:
 
     def queries(self, split: str) -> pd.DataFrame:
         """Queries of a split (those with qrels, in qrels order): query_id, text, attributes."""
-        rows = pd.Index(self._queries["query_id"]).get_indexer(self.query_ids(split))
-        return self._queries.iloc[rows].reset_index(drop=True)
+        return self._queries.set_index("query_id", drop=False).loc[self.query_ids(split)].reset_index(drop=True)
 
     def qrels(self, split: str) -> pd.DataFrame:
         """Judgements of a split: query_id, doc_id, relevance, in file order."""

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -99,8 +98,8 @@ def _check(part: str, table: pa.Table, at: Callable[[str, int], str], allow_empt
         raise InputError(f"{at(part, 0)}: no {part} in it; check the file")
     key = table.column_names[0]
     for name in (key,) if allow_empty else (key, "text"):
-        if len(lacking := np.flatnonzero(blank(table[name]))):
-            shown = offenders(table[key].take(pa.array(lacking[:4])).to_pylist())
+        if lacking := pc.indices_nonzero(blank(table[name])).to_pylist():
+            shown = offenders(table[key].take(lacking[:4]).to_pylist())
             mend = "give each one" if name == key else "remove them or open the collection with empty=keep"
             raise InputError(f"{at(part, lacking[0])}: {len(lacking)} {part} without {name}: {key} {shown}; {mend}")
     if pc.count_distinct(table[key]).as_py() < table.num_rows:

@@ -4,7 +4,7 @@ import difflib
 import importlib.metadata
 import os
 from collections.abc import Iterator, Set
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -15,13 +15,11 @@ from interextra.data.collection import Collection
 from interextra.data.trec import QRELS_COLUMNS
 from interextra.ground.errors import InputError, offenders
 
-STANDARD_SPLITS = {
-    "msmarco-passage": {
-        "train": "msmarco-passage/train",
-        "dev": "msmarco-passage/dev/small",
-        "dl19": "msmarco-passage/trec-dl-2019/judged",
-        "dl20": "msmarco-passage/trec-dl-2020/judged",
-    }
+MSMARCO_SPLITS = {
+    "train": "msmarco-passage/train",
+    "dev": "msmarco-passage/dev/small",
+    "dl19": "msmarco-passage/trec-dl-2019/judged",
+    "dl20": "msmarco-passage/trec-dl-2020/judged",
 }
 
 
@@ -54,15 +52,11 @@ def peek_irds(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> di
         return None
     import ir_datasets
 
-    known, splits = ir_datasets.registry, splits or _splits_of(dataset_id)
-    judged = {name: f"{id}/judged" if f"{id}/judged" in known else id for name, id in splits.items()}  # with qrels
-    queries = {name: _count(id, "queries") for name, id in judged.items()}
-    return {"passages": _count(dataset_id, "docs"), "queries": queries}
-
-
-@cache
-def _count(dataset_id: str, part: str) -> int | None:
-    return _load(dataset_id).metadata().get(part, {}).get("count")
+    queries = {}
+    for name, id in (splits or _splits_of(dataset_id)).items():
+        judged = f"{id}/judged" if f"{id}/judged" in ir_datasets.registry else id  # those with qrels
+        queries[name] = _load(judged).metadata().get("queries", {}).get("count")
+    return {"passages": _load(dataset_id).metadata().get("docs", {}).get("count"), "queries": queries}
 
 
 def _folder(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> Path:
@@ -92,8 +86,8 @@ def _splits_of(dataset_id: str) -> dict[str, str]:
     dataset = _load(dataset_id)
     if not dataset.has_docs():
         raise InputError(f"irds:{dataset_id}: this id has no documents; name the data set that holds them")
-    if dataset_id in STANDARD_SPLITS:
-        return STANDARD_SPLITS[dataset_id]
+    if dataset_id == "msmarco-passage":
+        return MSMARCO_SPLITS
     if dataset.has_qrels():
         base = ir_datasets.docs_parent_id(dataset_id)
         return {dataset_id.removeprefix(base).strip("/").replace("/", "-") or "test": dataset_id}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from interextra import world
 from interextra.data import converted
 from interextra.data.beir import open_beir
 from interextra.data.collection import Collection
@@ -98,18 +99,14 @@ def _irds_options(spec: str, rest: str) -> tuple[str, dict[str, str], Set[str]]:
     return dataset_id, options, switches
 
 
-def open_world(spec: str):
-    """The generated world behind a `mini` spec: the collection with its facts and truths (`interextra.world`)."""
-    from interextra import world
-
+def open_world(spec: str) -> world.World:
+    """The generated world behind a `mini` spec: the collection with its facts."""
     name, parameters = _world_of(spec)
     return world.generate(name, **parameters)
 
 
 def _open_mini(spec: str) -> Collection:
     """A generated world, kept by its name, its parameters, and the generator's code and texts."""
-    from interextra import world
-
     texts = [[path.name, sha256(path)] for path in sorted(Path(world.__file__).parent.glob("*.yaml"))]
     name, parameters = _world_of(spec)
 

@@ -26,8 +26,7 @@ def entity_type(semantic_types: Sequence[str] | None) -> str:
     >>> entity_type(["T019", "T047"]), entity_type(["T033"])
     ('congenital', '')
     """
-    types = set(semantic_types if semantic_types is not None else ())
-    return next((name for name, signs in KINDS.items() if types & signs), "")
+    return next((kind for kind, signs in KINDS.items() if signs & set(semantic_types or ())), "")
 
 
 def entity_units(queries: pd.DataFrame) -> pd.Series:
@@ -55,10 +54,9 @@ def with_truth(queries: pd.DataFrame) -> pd.DataFrame:
             f"queries carry no truth on entities and intent; columns are {', '.join(queries.columns)}, needed are "
             "entities, intent, intent_group (a generated world) or focus, qtype (MedQuAD)"
         )
-    known = queries[queries["focus"].notna() & queries["qtype"].notna()].reset_index(drop=True)
-    concepts = [() if cui is None else cui for cui in known.get("cui", [None] * len(known))]
-    pairs = zip(concepts, known["focus"], strict=True)
-    entities = [sorted(filter(None, cui)) or [focus.lower()] for cui, focus in pairs]
+    known = queries.dropna(subset=["focus", "qtype"], ignore_index=True)
+    pairs = zip(known.get("cui", [None] * len(known)), known["focus"], strict=True)
+    entities = [sorted(filter(None, cui or ())) or [focus.lower()] for cui, focus in pairs]
     intents = ["+".join(names) + f"|{kind}" for names, kind in zip(entities, known["qtype"], strict=True)]
     types = known["semtype"].map(entity_type) if "semtype" in known else ""
     groups = known["qtype"].map(GROUP_OF)

@@ -83,9 +83,17 @@ class RunFile:
 
         Rank and tag are ignored, as trec_eval does. An InputError has file, line and the first three offenders.
         """
-        if Path(path).suffix == ".parquet":
-            return cls._read_parquet(Path(path))
-        return cls._from_table(read_table(path, RUN), lambda row: line_of(path, row))
+        if Path(path).suffix != ".parquet":
+            return cls._from_table(read_table(path, RUN), lambda row: line_of(path, row))
+        try:
+            table = pq.ParquetFile(path).read_row_group(0)  # read alone it keeps its dictionaries whole
+            query_ids = json.loads(table.schema.metadata[b"query_ids"])
+            queries, docs, scores = (table[name].combine_chunks() for name in ("query_id", "doc_id", "score"))
+        except (pa.ArrowInvalid, KeyError, TypeError, OSError) as error:
+            raise InputError(f"{path}: not a run written by RunFile.write_parquet ({error})") from error
+        place = pc.index_in(queries.dictionary, value_set=pa.array(query_ids, pa.string()))
+        codes = place.take(queries.indices).to_numpy()
+        return cls._build(query_ids, codes, docs.dictionary, docs.indices.to_numpy(), scores.to_numpy(), str(path))
 
     def _coded(self) -> tuple[pa.DictionaryArray, pa.DictionaryArray]:
         """query_id and doc_id of each row."""
@@ -125,18 +133,6 @@ class RunFile:
         return cls._build(ids, codes[0], docs.dictionary, codes[1], np.asarray(table["score"]), at)
 
     @classmethod
-    def _read_parquet(cls, path: Path) -> "RunFile":
-        try:
-            table = pq.ParquetFile(path).read_row_group(0)  # read alone it keeps its dictionaries whole
-            query_ids = json.loads(table.schema.metadata[b"query_ids"])
-            queries, docs, scores = (table[name].combine_chunks() for name in ("query_id", "doc_id", "score"))
-        except (pa.ArrowInvalid, KeyError, TypeError, OSError) as error:
-            raise InputError(f"{path}: not a run written by RunFile.write_parquet ({error})") from error
-        place = pc.index_in(queries.dictionary, value_set=pa.array(query_ids, pa.string()))
-        codes = place.take(queries.indices).to_numpy()
-        return cls._build(query_ids, codes, docs.dictionary, docs.indices.to_numpy(), scores.to_numpy(), str(path))
-
-    @classmethod
     def _build(cls, query_ids: list[str], query_codes, doc_ids, doc_codes, scores, at="run") -> "RunFile":
         """Sort the doc_ids once, then the rows by query, score and doc_id (both descending); refuse repeats and NaN."""
         refuse_repeated(pd.DataFrame({"query_id": query_ids}), at)
@@ -147,7 +143,7 @@ class RunFile:
         if (bad := np.isnan(scores)).any():
             pairs = [(query_ids[query_codes[i]], doc_ids[int(doc_codes[i])].as_py()) for i in np.flatnonzero(bad)[:4]]
             raise InputError(f"run: the score of {offenders(pairs)} (query_id, doc_id) is NaN; give a number")
-        if len(doc_ids) > 1 and not pc.all(pc.less(doc_ids[:-1], doc_ids[1:])).as_py():
+        if not pc.all(pc.less(doc_ids[:-1], doc_ids[1:])).as_py():
             order = pc.sort_indices(doc_ids)  # by UTF-8 bytes, as trec_eval's strcmp
             doc_ids, doc_codes = doc_ids.take(order), np.argsort(order).astype(np.int32)[doc_codes]
         next_query, same_query = query_codes[1:] > query_codes[:-1], query_codes[1:] == query_codes[:-1]

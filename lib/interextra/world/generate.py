@@ -48,8 +48,7 @@ class Draft:
 
     def __init__(self, composer: Composer, rng: Random, splits: tuple[str, ...]):
         self.composer, self.rng = composer, rng
-        self.rows: dict[str, list[dict]] = {split: [] for split in splits}
-        self.judged: dict[str, list[tuple]] = {split: [] for split in splits}
+        self.rows: dict[str, list[tuple[dict, dict]]] = {split: [] for split in splits}  # query, doc_id → relevance
         self.texts: set[str] = set()
         self.numbers: set[int] = set()
         order = shuffled(rng, range(len(composer.passages)))  # of positions in the composer
@@ -77,8 +76,7 @@ class Draft:
 
     def label(self, split: str, row: dict, intent: dict) -> None:
         """Add a query with one relevant passage."""
-        self.rows[split].append(row)
-        self.judged[split].append((row["query_id"], self.doc_ids[pick(self.rng, intent["gold"])], 1))
+        self.rows[split].append((row, {self.doc_ids[pick(self.rng, intent["gold"])]: 1}))
 
     def judge(self, split: str, row: dict, intent: dict) -> None:
         """Add a query with graded judgements of a pool that holds, as TREC's do, many passages that are not relevant.
@@ -88,18 +86,18 @@ class Draft:
         own = [at for entity in intent["entities"] for at in self.about[entity]]
         alike = shuffled(self.rng, self.about[intent["domain"], intent["attribute"]])[:10]
         far = [int(self.rng.random() * len(self.doc_ids)) for _ in range(5)]
-        self.rows[split].append(row)
-        for at in dict.fromkeys(own + alike + far):
-            relevance = grade(intent, self.composer.passages[at], self.group_of)
-            self.judged[split].append((row["query_id"], self.doc_ids[at], relevance))
+        pool = {self.doc_ids[at]: self.composer.passages[at] for at in own + alike + far}
+        judged = {doc_id: grade(intent, passage, self.group_of) for doc_id, passage in pool.items()}
+        self.rows[split].append((row, judged))
 
     def world(self) -> World:
         """The world, queries and judgements in the order of the ids."""
         facts = [{"doc_id": doc_id, **self.composer.passages[row]} for row, doc_id in self.doc_ids.items()]
         passages, queries, qrels = [(fact["doc_id"], fact.pop("text")) for fact in facts], {}, {}
         for split, rows in self.rows.items():
-            queries[split] = pd.DataFrame(sorted(rows, key=lambda row: int(row["query_id"])))
-            triples = sorted(self.judged[split], key=lambda triple: (int(triple[0]), triple[1]))
+            rows = sorted(rows, key=lambda pair: int(pair[0]["query_id"]))
+            queries[split] = pd.DataFrame([row for row, _ in rows])
+            triples = [(row["query_id"], *pair) for row, judged in rows for pair in sorted(judged.items())]
             qrels[split] = pd.DataFrame(triples, columns=["query_id", "doc_id", "relevance"])
         return World(passages, queries, qrels, pd.DataFrame(facts))
 

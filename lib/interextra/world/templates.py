@@ -16,20 +16,20 @@ _ARTICLE = re.compile(r"\b([Aa]) (?=[aeioAEIO]|[uU](?!ni|s|ro)|(?:8|11|18)\b|8\d
 
 
 @cache
-def parse(wording: str) -> tuple:
-    """Nested tuples: texts, slots and, for each bracket, a list of alternatives."""
-    stack: list[list[list]] = [[[]]]
-    for token in _TOKENS.findall(wording):
-        if token == "[":
-            stack.append([[]])
-        elif token == "|":
-            stack[-1].append([])
-        elif token == "]":
-            alternatives = stack.pop()
-            stack[-1][-1].append([tuple(parts) for parts in alternatives])
-        else:
-            stack[-1][-1].append(token)
-    return tuple(stack[0][0])
+def parse(wording: str) -> list:
+    """Texts, slots and, for each bracket, a list of alternatives, which are such lists in turn."""
+    tokens = iter(_TOKENS.findall(f"{wording}]"))
+
+    def alternatives() -> list[list]:
+        found = [[]]
+        while (token := next(tokens)) != "]":
+            if token == "|":
+                found.append([])
+            else:
+                found[-1].append(alternatives() if token == "[" else token)
+        return found
+
+    return alternatives()[0]
 
 
 def pick(rng: Random, items):
@@ -46,7 +46,7 @@ def shuffled(rng: Random, items) -> list:
     return out
 
 
-def fill(parts: tuple, rng: Random, slots: dict) -> str:
+def fill(parts: list, rng: Random, slots: dict) -> str:
     """One text of a parsed wording, untidied."""
     drawn = (fill(pick(rng, part), rng, slots) if isinstance(part, list) else part.format_map(slots) for part in parts)
     return "".join(drawn)
