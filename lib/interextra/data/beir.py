@@ -21,8 +21,7 @@ def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) 
 
     A passage's text is `title + " " + text` where a title is there, as in BEIR and MS MARCO. Keys of a query's
     `metadata` become columns of `queries()`. Each file of `qrels/` is a split: train, dev, test first, others by name.
-    `keep` cuts the collection down to whole entities (`medquad.entity_units`), drawn at random until the first split
-    has `keep` queries or more. What is asked about these entities in any split stays, and the passages judged for it.
+    `keep` cuts the collection down to whole entities (`medquad.entity_units`), drawn at random, see `open_collection`.
     An InputError names a missing file, a line that is not the JSON expected, and what `converted.convert` refuses.
     """
     folder = Path(folder).expanduser().resolve()
@@ -48,7 +47,13 @@ def _file(path: Path) -> Path:
 
 
 def _read(sources: dict[str, Path], keep: int) -> converted.Parts:
-    queries = _queries(sources["queries"])
+    asked = []
+    for number, row in _objects(sources["queries"]):
+        metadata = row.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise InputError(f"{sources['queries']}:{number}: metadata is {str(metadata)[:40]}; it must be an object")
+        asked.append(query_row(row["_id"], row["text"], metadata))
+    queries = pd.DataFrame(asked, dtype=object)
     qrels = {part: read_qrels(path) for part, path in sources.items() if part not in ("passages", "queries")}
     rows = (row for _, row in _objects(sources["passages"]))
     passages = ((row["_id"], f"{row['title']} {row['text']}" if row.get("title") else row["text"]) for row in rows)
@@ -77,17 +82,6 @@ def _objects(path: Path) -> Iterator[tuple[int, dict]]:
                 shown = f"{name!r} is {str(row[name])[:40]}" if name in row else f"no {name!r}"
                 raise InputError(f"{path}:{number}: {shown}; _id and text (and title) must be strings")
         yield number, row
-
-
-def _queries(path: Path) -> pd.DataFrame:
-    """Queries with a column for each key of their metadata."""
-    rows = []
-    for number, row in _objects(path):
-        metadata = row.get("metadata") or {}
-        if not isinstance(metadata, dict):
-            raise InputError(f"{path}:{number}: metadata is {str(metadata)[:40]}; it must be an object")
-        rows.append(query_row(row["_id"], row["text"], metadata))
-    return pd.DataFrame(rows, dtype=object)
 
 
 def query_row(query_id: str, text: str, attributes: dict) -> dict:

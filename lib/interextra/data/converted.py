@@ -35,10 +35,7 @@ class Parts(NamedTuple):
 
 
 def folder_of(name: str, read: str, *depends: object) -> Path:
-    """Folder of a converted collection, by all that its content depends on.
-
-    `read`: MODULE:DEFINITION of the code that reads the source; its digest is in the name, and that of the conversion.
-    """
+    """Folder of a converted collection, by all it depends on; `read`: MODULE:DEFINITION of what reads the source."""
     made_by = code.behind((read, f"{__name__}:convert"))
     return cache_folder() / "collections" / f"{name.replace('/', '-')}-{digest([made_by, *depends])}"
 
@@ -56,18 +53,16 @@ def stored(folder: Path, name: str, spec: str, read: Callable[[], Parts], switch
     if not folder.exists():
         convert(folder, read(), switches)
     meta = json.loads((folder / "meta.json").read_text())
-    queries = pq.read_table(folder / "queries.parquet").to_pydict()  # lists stay lists
+    queries = pd.DataFrame(pq.read_table(folder / "queries.parquet").to_pydict())  # lists stay lists
     qrels = {split: pd.read_parquet(folder / f"qrels-{i}.parquet") for i, split in enumerate(meta["splits"])}
-    passages = Passages(folder / "passages.arrow")
-    return Collection(name, spec, passages, pd.DataFrame(queries), qrels, meta["fingerprint"])
+    return Collection(name, spec, Passages(folder / "passages.arrow"), queries, qrels, meta["fingerprint"])
 
 
 def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
     """Check a collection and store it in `folder`, in one step: another process sees all of it or nothing.
 
-    Of `switches`, "dangling" leaves out qrels that name an unknown query or passage (subsets of MS MARCO need it),
-    "empty" allows passages and queries without text. Else an InputError with file, line and the first three: empty
-    corpus, queries or split; an id twice; empty text; dangling qrels.
+    An InputError has file, line and the first three: empty corpus, queries or split; an id twice; empty text without
+    "empty" in `switches`; qrels of unknown queries or passages, which subsets of MS MARCO have, without "dangling".
     """
     with scratch(folder.with_name(f"{folder.name}.tmp{os.getpid()}-{uuid.uuid4().hex[:8]}")) as aside:
         columns = {name: _column(parts.queries[name].tolist()) for name in parts.queries.columns}
@@ -113,11 +108,9 @@ def _without_dangling(split: str, parts: Parts, passages: Passages, drop: bool) 
     known_passage = passages.rows(frame["doc_id"]) >= 0
     for column, what, known in (("query_id", "query", known_query), ("doc_id", "passage", known_passage)):
         if not drop and not known.all():
-            raise InputError(
-                f"{at(split, int(known.argmin()))}: {(~known).sum()} qrels of split {split!r} name a {what} that is "
-                f"not there: {column} {offenders(frame[column][~known].unique())}; complete the {what} file or open "
-                "the collection with dangling=drop"
-            )
+            place, shown = at(split, int(known.argmin())), offenders(frame[column][~known].unique())
+            told = f"{(~known).sum()} qrels of split {split!r} name a {what} that is not there: {column} {shown}"
+            raise InputError(f"{place}: {told}; complete the {what} file or open the collection with dangling=drop")
     kept = frame[known_query & known_passage].reset_index(drop=True)
     if kept.empty:
         raise InputError(f"{at(split, 0)}: no qrels of split {split!r} name a query and a passage that are there")

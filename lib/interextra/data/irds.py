@@ -37,17 +37,13 @@ def open_irds(dataset_id: str, splits: dict[str, str], switches: Set[str], spec:
     except InputError:
         raise
     except Exception as error:  # ir_datasets raises whatever its download library or parser does
-        raise InputError(
-            f"irds:{dataset_id}: ir_datasets could not deliver it ({type(error).__name__}: {str(error)[:200]}); "
-            f"connect to the network once, or copy its downloaded files into {_home()} (IR_DATASETS_HOME)"
-        ) from error
+        told = f"ir_datasets could not deliver it ({type(error).__name__}: {str(error)[:200]})"
+        mend = f"connect to the network once, or copy its downloaded files into {_home()} (IR_DATASETS_HOME)"
+        raise InputError(f"irds:{dataset_id}: {told}; {mend}") from error
 
 
 def peek_irds(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> dict | None:
-    """Passages and queries per split by the catalogue's counts (None where it has none); nothing is downloaded.
-
-    None where the converted copy is here.
-    """
+    """Passages and queries per split by the catalogue's counts (None where it has none); None where a copy is here."""
     if _folder(dataset_id, splits, switches).is_dir():
         return None
     import ir_datasets
@@ -94,25 +90,30 @@ def _splits_of(dataset_id: str) -> dict[str, str]:
     parts = [part for part in ir_datasets.registry if part.startswith(f"{dataset_id}/") and _load(part).has_qrels()]
     if found := {split: f"{dataset_id}/{split}" for split in FIRST_SPLITS if f"{dataset_id}/{split}" in parts}:
         return found
-    raise InputError(
-        f"irds:{dataset_id}: no qrels, and no part train, dev or test; name the splits: "
-        f"irds:{dataset_id},NAME=ID (parts with qrels: {offenders(parts) or 'none'})"
-    )
+    told = f"no qrels, and no part train, dev or test; name the splits: irds:{dataset_id},NAME=ID"
+    raise InputError(f"irds:{dataset_id}: {told} (parts with qrels: {offenders(parts) or 'none'})")
 
 
 def _read(dataset_id: str, splits: dict[str, str]) -> converted.Parts:
-    import ir_datasets
-
     splits = splits or _splits_of(dataset_id)
     for part in splits.values():
         if not (_load(part).has_qrels() and _load(part).has_queries()):
             raise InputError(f"irds:{dataset_id}: the split's id {part!r} has no qrels or no queries; name one with")
-        if ir_datasets.docs_parent_id(part) != ir_datasets.docs_parent_id(dataset_id):
+        if _load(part).docs_handler() != _load(dataset_id).docs_handler():
             raise InputError(f"irds:{dataset_id}: {part!r} has other documents; a collection has one set of documents")
     qrels = {split: pd.DataFrame(_load(part).qrels_iter())[QRELS_COLUMNS] for split, part in splits.items()}
+    asked = {}  # each once, with the catalogue's further fields
+    for query in (query for part in splits.values() for query in _load(part).queries_iter()):
+        fields = query._asdict()
+        query_id, text = fields.pop("query_id"), fields.pop("text", None)
+        text = query.default_text() if text is None else text
+        row = query_row(query_id, text, {**(fields.pop("metadata", None) or {}), **fields})
+        if asked.setdefault(query_id, row)["text"] != text:
+            raise InputError(f"irds:{dataset_id}: query_id {query_id!r} has two texts; open the splits one by one")
+    queries = pd.DataFrame(list(asked.values()), dtype=object)
     names = {"passages": f"{dataset_id} documents", "queries": f"{dataset_id} queries"}
     names |= {split: f"{part} qrels" for split, part in splits.items()}
-    passages, queries = _passages(_load(dataset_id)), _queries(dataset_id, splits)
+    passages = _passages(_load(dataset_id))
     return converted.Parts(passages, queries, qrels, lambda part, row: f"{names[part]} of ir_datasets, row {row + 1}")
 
 
@@ -124,17 +125,3 @@ def _passages(dataset) -> Iterator[tuple[str, str]]:
             yield doc.doc_id, f"{title} {text}" if title else text
         else:
             yield doc.doc_id, doc.default_text() or ""
-
-
-def _queries(dataset_id: str, splits: dict[str, str]) -> pd.DataFrame:
-    """Queries of all splits, each once, with the catalogue's further fields as columns."""
-    rows = {}
-    for part in splits.values():
-        for query in _load(part).queries_iter():
-            fields = query._asdict()
-            query_id, text = fields.pop("query_id"), fields.pop("text", None)
-            text = query.default_text() if text is None else text
-            row = query_row(query_id, text, {**(fields.pop("metadata", None) or {}), **fields})
-            if rows.setdefault(query_id, row)["text"] != text:
-                raise InputError(f"irds:{dataset_id}: query_id {query_id!r} has two texts; open the splits one by one")
-    return pd.DataFrame(list(rows.values()), dtype=object)

@@ -25,9 +25,9 @@ def open_collection(spec: str) -> Collection | QuerySets:
     The generated world `mini`, `mini:seed=7,n_train=1000` or `mini:ood-NAME`; a folder `beir:PATH`; a data set of
     ir_datasets `irds:ID` or `irds:ID,SPLIT=ID,SPLIT=ID`. The last two take `,dangling=drop` (leave out qrels of unknown
     queries or passages) and `,empty=keep` (allow empty texts); a folder takes `,keep=N`, too (whole entities until the
-    first split has N queries; what any split asks of them stays). `$INTEREXTRA_DATA` in it stands for the folder of
-    real data, and `msmarco-queries` opens the queries of MS MARCO and TREC DL in that folder, without passages. An
-    InputError names an unknown option, a missing folder, a broken file.
+    first split has N queries; what any split asks of them stays, with its passages). `$INTEREXTRA_DATA` in it stands
+    for the folder of real data, and `msmarco-queries` opens the queries of MS MARCO and TREC DL in that folder, without
+    passages. An InputError names an unknown option, a missing folder, a broken file.
     """
     return _opened(spec, with_data_folder(spec), cache_folder())
 

@@ -14,7 +14,6 @@ GROUPS = {
     "diagnosis": ("exams and tests",),
     "general": ("information", "frequency", "research"),
 }
-GROUP_OF = {question_type: group for group, members in GROUPS.items() for question_type in members}
 
 # UMLS semantic types; a neoplasm or a congenital abnormality is usually typed as a disease as well, hence the order.
 KINDS = {"neoplasm": {"T191"}, "congenital": {"T019", "T020"}, "disease": {"T047"}}
@@ -50,14 +49,13 @@ def with_truth(queries: pd.DataFrame) -> pd.DataFrame:
     if {"entities", "intent", "intent_group"} <= set(queries.columns):
         return queries
     if not {"focus", "qtype"} <= set(queries.columns):
-        raise InputError(
-            f"queries carry no truth on entities and intent; columns are {', '.join(queries.columns)}, needed are "
-            "entities, intent, intent_group (a generated world) or focus, qtype (MedQuAD)"
-        )
+        told = f"queries carry no truth on entities and intent; columns are {', '.join(queries.columns)}"
+        needed = "entities, intent, intent_group (a generated world) or focus, qtype (MedQuAD)"
+        raise InputError(f"{told}, needed are {needed}")
     known = queries.dropna(subset=["focus", "qtype"], ignore_index=True)
     pairs = zip(known.get("cui", [None] * len(known)), known["focus"], strict=True)
     entities = [sorted(filter(None, cui or ())) or [focus.lower()] for cui, focus in pairs]
     intents = ["+".join(names) + f"|{kind}" for names, kind in zip(entities, known["qtype"], strict=True)]
     types = known["semtype"].map(entity_type) if "semtype" in known else ""
-    groups = known["qtype"].map(GROUP_OF)
-    return known.assign(entities=entities, intent=intents, intent_group=groups, entity_type=types)
+    group_of = {question_type: group for group, members in GROUPS.items() for question_type in members}
+    return known.assign(entities=entities, intent=intents, intent_group=known["qtype"].map(group_of), entity_type=types)

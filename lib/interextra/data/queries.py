@@ -47,9 +47,6 @@ class Source(BaseModel, frozen=True, extra="forbid"):
     def n_passages(self) -> int:
         return len(self.open().passages) if self.fingerprint else peek(self.spec)["passages"]
 
-    def n_queries(self, split: str) -> int:
-        return len(self.open().query_ids(split)) if self.fingerprint else peek(self.spec)["queries"][split]
-
     def open(self) -> Collection | QuerySets:  # named here, so that its code is in the keys: `data.load` is apart
         """The collection; InputError where its content has changed since it was planned."""
         collection = open_collection(self.spec)
@@ -94,7 +91,9 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
         return qrels[qrels["query_id"].isin(self.ids())].reset_index(drop=True) if self.limit else qrels
 
     def size(self) -> int:
-        return min(self.source.n_queries(self.split), self.limit or 2**62)
+        source, split = self.source, self.split
+        n = len(source.open().query_ids(split)) if source.fingerprint else peek(source.spec)["queries"][split]
+        return min(n, self.limit or 2**62)
 
 
 @lru_cache(maxsize=16)
@@ -132,15 +131,13 @@ class Part(BaseModel, frozen=True, extra="forbid", arbitrary_types_allowed=True)
         return self.of.pool.split
 
     def ids(self, store: Store) -> list[str]:
-        sets = self.of.sets(store)
-        if not sets[self.part]:
+        if not (ids := self.of.sets(store)[self.part]):
             raise InputError(f"{self.of.title()}: the set {self.part!r} is empty")
-        return sets[self.part]
+        return ids
 
     def frame(self, store: Store) -> pd.DataFrame:
         """query_id, text, attributes, in the order of the set."""
-        queries = self.of.pool.frame(store).set_index("query_id", drop=False)
-        return queries.loc[self.ids(store)].reset_index(drop=True)
+        return self.of.pool.frame(store).set_index("query_id", drop=False).loc[self.ids(store)].reset_index(drop=True)
 
     def qrels(self, store: Store) -> pd.DataFrame:
         qrels = self.of.pool.qrels(store)

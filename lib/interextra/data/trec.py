@@ -81,17 +81,16 @@ def refuse_white_space(name: str, ids: pd.Series | pa.Array) -> None:
 
 def read_table(path: str | Path, layout: list[str]) -> pa.Table:
     """The kept columns of a line file, all rows at once, in file order; an InputError names the first wrong line."""
-    is_trec = "iteration" in layout
+    is_trec, header = "iteration" in layout, int(layout == QRELS_COLUMNS)
     with _opened(path) as file:
         data = _tidied(file.read().removeprefix(b"\xef\xbb\xbf"), is_trec)
-    types = dict.fromkeys(layout, pa.string()) | {name: kind for name, (kind, _) in NUMBERS.items()}
-    read, header = [name for name in layout if name not in NOT_READ], int(layout == QRELS_COLUMNS)
+    types = {name: NUMBERS.get(name, (pa.string(),))[0] for name in layout if name not in NOT_READ}
     try:
         table = csv.read_csv(
             pa.BufferReader(data),
             csv.ReadOptions(skip_rows=header, column_names=layout, use_threads=False, block_size=2**24),
             csv.ParseOptions(delimiter=" " if is_trec else "\t", quote_char=False),
-            csv.ConvertOptions(column_types=types, include_columns=read, null_values=[]),
+            csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[]),
         )
     except pa.ArrowInvalid:
         table = pa.table({})

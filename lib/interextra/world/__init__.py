@@ -1,8 +1,4 @@
-"""The generated world behind the embedded collection and small out-of-domain worlds.
-
-The YAML files hold domains, entities, values and wordings; compose.py writes passages and queries from them, plan.py
-holds facts out of training so that overlap comes out as asked, truth.py says what is true of the result.
-"""
+"""The generated world behind the embedded collection, and small out-of-domain worlds, from the facts in YAML files."""
 
 from interextra.world.generate import World, generate_mini, generate_ood, ood_names
 from interextra.world.truth import entity_overlap, floor, intent_overlap

@@ -44,28 +44,23 @@ def wh_form(text: str) -> str:
     ('how many', 'what', 'keyword')
     """
     first, second, *_ = text.split()
-    first = second if first in ("in", "at", "from") else first.removesuffix("'s")
+    first = second if first in ("in", "at", "from") else {"whats": "what"}.get(first, first.removesuffix("'s"))
     if first == "how" and second in ("much", "many"):
         return f"how {second}"
-    first = {"whats": "what"}.get(first, first)
     if first in ("what", "who", "when", "where", "which", "why", "how"):
         return first
     return "yes-no" if first in _YES_NO else "keyword"
 
 
 class Composer:
-    """Writes the passages and queries of some domains.
-
-    passages: list of dicts (text, entities, attributes, domain, kind); intents: list of dicts (domain, entities, rows,
-    attribute, group, gold = positions of the passages that are about just this).
-    """
+    """Writes the passages and queries of some domains."""
 
     def __init__(self, files: list[str], rng: Random, pairs: float = 0.4, direct: int = 4, mismatch: float = MISMATCH):
         self.rng, self.direct, self.own_words = rng, direct, 1 - mismatch
         self.common = {key: lines(block) for key, block in load("common.yaml").items() if isinstance(block, str)}
-        self.passages: list[dict] = []
+        self.passages: list[dict] = []  # text, entities, attributes, domain, kind
         self.texts: set[str] = set()
-        self.intents: list[dict] = []
+        self.intents: list[dict] = []  # entities, attribute, group, rows, spec, gold: the passages (positions) about it
         for file in files:
             spec = domain(f"{file}.yaml")
             for row in spec["rows"]:
@@ -108,38 +103,34 @@ class Composer:
     def _intent(self, spec: dict, rows: list[dict], attribute: str, group: str, gold: list[int | None]) -> None:
         """A new intent, where there is a passage that is about just this."""
         if gold := [row for row in gold if row is not None]:
-            entities = tuple(sorted(row["name"] for row in rows))
-            intent = {"domain": spec["domain"], "entities": entities, "attribute": attribute, "group": group}
-            self.intents.append({**intent, "rows": rows, "spec": spec, "gold": gold})
+            about = {"entities": tuple(sorted(row["name"] for row in rows)), "attribute": attribute, "group": group}
+            self.intents.append({**about, "rows": rows, "spec": spec, "gold": gold})
 
     def _entity(self, spec: dict, row: dict) -> None:
         rng, about = self.rng, {"entities": (row["name"],), "domain": spec["domain"]}
-        known = [a for a in spec["attributes"] if row[a] != "-"]
-        for attribute in known:
+        known = {attribute: own for attribute, own in spec["attributes"].items() if row[attribute] != "-"}
+        for attribute, own in known.items():
             chance, gold = rng.random(), []
             for _ in range(2 if chance > 0.92 else int(chance > 0.18)):
                 slots, tails = self._slots(spec, row, attribute), spec["tails"]
-                head, chance, say = "", rng.random(), spec["attributes"][attribute]["say"]
-                direct, say = say[-self.direct :], say[: -self.direct]
+                head, chance, say, direct = "", rng.random(), own["say"][: -self.direct], own["say"][-self.direct :]
                 if chance < OPENINGS:
                     head = render(pick(rng, self.common["fact_opening"]), rng, **slots)
                 elif chance < OPENINGS + FAQ:
-                    head = render(pick(rng, spec["attributes"][attribute]["faq"]), rng, **slots) + "?"
-                    head = head.replace(" i ", " I ")
+                    head = render(pick(rng, own["faq"]), rng, **slots).replace(" i ", " I ") + "?"
                 elif chance < OPENINGS + FAQ + CLOSINGS:
                     tails = [render(closing, rng, **slots) for closing in self.common["fact_closing"]]
                 elif chance < self.own_words:
                     say = direct
                 gold.append(self._add(say, slots, tails, head, attributes=(attribute,), kind="fact", **about))
-            self._intent(spec, [row], attribute, spec["attributes"][attribute]["group"], gold)
+            self._intent(spec, [row], attribute, own["group"], gold)
         texts = self.common | {"background": spec["background"]}
         for kind, chance, n in (("two", 0.8, 2), ("near", 0.25, 1), ("background", 0.25, 0)):
-            if rng.random() >= chance:
-                continue
-            one, other = shuffled(rng, known)[:2]
-            slots = self._slots(spec, row, one)
-            slots |= {f"clause{i}": self._clause(spec, row, attribute) for i, attribute in ((1, one), (2, other))}
-            self._add(texts[kind], slots, spec["tails"], attributes=(one, other)[:n], kind=kind, **about)
+            if rng.random() < chance:
+                two = shuffled(rng, known)[:2]
+                slots = self._slots(spec, row, two[0])
+                slots |= {f"clause{i}": self._clause(spec, row, attribute) for i, attribute in enumerate(two, 1)}
+                self._add(texts[kind], slots, spec["tails"], attributes=tuple(two[:n]), kind=kind, **about)
 
     def _pairs(self, spec: dict, share: float) -> None:
         """Relations with a value of their own, and comparisons of entities that stand near each other in the file."""

@@ -24,18 +24,14 @@ KINDS = {
 
 @dataclass(frozen=True)
 class World:
-    """A generated collection and the truth about it.
+    """A generated collection and the truth about it."""
 
-    passages: (doc_id, text), in an order without meaning. queries: split -> DataFrame with query_id, text, domain,
-    entities (sorted list of names), intent, intent_group, wh; dev and test also test_set, planned_entity,
-    planned_intent. qrels: split -> DataFrame with query_id, doc_id, relevance. facts: of each passage doc_id, entities
-    and attributes (tuples), domain, kind.
-    """
-
-    passages: list[tuple[str, str]]
+    passages: list[tuple[str, str]]  # doc_id, text, in an order without meaning
+    # split -> query_id, text, domain, entities (sorted list of names), intent, intent_group, wh; where they are planned
+    # also test_set, planned_entity, planned_intent
     queries: dict[str, pd.DataFrame]
-    qrels: dict[str, pd.DataFrame]
-    facts: pd.DataFrame
+    qrels: dict[str, pd.DataFrame]  # split -> query_id, doc_id, relevance
+    facts: pd.DataFrame  # of each passage doc_id, entities and attributes (tuples), domain, kind
 
 
 def letters(text: str) -> str:
@@ -53,7 +49,7 @@ class Draft:
         self.numbers: set[int] = set()
         order = shuffled(rng, range(len(composer.passages)))  # of positions in the composer
         self.doc_ids = {row: f"d{place:04d}" for place, row in enumerate(order, start=1)}
-        self.group_of = {(i["domain"], i["attribute"]): i["group"] for i in composer.intents}
+        self.group_of = {(i["spec"]["domain"], i["attribute"]): i["group"] for i in composer.intents}
         self.about: dict[str | tuple, list[int]] = defaultdict(list)  # entity, or domain and attribute → passages
         for row, passage in enumerate(composer.passages):
             for key in (*passage["entities"], *((passage["domain"], name) for name in passage["attributes"])):
@@ -70,7 +66,7 @@ class Draft:
         while number in self.numbers:
             number += 1
         self.numbers.add(number)
-        entities = {"domain": intent["domain"], "entities": list(intent["entities"])}
+        entities = {"domain": intent["spec"]["domain"], "entities": list(intent["entities"])}
         asked = {"intent": f"{';'.join(intent['entities'])}|{intent['attribute']}", "intent_group": intent["group"]}
         return {"query_id": str(number), "text": text, **entities, **asked, "wh": form}
 
@@ -84,7 +80,7 @@ class Draft:
         These are all passages that mention an entity, ten on the same attribute, and five strangers.
         """
         own = [at for entity in intent["entities"] for at in self.about[entity]]
-        alike = shuffled(self.rng, self.about[intent["domain"], intent["attribute"]])[:10]
+        alike = shuffled(self.rng, self.about[intent["spec"]["domain"], intent["attribute"]])[:10]
         far = [int(self.rng.random() * len(self.doc_ids)) for _ in range(5)]
         pool = {self.doc_ids[at]: self.composer.passages[at] for at in own + alike + far}
         judged = {doc_id: grade(intent, passage, self.group_of) for doc_id, passage in pool.items()}
@@ -154,19 +150,17 @@ class _Kind(Composer):
     kind = "questions"
 
     def _question(self, intent: dict, rng: Random) -> str:
-        spec, rows, attribute = intent["spec"], intent["rows"], intent["attribute"]
         if self.kind in ("questions", "duplicates", "comparisons"):
             return super()._question(intent, rng)
-        noun, row = pick(rng, spec["attributes"][attribute]["nouns"]), rows[0]
-        slots = {"n": row["name"], "N": row["N"], "v": row[attribute], "noun": noun}
-        clause = render(pick(rng, spec["attributes"][attribute]["clause"]), rng, **slots)
+        row, attribute, own = intent["rows"][0], intent["attribute"], intent["spec"]["attributes"][intent["attribute"]]
+        slots = {"n": row["name"], "N": row["N"], "v": row[attribute], "noun": pick(rng, own["nouns"])}
+        slots |= {"k": intent["spec"]["kind"], "w": "that", "c": render(pick(rng, own["clause"]), rng, **slots)}
         wordings = {
             "claims": ["{N} {c}", "it is true that {N} {c}", "[as a rule|in general] {N} {c}", "experts say {N} {c}"],
             "titles": ["{n}: {noun}", "{noun} of {N}", "{n} and its {noun}", "a guide to {n}: {noun}"],
             "keywords": ["{n} {noun}", "{noun} {n}", "{n} {noun} [info|facts]"],
             "lookup": ["[which|what] {k} {c}", "{k} {w} {c}", "name of the {k} {w} {c}", "looking for a {k} {w} {c}"],
         }
-        slots |= {"c": clause, "k": spec["kind"], "w": "that"}
         return render(pick(rng, wordings[self.kind]), rng, **slots)
 
 
@@ -181,7 +175,7 @@ def _questions_as_passages(composer: Composer, rng: Random) -> None:
                 seen.add(text)
                 intent["gold"].append(len(composer.passages))
                 about = {"attributes": (intent["attribute"],), "kind": "fact", "text": text}
-                composer.passages.append({"entities": intent["entities"], "domain": intent["domain"], **about})
+                composer.passages.append({"entities": intent["entities"], "domain": intent["spec"]["domain"], **about})
 
 
 def generate_ood(name: str, seed: int = SEED) -> World:

@@ -52,10 +52,7 @@ def cells(test_set: str, n: int) -> dict[tuple[str, str], int]:
 
 
 class Holdout:
-    """Intents that training may not have (`banned`) and must have (`required`).
-
-    intents: list of dicts with `entities` (tuple) and `group`; an intent is named by its position.
-    """
+    """Intents of a composer, by their positions, that training may not have (`banned`) and must have (`required`)."""
 
     def __init__(self, intents: list[dict], rng: Random):
         self.intents, self.rng = intents, rng
@@ -115,15 +112,13 @@ def plan(intents: list[dict], sizes: dict[str, int], rng: Random) -> tuple[dict,
     for cell in next(iter(wanted.values())):
         # Half of the partial overlaps are single entities that training knows from pairs only.
         odds = {"partial": 0.5, "full": 0.12, "zero": 0.0}[cell[0]]
-        for test_set in sizes:
-            for _ in range(wanted[test_set][cell]):
-                pair = rng.random() < odds
-                i = holdout.take(cell, pair)
-                i = holdout.take(cell, not pair) if i is None else i
-                if i is None:
-                    raise InputError(
-                        f"{test_set}: the world is too small for {wanted[test_set][cell]} queries with {cell[0]} "
-                        f"entity overlap and {cell[1]} intent beside the other test sets; lower n_dev"
-                    )
-                chosen[test_set].append((i, *cell))
+        for test_set in (name for name in sizes for _ in range(wanted[name][cell])):
+            pair = rng.random() < odds
+            i = holdout.take(cell, pair)
+            i = holdout.take(cell, not pair) if i is None else i
+            if i is None:
+                asked = f"{wanted[test_set][cell]} queries with {cell[0]} entity overlap and {cell[1]} intent"
+                mend = "beside the other test sets; lower n_dev"
+                raise InputError(f"{test_set}: the world is too small for {asked} {mend}")
+            chosen[test_set].append((i, *cell))
     return chosen, holdout

@@ -111,6 +111,5 @@ def domain(file: str) -> dict:
         nouns = [noun.strip() for noun in spec["nouns"].split(";")]
         faq = [line for line in split["ask"] if re.match(r"(wh|how|is|are|do|can)", line) and "{n}" not in line]
         attributes[attribute] = {"group": spec["group"], "nouns": nouns, "faq": faq, **split}
-    texts = {key: lines(raw[key]) for key in ("tails", "background")}
-    relations = _table(raw.get("relation_values"))
-    return {**raw, "rows": rows, "attributes": attributes, "relation_values": relations, **texts}
+    tables = {"rows": rows, "attributes": attributes, "relation_values": _table(raw.get("relation_values"))}
+    return raw | tables | {key: lines(raw[key]) for key in ("tails", "background")}

@@ -26,10 +26,8 @@ def entity_overlap(test_queries: pd.DataFrame, train_queries: pd.DataFrame) -> p
     """
     sets = set(map(frozenset, train_queries["entities"]))
     known = frozenset().union(*sets)
-    found = [
-        "full" if entities in sets else "partial" if entities & known else "zero"
-        for entities in map(frozenset, test_queries["entities"])
-    ]
+    asked = map(frozenset, test_queries["entities"])
+    found = ["full" if mine in sets else "partial" if mine & known else "zero" for mine in asked]
     return pd.Series(found, index=test_queries["query_id"], name="entity_overlap")
 
 
