@@ -67,8 +67,6 @@ class Composer:
                 self._entity(spec, row)
             self._pairs(spec, pairs)
 
-    # passages
-
     def _slots(self, spec: dict, row: dict, attribute: str) -> dict:
         full = f"{row['N']} ({row['alias']})" if row["alias"] and self.rng.random() < 0.4 else row["N"]
         slots = {"N": full, "n": row["name"], "ns": plural(row["name"]), "who": spec["who"], "v": row[attribute]}
@@ -165,8 +163,6 @@ class Composer:
             parts = product(zip("AB", rows, strict=True), zip(("", 2), both[:2], strict=True))
             more = {f"clause{x}{i}": self._clause(spec, row, attribute) for (x, row), (i, attribute) in parts}
             add(self.common["pair_difference"], more, [], ("difference", *both[:2]), "comparison")
-
-    # queries
 
     def query(self, intent: dict, rng: Random, typos: float = 0.04) -> tuple[str, str]:
         """A wording of an intent and how it opens; both empty where none is of a query's length."""

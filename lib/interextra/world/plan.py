@@ -1,7 +1,6 @@
 """Which intents are held out of training, so that the overlap of test with training queries comes out as asked."""
 
 from collections import Counter, defaultdict
-from operator import itemgetter
 from random import Random
 
 from interextra.ground.errors import InputError
@@ -96,7 +95,7 @@ class Holdout:
                 found.append((sum(j not in self.banned for j in out) + 50 * heavy, i, out, allowed))
         if not found:
             return None
-        _, i, out, allowed = min(found, key=itemgetter(0))
+        _, i, out, allowed = min(found, key=lambda option: option[0])
         self.used.add(i)
         self.banned.update(out)
         if allowed and self.required.keys().isdisjoint(allowed):
