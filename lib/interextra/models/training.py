@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import sentence_transformers
 import torch
 from datasets import Dataset
 from sentence_transformers.base.trainer import BaseTrainer
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PrinterCallback
 
 from interextra.ground.errors import InputError
@@ -41,12 +41,12 @@ class Batches:
         self.recipe, self.seed, self.teacher, self.goal = recipe, seed, teacher, losses()[recipe.loss].goal
         self.relevant = np.sort(pairs.query * len(self.passages) + pairs.rows)  # sorted codes of all relevant pairs
         self.exposed = exposed_passages(collection, pairs, recipe.positive_relevance)
-        drawable = drawable_passages(self.exposed, recipe.negative_passages, seed)
-        drawable[collection.passages.rows(list(spared))] = False
-        self.rows = np.flatnonzero(drawable)
+        self.drawable = drawable_passages(self.exposed, recipe.negative_passages, seed)
+        self.drawable[collection.passages.rows(list(spared))] = False
+        self.rows = np.flatnonzero(self.drawable)
         if recipe.negatives.startswith("bm25"):
             ranking, _ = bm25_search(collection, pairs.texts, recipe.negative_depth, k1=0.9, b=0.4)
-        self.mined = None if ranking is None else negatives_of(ranking, pairs, drawable)
+        self.mined = None if ranking is None else negatives_of(ranking, pairs, self.drawable)
         self.n_negatives = self.n_exposed = 0  # met so far
 
     def taken(self, examples: list[dict]) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
@@ -113,13 +113,10 @@ class QueryBatches(Batches):
 
     def __call__(self, examples: list[dict]) -> dict:
         query, positive, _ = self.taken(examples)
-        relevant = [self.pairs.rows[self.pairs.query == row] for row in query]
-        label = np.full((len(query), 1 + max(map(len, relevant))), -1)
-        label[:, 0] = positive
-        for row, found in zip(label, relevant, strict=True):
-            row[1 : 1 + len(found)] = found
+        labels = [np.append(row, self.pairs.rows[self.pairs.query == at]) for row, at in zip(positive, query, strict=True)]
+        label = pad_sequence([torch.as_tensor(rows) for rows in labels], batch_first=True, padding_value=-1)
         coded = self.tokens.preprocess([self.pairs.texts[row] for row in query], task="query")
-        return {f"query_{key}": value for key, value in coded.items()} | {"label": torch.as_tensor(label)}
+        return {f"query_{key}": value for key, value in coded.items()} | {"label": label}
 
 
 class PairBatches(Batches):
@@ -127,15 +124,13 @@ class PairBatches(Batches):
 
     def __call__(self, examples: list[dict]) -> dict:
         query, positive, draw = self.taken(examples)
-        negatives = self.drawn(draw, query)
-        if self.recipe.in_batch:
-            others = [np.roll(positive, place) for place in range(1, self.recipe.n_negatives + 1)]
-            negatives = np.column_stack([negatives, *others])
-        rows = np.concatenate([positive[None], negatives.T])  # [1 + n_negatives, batch]
+        places = range(1, self.recipe.n_negatives + 1) if self.recipe.in_batch else ()
+        others = [np.roll(positive, place) for place in places]  # positives of the batch's other queries
+        rows = np.stack([positive, *self.drawn(draw, query).T, *others])  # [1 + negatives, batch]
         asked = [self.pairs.texts[i] for i in query] * len(rows)
         texts = self.passages.texts(rows.ravel())
         coded = self.tokens.preprocess([list(pair) for pair in zip(asked, texts, strict=True)])
-        return {f"pair_{key}": value for key, value in coded.items()} | {"label": self.barred(query, negatives)}
+        return {f"pair_{key}": value for key, value in coded.items()} | {"label": self.barred(query, rows[1:].T)}
 
 
 def drawable_passages(exposed: np.ndarray, which: str | float, seed: int) -> np.ndarray:
@@ -210,9 +205,7 @@ class OwnRanking(torch.nn.Module):
         vectors = self.model(features[0], task="query")["sentence_embedding"]
         scores = vectors @ self.passages.T  # [batch, n]
         good = scores.gather(1, label[:, :1])
-        allowed = torch.zeros(len(self.passages), dtype=torch.bool, device=scores.device)
-        allowed[torch.as_tensor(self.batches.rows, device=scores.device)] = True
-        others = scores.masked_fill(~allowed, float("-inf"))
+        others = scores.masked_fill(torch.as_tensor(~self.batches.drawable, device=scores.device), float("-inf"))
         others = others.scatter(1, torch.where(label < 0, label[:, :1], label), float("-inf"))
         bad, rows = others.topk(min(self.recipe.negative_depth, others.shape[1]), dim=1)
         self.batches.count(rows[torch.isfinite(bad)].cpu().numpy())
@@ -248,7 +241,7 @@ def train(
     steps = recipe.training_steps(len(pairs.rows))
     kind = type(model).__name__
     arguments = getattr(sentence_transformers, f"{kind}TrainingArguments")(
-        output_dir=str(out_dir / "trainer"),
+        output_dir=str(out_dir),
         max_steps=steps,
         per_device_train_batch_size=recipe.batch_size,
         learning_rate=recipe.learning_rate,
@@ -290,7 +283,6 @@ def train(
     finally:
         torch.use_deterministic_algorithms(False)
         torch.set_num_threads(threads)
-    shutil.rmtree(out_dir / "trainer", ignore_errors=True)
     for words in words_of(model):  # else tokenizer.json holds the lengths of the texts that were tokenized last
         words.tokenizer.backend_tokenizer.no_truncation()
         words.tokenizer.backend_tokenizer.no_padding()
