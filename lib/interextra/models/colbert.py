@@ -100,12 +100,10 @@ def build(recipe: Options, seed: int):
 
 def _matrix(queries, passages):
     """MaxSim of all pairs for training: the gradient goes to one best token only, which is faster than spreading it."""
-    import torch
-
     (left, counts), (right, there) = queries, passages
     (n, t, d), (m, width, _) = left.shape, right.shape
     scores = (left.reshape(-1, d) @ right.reshape(-1, d).T).float().view(n, t, m, width)
-    best = (scores + torch.where(there, 0.0, -1e4)).max(dim=3).values
+    best = scores.masked_fill(~there, -1e4).max(dim=3).values
     return (best * counts[:, :, None]).sum(dim=1)
 
 

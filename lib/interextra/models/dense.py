@@ -94,8 +94,7 @@ def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: 
     model = build(recipe, seed)
     loss = inner_product_loss(model, recipe)
     if recipe.negatives == "own":
-        fixed = copy.deepcopy(model).requires_grad_(False)
-        routes = Router.for_query_document(list(model.children()), list(fixed.children()))
+        routes = Router.for_query_document(list(model), list(copy.deepcopy(model).requires_grad_(False)))
         both = SentenceTransformer(modules=[routes], device=device(), similarity_fn_name=model.similarity_fn_name)
         passages = np.concatenate([*Dense(model, recipe).blocks(collection)])
         loss = OwnRanking(both, recipe, torch.as_tensor(passages).to(device()))

@@ -39,8 +39,7 @@ def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: 
         bad = qrels["doc_id"].to_numpy()[rows < 0]
         raise InputError(f"{name}: {len(bad)} judged passages are not in the collection: {offenders(bad)}")
     # the order of the caller's list does not matter: the same set of queries gives the same model
-    at = np.sort(known.get_indexer(pd.Index(qrels["query_id"]).unique()))
-    query = np.searchsorted(at, known.get_indexer(qrels["query_id"]))
+    at, query = np.unique(known.get_indexer(qrels["query_id"]), return_inverse=True)
     order = np.lexsort((rows, query))
     used = queries.iloc[at]
     return Pairs(used["query_id"].tolist(), used["text"].tolist(), query[order], rows[order])

@@ -57,8 +57,7 @@ class Reranker(Neural):
             if weight:
                 scored = (1 - weight) * standardised(scored) + weight * standardised(scores[:, :depth])
             parts.append(below(rows, scores, scored, place, k))
-        rows, scores = map(np.concatenate, zip(*parts, strict=True))
-        return rows, scores
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
     def score(self, passages, texts: Sequence[str], rows: np.ndarray) -> np.ndarray:
         """The cross-encoder's scores of each text with its own passages `rows` [n, k]: float32, -inf for padding."""
@@ -133,8 +132,7 @@ def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: 
     from interextra.models.training import PairLoss, train
 
     tuned = bm25.fit(recipe, collection, query_ids, split, seed, out_dir)
-    loss = PairLoss(build(recipe, seed), recipe)
-    log = train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
+    log = train(PairLoss(build(recipe, seed), recipe), recipe, collection, query_ids, split, seed, out_dir, **given)
     return log | {"first_stage": {name: tuned[name] for name in ("k1", "b", "tuning_queries")}}
 
 

@@ -64,12 +64,7 @@ class Splade(Encoder):
         def open_block(block):
             arrays = [torch.as_tensor(part).to(device()) for part in (block.indptr, block.indices, block.data)]
             passages = torch.sparse_csr_tensor(*arrays, size=block.shape, check_invariants=False)
-
-            def scores(here: slice):
-                dense = torch.as_tensor(queries[here].toarray()).to(device())
-                return (passages @ dense.T).T.contiguous()
-
-            return scores
+            return lambda here: (passages @ torch.as_tensor(queries[here].toarray().T).to(device())).T.contiguous()
 
         return open_block
 
@@ -133,10 +128,8 @@ def _sparse_start(words) -> None:
     """
     import torch
 
-    ids = words.tokenizer
-    draw = torch.Generator().manual_seed(0)
-    probe = torch.randint(words.config.vocab_size, (16, 20), generator=draw)
-    probe[:, 0], probe[:, -1] = ids.cls_token_id, ids.sep_token_id
+    probe = torch.randint(words.config.vocab_size, (16, 20), generator=torch.Generator().manual_seed(0))
+    probe[:, 0], probe[:, -1] = words.tokenizer.cls_token_id, words.tokenizer.sep_token_id
     with torch.no_grad():
         logits = words.model(input_ids=probe, attention_mask=torch.ones_like(probe)).logits.flatten()
         words.model.get_output_embeddings().bias -= logits.topk(len(logits) // 1000).values[-1]

@@ -113,8 +113,9 @@ class QueryBatches(Batches):
 
     def __call__(self, examples: list[dict]) -> dict:
         query, positive, _ = self.taken(examples)
-        labels = [np.append(row, self.pairs.rows[self.pairs.query == at]) for row, at in zip(positive, query, strict=True)]
-        label = pad_sequence([torch.as_tensor(rows) for rows in labels], batch_first=True, padding_value=-1)
+        relevant = [self.pairs.rows[self.pairs.query == row] for row in query]
+        labels = [torch.as_tensor(np.append(*rows)) for rows in zip(positive, relevant, strict=True)]
+        label = pad_sequence(labels, batch_first=True, padding_value=-1)
         coded = self.tokens.preprocess([self.pairs.texts[row] for row in query], task="query")
         return {f"query_{key}": value for key, value in coded.items()} | {"label": label}
 
