@@ -49,9 +49,8 @@ class Objective(torch.nn.Module):
         drawn = masked(tokens, self.mask, self.first_word, self.model.config.vocab_size, generator)
         tokens, inputs, chosen = (part.to(self.model.device) for part in (tokens, *drawn))
         out = self.model.base_model(inputs, attention_mask=tokens > 0, output_hidden_states=True)
-        last = out.last_hidden_state
-        vectors = self.pooled(last, tokens)
-        losses = {"words": cross_entropy(self.model.cls(last[chosen]), tokens[chosen])}
+        vectors = self.pooled(out.last_hidden_state, tokens)
+        losses = {"words": cross_entropy(self.model.cls(out.last_hidden_state[chosen]), tokens[chosen])}
         if self.name == "order":
             losses["order"] = cross_entropy(self.order(vectors), exchanged.to(vectors.device))
         if self.late:
@@ -122,13 +121,9 @@ def halves(passages: Sequence[Sequence[int]], generator: torch.Generator) -> lis
 
 
 def partners(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scores of 2n halves with each other [2n, 2n], −∞ for a half with itself; and the place of each one's partner.
-
-    Row i and row n + i are the halves of a passage.
-    """
-    n = len(vectors) // 2
-    itself = torch.eye(2 * n, dtype=torch.bool, device=vectors.device)
-    return (vectors @ vectors.T).masked_fill(itself, float("-inf")), torch.arange(2 * n, device=vectors.device).roll(n)
+    """Scores of 2n halves with each other [2n, 2n], −∞ with itself; the place of each one's partner (i and n + i)."""
+    places = torch.arange(len(vectors), device=vectors.device)
+    return (vectors @ vectors.T).fill_diagonal_(float("-inf")), places.roll(len(vectors) // 2)
 
 
 def masked(tokens, mask_id: int, first_word: int, vocabulary: int, generator):
@@ -152,9 +147,8 @@ def new_model(vocabulary: int, seed: int):
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
     shape = {"num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 128}
-    quiet_layers = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    sizes = {"vocab_size": vocabulary, "hidden_size": HIDDEN, "intermediate_size": 4 * HIDDEN}
-    config = transformers.BertConfig(**sizes, **shape, **quiet_layers)
+    shape |= {"vocab_size": vocabulary, "hidden_size": HIDDEN, "intermediate_size": 4 * HIDDEN}
+    config = transformers.BertConfig(**shape, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     model = transformers.BertForMaskedLM(config)
 
     def orthogonal():
@@ -203,15 +197,14 @@ def pretrain(how: Pretraining, collections: Sequence, start: str, seed: int, out
 
 def opened(start: str, seed: int):
     """(masked language model, tokenizer) of an initialisation; `random`: as the tiny base was before its training."""
-    found = initialisation(start)
+    found, kind = initialisation(start), transformers.AutoModelForMaskedLM
     tokenizer = transformers.AutoTokenizer.from_pretrained(found.source)
     if start == "random":
         return new_model(len(tokenizer), seed), tokenizer
-    kind, safe = transformers.AutoModelForMaskedLM, {"trust_remote_code": False}
     if found.random:
-        model = kind.from_config(transformers.AutoConfig.from_pretrained(found.source), **safe)
+        model = kind.from_config(transformers.AutoConfig.from_pretrained(found.source), trust_remote_code=False)
     else:
-        model = kind.from_pretrained(found.source, use_safetensors=True, **safe)
+        model = kind.from_pretrained(found.source, use_safetensors=True, trust_remote_code=False)
     if found.layers is not None:
         model.base_model.encoder.layer = model.base_model.encoder.layer[: found.layers]
         model.config.num_hidden_layers = found.layers
