@@ -133,7 +133,8 @@ def test_pretraining_repeats_and_none_is_the_start(toy, tmp_path):
 
 def test_collections_are_read_together_and_too_few_passages_are_refused(toy, tokenizer):
     how = Pretraining(objective="words", corpus=("a", "b"), steps=100, batch_size=16, length=24)
-    assert len(read(how, [toy, toy], tokenizer)) == 2 * len(read(how, [toy], tokenizer)) == 2 * 4 * len(TEXTS)
+    once, twice = (sum(map(len, read(how, collections, tokenizer))) for collections in ([toy], [toy, toy]))
+    assert twice == 2 * once == 2 * 4 * len(TEXTS)
     with pytest.raises(InputError, match="400 passages of two words or more; 800 are needed"):
         read(Pretraining(objective="words", corpus=("a",), steps=1000, batch_size=100), [toy], tokenizer)
 
@@ -141,7 +142,8 @@ def test_collections_are_read_together_and_too_few_passages_are_refused(toy, tok
 def test_texts_of_two_words_are_read_and_shorter_ones_are_not(tokenizer, tmp_path):
     how = Pretraining(objective="words", corpus=("a",), steps=9, batch_size=2)
     passages = [(f"d{i}", "few") for i in range(3)] + [(f"e{i}", "few lake") for i in range(16)]
-    assert [len(row) for row in read(how, [collection_of(tmp_path / "a", passages)], tokenizer)] == [2] * 16
+    held, others = read(how, [collection_of(tmp_path / "a", passages)], tokenizer)
+    assert [len(row) for row in held + others] == [2] * 16 and len(held) == 4
     with pytest.raises(InputError, match="15 passages of two words or more; 16 are needed"):
         read(how, [collection_of(tmp_path / "b", passages[:-1])], tokenizer)
 

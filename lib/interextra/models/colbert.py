@@ -65,9 +65,8 @@ def _tiles(block: Sequence[np.ndarray], size: int, where: str, repeat: bool):
     """
     import torch
 
-    tokens, lengths = torch.as_tensor(np.concatenate(block)).to(where), np.array([len(text) for text in block])
-    if not repeat:
-        tokens = torch.cat([tokens, torch.zeros_like(tokens[:1])])
+    tokens = torch.as_tensor(np.concatenate([*block, np.zeros_like(block[0][:1])])).to(where)
+    lengths = np.array([len(text) for text in block])
     first = np.cumsum(lengths) - lengths
     order, start = np.argsort(lengths, kind="stable"), 0
     while start < len(order):

@@ -65,12 +65,10 @@ def build(recipe: Options, seed: int):
 
 
 def _first_token_only(model, recipe: Options):
-    """Let the last layer of a BERT go on with [CLS] alone where nothing else is read: the same vectors, faster.
-
-    A hook, so that a saved model is a plain one of the library.
-    """
+    """Let the last layer of a BERT go on with [CLS] alone where nothing else is read: the same vectors, faster."""
     for words in words_of(model):
         if recipe.pooling == "cls" and words.config.model_type in ("bert", "roberta"):
+            # a hook, so that a saved model is a plain one of the library
             words.model.base_model.encoder.layer[-1].attention.output.register_forward_pre_hook(_cut_to_first)
     return model
 
@@ -85,7 +83,6 @@ def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: 
     With `negatives: own` only the encoder of queries is trained (see `training.OwnRanking`), a copy of it for passages
     stays as it is: two encoders are saved.
     """
-    import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Router
 
@@ -96,8 +93,7 @@ def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: 
     if recipe.negatives == "own":
         routes = Router.for_query_document(list(model), list(copy.deepcopy(model).requires_grad_(False)))
         both = SentenceTransformer(modules=[routes], device=device(), similarity_fn_name=model.similarity_fn_name)
-        passages = np.concatenate([*Dense(model, recipe).blocks(collection)])
-        loss = OwnRanking(both, recipe, torch.as_tensor(passages).to(device()))
+        loss = OwnRanking(both, recipe, np.concatenate([*Dense(model, recipe).blocks(collection)]))
     return train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
 
 

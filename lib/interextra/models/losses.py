@@ -64,10 +64,7 @@ def own_scores(teacher, passages, texts, positive, negatives, barred):
 
 @for_scores("query", goal=own_scores)
 def margin_mse(good, bad, goal, recipe):
-    """The difference of a reranker's scores of the positive passage and of each negative is the goal.
-
-    Squared error, mean over the pairs (MarginMSE: Hofstätter et al., 2020).
-    """
+    """Squared error of margins, mean over the pairs; the goal is a reranker's (MarginMSE: Hofstätter et al., 2020)."""
     from torch.nn.functional import mse_loss
 
     return mse_loss(good - bad, goal[:, :1] - goal[:, 1:])
@@ -78,10 +75,9 @@ def shared_scores(teacher, passages, texts, positive, negatives, barred):
     import torch
 
     rows, at = np.unique(np.concatenate([positive, negatives]), return_inverse=True)
-    scores = teacher.open_queries(texts)(teacher.encode_block(passages.texts(rows)))(slice(None))
-    good, bad = at[: len(positive)], at[len(positive) :]
-    good = scores[torch.arange(len(texts)), torch.as_tensor(good)].unsqueeze(1)
-    return torch.cat([good, scores[:, torch.as_tensor(bad)].masked_fill(barred, float("-inf"))], dim=1).float()
+    scores = teacher.open_queries(texts)(teacher.encode_block(passages.texts(rows)))(slice(None))[:, at].float()
+    bad = scores[:, len(positive) :].masked_fill(barred, float("-inf"))
+    return torch.cat([scores.diagonal().unsqueeze(1), bad], dim=1)
 
 
 @for_scores("batch", goal=shared_scores)

@@ -184,9 +184,8 @@ def pretrain(how: Pretraining, collections: Sequence, start: str, seed: int, out
     model, tokenizer = opened(start, seed)
     log = {"tokens": 0}
     if how.objective != "none":
-        objective, passages = Objective(model, tokenizer, how).to(device()), read(how, collections, tokenizer)
-        n_held = min(N_HELD, len(passages) // 4)
-        held, passages = passages[:n_held], passages[n_held:]
+        objective = Objective(model, tokenizer, how).to(device())
+        held, passages = read(how, collections, tokenizer)
         log = {"passages": len(passages), "held_out": len(held), "before": objective.measure(held, 0, how.batch_size)}
         log |= train(objective, passages, how, seed)
         log["after"] = objective.measure(held, 0, how.batch_size)
@@ -211,8 +210,8 @@ def opened(start: str, seed: int):
     return model, tokenizer
 
 
-def read(how: Pretraining, collections: Sequence, tokenizer) -> list[list[int]]:
-    """The tokens of the passages, in an order that depends on them alone: no more than are held out and read once."""
+def read(how: Pretraining, collections: Sequence, tokenizer) -> tuple[list[list[int]], list[list[int]]]:
+    """Tokens of the passages held out and read, in an order that depends on them alone: no more than are read once."""
     ends = np.cumsum([len(collection.passages) for collection in collections])
     rows = np.random.default_rng(0).permutation(ends[-1])[: N_HELD + how.steps * how.batch_size]
     texts = np.empty(len(rows), dtype=object)
@@ -224,7 +223,8 @@ def read(how: Pretraining, collections: Sequence, tokenizer) -> list[list[int]]:
     if len(coded) < 8 * how.batch_size:
         needed = f"{8 * how.batch_size} are needed (8 batches of {how.batch_size}, a quarter of them held out)"
         raise InputError(f"pretraining: {len(coded)} passages of two words or more; {needed}")
-    return coded
+    n_held = min(N_HELD, len(coded) // 4)
+    return coded[:n_held], coded[n_held:]
 
 
 def train(objective: Objective, passages: Sequence[Sequence[int]], how: Pretraining, seed: int) -> dict:

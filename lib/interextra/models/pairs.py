@@ -52,8 +52,7 @@ def exposed_passages(collection, pairs: Pairs, relevance: int) -> np.ndarray:
     only. Returns bool[passages]. Taught in notebooks/09_negative_exposure.
     """
     judged = pd.concat([collection.qrels(split) for split in collection.splits])
-    answers = judged.loc[judged["relevance"] >= relevance, "doc_id"].unique()
-    rows = collection.passages.rows(answers)
+    rows = collection.passages.rows(judged.loc[judged["relevance"] >= relevance, "doc_id"])
     exposed = np.zeros(len(collection.passages), bool)
     exposed[rows[rows >= 0]] = True
     exposed[pairs.rows] = False
@@ -63,14 +62,12 @@ def exposed_passages(collection, pairs: Pairs, relevance: int) -> np.ndarray:
 def ranked_rows(path: Path, collection, query_ids: Sequence[str], depth: int) -> np.ndarray:
     """Rows of the first `depth` passages of each query in a run file: int64[queries, depth], -1 where it has fewer."""
     run = RunFile.read(path)
-    at = pd.Index(query_ids).get_indexer(pd.Index(run.query_ids))
     if absent := set(query_ids) - set(run.query_ids):
         raise InputError(f"{path}: {len(absent)} training queries are not in the run: {offenders(sorted(absent))}")
-    rows = np.asarray(collection.passages.rows(run.doc_ids.to_pylist()), dtype=np.int64)
-    kept = (run.ranks <= depth) & (at[run.query_codes] >= 0)
-    found = np.full((len(query_ids), depth), -1, dtype=np.int64)
-    found[at[run.query_codes[kept]], run.ranks[kept] - 1] = rows[run.doc_codes[kept]]
-    return found
+    at = pd.Index(run.query_ids).get_indexer(query_ids)
+    place = run.offsets[at, None] + np.arange(depth)
+    rows = np.append(collection.passages.rows(run.doc_ids.to_pylist())[run.doc_codes], -1)  # of the hits in a line
+    return rows[np.where(place < run.offsets[at + 1, None], place, -1)]
 
 
 def negatives_of(ranking: np.ndarray, pairs: Pairs, drawable: np.ndarray) -> np.ndarray:

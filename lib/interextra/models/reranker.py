@@ -65,11 +65,10 @@ class Reranker(Neural):
 
         there = rows >= 0
         scores = np.full(rows.shape, -np.inf, dtype=np.float32)
-        found = passages.texts(rows[there])
-        if found:
-            pairs = [[texts[i], passage] for i, passage in zip(np.nonzero(there)[0], found, strict=True)]
-            options = {"batch_size": 128, "show_progress_bar": False, "pool": self.pool}
-            scores[there] = self.model.predict(pairs, activation_fn=torch.nn.Identity(), **options)
+        found = zip(np.nonzero(there)[0], passages.texts(rows[there]), strict=True)
+        pairs = [[texts[i], passage] for i, passage in found]
+        options = {"batch_size": 128, "show_progress_bar": False, "pool": self.pool}
+        scores[there] = self.model.predict(pairs, activation_fn=torch.nn.Identity(), **options)
         return scores
 
 

@@ -32,10 +32,7 @@ class AtLengths(SharedNegatives):
 
 
 class TopicAware(AtLengths):
-    """What the trainer hands over seeds the draw of `topics`, a `tas_balanced.Topics`, no more.
-
-    `batches` are set by `training.train`: its texts, passages, tokens, teacher and seed.
-    """
+    """What the trainer hands over seeds the draw of `topics`, a `tas_balanced.Topics`, no more; it sets `batches`."""
 
     def forward(self, features, label):
         given, draw = self.batches, np.random.default_rng([self.batches.seed, *label[:, 0].tolist()])

@@ -99,10 +99,7 @@ def build(recipe: Options, seed: int):
 
 
 def _max_first(model):
-    """Let the model take the maximum over the tokens before log(1 + ReLU), not after it: the same, and much faster.
-
-    Both grow with the logit, so that the order does not matter. A saved model is a plain one: its weights are the same.
-    """
+    """Let the model take the maximum over the tokens before log(1 + ReLU), which is monotonic: the same, and faster."""
     from interextra.models.max_over_tokens import MaxOverTokens
 
     model[0].model.get_output_embeddings().__class__ = MaxOverTokens

@@ -198,9 +198,9 @@ class OwnRanking(torch.nn.Module):
     The first `negative_depth` not relevant are the negatives (ADORE: Zhan et al., 2021). `passages`: float32[n, d].
     """
 
-    def __init__(self, model, recipe: Trained, passages: torch.Tensor):
+    def __init__(self, model, recipe: Trained, passages: np.ndarray):
         super().__init__()
-        self.model, self.recipe, self.passages, self.batches = model, recipe, passages, None
+        self.model, self.recipe, self.passages = model, recipe, torch.as_tensor(passages).to(device())
 
     def forward(self, features, label):
         vectors = self.model(features[0], task="query")["sentence_embedding"]
@@ -261,11 +261,10 @@ def train(
     )
 
     class Trainer(getattr(sentence_transformers, f"{kind}Trainer")):
+        collect_features = BaseTrainer.collect_features  # tokenized by the collator, for a cross-encoder too
+
         def add_model_card_callback(self, default_args_dict):
             """No model card: it prints progress and describes what the recipe says already."""
-
-        def collect_features(self, inputs):
-            return BaseTrainer.collect_features(self, inputs)  # tokenized by the collator, for a cross-encoder too
 
     try:
         found = ranking and ranked_rows(ranking, collection, pairs.query_ids, recipe.negative_depth)
@@ -274,8 +273,7 @@ def train(
         kept_out = json.loads(spared.read_text(encoding="utf-8")) if spared else ()
         taught_by = teacher and load_model(teacher)
         collator = batches(Tokens(model), pairs, collection, recipe, seed, found, taught_by, kept_out)
-        if recipe.negatives == "own":
-            loss.batches = collator
+        loss.batches = collator  # where the loss draws the negatives itself
         examples = Dataset.from_dict({"pair": np.arange(len(pairs.rows))})
         trainer = Trainer(model=model, args=arguments, train_dataset=examples, loss=loss, data_collator=collator)
         trainer.remove_callback(PrinterCallback)
