@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import warnings
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -41,13 +40,12 @@ def initialisation(spec: str) -> Initialisation:
             raise InputError(f"initialisation {spec!r}: write minilm or minilm:layers=N with N from 1 to 6")
         return Initialisation(str(verified_minilm()), layers=int(option[-1]) if option else None)
     path = Path(spec).expanduser()
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise InputError(f"initialisation {spec!r}: the folder holds no model (no config.json)")
-        return Initialisation(str(path))
-    if path.is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1 or path.exists():
+    is_folder = path.is_dir()
+    if is_folder and not (path / "config.json").is_file():
+        raise InputError(f"initialisation {spec!r}: the folder holds no model (no config.json)")
+    if not is_folder and (path.is_absolute() or path.exists() or spec.startswith((".", "~")) or spec.count("/") > 1):
         raise InputError(f"initialisation {spec!r}: no such folder")
-    return Initialisation(spec)
+    return Initialisation(str(path) if is_folder else spec)
 
 
 def _shape(spec: str) -> str:
@@ -63,7 +61,7 @@ def start_of(spec: str) -> str:
     if spec.partition(":")[0] == "minilm":
         return MINILM_SHA256
     if spec and Path(spec).is_dir():
-        files = sorted(path for path in Path(spec).rglob("*") if path.is_file())
+        files = [path for path in Path(spec).rglob("*") if path.is_file()]
         return digest({path.relative_to(spec).as_posix(): sha256(path) for path in files})
     return spec  # a hub id
 
@@ -107,4 +105,3 @@ def quiet() -> None:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", message=".*pin_memory.*")

@@ -28,7 +28,6 @@ class Options(dense.Options):
 
 
 def fit(recipe: Options, collection, query_ids, split: str, seed: int, *out_dir, **given) -> dict:
-    """Train a bi-encoder and save it, see `interextra.models.model.fit`."""
     from interextra.models.second_pass import AtLengths
     from interextra.models.training import train
 

@@ -78,18 +78,14 @@ def _cut_to_first(module, inputs: tuple) -> tuple:
 
 
 def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
-    """Train a bi-encoder and save it; see `interextra.models.model.fit`.
-
-    With `negatives: own` only the encoder of queries is trained (see `training.OwnRanking`), a copy of it for passages
-    stays as it is: two encoders are saved.
-    """
+    """With `negatives: own` the encoder of queries alone is trained, and saved beside that of passages as it was."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Router
 
-    from interextra.models.training import OwnRanking, inner_product_loss, train
+    from interextra.models.training import INNER_PRODUCT, OwnRanking, SharedNegatives, train
 
     model = build(recipe, seed)
-    loss = inner_product_loss(model, recipe)
+    loss = SharedNegatives(model, recipe, *INNER_PRODUCT)
     if recipe.negatives == "own":
         routes = Router.for_query_document(list(model), list(copy.deepcopy(model).requires_grad_(False)))
         both = SentenceTransformer(modules=[routes], device=device(), similarity_fn_name=model.similarity_fn_name)

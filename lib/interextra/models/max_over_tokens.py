@@ -14,8 +14,6 @@ TEXTS = 16  # whose logits, tokens × vocabulary each, are held at once
 class MaxOverTokens(torch.nn.Linear):
     """hidden float[texts, tokens, d] → float[texts, 1, words]. Before each call its `mask` [texts, tokens] is set."""
 
-    mask: torch.Tensor
-
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         return _Largest.apply(hidden, self.mask, self.weight, self.bias).unsqueeze(1)
 

@@ -99,10 +99,9 @@ def below(first, first_scores, scored, place: np.ndarray, k: int) -> tuple[np.nd
     # a query without any hit has neither a lowest new score nor a first old one
     fall = np.subtract(rest, first_scores[:, :1], out=np.full_like(rest, -np.inf), where=np.isfinite(rest))
     rest = np.where(np.isfinite(lowest), lowest, 0) - 1 + fall
-    scores = np.concatenate([scored, rest.astype(np.float32)], axis=1)[:, : max(depth, k)]
-    rows = first[:, : scores.shape[1]]
-    order = np.lexsort((np.where(rows >= 0, place[rows], len(place)), -scores), axis=1)[:, :k]
-    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    scores = np.concatenate([scored, rest.astype(np.float32)], axis=1)
+    order = np.lexsort((np.where(first >= 0, place[first], len(place)), -scores), axis=1)[:, :k]
+    return np.take_along_axis(first, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
 def build(recipe: Options, seed: int):

@@ -7,7 +7,7 @@ from sentence_transformers.util import batch_to_device
 
 from interextra.ground.errors import InputError
 from interextra.models import dense
-from interextra.models.training import SharedNegatives, inner_product_loss
+from interextra.models.training import INNER_PRODUCT, SharedNegatives
 
 
 class AtLengths(SharedNegatives):
@@ -18,13 +18,13 @@ class AtLengths(SharedNegatives):
 
     def __init__(self, recipe, seed: int):
         model = dense.build(recipe, seed)
-        whole, width = inner_product_loss(model, recipe), model.get_embedding_dimension()
+        width = model.get_embedding_dimension()
         if (longest := max(recipe.truncations, default=0)) >= (kept := recipe.dimension or width):
             raise InputError(f"truncations: {longest} of {kept} dimensions: give shorter lengths")
         if recipe.dimension:  # drawn anew, after words and pooling
             torch.manual_seed(seed)
             model.insert(2, Dense(width, kept, recipe.bias, torch.nn.Identity()).to(model.device))
-        super().__init__(model, recipe, whole.represent, whole.pairwise, whole.matrix)
+        super().__init__(model, recipe, *INNER_PRODUCT)
 
     def compute_loss_from_embeddings(self, columns, label):
         at, lengths = super().compute_loss_from_embeddings, (columns[0].shape[1], *self.recipe.truncations)

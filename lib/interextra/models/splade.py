@@ -104,17 +104,11 @@ def _max_first(model):
 
     model[0].model.get_output_embeddings().__class__ = MaxOverTokens
     model[0].register_forward_pre_hook(_hand_mask)
-    model[0].register_forward_hook(_one_token)
     return model
 
 
 def _hand_mask(words, inputs) -> None:
     words.model.get_output_embeddings().mask = inputs[0]["attention_mask"]
-
-
-def _one_token(words, inputs, features: dict) -> dict:
-    """What follows sees texts of one token each."""
-    return {**features, "attention_mask": features["attention_mask"][:, :1]}
 
 
 def _sparse_start(words) -> None:
@@ -136,10 +130,10 @@ def splade_loss(model, recipe: Options):
     """The ranking loss of all encoders plus FLOPS of queries and passages (Formal et al. 2021, section 3.2)."""
     from sentence_transformers.sparse_encoder.losses import SpladeLoss
 
-    from interextra.models.training import inner_product_loss
+    from interextra.models.training import INNER_PRODUCT, SharedNegatives
 
     weights = {"query_regularizer_weight": recipe.query_flops, "document_regularizer_weight": recipe.passage_flops}
-    return SpladeLoss(model, inner_product_loss(model, recipe), **weights)
+    return SpladeLoss(model, SharedNegatives(model, recipe, *INNER_PRODUCT), **weights)
 
 
 def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:

@@ -23,6 +23,9 @@ from interextra.models.retriever import words_of
 from interextra.models.tokens import Tokens
 from interextra.models.topk import device
 
+# What `SharedNegatives` takes of a model with one vector a text
+INNER_PRODUCT = lambda out: out["sentence_embedding"], lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T
+
 
 class Batches:
     """A collator: draws the negatives of a batch of {"pair": index} and tokenizes it; the label are barred negatives.
@@ -136,11 +139,9 @@ class PairBatches(Batches):
 
 def drawable_passages(exposed: np.ndarray, which: str | float, seed: int) -> np.ndarray:
     """bool[passages]: what may be drawn as a negative, see `recipe.Trained.negative_passages`."""
-    drawable = np.ones(len(exposed), bool)
+    drawable = np.ones(len(exposed), bool) if which in ("all", "control") else ~exposed
     if which == "control":
         drawable[np.random.default_rng(seed).choice(len(exposed), exposed.sum(), replace=False)] = False
-    elif which != "all":
-        drawable = ~exposed
     if not drawable.any() or (isinstance(which, float) and not exposed.any()):
         held = f"{exposed.sum()} of {len(exposed)} passages are exposed"
         raise InputError(f"negative_passages = {which}: {held}, so that none is left to draw; use all")
@@ -185,11 +186,6 @@ class SharedNegatives(torch.nn.Module):
             shared = [*drawn, *([positives] if self.recipe.in_batch else [])]
             bad = torch.cat([self.matrix(queries, column) for column in shared], dim=1)
         return ranking_loss(good, bad, label, self.recipe)
-
-
-def inner_product_loss(model, recipe: Trained) -> SharedNegatives:
-    functions = lambda out: out["sentence_embedding"], lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T
-    return SharedNegatives(model, recipe, *functions)
 
 
 class OwnRanking(torch.nn.Module):
@@ -253,7 +249,6 @@ def train(
         use_cpu=cpu,
         ddp_backend="gloo" if cpu and "RANK" in os.environ else None,
         logging_steps=max(1, steps // 50),
-        report_to="none",
         save_strategy="no",
         disable_tqdm=True,
         dataloader_drop_last=len(pairs.rows) >= recipe.batch_size,
