@@ -34,7 +34,7 @@ def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: 
     if qrels.empty:
         asked = f"none of {len(wanted)} queries of split {split!r}"
         raise InputError(f"{name}: {asked} has a passage of relevance {relevance} or more")
-    rows = np.asarray(collection.passages.rows(qrels["doc_id"].tolist()), dtype=np.int64)
+    rows = collection.passages.rows(qrels["doc_id"])
     if (rows < 0).any():
         bad = qrels["doc_id"].to_numpy()[rows < 0]
         raise InputError(f"{name}: {len(bad)} judged passages are not in the collection: {offenders(bad)}")

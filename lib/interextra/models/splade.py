@@ -1,8 +1,7 @@
 """SPLADE: a weight for every word of the vocabulary, ranked by inner product of sparse vectors (sentence-transformers).
 
 The weight of a word is max over the text's tokens of log(1 + ReLU(logit)), the logits those of a masked-LM head
-(Formal et al. 2021, SPLADE v2; without distillation). FLOPS regularisation makes the vectors sparse; its weights grow
-quadratically over the first part of the training.
+(Formal et al. 2021, SPLADE v2; without distillation). FLOPS regularisation makes the vectors sparse.
 """
 
 import re
@@ -26,7 +25,7 @@ ENCODES_QUERIES, INTERACTS = True, False
 
 
 class Options(Trained):
-    """The recipe of SPLADE: weights of the FLOPS regularisation, reached over the first third of the steps."""
+    """The weights of the FLOPS regularisation grow quadratically over the first third of the steps, up to these."""
 
     scores: ClassVar[tuple[str, ...]] = ("batch", "query")
 
@@ -102,6 +101,7 @@ def _max_first(model):
     """Let the model take the maximum over the tokens before log(1 + ReLU), which is monotonic: the same, and faster."""
     from interextra.models.max_over_tokens import MaxOverTokens
 
+    # what it gives has one token a text: the library's pooling cuts the mask to it
     model[0].model.get_output_embeddings().__class__ = MaxOverTokens
     model[0].register_forward_pre_hook(_hand_mask)
     return model
@@ -139,8 +139,7 @@ def splade_loss(model, recipe: Options):
 def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
     from interextra.models.training import train
 
-    loss = splade_loss(build(recipe, seed), recipe)
-    return train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
+    return train(splade_loss(build(recipe, seed), recipe), recipe, collection, query_ids, split, seed, out_dir, **given)
 
 
 def load(out_dir: Path, recipe: Options) -> Splade:

@@ -73,7 +73,7 @@ def scored_pairs(ranking: Path, passages, pairs: Pairs) -> pd.DataFrame:
     """All pairs of a relevant and another passage of a run with a teacher's scores, as `Topics` takes them."""
     frame = RunFile.read(ranking).frame()
     frame["query"] = pd.Index(pairs.query_ids).get_indexer(frame["query_id"])
-    frame["row"] = np.asarray(passages.rows(frame["doc_id"].tolist()), dtype=np.int64)
+    frame["row"] = passages.rows(frame["doc_id"])
     relevant = np.isin(frame["query"] * len(passages) + frame["row"], pairs.query * len(passages) + pairs.rows)
     both = frame[relevant].merge(frame[~relevant], on="query", suffixes=("", "_other"))
     columns = {"query": both["query"], "positive": both["row"], "negative": both["row_other"]}

@@ -30,8 +30,7 @@ INNER_PRODUCT = lambda out: out["sentence_embedding"], lambda q, p: (q * p).sum(
 class Batches:
     """A collator: draws the negatives of a batch of {"pair": index} and tokenizes it; the label are barred negatives.
 
-    A subclass says how a batch is laid out. `tokens`: has a `preprocess`, as `Tokens` or a model. `ranking`: rows of
-    the passages that a model ranks first for each training query, as `pairs.ranked_rows` gives them (negatives: mined).
+    `tokens`: a `Tokens`. `ranking`: rows of the passages that a model ranks first for each query (see `ranked_rows`).
     `teacher`: a model whose scores are the loss's goal. `spared`: doc_ids of passages that are not drawn either.
     """
 
@@ -223,11 +222,7 @@ class PairLoss(torch.nn.Module):
 def train(
     loss, recipe: Trained, collection, query_ids, split, seed, out_dir: Path, ranking=None, teacher=None, spared=None
 ) -> dict:
-    """Train the `model` of a loss, one of sentence-transformers, and save it to `out_dir`; see `model.fit`.
-
-    `ranking`: path of a run of the training queries; `teacher`: that of a trained model; `spared`: of a JSON list. On
-    the CPU one thread is used unless OMP_NUM_THREADS says otherwise, so that a repetition gives the same bytes.
-    """
+    """Train the `model` of a loss, one of sentence-transformers, and save it to `out_dir`; see `model.fit`."""
     model, cpu, threads = loss.model, device() == "cpu", torch.get_num_threads()
     if cpu and "OMP_NUM_THREADS" not in os.environ:  # two threads do not sum as one does: keep to one by default
         torch.set_num_threads(1)
