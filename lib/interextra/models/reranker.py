@@ -93,9 +93,8 @@ def below(first, first_scores, scored, place: np.ndarray, k: int) -> tuple[np.nd
     scored: float32[n, r], r ≤ depth, new scores of its first r passages; place: `tie_order(passages)[1]`. The rest is
     shifted below the lowest new score of its query by the difference of the first stage's scores.
     """
-    depth = scored.shape[1]
     lowest = np.where(np.isfinite(scored), scored, np.inf).min(axis=1, keepdims=True)
-    rest = first_scores[:, depth:]
+    rest = first_scores[:, scored.shape[1] :]
     # a query without any hit has neither a lowest new score nor a first old one
     fall = np.subtract(rest, first_scores[:, :1], out=np.full_like(rest, -np.inf), where=np.isfinite(rest))
     rest = np.where(np.isfinite(lowest), lowest, 0) - 1 + fall
@@ -121,8 +120,7 @@ def build(recipe: Options, seed: int):
     torch.manual_seed(seed)
     size = words.get_embedding_dimension()
     head = Dense(size, 1, activation_function=torch.nn.Identity(), module_output_name="scores")
-    modules = [words, Pooling(size, pooling_mode=recipe.pooling), head]
-    return CrossEncoder(modules=modules, device=device())
+    return CrossEncoder(modules=[words, Pooling(size, pooling_mode=recipe.pooling), head], device=device())
 
 
 def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
