@@ -44,6 +44,7 @@ class _Largest(torch.autograd.Function):
         at = torch.stack([text * tokens + places[text, word], word])
         shape = (texts * tokens, len(weight))
         through = torch.sparse_coo_tensor(at, gradient[text, word].float(), shape, check_invariants=False)
+        through = through.to_dense() if through.is_cuda else through  # sparse products of CUDA do not repeat
         of_hidden = (through @ weight.float()).view_as(hidden).to(hidden.dtype)
         of_weight = (through.t() @ hidden.float().flatten(0, 1)).to(weight.dtype)
         return of_hidden, None, of_weight, gradient.sum(dim=0).to(weight.dtype)
