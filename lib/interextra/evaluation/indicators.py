@@ -18,7 +18,6 @@ from interextra.data.queries import Part, Queries
 from interextra.ground import Cell, InputError, Store, offenders
 from interextra.ground.correlation import correlation_test
 from interextra.ground.effects import holm, ratio
-from interextra.models import architectures
 from interextra.models.model import Model, load_model
 from interextra.splits.shift import Shift
 
@@ -36,7 +35,7 @@ class Nearness(Cell):
     k: int
 
     def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), architectures()[self.model.recipe.architecture].__name__)
+        return (*super().modules(), type(self.model.recipe).__module__)
 
     def title(self) -> str:
         return f"nearness · {', '.join(part.name for part in self.queries)} · {self.model.title()}"

@@ -8,10 +8,10 @@ import pandas as pd
 from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile
 from interextra.ground import InputError, Store
-from interextra.models.model import Model, load_model
+from interextra.models.model import Model, file_of, load_model
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.reranker import Reranker
-from interextra.models.run import Ranking, Run, file_of, model_of
+from interextra.models.run import Ranking, Run, model_of
 
 
 class Reranked(Ranking):
@@ -28,10 +28,6 @@ class Reranked(Ranking):
     @property
     def queries(self) -> tuple[Queries | Part, ...]:
         return self.runs[0].queries
-
-    @property
-    def recipe(self) -> Recipe:
-        return self.model.recipe
 
     def build(self, folder: Path, store: Store) -> None:
         model, passages = load_model(store[self.model] / "weights"), self.queries[0].source.open().passages

@@ -29,5 +29,4 @@ def architectures() -> dict[str, ModuleType]:
 def definitions(start: str, attribute: str) -> dict[str, Any]:
     """Name → what has an attribute, of the modules of this folder whose names begin with `start`."""
     modules = [import_module(f"{__name__}.{file.stem}") for file in sorted(FOLDER.glob(f"{start}*.py"))]
-    named = sorted(pair for module in modules for pair in vars(module).items() if hasattr(pair[1], attribute))
-    return dict(named)
+    return dict(sorted(pair for module in modules for pair in vars(module).items() if hasattr(pair[1], attribute)))

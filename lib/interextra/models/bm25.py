@@ -7,31 +7,38 @@ import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from interextra.models.lucene import bm25_index, bm25_search
 from interextra.models.pairs import training_pairs
-from interextra.models.recipe import BM25_PASSAGE, BM25_QUERY, FirstStage
+from interextra.models.recipe import PositiveInt, Recipe
 
 LABEL = "BM25"
 COLOUR = "#999999"
 ENCODES_QUERIES, INTERACTS = False, False
+QUERY_SECONDS, PASSAGE_SECONDS = 2e-4, 5e-9  # of a search, and for each passage of the collection
 
 
-class Options(FirstStage):
+class Options(Recipe):
+    k1: tuple[Annotated[float, Field(ge=0)], ...] = Field((0.9,), min_length=1)  # all pairs of k1 and b are tried …
+    b: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field((0.4,), min_length=1)
+    tuning_queries: PositiveInt = 500  # … on at most so many training queries, drawn with the seed
+
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
         points = len(self.k1) * len(self.b)
         tuning = min(self.tuning_queries, n_train) * points if points > 1 else 0
-        seconds = tuning * (BM25_QUERY + n_passages * BM25_PASSAGE)
+        seconds = tuning * (QUERY_SECONDS + n_passages * PASSAGE_SECONDS)
         return super().cost(n_train, n_passages, n_queries) | {"train_seconds": seconds}
 
 
-class BM25:
-    """A BM25 model: k1 and b. A query without any known word gets padding only."""
+class BM25(NamedTuple):
+    """A BM25 model. A query without any known word gets padding only."""
 
-    def __init__(self, k1: float, b: float):
-        self.k1, self.b = k1, b
+    k1: float
+    b: float
 
     def search(self, collection, texts: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:
         return bm25_search(collection, texts, k, self.k1, self.b)
@@ -43,7 +50,7 @@ def reciprocal_rank(rows: np.ndarray, relevant: Sequence[np.ndarray]) -> np.ndar
     return np.where(hits.any(axis=1), 1 / (hits.argmax(axis=1) + 1), 0.0)
 
 
-def fit(recipe: FirstStage, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
+def fit(recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
     """Choose k1 and b by mean RR@10 on (a sample of) the training queries; write them to `out_dir`.
 
     The first best pair in the order of the recipe wins. A grid of one point needs no queries.
@@ -54,9 +61,8 @@ def fit(recipe: FirstStage, collection, query_ids: Sequence[str], split: str, se
         bm25_index(collection)
     else:
         pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
-        chosen = np.arange(len(pairs.texts))
-        if len(chosen) > recipe.tuning_queries:
-            chosen = np.sort(np.random.default_rng(seed).choice(chosen, recipe.tuning_queries, replace=False))
+        n, n_chosen = len(pairs.texts), min(len(pairs.texts), recipe.tuning_queries)
+        chosen = np.sort(np.random.default_rng(seed).choice(n, n_chosen, replace=False))
         texts = [pairs.texts[i] for i in chosen]
         relevant = [pairs.rows[pairs.query == i] for i in chosen]
         for point in tried:
@@ -68,5 +74,5 @@ def fit(recipe: FirstStage, collection, query_ids: Sequence[str], split: str, se
     return {"steps": 0, "loss": [], **found, "tuning_queries": len(chosen), "grid": tried}
 
 
-def load(out_dir: Path, recipe: FirstStage) -> BM25:
+def load(out_dir: Path, recipe: Options) -> BM25:
     return BM25(**json.loads((out_dir / "bm25.json").read_text()))

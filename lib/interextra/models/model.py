@@ -17,6 +17,11 @@ from interextra.models.recipe import Pretraining, Recipe, make_recipe, size_of
 LOG = "training.json"
 
 
+def file_of(queries: Queries | Part | str) -> str:
+    """The file of the ranking of a set of queries, given or named, in the folder of a run."""
+    return f"run.{queries if isinstance(queries, str) else queries.name}.parquet"
+
+
 class Pretrained(Cell):
     """`weights/` as transformers saves them, and `pretraining.json`: losses, and what it can before and after."""
 
@@ -75,12 +80,9 @@ class Model(Cell):
 
     def build(self, folder: Path, store: Store) -> None:
         ids, collection = self.train.ids(store), self.train.source.open()
-        weights = {"start": self.first, "teacher": self.teacher}
-        given = {name: store[cell] / "weights" for name, cell in weights.items() if cell}
-        if self.ranking:
-            given["ranking"] = self.ranking.path(store, self.train)
-        if self.spared:
-            given["spared"] = store[self.spared] / "doc_ids.json"
+        files = {"start": "weights", "teacher": "weights", "ranking": file_of(self.train), "spared": "doc_ids.json"}
+        cells = {"start": self.first, "teacher": self.teacher, "ranking": self.ranking, "spared": self.spared}
+        given = {name: store[cell] / files[name] for name, cell in cells.items() if cell}
         log = fit(self.recipe, collection, ids, self.train.split, self.seed, folder / "weights", **given)
         write_json(folder / LOG, log | {"n_train": len(ids)})
 
@@ -98,7 +100,7 @@ class Model(Cell):
         return self.recipe.cost(self.train.size(), self.train.source.n_passages(), 0)["train_seconds"]
 
     def megabytes(self) -> float:
-        return self.recipe.megabytes()
+        return self.recipe.size.megabytes
 
 
 def fit(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import yaml
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from interextra.ground.errors import InputError
 from interextra.models import architectures
@@ -19,18 +19,13 @@ PositiveInt = Annotated[int, Field(ge=1)]
 # What models cost, estimated before anything is computed
 QUERY_TOKENS = 12  # a usual query with its special tokens
 INDEXED = 8_000  # passages a second, measured: Lucene's indexing
-BM25_QUERY, BM25_PASSAGE = 2e-4, 5e-9  # seconds of a search, and for each passage of the collection
 INNER_PRODUCTS = 5e9  # multiplications a second, an estimate for one thread
 RUN_ROW = 7e-6  # megabytes of a passage in a run, measured
 NUMBER = 4e-6  # megabytes of a float32
 
 
 class Size(NamedTuple):
-    """Tokens a second through an encoder, forward and backward or forward only; its dimensions; megabytes of weights.
-
-    The speeds of `tiny` and `minilm` are measured on one thread of a 2-core CPU; those of `base-gpu` are an estimate,
-    for BERT-base with half precision on one recent GPU.
-    """
+    """Tokens a second through an encoder, forward and backward or forward only; its dimensions and its megabytes."""
 
     train_tokens: float
     encode_tokens: float
@@ -39,9 +34,9 @@ class Size(NamedTuple):
 
 
 SIZES = {
-    "tiny": Size(90_000, 200_000, 64, 1.6),
+    "tiny": Size(90_000, 200_000, 64, 1.6),  # these two measured on one thread of a 2-core CPU
     "minilm": Size(2_500, 9_000, 384, 62.0),
-    "base-gpu": Size(150_000, 450_000, 768, 440.0),
+    "base-gpu": Size(150_000, 450_000, 768, 440.0),  # BERT-base in half precision on one recent GPU, an estimate
 }
 
 
@@ -58,32 +53,22 @@ class Recipe(BaseModel, frozen=True, extra="forbid"):
     architecture: str
     positive_relevance: PositiveInt = 1  # training pairs are judgements of at least this grade
 
+    @property
+    def size(self) -> Size:
+        """Of the weights."""
+        return Size(0.0, 0.0, 0, 0.0)
+
     def training_steps(self, n_train: int) -> int:
         """Optimiser steps for `n_train` training pairs (query, relevant passage)."""
         return 0
 
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
-        """Estimated steps, train_seconds, encode_seconds on one core, from the longest texts that the recipe allows.
-
-        Of `n_train` training pairs, `n_passages` to encode and search, `n_queries` to search with.
-        """
+        """Estimated steps, train_seconds, encode_seconds on one core, from the longest texts that the recipe allows."""
         return {"steps": 0, "train_seconds": 0.0, "encode_seconds": n_passages / INDEXED}
 
     def needs(self) -> list[str]:
         """What `model.fit` must be given: some of start, ranking, teacher."""
         return []
-
-    def megabytes(self) -> float:
-        """Estimated size of the weights on disk."""
-        return 0.0
-
-
-class FirstStage(Recipe):
-    """BM25, alone or under a reranker."""
-
-    k1: tuple[Annotated[float, Field(ge=0)], ...] = Field((0.9,), min_length=1)  # all pairs of k1 and b are tried …
-    b: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field((0.4,), min_length=1)
-    tuning_queries: PositiveInt = 500  # … on at most so many training queries, drawn with the seed
 
 
 class Pretraining(BaseModel, frozen=True, extra="forbid"):
@@ -144,16 +129,11 @@ class Trained(Recipe):
     precision: Literal["fp32", "bf16"] = "fp32"  # of training
     encode_precision: Literal["fp32", "bf16"] = "fp32"  # of the weights in encoding and reranking
 
-    @field_validator("loss")
-    @classmethod
-    def _loss_of_these_scores(cls, name: str) -> str:
-        fitting = [known for known, loss in losses().items() if set(loss.kinds) & set(cls.scores)]
-        if name not in fitting:
-            raise ValueError(f"it is one of {', '.join(fitting)}")
-        return name
-
     @model_validator(mode="after")
-    def _one_duration(self) -> "Trained":
+    def _consistent(self) -> "Trained":
+        fitting = [name for name, loss in losses().items() if set(loss.kinds) & set(self.scores)]
+        if self.loss not in fitting:
+            raise ValueError(f"loss = {self.loss!r}: it is one of {', '.join(fitting)}")
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("give exactly one of steps and epochs")
         if isinstance(self.negative_passages, float) and self.negatives not in ("random", "both"):
@@ -203,9 +183,6 @@ class Trained(Recipe):
     def size(self) -> Size:
         """Of the weights that the training starts from, which may be those of another recipe."""
         return load_recipe(self.after).size if self.after else size_of(self.initialisation)
-
-    def megabytes(self) -> float:
-        return self.size.megabytes
 
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
         tokens = self.batch_size * (self.query_length + self.passage_length) + self.drawn() * self.passage_length

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from interextra.models import bm25
-from interextra.models.recipe import FirstStage, PositiveInt, Trained
+from interextra.models.recipe import PositiveInt, Trained
 from interextra.models.retriever import Neural, reopen, transformer
 from interextra.models.topk import device, tie_order
 
@@ -18,7 +18,7 @@ ENCODES_QUERIES, INTERACTS = False, True
 BLOCK = 64  # queries reranked at once: memory only, the result does not depend on it
 
 
-class Options(Trained, FirstStage):
+class Options(Trained, bm25.Options):
     scores: ClassVar[tuple[str, ...]] = ("pairs",)
 
     pooling: Literal["cls", "mean"] = "cls"

@@ -1,8 +1,7 @@
 """What trained models share: search, several devices; and how the weights of a recipe are opened."""
 
 import weakref
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -31,7 +30,11 @@ class Neural:
 
 
 class Encoder(Neural):
-    """Encodes passages and queries apart from each other; a subclass says what a block holds and how it is scored."""
+    """Encodes passages and queries apart from each other; a subclass says what a block holds and how it is scored.
+
+    It has encode_block(texts, task) → a block, of passages or with the task `query` of queries; and open_queries(texts)
+    → the `open_block` of `topk.exact_search` for these queries.
+    """
 
     block_size = 8192  # passages encoded and scored at once
     query_block = 2048
@@ -49,14 +52,6 @@ class Encoder(Neural):
         scores = self.open_queries(queries)(self.encode_block(others, "query"))
         for start in range(0, len(queries), self.query_block):
             yield np.asarray(scores(slice(start, start + self.query_block)).cpu(), dtype=np.float32)
-
-    @abstractmethod
-    def encode_block(self, texts: Sequence[str], task: str = "document"):
-        """A block of passages, or with the task `query` of queries."""
-
-    @abstractmethod
-    def open_queries(self, texts: Sequence[str]) -> Callable:
-        """`open_block` of `topk.exact_search` for these queries."""
 
     def _encode(self, texts: Sequence[str], task: str, **options):
         options |= {"batch_size": 128, "show_progress_bar": False, "pool": self.pool}
@@ -111,6 +106,7 @@ def _reason(error: Exception) -> str:
 
 def _check(words, source: str) -> None:
     """ValueError for what loads without complaint and is no encoder all the same."""
+    from safetensors import safe_open
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
     config, tokenizer = words.config, words.tokenizer
@@ -121,20 +117,16 @@ def _check(words, source: str) -> None:
     if len(tokenizer) > config.vocab_size:
         raise ValueError(f"the tokenizer knows {len(tokenizer)} words, the model {config.vocab_size}")
     weights = Path(source) / WEIGHTS
-    if weights.is_file() and (absent := _absent(words.model.base_model, weights)):
-        raise ValueError(f"{WEIGHTS} lacks {len(absent)} weights that config.json asks for: {offenders(absent)}")
-
-
-def _absent(model, path: Path) -> list[str]:
-    """Weights of an encoder that the file does not hold; they would be random. The pooler is not used."""
-    from safetensors import safe_open
-
-    with safe_open(path, "pt") as file:
+    if not weights.is_file():  # a hub id
+        return
+    with safe_open(weights, "pt") as file:
         names = file.keys()
     # a model with a head puts a prefix before the names; the oldest checkpoints have TensorFlow's names
     held = {name[at:] for name in names for at in (0, name.find(".") + 1)}
     held = {name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in held}
-    return [name for name, _ in model.named_parameters() if name not in held and not name.startswith("pooler.")]
+    asked = [name for name, _ in words.model.base_model.named_parameters() if not name.startswith("pooler.")]  # unused
+    if absent := [name for name in asked if name not in held]:  # they would be random
+        raise ValueError(f"{WEIGHTS} lacks {len(absent)} weights that config.json asks for: {offenders(absent)}")
 
 
 def words_of(model) -> list:

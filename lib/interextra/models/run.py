@@ -13,13 +13,10 @@ from pydantic import Field
 
 from interextra.data.queries import Part, Queries, Source
 from interextra.data.runs import RunFile
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_json
-from interextra.models import architectures
+from interextra.ground import Cell, InputError, Store, offenders, write_json
 from interextra.models.dense import Dense, inner_products
 from interextra.models.indexes import BLOCK, PRECISIONS, Index, quantised_search
-from interextra.models.model import LOG, Model, Pretrained, load_model
+from interextra.models.model import LOG, Model, Pretrained, file_of, load_model
 from interextra.models.recipe import INNER_PRODUCTS, NUMBER, RUN_ROW, Recipe, Trained, load_recipe
 from interextra.models.topk import exact_search
 from interextra.models.vectors import GivenFile
@@ -32,47 +29,44 @@ class Ranking(Cell):
     """
 
     travels: ClassVar[tuple[str, ...]] = (LOG,)
-    recipe: ClassVar[Recipe | None] = None  # of the model that ranked, where there is a single one
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """Of the `model` that ranked, where there is a single one."""
+        return self.model.recipe if hasattr(self, "model") else None
 
     @property
     def rerank_depth(self) -> float:
         """So many passages are reranked, below them the first stage's order stays; infinite without a reranker."""
         return getattr(self.recipe, "rerank_depth", np.inf)
 
-    def path(self, store: Store, queries: Queries | Part | str) -> Path:
-        """Where the ranking of a set of queries, given or named, is kept."""
-        return store[self] / file_of(queries)
-
     def read(self, store: Store, queries: Queries | Part | str) -> RunFile:
-        return RunFile.read(self.path(store, queries))
+        """The ranking of a set of queries, given or named."""
+        return RunFile.read(store[self] / file_of(queries))
 
     def log(self, store: Store) -> dict:
         """What the model noted of its training (steps, loss, n_train, …); {} where nothing was trained."""
         path = store[self] / LOG
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
-    def write(self, folder: Path, store: Store, model: Cell, search: Callable) -> None:
+    def write(self, folder: Path, store: Store, search: Callable) -> None:
         """What `search` (texts → rows, scores [n, k]) finds for all sets of queries, and the log of the model."""
         frames = [queries.frame(store) for queries in self.queries]
         found = search([text for frame in frames for text in frame["text"]])
         ends, doc_ids = np.cumsum([len(frame) for frame in frames])[:-1], self.queries[0].source.open().passages.doc_ids
         for queries, frame, *hits in zip(self.queries, frames, *(np.split(part, ends) for part in found), strict=True):
             RunFile.from_arrays(frame["query_id"].tolist(), doc_ids, *hits).write_parquet(folder / file_of(queries))
-        shutil.copy(store[model] / LOG, folder)
+        shutil.copy(store[self.model] / LOG, folder)
 
     def modules(self) -> tuple[str, ...]:
         found = super().modules()
-        return (*found, architectures()[self.recipe.architecture].__name__) if self.recipe else found
+        return (*found, type(self.recipe).__module__) if self.recipe else found
 
     def megabytes(self) -> float:
         return RUN_ROW * self.n_queries() * self.depth
 
     def n_queries(self) -> int:
         return sum(part.size() for part in self.queries)
-
-
-def file_of(queries: Queries | Part | str) -> str:
-    return f"run.{queries if isinstance(queries, str) else queries.name}.parquet"
 
 
 class Run(Ranking):
@@ -85,13 +79,9 @@ class Run(Ranking):
     queries: tuple[Queries | Part, ...]
     depth: int = 100
 
-    @property
-    def recipe(self) -> Recipe:
-        return self.model.recipe
-
     def build(self, folder: Path, store: Store) -> None:
         collection, model = self.queries[0].source.open(), load_model(store[self.model] / "weights")
-        self.write(folder, store, self.model, lambda texts: model.search(collection, texts, self.depth))
+        self.write(folder, store, lambda texts: model.search(collection, texts, self.depth))
 
     def title(self) -> str:
         found = "+".join(queries.name for queries in self.queries)
@@ -130,15 +120,15 @@ class Encoded(Cell):
     source: Source
 
     def build(self, folder: Path, store: Store) -> None:
-        collection, model, start, file = self.source.open(), load_model(store[self.model] / "weights"), 0, None
+        passages, model = self.source.open().passages, load_model(store[self.model] / "weights")
         if not isinstance(model, Dense):
             raise InputError(f"{self.model.title()} has not one vector a text; give a dense model")
-        for block in model.blocks(collection):
-            if file is None:
-                shape = len(collection.passages), block.shape[1]
+        for start, texts in passages.batches(model.block_size):
+            block = model.encode_passages(texts)
+            if not start:
+                shape = len(passages), block.shape[1]
                 file = np.lib.format.open_memmap(folder / "passages.npy", "w+", np.float32, shape)
             file[start : start + len(block)] = block
-            start += len(block)
         file.flush()
 
     def read(self, store: Store) -> np.ndarray:
@@ -146,7 +136,7 @@ class Encoded(Cell):
         return np.load(store[self] / "passages.npy", mmap_mode="r")
 
     def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), architectures()[self.model.recipe.architecture].__name__)
+        return (*super().modules(), type(self.model.recipe).__module__)
 
     def title(self) -> str:
         return f"encoding · passages of {self.source.spec} by {self.model.title()}"
@@ -177,11 +167,11 @@ class Searched(Ranking):
     calibration: int = Field(0, ge=0)
 
     @property
-    def recipe(self) -> Recipe:
-        return self.encoded.model.recipe
+    def model(self) -> Model:
+        return self.encoded.model
 
     def needs(self) -> tuple[Cell, ...]:
-        return (*super().needs(), self.encoded.model)  # which encodes the queries
+        return (*super().needs(), self.model)  # which encodes the queries
 
     def build(self, folder: Path, store: Store) -> None:
         if self.queries[0].source != self.encoded.source:
@@ -190,7 +180,7 @@ class Searched(Ranking):
         if self.truncate_dim > vectors.shape[1]:
             raise InputError(f"{self.title()}: truncate_dim = {self.truncate_dim} of {vectors.shape[1]} dimensions")
         vectors = vectors[:, : self.truncate_dim or None]
-        model, passages = load_model(store[self.encoded.model] / "weights"), self.encoded.source.open().passages
+        model, passages = load_model(store[self.model] / "weights"), self.encoded.source.open().passages
 
         def search(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
             queries, size = model.encode_queries(texts)[:, : vectors.shape[1]], vectors.size * NUMBER * 1e6
@@ -206,7 +196,7 @@ class Searched(Ranking):
             write_json(folder / "bytes.json", size / len(vectors))
             return found
 
-        self.write(folder, store, self.encoded.model, search)
+        self.write(folder, store, search)
 
     def bytes_per_passage(self, store: Store) -> float:
         return json.loads((store[self] / "bytes.json").read_text(encoding="utf-8"))
@@ -216,8 +206,7 @@ class Searched(Ranking):
         return f"search · {self.index} {self.parameters} → {found} of {self.encoded.title()}"
 
     def seconds(self) -> float:
-        products = self.n_queries() * self.encoded.source.n_passages() * self.recipe.size.dimension
-        return products / INNER_PRODUCTS
+        return self.n_queries() * self.encoded.source.n_passages() * self.recipe.size.dimension / INNER_PRODUCTS
 
 
 class Imported(Ranking):
@@ -229,21 +218,19 @@ class Imported(Ranking):
     missing_queries: bool = False  # whether the run may lack queries, which have then retrieved nothing
 
     def build(self, folder: Path, store: Store) -> None:
-        run, ids = RunFile.read(self.file.open()), [part.ids(store) for part in self.queries]
-        asked = {query_id for part in ids for query_id in part}
-        doc_ids = run.doc_ids.to_pylist()
-        rows = self.queries[0].source.open().passages.rows(doc_ids)
+        run, ids = RunFile.read(self.file.open()), {queries: queries.ids(store) for queries in self.queries}
+        asked, doc_ids = set().union(*ids.values()), np.array(run.doc_ids)
+        unknown = self.queries[0].source.open().passages.rows(doc_ids) < 0
         wrong = {
             "query_ids are not among the queries": [query_id for query_id in run.query_ids if query_id not in asked],
-            "doc_ids are not in the collection": [doc_id for doc_id, row in zip(doc_ids, rows, strict=True) if row < 0],
+            "doc_ids are not in the collection": doc_ids[unknown].tolist(),
         }
         if not self.missing_queries:
             wrong["queries are missing (missing_queries allows it)"] = sorted(asked - set(run.query_ids))
         if found := [f"{len(these)} {what}: {offenders(these)}" for what, these in wrong.items() if these]:
             raise InputError(f"{self.file.path}: {'; '.join(found)}")
-        frame = run.frame()
-        frame = frame[frame["rank"] <= self.depth]
-        for queries, part in zip(self.queries, ids, strict=True):
+        frame = run.frame().query("rank <= @self.depth")
+        for queries, part in ids.items():
             RunFile.from_frame(frame[frame["query_id"].isin(part)]).write_parquet(folder / file_of(queries))
 
     def title(self) -> str:
@@ -253,11 +240,13 @@ class Imported(Ranking):
 RANX = ["query_id", "doc_id", "score"]
 
 
-def _columns(file: RunFile, of: str) -> pd.DataFrame:
-    """A run for ranx, which refuses pandas' own strings, with its scores or, without ties, its ranks turned round."""
+def _ranx(file: RunFile, by_rank: bool):
+    """A run of ranx, which refuses pandas' own strings; with ranks turned round as scores it has no ties."""
+    import ranx
+
     frame = file.frame()
-    scores = frame["score"] if of == "score" else -frame["rank"]
-    return frame.assign(score=scores)[RANX].astype({"query_id": object, "doc_id": object, "score": float})
+    frame["score"] = -frame["rank"] if by_rank else frame["score"]
+    return ranx.Run.from_df(frame.astype({"query_id": object, "doc_id": object, "score": float}), *RANX)
 
 
 class Fused(Ranking):
@@ -295,16 +284,16 @@ class Fused(Ranking):
         """Ties have the order of `RunFile`; ranx breaks them anyhow, so it gets ranks where ranks are what counts."""
         import ranx
 
-        by_rank, options = self.method == "rrf", {"params": {"weights": weights}} if weights else {}
+        by_rank, params = self.method == "rrf", {"weights": weights} if weights else None
         query_ids = list(dict.fromkeys(query_id for file in files for query_id in file.query_ids))
-        runs = [ranx.Run.from_df(_columns(file, "rank" if by_rank else "score"), *RANX) for file in files]
+        runs = [_ranx(file, by_rank) for file in files]
         if any(len(run) < len(query_ids) for run in runs):  # a query may have hits in one run alone
             asked = ranx.Qrels.from_dict({query_id: {"": 1} for query_id in query_ids})
             runs = [run.make_comparable(asked) for run in runs]
-        fused = ranx.fuse(runs, norm=None if by_rank else "min-max", method=self.method, **options).to_dataframe()
-        order = pd.Index(query_ids).get_indexer(fused["q_id"])
-        found = RunFile.from_frame(fused.set_axis(RANX, axis=1).iloc[order.argsort(kind="stable")]).frame()
-        return RunFile.from_frame(found[found["rank"] <= self.depth])
+        fused = ranx.fuse(runs, None if by_rank else "min-max", self.method, params).to_dataframe()
+        ordered = fused.sort_values("q_id", key=pd.Index(query_ids).get_indexer, kind="stable")
+        found = RunFile.from_frame(ordered.set_axis(RANX, axis=1)).frame()
+        return RunFile.from_frame(found.query("rank <= @self.depth"))
 
     def _tuned(self, store: Store) -> tuple[float, ...]:
         """The weights, in tenths, that are best on the queries `tuned`, of those that all runs have."""
@@ -318,12 +307,8 @@ class Fused(Ranking):
         qrels = qrels[qrels["query_id"].isin(shared)].astype({"query_id": object, "doc_id": object, "relevance": int})
         judged = ranx.Qrels.from_df(qrels, "query_id", "doc_id", "relevance")
         tenths = [part for part in itertools.product(range(11), repeat=len(files)) if sum(part) == 10]
-
-        def value(part: tuple[int, ...]) -> float:
-            run = _columns(self._fused(files, [tenth / 10 for tenth in part]), "rank")
-            return ranx.evaluate(judged, ranx.Run.from_df(run, *RANX), "ndcg@10")
-
-        return tuple(tenth / 10 for tenth in max(tenths, key=value))
+        weights = [tuple(tenth / 10 for tenth in part) for part in tenths]
+        return max(weights, key=lambda part: ranx.evaluate(judged, _ranx(self._fused(files, part), True), "ndcg@10"))
 
     def title(self) -> str:
         return f"fusion by {self.method} of {len(self.runs)} runs"

@@ -1,7 +1,4 @@
-"""Exact search by brute force: passages stream through in blocks, nothing of the size of the corpus stays in memory.
-
-The one exception is the order of the doc_ids (4 bytes a passage), which settles ties.
-"""
+"""Exact search by brute force: passages stream through in blocks; only the order of their ids stays in memory."""
 
 from collections.abc import Callable, Iterable
 from weakref import WeakKeyDictionary
@@ -30,9 +27,7 @@ def tie_order(passages) -> tuple[np.ndarray, np.ndarray]:
 
 
 def device() -> str:
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return devices()[0].partition(":")[0]
 
 
 def devices() -> list[str]:
@@ -68,18 +63,20 @@ def exact_search(
             keys = torch.cat([best[here], _candidates(found, low, min(k, end - start))], dim=1)
             best[here] = keys.topk(k, dim=1).values
         start = end
-    return _unpack(best.cpu().numpy(), order)
+    keys = best.cpu().numpy()
+    padding, ordered = keys == _LOWEST, keys >> 31
+    rows = np.where(padding, PADDING, order[np.where(padding, 0, 0x7FFFFFFF - (keys & 0x7FFFFFFF))])
+    bits = np.where(ordered < 0, -ordered | 0x80000000, ordered).astype(np.uint32)
+    return rows.astype(np.int32), np.where(padding, np.float32(-np.inf), bits.view(np.float32))
 
 
 def _candidates(scores, low, k: int):
     """Packed keys of the k best columns of `scores`, ties by the larger `low`."""
-    import torch
-
     top, columns = scores.topk(k, dim=1)
     keys = _pack(top, low[columns])
     # torch.topk picks any of the tied scores at the cut: where more reach the last score, weigh all of them
     unsure = ((scores >= top[:, -1:]).sum(dim=1) > k).nonzero().squeeze(1)
-    for some in torch.split(unsure, 256):
+    for some in unsure.split(256):
         keys[some] = _pack(scores[some], low.expand(len(some), -1)).topk(k, dim=1).values
     return keys
 
@@ -90,11 +87,3 @@ def _pack(scores, low):
     bits = (scores + 0.0).contiguous().view(torch.int32).to(torch.int64)  # + 0.0 turns -0.0 into 0.0
     ordered = torch.where(bits < 0, -(bits & 0x7FFFFFFF), bits)  # the order of the floats, as integers
     return torch.where(torch.isneginf(scores), _LOWEST, (ordered << 31) | low)
-
-
-def _unpack(keys: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    padding = keys == _LOWEST
-    rows = np.where(padding, PADDING, order[np.where(padding, 0, 0x7FFFFFFF - (keys & 0x7FFFFFFF))])
-    ordered = keys >> 31
-    bits = np.where(ordered < 0, -ordered | 0x80000000, ordered).astype(np.uint32)
-    return rows.astype(np.int32), np.where(padding, np.float32(-np.inf), bits.view(np.float32))

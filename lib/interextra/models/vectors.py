@@ -1,6 +1,5 @@
 """Vectors of queries as cells: by an encoder without training of ours, by a trained model, or from a user's files."""
 
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -12,22 +11,20 @@ from pydantic import BaseModel
 
 from interextra.data.queries import Queries
 from interextra.ground import Cell, InputError, Store, offenders, sha256
-from interextra.models import architectures
 from interextra.models.encoders import encoder_of
 from interextra.models.model import Model, load_model
 from interextra.models.recipe import NUMBER, QUERY_TOKENS, Size, size_of
 
 
 class QueryVectors(Cell):
-    """Vectors float32[n, d] of training queries (`train.npy`) and of sets of test queries (`NAME.npy` each)."""
+    """Vectors float32[n, d] of training queries (`train.npy`) and of sets of test queries (`NAME.npy` each).
+
+    A kind has vectors(store) → an iterator of those of the training queries, then of each set of test queries.
+    """
 
     travels: ClassVar[tuple[str, ...]] = ()
     train: Queries
     test: tuple[Queries, ...] = ()
-
-    @abstractmethod
-    def vectors(self, store: Store) -> Iterator[np.ndarray]:
-        """Of the training queries, then of each set of test queries."""
 
     def build(self, folder: Path, store: Store) -> None:
         names = ["train", *(queries.name for queries in self.test)]
@@ -41,17 +38,14 @@ class QueryVectors(Cell):
 
 
 class Encodings(QueryVectors):
-    """By something that encodes queries; a kind has `size()`, that of the encoder, by which it is priced."""
+    """By something that encodes queries; a kind has `size()`, that of the encoder, by which it is priced.
 
-    @abstractmethod
-    def open(self, texts: Sequence[str], store: Store):
-        """An object with encode_queries(texts) -> float32[n, d]; `texts` of the training queries."""
+    It has open(texts of the training queries, store) → an object with encode_queries(texts) → float32[n, d].
+    """
 
     def vectors(self, store: Store) -> Iterator[np.ndarray]:
-        train, *test = (queries.frame()["text"].tolist() for queries in (self.train, *self.test))
-        encode = self.open(train, store).encode_queries
-        yield encode(train)
-        yield from map(encode, test)
+        texts = [queries.frame()["text"].tolist() for queries in (self.train, *self.test)]
+        return map(self.open(texts[0], store).encode_queries, texts)
 
     def seconds(self) -> float:
         return self.n_queries() * QUERY_TOKENS / self.size().encode_tokens
@@ -92,7 +86,7 @@ class TrainedVectors(Encodings):
         return self.model.recipe.size
 
     def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), architectures()[self.model.recipe.architecture].__name__)
+        return (*super().modules(), type(self.model.recipe).__module__)
 
     def title(self) -> str:
         return f"vectors · {self.train.source.spec} · trained {self.model.key[:8]}"
