@@ -11,7 +11,7 @@ from interextra.models import colbert, dense, reranker, splade
 from interextra.models.bm25 import BM25
 from interextra.models.dense import inner_products
 from interextra.models.recipe import load_recipe
-from interextra.models.topk import exact_search, tie_order
+from interextra.models.topk import exact_search
 
 
 def brute_force(scores, doc_ids, k):
@@ -74,14 +74,14 @@ def test_ties_go_to_the_larger_doc_id_for_any_block_size(passages, size):
 @pytest.mark.parametrize("size", [7, 1000])
 def test_all_tied_passages_come_by_doc_id(passages, size):
     rows, scores = find(passages, np.ones((2, 2), np.float32), np.ones((157, 2), np.float32), 30, size)
-    assert (rows == tie_order(passages)[0][:30]).all() and (scores == 2).all()
+    assert (rows == passages.tie_order[0][:30]).all() and (scores == 2).all()
 
 
 def test_zero_and_minus_zero_are_a_tie(passages):
     vectors = np.zeros((157, 2), np.float32)
     vectors[::2, 0] = -0.0
     rows, _ = find(passages, np.array([[1.0, 0.0]], np.float32), vectors, 157, 20)
-    np.testing.assert_array_equal(rows[0], tie_order(passages)[0])
+    np.testing.assert_array_equal(rows[0], passages.tie_order[0])
 
 
 def test_fewer_passages_than_k_are_padded(passages):
@@ -102,7 +102,7 @@ def test_passages_scored_minus_infinity_are_left_out(passages):
 
 
 def test_tie_order_is_doc_id_descending_in_bytes(passages):
-    ids = passages.doc_ids.take(tie_order(passages)[0]).to_pylist()
+    ids = passages.doc_ids.take(passages.tie_order[0]).to_pylist()
     assert ids == sorted(ids, key=lambda doc_id: doc_id.encode(), reverse=True)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -92,6 +93,15 @@ class Passages:
         row_of = np.full(len(wanted), -1, np.int64)
         row_of[found.drop_null().to_numpy()] = np.flatnonzero(found.is_valid().to_numpy())
         return row_of[codes]
+
+    @cached_property
+    def tie_order(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows int32[n] by doc_id descending, as trec_eval ranks ties, and each row's place int32[n] in that order."""
+        # Arrow compares UTF-8 bytes, as strcmp in trec_eval does
+        rows = np.asarray(pc.sort_indices(self.doc_ids, sort_keys=[("", "descending")])).astype(np.int32)
+        place = np.empty_like(rows)
+        place[rows] = np.arange(len(rows), dtype=np.int32)
+        return rows, place
 
 
 @dataclass(eq=False, repr=False)

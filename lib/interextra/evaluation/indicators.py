@@ -15,16 +15,16 @@ from scipy import sparse
 from scipy.stats import rankdata
 
 from interextra.data.queries import Part, Queries
-from interextra.ground import Cell, InputError, Store, offenders
+from interextra.ground import InputError, Store, offenders
 from interextra.ground.correlation import correlation_test
 from interextra.ground.effects import holm, ratio
-from interextra.models.model import Model, load_model
+from interextra.models.model import Model, OfModel, load_model
 from interextra.splits.shift import Shift
 
 BINNINGS = ("width", "quantile")
 
 
-class Nearness(Cell):
+class Nearness(OfModel):
     """`nearness` of each test query in its model's own query space, by query_id: nearness.parquet.
 
     Only of models that encode a query by itself (dense, SPLADE, ColBERT).
@@ -33,9 +33,6 @@ class Nearness(Cell):
     model: Model
     queries: tuple[Queries | Part, ...]
     k: int
-
-    def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), type(self.model.recipe).__module__)
 
     def title(self) -> str:
         return f"nearness · {', '.join(part.name for part in self.queries)} · {self.model.title()}"

@@ -8,13 +8,13 @@ import pandas as pd
 from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile
 from interextra.ground import InputError, Store
-from interextra.models.model import Model, file_of, load_model
+from interextra.models.model import Model, OfModel, file_of, load_model
 from interextra.models.recipe import Recipe, load_recipe
 from interextra.models.reranker import Reranker
 from interextra.models.run import Ranking, Run, model_of
 
 
-class Reranked(Ranking):
+class Reranked(OfModel, Ranking):
     """The union of the first `depth` passages of some runs, each once, by the scores of a cross-encoder alone.
 
     `hybrid_cat` of Hofstätter et al. (TREC 2021, section 5). `relevant`: with all relevant passages, which teach.
@@ -22,7 +22,6 @@ class Reranked(Ranking):
 
     runs: tuple[Ranking, ...]
     model: Model  # a reranker
-    depth: int = 100
     relevant: bool = False
 
     @property

@@ -1,7 +1,4 @@
-"""BM25 with Lucene. k1 and b are tuned on training queries; a model is these two numbers.
-
-The index belongs to the collection, not to the model: it is built once in the cache and shared (see `lucene`).
-"""
+"""BM25 with Lucene: a model is k1 and b, tuned on training queries; its index is the collection's (see `lucene`)."""
 
 import itertools
 import json

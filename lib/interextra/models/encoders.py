@@ -48,8 +48,7 @@ class LSA:
 
         self._weights = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+")
         counts = self._weights.fit_transform(texts)
-        dimensions = max(1, min(64, min(counts.shape) - 1))
-        self._svd = TruncatedSVD(dimensions, random_state=0).fit(counts)
+        self._svd = TruncatedSVD(n_components=max(1, min(64, min(counts.shape) - 1)), random_state=0).fit(counts)
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
         vectors = self._svd.transform(self._weights.transform(texts))

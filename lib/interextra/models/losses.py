@@ -75,7 +75,8 @@ def shared_scores(teacher, passages, texts, positive, negatives, barred):
     import torch
 
     rows, at = np.unique(np.concatenate([positive, negatives]), return_inverse=True)
-    scores = teacher.open_queries(texts)(teacher.encode_block(passages.texts(rows)))(slice(None))[:, at].to(barred.device, torch.float32)
+    scores = teacher.open_queries(texts)(teacher.encode_block(passages.texts(rows)))(slice(None))[:, at]
+    scores = scores.to(barred.device, torch.float32)
     bad = scores[:, len(positive) :].masked_fill(barred, float("-inf"))
     return torch.cat([scores.diagonal().unsqueeze(1), bad], dim=1)
 

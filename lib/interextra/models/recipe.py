@@ -50,13 +50,10 @@ def size_of(initialisation: str) -> Size:
 class Recipe(BaseModel, frozen=True, extra="forbid"):
     """How a model is made; each architecture adds its own values in its `Options`."""
 
+    size: ClassVar[Size] = Size(0.0, 0.0, 0, 0.0)  # of the weights
+
     architecture: str
     positive_relevance: PositiveInt = 1  # training pairs are judgements of at least this grade
-
-    @property
-    def size(self) -> Size:
-        """Of the weights."""
-        return Size(0.0, 0.0, 0, 0.0)
 
     def training_steps(self, n_train: int) -> int:
         """Optimiser steps for `n_train` training pairs (query, relevant passage)."""
@@ -176,8 +173,7 @@ class Trained(Recipe):
         >>> load_recipe("mini-dense", batch_size=96).scored_pairs(10)  # 96 queries × (96 passages of theirs + 16)
         107520
         """
-        others = self.batch_size - 1 if self.in_batch else 0
-        return steps * self.batch_size * (1 + self.drawn() + others)
+        return steps * self.batch_size * (1 + self.drawn() + self.in_batch * (self.batch_size - 1))
 
     @property
     def size(self) -> Size:
@@ -234,18 +230,17 @@ def make_recipe(values: Mapping[str, Any], source: str) -> Recipe:
     name, known = values.get("architecture"), architectures()
     if name not in known:
         raise InputError(f"{source}: architecture = {name!r}: it is one of {', '.join(known)}")
-    kind = known[name].Options
+    kind, wrong = known[name].Options, []
     try:
         return kind(**values)
     except ValidationError as error:
-        wrong = "; ".join(_complaint(name, kind, item) for item in error.errors()[:3])
-        raise InputError(f"{source}: {wrong}") from None
-
-
-def _complaint(architecture: str, kind: type[Recipe], item: Mapping[str, Any]) -> str:
-    key = ".".join(map(str, item["loc"]))
-    if item["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(key, kind.model_fields, n=1)
-        return f"{architecture} has no parameter {key!r}" + (f", did you mean {close[0]!r}?" if close else "")
-    message = item["msg"].removeprefix("Value error, ")
-    return f"{key} = {item['input']!r}: {message[0].lower()}{message[1:]}" if key else message
+        found = error.errors()[:3]
+    for item in found:
+        key, message = ".".join(map(str, item["loc"])), item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            close = difflib.get_close_matches(key, kind.model_fields, n=1)
+            message = f"{name} has no parameter {key!r}" + (f", did you mean {close[0]!r}?" if close else "")
+        elif key:
+            message = f"{key} = {item['input']!r}: {message[0].lower()}{message[1:]}"
+        wrong.append(message)
+    raise InputError(f"{source}: {'; '.join(wrong)}")

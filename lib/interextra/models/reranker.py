@@ -10,7 +10,7 @@ from pydantic import Field
 from interextra.models import bm25
 from interextra.models.recipe import PositiveInt, Trained
 from interextra.models.retriever import Neural, reopen, transformer
-from interextra.models.topk import device, tie_order
+from interextra.models.topk import device
 
 LABEL = "Reranker"
 COLOUR = "#D55E00"
@@ -48,7 +48,7 @@ class Reranker(Neural):
     def search(self, collection, texts: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best passages for each query text, as `topk.exact_search` gives them."""
         depth, weight = self.recipe.rerank_depth, self.recipe.first_stage_weight
-        place = tie_order(collection.passages)[1]
+        place = collection.passages.tie_order[1]
         found = self.first_stage.search(collection, texts, max(k, depth))
         parts = []
         for start in range(0, len(texts), BLOCK):
@@ -90,7 +90,7 @@ def below(first, first_scores, scored, place: np.ndarray, k: int) -> tuple[np.nd
     """Reranked passages above, the rest of the first stage below in its own order: (rows, scores) [n, k].
 
     first, first_scores: int32, float32 [n, depth], the ranking of the first stage, padding row -1 with score -inf;
-    scored: float32[n, r], r ≤ depth, new scores of its first r passages; place: `tie_order(passages)[1]`. The rest is
+    scored: float32[n, r], r ≤ depth, new scores of its first r passages; place: `passages.tie_order[1]`. The rest is
     shifted below the lowest new score of its query by the difference of the first stage's scores.
     """
     lowest = np.where(np.isfinite(scored), scored, np.inf).min(axis=1, keepdims=True)

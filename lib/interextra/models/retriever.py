@@ -32,8 +32,8 @@ class Neural:
 class Encoder(Neural):
     """Encodes passages and queries apart from each other; a subclass says what a block holds and how it is scored.
 
-    It has encode_block(texts, task) → a block, of passages or with the task `query` of queries; and open_queries(texts)
-    → the `open_block` of `topk.exact_search` for these queries.
+    It has encode_block(texts, task) → a block of passages, with the task `query` of queries, and open_queries(texts) →
+    the `open_block` of `topk.exact_search`.
     """
 
     block_size = 8192  # passages encoded and scored at once
@@ -86,8 +86,7 @@ def transformer(recipe: Trained, seed: int, **options):
         torch.manual_seed(seed)
         words.model = type(words.model)(words.config)
     if start.layers is not None:
-        stack = words.model.base_model.encoder
-        stack.layer = stack.layer[: start.layers]
+        del words.model.base_model.encoder.layer[start.layers :]
         words.model.config.num_hidden_layers = start.layers
     limit = getattr(words.config, "max_position_embeddings", None)
     longest = max(value for name, value in options.items() if name.endswith("_length"))

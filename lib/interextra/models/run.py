@@ -16,7 +16,7 @@ from interextra.data.runs import RunFile
 from interextra.ground import Cell, InputError, Store, offenders, write_json
 from interextra.models.dense import Dense, inner_products
 from interextra.models.indexes import BLOCK, PRECISIONS, Index, quantised_search
-from interextra.models.model import LOG, Model, Pretrained, file_of, load_model
+from interextra.models.model import LOG, Model, OfModel, Pretrained, file_of, load_model
 from interextra.models.recipe import INNER_PRODUCTS, NUMBER, RUN_ROW, Recipe, Trained, load_recipe
 from interextra.models.topk import exact_search
 from interextra.models.vectors import GivenFile
@@ -25,15 +25,12 @@ from interextra.models.vectors import GivenFile
 class Ranking(Cell):
     """A ranking of at least one set of queries: `run.NAME.parquet` each; of a trained model also its `training.json`.
 
-    A kind of ranking has `queries`, a field or a property, and `depth`.
+    A kind of ranking has `queries`, a field or a property.
     """
 
     travels: ClassVar[tuple[str, ...]] = (LOG,)
-
-    @property
-    def recipe(self) -> Recipe | None:
-        """Of the `model` that ranked, where there is a single one."""
-        return self.model.recipe if hasattr(self, "model") else None
+    recipe: ClassVar[Recipe | None] = None  # of the model that ranked, where there is a single one
+    depth: int = 100  # passages a query
 
     @property
     def rerank_depth(self) -> float:
@@ -41,7 +38,6 @@ class Ranking(Cell):
         return getattr(self.recipe, "rerank_depth", np.inf)
 
     def read(self, store: Store, queries: Queries | Part | str) -> RunFile:
-        """The ranking of a set of queries, given or named."""
         return RunFile.read(store[self] / file_of(queries))
 
     def log(self, store: Store) -> dict:
@@ -58,10 +54,6 @@ class Ranking(Cell):
             RunFile.from_arrays(frame["query_id"].tolist(), doc_ids, *hits).write_parquet(folder / file_of(queries))
         shutil.copy(store[self.model] / LOG, folder)
 
-    def modules(self) -> tuple[str, ...]:
-        found = super().modules()
-        return (*found, type(self.recipe).__module__) if self.recipe else found
-
     def megabytes(self) -> float:
         return RUN_ROW * self.n_queries() * self.depth
 
@@ -69,7 +61,7 @@ class Ranking(Cell):
         return sum(part.size() for part in self.queries)
 
 
-class Run(Ranking):
+class Run(OfModel, Ranking):
     """The first `depth` passages of each query, by a trained model.
 
     All sets of queries belong to one collection, which need not be that of the training: its passages are encoded once.
@@ -77,7 +69,6 @@ class Run(Ranking):
 
     model: Model
     queries: tuple[Queries | Part, ...]
-    depth: int = 100
 
     def build(self, folder: Path, store: Store) -> None:
         collection, model = self.queries[0].source.open(), load_model(store[self.model] / "weights")
@@ -98,22 +89,18 @@ def model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
     """
     if not isinstance(recipe, Trained):
         return Model.of(recipe, train, seed)
-    same = {"negative_passages": recipe.negative_passages}
-    others: dict[str, Cell] = {}
+    same, named = {"negative_passages": recipe.negative_passages}, {"first": recipe.after, "teacher": recipe.teacher}
+    others = {role: model_of(load_recipe(name, **same), train, seed) for role, name in named.items() if name}
     if recipe.pretraining:
         others["first"] = Pretrained.of(recipe.pretraining, recipe.initialisation, seed)
-    if recipe.after:
-        others["first"] = model_of(load_recipe(recipe.after, **same), train, seed)
     if recipe.negatives.startswith("mined"):
         if "/" in train.name:
             raise InputError(f"label {train.name!r}: the name of a file cannot hold a /; rename the label")
         others["ranking"] = Run(model=others["first"], queries=(train,), depth=recipe.negative_depth)
-    if recipe.teacher:
-        others["teacher"] = model_of(load_recipe(recipe.teacher, **same), train, seed)
     return Model.of(recipe, train, seed, **others)
 
 
-class Encoded(Cell):
+class Encoded(OfModel):
     """`passages.npy`: the vectors float32[n, d] of a collection's passages, by a model with one vector a text."""
 
     model: Model
@@ -135,20 +122,17 @@ class Encoded(Cell):
         """The vectors, on disk until they are used."""
         return np.load(store[self] / "passages.npy", mmap_mode="r")
 
-    def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), type(self.model.recipe).__module__)
-
     def title(self) -> str:
         return f"encoding · passages of {self.source.spec} by {self.model.title()}"
 
     def seconds(self) -> float:
-        return self.model.recipe.cost(0, self.source.n_passages(), 0)["encode_seconds"]
+        return self.recipe.cost(0, self.source.n_passages(), 0)["encode_seconds"]
 
     def megabytes(self) -> float:
-        return self.source.n_passages() * self.model.recipe.size.dimension * NUMBER
+        return self.source.n_passages() * self.recipe.size.dimension * NUMBER
 
 
-class Searched(Ranking):
+class Searched(OfModel, Ranking):
     """The first `depth` passages of each query by an index over vectors that are there.
 
     `Flat` is exact, with the ranking of a `Run`; ties of faiss's other indexes are broken among what they return.
@@ -157,7 +141,6 @@ class Searched(Ranking):
 
     encoded: Encoded
     queries: tuple[Queries | Part, ...]  # of the collection that is encoded; the same model encodes them
-    depth: int = 100
     # As faiss's index_factory reads it: HNSW32, "IVF1024,Flat", "IVF1024,PQ16", …; or one of `indexes.PRECISIONS`
     index: str = "Flat"
     parameters: str = ""  # as faiss's ParameterSpace reads them: "efConstruction=80,efSearch=64", nprobe=16, …
@@ -214,7 +197,6 @@ class Imported(Ranking):
 
     file: GivenFile
     queries: tuple[Queries | Part, ...]
-    depth: int = 100
     missing_queries: bool = False  # whether the run may lack queries, which have then retrieved nothing
 
     def build(self, folder: Path, store: Store) -> None:
@@ -260,7 +242,6 @@ class Fused(Ranking):
     runs: tuple[Ranking, ...]
     method: str = "rrf"
     weights: tuple[float, ...] = ()
-    depth: int = 100
     tuned: Queries | Part | None = None  # one of the sets of queries that the runs rank
 
     @property
@@ -272,9 +253,8 @@ class Fused(Ranking):
             raise InputError("fusion: give runs on the same queries, and a weight for each run or none")
         if self.method == "rrf" and (self.weights or self.tuned):
             raise InputError("fusion by rrf: it has no weights; give none, or the method wsum")
-        weights = self.weights
+        weights = self._tuned(store) if self.tuned else self.weights
         if self.tuned:
-            weights = self._tuned(store)
             write_json(folder / "weights.json", weights)
         for queries in self.queries:
             files = [run.read(store, queries) for run in self.runs]

@@ -1,33 +1,17 @@
 """Exact search by brute force: passages stream through in blocks; only the order of their ids stays in memory."""
 
 from collections.abc import Callable, Iterable
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 PADDING = -1
-_ORDERS: WeakKeyDictionary = WeakKeyDictionary()
 _LOWEST = np.iinfo(np.int64).min
 
 
-def tie_order(passages) -> tuple[np.ndarray, np.ndarray]:
-    """Rows by doc_id descending, and each row's place in that order: trec_eval ranks ties by doc_id descending.
-
-    (rows int32[n], place int32[n]): `place[rows[i]] == i`; the smaller place wins a tie. Computed once a collection.
-    """
-    if passages not in _ORDERS:
-        import pyarrow.compute as pc
-
-        # Arrow compares UTF-8 bytes, as strcmp in trec_eval does
-        rows = np.asarray(pc.sort_indices(passages.doc_ids, sort_keys=[("", "descending")])).astype(np.int32)
-        place = np.empty_like(rows)
-        place[rows] = np.arange(len(rows), dtype=np.int32)
-        _ORDERS[passages] = rows, place
-    return _ORDERS[passages]
-
-
 def device() -> str:
-    return devices()[0].partition(":")[0]
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def devices() -> list[str]:
@@ -51,7 +35,7 @@ def exact_search(
     """
     import torch
 
-    order, place = tie_order(passages)
+    order, place = passages.tie_order
     best, start = torch.full((n_queries, k), _LOWEST, device=device()), 0  # one integer holds score and place
     for block in blocks:
         scores = open_block(block)

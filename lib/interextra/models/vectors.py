@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from interextra.data.queries import Queries
 from interextra.ground import Cell, InputError, Store, offenders, sha256
 from interextra.models.encoders import encoder_of
-from interextra.models.model import Model, load_model
+from interextra.models.model import Model, OfModel, load_model
 from interextra.models.recipe import NUMBER, QUERY_TOKENS, Size, size_of
 
 
@@ -76,17 +76,14 @@ class Vectors(Encodings):
         return f"vectors · {self.train.source.spec} · {self.encoder}"
 
 
-class TrainedVectors(Encodings):
+class TrainedVectors(OfModel, Encodings):
     model: Model
 
     def open(self, texts: Sequence[str], store: Store):
         return load_model(store[self.model] / "weights")
 
     def size(self) -> Size:
-        return self.model.recipe.size
-
-    def modules(self) -> tuple[str, ...]:
-        return (*super().modules(), type(self.model.recipe).__module__)
+        return self.recipe.size
 
     def title(self) -> str:
         return f"vectors · {self.train.source.spec} · trained {self.model.key[:8]}"
@@ -124,8 +121,8 @@ class GivenVectors(QueryVectors):
         n_sets = 1 + len(test)
         if len(paths) not in (1, n_sets):
             raise InputError(f"given vectors: {len(paths)} files for {n_sets} sets of queries; one each")
-        files = tuple(GivenFile.of(path) for path in paths)
-        return cls(files=files * (n_sets // len(files)), train=train, test=test)
+        files = tuple(map(GivenFile.of, paths)) * (n_sets // len(paths))
+        return cls(files=files, train=train, test=test)
 
     def vectors(self, store: Store) -> Iterator[np.ndarray]:
         for file, queries in zip(self.files, (self.train, *self.test), strict=True):
