@@ -73,7 +73,7 @@ def _build(passages: Passages, folder: Path) -> None:
     java()
     from pyserini.index.lucene import LuceneIndexer
 
-    order, _ = passages.tie_order
+    order = passages.tie_order[0]
     with scratch(folder.with_name(f"{folder.name}.tmp{os.getpid()}")) as aside:
         indexer = LuceneIndexer(str(aside), threads=1)
         writer = indexer.object.writer
@@ -106,7 +106,7 @@ def bm25_search(collection, texts: Sequence[str], k: int, k1: float, b: float) -
     searcher.setSimilarity(autoclass("org.apache.lucene.search.similarities.BM25Similarity")(float(k1), float(b)))
     words = autoclass("io.anserini.search.query.BagOfWordsQueryGenerator")()
     analyzer = opened.object.get_analyzer()
-    order, _ = collection.passages.tie_order
+    order = collection.passages.tie_order[0]
     to_json = autoclass("com.fasterxml.jackson.databind.ObjectMapper")()  # one call a query instead of two a hit
     rows, scores = np.full((len(texts), k), PADDING, np.int32), np.full((len(texts), k), -np.inf, np.float32)
     for i, text in enumerate(texts):

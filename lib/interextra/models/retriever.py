@@ -120,10 +120,10 @@ def _check(words, source: str) -> None:
         return
     with safe_open(weights, "pt") as file:
         names = file.keys()
-    # a model with a head puts a prefix before the names; the oldest checkpoints have TensorFlow's names
+    # a model with a head puts a prefix before the names; the oldest checkpoints have TensorFlow's; no pooler is used
     held = {name[at:] for name in names for at in (0, name.find(".") + 1)}
     held = {name.replace(".gamma", ".weight").replace(".beta", ".bias") for name in held}
-    asked = [name for name, _ in words.model.base_model.named_parameters() if not name.startswith("pooler.")]  # unused
+    asked = [name for name, _ in words.model.base_model.named_parameters() if not name.startswith("pooler.")]
     if absent := [name for name in asked if name not in held]:  # they would be random
         raise ValueError(f"{WEIGHTS} lacks {len(absent)} weights that config.json asks for: {offenders(absent)}")
 
