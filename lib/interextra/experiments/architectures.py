@@ -24,9 +24,9 @@ def plan(p: dict) -> plans.Plan:
     made = plans.with_bm25(plans.systems(p))
     if len(made) == 1:
         raise InputError("parameter 'recipes': BM25 alone; add a system to compare with it")
-    frames = {name: plans.design(rows) for name, rows in plans.both_protocols(asked, sets, buckets, made).items()}
-    measures = plans.measures_of(p, "restrain_measures")
-    return plans.Plan(systems=made, sets=sets, buckets=buckets, measures=measures, **frames)
+    restrain, resttest = map(plans.design, plans.both_protocols(asked, sets, buckets, made))
+    found = {"measures": plans.measures_of(p, "restrain_measures"), "restrain": restrain, "resttest": resttest}
+    return plans.Plan(systems=made, sets=sets, buckets=buckets, **found)
 
 
 def scored_pairs(design: pd.DataFrame, store: Store) -> list[int]:

@@ -44,10 +44,11 @@ def plan(p: dict) -> plans.Plan:
     sets = ReSTrain(vectors=vectors, sizes=(p["train_size"],), seed=p["seed"])
     some = Queries(source=pool.source, split=pool.split, limit=p["train_size"], seed=p["seed"])
     made, bm25, kinds = plans.recipe(p, p["fine_tuning"]), plans.recipe(p, p["baseline"]), plans.without_each(shift)
+    spared, base = plans.changed(made, negative_passages="unexposed"), plans.changed(made, steps=0, epochs=None)
     plans.refuse_unknown("baseline, architecture", [bm25.architecture], ["bm25"])
     alone, far = [({}, some)], [({}, Part(of=sets, part=f"extrapolation-{p['train_size']}"))]
-    models = {BM25: (bm25, alone), BASE: (plans.untrained(made), alone), RANDOM: (made, alone), FAR: (made, far)}
-    models |= {OUT: (made, kinds), SPARED: (plans.changed(made, negative_passages="unexposed"), kinds)}
+    models = {BM25: (bm25, alone), BASE: (base, alone), RANDOM: (made, alone), FAR: (made, far)}
+    models |= {OUT: (made, kinds), SPARED: (spared, kinds)}
     rows = []
     for condition, (one, trained_on) in models.items():
         label = BM25 if condition == BM25 else DENSE

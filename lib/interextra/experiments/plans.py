@@ -43,25 +43,18 @@ def plan_of(notebook: str, parameters: dict) -> Plan:
 
 def cells_of(plan: Any) -> list[Cell]:
     """All cells of a plan, each once, in its order."""
-    found: dict[str, Cell] = {}
-
-    def visit(part: Any) -> None:
-        part = vars(part) if isinstance(part, Plan) else part
-        if isinstance(part, Cell):
-            found.setdefault(part.key, part)
-        elif isinstance(part, pd.DataFrame):
-            visit([item for column in part if part[column].dtype == object for item in part[column]])
-        elif isinstance(part, dict | list | tuple):
-            for item in part.values() if isinstance(part, dict) else part:
-                visit(item)
-
-    visit(plan)
-    return list(found.values())
+    if isinstance(plan, Cell):
+        return [plan]
+    parts = vars(plan) if isinstance(plan, Plan) else plan
+    if isinstance(parts, pd.DataFrame):
+        parts = {name: parts[name].tolist() for name in parts.select_dtypes(object)}
+    parts = parts.values() if isinstance(parts, dict) else parts if isinstance(parts, list | tuple) else ()
+    return list({cell.key: cell for part in parts for cell in cells_of(part)}.values())
 
 
 def training_queries(p: dict) -> Queries:
-    source, limit = Source.of(p["collection"]), p.get("train_limit", 0)
-    return Queries(source=source, split=p["train_split"], limit=limit, seed=p["seed"])
+    limit = p.get("train_limit", 0)
+    return Queries(source=Source.of(p["collection"]), split=p["train_split"], limit=limit, seed=p["seed"])
 
 
 def test_queries(p: dict, splits: Iterable[str]) -> tuple[Queries, ...]:
@@ -179,20 +172,15 @@ def changed(made: Recipe, **values: Any) -> Recipe:
     return make_recipe(made.model_dump() | values, ", ".join(values))
 
 
-def untrained(made: Recipe) -> Recipe:
-    """The recipe without any training step; of BM25 itself."""
-    return changed(made, steps=0, epochs=None) if "steps" in type(made).model_fields else made
-
-
 def query_vectors(p: dict, test: tuple[Queries, ...]) -> QueryVectors:
     """Vectors of training and test queries by `encoder`: trained (dense, on all training queries), minilm, lsa."""
+    train = training_queries(p)
     if p["encoder"] != "trained":
-        return Vectors(encoder=p["encoder"], train=training_queries(p), test=test)
+        return Vectors(encoder=p["encoder"], train=train, test=test)
     dense = next((made for made in systems(p).values() if made.architecture == "dense"), None)
     if dense is None:
         needed = "a dense recipe among `recipes`; give one, or minilm or lsa"
         raise InputError(f"parameter 'encoder': trained needs {needed}")
-    train = training_queries(p)
     return TrainedVectors(model=model_of(dense, train, p["seed"]), train=train, test=test)
 
 
@@ -229,16 +217,13 @@ def without_each(split: Any) -> list[tuple[dict, Part]]:
     return [({"left_out": name}, Part(of=split, part=f"without-{name}")) for name in split.names]
 
 
-def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapping[str, Recipe]):
-    """Rows of a design: restrain (n_train, model, regime, seed, run) and resttest (model, left_out, seed, run)."""
+def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapping[str, Recipe]) -> tuple[list, list]:
+    """Rows of two designs: ReSTrain's (n_train, model, regime, seed, run), ReSTTest's (model, left_out, seed, run)."""
     if unasked := set(made).difference(*(asked_of(p, protocol, made) for protocol in ("ReSTrain", "ReSTTest"))):
         raise InputError(f"parameter 'only' names no protocol for {offenders(sorted(unasked))}: add it or empty 'only'")
-    trained, queries = in_both_regimes(sets, p["trained_sizes"]), test_queries(p, p["test_splits"])
-    found = {"restrain": runs(p, asked_of(p, "ReSTrain", made), trained, queries), "resttest": []}
-    if buckets:
-        trained, queries = without_each(buckets), test_queries(p, p["resttest_splits"])
-        found["resttest"] = runs(p, asked_of(p, "ReSTTest", made), trained, queries)
-    return found
+    trained, folds = in_both_regimes(sets, p["trained_sizes"]), without_each(buckets) if buckets else []
+    restrain = runs(p, asked_of(p, "ReSTrain", made), trained, test_queries(p, p["test_splits"]))
+    return restrain, runs(p, asked_of(p, "ReSTTest", made), folds, test_queries(p, p["resttest_splits"]))
 
 
 def design(rows: list[dict]) -> pd.DataFrame:

@@ -49,11 +49,10 @@ def plan(p: dict) -> plans.Plan:
     buckets = plans.resttest_of(p, asked["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
     begun, frames = {BM25: ways[BM25]} | {start["model"]: start["recipe"] for start in starts}, {}
     for study, made in (("strategies", ways), ("starts", begun)):
-        rows = plans.both_protocols(asked, sets, buckets, made)
-        frames[f"{study}_restrain"] = plans.design(rows["restrain"])
-        frames[f"{study}_resttest"] = pd.DataFrame(rows["resttest"])
+        restrain, resttest = plans.both_protocols(asked, sets, buckets, made)
+        frames |= {f"{study}_restrain": plans.design(restrain), f"{study}_resttest": pd.DataFrame(resttest)}
     pretrained: dict[str, Pretrained] = {}
-    for row in rows["restrain"]:
+    for row in restrain:
         if isinstance(row["run"].model.first, Pretrained):
             pretrained.setdefault(row["model"], row["run"].model.first)
     judged_by = {
@@ -61,9 +60,8 @@ def plan(p: dict) -> plans.Plan:
         "strategies": {"ReSTrain": used[0], "ReSTTest": p["resttest_measures"][0]},
     }
     known = {"ReSTrain": used, "ReSTTest": p["resttest_measures"]}
-    for protocol, measure in judged_by["starts"].items():
-        if protocol in p["protocols"]:
-            plans.refuse_unknown(f"start_measures, {protocol}", [measure], known[protocol])
+    for protocol in p["protocols"]:
+        plans.refuse_unknown(f"start_measures, {protocol}", [judged_by["starts"][protocol]], known[protocol])
     more = {"pretrained": pretrained, "marks": marks(starts), "judged_by": judged_by}
     return plans.Plan(sets=sets, buckets=buckets, measures=used, **more, **frames)
 
@@ -102,8 +100,8 @@ def marks(starts: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         label, objective, made = start["model"], start["objective"], start["made"]
         te, tc = objective in TEXT_LEVEL or (before and made == "ours"), start["text"] == "target"
         takes = (objective != "none" or made == "given") and te == (objective in TEXT_LEVEL)  # base: not random
-        of = (objective, tc) if takes else None
-        role = label if label in ROLES else next((name for name, has in ROLES.items() if has == of), "")
+        fitting = [name for name, of in ROLES.items() if takes and of == (objective, tc)]
+        role = label if label in ROLES else next(iter(fitting), "")
         rows.append(start | {"te": te, "tc": tc, "role": role})
     return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role"])
 

@@ -32,10 +32,9 @@ def plan(p: dict) -> plans.Plan:
     made = plans.with_bm25(plans.systems(p))
     options = {"sizes": tuple(p["grid_sizes"]), "draws": p["grid_draws"], "seed": p["seed"]}
     banded = ReSTrain(vectors=split.vectors, match=p["match"], **options) if p["grid_draws"] else None
-    places = itertools.product(p["grid_sizes"], BANDS, range(p["grid_draws"]))
     random_sets = [
         ({"n_train": size, "band": band, "draw": draw}, Part(of=banded, part=f"{band}-{size}-{draw}"))
-        for size, band, draw in places
+        for size, band, draw in itertools.product(p["grid_sizes"], BANDS, range(p["grid_draws"]))
     ]
     short = plans.systems(p | {"steps": p["grid_steps"] or p["steps"]}).items()
     trained = {label: one for label, one in short if one.training_steps(1)}

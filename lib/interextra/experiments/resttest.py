@@ -68,8 +68,8 @@ def less_constant(table: Effects) -> Effects:
     """Deltas of `averages` as they can be judged: the rows of micro, and those of macro less constant."""
     micro, rows = (table[table["average"] == name] for name in ("micro", "macro"))
     apart = table.contrast("average", [("macro", "constant")])
-    ends = {"delta": apart["difference"].to_numpy()} | {end: apart[end].to_numpy() for end in ("low", "high")}
-    rows = rows.assign(average="macro less constant", **ends)
+    rows = rows.assign(average="macro less constant")
+    rows[["delta", "low", "high"]] = apart[["difference", "low", "high"]].to_numpy()
     sides = rows.drawn("first"), rows.drawn("second"), apart.drawn()
     rows = Effects.of(rows, rows[DRAWS].iloc[0].by, [*plans.REGIMES, "delta"], *sides)
     return pd.concat([micro, rows], ignore_index=True)

@@ -1,10 +1,9 @@
 """The tables of the three papers as data; `ground.effects.Effects.beside` puts our effects beside them.
 
-What they leave open is computed from them: losses under our names, intervals and tests of printed correlations.
 The numbers stand as printed in `published_tables/*.yaml`. A file has, per table, the row keys, the columns and the
 rows; a cell's attributes (unit, measure, regime, collection) come from, in rising precedence: the table's `cells`, the
 file's `labels` for each part of the column's name ("R@100 | Inter." has two), the column's own, the row's keys, and the
-`where` rules that the cell meets. Tests check that no cell is impossible.
+`where` rules that the cell meets.
 """
 
 import itertools
@@ -35,19 +34,10 @@ ENDS = {
     "extrapolation": ("extra_low", "extra_high"),
     "difference": ("difference_low", "difference_high"),
 }
-#: Factor from a printed value to the scale that we measure on: scores and changes are fractions.
-UNITS = {
-    "score": 1.0,
-    "score x100": 0.01,
-    "percent": 0.01,
-    "percent change": 0.01,  # Extra. / Inter. - 1: negative is worse (Zhan)
-    "percent loss": 0.01,  # (Avg In - Out) / Avg In: positive is worse (Lupart)
-    "correlation": 1.0,
-    "count": 1.0,
-    "factor": 1.0,
-    "flag": 1.0,
-    "text": math.nan,
-}
+#: Factor from a printed value to the scale that we measure on: scores and changes are fractions. A percent change is
+#: Extra. / Inter. - 1, so that negative is worse (Zhan), a percent loss (Avg In - Out) / Avg In: positive is (Lupart).
+UNITS = dict.fromkeys(("score", "correlation", "count", "factor", "flag", "text"), 1.0)
+UNITS |= dict.fromkeys(("score x100", "percent", "percent change", "percent loss"), 0.01)
 
 
 def load(paper: str, table: str | int) -> pd.DataFrame:

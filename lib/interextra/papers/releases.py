@@ -39,11 +39,8 @@ TRAINING = (  # files of a data folder
     "ms-marco-shift/EVAL/qrel/qrel_[!ls]*.json",  # those of short and long are dev queries
     "collections/msmarco-mini/qrels/*.tsv",  # all of them MS MARCO training queries
 )
-Rule = Callable[[str], list[str]]
-
 FACTS = Path(__file__).with_suffix(".yaml")
-# release -> row -> property -> value
-KNOWN = yaml.safe_load(FACTS.read_text(encoding="utf-8"))
+KNOWN = yaml.safe_load(FACTS.read_text(encoding="utf-8"))  # release → row → property → value
 
 
 def real_queries(split: str) -> Queries:
@@ -154,7 +151,7 @@ def released_queries(folder: Path, shift: str) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)[["cluster", "query_id", "text"]]
 
 
-def rules(shift: str) -> dict[str, Rule]:
+def rules(shift: str) -> dict[str, Callable[[str], list[str]]]:
     r"""Readings of a shift's rule: name → function from a query's text to the clusters that it falls into.
 
     wh-words: `contains` gives every cluster of which the lower-cased query holds a word, letters inside another word
