@@ -225,9 +225,13 @@ def test_points_draw_as_effects_do():
 
 
 def test_a_printed_difference_is_rounded_as_both_correlations():
-    printed = published.zhan_differences().set_index(["collection", "statistic"])
-    row = printed.loc["TREC-Covid", "Spearman"]
-    assert row["scaled"] == pytest.approx(0.841 - 0.537) and row["rounding"] == pytest.approx(0.001)
+    ends = {"difference_low": 0.3049, "difference_high": 0.4}  # .841 - .537 = .304, printed within .001
+    ours = pd.DataFrame({"collection": ["TREC-Covid", "mine"], "statistic": "Spearman", "difference": 0.35} | ends)
+    table = Effects.of(ours, ["collection", "statistic"], ["difference"], np.zeros((2, 1)))
+    [row] = published.beside_differences(table).to_dict("records")
+    assert row["published"] == pytest.approx(0.841 - 0.537) and row["verdict"] == "agrees"
+    [row] = published.beside_differences(table.assign(difference_low=0.3051)).to_dict("records")
+    assert row["verdict"] == "same direction"
 
 
 def test_published_differences_are_those_of_the_paper_with_intervals():

@@ -33,7 +33,7 @@ class Annotation:
         return np.flatnonzero((self.sheet[list(LABELS)] == "").any(axis=1))
 
     def next(self, step: int = 1) -> None:
-        """Go to the next pair with an open label, round the end; stay where nothing is open."""
+        """Go to the first pair with an open label, from `step` pairs on and round the end; stay where none is open."""
         if len(self.open):
             self.row = int(self.open[np.argmax(self.open >= self.row + step)])
         self.changed()
@@ -43,7 +43,7 @@ class Annotation:
         self._history.append((self.row, column, self.sheet.loc[self.row, column]))
         self.sheet.loc[self.row, column] = label
         write_sheet(self.path, self.sheet)
-        self.next(0) if self.row in self.open else self.next()
+        self.next(0)
 
     def undo(self) -> None:
         """Take the last choice back and return to its pair; nothing happens when there is none."""

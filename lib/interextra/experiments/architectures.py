@@ -1,7 +1,4 @@
-"""Notebook 05: five architectures in both protocols, and which of them lose. Zhan et al. (CIKM 2022), section 5.1.
-
-It builds on notebooks 02 (ReSTrain) and 03 (ReSTTest).
-"""
+"""Notebook 05: five architectures in both protocols, and which of them lose. Zhan et al. (CIKM 2022), section 5.1."""
 
 from collections.abc import Sequence
 
@@ -9,10 +6,9 @@ import numpy as np
 import pandas as pd
 
 from interextra.experiments import plans
-from interextra.ground.cells import Store
+from interextra.ground import InputError, Store
 from interextra.ground.correlation import correlations
 from interextra.ground.effects import Effects, interval
-from interextra.ground.errors import InputError
 
 NOTEBOOK = "05_architecture_comparison"
 

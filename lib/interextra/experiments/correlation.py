@@ -19,8 +19,7 @@ from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.recipe import load_recipe
 from interextra.models.run import Run
-from interextra.papers import published_models
-from interextra.papers.published import ENDS
+from interextra.papers import published, published_models
 from interextra.papers.verdicts import DRAWN
 
 NOTEBOOK = "08_beir_correlation"
@@ -57,8 +56,7 @@ def plan(p: dict) -> plans.Plan:
     def elsewhere(row: dict) -> list[dict]:
         rows = []
         for name, split, _, spec in entries:
-            queries = Queries(source=Source.of(spec), split=split)
-            run = Run(model=row["run"].model, queries=(queries,), depth=p["depth"])
+            run = Run(model=row["run"].model, queries=(Queries(source=Source.of(spec), split=split),), depth=p["depth"])
             rows.append(row | {"collection": name, "part": spec, "skip_own": name in p["skip_own"], "run": run})
         return rows
 
@@ -68,8 +66,7 @@ def plan(p: dict) -> plans.Plan:
     plans.refuse_unknown("bm25, architecture", [lexical.architecture], ["bm25"])
     own = {"run": plans.run_of(p, lexical, plans.training_queries(p), p["seed"], test)}
     bm25 = [{"collection": IN_DOMAIN, "part": p["collection"], "skip_own": False} | own, *elsewhere(own)]
-    outside = [there for row in inside for there in elsewhere(row)]
-    frames = {"in_domain": inside, "elsewhere": outside, "bm25": bm25}
+    frames = {"in_domain": inside, "elsewhere": [there for row in inside for there in elsewhere(row)], "bm25": bm25}
     frames = {name: plans.design(rows).rename(columns={"model": "method"}) for name, rows in frames.items()}
     return plans.Plan(sets=of_size, read={name: about for name, _, about, _ in entries}, **frames)
 
@@ -107,14 +104,12 @@ def by_collection(ood: pd.DataFrame, seen: dict[str, str]) -> pd.DataFrame:
 
 
 def points(inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int, lineage: Sequence[str] = ()) -> Effects:
-    """Both sides of every point in domain, in each collection and in their mean, with draws of the queries there.
+    """Both sides of every point in domain, in each collection and in their mean, on the same draws of queries.
 
-    `inside`, `outside`: values of one measure of the frames `in_domain` and `elsewhere` of the plan; `lineage`:
-    training strategies that start from one another. Both regimes have the same draws.
-
-    Returns Effects[collection (IN_DOMAIN, each, ALL), method, n_train, interpolation, extrapolation, difference, unit].
-    Units are drawn, each with all its points: a training strategy, as its models share much, so that 8 methods at 3
-    sizes are not 24 independent points; or the lineage. InputError: a model lacks queries that others have.
+    `inside`, `outside`: values of one measure of the frames `in_domain` and `elsewhere` of the plan. Returns
+    Effects[collection (IN_DOMAIN, each, ALL), method, n_train, interpolation, extrapolation, difference, unit]. Units
+    are drawn, each with all its points: a training strategy, as its models share much, so that 8 methods at 3 sizes are
+    not 24 independent points, or all of the `lineage`, which start from one another. InputError: a model lacks queries.
     """
     how = {"on": "regime", "sides": plans.REGIMES, "effect": "difference", "family": [], "seed": seed, "n_boot": n_boot}
     by, places = ["collection", "part", *POINT], (inside.assign(collection=IN_DOMAIN, part=""), outside)
@@ -149,24 +144,19 @@ def leads(points: Effects, bm25: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def correlated(points: Effects, regime: str, where: str, seed: int, **how) -> tuple[float, np.ndarray]:
-    """Correlation of a regime in domain with the same one in a collection, and its draws, see `stretched`.
-
-    `how`: method and within, of `correlations`.
-    """
+    """Correlation of a regime in domain with the same one in a collection, and its draws; `how`: of `correlations`."""
     sides = [points[points["collection"] == name] for name in (IN_DOMAIN, where)]
     drawn, unit = [np.ascontiguousarray(side.drawn(SIDES[regime]).T) for side in sides], sides[0]["unit"]
     value = float(correlations(*(side[regime] for side in sides), np.ones((1, len(unit))), **how)[0])
-    plain = correlations(*drawn, drawn_groups(unit, seed, len(drawn[0])), **how)
-    return value, stretched(plain, value, unit.nunique())
+    return value, stretched(correlations(*drawn, drawn_groups(unit, seed, len(drawn[0])), **how), value, unit.nunique())
 
 
 def table_5(points: Effects, seed: int) -> Effects:
     """Does what a model does in domain predict what it does out of domain? A row a collection and statistic.
 
-    Returns Effects[collection, statistic, interpolation, extrapolation, difference, p_value, p_holm, n_models], each of
-    the first three with its interval (`ENDS`) of the draws of `points`; difference: extrapolation less interpolation.
-    p_value is Steiger's of two dependent correlations, for which points count as independent (too small a value, then),
-    Holm's over the collections; Kendall has none. n_models in a regime.
+    Returns Effects[collection, statistic, interpolation, extrapolation, difference (extrapolation less interpolation),
+    p_value, p_holm, n_models (in a regime)], and the intervals `ENDS` on the draws of `points`. p_value is Steiger's,
+    for which points count as independent (too small a value, then), Holm's over the collections; Kendall has none.
     """
     of, rows, drawn = dict(iter(points.groupby("collection", sort=False))), [], []
     inside = of.pop(IN_DOMAIN)
@@ -175,15 +165,14 @@ def table_5(points: Effects, seed: int) -> Effects:
         (one, of_one), (two, of_two) = (correlated(points, regime, name, seed, **how) for regime in plans.REGIMES)
         row = {"collection": name, "statistic": statistic}
         drawn.append((of_one, of_two, of_two - of_one))
-        for (column, ends), value, side in zip(ENDS.items(), (one, two, two - one), drawn[-1], strict=True):
+        for (column, ends), value, side in zip(published.ENDS.items(), (one, two, two - one), drawn[-1], strict=True):
             row |= {column: value} | dict(zip(ends, ends_of(side), strict=True))
         pairs = [(inside[regime], of[name][regime]) for regime in plans.REGIMES]
         row["p_value"] = np.nan if how["method"] == "Kendall" else dependent(pairs, **how)
         rows.append(row | {"p_holm": np.nan, "n_models": len(inside)})
     table = pd.DataFrame(rows)
-    single = table[table["collection"] != ALL]
-    table["p_holm"] = single.groupby("statistic")["p_value"].transform(lambda p: holm(p))
-    return Effects.of(table, ["collection", "statistic"], list(ENDS), *zip(*drawn, strict=True))
+    table["p_holm"] = table[table["collection"] != ALL].groupby("statistic")["p_value"].transform(lambda p: holm(p))
+    return Effects.of(table, ["collection", "statistic"], list(published.ENDS), *zip(*drawn, strict=True))
 
 
 def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> Effects:
@@ -194,12 +183,11 @@ def claimed(table: Effects, measure: str, n_queries: int, n_trainings: int) -> E
     """
     counts = {"n_queries": n_queries, "n_trainings": n_trainings, DRAWN: "models"}
     mean = table[table["collection"] == ALL]
-    named = [mean[["statistic", "n_models"]].assign(regime=regime, estimate=mean[regime]) for regime in plans.REGIMES]
+    both = pd.DataFrame(mean).melt(["statistic", "n_models"], list(plans.REGIMES), "regime", "estimate")
     drawn = np.concatenate([mean.drawn(side) for side in ("first", "second")])
     if 0 < (undefined := ~np.isfinite(drawn).all(axis=0)).mean() <= 0.01:
         drawn[:, undefined] = drawn[:, ~undefined][:, : undefined.sum()]
-    both = pd.DataFrame(pd.concat(named, ignore_index=True)).assign(measure=measure, **counts)
-    return Effects.of(both, ["statistic", "regime"], ["estimate"], drawn)
+    return Effects.of(both.assign(measure=measure, **counts), ["statistic", "regime"], ["estimate"], drawn)
 
 
 def gate(leads: pd.DataFrame) -> pd.DataFrame:

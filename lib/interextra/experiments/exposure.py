@@ -39,8 +39,7 @@ OFFSETS = np.linspace(-3, 3, 61)  # standard deviations of a run's scores
 class Spared(Cell):
     """`doc_ids.json`: some of the passages that are exposed where a kind of query is left out, or as many others.
 
-    They are never negatives. `which`: kind, those that answer the left-out kind; other kinds, all others; answers,
-    those of the test queries.
+    Never negatives. `which`: kind, those that answer the left-out kind, other kinds, or answers, of the test queries.
     """
 
     shift: Shift
@@ -73,9 +72,8 @@ def plan(p: dict) -> plans.Plan:
     """Each system without each cluster of one shift, by the source of its negatives and by which passages may be drawn.
 
     `design`: model, negatives, negative_passages, left_out, seed, run; with `arms` also the dense system whose
-    negatives spare only some exposed passages, each with its control (see ARMS). `dose`: the same of the dense system
-    with random negatives, and share, the probability that a negative is an exposed passage. `shift`: the Shift. `kind`:
-    left_out → Spared, the passages that answer it.
+    negatives spare only some exposed passages, each with its control (see ARMS). `dose`: of the dense system with
+    random negatives, and share, the probability that a negative is exposed. `kind`: left_out → Spared, its answers.
     """
     _, by, kept = shifts.read_shift(p["shift"])
     sizes = {name: p[name] for name in ("n_test", "train_size", "seed")}
@@ -95,8 +93,8 @@ def plan(p: dict) -> plans.Plan:
         spared = Spared(shift=shift, left_out=row["left_out"], which=which, control=seed)
         return row | {"run": run.model_copy(update={"model": run.model.model_copy(update={"spared": spared})})}
 
-    others, dose = plans.with_bm25(plans.systems(p)), []
-    rows = [row for model, made in others.items() for row in trained(model, made, NONE, "all")]
+    labels, dose = {"negatives": NONE, "negative_passages": "all"}, []
+    rows = plans.runs(p, plans.with_bm25(plans.systems(p)), plans.without_each(shift), tested, **labels)
     for model, negatives, *how in conditions:
         made = plans.recipe(p, *how)
         drawing = made.negatives not in ("in-batch", "both")
@@ -179,9 +177,8 @@ def share_of_loss(mean: Effects) -> pd.DataFrame:
 def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
     """RR@10 of the dense runs if passages of the left-out kind get a constant more, as values for `effects`.
 
-    If exposure acts as a prior against a kind of passage, whatever the query, one number a model restores its cost. The
-    number, one of OFFSETS, is the best on all kinds of queries about half of the entities, and is applied to the
-    queries about the other half, both ways. Returns the labels of the design, query_id, unit, stratum, measure, value.
+    If exposure acts as a prior against a kind of passage, whatever the query, one number a model restores its cost: of
+    OFFSETS the best on all queries about half of the entities is applied to those about the other half, both ways.
     """
     unit = entity_units(plan.shift.pool.frame(store))
     cluster = pd.read_parquet(store[plan.shift] / "labels.parquet").set_index("query_id")["cluster"]

@@ -51,10 +51,9 @@ def plan(p: dict) -> plans.Plan:
     models |= {OUT: (made, kinds), SPARED: (spared, kinds)}
     rows = []
     for condition, (one, trained_on) in models.items():
-        label = BM25 if condition == BM25 else DENSE
-        rows += plans.runs(p, {label: one}, trained_on, test, condition=condition)
-    found = {"shift": shift, "vectors": vectors, "sets": sets, "some": some}
-    return plans.Plan(design=plans.design(rows), own=own_trainings(p), **found)
+        rows += plans.runs(p, {BM25 if condition == BM25 else DENSE: one}, trained_on, test, condition=condition)
+    found = {"design": plans.design(rows), "own": own_trainings(p)}
+    return plans.Plan(**found, shift=shift, vectors=vectors, sets=sets, some=some)
 
 
 def own_trainings(p: dict) -> plans.Plan:
@@ -63,10 +62,8 @@ def own_trainings(p: dict) -> plans.Plan:
     asked = own.DEFAULTS | asked | {"size": p["own_size"]}
     recipe = probe.recipe_of(p["own_model"], fine_tuning=p["own_recipe"])
     plans.refuse_unknown("own_recipe, architecture", [recipe.architecture], ["dense"])
-    recipe, split = (
-        plans.changed(recipe, steps=p["own_steps"], epochs=None),
-        own.split_of("restrain", p["collection"], asked),
-    )
+    recipe = plans.changed(recipe, steps=p["own_steps"], epochs=None)
+    split = own.split_of("restrain", p["collection"], asked)
     train = probe.trainer(recipe, split, own.gate_of(asked, split.pool.source))
     runs = [train(Path(name), seed) for name in own.sets_of(split) for seed in p["own_seeds"]]
     return plans.Plan(recipe=recipe, split=split, runs=runs)
@@ -92,14 +89,13 @@ def parts_of(means: Effects) -> pd.DataFrame:
     """
     apart = means.contrast("condition", list(PARTS.values()))
     whole, named = apart[apart["first"].eq(RANDOM) & apart["second"].eq(BASE)], {of: part for part, of in PARTS.items()}
-    rows = []
-    for row, drawn in zip(apart.to_dict("records"), apart.drawn(), strict=True):
-        [at] = np.flatnonzero(whole["measure"] == row["measure"])
-        ends = interval(ratio(drawn, whole.drawn()[at]))
-        row |= {"share": ratio(row["difference"], whole["difference"].iloc[at]).item(), "share_low": ends[0]}
-        rows.append(row | {"share_high": ends[1], "part": named[row["first"], row["second"]]})
+    at = pd.Index(whole["measure"]).get_indexer(apart["measure"])
+    ends = [interval(shares) for shares in ratio(apart.drawn(), whole.drawn()[at])]
+    table = pd.DataFrame(apart).join(pd.DataFrame(ends, columns=["share_low", "share_high"]))
+    table["share"] = ratio(table["difference"], whole["difference"].to_numpy()[at])
+    table["part"] = [named[pair] for pair in zip(table["first"], table["second"], strict=True)]
     columns = ["part", "measure", "first", "second", "difference", "low", "high", "share", "share_low", "share_high"]
-    return pd.DataFrame(rows)[columns]
+    return table[columns]
 
 
 def minus(values: pd.DataFrame, rivals: Sequence[str]) -> pd.DataFrame:
@@ -133,8 +129,7 @@ def near_and_far(means: Effects, loss: float) -> pd.DataFrame:
 def published_runs(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Values of the published runs on TREC DL, means of each family, and how near their queries lie: from notebook 11.
 
-    `folder`: of its committed values. Returns (system, measure, query_id, value) and (query_id, is_near), empty
-    without these files.
+    Returns (system, measure, query_id, value) and (query_id, is_near) of its `folder` of values, empty without files.
     """
     if not (folder / "by_pool.parquet").is_file():
         return pd.DataFrame(columns=["system", "measure", "query_id", "value"]), pd.DataFrame()

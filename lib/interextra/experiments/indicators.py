@@ -1,8 +1,6 @@
 """Notebook 07: can a loss be predicted from the queries alone? (Lupart et al., §5.2, Figures 3 to 6)
 
-Frames are tidy. `averaged` gives a value per query, side and training; `pairs` of them are wide: a row a shift, model,
-measure and test query with its Avg In and Out. Indicators, by shift, model and query_id, are of the model without the
-query's cluster.
+Indicators, by shift, model and query_id, are of the model without the query's cluster.
 """
 
 from collections.abc import Sequence
@@ -13,8 +11,7 @@ from scipy import stats
 
 from interextra.evaluation.indicators import BINNINGS, Nearness, bins, change_per_query, link, z_scores
 from interextra.evaluation.measures import worse
-from interextra.experiments import shifts
-from interextra.experiments.plans import Plan
+from interextra.experiments import plans, shifts
 from interextra.ground.correlation import kendall_within
 from interextra.ground.effects import Effects, effects, interval
 from interextra.ground.errors import InputError
@@ -30,7 +27,7 @@ GAPS += [("dense: R", name) for name in ("dense: max", "dense: density", "words:
 SYSTEM = ["shift", "model", "measure"]
 
 
-def plan(p: dict) -> Plan:
+def plan(p: dict) -> plans.Plan:
     """The runs of notebook 04, and where each test query lies in the models' own query spaces.
 
     `near`: as `design` and `control` together, but Nearness cells for runs, of the systems that encode queries.
@@ -89,9 +86,9 @@ def delta_by_r(each: pd.DataFrame, far: pd.DataFrame, n_bins: int, seed: int, n_
     """Effects in intervals of R, by both ways to cut and both averagings (Lupart Figure 5 does not say which).
 
     `each`: of `averaged`; `far`: of `distances`. Returns shift, model, measure, binning, averaging, bin (1 is the
-    farthest; without queries it has no row), r_low and r_high (smallest and largest R in it), n_queries, n_dropped,
-    delta, low, high, n_trainings. averaging: ratio of means, or mean of ratios, the mean of the queries' own effects,
-    without those whose Avg In is 0 (n_dropped) and with the mean over trainings.
+    farthest; without queries no row), r_low, r_high (ends of R in it), n_queries, n_dropped, delta, low, high,
+    n_trainings. averaging: ratio of means, or mean of the queries' own ratios, without those whose Avg In is 0
+    (n_dropped), of means over trainings.
     """
     by, parts, wide = [*SYSTEM, "bin"], [], pairs(each)
     single = wide.assign(value=change_per_query(wide["in"], wide["out"])).dropna(subset="value")
@@ -111,12 +108,12 @@ def delta_by_r(each: pd.DataFrame, far: pd.DataFrame, n_bins: int, seed: int, n_
 
 
 def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> Effects:
-    """Kendall's tau within clusters of R with the effect; above 0: the farther, the more is lost.
+    """Kendall's tau of R with the effect within clusters, each with a model, and scale of R, of its own.
 
-    `wide`: of `pairs`; `far`: of `distances`; `w`: of `predictors.resampled`. Within clusters, as every cluster has a
-    model and so a scale of R of its own. Effects of measures of which lower is better are turned. Returns shift, model,
-    measure, loss, statistic (Kendall), kendall, low, high, n_queries, and draws: `loss` is "difference" (Out - Avg In
-    of all queries) or "relative" (over Avg In, of the queries where Avg In is above 0). NaN where no cluster has two.
+    Above 0: the farther, the more is lost; measures of which lower is better are turned. `wide`: of `pairs`; `far`: of
+    `distances`; `w`: of `predictors.resampled`. Returns Effects[shift, model, measure, loss, statistic, kendall, low,
+    high, n_queries]: `loss` is "difference" (Out - Avg In) or "relative" (over Avg In, where that is above 0). NaN
+    where no cluster has two queries.
     """
     rows, drawn = [], []
     for key, part in wide.merge(far).groupby(SYSTEM, sort=False):
@@ -150,11 +147,11 @@ def of_all_systems(points: pd.DataFrame, by: str, n_boot: int) -> Effects:
 
 
 def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
-    """Middle half of the per-query effects in the farthest and the nearest interval, and their difference (Figure 6).
+    """Interquartile range of the per-query effects in the farthest and the nearest interval, and their difference.
 
-    `numbered`: pairs with the `bin` and the `delta` of each query, none missing; `w`: of `predictors.resampled`.
-    Returns model, measure, farthest, nearest, difference, low, high: interquartile ranges; they stand for the variance,
-    which a single query near Avg In = 0 would decide.
+    As in Figure 6, whose variance a single query near Avg In = 0 would decide. `numbered`: pairs with the `bin` and the
+    `delta` of each query; `w`: of `predictors.resampled`. Returns model, measure, farthest, nearest, difference and its
+    low and high.
     """
     rows = []
     for key, part in numbered.groupby(["model", "measure"], sort=False):

@@ -77,8 +77,7 @@ def published_shares(seed: int, n_boot: int) -> Effects:
 def beside_table_3(measured: pd.DataFrame) -> pd.DataFrame:
     """Our label overlap with the published percentages of DL19 and DL20 beside it: the columns of label_overlap.csv."""
     frame, on = published.load("zhan", 3), ["test_set", "relevance_threshold"]
-    level = frame["row"].str.extract(r"(\d)")[0].astype(int)
-    columns = [frame["collection"].map(TEST_SETS), level, frame["value"]]
+    columns = [frame["collection"].map(TEST_SETS), frame["row"].str.extract(r"(\d)")[0].astype(int), frame["value"]]
     theirs = pd.DataFrame(dict(zip([*on, "published_percent"], columns, strict=True)))
     columns = [*on, "min_shared", "n_queries", "n_overlapping", "percent", "low", "high"]
     return measured[columns].merge(theirs, how="left", on=on)
@@ -132,10 +131,8 @@ def gains(runs: pd.DataFrame, qrels: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """nDCG@10 of the plan's published runs less BM25's: system, split, query_id, gain; `qrels`: split → judgements."""
     parts = []
     for split, of_split in runs.groupby("split", sort=False):
-        measured = {
-            row.system: per_query(RunFile.read(row.path), qrels[split], [NDCG]) for row in of_split.itertuples()
-        }
-        wide = pd.DataFrame({system: values[NDCG] for system, values in measured.items()}).rename_axis("query_id")
+        values = [per_query(RunFile.read(path), qrels[split], [NDCG])[NDCG] for path in of_split["path"]]
+        wide = pd.DataFrame(dict(zip(of_split["system"], values, strict=True))).rename_axis("query_id")
         wide = wide.drop(columns=BM25).sub(wide[BM25], axis=0).reset_index()
         parts.append(wide.melt("query_id", var_name="system", value_name="gain").assign(split=split))
     return pd.concat(parts, ignore_index=True)[["system", "split", "query_id", "gain"]]
@@ -144,12 +141,10 @@ def gains(runs: pd.DataFrame, qrels: dict[str, pd.DataFrame]) -> pd.DataFrame:
 def gain_by_overlap(gained: pd.DataFrame, counts: pd.DataFrame, seed: int, n_boot: int) -> Effects:
     """Do published runs gain more over BM25 on queries that share a relevant passage with training?
 
-    The mean gain over the systems, of a query, by least squares on whether it shares one and on the logarithm of how
-    many relevant passages it has: who has many shares one more easily, and is easier. Queries are drawn.
-
-    `gained`: of `gains`; `counts`: shared and n_relevant of each query that has a relevant passage, by query_id.
-    Returns Effects[overlap, measure, estimate, n_models, n_queries]: a row with and one without overlap, each the gain
-    of a query with the mean number of relevant passages.
+    `gained`: of `gains`; `counts`: shared and n_relevant of each query that has a relevant passage, by query_id. The
+    mean gain over the systems, of a query, by least squares on whether it shares one and on the logarithm of how many
+    relevant passages it has: who has many shares one more easily, and is easier. Queries are drawn. Returns
+    Effects[overlap, measure, estimate, n_models, n_queries], a row with and one without, at the mean logarithm.
     """
     mean = gained.groupby("query_id")["gain"].mean().loc[counts.index].to_numpy()
     overlap, size = (counts["shared"] > 0).to_numpy(float), np.log(counts["n_relevant"].to_numpy(float))

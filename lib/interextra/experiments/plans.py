@@ -47,7 +47,7 @@ def cells_of(plan: Any) -> list[Cell]:
         return [plan]
     parts = vars(plan) if isinstance(plan, Plan) else plan
     if isinstance(parts, pd.DataFrame):
-        parts = {name: parts[name].tolist() for name in parts.select_dtypes(object)}
+        parts = [parts[name].tolist() for name in parts if parts[name].dtype == object]
     parts = parts.values() if isinstance(parts, dict) else parts if isinstance(parts, list | tuple) else ()
     return list({cell.key: cell for part in parts for cell in cells_of(part)}.values())
 
@@ -76,8 +76,7 @@ def searched(p: dict) -> dict:
 
     What measures one protocol's loss may open the other one's gate.
     """
-    names = ("test_splits", "resttest_splits")
-    return p | {name: list(dict.fromkeys([*p[name], *p["gate_splits"]])) for name in names}
+    return p | {name: list(dict.fromkeys([*p[name], *p["gate_splits"]])) for name in ("test_splits", "resttest_splits")}
 
 
 def recipe(p: dict, name: str, options: Mapping[str, Any] | None = None) -> Recipe:
@@ -159,8 +158,7 @@ def runs(
     for model, one in made.items():
         seeds = p["seeds"] if one.architecture == "dense" else p.get("other_seeds", p["seeds"])
         for (named, train), seed in itertools.product(sets, seeds if one.training_steps(1) else seeds[:1]):
-            run = run_of(p, one, train, seed, queries)
-            rows.append(labels | {"model": model} | named | {"seed": seed, "run": run})
+            rows.append(labels | {"model": model} | named | {"seed": seed, "run": run_of(p, one, train, seed, queries)})
     return rows
 
 

@@ -1,10 +1,9 @@
 """Query performance predictors: how well a query will do, guessed without judgements (Lupart §5.2 names the field).
 
-Higher means an easier query. Scores of different models are on different scales, and a dense model's scores are no
-log-likelihoods, for which NQC, WIG and SMV were made: so nothing normalises them here, and only ranks of queries are to
-be compared, within one model and one cluster: by Kendall's tau-b, which is 1 for the same order and 0 for none. Its
-intervals are of the bootstrap over queries, or their units: every predictor, target and system sees the same resamples,
-without the noise of training. Taught in notebooks/07_indicators.
+Higher means an easier query. A dense model's scores are no log-likelihoods, for which NQC, WIG and SMV were made, and
+scales differ between models: nothing normalises them here, and only ranks of queries are compared, within one model and
+cluster, by Kendall's tau-b. Its intervals are of the bootstrap over queries, or their units: every predictor, target
+and system sees the same resamples, without the noise of training. Taught in notebooks/07_indicators.
 """
 
 import re
@@ -69,22 +68,16 @@ def post_retrieval(run: RunFile, k: int) -> pd.DataFrame:
     """The predictors of POST for each query of a run from its first `k` scores (fewer where it has fewer), by query_id.
 
     nqc, normalised query commitment: their standard deviation (Shtok et al., TOIS 2012); wig, weighted information
-    gain: mean of the first five (Zhou and Croft, SIGIR 2007); smv, score magnitude and variance: mean of
-    |s ln(s / mean)| (Tao and Wu, CIKM 2014). A query without passages has NaN, and SMV where scores differ in sign or
-    one is 0 (its logarithm).
+    gain: mean of the first five (Zhou and Croft, SIGIR 2007); smv, score magnitude and variance: mean of |s ln(s /
+    mean)| (Tao and Wu, CIKM 2014). NaN without passages, and of SMV where scores differ in sign or one is 0.
     """
     top = pd.DataFrame({"query": run.query_codes, "score": run.scores.astype(np.float64), "rank": run.ranks})
     top = top[top["rank"] <= k]
-    by = top.groupby("query")["score"]
+    by, five = (part.groupby("query")["score"] for part in (top, top[top["rank"] <= 5]))
     share = (top["score"] / by.transform("mean")).where(by.transform("min") * by.transform("max") > 0)
-    made = {
-        "nqc": by.std(ddof=0),
-        "wig": top[top["rank"] <= 5].groupby("query")["score"].mean(),
-        "smv": (top["score"] * np.log(share)).abs().groupby(top["query"]).mean(),
-        "top_score": by.max(),
-    }
-    table = pd.DataFrame(made).reindex(range(len(run.query_ids)))
-    return table.set_axis(pd.Index(run.query_ids, name="query_id"))
+    smv = (top["score"] * np.log(share)).abs().groupby(top["query"]).mean()
+    table = pd.DataFrame({"nqc": by.std(ddof=0), "wig": five.mean(), "smv": smv, "top_score": by.max()})
+    return table.reindex(range(len(run.query_ids))).set_axis(pd.Index(run.query_ids, name="query_id"))
 
 
 def spaces(near: pd.DataFrame, shifts: Mapping[str, Shift], store: Store) -> pd.DataFrame:
@@ -114,8 +107,7 @@ def _of_out_models(
         strata = shifts[row.shift].strata(store)
         found = table.loc[strata.index[strata == row.left_out]].rename_axis("query_id").reset_index()
         parts.append(found.assign(shift=row.shift, model=row.model, stratum=row.left_out))
-    by = ["shift", "model", "stratum", "query_id"]
-    return pd.concat(parts).groupby(by, sort=False).mean().reset_index()
+    return pd.concat(parts).groupby(["shift", "model", "stratum", "query_id"], sort=False).mean().reset_index()
 
 
 def word_indicators(shifts: Mapping[str, Shift], passages: Passages, store: Store) -> pd.DataFrame:
@@ -168,13 +160,10 @@ def prediction_table(
 ) -> Effects:
     """Kendall's tau-b of every predictor with every target, with percentile intervals.
 
-    predictors, targets : a column each, indexed by the same query_ids in one order. A query that has no value of a
-        predictor is dropped for this predictor; targets have one for all.
-    groups : a label a query, e.g. its cluster, for tau within groups, see `kendall_within`.
-    labels : of all rows.
-
-    Returns labels, target, name (of the predictor), kendall and within (tau within groups), each with _low and _high,
-    n_queries (used), and the draws of `within`. NaN where tau is not defined.
+    `predictors`, `targets`: a column each, indexed by the same query_ids in one order; a query without a value of a
+    predictor is dropped for this predictor, targets have one for all. `groups`: a label a query, e.g. its cluster.
+    Returns labels, target, name (of the predictor), kendall and within (groups, see `kendall_within`), each with _low
+    and _high, n_queries (used), and the draws of `within`. NaN where tau is not defined.
     """
     rows, drawn = [], []
     for predictor, values in predictors.items():
@@ -195,10 +184,10 @@ def predict(wide: pd.DataFrame, predictors: pd.DataFrame, w: pd.DataFrame) -> Ef
     """`prediction_table` of each shift and model, which are its labels.
 
     `wide`: shift, model, measure, stratum, query_id, in, out; `predictors`: of `predictor_table`; `w`: of `resampled`.
-    Targets: Out of every measure, and `loss`, Avg In - Out of the first. Expected: near, specific or confidently
-    answered queries do well and lose little; long ones do badly. Loss, length and measures of which lower is better are
-    turned round first: a positive tau is a prediction in the expected direction. A predictor that is known for fewer
-    than half of the queries is left out. Groups are clusters: over all queries scores of different models are mixed.
+    Targets: Out of every measure, and `loss`, Avg In - Out of the first. Loss, length and measures of which lower is
+    better are turned round first, so that tau is positive if near, specific or confidently answered queries do well and
+    lose little, and long ones do badly. A predictor that is known for fewer than half of the queries is left out.
+    Groups are clusters: over all queries scores of different models are mixed.
     """
     parts = []
     for (shift, model), part in wide.groupby(["shift", "model"], sort=False):
@@ -219,10 +208,9 @@ def ranking(predicted: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Predictors by their mean tau over shifts (and systems), and whether the best is shown to be the best.
 
     `predicted`: rows of `predict`, with their draws; `by`: what tells the rankings apart, target or target and model.
-    Returns these, name, within, low, high (simultaneous over the predictors of a ranking), n (means are over so
-    many shifts and systems), better_than (how many others this one is shown to exceed, by simultaneous intervals of the
-    differences of all pairs). A predictor that some shifts or systems have not is not compared.
-    Where no predictor orders anything, all stand there, undefined.
+    Returns these, name, within, low, high (simultaneous over the predictors of a ranking), n (shifts and systems in a
+    mean), better_than (how many others this one exceeds by simultaneous intervals of the differences of all pairs). A
+    predictor that some of them lack is not compared; where none orders anything, all stand there, undefined.
     """
     parts = []
     for key, part in predicted.groupby(list(by), sort=False):

@@ -80,9 +80,8 @@ def start_in(p: dict, entry: Mapping[str, Any]) -> dict[str, Any]:
     steps = {"steps": p["steps"]} if p["steps"] else {}
     if how:
         name, options = plans.fields(how, "recipe", more=True)
-        given = load_recipe(name, **options)
         plans.refuse_unknown(f"starts, {label}", [objective], dict.fromkeys([*OBJECTIVES, *TEXT_LEVEL]))
-        made = "base" if given == base and objective != "none" else "given"
+        made = "base" if load_recipe(name, **options) == base and objective != "none" else "given"
         return found | {"made": made, "recipe": load_recipe(name, **options | steps)}
     how = {"objective": objective, "corpus": read[text], "pooling": base.pooling, "precision": base.precision}
     how |= {"steps": p["pretraining_steps"], "learning_rate": p["pretraining_rate"]}
@@ -101,8 +100,7 @@ def marks(starts: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         te, tc = objective in TEXT_LEVEL or (before and made == "ours"), start["text"] == "target"
         takes = (objective != "none" or made == "given") and te == (objective in TEXT_LEVEL)  # base: not random
         fitting = [name for name, of in ROLES.items() if takes and of == (objective, tc)]
-        role = label if label in ROLES else next(iter(fitting), "")
-        rows.append(start | {"te": te, "tc": tc, "role": role})
+        rows.append(start | {"te": te, "tc": tc, "role": label if label in ROLES else next(iter(fitting), "")})
     return pd.DataFrame(rows, columns=["model", "objective", "text", "te", "tc", "made", "role"])
 
 

@@ -102,9 +102,8 @@ def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         known["both at once, beyond their sum"] = doublings * nearer
         errors = {"cov_type": "cluster", "cov_kwds": {"groups": pd.factorize(part["set"])[0]}, "use_t": True}
         fitted = OLS(part["delta"], add_constant(pd.DataFrame(known))).fit(**errors)
-        counts = part["set"].nunique(), len(part)
         for term, ends in fitted.conf_int().loc[list(known)].iterrows():
-            rows.append((*key, term, fitted.params[term], *ends, *counts))
+            rows.append((*key, term, fitted.params[term], *ends, part["set"].nunique(), len(part)))
     return pd.DataFrame(rows, columns=[*by, "term", "delta", "low", "high", "n_sets", "n_runs"])
 
 

@@ -54,10 +54,7 @@ def macro(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def constant(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of `sides` as if no training made a difference: every query has its mean in-value under all models.
-
-    A macro effect of these is the part that comes from the weights alone.
-    """
+    """Values of `sides` as if no training made a difference: every query has its mean in-value under all models."""
     values = sides(values)
     query = [values[name] for name in values if name not in APART or name == "query_id"]
     inside = values["side"] == "in"

@@ -47,9 +47,7 @@ def load(paper: str, table: str | int) -> pd.DataFrame:
     column, value, unit, scaled, rounding, text, source, note, ...]: `value` as printed, `scaled` on our scale (a
     fraction), `rounding` half a unit of the last printed decimal on that scale, `text` where it is no number; missing
     where the paper gives nothing or the text is unreadable (`note` says which). Then the row keys and attributes, such
-    as model, n_train, measure, regime, collection.
-
-    InputError: unknown paper or table, or a table without numbers.
+    as model, n_train, regime. InputError: unknown paper or table, or a table without numbers.
 
     >>> load("zhan", 7)[["column", "value", "scaled", "rounding"]].head(3)
                 column  value  scaled  rounding
@@ -71,14 +69,6 @@ def zhan_deltas() -> pd.DataFrame:
     bm25 = [six[six["model"] == "BM25"].assign(n_train=size) for size in SIZES[1:]]
     both = [pd.concat([six, *bm25]).assign(protocol="ReSTrain"), seven.assign(protocol="ReSTTest", n_train="all")]
     return pd.concat(both, ignore_index=True).rename(columns={"n_train": "published_n_train"})
-
-
-def zhan_differences() -> pd.DataFrame:
-    """Extrapolation less interpolation in Zhan's Table 5: collection, statistic, scaled, rounding (of both)."""
-    cells = load("zhan", 5).rename(columns={"dataset": "collection"})
-    wide = cells.pivot(index=["collection", "statistic"], columns="regime", values=["scaled", "rounding"])
-    scaled = wide["scaled"]["extrapolation"] - wide["scaled"]["interpolation"]
-    return pd.DataFrame({"scaled": scaled, "rounding": wide["rounding"].sum(axis=1)}).reset_index()
 
 
 def zhan_correlations() -> pd.DataFrame:
@@ -110,7 +100,9 @@ def beside_differences(table: Effects) -> Effects:
     """Differences by Spearman of a table of ours beside the printed ones, of the collections that the paper has."""
     names = dict(zip(ENDS["difference"], ("low", "high"), strict=True))
     ours = table[table["statistic"] == "Spearman"].rename(columns=names)
-    both = ours.beside(zhan_differences(), on=["collection", "statistic"])
+    printed = zhan_correlations().rename(columns={"difference": "scaled"})
+    printed["rounding"] = 2 * load("zhan", 5)["rounding"].max()  # of both correlations
+    both = ours.beside(printed, on=["collection", "statistic"])
     return both[both["published"].notna()]
 
 

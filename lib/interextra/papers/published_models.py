@@ -4,6 +4,7 @@ These are not the models of Zhan et al.: nobody resampled their training queries
 *extrapolation* predicts it; here is what plain quality in domain predicts, among the models that people use.
 """
 
+import itertools
 import re
 from pathlib import Path
 
@@ -30,9 +31,8 @@ def read(path: str) -> pd.DataFrame:
 
     `$INTEREXTRA_DATA` stands for the folder of real data. Columns that may be there: model_type (dense, sparse,
     late-interaction), trained_on_of_these (names of collections, with spaces between them), training_data (declared, or
-    something else), msmarco_test_dl19_ndcg10. Every other column of numbers is a collection.
-
-    Returns the table with `family` and "mean of all". InputError names what is missing, twice, or no fraction.
+    something else), msmarco_test_dl19_ndcg10. Every other column of numbers is a collection. Returns the table with
+    `family` and "mean of all". InputError names what is missing, twice, or no fraction.
     """
     place = located(path)
     try:
@@ -83,13 +83,13 @@ def subsets(table: pd.DataFrame, collection: str, floor: float) -> dict[str, pd.
     """
     sets, strong = collections(table), table[DEV] > floor
     declared = table["trained_on_of_these"].str.split()
-    trained = declared.map(lambda names: bool(set(names) & set(sets if collection == ALL else [collection])))
-    only = declared.map(lambda names: "MSMARCO" in names and not set(names) & set(sets))
+    clean = declared.map(set(sets if collection == ALL else [collection]).isdisjoint)
+    only = declared.map(lambda names: "MSMARCO" in names and set(sets).isdisjoint(names))
     above = f"dev above {floor:g}"
     return {
         "all": pd.Series(True, table.index),
         above: strong,
-        f"{above}, not declared on it": strong & ~trained,
+        f"{above}, not declared on it": strong & clean,
         f"{above}, MS MARCO and none of these": strong & only,
         f"{above}, training disclosed": strong & (table["training_data"] == "declared"),
     }
@@ -107,7 +107,7 @@ def correlated(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.
             known = table[DL19].notna()
             chosen[BY_DL19] = DL19, known
             chosen[f"{BY_DL19}, dev above {floor:g}"] = DL19, known & (table[DEV] > floor)
-        for (name, (column, which)), statistic in ((item, method) for item in chosen.items() for method in METHODS):
+        for (name, (column, which)), statistic in itertools.product(chosen.items(), METHODS):
             part = table[which]
             if len(part) < 4:
                 continue
@@ -123,11 +123,10 @@ def correlated(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.
 
 
 def by_declaration(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> Effects:
-    """Spearman correlation of quality on MS MARCO dev with the mean of all, of the models above the floor that declare
-    training on one of the collections, and of those that declare none.
+    """Spearman correlation of quality on MS MARCO dev with the mean of all, of models above the floor.
 
-    Families are drawn once for both. Returns Effects[models (declared, not declared), measure, estimate, n_models,
-    drawn_units].
+    Of those that declare training on one of the collections, and of those that declare none; families are drawn once
+    for both. Returns Effects[models (declared, not declared), measure, estimate, n_models, drawn_units].
     """
     part = table[table[DEV] > floor]
     counts, rows, drawn = drawn_groups(part["family"], seed, n_boot), [], []

@@ -13,18 +13,17 @@ from pathlib import Path
 import pandas as pd
 
 from interextra.data import trec
-from interextra.data.trec import QRELS_COLUMNS, read_qrels
 from interextra.ground import InputError, offenders, write_text
 
 
 def read_restrain(folder: Path, size: str, regime: str) -> pd.DataFrame:
     """Training qrels of a ReSTrain set: query_id, doc_id, relevance, rows as in the file (200k repeats a few)."""
-    return read_qrels(folder / f"restrain_files/msmarco-passage/{size}/{regime}.train-qrel.txt", duplicates="keep")
+    return trec.read_qrels(folder / f"restrain_files/msmarco-passage/{size}/{regime}.train-qrel.txt", duplicates="keep")
 
 
 def read_resttest(folder: Path, bucket: int, regime: str, test_set: str) -> pd.DataFrame:
     """Test qrels of a ReSTTest bucket: `extrapolate` is the bucket held out, `interpolate` the other four."""
-    return read_qrels(folder / f"resttest_files/msmarco-passage/bucket-{bucket}/{regime}.{test_set}-qrel.txt")
+    return trec.read_qrels(folder / f"resttest_files/msmarco-passage/bucket-{bucket}/{regime}.{test_set}-qrel.txt")
 
 
 def read_shift(folder: Path, cluster: str) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
@@ -50,14 +49,14 @@ def read_qrels_json(path: Path) -> pd.DataFrame:
     except (ValueError, AttributeError, TypeError) as error:
         shape = 'write {"query_id": {"doc_id": relevance, …}, …}'
         raise InputError(f"{path}: not qrels as JSON ({error}); {shape}") from None
-    return pd.DataFrame(rows, columns=QRELS_COLUMNS)
+    return pd.DataFrame(rows, columns=trec.QRELS_COLUMNS)
 
 
 def write_qrels(path: Path, qrels: pd.DataFrame) -> Path:
     """Write `query_id 0 doc_id relevance`, separated by tabs, rows in the order given: the format of Zhan et al."""
     for name in ("query_id", "doc_id"):
         trec.refuse_white_space(name, qrels[name])
-    rows = qrels[QRELS_COLUMNS].itertuples(index=False)
+    rows = qrels[trec.QRELS_COLUMNS].itertuples(index=False)
     return write_text(path, "".join(f"{query_id}\t0\t{doc_id}\t{relevance}\n" for query_id, doc_id, relevance in rows))
 
 
@@ -76,15 +75,13 @@ def write_shift(folder: Path, cluster: str, queries: pd.DataFrame, qrels: pd.Dat
 def export_split(
     kind: str, sets: Mapping[str, Sequence[str]], queries: pd.DataFrame, qrels: pd.DataFrame, folder: Path
 ) -> list[Path]:
-    """Write a split of ours as the releases write theirs; returns the paths.
+    """Write a split of ours as the releases write theirs; returns the paths. InputError: a name that no file can have.
 
     kind : "restrain" writes SIZE/REGIME.train-qrel.txt for a set REGIME-SIZE, NAME.train-qrel.txt for any other;
         "resttest" writes bucket-NAME/extrapolate.test-qrel.txt (the set) and interpolate.test-qrel.txt (all others);
         "shift" writes EVAL/queries/queries_NAME.tsv and EVAL/qrel/qrel_NAME.json.
     sets : name -> query_ids: the sets of a split, or for the last two kinds the test queries of each bucket or cluster.
     queries, qrels : query_id, text and judgements of at least these queries.
-
-    InputError, and nothing is written: a name that no file can have.
     """
     if bad := [name for name in sets if "/" in name]:
         raise InputError(f"label {offenders(bad)}: the name of a file cannot hold a /; rename the label")

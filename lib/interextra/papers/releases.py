@@ -19,7 +19,6 @@ from interextra.evaluation.indicators import jaccard, link
 from interextra.ground import InputError, Store, offenders
 from interextra.models.vectors import Vectors
 from interextra.papers import published
-from interextra.papers.published import SIZES
 from interextra.papers.released import read_qrels_json, read_restrain, read_resttest, read_shift
 from interextra.splits import attributes, clusters, resttest
 from interextra.splits.similarity import nearest
@@ -89,14 +88,13 @@ def released_agreement(store: Store, vectors: Mapping[str, Vectors], k: int, fol
         train, test = cell.read(store)
         ids, near = cell.train.frame()["query_id"], nearest(test, train, k)[1]
         queries = [query_id for part in cell.test for query_id in part.ids()]
-        for size in SIZES:
+        for size in published.SIZES:
             sets = {regime: read_restrain(folder, size, name)["query_id"] for regime, name in REGIMES.items()}
             inside = {regime: ids.isin(found).to_numpy() for regime, found in sets.items()}
             shares = pd.DataFrame({regime: of[near].mean(axis=1) for regime, of in inside.items()})
             shares["neither"] = (1 - shares.sum(axis=1)).clip(0)
             shares = shares.assign(**{f"chance_{regime}": of.mean() for regime, of in inside.items()})
-            labels = pd.DataFrame({"encoder": encoder, "size": size, "query_id": queries})
-            parts.append(labels.join(shares))
+            parts.append(pd.DataFrame({"encoder": encoder, "size": size, "query_id": queries}).join(shares))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -122,9 +120,8 @@ def released_bucket_agreement(
 ) -> pd.DataFrame:
     """k-means against the released buckets, on the dev queries: a row an encoder, clustered queries, normalise, seed.
 
-    `vectors`: encoder → vectors of the training queries and of the judged DL queries; `dev_vectors`: of the dev
-    queries, as training or as test queries. By chance `ari` is 0; `ari_other_seeds`: its mean with our other seeds, the
-    yardstick for it. Queries without a vector are left out.
+    `vectors`: of the training and the judged DL queries; `dev_vectors`: of the dev queries, as training or as test
+    queries; those without a vector are left out. `ari`: 0 by chance; `ari_other_seeds`: with our other seeds, its mean.
     """
     released, rows = released_buckets(folder).loc[real_queries("dev").ids()].to_numpy(), []
     for encoder, cell in vectors.items():
@@ -154,9 +151,9 @@ def released_queries(folder: Path, shift: str) -> pd.DataFrame:
 def rules(shift: str) -> dict[str, Callable[[str], list[str]]]:
     r"""Readings of a shift's rule: name → function from a query's text to the clusters that it falls into.
 
-    wh-words: `contains` gives every cluster of which the lower-cased query holds a word, letters inside another word
-    included; `case kept` doesn't lower the case; `whole words` takes words; `how > who > wha` and so on give the first
-    that is contained. length: `spaces` counts single spaces; `split` and `\w+` count words.
+    wh-words: `contains` gives every cluster of which the lower-cased query holds a word, inside another word, too;
+    `case kept` and `whole words` say what differs; `how > who > wha` and so on give the first that is contained.
+    length: `spaces` counts single spaces; `split` and `\w+` count words.
 
     >>> [rules("wh-words")[name]("what a show") for name in ("contains", "wha > who > how", "whole words")]
     [['how', 'wha'], ['wha'], ['wha']]
@@ -200,8 +197,7 @@ def topic_agreement(ours: pd.Series, folder: Path) -> dict[str, float]:
     """Our topics against the released ones, on the released queries that we know (Lupart §3.1, topics).
 
     `ours`: query_id → name of our topic, "" for none. Returns n_released, n_known (in `ours`), n_in_ours (in a topic of
-    ours), share (of the known), and over those in a topic ari (0 by chance), nmi and share_matched of
-    `clusters.agreement`.
+    ours), share (of the known), and over those in a topic ari (0 by chance), nmi and share_matched of `agreement`.
     """
     theirs = released_queries(folder, "topics")
     known = theirs.assign(ours=theirs["query_id"].map(ours)).dropna(subset="ours")

@@ -41,13 +41,13 @@ WITHIN = "no difference beyond the margin"
 UNJUDGED = "not judged"
 GATE = "gate: not shown to beat BM25 in domain"
 UNMEASURED = "gate: no lead over BM25 was measured"
-REASONS = {name: f"too few {name}" for name in ("queries", "worlds", "models", "clusters")}
-REASONS["trainings"] = "too few training runs"
+ONE = {"models": "model", "queries": "query", "trainings": "training run", "worlds": "world"}
+MANY = {"trainings": "training runs"}  # where it has another name than the column of its number
+REASONS = {name: f"too few {MANY.get(name, name)}" for name in ("queries", "worlds", "models", "clusters", "trainings")}
 REASONS |= {GATE: "a system is not shown to beat BM25 in domain", UNMEASURED: "no lead over BM25 was measured"}
 COUNTS = ["n_models", "n_queries", "n_trainings"]
 DRAWN = "drawn_units"  # column of a table whose draws are not of queries: models, clusters
 ANSWERED = ["claim", "estimate", "low", "high", "bias", "lead", "lead_low", *COUNTS, "noise", "systems"]
-ONE = {"models": "model", "queries": "query", "trainings": "training run", "worlds": "world"}
 DERIVED = ("p_value", "p_holm", "sd_trainings", "published", "verdict")  # columns of one world only
 GATED = {"model", "regime"}  # labels of what must beat BM25 in domain
 SYSTEMS = "systems"  # column of `answered`: what a claim's systems are ahead of BM25, a frame [system, lead, lead_low]
@@ -139,12 +139,10 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], ahead: pd.DataF
     `tables`: effects (negative is a loss) with labels that claims name, the first that has them. `ahead`: of `leads`.
 
     Returns Effects[claim, estimate, low, high, bias, lead, lead_low, n_models, n_queries, n_trainings, noise, systems]:
-    counts are the smallest of the rows, where they have them; low and high are plain 95 % intervals; bias is what the
-    draws exceed the estimate by, as a ratio of means does (they are Efron's estimate of it); lead is that of
-    the weakest system that the claim names, lead_low the lower end of its interval, NaN for BM25 alone; noise: what
-    most of the variance is of, queries, trainings or what the table says in DRAWN; systems: see `gate`.
-
-    InputError: a claim whose labels fit several rows that differ in something else.
+    counts are the smallest of the rows, where they have them; low and high are plain 95 % intervals; bias is Efron's
+    estimate, what the draws exceed the estimate by, as a ratio of means does; lead is that of the weakest system that
+    the claim names, NaN for BM25 alone; noise: what most of the variance is of, queries, trainings or what the table
+    says in DRAWN; systems: see `gate`. InputError: a claim whose labels fit several rows.
     """
     rows, drawn = [], []
     for claim in claims:
@@ -211,8 +209,7 @@ def _of_trainings(used: Sequence[tuple[int, str, Effects]], draws: np.ndarray) -
         is_change = side == "effect" and names["first"] != names["effect"]
         change = part[names["effect"]] if is_change else 0.0
         scale = (1 + (1 + change) ** 2) / part[names["first"]] ** 2 if is_change else 1.0
-        one = part["sd_trainings"].fillna(0.0) ** 2 / part["n_trainings"] * scale
-        variance += one.sum() / len(part) ** 2
+        variance += (part["sd_trainings"].fillna(0.0) ** 2 / part["n_trainings"] * scale).sum() / len(part) ** 2
     return min(1.0, variance / draws.var()) if draws.var() else 0.0
 
 
@@ -250,10 +247,7 @@ def on_rows(frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_one_world(answers: Effects) -> pd.DataFrame:
-    """The claims in a single generated world, which decides nothing: plain intervals, no verdict; as of `concluded`.
-
-    And `bias`, of `answered`, which `over_worlds` takes out.
-    """
+    """As of `concluded`, in a single generated world, which decides nothing: plain intervals, bias, no verdict."""
     plain = {name: answers[name] for name in ("low", "high", "bias")}
     return concluded(answers).assign(**plain, verdict="", size="", reason="one world")
 
@@ -262,9 +256,8 @@ def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -
     """The claims judged over worlds, with Student's intervals, from the tables `in_one_world` and `gate` of each.
 
     The mean of a claim's estimates less their bias (0 where it is undefined), simultaneous over the primary claims by
-    Bonferroni's correction. A world's estimate holds the noise of its queries and trainings, so that the interval does,
-    too. The lead of a system is pooled over the worlds before the weakest is taken. The columns of `concluded`, with
-    n_worlds for n_trainings.
+    Bonferroni's correction. A world's estimate holds the noise of its queries and trainings. A system's lead is pooled
+    over the worlds before the weakest is taken. The columns of `concluded`, with n_worlds for n_trainings.
     """
     every, n = pd.concat(worlds, ignore_index=True), len(worlds)
     every = every.assign(estimate=every["estimate"] - every["bias"].fillna(0.0)).groupby("claim", sort=False)
@@ -327,8 +320,7 @@ def _judged(
         reason = most if passing else UNMEASURED if np.isnan(row.lead_low) else GATE
         found = "" if claim.secondary else found
         rows.append((found, WITHIN if is_within else "", reason if found == "undecided" else "", row.resolution))
-    judged = pd.DataFrame(rows, made.index, JUDGED)
-    return pd.concat([made.drop(columns=["lead_low", "resolution"]), judged], axis=1)
+    return made.drop(columns=["lead_low", "resolution"]).join(pd.DataFrame(rows, made.index, JUDGED))
 
 
 def verdict(asks: str, low: float, high: float, margin: float, is_within: bool) -> str:
@@ -342,8 +334,7 @@ def verdict(asks: str, low: float, high: float, margin: float, is_within: bool) 
     if not np.isfinite([low, high]).all():
         return "undecided"
     if asks == "equal":
-        beyond = high < -margin or low > margin
-        return "holds" if is_within else "contradicted" if beyond else "undecided"
+        return "holds" if is_within else "contradicted" if high < -margin or low > margin else "undecided"
     low, high = (low, high) if asks == "above" else (-high, -low)
     return "holds" if low > 0 else "contradicted" if high < 0 else "undecided"
 
@@ -358,12 +349,10 @@ def formatted(row: Mapping[str, Any], own: Claim | None = None) -> str:
     '-10.0 % [-14.0, -6.0], 900 queries, 12 worlds: holds'
     """
     counts = {name[2:]: int(row[name]) for name in (*COUNTS, "n_worlds") if row.get(name, np.nan) == row.get(name)}
-    named = {"trainings": "training runs"}
-    words = {what: named.get(what, what) if n != 1 else ONE[what] for what, n in counts.items()}
-    units = ", ".join(f"{n:,} {words[what]}" for what, n in counts.items())
+    units = ", ".join(f"{n:,} {ONE[what] if n == 1 else MANY.get(what, what)}" for what, n in counts.items())
     claim, needed = own or stated()[row["claim"]], row.get("resolution", np.nan)
     text = spelled(row["estimate"], row["low"], row["high"], claim.unit)
-    reasons = [named.get(row["reason"], row["reason"])]
+    reasons = [MANY.get(row["reason"], row["reason"])]
     if row["reason"] == GATE and np.isfinite(row["lead"]):
         reasons.append(f"lead {100 * row['lead']:+.1f} points")
     elif row["verdict"] == "undecided" and not row["reason"].startswith("gate") and np.isfinite(needed):
@@ -416,8 +405,7 @@ def _by_claim(found: Mapping[str, pd.DataFrame]) -> list[tuple[Claim, dict[str, 
 
 
 def _named(data: str, claim: Claim) -> str:
-    real = REAL.get(claim.name) or REAL.get(claim.notebook, data)
-    return real if data == "MedQuAD" else NAMED.get(data, data)
+    return (REAL.get(claim.name) or REAL.get(claim.notebook, data)) if data == "MedQuAD" else NAMED.get(data, data)
 
 
 def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
@@ -492,6 +480,5 @@ def _reason(rows: Mapping[str, Mapping[str, Any]]) -> str:
     if not any(row["verdict"] for row in rows.values()):
         worlds = any(row["reason"] == "one world" for row in rows.values())
         return "one generated world decides no claim" if worlds else "a secondary claim"
-    opened = (row["reason"] for row in rows.values() if _is_open(row))
-    reason = next(filter(None, opened), "no estimate")
+    reason = next((row["reason"] for row in rows.values() if _is_open(row) and row["reason"]), "no estimate")
     return REASONS.get(reason, reason)
