@@ -21,8 +21,8 @@ def plan(p: dict) -> plans.Plan:
     if len(made) == 1:
         raise InputError("parameter 'recipes': BM25 alone; add a system to compare with it")
     restrain, resttest = map(plans.design, plans.both_protocols(asked, sets, buckets, made))
-    found = {"measures": plans.measures_of(p, "restrain_measures"), "restrain": restrain, "resttest": resttest}
-    return plans.Plan(systems=made, sets=sets, buckets=buckets, **found)
+    measures = plans.measures_of(p, "restrain_measures")
+    return plans.Plan(systems=made, sets=sets, buckets=buckets, measures=measures, restrain=restrain, resttest=resttest)
 
 
 def scored_pairs(design: pd.DataFrame, store: Store) -> list[int]:

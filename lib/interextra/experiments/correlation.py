@@ -32,10 +32,9 @@ SIDES = dict(zip(plans.REGIMES, ("first", "second"), strict=True))  # whose draw
 
 
 def plan(p: dict) -> plans.Plan:
-    """Frames of runs: `in_domain` with the labels method, n_train, regime, seed, and `elsewhere`, with collection and
-    part beside them; a collection of several parts is the mean of them.
+    """Frames of runs: `in_domain` (method, n_train, regime, seed), `elsewhere` (collection, part, too), `bm25` (these).
 
-    `bm25`: collection (in domain among them), part. `read`: collection → what the models have read of it.
+    A collection of several parts is the mean of them. `read`: collection → what the models have read of it.
     """
     if twice := set(p["more_sizes"]) & set(p["sizes"]):
         raise InputError(f"parameter 'more_sizes': {offenders(sorted(twice))} stands in 'sizes', too; keep it in one")
@@ -114,13 +113,11 @@ def points(inside: pd.DataFrame, outside: pd.DataFrame, seed: int, n_boot: int, 
     how = {"on": "regime", "sides": plans.REGIMES, "effect": "difference", "family": [], "seed": seed, "n_boot": n_boot}
     by, places = ["collection", "part", *POINT], (inside.assign(collection=IN_DOMAIN, part=""), outside)
     parts = pd.concat([effects(values.drop(columns="seed"), by, **how) for values in places], ignore_index=True)
-    n_queries = parts.pivot(index=by[:2], columns=POINT, values="n_queries")
-    if (n_queries.nunique(axis=1, dropna=False) > 1).any():
+    if (parts.pivot(index=by[:2], columns=POINT, values="n_queries").nunique(axis=1, dropna=False) > 1).any():
         raise InputError("points: a model lacks queries that others have; measure all alike")
     order = pd.MultiIndex.from_frame(parts[POINT])  # points stand in one order everywhere
     place = pd.Index(order.unique()).get_indexer(order)
-    of = pd.factorize(parts["collection"])[0]
-    each = _mean(parts.iloc[np.lexsort([place, of])], ["collection", *POINT])
+    each = _mean(parts.iloc[np.lexsort([place, pd.factorize(parts["collection"])[0]])], ["collection", *POINT])
     table = pd.concat([each, _mean(each[each["collection"] != IN_DOMAIN], POINT).assign(collection=ALL)])
     return table.assign(unit=table["method"].mask(table["method"].isin(lineage), "lineage"))
 
@@ -134,13 +131,12 @@ def _mean(table: Effects, by: list[str]) -> Effects:
 
 def leads(points: Effects, bm25: pd.DataFrame, seed: int) -> pd.DataFrame:
     """What each model is ahead of BM25 in domain: method, n_train, regime, lead, lead_low (of its interval)."""
-    inside, parts = points[points["collection"] == IN_DOMAIN], []
+    inside = points[points["collection"] == IN_DOMAIN]
     rival = effects(bm25, [], seed=seed, n_boot=inside.drawn().shape[1])
-    for regime, side in SIDES.items():
-        low = [interval(drawn)[0] for drawn in inside.drawn(side) - rival.drawn()]
-        ahead = {"regime": regime, "lead": inside[regime] - rival["mean"].item(), "lead_low": low}
-        parts.append(pd.DataFrame(inside[POINT]).assign(**ahead))
-    return pd.concat(parts, ignore_index=True)
+    ahead = pd.DataFrame(inside).melt(POINT, list(SIDES), "regime", "lead")
+    drawn = np.concatenate([inside.drawn(side) for side in SIDES.values()]) - rival.drawn()
+    low = [interval(row)[0] for row in drawn]
+    return ahead.assign(lead=ahead["lead"] - rival["mean"].item(), lead_low=low)
 
 
 def correlated(points: Effects, regime: str, where: str, seed: int, **how) -> tuple[float, np.ndarray]:

@@ -95,8 +95,8 @@ def plan(p: dict) -> plans.Plan:
 
     labels, dose = {"negatives": NONE, "negative_passages": "all"}, []
     rows = plans.runs(p, plans.with_bm25(plans.systems(p)), plans.without_each(shift), tested, **labels)
-    for model, negatives, *how in conditions:
-        made = plans.recipe(p, *how)
+    for model, negatives, name, options in conditions:
+        made = plans.recipe(p, name, **options)
         drawing = made.negatives not in ("in-batch", "both")
         for passages in ["all", *(p["restricted"].get(model, []) if drawing else [])]:
             rows += trained(model, plans.changed(made, negative_passages=passages), negatives, passages)
@@ -125,8 +125,8 @@ def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFram
     answers = data.passages.rows(qrels["doc_id"].tolist())
     for name in shift.names:
         pairs = training_pairs(data, shift.sets(store)[f"without-{name}"], shift.pool.split, relevance=1)
-        exposed = pd.Series(exposed_passages(data, pairs, relevance=1)[answers], qrels["query_id"])
-        exposed = exposed.groupby(level=0).all()
+        exposed = exposed_passages(data, pairs, relevance=1)[answers]
+        exposed = pd.Series(exposed, qrels["query_id"]).groupby(level=0).all()
         for which, part in exposed.groupby(np.where(exposed.index.map(cluster) == name, "out", "in")):
             rows.append((name, which, part.mean(), len(part)))
     return pd.DataFrame(rows, columns=["left_out", "side", "exposed", "n_queries"])
@@ -183,14 +183,13 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
     unit = entity_units(plan.shift.pool.frame(store))
     cluster = pd.read_parquet(store[plan.shift] / "labels.parquet").set_index("query_id")["cluster"]
     held, parts = pd.MultiIndex.from_frame(plan.shift.pool.qrels(store)[["query_id", "doc_id"]]), []
-    drawing = (plan.design["model"] == DENSE) & (plan.design["negatives"] != "in-batch")
-    for row in plan.design[drawing].to_dict("records"):
+    for row in plan.design.query("model == @DENSE and negatives != 'in-batch'").to_dict("records"):
         run = row.pop("run").read(store, "held-out").frame()
-        pairs = pd.MultiIndex.from_frame(run[["query_id", "doc_id"]])
+        relevant = pd.MultiIndex.from_frame(run[["query_id", "doc_id"]]).isin(held)
         query, query_ids = pd.factorize(run["query_id"])
         like = run["doc_id"].isin(plan.kind[row["left_out"]].read(store)).to_numpy()
         shifted = run["score"].to_numpy() + np.outer(OFFSETS * run["score"].std(), like)  # [offsets, rows]
-        found = np.stack([reciprocal_ranks(scores, query, pairs.isin(held)) for scores in shifted])
+        found = np.stack([reciprocal_ranks(scores, query, relevant) for scores in shifted])
         units = pd.factorize(pd.Index(query_ids).map(unit))[0]
         half = np.random.default_rng(seed).permutation(units.max() + 1)[units] % 2 == 0  # [queries]
         best = [found[:, ~side].mean(axis=1).argmax() for side in (half, ~half)]  # fitted on the other half

@@ -87,8 +87,7 @@ def delta_by_r(each: pd.DataFrame, far: pd.DataFrame, n_bins: int, seed: int, n_
 
     `each`: of `averaged`; `far`: of `distances`. Returns shift, model, measure, binning, averaging, bin (1 is the
     farthest; without queries no row), r_low, r_high (ends of R in it), n_queries, n_dropped, delta, low, high,
-    n_trainings. averaging: ratio of means, or mean of the queries' own ratios, without those whose Avg In is 0
-    (n_dropped), of means over trainings.
+    n_trainings. averaging: ratio of means; or mean of ratios, over trainings, without queries of Avg In 0 (n_dropped).
     """
     by, parts, wide = [*SYSTEM, "bin"], [], pairs(each)
     single = wide.assign(value=change_per_query(wide["in"], wide["out"])).dropna(subset="value")
@@ -110,10 +109,9 @@ def delta_by_r(each: pd.DataFrame, far: pd.DataFrame, n_bins: int, seed: int, n_
 def trend(wide: pd.DataFrame, far: pd.DataFrame, w: pd.DataFrame) -> Effects:
     """Kendall's tau of R with the effect within clusters, each with a model, and scale of R, of its own.
 
-    Above 0: the farther, the more is lost; measures of which lower is better are turned. `wide`: of `pairs`; `far`: of
-    `distances`; `w`: of `predictors.resampled`. Returns Effects[shift, model, measure, loss, statistic, kendall, low,
-    high, n_queries]: `loss` is "difference" (Out - Avg In) or "relative" (over Avg In, where that is above 0). NaN
-    where no cluster has two queries.
+    Above 0: the farther, the more is lost; where lower is better it is turned. `wide`: of `pairs`; `far`: of
+    `distances`; `w`: of `predictors.resampled`. Returns Effects[shift, model, measure, loss (difference, Out - Avg In,
+    or relative, over Avg In above 0), statistic, kendall, low, high, n_queries]; NaN where no cluster has two queries.
     """
     rows, drawn = [], []
     for key, part in wide.merge(far).groupby(SYSTEM, sort=False):
@@ -149,9 +147,8 @@ def of_all_systems(points: pd.DataFrame, by: str, n_boot: int) -> Effects:
 def spread(numbered: pd.DataFrame, w: pd.DataFrame) -> pd.DataFrame:
     """Interquartile range of the per-query effects in the farthest and the nearest interval, and their difference.
 
-    As in Figure 6, whose variance a single query near Avg In = 0 would decide. `numbered`: pairs with the `bin` and the
-    `delta` of each query; `w`: of `predictors.resampled`. Returns model, measure, farthest, nearest, difference and its
-    low and high.
+    As in Figure 6, whose variance a single query near Avg In = 0 would decide. `numbered`: pairs with `bin` and `delta`
+    of each query; `w`: of `predictors.resampled`. Returns model, measure, farthest, nearest, difference, low, high.
     """
     rows = []
     for key, part in numbered.groupby(["model", "measure"], sort=False):

@@ -86,8 +86,7 @@ def beside_table_3(measured: pd.DataFrame) -> pd.DataFrame:
 def table_4(pairs: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
     """The published duplicates: is the training query among ours, and at which rank does each method find it?
 
-    pairs : candidates (test_query, train_query, bm25_rank, embedding_rank; rank 0: not found).
-    train : the training queries at hand, with text.
+    `pairs`: candidates (test_query, train_query, bm25_rank, embedding_rank; 0: not found); `train`: has their text.
     """
     texts = ["test_query", "train_query"]
     twins = published.load("zhan", 4).pivot(index="pair", columns="column", values="text")
@@ -123,7 +122,6 @@ def recall_comparison(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     parts = [given[given["source"].isin([name, "both"])].assign(method=name) for name in ("bm25", "embedding")]
     values = pd.concat(parts).drop(columns="source").melt(["method", "query_id"], var_name="label")
     values = values[values.groupby("query_id")["method"].transform("nunique") == 2]
-    values = values.groupby(["label", "query_id", "method"], sort=False, as_index=False)["value"].mean()
     return effects(values, ["label"], "method", ("bm25", "embedding"), "difference", family=[], seed=seed)
 
 

@@ -79,9 +79,8 @@ def searched(p: dict) -> dict:
     return p | {name: list(dict.fromkeys([*p[name], *p["gate_splits"]])) for name in ("test_splits", "resttest_splits")}
 
 
-def recipe(p: dict, name: str, options: Mapping[str, Any] | None = None) -> Recipe:
+def recipe(p: dict, name: str, /, **options: Any) -> Recipe:
     """The recipe of this name with `options`; the parameters `steps` and `negative_passages` go before its values."""
-    options = dict(options or {})
     known, asked = type(load_recipe(name, **options)).model_fields, {"steps": 0, "negative_passages": "all"}
     given = {key: p[key] for key, unset in asked.items() if key in known and p.get(key, unset) != unset}
     return load_recipe(name, **options | given)
@@ -98,7 +97,7 @@ def systems(p: dict) -> dict[str, Recipe]:
         label = options.pop("label", "")
         if not isinstance(label, str):
             raise InputError(f"parameter 'recipes': the label {label!r} must be words")
-        made = recipe(p, name, options)
+        made = recipe(p, name, **options)
         label = label or architectures()[made.architecture].LABEL
         if label in found:
             raise InputError(f"parameter 'recipes': {label!r} stands twice; give one of them another label")
@@ -138,12 +137,11 @@ def fields(entry: Any, *names: str, more: bool = False) -> list:
     return [*found, rest] if more else found
 
 
-def refuse_unknown(parameter: str, given: Iterable[str | int], known: Iterable[str | int]) -> None:
-    """InputError for what a parameter names and is not known."""
+def refuse_unknown(name: str, given: Iterable[str | int], known: Iterable[str | int]) -> None:
+    """InputError for what the parameter `name` holds and is not known."""
     known = list(known)
     if unknown := [one for one in given if one not in known]:
-        listed = offenders(known, 20) or "nothing"
-        raise InputError(f"parameter {parameter!r}: {offenders(unknown)} is none of {listed}")
+        raise InputError(f"parameter {name!r}: {offenders(unknown)} is none of {offenders(known, 20) or 'nothing'}")
 
 
 def runs(

@@ -141,9 +141,7 @@ def predictor_table(near: pd.DataFrame, words: pd.DataFrame, after: pd.DataFrame
 
 
 def resampled(values: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
-    """How often each query is in each resample, float32; index query_id, a column a resample.
-
-    `values`: query_id and unit. Units are drawn, each with all its queries.
+    """How often each query of `values` (query_id, unit) is in each resample of units: float32, query_id × resample.
 
     >>> values = pd.DataFrame({"query_id": list("pqr"), "unit": list("aab")})
     >>> resampled(values, seed=0, n_boot=4).T.to_numpy().tolist()
@@ -196,8 +194,7 @@ def predict(wide: pd.DataFrame, predictors: pd.DataFrame, w: pd.DataFrame) -> Ef
         wanted = pd.DataFrame({f"out {name}": worse(name) * some["out"] for name, some in of.items()})
         wanted["loss"] = worse(first) * (of[first]["out"] - of[first]["in"])
         mine = predictors[(predictors["shift"] == shift) & (predictors["model"] == model)].set_index("query_id")
-        known = mine.loc[wanted.index].drop(columns=["shift", "model"])
-        known = known.dropna(axis=1, thresh=len(wanted) // 2 + 1)
+        known = mine.loc[wanted.index].drop(columns=["shift", "model"]).dropna(axis=1, thresh=len(wanted) // 2 + 1)
         turned = known * np.where(known.columns == "collection: length", -1, 1)
         weights = w.loc[wanted.index].to_numpy()
         parts.append(prediction_table(turned, wanted, of[first]["stratum"], weights, shift=shift, model=model))

@@ -55,11 +55,9 @@ def plan(p: dict) -> plans.Plan:
     for row in restrain:
         if isinstance(row["run"].model.first, Pretrained):
             pretrained.setdefault(row["model"], row["run"].model.first)
-    judged_by = {
-        "starts": {"ReSTrain": plans.measures_of(p, "start_measures")[0], "ReSTTest": p["start_measures"][-1]},
-        "strategies": {"ReSTrain": used[0], "ReSTTest": p["resttest_measures"][0]},
-    }
     known = {"ReSTrain": used, "ReSTTest": p["resttest_measures"]}
+    judged_by = {"starts": {"ReSTrain": plans.measures_of(p, "start_measures")[0], "ReSTTest": p["start_measures"][-1]}}
+    judged_by["strategies"] = {protocol: measures[0] for protocol, measures in known.items()}
     for protocol in p["protocols"]:
         plans.refuse_unknown(f"start_measures, {protocol}", [judged_by["starts"][protocol]], known[protocol])
     more = {"pretrained": pretrained, "marks": marks(starts), "judged_by": judged_by}

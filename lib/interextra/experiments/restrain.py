@@ -28,8 +28,7 @@ def plan(p: dict) -> plans.Plan:
     bands of distance (model, n_train, band, draw, seed, run); without `grid_draws` both are empty. `draws`: one
     training each for a few test queries, as the paper has it (draw, model, n_train, regime, run).
     """
-    split, queries = plans.restrain_of(p), plans.test_queries(p, p["test_splits"])
-    made = plans.with_bm25(plans.systems(p))
+    split, made = plans.restrain_of(p), plans.with_bm25(plans.systems(p))
     options = {"sizes": tuple(p["grid_sizes"]), "draws": p["grid_draws"], "seed": p["seed"]}
     banded = ReSTrain(vectors=split.vectors, match=p["match"], **options) if p["grid_draws"] else None
     random_sets = [
@@ -38,7 +37,7 @@ def plan(p: dict) -> plans.Plan:
     ]
     short = plans.systems(p | {"steps": p["grid_steps"] or p["steps"]}).items()
     trained = {label: one for label, one in short if one.training_steps(1)}
-    asked = (*queries, *plans.gate_queries(p))
+    asked = (*plans.test_queries(p, p["test_splits"]), *plans.gate_queries(p))
     grid = plans.runs(p | dict.fromkeys(("seeds", "other_seeds"), p["grid_seeds"]), trained, random_sets, asked)
     few = []
     for draw in range(1, p["test_draws"] + 1):
@@ -58,14 +57,12 @@ def plan(p: dict) -> plans.Plan:
 def gate_of_bands(gate: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
     """Values on the queries of the gate with those of the largest sets of the nearest band, and BM25's beside them.
 
-    `gate`: of the design; `found`: of the `grid` on the same queries. BM25, which a training set hardly changes, is
-    that of the largest size of the design.
+    `gate`: of the design, `found`: of the `grid`. BM25's, which training hardly changes, are of its largest size.
     """
     largest = found["n_train"].max()
     near = found[(found["band"] == BANDS[0]) & (found["n_train"] == largest)]
-    rival = gate[(gate["model"] == BM25) & (gate["n_train"] == gate["n_train"].max())]
-    added = pd.concat([near, rival]).assign(n_train=largest)
-    return pd.concat([gate[gate["n_train"] != largest], added], ignore_index=True)
+    rival = gate[(gate["model"] == BM25) & (gate["n_train"] == gate["n_train"].max())].assign(n_train=largest)
+    return pd.concat([gate[gate["n_train"] != largest], near, rival], ignore_index=True)
 
 
 def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
@@ -88,10 +85,9 @@ def grid_runs(values: pd.DataFrame, sets: pd.DataFrame) -> pd.DataFrame:
 def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """What the size of a training set and its distance from the test queries do: least squares of delta on both.
 
-    `runs`: of `grid_runs`; `by`: labels that have a regression of their own. Returns DataFrame[*by, term, delta, low,
-    high, n_sets, n_runs]: what a doubling of the training queries and what 0.1 more similarity add to delta, each in
-    the middle of the other, and what both at once add beyond that. Trainings on one set are not independent: errors are
-    clustered by set, with Student's distribution over the sets.
+    `runs`: of `grid_runs`; `by`: labels with a regression each. Returns DataFrame[*by, term, delta, low, high, n_sets,
+    n_runs]: what twice the training queries and what 0.1 more similarity add to delta, each in the middle of the other,
+    and both at once beyond that. Errors are clustered by set, with Student's distribution over the sets.
     """
     from statsmodels.api import OLS, add_constant
 

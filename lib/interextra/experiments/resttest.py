@@ -24,8 +24,7 @@ def plan(p: dict) -> plans.Plan:
 
 def in_regimes(values: pd.DataFrame) -> pd.DataFrame:
     """Values of a leave-one-out design with `regime`: extrapolation for the model without the query's stratum."""
-    values = sides(values)
-    return values.assign(regime=values["side"].map(dict(zip(("in", "out"), plans.REGIMES, strict=True))))
+    return sides(values).assign(regime=lambda of: of["side"].map(dict(zip(("in", "out"), plans.REGIMES, strict=True))))
 
 
 def averages(values: pd.DataFrame) -> pd.DataFrame:

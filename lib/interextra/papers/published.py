@@ -1,9 +1,8 @@
 """The tables of the three papers as data; `ground.effects.Effects.beside` puts our effects beside them.
 
 The numbers stand as printed in `published_tables/*.yaml`. A file has, per table, the row keys, the columns and the
-rows; a cell's attributes (unit, measure, regime, collection) come from, in rising precedence: the table's `cells`, the
-file's `labels` for each part of the column's name ("R@100 | Inter." has two), the column's own, the row's keys, and the
-`where` rules that the cell meets.
+rows; a cell's attributes, such as its unit, come from, in rising precedence: the table's `cells`, the file's `labels`
+for each part of the column's name ("R@100 | Inter." has two), the column's own, the row's keys, and the `where` rules.
 """
 
 import itertools
@@ -29,11 +28,8 @@ SIZES = ("14k", "45k", "200k")  # training queries of ReSTrain, of 503k
 # Lupart's name → ours, of the systems that have a loss: BM25 isn't trained
 LUPART = {"monoBERT": reranker.LABEL, "ColBERT": colbert.LABEL, "SPLADE": splade.LABEL, "bi-encoder": dense.LABEL}
 #: A correlation, or the difference of both → the columns of its interval, in our table of correlations and in Zhan's.
-ENDS = {
-    "interpolation": ("inter_low", "inter_high"),
-    "extrapolation": ("extra_low", "extra_high"),
-    "difference": ("difference_low", "difference_high"),
-}
+BEGIN = {"interpolation": "inter", "extrapolation": "extra", "difference": "difference"}
+ENDS = {column: (f"{begin}_low", f"{begin}_high") for column, begin in BEGIN.items()}
 #: Factor from a printed value to the scale that we measure on: scores and changes are fractions. A percent change is
 #: Extra. / Inter. - 1, so that negative is worse (Zhan), a percent loss (Avg In - Out) / Avg In: positive is (Lupart).
 UNITS = dict.fromkeys(("score", "correlation", "count", "factor", "flag", "text"), 1.0)
@@ -89,17 +85,15 @@ def zhan_correlations() -> pd.DataFrame:
         for regime in ("interpolation", "extrapolation"):
             ends = interval_of_one(pair[regime], 24, statistic) if has_interval else (np.nan, np.nan)
             row |= {regime: pair[regime]} | dict(zip(ENDS[regime], ends, strict=True))
-        row["difference"] = pair["extrapolation"] - pair["interpolation"]
-        row["p_value"] = independent(*pair, 24, statistic) if has_interval else np.nan
-        rows.append(row)
+        p_value = independent(*pair, 24, statistic) if has_interval else np.nan
+        rows.append(row | {"difference": pair["extrapolation"] - pair["interpolation"], "p_value": p_value})
     table = pd.DataFrame(rows)
     return table.assign(p_holm=table.groupby("statistic")["p_value"].transform(lambda p: holm(p)))
 
 
 def beside_differences(table: Effects) -> Effects:
     """Differences by Spearman of a table of ours beside the printed ones, of the collections that the paper has."""
-    names = dict(zip(ENDS["difference"], ("low", "high"), strict=True))
-    ours = table[table["statistic"] == "Spearman"].rename(columns=names)
+    ours = table[table["statistic"] == "Spearman"].rename(columns={"difference_low": "low", "difference_high": "high"})
     printed = zhan_correlations().rename(columns={"difference": "scaled"})
     printed["rounding"] = 2 * load("zhan", 5)["rounding"].max()  # of both correlations
     both = ours.beside(printed, on=["collection", "statistic"])

@@ -207,8 +207,7 @@ def _of_trainings(used: Sequence[tuple[int, str, Effects]], draws: np.ndarray) -
             continue
         names = part[DRAWS].iloc[0].columns
         is_change = side == "effect" and names["first"] != names["effect"]
-        change = part[names["effect"]] if is_change else 0.0
-        scale = (1 + (1 + change) ** 2) / part[names["first"]] ** 2 if is_change else 1.0
+        scale = (1 + (1 + part[names["effect"]]) ** 2) / part[names["first"]] ** 2 if is_change else 1.0
         variance += (part["sd_trainings"].fillna(0.0) ** 2 / part["n_trainings"] * scale).sum() / len(part) ** 2
     return min(1.0, variance / draws.var()) if draws.var() else 0.0
 
@@ -216,8 +215,7 @@ def _of_trainings(used: Sequence[tuple[int, str, Effects]], draws: np.ndarray) -
 def concluded(answers: Effects, own: Sequence[Claim] = ()) -> pd.DataFrame:
     """The claims judged, with simultaneous 95 % intervals of the primary ones; a secondary one has no verdict.
 
-    Adds verdict, size, reason, and resolution, the smallest effect that this design tells from none with 80 % power.
-    `own`: claims that are not in the file.
+    Adds verdict, size, reason and resolution (smallest effect found with 80 % power). `own`: claims not in the file.
     """
     known = stated() | {claim.name: claim for claim in own}
     claims = [known[name] for name in answers["claim"]]
@@ -248,8 +246,7 @@ def on_rows(frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
 
 def in_one_world(answers: Effects) -> pd.DataFrame:
     """As of `concluded`, in a single generated world, which decides nothing: plain intervals, bias, no verdict."""
-    plain = {name: answers[name] for name in ("low", "high", "bias")}
-    return concluded(answers).assign(**plain, verdict="", size="", reason="one world")
+    return concluded(answers).assign(**answers[["low", "high", "bias"]], verdict="", size="", reason="one world")
 
 
 def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -> pd.DataFrame:
