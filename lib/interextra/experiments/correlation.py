@@ -32,7 +32,7 @@ SIDES = dict(zip(plans.REGIMES, ("first", "second"), strict=True))  # whose draw
 
 
 def plan(p: dict) -> plans.Plan:
-    """Frames of runs: `in_domain` (method, n_train, regime, seed), `elsewhere` (collection, part, too), `bm25` (these).
+    """Frames of runs: `in_domain` (method, n_train, regime, seed); `elsewhere` (collection, part, too); `bm25` (both).
 
     A collection of several parts is the mean of them. `read`: collection → what the models have read of it.
     """

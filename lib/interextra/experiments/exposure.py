@@ -39,7 +39,7 @@ OFFSETS = np.linspace(-3, 3, 61)  # standard deviations of a run's scores
 class Spared(Cell):
     """`doc_ids.json`: some of the passages that are exposed where a kind of query is left out, or as many others.
 
-    Never negatives. `which`: kind, those that answer the left-out kind, other kinds, or answers, of the test queries.
+    Never negatives. `which`: what answers the left-out kind (kind), all others (other kinds), test queries (answers).
     """
 
     shift: Shift
@@ -93,8 +93,8 @@ def plan(p: dict) -> plans.Plan:
         spared = Spared(shift=shift, left_out=row["left_out"], which=which, control=seed)
         return row | {"run": run.model_copy(update={"model": run.model.model_copy(update={"spared": spared})})}
 
-    labels, dose = {"negatives": NONE, "negative_passages": "all"}, []
-    rows = plans.runs(p, plans.with_bm25(plans.systems(p)), plans.without_each(shift), tested, **labels)
+    plain, dose = {"negatives": NONE, "negative_passages": "all"}, []
+    rows = plans.runs(p, plans.with_bm25(plans.systems(p)), plans.without_each(shift), tested, **plain)
     for model, negatives, name, options in conditions:
         made = plans.recipe(p, name, **options)
         drawing = made.negatives not in ("in-batch", "both")
@@ -125,8 +125,8 @@ def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFram
     answers = data.passages.rows(qrels["doc_id"].tolist())
     for name in shift.names:
         pairs = training_pairs(data, shift.sets(store)[f"without-{name}"], shift.pool.split, relevance=1)
-        exposed = exposed_passages(data, pairs, relevance=1)[answers]
-        exposed = pd.Series(exposed, qrels["query_id"]).groupby(level=0).all()
+        exposed = pd.Series(exposed_passages(data, pairs, relevance=1)[answers], qrels["query_id"])
+        exposed = exposed.groupby(level=0).all()
         for which, part in exposed.groupby(np.where(exposed.index.map(cluster) == name, "out", "in")):
             rows.append((name, which, part.mean(), len(part)))
     return pd.DataFrame(rows, columns=["left_out", "side", "exposed", "n_queries"])
@@ -179,6 +179,7 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
 
     If exposure acts as a prior against a kind of passage, whatever the query, one number a model restores its cost: of
     OFFSETS the best on all queries about half of the entities is applied to those about the other half, both ways.
+    Returns the labels of the design, query_id, unit, stratum, measure, value.
     """
     unit = entity_units(plan.shift.pool.frame(store))
     cluster = pd.read_parquet(store[plan.shift] / "labels.parquet").set_index("query_id")["cluster"]

@@ -68,8 +68,8 @@ def post_retrieval(run: RunFile, k: int) -> pd.DataFrame:
     """The predictors of POST for each query of a run from its first `k` scores (fewer where it has fewer), by query_id.
 
     nqc, normalised query commitment: their standard deviation (Shtok et al., TOIS 2012); wig, weighted information
-    gain: mean of the first five (Zhou and Croft, SIGIR 2007); smv, score magnitude and variance: mean of |s ln(s /
-    mean)| (Tao and Wu, CIKM 2014). NaN without passages, and of SMV where scores differ in sign or one is 0.
+    gain: mean of the first five (Zhou and Croft, SIGIR 2007); smv, score magnitude and variance: mean of
+    |s ln(s / mean)| (Tao and Wu, CIKM 2014). NaN without passages, and of SMV where scores differ in sign or one is 0.
     """
     top = pd.DataFrame({"query": run.query_codes, "score": run.scores.astype(np.float64), "rank": run.ranks})
     top = top[top["rank"] <= k]

@@ -87,7 +87,7 @@ def size_and_distance(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
     `runs`: of `grid_runs`; `by`: labels with a regression each. Returns DataFrame[*by, term, delta, low, high, n_sets,
     n_runs]: what twice the training queries and what 0.1 more similarity add to delta, each in the middle of the other,
-    and both at once beyond that. Errors are clustered by set, with Student's distribution over the sets.
+    and both at once beyond that. Errors are clustered by set, as its trainings are not independent, by Student's t.
     """
     from statsmodels.api import OLS, add_constant
 

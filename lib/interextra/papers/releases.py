@@ -151,9 +151,9 @@ def released_queries(folder: Path, shift: str) -> pd.DataFrame:
 def rules(shift: str) -> dict[str, Callable[[str], list[str]]]:
     r"""Readings of a shift's rule: name → function from a query's text to the clusters that it falls into.
 
-    wh-words: `contains` gives every cluster of which the lower-cased query holds a word, inside another word, too;
-    `case kept` and `whole words` say what differs; `how > who > wha` and so on give the first that is contained.
-    length: `spaces` counts single spaces; `split` and `\w+` count words.
+    wh-words: `contains` gives every cluster of which the lower-cased query holds a word, letters inside another word
+    included; `case kept` doesn't lower the case; `whole words` takes words; `how > who > wha` and so on give the first
+    that is contained. length: `spaces` counts single spaces; `split` and `\w+` count words.
 
     >>> [rules("wh-words")[name]("what a show") for name in ("contains", "wha > who > how", "whole words")]
     [['how', 'wha'], ['wha'], ['wha']]
