@@ -25,6 +25,7 @@ from interextra.models.recipe import load_recipe
 from interextra.models.run import Encoded, Fused, Run, Searched
 from interextra.models.second_pass import AtLengths, TopicAware
 from interextra.models.tokens import Tokens
+from interextra.models.topk import device
 from interextra.models.training import QueryBatches
 from interextra.papers import verdicts
 from interextra.study.parameters import profile_parameters
@@ -216,7 +217,7 @@ def test_a_batch_has_the_margins_of_both_teachers(zoo, taught):
     )
     loss.batches = QueryBatches(Tokens(loss.model), pairs, zoo, recipe, 1, teacher=teacher)
     drawn, loss.topics.drawn = loss.topics.drawn, lambda *given: made.append(drawn(*given)) or made[-1]
-    found = loss(None, loss.batches([{"pair": i} for i in range(6)])["label"]).item()
+    found = loss(None, loss.batches([{"pair": i} for i in range(6)])["label"].to(device())).item()
     [made], texts = made, zoo.passages.texts
     asked = [pairs.texts[row] for row in made["query"]]
     read = texts(made["negative"]) + texts(made["positive"])
@@ -227,7 +228,7 @@ def test_a_batch_has_the_margins_of_both_teachers(zoo, taught):
     scores = student.encode_queries(asked) @ student.encode_passages(read).T / recipe.temperature
     own, goals = scores[:, 6:].diagonal()[:, None] - scores, teaches[:, 6:].diagonal()[:, None] - teaches
     pair = ((own[:, :6].diagonal() - made["margin"]) ** 2).mean()
-    assert found == pytest.approx(pair + 0.5 * ((own - goals.numpy()) ** 2).mean(), rel=1e-4)
+    assert found == pytest.approx(pair + 0.5 * ((own - goals.cpu().numpy()) ** 2).mean(), rel=1e-4)
 
 
 def second_pass(of: str, **options):
@@ -251,8 +252,8 @@ def test_compression_is_a_linear_layer_after_pooling_of_any_loss(zoo, taught, tm
     assert isinstance(model, dense.Dense)
     layer, texts = model.model[-1].linear, ["where does it live", "what does it eat"]
     assert (layer.bias is not None) == bias and layer.weight.shape == (16, 64)
-    whole = SentenceTransformer(modules=list(model.model.children())[:-1], device="cpu").encode(texts)
-    plain = whole @ layer.weight.detach().numpy().T + (layer.bias.detach().numpy() if bias else 0)
+    whole = SentenceTransformer(modules=list(model.model)[:-1]).encode(texts)
+    plain = whole @ layer.weight.detach().cpu().numpy().T + (layer.bias.detach().cpu().numpy() if bias else 0)
     np.testing.assert_allclose(model.encode_queries(texts), plain, atol=1e-4)
     moved = load_model(tmp_path / "a").model[0].model.state_dict(), model.model[0].model.state_dict()
     assert any(not torch.equal(moved[0][name], moved[1][name]) for name in moved[0])  # nothing is frozen

@@ -80,7 +80,7 @@ def test_search_is_the_inner_product_of_the_encoded_texts(toy, trained):
 
 
 def test_last_layer_cut_to_the_first_token_changes_neither_vectors_nor_gradients():
-    quick, plain = (build(load_recipe("mini-dense"), 1) for _ in range(2))
+    quick, plain = (build(load_recipe("mini-dense"), 1).cpu() for _ in range(2))
     plain[0].model.encoder.layer[-1].attention.output._forward_pre_hooks.clear()
     found = []
     for model in (quick, plain):

@@ -11,7 +11,7 @@ from interextra.models import colbert, dense, reranker, splade
 from interextra.models.bm25 import BM25
 from interextra.models.dense import inner_products
 from interextra.models.recipe import load_recipe
-from interextra.models.topk import exact_search
+from interextra.models.topk import device, exact_search
 
 
 def brute_force(scores, doc_ids, k):
@@ -93,7 +93,7 @@ def test_fewer_passages_than_k_are_padded(passages):
 
 def test_passages_scored_minus_infinity_are_left_out(passages):
     def open_block(block):
-        return lambda here: torch.where(torch.as_tensor(block[:, 0]) > 0, 1.0, -torch.inf)[None]
+        return lambda here: torch.where(torch.as_tensor(block[:, 0]).to(device()) > 0, 1.0, -torch.inf)[None]
 
     vectors = np.arange(157, dtype=np.float32)[:, None] % 2
     rows, scores = exact_search(passages, blocks_of(vectors, 50), open_block, 1, 157, 9)
@@ -143,8 +143,8 @@ def encoder(request, generated, asked):
         return model, model.encode_queries(asked) @ model.encode_passages(texts).T
     if request.param == "splade":
         return model, model.encode_block(asked, "query").toarray() @ model.encode_block(texts).toarray().T
-    queries = [np.asarray(tokens) for tokens in model.model.encode(asked, task="query")]
-    passages = [np.asarray(tokens) for tokens in model.model.encode(texts, task="document")]
+    queries = [tokens.cpu().numpy() for tokens in model.model.encode(asked, task="query")]
+    passages = [tokens.cpu().numpy() for tokens in model.model.encode(texts, task="document")]
     return model, np.array([[(q @ p.T).max(axis=1).sum() for p in passages] for q in queries], dtype=np.float32)
 
 

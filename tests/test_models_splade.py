@@ -95,7 +95,7 @@ def test_regularisation_grows_quadratically_over_the_first_third(toy, tmp_path, 
 def test_loss_of_a_batch_is_softmax_plus_flops_by_hand(toy, negatives):
     some = {"batch_size": 3, "n_negatives": 2, "query_flops": 0.02, "passage_flops": 0.01}
     recipe = load_recipe("mini-splade", steps=1, negatives=negatives, temperature=5, **some)
-    model = build(recipe, 1).eval()
+    model = build(recipe, 1).eval().cpu()
     pairs = training_pairs(toy, toy.query_ids("train"), "train", 1)
     batch = EncoderBatches(model, pairs, toy, recipe, 1)([{"pair": pair} for pair in (0, 40, 80)])
     names = ("query", "positive", *(["negative"] if negatives == "both" else []))
@@ -122,7 +122,7 @@ def test_loss_of_a_batch_is_softmax_plus_flops_by_hand(toy, negatives):
 
 def test_taking_the_maximum_first_changes_neither_weights_nor_gradients():
     recipe = load_recipe("mini-splade")
-    quick, slow = build(recipe, 1).train(), plain(build(recipe, 1)).train()
+    quick, slow = build(recipe, 1).train().cpu(), plain(build(recipe, 1)).train().cpu()
     found = []
     for model in (quick, slow):
         coded = model.preprocess(["the red fox", "a much longer text about the old sea"], task="document")
@@ -147,8 +147,7 @@ def test_search_is_the_inner_product_of_the_encoded_texts(toy, trained, block_si
 
 
 def test_own_base_starts_sparse_with_the_same_masked_words():
-    recipe = load_recipe("mini-splade")
-    model = plain(build(recipe, 1))
+    model = plain(build(load_recipe("mini-splade"), 1)).cpu()
     from transformers import BertForMaskedLM
 
     saved = BertForMaskedLM.from_pretrained(BASE).eval()
@@ -196,7 +195,7 @@ def test_identity_head_gives_a_text_its_own_words():
 
 
 def test_sparse_start_is_not_lowered_a_second_time():
-    model = plain(build(load_recipe("mini-splade"), 1))
+    model = plain(build(load_recipe("mini-splade"), 1)).cpu()
     bias = model[0].model.get_output_embeddings().bias
     before = bias.detach().clone()
     _sparse_start(model[0])

@@ -12,6 +12,7 @@ from interextra.models.losses import distillation_loss, rank_weighted_loss
 from interextra.models.model import fit
 from interextra.models.pairs import exposed_passages, negatives_of, ranked_rows, training_pairs
 from interextra.models.recipe import load_recipe
+from interextra.models.topk import device
 from interextra.models.training import EncoderBatches, OwnRanking, QueryBatches, SharedNegatives
 
 MINED = {"negatives": "mined+in-batch", "n_negatives": 2, "negative_depth": 4, "after": "mini-dense"}
@@ -161,9 +162,9 @@ def test_a_step_against_its_own_ranking_is_the_plain_loop(toy, pairs):
     batches = QueryBatches(Words(), pairs, toy, recipe, 1)
     label = batches([{"pair": 1}, {"pair": 0}])["label"]
     assert label.tolist() == [[3, 3, 4], [1, 1, -1]]
-    loss = OwnRanking(lambda features, task: {"sentence_embedding": vectors}, recipe, passages)
+    loss = OwnRanking(lambda features, task: {"sentence_embedding": vectors.to(device())}, recipe, passages)
     loss.batches = batches
-    found = float(loss([None], label))
+    found = float(loss([None], label.to(device())))
 
     allowed = ~exposed_passages(toy, pairs, 1)
     plain = 0.0
