@@ -175,14 +175,15 @@ def test_second_run_takes_what_exists(house):
 
 def test_run_with_changed_parameters_leaves_the_profile_s_results(house):
     before = tables(house)
-    said = run(house, "--profile", "smoke", "--only", "08", "-p", "n_boot=60")
+    said = run(house, "--profile", "smoke", "--only", "00", "-p", "n_boot=60")
     assert "outputs/smoke-n_boot-60/index.html" in said and tables(house) == before
-    assert (house / "outputs" / "smoke-n_boot-60" / "08_beir_correlation" / "tables").is_dir()
+    assert (house / "outputs" / "smoke-n_boot-60" / "00_start_here" / "tables").is_dir()
 
 
 def test_a_shift_of_ones_own_goes_through_as_the_readme_prints_it(house, root):
     printed = re.search(r"`-p (shifts)='(.*?)'`", (root / "README.md").read_text(encoding="utf-8"))
-    run(house, "--profile", "smoke", "--only", "04", "--name", "mine", "-p", "=".join(printed.groups()))
+    few = "recipes=[{recipe: bm25, tuning_queries: 20}, mini-dense]"
+    run(house, "--profile", "smoke", "--only", "04", "--name", "mine", "-p", "=".join(printed.groups()), "-p", few)
     folder = house / "outputs" / "mine" / "04_ms_shift_clusters" / "tables"
     assert set(pd.read_csv(folder / "shift_loss.csv")["shift"]) == {"mine"}
 
