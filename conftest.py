@@ -1,5 +1,6 @@
 """One thread a process: tests start the JVM and train models side by side, and the workers of a run do the same."""
 
+import gc
 import os
 
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
@@ -9,3 +10,9 @@ os.environ["NUMBA_DISABLE_JIT"] = "1"  # ranx fuses the few rows of a test soone
 def pytest_collection_modifyitems(items):
     """The notebooks first: they take longest, and with two processes the other files fill the second one."""
     items.sort(key=lambda item: item.path.name != "test_notebooks.py")
+
+
+def pytest_collection_finish():
+    """Each training begins by collecting garbage, which takes seconds where a whole suite is imported: not in that."""
+    gc.collect()
+    gc.freeze()
