@@ -13,6 +13,6 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Each training begins by collecting garbage, which takes seconds where a whole suite is imported: not in that."""
+    """Every training starts with a garbage collection: seconds each, unless what is imported is left out of it."""
     gc.collect()
     gc.freeze()

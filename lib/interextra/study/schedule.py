@@ -100,7 +100,7 @@ def _build(store: Store, cell: Cell) -> None:
     store.build(cell)
     if "torch" in sys.modules and not gc.get_freeze_count():
         gc.collect()
-        gc.freeze()  # what was imported: each training begins by collecting garbage, half of the time of a short one
+        gc.freeze()  # every training starts with a garbage collection: half of a short one, over all that is imported
 
 
 def described(store: Store, cells: Sequence[Cell]) -> list[dict]:
