@@ -310,8 +310,8 @@ def _tells_apart(columns: list[pd.Series]) -> bool:
 def _judged(
     made: pd.DataFrame, tested: Iterable[tuple[float, float]], noise: Sequence[str], known: Mapping[str, Claim]
 ) -> pd.DataFrame:
-    """`made` with the columns JUDGED; `tested`: each claim's interval that two one-sided tests at 5 % place within the
-    margin or not (a 90 % interval), `noise`: what most of its noise is of.
+    """`made` with the columns JUDGED; `tested`: a claim's interval for its size, of confidence 1 less twice the level
+    of the two one-sided tests; `noise`: what most of its noise is of.
     """
     rows = []
     for row, (low, high), most in zip(made.itertuples(), tested, noise, strict=True):
