@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -81,6 +82,19 @@ def test_the_first_page_has_questions_answers_minutes_and_what_is_missing(book):
     assert "&lt;img src=x" in index and "another" not in index
     assert not any("onerror" in attributes for _, attributes in Tags(index).found)
     assert {"02_here.html", "03_there.html", "glossary.html"} <= set(Tags(index).of("a", "href"))
+
+
+def test_a_run_over_worlds_has_answers_estimates_and_links_to_its_tables(root, tmp_path):
+    folder = tmp_path / "worlds"
+    shutil.copytree(root / "outputs" / "reference" / "worlds" / "03_resttest", folder / "03_resttest")
+    write(folder)
+    index, claims = page(folder, "index"), pd.read_csv(folder / "03_resttest" / "tables" / "claims.csv")
+    dense = claims.set_index("claim").loc["resttest-dense"]
+    assert "How can we measure extrapolation" in index and "14 worlds: holds" in index
+    assert f"{100 * dense['estimate']:+.1f} % [{100 * dense['low']:.1f}, {100 * dense['high']:.1f}]" in index
+    linked = [folder / link for link in Tags(index).of("a", "href") if link.endswith(".csv")]
+    assert len(linked) > 1 and all(path.is_file() for path in linked)
+    assert (folder / ".book" / "warnings.txt").read_text() == ""
 
 
 def test_sphinx_has_nothing_to_complain_about(book):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.papers.verdicts import DATA, page
+from interextra.papers.verdicts import DATA, NAMED, page, sentences
 from interextra.study.answers import answer_of
 from interextra.study.parameters import repository_root
 from interextra.study.travel import REFERENCE
@@ -51,31 +51,51 @@ def _index(folder: Path, executed: list[Path], more: list[str], note: str) -> st
     """The first page: the question, a map of the notebooks, and what came out by claim."""
     rows, titled = [], []
     for path in executed:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        title = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
-        answer = ESTIMATES.sub(".", answer_of(path.parent).get("sentences", [""])[0])
-        rows.append([f"[{path.stem[:2]}]({path.name})", _text(title), _text(answer), f"{_seconds(path) / 60:.1f}"])
+        title, answer = _title(path), answer_of(path.parent).get("sentences", [""])[0]
+        rows.append([f"[{path.stem[:2]}]({path.name})", title, answer, f"{_seconds(path) / 60:.1f}"])
         titled.append(f"{path.stem[:2]} · {title} <{path.stem}>")
+    over_worlds = [] if executed else _over_worlds(folder)
+    rows = [[at, _text(title), _text(ESTIMATES.sub(".", answer)), of] for at, title, answer, of in rows + over_worlds]
     parts = [f"# {TITLE}", f"Results of the run `{folder.name}`, notebook by notebook."]
     parts += [f"```{{note}}\n{note}\n```"] if note else []
-    parts += [_table(["notebook", "question", "answer", "minutes on one core"], rows)]
-    if claims := _claims(folder, [path.stem for path in executed]):
+    parts += [_table(["notebook", "question", "answer", "tables" if over_worlds else "minutes on one core"], rows)]
+    shown = ["claim", "published", *[NAMED["here"]] * bool(over_worlds), "conclusion"]
+    if claims := _claims(folder, shown):
         about = "Claims of the papers and our own, stated before the runs that answer them:"
-        parts += ["## Claims", about, _table(["claim", "published", "conclusion", "notebook"], claims)]
+        parts += ["## Claims", about, _table([*shown, "notebook"], claims)]
     toc = "\n".join(titled + more)
     return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n{toc}\n```"]) + "\n"
 
 
-def _claims(folder: Path, names: list[str]) -> list[list[str]]:
-    """Sentence, published effect, conclusion over the committed data sets, and notebook of each claim."""
+def _over_worlds(folder: Path) -> list[list[str]]:
+    """Number, question, answer, and links to the tables of each notebook that ran in several worlds, without a page."""
+    rows = []
+    for path in sorted(folder.glob("[0-9][0-9]_*/tables/claims.csv")):
+        name = path.parts[-3]
+        answer, *_ = sentences({"worlds": pd.read_csv(path)}, name)
+        tables = [(table.relative_to(folder).as_posix(), table.stem) for table in sorted(path.parent.glob("*.csv"))]
+        links = ", ".join(f'<a href="{link}">{table}</a>' for link, table in tables)
+        rows.append([name[:2], _title(repository_root() / "notebooks" / f"{name}.ipynb"), answer, links])
+    return rows
+
+
+def _claims(folder: Path, shown: list[str]) -> list[list[str]]:
+    """The columns `shown` of `page`, with the committed data sets, and the notebook of each claim."""
     committed, rows = repository_root() / REFERENCE, []
-    places = {data: committed / of for data, of in DATA.items() if of != folder.name} | {"here": folder}
-    for name in names:
+    profile = folder.name.removesuffix("-from-reference")
+    places = {data: committed / of for data, of in DATA.items() if of != profile} | {"here": folder}
+    for name in sorted(path.parent.name for path in folder.glob("[0-9][0-9]_*/tables")):
         files = {data: place / name / "tables" / "claims.csv" for data, place in places.items()}
         made = page({data: pd.read_csv(path) for data, path in files.items() if path.is_file()})
-        claims = made[["claim", "published", "conclusion"]].values.tolist() if len(made) else []
-        rows += [[*map(_text, row), f"[{name[:2]}]({name}.ipynb)"] for row in claims]
+        claims = made.reindex(columns=shown, fill_value="–").values.tolist()
+        number = f"[{name[:2]}]({name}.ipynb)" if (folder / name / f"{name}.ipynb").is_file() else name[:2]
+        rows += [[*map(_text, row), number] for row in claims]
     return rows
+
+
+def _title(notebook: Path) -> str:
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
 
 
 def _seconds(path: Path) -> float:
