@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from interextra.ground.errors import InputError
+
 SEAL = "seal.json"
 
 
@@ -51,6 +53,41 @@ def write_text(path: str | Path, text: str) -> Path:
 def write_json(path: str | Path, value: Any) -> None:
     """JSON with sorted keys, written aside, then renamed."""
     write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def parse_json(text: str | bytes, where: object) -> Any:
+    """A JSON value from anybody's text; `where` (a file, a file and line, a key) begins the message of an error.
+
+    Raises
+    ------
+    InputError
+        no UTF-8, no JSON, nested too deeply for this parser, a whole number of thousands of digits, or half of a
+        surrogate pair (a cut emoji), which no file can hold as UTF-8.
+
+    Examples
+    --------
+    >>> parse_json('{"a": [1, 2]}', "note.json")
+    {'a': [1, 2]}
+    >>> parse_json("[" * 100_000, "note.json:1")
+    Traceback (most recent call last):
+    interextra.ground.errors.InputError: note.json:1: the JSON is nested too deeply; write it again
+    """
+    try:
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise InputError(f"{where}: {half} is half of a surrogate pair (a cut emoji?); write the whole one") from None
+    except RecursionError:
+        raise InputError(f"{where}: the JSON is nested too deeply; write it again") from None
+    except ValueError as error:  # also UnicodeDecodeError, and whole numbers beyond Python's limit of digits
+        raise InputError(f"{where}: not readable as JSON ({error}); write it again") from None
+    return value
+
+
+def read_json(path: str | Path) -> Any:
+    """The JSON value in a file, see `parse_json`; OSError as usual where there is none."""
+    return parse_json(Path(path).read_bytes(), path)
 
 
 def sha256(path: str | Path) -> str:
