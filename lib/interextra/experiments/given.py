@@ -125,7 +125,8 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
         for file in sorted(map(Path, glob.glob(glob.escape(path).replace("{seed}", "*")))):
             if match := re.fullmatch(re.escape(path).replace(r"\{seed\}", "(?P<seed>[^/.]+)"), file.as_posix()):
                 seed = match.groupdict().get("seed", "1")
-                parts.append(values_of(file, given, names, own).assign(seed=seed, **{label: name.partition("-")[at]}))
+                trained = {"seed": seed, "trained": f"{name} {seed}"}
+                parts.append(values_of(file, given, names, own).assign(**trained, **{label: name.partition("-")[at]}))
     if missing := [name for name, parts in found.items() if not parts]:
         raise InputError(f"--runs {pattern}: no run of {len(missing)} sets: {offenders(missing)}")
     values = pd.concat([part for parts in found.values() for part in parts], ignore_index=True).assign(model=MODEL)

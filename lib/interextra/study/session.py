@@ -20,9 +20,9 @@ from interextra import figures
 from interextra.data.load import open_collection
 from interextra.evaluation import measures
 from interextra.experiments.plans import cells_of
-from interextra.ground import Cell, InputError, Store, provenance, sha256, write_json
+from interextra.ground import InputError, Store, provenance, sha256, write_json
 from interextra.ground.effects import DRAWS, Effects, shown
-from interextra.models.model import Model
+from interextra.models.model import trained_behind
 from interextra.papers import verdicts
 from interextra.study.answers import text_of
 from interextra.study.parameters import checked, declared_parameters, profile_parameters, repository_root
@@ -79,7 +79,7 @@ class Session:
         build_all(self.store, cells)
         self.seconds["cells"] = round(self.seconds.get("cells", 0.0) + time.perf_counter() - begin, 3)
         self.cells |= {cell.key for cell in cells}
-        self.trained = self.trained or any(needs_training(cell) for cell in cells)
+        self.trained = self.trained or any(trained_behind(cell) for cell in cells)
 
     def cost(self, plan: Any) -> Any:
         """What the notebook needs: a row a kind of result, with estimated seconds of one core or GPU and MB on disk.
@@ -102,12 +102,15 @@ class Session:
     def measure(self, design: pd.DataFrame, names: Iterable[str], strata: pd.Series | None = None) -> pd.DataFrame:
         """Values: the labels of each run of a design, query_id, measure and value; runs are computed where missing.
 
-        `strata`: query_id → label, becomes the column stratum.
+        `strata`: query_id → label, becomes the column stratum. `trained`: which trained model a value is of, "" where
+        nothing was trained.
         """
         self.run(design)
         marks = {RUN: [run.identity for run in design["run"]], SKIPS: design.get("skip_own", False)}
-        self.values.append(measures.values(design.assign(**marks), self.store, list(names), strata))
-        return self.values[-1].drop(columns=list(marks))
+        measured = measures.values(design.assign(**marks), self.store, list(names), strata)
+        self.values.append(measured)
+        trained = {run.identity: trained_behind(run) for run in design["run"]}
+        return measured.assign(trained=measured[RUN].map(trained)).drop(columns=list(marks))
 
     def kept(self, name: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
         """What is computed from files that don't travel with a reference (rankings, vectors, weights), kept with it.
@@ -221,10 +224,3 @@ class Session:
         )
         write_json(self.folder / "provenance.json", record)
         print(f"{self.seconds['whole notebook']:.1f} s, commit {record['implementation']['source']['commit'][:12]}")
-
-
-def needs_training(cell: Cell) -> bool:
-    """Whether a cell follows from trained weights."""
-    if isinstance(cell, Model):
-        return cell.recipe.training_steps(cell.train.size()) > 0
-    return any(needs_training(needed) for needed in cell.needs())
