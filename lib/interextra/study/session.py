@@ -8,7 +8,7 @@ nb.table(frame, "restrain"); nb.figure(figure, "gap"); nb.metric("delta", -0.1);
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, MutableMapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -25,21 +25,32 @@ from interextra.ground.effects import DRAWS, Effects, shown
 from interextra.models.model import trained_behind
 from interextra.papers import verdicts
 from interextra.study.answers import text_of
-from interextra.study.parameters import checked, declared_parameters, profile_parameters, repository_root
+from interextra.study.parameters import checked, completed, declared_parameters, profile_parameters, repository_root
 from interextra.study.schedule import build_all, described, priced
 from interextra.study.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 
+OUTPUT = "INTEREXTRA_OUTPUT"  # set by `interextra run` for the notebook that it executes: the folder of its results
 
-def start(name: str, variables: Mapping[str, Any], goal: str) -> "Session":
-    """Open a notebook's output folder; its parameters, from its `globals()`, are checked. `goal`: its question."""
+
+def start(name: str, variables: MutableMapping[str, Any], goal: str) -> "Session":
+    """Open a notebook's output folder; its parameters, from its `globals()`, are checked. `goal`: its question.
+
+    Where `interextra run` did not start the notebook, they are completed as it does (`parameters.completed`); what
+    changes on another collection is changed among the variables, too.
+    """
     root = repository_root()
     os.chdir(root)  # relative paths in parameters mean the same as on the command line
-    declared = declared_parameters(root / "notebooks" / f"{name}.ipynb")
+    notebook = root / "notebooks" / f"{name}.ipynb"
+    declared = declared_parameters(notebook)
     if "profile" not in variables:
         raise InputError(f"{name}: run the parameters cell first ('profile' is not set)")
     figures.style()
     values = {key: variables[key] for key in declared if key in variables}
-    return Session(name, checked(declared, values, name), root, goal)
+    if OUTPUT in os.environ:
+        return Session(name, checked(declared, values, name), root, goal)
+    parameters = completed(root, notebook, values)
+    variables.update({key: parameters[key] for key in values})
+    return Session(name, parameters, root, goal)
 
 
 class Session:
@@ -48,7 +59,7 @@ class Session:
     def __init__(self, name: str, parameters: dict[str, Any], root: Path, goal: str):
         self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
         # `interextra run` names the folder of the cell that it builds
-        self.folder = Path(os.environ.get("INTEREXTRA_OUTPUT") or root / "outputs" / "lab" / name)
+        self.folder = Path(os.environ.get(OUTPUT) or root / "outputs" / "lab" / name)
         for part in ("tables", "figures", VALUES):
             shutil.rmtree(self.folder / part, ignore_errors=True)
             (self.folder / part).mkdir(parents=True)
