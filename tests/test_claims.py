@@ -11,6 +11,7 @@ import yaml
 from interextra.papers import verdicts
 
 BY_PAPER = yaml.safe_load(verdicts.FILE.read_text(encoding="utf-8"))
+REAL = BY_PAPER.pop(verdicts.UNANSWERED)
 STATED = {name: claim for stated in BY_PAPER.values() for name, claim in stated.items()}
 
 
@@ -100,3 +101,13 @@ def test_committed_answers_quote_the_committed_claims(root, profile):
         assert set(told) <= set(known), name
         quoted += len(told)
     assert quoted > 10
+
+
+def test_claims_on_unseen_collections_are_fixed_and_answered_by_nothing(root):
+    design = {"collections", "seen", "kinds", "systems", "merge", "estimate", "decision", "descriptive"}
+    assert REAL["design"].keys() == design and len(REAL["claims"]) == 20
+    for name, claim in REAL["claims"].items():
+        assert claim.keys() == {"notebook", "sentence", "asks", "measure", "margin", "from"}
+        assert name.startswith("real-") and name not in verdicts.stated()
+        assert claim["margin"] in (0.01, 0.015, 0.02, 0.025, 0.03, 0.05)
+        assert (root / "notebooks" / f"{claim['notebook']}.ipynb").is_file()
