@@ -257,7 +257,7 @@ def test_simultaneous_interval_of_undefined_draws_is_undefined_and_leaves_the_ot
 def test_strata_count_the_same_and_are_drawn_within():
     sizes = {"small": 5, "large": 200}
     ends = {name: np.linspace(-0.1, 0.1, n) for name, n in sizes.items()}
-    parts = [tidy("dense", np.ones(n), end + (0.5 if n == 5 else 1.0)) for n, end in zip(sizes.values(), ends.values())]
+    parts = [tidy("dense", np.ones(len(end)), end + (0.5 if len(end) == 5 else 1.0)) for end in ends.values()]
     values = pd.concat(
         [part.assign(stratum=name, query_id=name + part["query_id"]) for name, part in zip(sizes, parts, strict=True)]
     )
@@ -389,8 +389,8 @@ def test_order_of_rows_and_columns_does_not_matter(values, seed):
     assert_same(rows_of(values), rows_of(shuffled))
     whole, again = rows_of(values, BY[::2], strata="stratum"), rows_of(shuffled, BY[::2], strata="stratum")
     assert_same(whole, again)
-    pairs = [("dense", "BM25")]
-    gaps = [effects(one, BY, "regime", REGIMES, "delta", n_boot=60).contrast("model", pairs) for one in (values, shuffled)]
+    tables = [effects(one, BY, "regime", REGIMES, "delta", n_boot=60) for one in (values, shuffled)]
+    gaps = [table.contrast("model", [("dense", "BM25")]) for table in tables]
     one, other = (gap.set_index("stratum")[["difference", "low", "high"]].sort_index() for gap in gaps)
     pd.testing.assert_frame_equal(one, other, check_exact=True)
 

@@ -8,7 +8,7 @@ from scipy import stats
 from interextra.experiments import predictors as pn
 from interextra.ground import correlation
 from interextra.ground.correlation import kendall_draws, kendall_within
-from interextra.ground.effects import resamples, seed_of, seed_of
+from interextra.ground.effects import resamples, seed_of
 from interextra.ground.errors import InputError
 
 
