@@ -206,7 +206,7 @@ def missed(n: int, found: tuple[float, float], shared: float, n_simulated: int, 
 
 
 def few_units(n_simulated: int) -> pd.DataFrame:
-    """A row a population and number of queries, a column an effect and rule: share of intervals that miss the effect."""
+    """A row a population and number of queries, a column an effect and rule: share of intervals that miss it."""
     rows = [
         {"population": name, "queries": n} | missed(n, *population, n_simulated)
         for name, population in POPULATIONS.items()
