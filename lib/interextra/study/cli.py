@@ -146,8 +146,10 @@ def command_cell(args: argparse.Namespace) -> None:
 
 
 def command_clean(args: argparse.Namespace) -> None:
-    removed, freed = _store().clean()
+    removed, freed, live = _store().clean()
     print(f"{removed} results of older code and weights that no planned run needs: {freed / 2**20:.0f} MB freed")
+    if live:
+        print(f"Another process computes {live} results: all that it may need is kept; clean again when it has ended.")
 
 
 def command_verify(args: argparse.Namespace) -> int:
