@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from datasets import load_from_disk
+from toy_own import OPTIONS, written
 from toy_topics import TOPICS
 
 from interextra.data.load import open_collection
@@ -31,16 +32,6 @@ from interextra.models.base import verified_base
 from interextra.papers import verdicts
 from interextra.papers.released import read_shift
 from interextra.study.cli import main
-
-OPTIONS = own.DEFAULTS | {"k": 3, "n_test": 0.25}
-
-
-def written(spec, store, protocol, out, formats=("ids",), **more):
-    options = OPTIONS | {"format": formats} | more
-    options |= {name: own.DEFAULTS[name] for name in own.UNUSED[protocol]}
-    split = own.split_of(protocol, spec, options)
-    store.build(split)
-    return split, own.export(split, store, Path(out), options)
 
 
 def test_every_format_holds_the_pairs_of_the_split(spec, store, house):

@@ -53,7 +53,7 @@ def regimes(store: Store, args: Namespace) -> None:
     from interextra.experiments.given import BM25, Given, measured, nearest, values_of
     from interextra.experiments.regimes import report, write
 
-    given, asked = Given.open(Path(args.split)), (args.measures, not args.skip_own)
+    given, asked = Given.open(Path(args.split), args.attribute), (args.measures, not args.skip_own)
     values = measured(given, args.runs, *asked)
     if not args.baseline:
         store.build(given.bm25)

@@ -1,7 +1,6 @@
 """Notebook 12: a training of the user's on each set of a split, and what its models say of both regimes."""
 
 import itertools
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -62,9 +61,10 @@ def probe(
     if not folder.is_dir():
         compute(split)
         own.export(split, store, folder, p)
-    given, manifest = Given.open(folder), json.loads((folder / own.MANIFEST).read_text(encoding="utf-8"))
+    given = Given.open(folder, p["attribute"])
     asked = {"negatives": p["negatives"], "spare": p["spare"], "format": list(p["format"])}
-    if given.split != split or manifest != manifest | asked | {"gate": own.gate_of(p, split.pool.source)}:
+    asked["gate"] = own.gate_of(p, split.pool.source)
+    if given.split != split or given.manifest != given.manifest.model_copy(update=asked):
         raise InputError(f"{folder}: is of other options; name another folder, or move it away")
     compute(given.bm25)
     first = given.read(given.bm25, store)
