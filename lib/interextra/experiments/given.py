@@ -3,10 +3,12 @@
 import glob
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from pydantic import BaseModel, Field, ValidationError
@@ -214,7 +216,6 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
     if "{part}" not in pattern:
         raise InputError(f"--runs {pattern}: write {{part}} where the name of a training set stands")
     found: dict[str, list] = {name: [] for name in given.sets}
-    label, at = ("regime", 0) if given.strata is None else ("left_out", 2)  # of REGIME-SIZE, without-NAME
     if pattern.count("{seed}") > 1:
         raise InputError(f"--runs {pattern}: write {{seed}} once")
     for name, parts in found.items():
@@ -222,15 +223,33 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
         for file in sorted(map(Path, glob.glob(glob.escape(path).replace("{seed}", "*")))):
             if match := re.fullmatch(re.escape(path).replace(r"\{seed\}", "(?P<seed>[^/.]+)"), file.as_posix()):
                 seed = match.groupdict().get("seed", "1")
-                parts.append(values_of(file, given, names, own).assign(seed=seed, **{label: name.partition("-")[at]}))
-    if missing := [name for name, parts in found.items() if not parts]:
-        raise InputError(f"--runs {pattern}: no run of {len(missing)} sets: {offenders(missing)}")
-    values = pd.concat([part for parts in found.values() for part in parts], ignore_index=True).assign(model=MODEL)
+                parts.append(of_training(values_of(file, given, names, own), given, name, seed))
+    trained = {name: {part["seed"].iloc[0] for part in parts} for name, parts in found.items()}
+    seeds = set().union(*trained.values()) or {"{seed}"}
+    wanted = [(name, seed) for name in found for seed in sorted(seeds - trained[name])]
+    if missing := [pattern.replace("{part}", name).replace("{seed}", seed) for name, seed in wanted]:
+        raise InputError(f"--runs {pattern}: {len(missing)} runs are missing: {offenders(missing)}; put them there")
+    return together([part for parts in found.values() for part in parts], given)
+
+
+def of_training(values: pd.DataFrame, given: Given, name: str, seed: str) -> pd.DataFrame:
+    """Values of `values_of` with the seed, and of the set `name` its regime (REGIME-SIZE) or what it lacks."""
+    label, at = ("regime", 0) if given.strata is None else ("left_out", 2)
+    return values.assign(seed=seed, **{label: name.partition("-")[at]})
+
+
+def together(parts: Sequence[pd.DataFrame], given: Given) -> pd.DataFrame:
+    """The values of all trainings with their regimes, see `measured`."""
+    values = pd.concat(parts, ignore_index=True).assign(model=MODEL)
     return values if given.strata is None else in_regimes(values.assign(stratum=values["query_id"].map(given.strata)))
 
 
 def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bool = True) -> pd.DataFrame:
-    """query_id, measure, value of a run, its file, or PyTerrier's .csv of values; InputError: unknown, missing ones."""
+    """query_id, measure, value of a run, its file, or PyTerrier's .csv of values.
+
+    A test query that a run has no hit for counts as in `evaluate`: as a ranking without passages, which is said on
+    standard error. InputError: other queries, a run without any hit, values that lack a query.
+    """
     is_csv, where = isinstance(found, Path) and found.suffix == ".csv", found if isinstance(found, Path) else BM25
     if is_csv and "value" in (table := _read_csv(found)):  # of one system
         systems = table["name"].unique() if "name" in table else []
@@ -249,14 +268,27 @@ def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bo
         if unknown := run.doc_ids.filter(rows < 0).to_pylist():
             raise InputError(f"{where}: {len(unknown)} doc_ids are not in the collection: {offenders(unknown)}")
         there, run = set(run.query_ids), run if own else RunFile.from_frame(run.frame().query("query_id != doc_id"))
+        there |= _without_hits(run, given, where)
         values = per_query(run, given.qrels, names).reset_index().melt("query_id", var_name="measure")
     wrong = {"are not test queries of the split": there - set(given.queries["query_id"])}
-    if isinstance(found, Path):  # a query for which our BM25 finds nothing counts 0
-        wrong["are missing: search all test queries"] = set(given.qrels["query_id"]) - there
+    wrong["are missing: search all test queries"] = set(given.qrels["query_id"]) - there
     for what, ids in wrong.items():
         if ids:
             raise InputError(f"{where}: {len(ids)} queries {what}: {offenders(sorted(ids))}")
     return values
+
+
+def _without_hits(run: RunFile, given: Given, where: Path | str) -> set[str]:
+    """The judged test queries that a run finds nothing for, said on standard error; InputError where those are all."""
+    judged = set(given.qrels["query_id"])
+    found = {query_id for query_id, n in zip(run.query_ids, np.diff(run.offsets), strict=True) if n}
+    missing = sorted(judged - found)
+    if not judged & found and where != BM25:
+        raise InputError(f"{where}: a hit for none of {len(judged)} test queries ({offenders(missing)}); search them")
+    if missing:
+        told = f"{len(missing)} of {len(judged)} test queries without a hit ({offenders(missing)})"
+        print(f"{where}: {told}: counted as rankings without a passage", file=sys.stderr, flush=True)
+    return set(missing)
 
 
 def nearest(given: Given, encoder: str) -> pd.DataFrame:
