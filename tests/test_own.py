@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from datasets import load_from_disk
+from toy_own import OPTIONS, written
 from toy_topics import TOPICS
 
 from interextra.data.load import open_collection
@@ -31,16 +32,6 @@ from interextra.models.base import verified_base
 from interextra.papers import verdicts
 from interextra.papers.released import read_shift
 from interextra.study.cli import main
-
-OPTIONS = own.DEFAULTS | {"k": 3, "n_test": 0.25}
-
-
-def written(spec, store, protocol, out, formats=("ids",), **more):
-    options = OPTIONS | {"format": formats} | more
-    options |= {name: own.DEFAULTS[name] for name in own.UNUSED[protocol]}
-    split = own.split_of(protocol, spec, options)
-    store.build(split)
-    return split, own.export(split, store, Path(out), options)
 
 
 def test_every_format_holds_the_pairs_of_the_split(spec, store, house):
@@ -244,6 +235,71 @@ def test_other_shapes_are_refused_with_their_file(tmp_path, name, text, part):
         regimes.read_run(tmp_path / name)
 
 
+@pytest.mark.parametrize("end", ["run", "json", "jsonl", "parquet", "csv"])
+def test_a_query_without_a_hit_counts_as_in_evaluate(spec, store, tmp_path, capsys, end):
+    """As an empty ranking, whether the file can express one or not; how many there are is said in a line."""
+    written(spec, store, "restrain", "out", size=12)
+    given, path = regimes.Given.open(Path("out")), tmp_path / f"a.{end}"
+    ids = given.queries["query_id"].tolist()
+    hits = {query_id: {f"p-{query_id}": 1.0} if query_id != ids[3] else {} for query_id in ids}
+    rows = [(query_id, *hit) for query_id, found in hits.items() for hit in found.items()]
+    run = RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
+    run.write_trec(tmp_path / "a.run")
+    frame = run.frame().rename(columns={"query_id": "qid", "doc_id": "docno"})[["qid", "docno", "score"]]
+    if end in ("csv", "parquet"):
+        frame.to_csv(path, index=False) if end == "csv" else frame.to_parquet(path)
+    elif end == "json":
+        path.write_text(json.dumps({"default": {"test": hits}}))
+    elif end == "jsonl":
+        found = {one: [{"corpus_id": doc, "score": score} for doc, score in of.items()] for one, of in hits.items()}
+        lines = [json.dumps({"query_id": one, "results": results}) for one, results in found.items()]
+        path.write_text("\n".join(lines) + "\n")
+    values = regimes.values_of(path, given, ["RR@10"]).set_index("query_id")["value"]
+    assert values[ids[3]] == 0 and values.drop(ids[3]).eq(1).all() and len(values) == len(ids)
+    told = f"{path}: 1 of 24 test queries without a hit ({ids[3]!r})"
+    assert told in capsys.readouterr().err
+    assert main(["evaluate", "--qrels", "out/test.qrels", "--run", f"{tmp_path}/a.run", "-m", "RR@10"]) == 0
+    assert float(capsys.readouterr().out.split()[1]) == pytest.approx(values.mean(), abs=1e-4)
+    frame.assign(qid="another", docno="p-sky-aurora-0").head(1).to_csv(tmp_path / "none.csv", index=False)
+    with pytest.raises(InputError, match="none.csv: a hit for none of 24 test queries"):
+        regimes.values_of(tmp_path / "none.csv", given, ["RR@10"])
+
+
+def test_a_run_that_is_missing_is_named_by_its_file(spec, store, tmp_path, capsys):
+    written(spec, store, "shift", "out", attribute="column:topic")
+    given = regimes.Given.open(Path("out"))
+    write_runs(spec, tmp_path, given, lambda *_: 0.5)
+    (tmp_path / "without-sky.2.run").unlink()
+    asked = ["regimes", "--split", "out", "--runs", f"{tmp_path}/{{part}}.{{seed}}.run", "-m", "RR@10"]
+    assert main(asked) == 2
+    told = capsys.readouterr().err
+    assert f"1 runs are missing: '{tmp_path}/without-sky.2.run'" in told
+
+
+def test_a_place_that_takes_no_file_is_refused_before_anything_is_computed(spec, store, capsys, monkeypatch):
+    written(spec, store, "restrain", "out", size=12)
+    Path("taken").touch()
+    Path("gone").symlink_to("nowhere")
+
+    def never(*_):
+        raise AssertionError("computed")
+
+    monkeypatch.setattr(type(store), "build", never)
+    monkeypatch.setattr("interextra.experiments.auditing.audit", never)
+    monkeypatch.setattr("interextra.experiments.given.measured", never)
+    commands = {
+        "split": ["split", "restrain", "--collection", spec, "--size", "6", "--out"],
+        "audit": ["audit", "--train", spec, "--test", spec, "--out"],
+        "regimes": ["regimes", "--split", "out", "--runs", "{part}.run", "--out"],
+        "probe": ["probe", "-m", "tiny-base", "--collection", spec, "--size", "6", "--output-folder"],
+        "runs": ["probe", "-m", "tiny-base", "--collection", spec, "--size", "6", "--prediction-folder"],
+    }
+    for place in ("taken", "taken/below", "gone", "gone/below", "x" * 300, "a\0b"):
+        for name, command in commands.items():
+            assert main([*command, place]) == 2, name
+            assert place[:80] in capsys.readouterr().err.replace("\\x00", "\0")
+
+
 def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
     for protocol, changed in (("restrain", "attribute"), ("resttest", "n_test"), ("shift", "k")):
         with pytest.raises(InputError, match=f"split {protocol}: --{changed.replace('_', '-')} is of another protocol"):
@@ -252,17 +308,15 @@ def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
     (tmp_path / "runs").mkdir()
     given = regimes.Given.open(Path("out"))
     made = write_runs(spec, tmp_path / "runs", given, lambda *_: 0.5)
-    for refused, pattern in (("{part}", "runs/x.run"), ("no run of 2 sets", "runs/{part}.trec")):
+    missing = "2 runs are missing: 'runs/extrapolation-12.trec'"
+    for refused, pattern in (("{part}", "runs/x.run"), (missing, "runs/{part}.trec")):
         with pytest.raises(InputError, match=refused):
             regimes.measured(given, pattern, ["RR@10"])
     frame = made["interpolation-12", 1].frame()
-    for refused, changed in (
-        ("1 queries are missing", frame[frame["query_id"] != given.queries["query_id"][0]]),
-        ("1 queries are not test queries", pd.concat([frame, frame.head(1).assign(query_id="none")])),
-    ):
-        RunFile.from_frame(changed).write_trec(tmp_path / "runs" / "interpolation-12.1.run")
-        with pytest.raises(InputError, match=refused):
-            regimes.measured(given, str(tmp_path / "runs" / "{part}.{seed}.run"), ["RR@10"])
+    changed = pd.concat([frame, frame.head(1).assign(query_id="none")])
+    RunFile.from_frame(changed).write_trec(tmp_path / "runs" / "interpolation-12.1.run")
+    with pytest.raises(InputError, match="1 queries are not test queries"):
+        regimes.measured(given, str(tmp_path / "runs" / "{part}.{seed}.run"), ["RR@10"])
     write_runs(spec, tmp_path / "runs", given, lambda *_: 0.5)
     unknown = made["interpolation-12", 1].frame().assign(doc_id=lambda rows: rows["doc_id"].str.upper())
     RunFile.from_frame(unknown).write_trec(tmp_path / "runs" / "interpolation-12.1.run")

@@ -3,8 +3,6 @@
 And do published runs gain more on queries that overlap with training?
 """
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -156,18 +154,3 @@ def gain_by_overlap(gained: pd.DataFrame, counts: pd.DataFrame, seed: int, n_boo
     table = pd.DataFrame({"overlap": [True, False], "estimate": sides[:, 0], "measure": NDCG})
     table = table.assign(n_models=gained["system"].nunique(), n_queries=len(mean))
     return Effects.of(table, ["overlap"], ["estimate"], sides[:, 1:])
-
-
-def tokens(text: str) -> frozenset[str]:
-    """Lower-cased words and numbers of a query, as a set."""
-    return frozenset(re.findall(r"[^\W_]+", text.lower()))
-
-
-def jaccard(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
-    """Words in common of all words of both texts, pair by pair: float64[n].
-
-    >>> jaccard(["what is a shebang"], ["meaning of shebang"]).round(2).tolist()
-    [0.17]
-    """
-    pairs = [(tokens(a), tokens(b)) for a, b in zip(left, right, strict=True)]
-    return np.array([len(a & b) / (len(a | b) or 1) for a, b in pairs])

@@ -21,6 +21,7 @@ from interextra.splits.shift import Shift
 from interextra.splits.split import Split
 
 MANIFEST, EXPOSED, STRATA, GATE = "manifest.json", "exposed.txt", "strata.tsv", "gate.txt"
+NAME_BYTES = 255  # of a file or folder, on all usual systems
 GATE_SHARE = 0.2  # of the test queries, where no other queries can show a lead
 DEFAULTS = {"train_split": "train", "test_splits": ["test"], "gate_split": "", "encoder": "lsa", "vectors": []}
 DEFAULTS |= {"attribute": "", "size": 0, "k": 5, "n_test": 0.2, "seed": 1}
@@ -73,6 +74,24 @@ def gate_of(p: Mapping[str, Any], source: Source) -> str:
     return "dev" * ("dev" in source.open().splits and "dev" not in (p["train_split"], *p["test_splits"]))
 
 
+def refuse_place(folder: Path) -> None:
+    """InputError where no folder can be made or written to, said before anything is computed for it."""
+    if "\0" in str(folder) or any(len(os.fsencode(part)) > NAME_BYTES for part in folder.parts):
+        raise InputError(f"{str(folder)[:80]!r}: no name of a folder; give one of at most {NAME_BYTES} bytes")
+    there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+    if not there.is_dir():
+        raise InputError(f"{folder}: {there} is no folder; name another place, or move it away")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{folder}: nothing can be written to {there}; name another place")
+
+
+def refuse_existing(folder: Path) -> None:
+    """InputError where a split cannot be written to a new folder of this name."""
+    if os.path.lexists(folder):
+        raise InputError(f"{folder}: is there already; name another folder, or move it away")
+    refuse_place(folder)
+
+
 def sets_of(split: Split) -> list[str]:
     """Names of the training sets of a split."""
     return [name for name in split.parts() if name != formats.HELD_OUT]
@@ -97,8 +116,7 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
     gate = gate_of(p, split.pool.source)
     if unknown := [name for name in p["format"] if name not in formats.FORMATS]:
         raise InputError(f"split: no format {offenders(unknown)}; there are {', '.join(formats.FORMATS)}")
-    if out.exists():
-        raise InputError(f"{out}: is there already; name another folder, or move it away")
+    refuse_existing(out)
     if not len(split.pool.source.open().passages):
         raise InputError(f"{split.pool.source.spec}: queries without passages; a trainer needs passages")
     names, asked, chosen = sets_of(split), searched(split, gate), split.sets(store)

@@ -33,6 +33,12 @@ class Report(NamedTuple):
     files: list[Path] = []  # of `write`
 
 
+def refuse_first(measure: str) -> None:
+    """InputError where the first measure, that of the claims, has its best value at 0."""
+    if worse(measure) < 0:
+        raise InputError(f"{measure}: lower is better; name another measure first, for the claims")
+
+
 def report(
     given: Given, values: pd.DataFrame, rival: pd.DataFrame, near: pd.DataFrame, margin: float, seed: int, n_boot: int
 ) -> Report:
@@ -41,8 +47,7 @@ def report(
     rival : values of the baseline, which a model must beat in domain on the gate's queries. near : of `nearest`.
     margin : what counts as no difference, as a share: of the value in interpolation, of the baseline's.
     """
-    if worse(first := values["measure"].iloc[0]) < 0:
-        raise InputError(f"{first}: lower is better; name another measure first, for the claims")
+    refuse_first(first := values["measure"].iloc[0])
     is_gate, is_near = values["query_id"].isin(given.held), near.set_index("query_id")["is_near"]
     parts = [values[~is_gate], *(values[values["query_id"].map(is_near).eq(side)] for side in (True, False))]
     parts = [part.assign(queries=name) for name, part in zip(GROUPS, parts, strict=True)]

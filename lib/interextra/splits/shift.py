@@ -38,8 +38,12 @@ class Shift(Split):
 
     def __init__(self, **fields):
         by, pool = fields.get("by"), fields.get("pool")
-        is_planned = isinstance(by, str) and isinstance(pool, Queries) and pool.source.is_open
-        super().__init__(**fields | ({"by_sha256": attributes.fingerprint(by)} if is_planned else {}))
+        if isinstance(by, str) and isinstance(pool, Queries) and pool.source.is_open:
+            now, then = attributes.fingerprint(by), fields.get("by_sha256", "")
+            if then and then != now:
+                raise InputError(f"attribute {by!r}: its code has changed since it was planned; plan again")
+            fields["by_sha256"] = now
+        super().__init__(**fields)
         if isinstance(self.by, Topics) and self.by.pool != self.pool:
             raise InputError(f"a shift of {self.pool} by topics of other queries, {self.by.pool}: take the same")
         if self.n_test < 1:
