@@ -64,7 +64,7 @@ def test_spaces_separate_columns_too(tmp_path):
         ("query-id\tcorpus-id\tscore\na\td1\t1\na\t\t1\n", ":3: an empty column"),
         ("a 0 d1 1\n\na 0 d2 1.5\n", ":3: relevance '1.5' is not an integer"),
         ("query-id\tcorpus-id\tscore\na\td1\thigh\n", ":2: relevance 'high' is not an integer"),
-        ("a 0 d 1\n\na 0 d x\nb\n \na 0 d y z\n", ":3: relevance 'x' is not an integer: 'a 0 d x', 'b', 'a 0 d y z'"),
+        ("a 0 d 1\n\na 0 d x\nb\n \na 0 d y z\n", ":3: relevance 'x' is not an integer of 64 bits: 'a 0 d x', 'b'"),
         (f"a 0 d1 {10**20}\n", f":1: relevance '{10**20}' is not an integer"),
         ("a 0 d1 1\ra 0 d2 1\n\na d3\rb\n", ":3: 2 columns instead of 4: 'a d3', 'b'"),
         ("", ": no rows in it"),
