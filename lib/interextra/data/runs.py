@@ -6,7 +6,8 @@ doc_id descending by its UTF-8 bytes. Others break ties otherwise: ranx by memor
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,9 @@ from interextra.ground import InputError, offenders, write_aside
 from interextra.ground.files import parse_json
 
 COLUMNS = {"qid": "query_id", "docno": "doc_id"}  # PyTerrier's names
-ASKED, CONTENT = "query_ids", "content"  # in the metadata of a Parquet file: all queries, and `RunFile.content`
+# In the metadata of a Parquet file of ours: all queries, and `RunFile.content`
+ASKED, CONTENT = b"query_ids", b"interextra.content"
+MARKS = {ASKED, CONTENT}
 NOT_OURS = "not a run written by RunFile.write_parquet"
 BROKEN = (pa.ArrowException, OSError, KeyError, ValueError, TypeError, OverflowError)  # what Arrow raises of damage
 
@@ -69,7 +72,7 @@ class RunFile:
         query_codes = np.repeat(np.arange(len(rows), dtype=np.int32), kept.sum(axis=1))
         doc_codes, used = pd.factorize(rows[kept])
         is_arrow = isinstance(doc_ids, pa.ChunkedArray | pa.Array)
-        if is_arrow and not (pa.types.is_string(doc_ids.type) or pa.types.is_large_string(doc_ids.type)):
+        if is_arrow and not _is_text(doc_ids):
             doc_ids, is_arrow = doc_ids.to_pylist(), False
         ids = doc_ids if is_arrow else strings(pd.Series(doc_ids, dtype=object), "run: doc_id")
         taken = ids.take(pa.array(used))
@@ -89,7 +92,7 @@ class RunFile:
             raise InputError(f"{at}: a column stands twice in {offenders(frame.columns, 12)}; keep one of each")
         try:
             empty = np.flatnonzero(frame[needed].isna().any(axis=1))
-            scores = frame["score"].to_numpy(np.float64)
+            scores = _numbers(frame["score"])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             told = f"{at}: needed are the columns query_id, doc_id and a numeric score ({str(error)[:80]})"
             raise InputError(f"{told}; there are {offenders(frame.columns, 12) or 'none'}") from None
@@ -101,48 +104,38 @@ class RunFile:
 
     @classmethod
     def read(cls, path: str | Path) -> "RunFile":
-        """Run of a TREC file (six columns, plain or gzipped) or of a `.parquet` file.
+        """Run of a TREC file (six columns, plain or gzipped) or a `.parquet` file written by `write_parquet`.
 
-        Rank and tag are ignored, as trec_eval does. A Parquet file is of `write_parquet`, which is compared with its
-        digest, or of anybody: a table with columns query_id, doc_id (or qid, docno) and score. An InputError has file,
+        Rank and tag are ignored, as trec_eval does. A Parquet file is compared with its digest. An InputError has file,
         line and the first three offenders.
         """
         if Path(path).suffix != ".parquet":
             return cls._from_table(read_table(path, RUN), lambda row: line_of(path, row, is_trec=True))
-        if not os.path.isfile(path):
-            raise InputError(f"{path}: no such file; check the path")
-        try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                if ASKED.encode() not in (file.schema_arrow.metadata or {}):
-                    table = file.read().to_pandas(ignore_metadata=True)
-                    return cls.from_frame(table.rename(columns=COLUMNS), str(path))
-                table = file.read_row_group(0)  # read alone it keeps its dictionaries whole
-            return cls._as_written(table, path)
-        except InputError:
-            raise
-        except BROKEN as error:
-            raise InputError(f"{path}: {NOT_OURS} ({str(error)[:200]})") from None
+        with open_parquet(path) as file:
+            return cls._as_written(file.read_row_group(0), path)  # read alone it keeps its dictionaries whole
 
     @classmethod
     def _as_written(cls, table: pa.Table, path: str | Path) -> "RunFile":
-        """Run of what `write_parquet` wrote; InputError for anything else."""
-        metadata = table.schema.metadata
-        asked = parse_json(metadata[ASKED.encode()], f"{path}: {NOT_OURS}: its {ASKED}")
+        """Run of what `write_parquet` wrote; InputError, ValueError, KeyError for anything else."""
+        metadata = table.schema.metadata or {}
+        asked = parse_json(metadata[ASKED], f"{path}: {NOT_OURS}: its query_ids")
         queries, docs, scores = (table[name].combine_chunks() for name in ("query_id", "doc_id", "score"))
-        is_ours = isinstance(asked, list) and all(isinstance(query_id, str) for query_id in asked)
-        is_coded = all(isinstance(ids, pa.DictionaryArray) and not ids.null_count for ids in (queries, docs))
-        if not is_ours or not is_coded or scores.type != pa.float32() or scores.null_count:
-            raise ValueError("its columns or its query_ids are of other types")
+        for ids in (queries, docs):
+            if not isinstance(ids, pa.DictionaryArray) or ids.null_count or not _is_text(ids.dictionary):
+                raise ValueError("its ids are of another type")
+        if scores.type != pa.float32() or scores.null_count:
+            raise ValueError("its scores are of another type")
+        if not isinstance(asked, list) or not all(isinstance(query_id, str) for query_id in asked):
+            raise ValueError("its query_ids are no list of strings")
         queries.validate(full=True)
         docs.validate(full=True)
         place = pc.index_in(queries.dictionary, value_set=pa.array(asked, pa.string()))
         codes = place.take(queries.indices)
         if codes.null_count:
             raise ValueError("a row is of a query that its query_ids lack")
-        made = cls._build(
-            asked, codes.to_numpy(), docs.dictionary, docs.indices.to_numpy(), scores.to_numpy(), str(path)
-        )
-        digest = metadata.get(CONTENT.encode())  # older ones have none
+        rows = codes.to_numpy(), docs.dictionary, docs.indices.to_numpy(), scores.to_numpy()
+        made = cls._build(asked, *rows, str(path))
+        digest = metadata.get(CONTENT)  # older ones have none
         if digest is not None and digest != made.content.encode():
             raise InputError(f"{path}: was changed since it was written (its digest is another); write it again")
         return made
@@ -220,6 +213,38 @@ class RunFile:
             query_codes, doc_codes, scores = query_codes[order], doc_codes[order], scores[order]
         offsets = np.searchsorted(query_codes, np.arange(len(query_ids) + 1, dtype=np.int32))
         return cls(query_ids, doc_ids, query_codes, doc_codes, scores, offsets)
+
+
+@contextmanager
+def open_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
+    """A Parquet file, its pages compared with their checksums where it has some; its faults are InputErrors.
+
+    So are those that show when it is read, within the block.
+    """
+    if not os.path.isfile(path):
+        raise InputError(f"{path}: no such file; check the path")
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            yield file
+    except InputError:
+        raise
+    except BROKEN as error:
+        raise InputError(f"{path}: {NOT_OURS} ({str(error)[:200]})") from None
+
+
+def _is_text(ids: pa.Array | pa.ChunkedArray) -> bool:
+    return pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
+
+
+def _numbers(column: pd.Series) -> np.ndarray:
+    """Scores float64[n]; TypeError or ValueError for what is no number."""
+    if column.dtype.kind not in "iufO":
+        raise TypeError(f"scores are {column.dtype}")
+    if column.dtype.kind == "O":
+        for value in column:
+            if isinstance(value, str | bool | np.bool_):
+                raise TypeError(f"score {str(value)[:40]!r} is no number")
+    return column.to_numpy(np.float64)
 
 
 def _sorted_once(ids: pa.Array) -> tuple[pa.Array, np.ndarray]:
