@@ -463,7 +463,8 @@ def test_filters_of_other_trainers_leave_no_exposed_negative(spec, store, root, 
     written(spec, store, "restrain", "out", ["ids", "st", "pylate-kd", "tevatron"], size=12, negatives=8)
     part = Path("out/extrapolation-12")
     exposed = set((part / "exposed.txt").read_text().split())
-    page = (root / "book" / "own_trainer.md").read_text(encoding="utf-8")
+    page = (root / "book" / "own_retriever.md").read_text(encoding="utf-8")
+    page = page.partition("## Excluding exposed passages")[2].partition("## Your own runs")[0]
     scripts = dict(re.findall(r"## ([\w-]+)\n.*?```python\n(.*?)```", page, flags=re.DOTALL))
     assert list(scripts) == ["sentence-transformers", "PyLate", "Tevatron", "FlagEmbedding"]
     more = {"sentence-transformers": [verified_base()], "PyLate": [part / "pylate-kd", 2]}
