@@ -282,7 +282,7 @@ def _gates() -> str:
     primary = [claim for claim in stated().values() if not claim.secondary]
     gated = sum(claim.is_gated for claim in primary)
     said = [f"{gated} of the {len(primary)} primary claims have this gate (`gate` in claims.yaml). Without it are"]
-    reasons = {"none: one system": "contrasts within one system", "none: as published": "claims about BM25, as published"}
+    reasons = {"none: one system": "contrasts within one system", "none: as published": "claims about BM25 itself"}
     for gate, words in reasons.items():
         said += ["", f"{words}:", ""]
         said += [f"- {claim.sentence} ({claim.notebook[:2]})" for claim in primary if claim.gate == gate]
