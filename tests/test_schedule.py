@@ -168,6 +168,26 @@ def test_a_single_result_that_is_stopped_says_what_is_kept(tmp_path, started, nu
     assert not list((tmp_path / "outputs" / "cells" / "building").iterdir())
 
 
+WITH_JAVA = """
+import argparse, os, signal, sys, time
+from interextra.models.lucene import java
+from interextra.study import cli
+
+def command(args):
+    java()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(10)
+
+cli.parser = lambda: argparse.Namespace(parse_args=lambda given: argparse.Namespace(function=command))
+sys.exit(cli.main([]))
+"""
+
+
+def test_a_jvm_in_the_process_leaves_the_signals_to_the_command_line():
+    done = subprocess.run([sys.executable, "-c", WITH_JAVA], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 143 and done.stderr.startswith("interextra: stopped by SIGTERM; "), done.stderr
+
+
 def test_workers_end_with_a_parent_that_was_killed(started):
     process, workers = started("run", 2)
     process.kill()
