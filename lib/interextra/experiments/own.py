@@ -122,7 +122,7 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
     names, asked, chosen = sets_of(split), searched(split, gate), split.sets(store)
     if bad := [name for name in names if "/" in name]:
         raise InputError(f"label {offenders(bad)}: the name of a folder cannot hold a /; rename the label")
-    sets = {name: formats.Training.of(split, chosen[name], p["negatives"], p["spare"]) for name in names}
+    sets = {name: formats.Training.of(split, chosen[name], p["negatives"], p["spare"], name) for name in names}
     test = pd.concat([part.frame(store)[["query_id", "text"]] for part in asked], ignore_index=True)
     qrels = pd.concat([part.qrels(store) for part in asked], ignore_index=True)
     trained = set().union(*(chosen[name] for name in names))
