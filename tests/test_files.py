@@ -1,13 +1,18 @@
 """Qrels and query files: both layouts read alike, every fault named with file and line."""
 
 import gzip
+import io
 
+import numpy as np
 import pandas as pd
 import pytest
+import pytrec_eval
 
+from interextra.data.runs import RunFile
 from interextra.data.trec import line_of, read_qrels, read_queries_tsv
 from interextra.ground.errors import InputError
-from interextra.papers.released import write_qrels
+from interextra.overlap.annotation import SHEET, read_sheet
+from interextra.papers.released import read_qrels_json, write_qrels
 
 ROWS = [("q1", "d1", 0), ("q1", "d2", 2), ("q0", "d2", 1)]
 
@@ -64,7 +69,7 @@ def test_spaces_separate_columns_too(tmp_path):
         ("query-id\tcorpus-id\tscore\na\td1\t1\na\t\t1\n", ":3: an empty column"),
         ("a 0 d1 1\n\na 0 d2 1.5\n", ":3: relevance '1.5' is not an integer"),
         ("query-id\tcorpus-id\tscore\na\td1\thigh\n", ":2: relevance 'high' is not an integer"),
-        ("a 0 d 1\n\na 0 d x\nb\n \na 0 d y z\n", ":3: relevance 'x' is not an integer: 'a 0 d x', 'b', 'a 0 d y z'"),
+        ("a 0 d 1\n\na 0 d x\nb\n \na 0 d y z\n", ":3: relevance 'x' is not an integer of 64 bits: 'a 0 d x', 'b'"),
         (f"a 0 d1 {10**20}\n", f":1: relevance '{10**20}' is not an integer"),
         ("a 0 d1 1\ra 0 d2 1\n\na d3\rb\n", ":3: 2 columns instead of 4: 'a d3', 'b'"),
         ("", ": no rows in it"),
@@ -142,3 +147,45 @@ def test_real_files_have_their_known_counts(real_data):
     assert (len(train), train["query_id"].nunique()) == (237_821, 231_886)
     assert len(read_queries_tsv(folder / "topics.dl20.txt")) == 200
     assert read_queries_tsv(folder / "topics.msmarco-passage.dev-subset.txt")["text"][1] == " Androgen receptor define"
+
+
+def test_comments_and_what_follows_the_tag_of_a_run_are_ignored(tmp_path):
+    """As trec_eval 10 does; a comment may stand anywhere, also after the byte order mark and before a bad line."""
+    plain = "q Q0 a 1 2.5 t\nq Q0 b 2 1.5 t\n#"
+    odd = "\ufeff# system A\nq Q0 a 1 2.5 my system v2\n  # half way\n\nq\tQ0\tb 2 1.5  my\tsystem\r\n#end"
+    read = [RunFile.read(put(tmp_path / f"{name}.run", text)) for name, text in (("a", plain), ("b", odd))]
+    assert read[0].frame().equals(read[1].frame()) and len(read[0]) == 2
+    theirs = pytrec_eval.parse_run(io.StringIO("q Q0 a 1 2.5 t\nq Q0 b 2 1.5 t\n"))  # which knows no comments
+    assert {"q": dict(read[1].frame()[["doc_id", "score"]].itertuples(index=False))} == theirs
+    qrels = put(tmp_path / "qrels", "# assessed in May\nq 0 a 1\n# r 0 a 1\n#r 0 b 1\nq 0 b 0\n")
+    assert read_qrels(qrels).to_numpy().tolist() == [["q", "a", 1], ["q", "b", 0]]
+    assert ":5: relevance 'x'" in fails(read_qrels, put(tmp_path / "bad", "# a\nq 0 a 1\n\n# b\nq 0 b x\n"))
+    assert ":4: 1 rows repeat" in fails(read_qrels, put(tmp_path / "bad", "# a\nq 0 a 1\n# b\nq 0 a 1\n"))
+    assert ":3: 1 rows repeat" in fails(RunFile.read, put(tmp_path / "bad", "q 0 a 1 1 t\n#\nq 0 a 1 2 t u\n"))
+    assert ":2: 5 columns instead of 4" in fails(read_qrels, put(tmp_path / "bad", "q 0 a 1\nq 0 b 1 x\n"))
+    assert "no rows in it" in fails(read_qrels, put(tmp_path / "bad", "# nothing\n"))
+
+
+def test_a_number_sign_is_part_of_an_id_where_a_tab_separates(tmp_path):
+    qrels = put(tmp_path / "test.tsv", "query-id\tcorpus-id\tscore\n#1\t#a\t1\n")
+    assert read_qrels(qrels).to_numpy().tolist() == [["#1", "#a", 1]]
+    assert read_queries_tsv(put(tmp_path / "queries.tsv", "#1\t# of cats\n"))["query_id"].tolist() == ["#1"]
+    assert "begins with #" in fails(write_qrels, tmp_path / "qrels", frame([("#1", "a", 1)]))
+
+
+def test_a_written_run_has_no_line_that_reads_as_a_comment(tmp_path):
+    run = RunFile.from_arrays(["#1"], ["#a"], np.zeros((1, 1), int), np.ones((1, 1)))
+    assert "query_id '#1'" in fails(run.write_trec, tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "a\0b", "~nobody-of-this-name/x", ""])
+@pytest.mark.parametrize("read", [RunFile.read, read_qrels, read_queries_tsv, read_qrels_json, read_sheet])
+def test_a_name_that_no_file_can_have_is_an_input_error(name, read):
+    assert name in fails(read, name)
+    assert name in fails(RunFile.read, f"{name}.parquet")
+
+
+def test_a_sheet_that_is_no_csv_is_named_with_its_line(tmp_path):
+    path = put(tmp_path / "sheet.csv", ",".join(SHEET) + "\na,b\n" + "x" * 200_000 + "\n")
+    assert "sheet.csv:3: not CSV (field larger than field limit" in fails(read_sheet, path)
+    assert "no pairs in it" in fails(read_sheet, put(tmp_path / "sheet.csv", ",".join(SHEET) + "\n"))

@@ -14,6 +14,7 @@ from interextra import world
 from interextra.data import beir, load
 from interextra.data.load import open_collection
 from interextra.data.medquad import entity_units, with_truth
+from interextra.data.queries import Queries, Source
 from interextra.ground.errors import InputError
 
 CORPUS = [
@@ -124,8 +125,8 @@ def test_the_folder_of_real_data_is_named_in_a_spec(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("{'_id': 1}", "not JSON"),
-        ('{"_id": "d3", "text": "a"', "not JSON"),
+        ("{'_id': 1}", "not readable as JSON"),
+        ('{"_id": "d3", "text": "a"', "not readable as JSON"),
         ('{"_id": 3, "text": "a"}', "'_id' is 3; _id and text (and title) must be strings"),
         ('{"_id": "d3", "title": "t"}', "no 'text'"),
         ('{"text": "a"}', "no '_id'"),
@@ -146,7 +147,7 @@ def test_a_bad_corpus_line_is_named(tmp_path, line, told):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("{", "not JSON"),
+        ("{", "not readable as JSON"),
         ('{"_id": "q3"}', "no 'text'"),
         ('{"_id": "q3", "text": "a", "metadata": [1]}', "metadata is [1]; it must be an object"),
         ('{"_id": "q1", "text": "a"}', "1 rows repeat a query_id: 'q1'"),
@@ -170,6 +171,83 @@ def test_a_bad_query_line_is_named(tmp_path, line, told):
 def test_a_bad_qrels_line_is_named(tmp_path, line, told):
     message = broken(tmp_path, qrels=f"{QRELS}\n{line}\n")
     assert f"{tmp_path / 'c' / 'qrels' / 'test.tsv'}:5: {told}" in message
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("[" * 100_000, "the JSON is nested too deeply"),
+        ('{"_id": "x", "text": "a \\ud83d"}', "\\ud83d is half of a surrogate pair"),
+        ('{"_id": "x", "text": "a", "text": "b"}', "not readable as JSON (the key 'text' stands twice)"),
+        ('{"_id": "x", "text": "a", "n": ' + "9" * 5000 + "}", "not readable as JSON (Exceeds the limit"),
+    ],
+)
+@pytest.mark.parametrize("part", ["corpus", "queries"])
+def test_json_that_no_reader_can_hold_is_named(tmp_path, part, line, told):
+    lines = {"corpus": CORPUS, "queries": QUERIES}[part]
+    assert f"{part}.jsonl:3: {told}" in broken(tmp_path, **{part: [*lines, line]})
+
+
+def test_metadata_that_no_table_can_hold_is_kept_as_json(tmp_path):
+    """Empty objects, whole numbers beyond 64 bits, and what is nested deeper than Parquet is read again."""
+    deep = "[" * 40 + "]" * 40
+    told = f'{{"none": {{}}, "inner": [{{"a": {{}}}}], "large": {2**70}, "deep": {deep}, "kind": "x"}}'
+    put(tmp_path / "c", queries=[f'{{"_id": "q1", "text": "a", "metadata": {told}}}', QUERIES[0]])
+    first = opened(tmp_path)
+    row = first.queries("test").set_index("query_id").loc["q1"]
+    assert [json.loads(row[name]) for name in ("none", "inner", "large")] == [{}, [{"a": {}}], 2**70]
+    assert row["deep"] == deep and row["kind"] == "x"
+    assert opened(tmp_path).fingerprint == first.fingerprint
+
+
+def test_a_split_named_as_the_queries_does_not_take_their_place(tmp_path):
+    put(tmp_path / "c")
+    shutil.copy(tmp_path / "c/qrels/test.tsv", tmp_path / "c/qrels/queries.tsv")
+    assert "a split named 'queries'; rename its file" in fails(f"beir:{tmp_path / 'c'}")
+
+
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "/tmp/a\0b", "/tmp/" + "n" * 300])
+def test_a_name_that_no_folder_can_have_is_an_input_error(path):
+    assert f"beir:{path}: no such folder" in fails(f"beir:{path}")
+
+
+def test_a_folder_whose_name_is_as_long_as_a_name_can_be_opens(tmp_path):
+    name = "é" * 127
+    put(tmp_path / name)
+    assert opened(tmp_path, name).name == name
+
+
+def test_names_that_are_not_utf_8_are_named(tmp_path):
+    name = os.fsdecode(b"caf\xe9")
+    put(tmp_path / name)
+    assert "is not UTF-8; rename the folder" in fails(f"beir:{tmp_path / name}")
+    put(tmp_path / "c")
+    shutil.copy(tmp_path / "c/qrels/test.tsv", tmp_path / f"c/qrels/{name}.tsv")
+    assert "the name of a file is not UTF-8" in fails(f"beir:{tmp_path / 'c'}")
+    assert "is not UTF-8" in fails("irds:\udcff")
+
+
+def test_comments_in_qrels_do_not_move_the_line_of_an_error(tmp_path):
+    message = broken(tmp_path, qrels="# assessed in May\nq1 0 d2 1\n# more\nq9 0 d1 1\n")
+    assert "test.tsv:4: 1 qrels of split 'test' name a query that is not there: query_id 'q9'" in message
+
+
+@pytest.mark.parametrize("limit", [0, 1])
+def test_a_callers_change_of_queries_reaches_no_other_caller(tmp_path, limit):
+    """A frame is read once a process, and what one notebook changed was sealed into the results of the next."""
+    put(tmp_path / "c")
+    of = Queries(source=Source.of(f"beir:{tmp_path / 'c'}"), split="test", limit=limit)
+    first, ids = of.frame(), of.ids()
+    expected = first.copy()
+    first["text"], first["new"] = "changed", 1
+    first.loc[0, "query_id"] = "other"
+    ids.append("q9")
+    pd.testing.assert_frame_equal(of.frame(), expected)
+    assert of.ids() == expected["query_id"].tolist()
+    rows, place = of.source.open().passages.tie_order
+    for shared in (rows, place):
+        with pytest.raises(ValueError, match="read-only"):
+            shared[0] = 1
 
 
 @pytest.mark.parametrize("part", ["corpus", "queries"])
@@ -268,6 +346,8 @@ def test_a_folder_with_a_comma_is_a_folder(tmp_path):
         ("beir:x,drop", "'drop' is no option; write key=value"),
         ("beir:x,empty=keep,empty=keep", "an option stands twice; keep one"),
         ("irds:x,dangling=no", "unknown option dangling=no"),
+        ("mini:seed=" + "9" * 5000, "unknown option seed=999"),
+        ("beir:x,keep=" + "9" * 5000, "must be a number of queries"),
         ("mini:seed=x", "unknown option seed=x; allowed are mismatch=INTEGER, n_dev=INTEGER, n_graded=INTEGER"),
         ("mini:size=3", "unknown option size=3"),
         ("mini:small", "'small' is no option"),

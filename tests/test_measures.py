@@ -416,3 +416,22 @@ def test_values_of_no_run_and_of_an_unknown_measure_are_errors(design):
         values(frame[:0], store, ["AP"])
     with pytest.raises(InputError, match="unknown measure 'nope'"):
         values(frame, store, ["nope"])
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint64", "int8"])
+def test_the_type_of_whole_relevance_does_not_matter(kind):
+    """Of unsigned relevance the negative is large, so that nDCG had another ideal ranking."""
+    qrels = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b", "c"], "relevance": [2, 0, 1]})
+    run = RunFile.from_arrays(["q"], ["a", "b", "c"], np.array([[1, 2, 0]]), np.array([[3.0, 2.0, 1.0]]))
+    expected = per_query(run, qrels, ["nDCG@10", "nDCG@2", "AP"])
+    pd.testing.assert_frame_equal(per_query(run, qrels.astype({"relevance": kind}), [*expected]), expected)
+
+
+@pytest.mark.parametrize("column", ["query_id", "doc_id"])
+def test_qrels_whose_ids_became_floats_are_refused(column):
+    """They matched nothing: every value was 0, without a word."""
+    qrels = pd.DataFrame({"query_id": [1, 2], "doc_id": [1, 2], "relevance": [1, 1]})
+    run = RunFile.from_arrays(["1", "2"], ["1", "2"], np.array([[0], [1]]), np.ones((2, 1)))
+    assert per_query(run, qrels, ["RR"])["RR"].tolist() == [1, 1]
+    with pytest.raises(InputError, match=f"qrels: {column} 1.0 is a float; read ids as strings"):
+        per_query(run, qrels.astype({column: float}), ["RR"])

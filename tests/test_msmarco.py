@@ -40,6 +40,18 @@ def test_missing_files_are_named(tmp_path):
         QuerySets(tmp_path, "msmarco-queries").queries("dl19")
 
 
+def test_a_callers_change_of_the_training_queries_reaches_no_other_caller(tmp_path):
+    (tmp_path / "msmarco").mkdir()
+    (tmp_path / "msmarco" / "queries.train.tsv").write_text("3\ta query\n1\tof a test set\n")
+    for topics, qrels in TEST_FILES.values():
+        (tmp_path / "msmarco" / topics).write_text("1\tof a test set\n")
+        (tmp_path / "msmarco" / qrels).write_text("1 0 d 1\n")
+    sets = QuerySets(tmp_path, "msmarco-queries")
+    queries = sets.queries("train")
+    queries["text"] = "changed"
+    assert sets.queries("train").to_numpy().tolist() == [["3", "a query"]]
+
+
 def test_topics_and_qrels_of_two_releases_leave_no_query(tmp_path, monkeypatch):
     (tmp_path / "msmarco").mkdir()
     (tmp_path / "msmarco" / "queries.train.tsv").write_text("3\ta query\n")

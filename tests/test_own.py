@@ -1,5 +1,6 @@
 """Splits for other trainers are read by their libraries, and runs on them are measured in both regimes."""
 
+import gzip
 import importlib
 import itertools
 import json
@@ -20,6 +21,7 @@ from interextra.data.load import open_collection
 from interextra.data.queries import Source
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
+from interextra.evaluation.measures import per_query
 from interextra.experiments import given as regimes
 from interextra.experiments import own
 from interextra.experiments.formats import FORMATS, Training
@@ -217,17 +219,81 @@ def test_runs_of_other_tools_are_read_alike(tmp_path):
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
     RunFile.from_frame(frame.rename(columns=regimes.COLUMNS)).write_trec(tmp_path / "a.run")
     read = [regimes.read_run(tmp_path / f"a.{end}").frame() for end in ("run", "csv", "json", "jsonl")]
-    (tmp_path / "none.jsonl").write_text("")
-    assert len(regimes.read_run(tmp_path / "none.jsonl").frame()) == 0
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(InputError, match="list.json: not read as a run"):
         regimes.read_run(tmp_path / "list.json")
     assert all(read[0].equals(one) for one in read[1:]) and len(read[0]) == 3
 
 
+def test_every_format_may_be_gzipped_and_a_text_may_hold_any_line_sign(tmp_path):
+    """JSONL is split at line feeds: U+2028, U+0085 and others stand in texts; the last line may be blank."""
+    (tmp_path / "a.run").write_text("q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0 t\n")
+    (tmp_path / "a.csv").write_text("qid,docno,score\nq1,a,2.0\nq1,b,1.0\n")
+    (tmp_path / "a.json").write_text('{"default": {"test": {"q1": {"a": 2.0, "b": 1.0}}}}')
+    found = '[{"corpus_id": "a", "score": 2.0}, {"corpus_id": "b", "score": 1}]'
+    line = f'{{"query_id": "q1", "query": "one\u2028two\u0085three\x7ffour", "results": {found}}}'
+    (tmp_path / "a.jsonl").write_text(line + "\n\n \n", encoding="utf-8")
+    expected = regimes.read_run(tmp_path / "a.run").frame()
+    for end in ("run", "csv", "json", "jsonl"):
+        (tmp_path / f"a.{end}.gz").write_bytes(gzip.compress((tmp_path / f"a.{end}").read_bytes()))
+        for path in (tmp_path / f"a.{end}", tmp_path / f"a.{end}.gz"):
+            assert regimes.read_run(path).frame().equals(expected), path
+
+
+def test_anybodys_parquet_is_read_and_its_faults_are_named(tmp_path):
+    path, frame = tmp_path / "run.parquet", pd.DataFrame({"query_id": ["p", "q"], "doc_id": "a", "score": [2.0, 1.0]})
+    for names in ({}, {"query_id": "qid", "doc_id": "docno"}):
+        frame.rename(columns=names).to_parquet(path)
+        assert regimes.read_run(path).frame().drop(columns="rank").equals(frame.astype({"score": "float32"}))
+    for column, values in (("query_id", 1.5), ("doc_id", True), ("score", "high"), ("score", [[1], [2]])):
+        frame.assign(**{column: values}).to_parquet(path)
+        with pytest.raises(InputError, match=f"{path}.*{column}"):
+            regimes.read_run(path)
+    with pytest.raises(InputError, match="no such file"):
+        regimes.read_run(tmp_path / "none.parquet")
+
+
+def test_a_query_without_hits_has_an_empty_ranking(tmp_path):
+    (tmp_path / "a.json").write_text('{"default": {"test": {"p": {}, "q": {"a": 2.0}, "r": {}}}}')
+    lines = [{"query_id": "p", "results": []}, {"query_id": "q", "results": [{"corpus_id": "a", "score": 2.0}]}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(one) + "\n" for one in [*lines, lines[0] | {"query_id": "r"}]))
+    qrels = pd.DataFrame({"query_id": ["p", "q", "r"], "doc_id": "a", "relevance": 1})
+    for name in ("a.json", "a.jsonl"):
+        run = regimes.read_run(tmp_path / name)
+        assert run.query_ids == ["p", "q", "r"] and run.offsets.tolist() == [0, 0, 1, 1]
+        assert per_query(run, qrels, ["RR"])["RR"].tolist() == [0, 1, 0]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "part"),
-    [("a.json", '{"default": {"test": {}, "dev": {}}}', "2 subsets"), ("a.jsonl", '{"query_id": 1}', "results")],
+    [
+        ("a.json", '{"default": {"test": {"q": {"d": 1, "d": 2}}}}', "the key 'd' stands twice"),
+        ("a.json", "[" * 100_000, "nested too deeply"),
+        ("a.json", f'{{"default": {{"test": {{"q": {{"d": {10**400}}}}}}}}}', "numeric score"),
+        ("a.json", '{"default": {"test": {"q": {"d": NaN}}}}', "empty query_id, doc_id or score in rows 1"),
+        ("a.json", '{"default": {"test": {"q": {"\\ud83d": 1}}}}', "half of a surrogate pair"),
+        ("a.jsonl", '{"query_id": "q", "results": []}\n' * 2, ":2: query_id 'q' stands on line 1, too"),
+        (
+            "a.jsonl",
+            '{"query_id": "q", "results": [{"corpus_id": "d", "score": 2}, {"corpus_id": "d", "score": 1}]}',
+            ":1: doc_id 'd' stands twice for query_id 'q'",
+        ),
+        ("a.json", '{"default": {"test": {}, "dev": {}}}', "2 subsets"),
+        ("a.json", '{"default": {"test": {}}}', "no queries in it"),
+        ("a.json", '{"default": {"test": {"q": [1]}}}', "not read as a run"),
+        ("a.json", '{"q": {"d": 1.0, "e": 2.0}}', "2 subsets"),
+        ("a.jsonl", "", "no rows in it"),
+        ("a.jsonl", '{"query_id": 1}', ":1: .*results"),
+        ("a.jsonl", '\n{"query_id": 1.0, "results": []}', ":2: .*1.0 is no id"),
+        ("a.jsonl", '{"query_id": "q", "results": [{"corpus_id": "d", "score": "1"}]}', ":1: .*1 is no score"),
+        ("a.csv", "QID,DOCNO,SCORE\nq,d,1\n", "there are 'QID', 'DOCNO', 'SCORE'"),
+        ("a.csv", "qid,docno,score\nq,d,1_0\n", "1_0' is no number"),
+        ("a.csv", "qid,docno,score\nq,,1\nr,d,\n", "empty query_id, doc_id or score in rows 2"),
+        ("a.csv", "docno,score\nq,d,1\n", "more fields than its header names"),
+        ("a.csv", "qid,query_id,docno,score\nq,r,d,1\n", "a column stands twice"),
+        ("a.csv", "qid,docno,score\n", "no rows in it"),
+        ("a.csv", "", "not a table"),
+    ],
 )
 def test_other_shapes_are_refused_with_their_file(tmp_path, name, text, part):
     (tmp_path / name).write_text(text)
@@ -397,7 +463,8 @@ def test_filters_of_other_trainers_leave_no_exposed_negative(spec, store, root, 
     written(spec, store, "restrain", "out", ["ids", "st", "pylate-kd", "tevatron"], size=12, negatives=8)
     part = Path("out/extrapolation-12")
     exposed = set((part / "exposed.txt").read_text().split())
-    page = (root / "book" / "own_trainer.md").read_text(encoding="utf-8")
+    page = (root / "book" / "own_retriever.md").read_text(encoding="utf-8")
+    page = page.partition("## Excluding exposed passages")[2].partition("## Your own runs")[0]
     scripts = dict(re.findall(r"## ([\w-]+)\n.*?```python\n(.*?)```", page, flags=re.DOTALL))
     assert list(scripts) == ["sentence-transformers", "PyLate", "Tevatron", "FlagEmbedding"]
     more = {"sentence-transformers": [verified_base()], "PyLate": [part / "pylate-kd", 2]}

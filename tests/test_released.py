@@ -64,7 +64,11 @@ def test_queries_with_qrels_but_no_text_are_reported(tmp_path):
 @pytest.mark.parametrize(
     ("qrels", "told"),
     [
-        ("{", "not qrels as JSON"),
+        ("{", "not readable as JSON"),
+        ("{}", "no judgements in it"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"7": {"1": 1, "1": 2}}', "the key '1' stands twice"),
+        ('{"7": {"1": 9223372036854775808}}', "the relevance of ('7', '1') is too large"),
         ("[]", "not qrels"),
         ('{"1": 1}', "not qrels"),
         ('{"1": {"2": 1.5}}', "'float' object cannot be interpreted as an integer"),

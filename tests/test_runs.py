@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import pytrec_eval
 
@@ -223,3 +224,82 @@ def test_a_damaged_run_cell_is_refused(tmp_path):
     replace(run, doc_codes=np.zeros(2, np.int32)).write_parquet(tmp_path / "run.parquet")
     with pytest.raises(InputError, match="run.parquet: row 2: 1 rows repeat a query_id and doc_id: 'q d'"):
         RunFile.read(tmp_path / "run.parquet")
+
+
+def test_a_passage_twice_for_a_query_is_refused_also_under_two_rows():
+    with pytest.raises(InputError, match="1 rows repeat a query_id and doc_id: 'q d1'"):
+        RunFile.from_arrays(["q"], ["d1", "d1"], np.array([[0, 1]]), np.array([[2.0, 1.0]]))
+    run = RunFile.from_arrays(["p", "q"], ["d1", "d1"], np.array([[0], [1]]), np.ones((2, 1)))  # once a query
+    assert pairs(run) == [("p", "d1"), ("q", "d1")] and run.doc_ids.to_pylist() == ["d1"]
+
+
+@pytest.mark.parametrize("column", ["query_id", "doc_id"])
+def test_ids_are_strings_or_whole_numbers_as_written_and_never_floats(column):
+    frame = pd.DataFrame({"query_id": ["1", "2"], "doc_id": ["1", "2"], "score": [2.0, 1.0]})
+    assert same(RunFile.from_frame(frame.assign(**{column: [1, 2]})), RunFile.from_frame(frame))
+    assert same(RunFile.from_frame(frame.astype({column: "category"})), RunFile.from_frame(frame))
+    told_of = {"1.0 is a float": [1.0, 2.0], "2.5 is a float": ["1", 2.5], "True is a bool": [True, False]}
+    for told, wrong in told_of.items():
+        with pytest.raises(InputError, match=rf"run: {column} {told}; read ids as strings, e.g. dtype="):
+            RunFile.from_frame(frame.assign(**{column: pd.Series(wrong, dtype=object if "1" in wrong else None)}))
+    with pytest.raises(InputError, match="query_id 1.0 is a float"):
+        RunFile.from_arrays([1.0], ["d"], np.zeros((1, 1), int), np.ones((1, 1)))
+    with pytest.raises(InputError, match="doc_id 1.0 is a float"):
+        RunFile.from_arrays(["1"], pa.array([1.0]), np.zeros((1, 1), int), np.ones((1, 1)))
+    assert RunFile.from_arrays([7], [9], np.zeros((1, 1), int), np.ones((1, 1))).query_ids == ["7"]
+
+
+def test_all_queries_that_were_asked_are_in_the_run():
+    frame = pd.DataFrame({"query_id": ["b"], "doc_id": ["d"], "score": [1.0]})
+    run = RunFile.from_frame(frame, asked=["a", "b", "c"])
+    assert run.query_ids == ["a", "b", "c"] and run.offsets.tolist() == [0, 0, 1, 1]
+
+
+def test_no_flipped_bit_of_a_written_run_gives_another_run(tmp_path):
+    """Each bit of a small file in turn; without the digest some gave another score or another query."""
+    run = RunFile.from_arrays(["p", "q", "nothing"], ["a", "b"], np.array([[0, 1], [1, 0], [-1, -1]]), np.ones((3, 2)))
+    run.write_parquet(tmp_path / "run.parquet")
+    data, refused = (tmp_path / "run.parquet").read_bytes(), 0
+    for bit in range(0, 8 * len(data), 3):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "run.parquet").write_bytes(flipped)
+        try:
+            assert same(RunFile.read(tmp_path / "run.parquet"), run)
+        except InputError as error:
+            assert "run.parquet" in str(error)
+            refused += 1
+    assert refused > len(data)
+
+
+@pytest.mark.parametrize(
+    "query_ids", ["", "[", "{}", "5", "null", '["p"]', '["p", "p", "q"]', "[1, 2]", '["\\ud83d"]', "[" * 100_000]
+)
+def test_foreign_query_ids_in_the_metadata_are_input_errors(tmp_path, query_ids):
+    run = RunFile.from_frame(random_frame(2, n_queries=3))
+    run.write_parquet(tmp_path / "run.parquet")
+    table = pq.read_table(tmp_path / "run.parquet")
+    pq.write_table(table.replace_schema_metadata({"query_ids": query_ids}), tmp_path / "run.parquet")
+    with pytest.raises(InputError, match="run.parquet"):
+        RunFile.read(tmp_path / "run.parquet")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"query_id": ["p", "q"], "doc_id": ["a", "b"], "score": pa.array([2.0, 1.0], pa.float32())},  # not coded
+        {"query_id": [1, 2], "doc_id": ["a", "b"], "score": [2.0, 1.0]},
+        {"query_id": pa.array(["p", None]).dictionary_encode(), "doc_id": ["a", "b"], "score": [2.0, 1.0]},
+        {"query_id": pa.array(["p", "q"]).dictionary_encode(), "doc_id": [["a"], ["b"]], "score": [2.0, 1.0]},
+        {"query_id": pa.array(["p", "q"]).dictionary_encode()},
+    ],
+)
+def test_foreign_columns_beside_our_metadata_are_input_errors(tmp_path, columns):
+    pq.write_table(pa.table(columns, metadata={"query_ids": '["p", "q"]'}), tmp_path / "run.parquet")
+    with pytest.raises(InputError, match="run.parquet: not a run written by"):
+        RunFile.read(tmp_path / "run.parquet")
+
+
+def test_scores_beyond_single_precision_are_tied_as_in_trec_eval(tmp_path):
+    (tmp_path / "run").write_text("q 0 a 1 1e300 t\nq 0 b 2 1e400 t\nq 0 c 3 -1e400 t\n")
+    assert pairs(RunFile.read(tmp_path / "run")) == [("q", "b"), ("q", "a"), ("q", "c")]

@@ -1,6 +1,6 @@
 """Collections in the BEIR layout: corpus.jsonl, queries.jsonl, qrels/*.tsv, each plain or gzipped."""
 
-import json
+import os
 from collections.abc import Iterator, Set
 from functools import partial
 from pathlib import Path
@@ -10,8 +10,9 @@ import pandas as pd
 from interextra.data import converted
 from interextra.data.collection import Collection
 from interextra.data.medquad import entity_units
-from interextra.data.trec import line_of, numbered_lines, read_qrels
-from interextra.ground.errors import InputError
+from interextra.data.trec import line_of, line_of_qrels, numbered_lines, read_qrels
+from interextra.ground.errors import InputError, offenders
+from interextra.ground.files import parse_json
 
 FIRST_SPLITS = ("train", "dev", "test")
 
@@ -24,15 +25,21 @@ def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) 
     `keep` cuts the collection down to whole entities (`medquad.entity_units`), drawn at random, see `open_collection`.
     An InputError names a missing file, a line that is not the JSON expected, and what `converted.convert` refuses.
     """
-    folder = Path(folder).expanduser().resolve()
-    if not folder.is_dir():
+    folder = os.path.expanduser(folder)
+    if not os.path.isdir(folder):  # also for a name that no folder can have, and a user who is unknown
         raise InputError(f"beir:{folder}: no such folder; give one that holds corpus.jsonl, queries.jsonl and qrels/")
+    folder = Path(folder).resolve()
     sources = {"passages": _file(folder / "corpus.jsonl"), "queries": _file(folder / "queries.jsonl")}
     splits = {path.name.split(".tsv")[0] for path in (*folder.glob("qrels/*.tsv"), *folder.glob("qrels/*.tsv.gz"))}
     if not splits:
         raise InputError(f"{folder / 'qrels'}: no *.tsv files; write one file of qrels for each split, e.g. test.tsv")
+    if taken := splits & sources.keys():
+        raise InputError(f"{folder / 'qrels'}: a split named {offenders(sorted(taken))}; rename its file")
     ordered = [split for split in FIRST_SPLITS if split in splits] + sorted(splits - {*FIRST_SPLITS})
     sources |= {split: _file(folder / "qrels" / f"{split}.tsv") for split in ordered}
+    names = list(map(str, sources.values()))
+    if bad := [name for name in names if name.encode(errors="replace").decode() != name]:
+        raise InputError(f"{folder}: the name of a file is not UTF-8: {offenders(bad)}; rename it")
     stamps = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in sources.values()]
     target = converted.folder_of(folder.name, f"{__name__}:_read", stamps, sorted(switches), keep)
     return converted.stored(target, folder.name, spec, partial(_read, sources, keep), switches)
@@ -66,16 +73,18 @@ def _read(sources: dict[str, Path], keep: int) -> converted.Parts:
         qrels = {name: judged.reset_index(drop=True) for name, judged in qrels.items() if len(judged)}
         wanted = {doc_id for judged in qrels.values() for doc_id in judged["doc_id"]}
         passages = (passage for passage in passages if passage[0] in wanted)
-    return converted.Parts(passages, queries, qrels, lambda part, row: line_of(sources[part], row))
+    return converted.Parts(passages, queries, qrels, partial(_place, sources))
+
+
+def _place(sources: dict[str, Path], part: str, row: int) -> str:
+    """`file:line` of a row of a part."""
+    return (line_of if part in ("passages", "queries") else line_of_qrels)(sources[part], row)
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict]]:
     """(line number, object) for each line; an InputError where `_id` or `text` is not a string."""
     for number, line in numbered_lines(path):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"{path}:{number}: not JSON ({error}); write one object per line") from None
+        row = parse_json(line, f"{path}:{number}")
         row = row if isinstance(row, dict) else {}
         for name in ("_id", "text", "title"):
             if not isinstance(row.get(name), str) and not (name == "title" and row.get(name) is None):

@@ -96,11 +96,15 @@ class Passages:
 
     @cached_property
     def tie_order(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows int32[n] by doc_id descending, as trec_eval ranks ties, and each row's place int32[n] in that order."""
+        """Rows int32[n] by doc_id descending, as trec_eval ranks ties, and each row's place int32[n] in that order.
+
+        Both are read-only, since every search of the process shares them.
+        """
         # Arrow compares UTF-8 bytes, as strcmp in trec_eval does
         rows = np.asarray(pc.sort_indices(self.doc_ids, sort_keys=[("", "descending")])).astype(np.int32)
         place = np.empty_like(rows)
         place[rows] = np.arange(len(rows), dtype=np.int32)
+        rows.flags.writeable = place.flags.writeable = False
         return rows, place
 
 

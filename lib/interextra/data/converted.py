@@ -37,7 +37,8 @@ class Parts(NamedTuple):
 def folder_of(name: str, read: str, *depends: object) -> Path:
     """Folder of a converted collection, by all it depends on; `read`: MODULE:DEFINITION of what reads the source."""
     made_by = code.behind((read, f"{__name__}:convert"))
-    return cache_folder() / "collections" / f"{name.replace('/', '-')}-{digest([made_by, *depends])}"
+    short = name.replace("/", "-")[:40]  # a name of 255 bytes leaves no room for the digest
+    return cache_folder() / "collections" / f"{short}-{digest([made_by, *depends])}"
 
 
 def stored(folder: Path, name: str, spec: str, read: Callable[[], Parts], switches: Set[str]) -> Collection:
@@ -121,12 +122,22 @@ def _without_dangling(split: str, parts: Parts, passages: Passages, drop: bool) 
 
 
 def _column(values: list) -> pa.Array:
-    """Arrow form of an attribute of the queries; one of mixed types is stored as JSON."""
+    """Arrow form of an attribute of the queries; one of mixed types, or that Parquet can't hold, is stored as JSON."""
     values = [None if value != value else value for value in values]  # NaN: missing
     try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        return pa.array(map(_json, values))
+        if _is_storable((column := pa.array(values)).type):
+            return column
+    except (pa.ArrowException, OverflowError):  # mixed types; integers beyond 64 bits
+        pass
+    return pa.array(map(_json, values))
+
+
+def _is_storable(kind: pa.DataType, levels: int = 20) -> bool:
+    """Whether Parquet can hold the type and be read again: no object without keys, no more nested levels than this."""
+    parts = [kind.field(place).type for place in range(kind.num_fields)]
+    if not levels or (pa.types.is_struct(kind) and not parts):
+        return False
+    return all(_is_storable(part, levels - 1) for part in parts)
 
 
 def _as_text(column: pa.ChunkedArray) -> pa.Array:

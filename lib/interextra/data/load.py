@@ -29,7 +29,10 @@ def open_collection(spec: str) -> Collection | QuerySets:
     for the folder of real data, and `msmarco-queries` opens the queries of MS MARCO and TREC DL in that folder, without
     passages. An InputError names an unknown option, a missing folder, a broken file.
     """
-    return _opened(spec, with_data_folder(spec), cache_folder())
+    located = with_data_folder(spec)
+    if located.encode(errors="replace").decode() != located:
+        raise InputError(f"{located!r}: is not UTF-8; rename the folder")
+    return _opened(spec, located, cache_folder())
 
 
 def peek(spec: str) -> dict | None:
@@ -41,10 +44,10 @@ def peek(spec: str) -> dict | None:
 def data_folder() -> Path:
     """Folder of the real data: the environment variable INTEREXTRA_DATA."""
     given = os.environ.get("INTEREXTRA_DATA", "")
-    folder = Path(given).expanduser().resolve()
-    if not given or not folder.is_dir():
+    folder = os.path.expanduser(given)
+    if not given or not os.path.isdir(folder):
         raise InputError(f"real data: set the environment variable INTEREXTRA_DATA ({given!r}) to their folder")
-    return folder
+    return Path(folder).resolve()
 
 
 def with_data_folder(text: str) -> str:
@@ -60,9 +63,9 @@ def _opened(spec: str, located: str, cache: Path) -> Collection | QuerySets:
     if scheme == "mini" and bool(colon) == bool(rest):
         return _open_mini(spec)
     if scheme == "beir" and rest:
-        path, options = (rest, {}) if Path(rest).expanduser().is_dir() else split_options(spec, rest)
+        path, options = (rest, {}) if os.path.isdir(os.path.expanduser(rest)) else split_options(spec, rest)
         keep = options.pop("keep", "0")
-        if not keep.isdecimal():
+        if not _is_number(keep):
             raise InputError(f"{spec!r}: keep={keep} must be a number of queries")
         return open_beir(path, spec, _switches(spec, options), int(keep))
     if scheme == "irds" and rest:
@@ -83,6 +86,11 @@ def split_options(spec: str, rest: str) -> tuple[str, dict[str, str]]:
     if len(options) < len(parts):
         raise InputError(f"{spec!r}: an option stands twice; keep one")
     return name, options
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is a whole number that a machine counts with."""
+    return text.isdecimal() and len(text) < 19
 
 
 def _switches(spec: str, options: dict[str, str]) -> Set[str]:
@@ -126,7 +134,7 @@ def _world_of(spec: str) -> tuple[str, dict]:
     name, options = split_options(spec, rest if ood else f"mini,{rest}".rstrip(","))
     known = ("seed",) if ood else ("mismatch", "n_dev", "n_graded", "n_train", "seed")
     for key, value in options.items():
-        if key not in known or not value.isdecimal():
+        if key not in known or not _is_number(value):
             allowed = ", ".join(f"{option}=INTEGER" for option in known)
             raise InputError(f"{spec!r}: unknown option {key}={value}; allowed are {allowed}")
     return name, {key: int(value) for key, value in options.items()}

@@ -34,7 +34,7 @@ class QuerySets:
     def queries(self, split: str) -> pd.DataFrame:
         """query_id, text; of a test set the queries with judgements, as the papers use them (43, 54, 6,980)."""
         if split == "train":
-            return self._training
+            return self._training.copy(deep=False)  # copied where it is written to
         if split not in TEST_FILES:
             raise InputError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")
         topics = read_queries_tsv(self.folder / TEST_FILES[split][0])

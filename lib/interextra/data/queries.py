@@ -80,8 +80,8 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
         return self.split
 
     def frame(self, store: Store | None = None) -> pd.DataFrame:
-        """query_id, text, attributes, in the order of the split."""
-        return _queries(self)
+        """query_id, text, attributes, in the order of the split; the caller's own: changing it changes no other."""
+        return _queries(self).copy(deep=False)  # copied where it is written to
 
     def ids(self, store: Store | None = None) -> list[str]:
         return _queries(self)["query_id"].tolist()

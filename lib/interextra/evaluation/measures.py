@@ -28,7 +28,7 @@ def per_query(run: RunFile, qrels: pd.DataFrame, names: Sequence[str]) -> pd.Dat
     """Value of each measure, a column, for each query of the qrels, indexed by query_id in their order.
 
     Of qrels with columns query_id, doc_id, relevance and names of ir_measures, e.g. `R(rel=2)@100`, and ASL@k.
-    InputError: unknown measure, empty qrels, relevance not whole, a pair judged twice.
+    InputError: unknown measure, empty qrels, relevance not whole, a pair judged twice, an id that became a float.
 
     >>> qrels = pd.DataFrame({"query_id": ["q"], "doc_id": ["d2"], "relevance": [1]})
     >>> run = RunFile.from_arrays(["q"], ["d1", "d2"], np.array([[0, 1]]), np.array([[2.0, 1.0]]))
@@ -184,10 +184,12 @@ def _hits(run: RunFile, qrels: pd.DataFrame) -> _Hits:
     if not len(qrels) or qrels[["query_id", "doc_id"]].isna().any(axis=None):
         raise InputError("qrels: empty, or a query_id or doc_id is; there is nothing to measure against")
     relevance = qrels["relevance"].to_numpy()
-    if relevance.dtype.kind not in "iu":
-        raise InputError(f"qrels: relevance must be whole numbers, not {relevance.dtype}: {offenders(relevance)}")
-    judged_query, query_ids = pd.factorize(qrels["query_id"].astype(str))
-    judged_docs = strings(qrels["doc_id"]).dictionary_encode()
+    if relevance.dtype.kind not in "iu" or (relevance.dtype == np.uint64 and (relevance >= 2**63).any()):
+        told = f"qrels: relevance must be whole numbers of at most 64 bits, not {relevance.dtype}"
+        raise InputError(f"{told}: {offenders(relevance)}")
+    relevance = relevance.astype(np.int64)  # of unsigned ones the negative would be large
+    judged_query, query_ids = pd.factorize(strings(qrels["query_id"], "qrels: query_id").to_pandas())
+    judged_docs = strings(qrels["doc_id"], "qrels: doc_id").dictionary_encode()
     doc_codes, n_docs = np.asarray(judged_docs.indices, np.int64), len(judged_docs.dictionary)
     order = np.argsort(judged_query * n_docs + doc_codes)
     pairs = (judged_query * n_docs + doc_codes)[order]
@@ -212,10 +214,11 @@ def _hits(run: RunFile, qrels: pd.DataFrame) -> _Hits:
 def _ndcg(hits: _Hits, k: float) -> np.ndarray:
     gain = np.maximum(hits.relevance, 0)
     dcg = hits.sum(gain / np.log2(hits.rank + 1), hits.rank <= k)
-    order = np.lexsort((-hits.judged_relevance, hits.judged_query))
+    ideal_gain = np.maximum(hits.judged_relevance, 0)
+    order = np.lexsort((-ideal_gain, hits.judged_query))
     query = hits.judged_query[order]
     place = np.arange(len(order)) - np.searchsorted(query, np.arange(len(hits.query_ids)))[query] + 1
-    ideal = np.where(place <= k, np.maximum(hits.judged_relevance[order], 0) / np.log2(place + 1), 0)
+    ideal = np.where(place <= k, ideal_gain[order] / np.log2(place + 1), 0)
     return _ratio(dcg, np.bincount(query, ideal, minlength=len(hits.query_ids)))
 
 

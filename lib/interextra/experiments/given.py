@@ -1,20 +1,20 @@
 """Notebook 12: a split of `own.export` opened again, and anybody's runs on it as values per query."""
 
 import glob
-import json
+import io
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 from pydantic import BaseModel, Field, ValidationError
 
-from interextra.data.runs import RunFile
-from interextra.data.trec import numbered_lines, read_qrels, read_queries_tsv, refuse_repeated
+from interextra.data.runs import COLUMNS, MARKS, RunFile, open_parquet, strings
+from interextra.data.trec import content, numbered_lines, read_qrels, read_queries_tsv, refuse_repeated
 from interextra.evaluation.measures import per_query
 from interextra.experiments.auditing import neighbours
 from interextra.experiments.own import GATE, MANIFEST, STRATA, searched, sets_of
@@ -23,14 +23,14 @@ from interextra.experiments.resttest import in_regimes
 from interextra.experiments.shifts import read_shift
 from interextra.ground import InputError, Store, offenders, sha256
 from interextra.ground.cells import from_config
-from interextra.ground.files import read_json
+from interextra.ground.errors import one_line
+from interextra.ground.files import parse_json, read_json
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.recipe import load_recipe
 from interextra.models.run import Run
 from interextra.splits import attributes
 from interextra.splits.split import Split
 
-COLUMNS = {"qid": "query_id", "docno": "doc_id"}  # PyTerrier's names
 MODEL = "model"
 
 
@@ -168,42 +168,117 @@ class Given(NamedTuple):
 
 
 def read_run(path: Path) -> RunFile:
-    """A run: TREC, Parquet, MTEB's .json, sentence-transformers' .jsonl, .csv (qid, docno, score); else InputError."""
-    try:
-        if path.suffix == ".json":
-            subsets = json.loads(path.read_text(encoding="utf-8"))
-            named = (splits for name, splits in subsets.items() if name != "mteb_model_meta")
-            parts = [hits for splits in named for hits in splits.values()]
-            if len(parts) != 1:
-                raise ValueError(f"{len(parts)} subsets and splits; keep one")
-            return of_hits(parts[0])
-        if path.suffix == ".jsonl":
-            lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-            rows = [(row["query_id"], hit["corpus_id"], hit["score"]) for row in lines for hit in row["results"]]
-            return RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
-        if path.suffix == ".parquet" and b"query_ids" not in (pq.read_schema(path).metadata or {}):
-            return RunFile.from_frame(pd.read_parquet(path).rename(columns=COLUMNS))
-        return RunFile.from_frame(_read_csv(path)) if path.suffix == ".csv" else RunFile.read(path)
-    except InputError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        told = f"write a TREC file, or what {path.suffix} holds"
-        raise InputError(f"{path}: not read as a run ({error!r}); {told}") from None
+    """A run, plain or gzipped: TREC, MTEB's .json, sentence-transformers' .jsonl, .csv (qid, docno, score); or Parquet.
+
+    A query whose list of hits is empty has an empty ranking. InputError: the file, its line where it has lines, and
+    what is wrong.
+    """
+    kind = _kind(path)
+    if kind == ".json":
+        return _of_mteb(path)
+    if kind == ".jsonl":
+        return _of_sentence_transformers(path)
+    if kind == ".csv":
+        return RunFile.from_frame(_read_csv(path), str(path))
+    return _of_parquet(path) if kind == ".parquet" else RunFile.read(path)
 
 
-def of_hits(hits: Mapping[str, Mapping[str, float]]) -> RunFile:
-    """The run of {query_id: {doc_id: score}}."""
-    rows = [(query_id, *hit) for query_id, found in hits.items() for hit in found.items()]
-    return RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
+def _of_parquet(path: Path) -> RunFile:
+    """Run that `RunFile.write_parquet` wrote, or anybody's table of query_id (or qid), doc_id (or docno) and score."""
+    with open_parquet(path) as file:
+        if MARKS & (file.schema_arrow.metadata or {}).keys():
+            return RunFile.read(path)
+        return RunFile.from_frame(file.read().to_pandas(ignore_metadata=True).rename(columns=COLUMNS), str(path))
+
+
+def _kind(path: Path) -> str:
+    """The suffix that names the format, before a .gz."""
+    return Path(path.name.removesuffix(".gz")).suffix
+
+
+def _of_mteb(path: Path) -> RunFile:
+    """Run of {subset: {split: {query_id: {doc_id: score}}}} with one subset of one split."""
+    shape = "write {subset: {split: {query_id: {doc_id: score}}}}, as MTEB does"
+    document = parse_json(content(path), path)
+    subsets = document if isinstance(document, dict) else {"": document}
+    named = [splits for name, splits in subsets.items() if name != "mteb_model_meta"]
+    if not all(isinstance(splits, dict) for splits in named):
+        raise InputError(f"{path}: not read as a run; {shape}")
+    parts = [hits for splits in named for hits in splits.values()]
+    if len(parts) != 1:
+        raise InputError(f"{path}: {len(parts)} subsets and splits; keep one: {shape}")
+    if not parts[0]:
+        raise InputError(f"{path}: no queries in it; {shape}")
+    return of_hits(parts[0], str(path))
+
+
+def _of_sentence_transformers(path: Path) -> RunFile:
+    """Run of lines {"query_id": …, "results": [{"corpus_id": …, "score": …}, …]}."""
+    shape = 'write {"query_id": …, "results": [{"corpus_id": …, "score": …}, …]}'
+    lines: dict[str, int] = {}
+    rows = []
+    for number, line in numbered_lines(path):
+        where, row = f"{path}:{number}", parse_json(line, f"{path}:{number}")
+        try:
+            query_id = _id(row["query_id"])
+            found = [(_id(hit["corpus_id"]), _number(hit["score"])) for hit in row["results"]]
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{where}: not read as a run ({error!r}); {shape}") from None
+        if query_id in lines:
+            raise InputError(f"{where}: query_id {query_id!r} stands on line {lines[query_id]}, too; keep one")
+        if len(dict(found)) < len(found):
+            [(doc_id, _)] = Counter(doc_id for doc_id, _ in found).most_common(1)
+            raise InputError(f"{where}: doc_id {doc_id!r} stands twice for query_id {query_id!r}; keep one")
+        lines[query_id] = number
+        rows += [(query_id, *hit) for hit in found]
+    if not lines:
+        raise InputError(f"{path}: no rows in it; {shape}")
+    return RunFile.from_frame(_frame(rows), str(path), list(lines))
+
+
+def _id(value: object) -> str:
+    """An id of JSON: a string, or a whole number as it is written."""
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        raise TypeError(f"{str(value)[:40]} is no id: write a string")
+    return str(value)
+
+
+def _number(value: object) -> float:
+    """A score of JSON."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
+        raise TypeError(f"{str(value)[:40]} is no score: write a number")
+    return value
+
+
+def of_hits(hits: Mapping[str, Mapping[str, float]], at: str = "run") -> RunFile:
+    """The run of {query_id: {doc_id: score}}; a query without hits has an empty ranking. `at`: for errors."""
+    if not isinstance(hits, Mapping) or not all(isinstance(found, Mapping) for found in hits.values()):
+        raise InputError(f"{at}: not read as a run; it needs {{query_id: {{doc_id: score}}}}")
+    asked = strings(pd.Series(list(hits), dtype=object), f"{at}: query_id").to_pylist()
+    rows = [(query_id, *hit) for query_id, found in zip(asked, hits.values(), strict=True) for hit in found.items()]
+    return RunFile.from_frame(_frame(rows), at, asked)
+
+
+def _frame(rows: list[tuple]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["query_id", "doc_id", "score"], dtype=object)
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    options = {"keep_default_na": False, "na_values": {"score": [""], "value": [""]}}
+    """A table of a run or of values per query, as PyTerrier writes them, with the kit's names of columns."""
+    options = {"keep_default_na": False, "na_values": {"score": [""], "value": [""]}, "low_memory": False}
+    options |= {"dtype": dict.fromkeys([*COLUMNS, *COLUMNS.values()], str)}
     try:
-        table = pd.read_csv(path, dtype=dict.fromkeys([*COLUMNS, *COLUMNS.values()], str), **options)
-    except ValueError as error:  # empty, or not UTF-8
-        raise InputError(f"{path}: not a table of comma-separated values ({error})") from None
-    return table.rename(columns=COLUMNS)
+        table = pd.read_csv(io.BytesIO(content(path)), **options)
+    except (ValueError, OverflowError) as error:  # empty, or not UTF-8
+        raise InputError(f"{path}: not a table of comma-separated values ({one_line(error)})") from None
+    if not isinstance(table.index, pd.RangeIndex):  # pandas takes the columns that have no name for an index
+        raise InputError(f"{path}: its rows have more fields than its header names; name each column")
+    table = table.rename(columns=COLUMNS)
+    if not table.columns.is_unique:
+        raise InputError(f"{path}: a column stands twice in {offenders(table.columns, 12)}; keep one of each")
+    if table.empty:
+        raise InputError(f"{path}: no rows in it; check the file")
+    return table
 
 
 def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True) -> pd.DataFrame:
@@ -233,9 +308,10 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
 
 
 def of_training(values: pd.DataFrame, given: Given, name: str, seed: str) -> pd.DataFrame:
-    """Values of `values_of` with the seed, and of the set `name` its regime (REGIME-SIZE) or what it lacks."""
+    """Values of `values_of` with the seed and the name of the model, and of the set `name` its regime (REGIME-SIZE) or
+    what it lacks."""
     label, at = ("regime", 0) if given.strata is None else ("left_out", 2)
-    return values.assign(seed=seed, **{label: name.partition("-")[at]})
+    return values.assign(seed=seed, trained=f"{name} {seed}", **{label: name.partition("-")[at]})
 
 
 def together(parts: Sequence[pd.DataFrame], given: Given) -> pd.DataFrame:
@@ -250,15 +326,16 @@ def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bo
     A test query that a run has no hit for counts as in `evaluate`: as a ranking without passages, which is said on
     standard error. InputError: other queries, a run without any hit, values that lack a query.
     """
-    is_csv, where = isinstance(found, Path) and found.suffix == ".csv", found if isinstance(found, Path) else BM25
+    is_csv, where = isinstance(found, Path) and _kind(found) == ".csv", found if isinstance(found, Path) else BM25
     if is_csv and "value" in (table := _read_csv(found)):  # of one system
         systems = table["name"].unique() if "name" in table else []
         if len(systems) > 1:
             raise InputError(f"{found}: values of several systems ({offenders(systems)}); keep one")
-        if absent := [name for name in names if "measure" not in table or name not in set(table["measure"])]:
+        known = set(table["measure"]) if {"query_id", "measure"} <= {*table.columns} else set()
+        if absent := [name for name in names if name not in known]:
             raise InputError(f"{found}: no values of {offenders(absent)} in columns qid, measure and value")
         values = table.loc[table["measure"].isin(names), ["query_id", "measure", "value"]]
-        if values["value"].dtype.kind not in "fi" or values["value"].isna().any():
+        if values["value"].dtype.kind not in "fiu" or not np.isfinite(values["value"]).all():
             raise InputError(f"{found}: a value is no number")
         refuse_repeated(values[["query_id", "measure"]], str(found))
         there = set.intersection(*(set(part) for _, part in values.groupby("measure")["query_id"]))

@@ -12,7 +12,7 @@ from interextra.data.load import with_data_folder
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import per_query
 from interextra.experiments.plans import Plan, fields, query_vectors, test_queries
-from interextra.ground.effects import Effects, effects, resamples
+from interextra.ground.effects import Effects, effects, resamples, seed_of
 from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
 from interextra.overlap.annotation import codes
@@ -142,10 +142,12 @@ def gain_by_overlap(gained: pd.DataFrame, counts: pd.DataFrame, seed: int, n_boo
     relevant passages it has: who has many shares one more easily, and is easier. Queries are drawn. Returns
     Effects[overlap, measure, estimate, n_models, n_queries], a row with and one without, at the mean logarithm.
     """
+    counts = counts.sort_index()
     mean = gained.groupby("query_id")["gain"].mean().loc[counts.index].to_numpy()
     overlap, size = (counts["shared"] > 0).to_numpy(float), np.log(counts["n_relevant"].to_numpy(float))
     design = np.column_stack([np.ones(len(mean)), overlap, size - size.mean()])
-    weights = np.concatenate([np.ones((1, len(mean))), *resamples(len(mean), seed, n_boot)]).astype(float)
+    drawn = resamples(len(mean), seed_of(seed, counts.index), n_boot)
+    weights = np.concatenate([np.ones((1, len(mean))), *drawn]).astype(float)
     inner = np.einsum("bn,ni,nj->bij", weights, design, design)
     found = np.linalg.solve(inner, ((weights * mean) @ design)[..., None])[..., 0]  # [1 + n_boot, 3]
     sides = np.stack([found[:, 0] + found[:, 1], found[:, 0]])  # with and without overlap

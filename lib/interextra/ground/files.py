@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,8 +62,8 @@ def parse_json(text: str | bytes, where: object) -> Any:
     Raises
     ------
     InputError
-        no UTF-8, no JSON, nested too deeply for this parser, a whole number of thousands of digits, or half of a
-        surrogate pair (a cut emoji), which no file can hold as UTF-8.
+        no UTF-8, no JSON, an object with one key twice, nested too deeply for this parser, a whole number of thousands
+        of digits, or half of a surrogate pair (a cut emoji), which no file can hold as UTF-8.
 
     Examples
     --------
@@ -73,8 +74,11 @@ def parse_json(text: str | bytes, where: object) -> Any:
     interextra.ground.errors.InputError: note.json:1: the JSON is nested too deeply; write it again
     """
     try:
-        value = json.loads(text)
-        json.dumps(value, ensure_ascii=False).encode()
+        text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+        text.encode()
+        value = json.loads(text, object_pairs_hook=_each_key_once)
+        if "\\u" in text:  # an escape may stand for half of a pair
+            json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
         raise InputError(f"{where}: {half} is half of a surrogate pair (a cut emoji?); write the whole one") from None
@@ -83,6 +87,15 @@ def parse_json(text: str | bytes, where: object) -> Any:
     except ValueError as error:  # also UnicodeDecodeError, and whole numbers beyond Python's limit of digits
         raise InputError(f"{where}: not readable as JSON ({error}); write it again") from None
     return value
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, of which Python would keep the last of two equal keys without a word."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the key {name[:80]!r} stands twice")
+    return found
 
 
 def read_json(path: str | Path) -> Any:
@@ -119,7 +132,7 @@ def seal(folder: Path) -> None:
 def seal_problem(folder: Path) -> str | None:
     """Why a folder is not just what its seal names (a file more, one gone, or other bytes), or None when it is."""
     try:
-        named = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        named = read_json(folder / SEAL)
         if not named or not isinstance(named, dict):
             return f"{SEAL} names no file"
         found = _sums(folder)
@@ -130,6 +143,6 @@ def seal_problem(folder: Path) -> str | None:
                 return f"{name} {'was changed' if name in found else 'is missing'}"
     except FileNotFoundError:
         return "no seal"
-    except (ValueError, IsADirectoryError):  # also UnicodeDecodeError: a flipped byte may break the encoding
+    except (InputError, IsADirectoryError):
         return f"{SEAL} is not readable"
     return None

@@ -103,6 +103,13 @@ class Model(Cell):
         return self.recipe.size.megabytes
 
 
+def trained_behind(cell: Cell) -> str:
+    """The trained models that a cell follows from, by their configuration; "" where nothing was trained."""
+    if isinstance(cell, Model):
+        return cell.identity if cell.recipe.training_steps(cell.train.size()) > 0 else ""
+    return "+".join(sorted({trained_behind(needed) for needed in cell.needs()} - {""}))
+
+
 class OfModel(Cell):
     """What is computed with a trained `model`: the code of its architecture is behind it."""
 

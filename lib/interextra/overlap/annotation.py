@@ -32,15 +32,12 @@ def read_sheet(path: Path | str, pairs: pd.DataFrame | None = None, complete: bo
     `pairs`: what the sheet was written from: all of them must be there, with texts and source unchanged, and give the
     order, else the file does. `complete`: whether each row must be labelled.
     """
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a byte order mark first
-            reader = csv.reader(file)
-            header, *rows = [[f"{path}:{reader.line_num}", *row] for row in reader if any(row)] or [[f"{path}:1"]]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); export the sheet as CSV in UTF-8") from error
+    header, *rows = _places_and_fields(path) or [[f"{path}:1"]]
     wrong = [place for place, *row in rows if len(row) != len(SHEET)]
     if wrong or tuple(header[1:]) != SHEET:
         raise InputError(f"{offenders(wrong) or header[0]}: columns must be {', '.join(SHEET)}; export as CSV")
+    if not rows:
+        raise InputError(f"{path}: no pairs in it; write the sheet again")
     sheet = pd.DataFrame(rows, columns=["place", *SHEET], dtype=object)
     name, faults = sheet["test_query_id"] + " – " + sheet["train_query_id"], []
     for column, known in LABELS.items():
@@ -63,6 +60,19 @@ def read_sheet(path: Path | str, pairs: pd.DataFrame | None = None, complete: bo
     if len(missing := asked[~asked.isin(there)]):
         raise InputError(f"{path}: {len(missing)} pairs are missing ({offenders(missing)}); put the rows back")
     return sheet.iloc[there.get_indexer(asked)].reset_index(drop=True)
+
+
+def _places_and_fields(path: Path | str) -> list[list[str]]:
+    """Of each row of a CSV file that is not empty: `file:line`, and its fields."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets put a byte order mark first
+            reader = csv.reader(file)
+            return [[f"{path}:{reader.line_num}", *row] for row in reader if any(row)]
+    except (OSError, ValueError) as error:  # also UnicodeDecodeError, and a name that no file can have
+        raise InputError(f"{path}: cannot be read ({error}); export the sheet as CSV in UTF-8") from None
+    except csv.Error as error:  # a field of 131,072 characters, a line end that is none
+        told = f"{path}:{reader.line_num}: not CSV ({error})"
+        raise InputError(f"{told}; close the quotation marks, and export the sheet again") from None
 
 
 def codes(sheet: pd.DataFrame, column: str) -> np.ndarray:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from interextra.data import trec
 from interextra.ground import InputError, offenders, write_text
+from interextra.ground.files import parse_json
 
 
 def read_restrain(folder: Path, size: str, regime: str) -> pd.DataFrame:
@@ -42,13 +43,17 @@ def _shift_paths(folder: Path, cluster: str) -> tuple[Path, Path]:
 
 def read_qrels_json(path: Path) -> pd.DataFrame:
     """Qrels from one JSON object {query_id: {doc_id: relevance}}: query_id, doc_id, relevance."""
-    text = "".join(line for _, line in trec.numbered_lines(path))
+    shape = 'write {"query_id": {"doc_id": relevance, …}, …}, relevance in whole numbers of 64 bits'
+    document = parse_json(trec.content(path), path)
     try:
-        judged = [(query_id, *pair) for query_id, docs in json.loads(text).items() for pair in docs.items()]
+        judged = [(query_id, *pair) for query_id, docs in document.items() for pair in docs.items()]
         rows = [(query_id, doc_id, index(relevance)) for query_id, doc_id, relevance in judged]
-    except (ValueError, AttributeError, TypeError) as error:
-        shape = 'write {"query_id": {"doc_id": relevance, …}, …}'
+    except (AttributeError, TypeError) as error:
         raise InputError(f"{path}: not qrels as JSON ({error}); {shape}") from None
+    if not rows:
+        raise InputError(f"{path}: no judgements in it; {shape}")
+    if large := [row for row in rows if not -(2**63) <= row[2] < 2**63]:
+        raise InputError(f"{path}: the relevance of {offenders(row[:2] for row in large)} is too large; {shape}")
     return pd.DataFrame(rows, columns=trec.QRELS_COLUMNS)
 
 
