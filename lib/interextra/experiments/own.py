@@ -51,7 +51,8 @@ def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
             raise InputError("split shift: name what is left out, --attribute wh-words, length, column:NAME, …")
         _, by, kept = shifts.read_shift(p["attribute"])
         labels = pd.Series(attributes.labels(pool.frame(), by))
-        n_test = _number(p["n_test"], labels[labels.isin(kept) if kept else labels != ""].value_counts().min())
+        counts = labels[labels.isin(kept) if kept else labels != ""].value_counts()
+        n_test = _number(p["n_test"], counts.min() if len(counts) else 1)
         return Shift(pool=pool, by=by, clusters=tuple(kept), n_test=n_test, train_size=size, seed=seed)
     if protocol == "resttest":  # which bucket the queries of the gate belong to
         tested += filter(None, [gate_of(p, source)])
