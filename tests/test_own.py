@@ -493,3 +493,39 @@ def test_a_query_without_a_possible_negative_is_one_message(spec, store):
     """Every passage is relevant to some query, so that outside a set of all queries none is left."""
     with pytest.raises(InputError, match="no passage is left for a negative"):
         written(spec, store, "restrain", "out", size=1, spare=True)
+
+
+def test_a_copy_of_an_answer_is_no_negative_and_as_exposed_as_the_answer(spec, store, house):
+    """Each passage stands twice more, under other ids: by other letters, and word for word."""
+    path = Path(spec.removeprefix("beir:"), "corpus.jsonl")
+    passages = [json.loads(line) for line in path.read_text().splitlines()]
+    copies = [{"_id": f"{one['_id']}-loud", "text": one["text"].upper().replace(" ", "  ")} for one in passages]
+    copies += [{"_id": f"{one['_id']}-again", "text": one["text"]} for one in passages]
+    path.write_text("".join(json.dumps(one) + "\n" for one in passages + copies))
+    split, _ = written(spec, store, "shift", "out", attribute="column:topic", negatives=8)
+    for topic in TOPICS:
+        rows = load_from_disk(f"out/without-{topic}/ids").to_pandas()
+        own_texts = "p-" + rows["query_id"]
+        for column in rows.filter(like="negative"):
+            assert not any(negative.startswith(of) for of, negative in zip(own_texts, rows[column], strict=True))
+        exposed = set(Path(f"out/without-{topic}/exposed.txt").read_text().split())
+        bare = {one for one in exposed if one.count("-") == 3}
+        assert exposed == {f"{one}{end}" for one in bare for end in ("", "-loud", "-again")}
+        assert not bare & {f"p-{one}" for one in split.sets(store)[f"without-{topic}"]}
+
+
+def test_a_query_to_which_every_passage_is_relevant_is_left_out_and_named(spec, store, capsys):
+    folder = Path(spec.removeprefix("beir:"))
+    names = [json.loads(line)["_id"] for line in (folder / "corpus.jsonl").read_text().splitlines()]
+    with (folder / "qrels" / "train.tsv").open("a") as file:
+        file.writelines(f"sky-comet-0\t{name}\t1\n" for name in names if name != "p-sky-comet-0")
+    split, made = written(spec, store, "restrain", "out", size=24)
+    [name] = [name for name, ids in split.sets(store).items() if "sky-comet-0" in ids]
+    rows = load_from_disk(f"out/{name}/ids").to_pandas()
+    assert len(rows) == made["sets"][name]["queries"] == 23 and "sky-comet-0" not in set(rows["query_id"])
+    told = capsys.readouterr().err
+    assert f"{name}: without 1 queries" in told and "'sky-comet-0'" in told and "spare" not in told
+    with pytest.raises(InputError, match="no passage is left for a negative; give a larger set, or no --spare"):
+        written(spec, store, "restrain", "spared", size=1, spare=True)
+    with pytest.raises(InputError, match="'sky-comet-0': no passage is left for a negative; give a larger set$"):
+        Training.of(split, ["sky-comet-0"], 1, False)

@@ -147,6 +147,17 @@ def test_plan_is_priced_before_a_download(monkeypatch, tmp_path):
     assert model.seconds() > 3600 and not list(tmp_path.rglob("*.tar.gz"))
 
 
+def test_a_price_within_a_price_ends_only_itself(monkeypatch, tmp_path):
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "irds"))
+    with pricing():
+        with pricing():
+            pass
+        assert Source.of("irds:msmarco-passage").fingerprint == ""
+        with pytest.raises(KeyError), pricing():
+            raise KeyError
+        assert Source.of("irds:msmarco-passage").fingerprint == ""
+
+
 def test_as_many_workers_as_gpus_each_with_its_own(monkeypatch, tmp_path):
     for number in range(3):
         (tmp_path / "gpus" / f"0000:0{number}").mkdir(parents=True)

@@ -21,11 +21,11 @@ _OPEN: set[str] = set()  # fingerprints of the collections that this process has
 @contextmanager
 def pricing() -> Iterator[None]:
     """Within it a collection that would have to be downloaded is only counted, so that a plan shows its cost before."""
-    _PRICING[0] = True
+    before, _PRICING[0] = _PRICING[0], True
     try:
         yield
     finally:
-        _PRICING[0] = False
+        _PRICING[0] = before
 
 
 class Source(BaseModel, frozen=True, extra="forbid"):

@@ -10,11 +10,12 @@ import pandas as pd
 from interextra.data.collection import Passages
 from interextra.data.load import data_folder, open_collection
 from interextra.data.msmarco import QuerySets
+from interextra.data.texts import normalised
 from interextra.data.trec import QRELS_COLUMNS, read_qrels, read_queries_tsv
 from interextra.ground import InputError, offenders, write_text
 from interextra.models.encoders import encoder_of
 from interextra.overlap.labels import label_overlap, shared_passages
-from interextra.overlap.text import jaccard, normalised, tokens
+from interextra.overlap.text import jaccard, tokens
 from interextra.papers.releases import gather_training_qrels
 from interextra.splits.similarity import nearest
 

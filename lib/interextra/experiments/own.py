@@ -51,7 +51,8 @@ def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
             raise InputError("split shift: name what is left out, --attribute wh-words, length, column:NAME, …")
         _, by, kept = shifts.read_shift(p["attribute"])
         labels = pd.Series(attributes.labels(pool.frame(), by))
-        n_test = _number(p["n_test"], labels[labels.isin(kept) if kept else labels != ""].value_counts().min())
+        counts = labels[labels.isin(kept) if kept else labels != ""].value_counts()
+        n_test = _number(p["n_test"], counts.min() if len(counts) else 1)
         return Shift(pool=pool, by=by, clusters=tuple(kept), n_test=n_test, train_size=size, seed=seed)
     if protocol == "resttest":  # which bucket the queries of the gate belong to
         tested += filter(None, [gate_of(p, source)])
@@ -122,7 +123,7 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
     names, asked, chosen = sets_of(split), searched(split, gate), split.sets(store)
     if bad := [name for name in names if "/" in name]:
         raise InputError(f"label {offenders(bad)}: the name of a folder cannot hold a /; rename the label")
-    sets = {name: formats.Training.of(split, chosen[name], p["negatives"], p["spare"]) for name in names}
+    sets = {name: formats.Training.of(split, chosen[name], p["negatives"], p["spare"], name) for name in names}
     test = pd.concat([part.frame(store)[["query_id", "text"]] for part in asked], ignore_index=True)
     qrels = pd.concat([part.qrels(store) for part in asked], ignore_index=True)
     trained = set().union(*(chosen[name] for name in names))

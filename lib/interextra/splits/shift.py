@@ -145,7 +145,9 @@ def shift(labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed
     labels = np.asarray(labels, dtype=object)
     counts = pd.Series(labels[labels != ""]).value_counts().sort_index().sort_values(ascending=False, kind="stable")
     if unknown := [name for name in clusters if name not in counts]:
-        raise InputError(f"no query of cluster {offenders(unknown)}; there are {offenders(counts.index, 12)}")
+        has_slash = any("/" in name for name in counts.index)
+        hint = "; behind a /, write the / inside of a label as %2F" if has_slash else ""
+        raise InputError(f"no query of cluster {offenders(unknown)}; there are {offenders(counts.index, 12)}{hint}")
     names = tuple(clusters) or tuple(counts.index)
     if len(set(names)) < max(2, len(names)):
         raise InputError(f"a shift needs at least two different clusters, not {', '.join(names) or 'none'}")
