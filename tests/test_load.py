@@ -220,7 +220,11 @@ def test_a_folder_whose_name_is_as_long_as_a_name_can_be_opens(tmp_path):
 def test_names_that_are_not_utf_8_are_named(tmp_path):
     name = os.fsdecode(b"caf\xe9")
     put(tmp_path / name)
-    assert "is not UTF-8" in fails(f"beir:{tmp_path / name}")
+    assert "is not UTF-8; rename the folder" in fails(f"beir:{tmp_path / name}")
+    put(tmp_path / "c")
+    shutil.copy(tmp_path / "c/qrels/test.tsv", tmp_path / f"c/qrels/{name}.tsv")
+    assert "the name of a file is not UTF-8" in fails(f"beir:{tmp_path / 'c'}")
+    assert "is not UTF-8" in fails("irds:\udcff")
 
 
 def test_comments_in_qrels_do_not_move_the_line_of_an_error(tmp_path):

@@ -29,7 +29,10 @@ def open_collection(spec: str) -> Collection | QuerySets:
     for the folder of real data, and `msmarco-queries` opens the queries of MS MARCO and TREC DL in that folder, without
     passages. An InputError names an unknown option, a missing folder, a broken file.
     """
-    return _opened(spec, with_data_folder(spec), cache_folder())
+    located = with_data_folder(spec)
+    if located.encode(errors="replace").decode() != located:
+        raise InputError(f"{located!r}: is not UTF-8; rename the folder")
+    return _opened(spec, located, cache_folder())
 
 
 def peek(spec: str) -> dict | None:

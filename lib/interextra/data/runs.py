@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from interextra.data.collection import content_hash
 from interextra.data.trec import RUN, line_of, read_table, refuse_repeated, refuse_white_space
 from interextra.ground import InputError, offenders, write_aside
+from interextra.ground.errors import one_line
 from interextra.ground.files import parse_json
 
 COLUMNS = {"qid": "query_id", "docno": "doc_id"}  # PyTerrier's names
@@ -94,7 +95,7 @@ class RunFile:
             empty = np.flatnonzero(frame[needed].isna().any(axis=1))
             scores = _numbers(frame["score"])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            told = f"{at}: needed are the columns query_id, doc_id and a numeric score ({str(error)[:80]})"
+            told = f"{at}: needed are the columns query_id, doc_id and a numeric score ({one_line(error)})"
             raise InputError(f"{told}; there are {offenders(frame.columns, 12) or 'none'}") from None
         if len(empty):
             shown = offenders((empty + 1).tolist())
@@ -229,7 +230,7 @@ def open_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
     except InputError:
         raise
     except BROKEN as error:
-        raise InputError(f"{path}: {NOT_OURS} ({str(error)[:200]})") from None
+        raise InputError(f"{path}: {NOT_OURS} ({one_line(error)})") from None
 
 
 def _is_text(ids: pa.Array | pa.ChunkedArray) -> bool:
@@ -284,5 +285,5 @@ def strings(column: pd.Series, what: str = "id") -> pa.Array:
     try:
         array = pa.array(column.astype(str), pa.string())
     except (UnicodeEncodeError, ValueError, pa.ArrowException) as error:
-        raise InputError(f"{what}: no text that a file can hold as UTF-8 ({error}); write whole characters") from None
+        raise InputError(f"{what}: no text that UTF-8 can hold ({one_line(error)}); write whole characters") from None
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

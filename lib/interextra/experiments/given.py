@@ -21,6 +21,7 @@ from interextra.experiments.plans import run_of
 from interextra.experiments.resttest import in_regimes
 from interextra.ground import InputError, Store, offenders, sha256
 from interextra.ground.cells import from_config
+from interextra.ground.errors import one_line
 from interextra.ground.files import parse_json
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.recipe import load_recipe
@@ -173,7 +174,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
     try:
         table = pd.read_csv(io.BytesIO(content(path)), **options)
     except (ValueError, OverflowError) as error:  # empty, or not UTF-8
-        raise InputError(f"{path}: not a table of comma-separated values ({error})") from None
+        raise InputError(f"{path}: not a table of comma-separated values ({one_line(error)})") from None
     if not isinstance(table.index, pd.RangeIndex):  # pandas takes the columns that have no name for an index
         raise InputError(f"{path}: its rows have more fields than its header names; name each column")
     table = table.rename(columns=COLUMNS)
