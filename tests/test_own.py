@@ -270,7 +270,7 @@ def test_a_query_without_hits_has_an_empty_ranking(tmp_path):
         ("a.json", '{"default": {"test": {"q": {"d": 1, "d": 2}}}}', "the key 'd' stands twice"),
         ("a.json", "[" * 100_000, "nested too deeply"),
         ("a.json", f'{{"default": {{"test": {{"q": {{"d": {10**400}}}}}}}}}', "numeric score"),
-        ("a.json", '{"default": {"test": {"q": {"d": NaN}}}}', "empty query_id, doc_id or score in rows 1"),
+        ("a.json", '{"default": {"test": {"q": {"d": NaN}}}}', "or score in 1 rows: .'q', 'd', nan"),
         ("a.json", '{"default": {"test": {"q": {"\\ud83d": 1}}}}', "half of a surrogate pair"),
         ("a.jsonl", '{"query_id": "q", "results": []}\n' * 2, ":2: query_id 'q' stands on line 1, too"),
         (
@@ -288,7 +288,7 @@ def test_a_query_without_hits_has_an_empty_ranking(tmp_path):
         ("a.jsonl", '{"query_id": "q", "results": [{"corpus_id": "d", "score": "1"}]}', ":1: .*1 is no score"),
         ("a.csv", "QID,DOCNO,SCORE\nq,d,1\n", "there are 'QID', 'DOCNO', 'SCORE'"),
         ("a.csv", "qid,docno,score\nq,d,1_0\n", "1_0' is no number"),
-        ("a.csv", "qid,docno,score\nq,,1\nr,d,\n", "empty query_id, doc_id or score in rows 2"),
+        ("a.csv", "qid,docno,score\nq,,1\nr,d,\n", "empty query_id, doc_id or score in 1 rows: .'r', 'd', nan"),
         ("a.csv", "docno,score\nq,d,1\n", "more fields than its header names"),
         ("a.csv", "qid,query_id,docno,score\nq,r,d,1\n", "a column stands twice"),
         ("a.csv", "qid,docno,score\n", "no rows in it"),
