@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from interextra.data.queries import Part, Queries, Source
-from interextra.ground import Cell, InputError, Store, offenders, scratch, write_json
+from interextra.ground import Cell, InputError, Store, digest, offenders, scratch, write_json
+from interextra.ground.cells import config_of
 from interextra.models import architectures
 from interextra.models.base import start_of
 from interextra.models.losses import losses
@@ -17,9 +18,23 @@ from interextra.models.recipe import Pretraining, Recipe, make_recipe, size_of
 LOG = "training.json"
 
 
-def file_of(queries: Queries | Part | str) -> str:
-    """The file of the ranking of a set of queries, given or named, in the folder of a run."""
-    return f"run.{queries if isinstance(queries, str) else queries.name}.parquet"
+def file_of(queries: Queries | Part) -> str:
+    """The file of the ranking of a set of queries in the folder of a run.
+
+    It is named by the whole description of the set (collection, split, sample or part), since two samples of a split
+    share its name. The code of a split is left out of it, so that a ranking that is taken over keeps its file.
+    """
+    return f"run.{digest(config_of(queries, lambda cell: cell.identity))}.parquet"
+
+
+def names_of(sets: Sequence[Queries | Part]) -> list[str]:
+    """What tables and exported files call the sets of queries of a run: the name of each, none twice.
+
+    A name that several of them have is followed by the place in the run, from 1: `test`, or `test (1)` and `test (2)`.
+    """
+    names = [queries.name for queries in sets]
+    shared = {name for name in names if names.count(name) > 1}
+    return [f"{name} ({place})" if name in shared else name for place, name in enumerate(names, 1)]
 
 
 class Pretrained(Cell):

@@ -17,8 +17,9 @@ from interextra.models.recipe import NUMBER, QUERY_TOKENS, Size, size_of
 
 
 class QueryVectors(Cell):
-    """Vectors float32[n, d] of training queries (`train.npy`) and of sets of test queries (`NAME.npy` each).
+    """Vectors float32[n, d] of training queries, `train.npy`, and of sets of test queries, `test1.npy`, `test2.npy`, …
 
+    Files are named by the place of a set: two sets may have one name, and a tested split may be called `train`.
     A kind has vectors(store) → an iterator of those of the training queries, then of each set of test queries.
     """
 
@@ -27,14 +28,16 @@ class QueryVectors(Cell):
     test: tuple[Queries, ...] = ()
 
     def build(self, folder: Path, store: Store) -> None:
-        names = ["train", *(queries.name for queries in self.test)]
-        for name, vectors in zip(names, self.vectors(store), strict=True):
-            np.save(folder / f"{name}.npy", vectors)
+        for name, vectors in zip(self.files_of_sets(), self.vectors(store), strict=True):
+            np.save(folder / name, vectors)
 
     def read(self, store: Store) -> tuple[np.ndarray, np.ndarray]:
         """(vectors of the training queries float32[n_train, d], of the test queries one set after another)."""
-        train = np.load(store[self] / "train.npy")
-        return train, np.concatenate([train[:0], *(np.load(store[self] / f"{part.name}.npy") for part in self.test)])
+        train, *test = (np.load(store[self] / name) for name in self.files_of_sets())
+        return train, np.concatenate([train[:0], *test])
+
+    def files_of_sets(self) -> list[str]:
+        return ["train.npy", *(f"test{place}.npy" for place in range(1, len(self.test) + 1))]
 
 
 class Encodings(QueryVectors):
