@@ -28,6 +28,7 @@ from interextra.models.pairs import (
     training_pairs,
 )
 from interextra.models.recipe import Trained
+from interextra.models.reproducible import reproducible
 from interextra.models.retriever import words_of
 from interextra.models.tokens import Tokens
 from interextra.models.topk import device
@@ -235,16 +236,12 @@ class PairLoss(torch.nn.Module):
         return ranking_loss(scores[:, :1], scores[:, 1:], some, self.recipe)
 
 
+@reproducible()
 def train(
     loss, recipe: Trained, collection, query_ids, split, seed, out_dir: Path, ranking=None, teacher=None, spared=None
 ) -> dict:
     """Train the `model` of a loss, one of sentence-transformers, and save it to `out_dir`; see `model.fit`."""
-    model, cpu, threads = loss.model, device() == "cpu", torch.get_num_threads()
-    if cpu and "OMP_NUM_THREADS" not in os.environ:  # two threads do not sum as one does: keep to one by default
-        torch.set_num_threads(1)
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA's matrix products repeat only with it
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads memory that it has not written
+    model, cpu = loss.model, device() == "cpu"
     pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
     steps = recipe.training_steps(len(pairs.rows))
     kind = type(model).__name__
@@ -272,21 +269,17 @@ def train(
         def add_model_card_callback(self, default_args_dict):
             """No model card: it prints progress and describes what the recipe says already."""
 
-    try:
-        found = ranking and ranked_rows(ranking, collection, pairs.query_ids, recipe.negative_depth)
-        batches = QueryBatches if recipe.negatives == "own" else EncoderBatches
-        batches = PairBatches if kind == "CrossEncoder" else batches
-        taught_by = teacher and load_model(teacher)
-        collator = batches(Tokens(model), pairs, collection, recipe, seed, found, taught_by, read_spared(spared))
-        loss.batches = collator  # where the loss draws the negatives itself
-        examples = Dataset.from_dict({"pair": np.arange(len(pairs.rows))})
-        trainer = Trainer(model=model, args=arguments, train_dataset=examples, loss=loss, data_collator=collator)
-        trainer.remove_callback(PrinterCallback)
-        if steps:
-            trainer.train()
-    finally:
-        torch.use_deterministic_algorithms(False)
-        torch.set_num_threads(threads)
+    found = ranking and ranked_rows(ranking, collection, pairs.query_ids, recipe.negative_depth)
+    batches = QueryBatches if recipe.negatives == "own" else EncoderBatches
+    batches = PairBatches if kind == "CrossEncoder" else batches
+    taught_by = teacher and load_model(teacher)
+    collator = batches(Tokens(model), pairs, collection, recipe, seed, found, taught_by, read_spared(spared))
+    loss.batches = collator  # where the loss draws the negatives itself
+    examples = Dataset.from_dict({"pair": np.arange(len(pairs.rows))})
+    trainer = Trainer(model=model, args=arguments, train_dataset=examples, loss=loss, data_collator=collator)
+    trainer.remove_callback(PrinterCallback)
+    if steps:
+        trainer.train()
     for words in words_of(model):  # else tokenizer.json holds the lengths of the texts that were tokenized last
         words.tokenizer.backend_tokenizer.no_truncation()
         words.tokenizer.backend_tokenizer.no_padding()
