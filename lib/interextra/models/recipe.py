@@ -51,6 +51,7 @@ class Recipe(BaseModel, frozen=True, extra="forbid"):
     """How a model is made; each architecture adds its own values in its `Options`."""
 
     size: ClassVar[Size] = Size(0.0, 0.0, 0, 0.0)  # of the weights
+    reads: ClassVar[tuple[str, ...]] = ()  # values that name an initialisation beside `initialisation`
 
     architecture: str
     positive_relevance: PositiveInt = 1  # training pairs are judgements of at least this grade

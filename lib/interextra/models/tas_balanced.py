@@ -37,6 +37,7 @@ load = compressed.load
 
 class Options(compressed.Options):
     scores: ClassVar[tuple[str, ...]] = ("topics",)
+    reads: ClassVar[tuple[str, ...]] = ("topics",)
 
     loss: str = "tas-balanced"
     similarity: Literal["dot"] = "dot"  # the margins of teachers have no bound, those of cosines do

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,9 @@ from pydantic import BaseModel
 
 from interextra.data.queries import Queries
 from interextra.ground import Cell, InputError, Store, offenders, sha256
+from interextra.models.base import is_named, start_of
 from interextra.models.encoders import encoder_of
-from interextra.models.model import Model, OfModel, load_model
+from interextra.models.model import Model, OfModel, load_model, refuse_changed
 from interextra.models.recipe import NUMBER, QUERY_TOKENS, Size, size_of
 
 
@@ -62,8 +63,20 @@ class Encodings(QueryVectors):
 
 class Vectors(Encodings):
     encoder: str  # lsa, minilm, cls:INITIALISATION
+    start: str = ""  # of a folder: what it holds, by content, set where this is planned
+
+    def __init__(self, **fields):
+        super().__init__(**fields if fields.get("start") else fields | {"start": self._start_of(fields.get("encoder"))})
+
+    @staticmethod
+    def _start_of(encoder: Any) -> str:
+        """What a folder holds; empty for all that its name tells apart. InputError where it is not there."""
+        option = encoder_of(encoder)[1] if isinstance(encoder, str) else ""
+        start = start_of(option)
+        return "" if is_named(option) or start == option else start
 
     def open(self, texts: Sequence[str], store: Store):
+        refuse_changed(self.start, self._start_of(self.encoder), f"encoder {self.encoder}")
         kind, option = encoder_of(self.encoder)
         return kind(option, texts)
 
