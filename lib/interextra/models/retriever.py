@@ -87,11 +87,14 @@ def transformer(recipe: Trained, seed: int, **options):
     if start.layers is not None:
         del words.model.base_model.encoder.layer[start.layers :]
         words.model.config.num_hidden_layers = start.layers
-    limit = getattr(words.config, "max_position_embeddings", None)
-    longest = max(value for name, value in options.items() if name.endswith("_length"))
-    if limit and longest > limit:
-        raise InputError(f"{recipe.initialisation} reads at most {limit} tokens; lower query_length and passage_length")
+    refuse_longer(recipe, getattr(words.config, "max_position_embeddings", None))
     return words
+
+
+def refuse_longer(recipe: Trained, limit: int | None) -> None:
+    """InputError where texts of a recipe are longer than its encoder reads, `limit` tokens (None: not known)."""
+    if limit and recipe.longest > limit:
+        raise InputError(f"{recipe.initialisation} reads at most {limit} tokens; lower query_length and passage_length")
 
 
 def _reason(error: Exception) -> str:

@@ -24,7 +24,7 @@ from interextra.models.pairs import (
     text_numbers,
     training_pairs,
 )
-from interextra.models.recipe import PositiveInt
+from interextra.models.recipe import PositiveInt, Weight
 from interextra.splits.clusters import kmeans
 from interextra.splits.similarity import nearest
 
@@ -46,7 +46,7 @@ class Options(compressed.Options):
     negative_passages: Literal["all"] = "all"
     teacher: str = Field(min_length=1)  # recipe of the ColBERT that scores all passages of a batch
     pair_teacher: str  # recipe of the reranker that scores the first `negative_depth` passages of BM25, once
-    in_batch_weight: float = Field(0.75, ge=0)
+    in_batch_weight: Weight = 0.75
     topics: str = ""  # initialisation whose [CLS] vectors of the queries are clustered; empty: LSA on their words
     clusters: PositiveInt = 2000
     bins: PositiveInt = 10  # of equal width between a query's smallest and largest margin
