@@ -157,7 +157,7 @@ def encoder_decoder(folder):
         (truncated_weights, "file not fully covered"),
         (pickle_only, r"no file named model\.safetensors.*safetensors weights"),
         (no_tokenizer, "there is no tokenizer"),
-        (broken_config, "not a valid JSON file"),
+        (broken_config, r"config\.json: not readable as JSON"),
         (other_shapes, r"do not have the shapes of config\.json"),
         (more_layers, r"lacks 16 weights that config\.json asks for.*encoder\.layer\.2"),
         (fewer_words, "the tokenizer knows 4000 words, the model 100"),
