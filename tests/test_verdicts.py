@@ -158,8 +158,9 @@ def test_an_undecided_claim_says_what_its_noise_is_of(state):
 
 def test_a_system_that_does_not_beat_bm25_is_undecided_but_stays(state):
     table = losses({"BM25": 0.0, "a": -0.2, "b": -0.2})
-    models, measured = ["a", "a", "b", "b", "BM25", "BM25"], [0.4, 0.3, 0.1, 0.3, 0.2, 0.2]
-    ahead = leads(pd.DataFrame({"model": models, "query_id": list("pqpqpq"), "value": measured}), [], 0, 200)
+    in_domain = {"a": [0.4, 0.3], "b": [0.1, 0.3], "BM25": [0.2, 0.2]}
+    rows = [(name, f"q{at}", pair[at % 2]) for name, pair in in_domain.items() for at in range(20)]
+    ahead = leads(pd.DataFrame(rows, columns=["model", "query_id", "value"]), [], 0, 200)
     claims = state(
         claim("open", "below", {"model": "a"}, **GATED),
         claim("closed", "below", {"model": "b"}, **GATED),
@@ -178,7 +179,8 @@ def test_a_system_that_does_not_beat_bm25_is_undecided_but_stays(state):
 def in_worlds(names, estimates, lead=0.1, n_queries=300):
     """Tables of claims and of leads of several worlds; each claim speaks of the system that it is named after."""
     worlds = [pd.DataFrame({"claim": names, "estimate": row, "bias": 0.0, "n_queries": n_queries}) for row in estimates]
-    return worlds, [pd.DataFrame({"claim": names, "system": names, "lead": lead})] * len(worlds)
+    of_system = pd.DataFrame({"claim": names, "system": names, "lead": lead})
+    return worlds, [of_system.assign(lead=of_system["lead"] + 1e-4 * at) for at in range(len(worlds))]
 
 
 def test_worlds_are_judged_by_students_test(state):
@@ -247,8 +249,9 @@ def test_the_p_value_of_a_size_is_the_share_of_draws_beyond_the_margin(state):
 
 
 def drawn_table(draws, **columns):
-    """A table of a mean of systems, 50 queries each, with these draws around 0."""
-    rows = {"model": list(draws), "measure": "RR@10", "mean": 0.0, "n_queries": 50} | columns
+    """A table of means of systems, of 50 queries each, with these draws."""
+    means = [each.mean() for each in draws.values()]
+    rows = {"model": list(draws), "measure": "RR@10", "mean": means, "n_queries": 50} | columns
     return Effects.of(pd.DataFrame(rows), ["model", "measure"], ["mean"], list(draws.values()))
 
 
@@ -343,7 +346,7 @@ def test_a_tie_at_a_bound_decides_nothing(state):
     assert found["verdict"].tolist() == ["undecided", "undecided", "holds"]
     assert found["size"].tolist() == ["", "", WITHIN]
     state(claim("c", "equal", {"model": "c"}, margin=0.25, **GATED))
-    assert over_worlds(*in_worlds(["c"], centred[:, 2:], lead=0.0))["reason"].tolist() == [GATE]
+    assert over_worlds(*in_worlds(["c"], centred[:, 2:], lead=-0.0001))["reason"].tolist() == [GATE]
 
 
 def test_a_lead_that_no_world_measured_opens_no_gate(state):
@@ -355,6 +358,13 @@ def test_a_lead_that_no_world_measured_opens_no_gate(state):
     assert over_worlds(worlds, gates)["reason"].tolist() == [UNMEASURED, ""]
 
 
+def test_a_lead_that_does_not_vary_was_measured_but_shows_nothing(state):
+    state(claim("a", "below", {"model": "a"}, **GATED))
+    worlds, gates = in_worlds(["a"], [[-0.3 + 0.01 * at] for at in range(5)])
+    [row] = over_worlds(worlds, gates[:1] * 5).to_dict("records")
+    assert (row["verdict"], row["reason"], row["lead"]) == ("undecided", GATE, pytest.approx(0.1))
+
+
 def test_the_lead_of_each_system_is_pooled_before_the_weakest_is_taken(state):
     """In every world one of both is behind BM25; over the worlds both are ahead."""
     state(claim("both", "below", {"model": ["a", "b"]}, **GATED))
@@ -363,7 +373,7 @@ def test_the_lead_of_each_system_is_pooled_before_the_weakest_is_taken(state):
     gates = [pd.DataFrame({"claim": "both", "system": ["a", "b"], "lead": pair}) for pair in leads * 2]
     [row] = over_worlds(worlds * 2, gates).to_dict("records")
     assert row["verdict"] == "holds" and row["lead"] == pytest.approx(np.mean([pair[0] for pair in leads]))
-    behind = [gate.assign(lead=[0.1, -0.01]) for gate in gates]
+    behind = [gate.assign(lead=[0.1, -0.01 - 0.001 * at]) for at, gate in enumerate(gates)]
     assert over_worlds(worlds * 2, behind)["reason"].tolist() == [GATE]
 
 
@@ -431,7 +441,9 @@ def test_a_sentence_gives_each_data_set_its_own_estimate(tmp_path, profile, coll
     """Real data as committed, or of this run where it is of `small`; the worlds; a run of another profile."""
     row = {"claim": "resttest-dense", "n_queries": 900, "size": ""}
     small = {"estimate": -0.1, "low": -0.12, "high": -0.08, "n_trainings": 5, "verdict": "holds", "reason": ""}
+    small |= {"over": TRAININGS}
     worlds = {"estimate": 0.02, "low": -0.01, "high": 0.05, "n_worlds": 12, "verdict": "undecided", "reason": "worlds"}
+    worlds |= {"over": "worlds"}
     for name, values in (("small", small), ("worlds", worlds)):
         folder = tmp_path / "outputs" / "reference" / name / "03_resttest" / "tables"
         folder.mkdir(parents=True)
@@ -445,12 +457,13 @@ def test_a_sentence_gives_each_data_set_its_own_estimate(tmp_path, profile, coll
     estimates = f"MedQuAD {real}; fourteen worlds +2.0 % [-1.0, +5.0]; {this}published -11.5 %"
     told = "replicated on real data, undecided in the worlds"
     [sentence] = nb.concluded  # the claim answers the title
-    kind = "simultaneous 95 % confidence intervals" + ", that of this run individual" * (profile != "small")
+    kind = "simultaneous 95 % confidence intervals, over queries and training runs and over worlds"
+    kind += ", that of this run individual" * (profile != "small")
     assert sentence.endswith(f": {told}, too few worlds (RR@10: {estimates}; {kind}).")
 
 
 def test_decided_claims_come_before_undecided_ones(state):
-    names = ["resttest-dense", "resttest-bm25", "restrain-dense"]
+    names = ["resttest-dense", "resttest-bm25", "topics-dense"]
     verdict = dict(zip(names, ["undecided", "undecided", "contradicted"], strict=True))
     rows = [told(name, "queries" * (verdict[name] == "undecided"), verdict=verdict[name]) for name in names]
     first, second, third = verdicts.sentences({"MedQuAD": pd.concat(rows)}, "03_resttest")
@@ -475,7 +488,8 @@ def test_a_sentence_says_why_a_claim_has_no_verdict():
     here = pd.concat([told(name, "one world", verdict="") for name in (second, dense)])
     texts, why = verdicts.sentences({"here": here}, "08_beir_correlation"), "one generated world decides no claim"
     assert texts[0].startswith(f"Undecided ({why}): a model's ") and len(texts) == 2
-    assert f": undecided, {why} (" in texts[1] and "; published +0.30)." in texts[1]
+    published = verdicts.published(verdicts.stated()[second])
+    assert f": undecided, {why} (" in texts[1] and f"; published {published})." in texts[1]
 
 
 def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
@@ -493,7 +507,8 @@ def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
                 else told(claim.name, "queries" * (word == "undecided"), verdict=word)
                 for word in said
             ]
-            found = {"MedQuAD": pd.concat([told(other), rows[0]]), "worlds": rows[1]}
+            real = "here" if "MedQuAD" in claim.not_testable else "MedQuAD"
+            found = {real: pd.concat([told(other), rows[0]]), "worlds": rows[1]}
             sentence, _ = verdicts.sentences(found, notebook)
             assert sentence.startswith(answer.get(expected, expected).removesuffix("."))
             assert (f": {verdicts.page(found)['conclusion'].iloc[1]}" in sentence) == (said[0] != "undecided")

@@ -433,7 +433,7 @@ def _few(row: Mapping[str, Any], noise: str) -> bool:
 def _obstacle(claim: Claim, row: Mapping[str, Any], noise: str, few: bool) -> str:
     """Why a claim has no verdict whatever its interval; "" where it can have one."""
     if claim.is_gated and not row["lead_low"] > 0:  # a lead that nobody measured (NaN) opens nothing
-        return UNMEASURED if np.isnan(row["lead_low"]) else GATE
+        return UNMEASURED if np.isnan(row["lead"]) else GATE
     if few:
         return FEW
     return NO_VARIATION if np.isnan(row["low"]) and np.isfinite(row["estimate"]) else ""
