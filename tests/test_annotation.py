@@ -23,8 +23,8 @@ from interextra.overlap.annotation import (
     write_sheet,
 )
 from interextra.overlap.candidates import Candidates, candidates, with_texts
-from interextra.overlap.text import jaccard
 from interextra.overlap.labels import LABELS
+from interextra.overlap.text import jaccard
 from interextra.world.truth import entity_overlap, intent_overlap
 
 TEST = pd.DataFrame({"query_id": ["t1", "t2"], "text": ["what is a shebang", 'rock, "n" roll\nbegin <b>']})
