@@ -208,6 +208,13 @@ def test_reference_without_values_is_one_line_before_anything_is_executed(house,
     assert not results(house)
 
 
+@pytest.mark.parametrize("command", [["run", "--profile", "smoke", "--name"], ["cell"], ["export"]])
+def test_a_name_that_no_file_system_takes_is_one_line(house, capsys, command):
+    given = [*command, "a" * 300, *["out"] * (command == ["export"])]
+    assert "no cell" in (line := refused(capsys, *given)) or "200 at most" in line
+    assert len(line) < 600 and not results(house)
+
+
 def test_worlds_has_some_of_the_notebooks_and_no_parameter_of_its_own(house, capsys):
     assert "the profile worlds has 02_restrain" in refused(capsys, "plan", "--profile", "worlds", "--only", "00")
     assert "its own worlds" in refused(capsys, "plan", "--profile", "worlds", "--only", "02", "-p", "seed=2")
