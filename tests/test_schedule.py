@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 
 import psutil
@@ -13,7 +14,7 @@ import pytest
 from toy_cells import Environment, Failing, FailingBeside, Killed, Odd, Sleeping, Toy
 
 from interextra.ground.cells import Store
-from interextra.study import schedule
+from interextra.study import cli, schedule
 from interextra.study.schedule import WorkerLost, build_all
 
 # The command line with toy cells: arguments are how many sleep, and the command
@@ -82,6 +83,14 @@ def test_a_killed_worker_is_an_error_that_names_the_cell_and_the_signal(tmp_path
     with pytest.raises(WorkerLost, match=r"^Killed: the process that computed it was killed by signal 9"):
         build_all(Store(tmp_path), [Killed()])
     assert not multiprocessing.active_children()
+
+
+def test_a_killed_worker_is_one_line_of_the_command_line(tmp_path, monkeypatch, capsys):
+    command = Namespace(function=lambda args: build_all(Store(tmp_path), [Killed()]))
+    monkeypatch.setattr(cli, "parser", lambda: Namespace(parse_args=lambda given: command))
+    assert cli.main([]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("interextra: Killed: ") and "start again: results that are finished are kept" in line
 
 
 def test_an_error_that_goes_through_no_pipe_is_told_by_its_words(tmp_path):
@@ -195,8 +204,6 @@ def test_workers_end_with_a_parent_that_was_killed(started):
 
 
 def test_a_signal_that_the_caller_ignores_is_no_concern_of_the_command_line(monkeypatch, capsys):
-    from interextra.study import cli
-
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         monkeypatch.setattr(cli, "COMMANDS", {})

@@ -142,7 +142,7 @@ class Trained(Recipe):
     def _consistent(self) -> "Trained":
         fitting = [name for name, loss in losses().items() if set(loss.kinds) & set(self.scores)]
         if self.loss not in fitting:
-            raise ValueError(f"loss = {self.loss!r}: it is one of {', '.join(fitting)}")
+            raise ValueError(f"loss = {shortened(self.loss)}: it is one of {', '.join(fitting)}")
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("give exactly one of steps and epochs")
         if isinstance(self.negative_passages, float) and self.negatives not in ("random", "both"):
@@ -151,7 +151,8 @@ class Trained(Recipe):
             raise ValueError(f"negatives {self.negatives} need the recipe of the model that finds them (after)")
         loss = losses()[self.loss]
         if bool(loss.goal) != bool(self.teacher):
-            raise ValueError(f"loss {self.loss}, teacher {self.teacher!r}: they come together, or neither of both")
+            given = f"loss {self.loss}, teacher {shortened(self.teacher)}"
+            raise ValueError(f"{given}: they come together, or neither of both")
         if "query" in loss.kinds and self.negatives not in ("bm25", "mined"):
             raise ValueError(f"loss {self.loss} needs negatives of each query's own: bm25 or mined")
         if ("corpus" in loss.kinds) != (self.negatives == "own"):
@@ -297,7 +298,7 @@ def make_recipe(values: Mapping[str, Any], source: str) -> Recipe:
         key, message = ".".join(map(str, item["loc"])), item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
             close = difflib.get_close_matches(key, kind.model_fields, n=1)
-            message = f"{name} has no parameter {key!r}" + (f", did you mean {close[0]!r}?" if close else "")
+            message = f"{name} has no parameter {shortened(key)}" + (f", did you mean {close[0]!r}?" if close else "")
         elif key:
             message = f"{key} = {shortened(item['input'])}: {message[0].lower()}{message[1:]}"
         wrong.append(message)
