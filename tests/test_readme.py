@@ -47,6 +47,7 @@ def text_of(root, page):
 
 def rows_of(table):
     """First cell without its source → the other cells, of a table in Markdown."""
+    table = table.replace(readme.NO_BREAK, " ")
     found = (line.strip("| ").split(" | ") for line in table.splitlines()[2:] if line.startswith("|"))
     return {cells[0].rpartition(" (")[0]: cells[1:] for cells in found}
 
