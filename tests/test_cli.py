@@ -211,7 +211,7 @@ def test_reference_without_values_is_one_line_before_anything_is_executed(house,
 @pytest.mark.parametrize("command", [["run", "--profile", "smoke", "--name"], ["cell"], ["export"]])
 def test_a_name_that_no_file_system_takes_is_one_line(house, capsys, command):
     given = [*command, "a" * 300, *["out"] * (command == ["export"])]
-    assert "no cell" in (line := refused(capsys, *given)) or "200 at most" in line
+    assert "no cell" in (line := refused(capsys, *given)) or "give at most 200" in line
     assert len(line) < 600 and not results(house)
 
 

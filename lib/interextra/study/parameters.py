@@ -38,7 +38,7 @@ _BOUNDED = {
 }
 BOUNDS = {name: bounds for bounds, names in _BOUNDED.items() for name in names.split()}
 TAKEN = r"cells|lab|reference|verify-.*|.*-from-reference"  # under outputs/
-LONGEST = 200  # letters of such a folder's name: file systems take 255, and `-from-reference` may be added
+GIVEN_LENGTH = 200  # of such a folder that the user names: a file system takes 255 bytes, some of which are ours
 NAME_LENGTH = 80  # of a folder under outputs/ that is named by what was changed
 
 
@@ -201,10 +201,11 @@ def output_name(root: Path, profile: str, overrides: dict[str, Any], name: str) 
     A name made of the changes ends with a digest of them where it alone could be that of others: cut, or made of more
     than words, numbers and lists of numbers. The file names of two collections must never give one folder.
     """
-    if name and (len(name) > LONGEST or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or ".." in name):
+    if name and (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or ".." in name):
         allowed = "letters, digits, dots, - and _ only, a letter or digit first, no two dots together"
-        allowed = f"{allowed}, {LONGEST} at most"
-        raise InputError(f"--name {name[:LONGEST]!r}: {allowed}; it names a folder under outputs/")
+        raise InputError(f"--name {name!r}: {allowed}; it names a folder under outputs/")
+    if len(name) > GIVEN_LENGTH:
+        raise InputError(f"--name {name[:20]}…: {len(name)} characters; give at most {GIVEN_LENGTH}")
     whole = "-".join([profile, *(f"{key}-{value}" for key, value in overrides.items())])
     made = re.sub(r"[^A-Za-z0-9_.]+|[.]{2,}", "-", whole).strip("-.")
     if len(made) > NAME_LENGTH or not re.fullmatch(r"[A-Za-z0-9_.,\[\] -]+", whole):
