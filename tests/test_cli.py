@@ -43,6 +43,24 @@ def test_parameter_that_is_no_yaml(house, capsys):
     assert "-p recipes=" in line and "not readable as YAML; put what holds braces into quotes" in line
 
 
+def test_folder_of_a_collection_may_have_any_name(house, tiny, capsys):
+    for name in ("a #b", "a=1,b c", "{a: b}", "['é']"):
+        folder = tiny.rename(tiny.with_name(name))
+        given = ["-p", f"collection=beir:{folder}", "-p", "test_splits=[test]", "--all"]
+        assert main(["plan", "--profile", "smoke", "--only", "00", *given]) == 0
+        assert "run bm25" in capsys.readouterr().out
+        assert main(["split", "restrain", "--collection", f"beir:{folder}", "--size", "1", "--out", f"out {name}"]) == 0
+        manifest = json.loads((house / f"out {name}" / "manifest.json").read_text())
+        assert manifest["split"]["vectors"]["train"]["source"]["spec"] == f"beir:{folder}"
+        tiny = folder
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\udcffb"])
+def test_text_that_no_file_can_hold_is_one_line(house, capsys, text):
+    assert "holds a NUL or bytes that are not UTF-8" in refused(capsys, "plan", "-p", f"collection=beir:/{text}")
+    assert "holds a NUL" in refused(capsys, "audit", "--train", f"{text}.tsv", "--test", "b")
+
+
 def test_misspelt_parameter(house, capsys):
     line = refused(capsys, "run", "--profile", "smoke", "--only", "00", "-p", "colection=mini")
     assert "unknown parameter 'colection'" in line and "did you mean 'collection'" in line

@@ -360,10 +360,10 @@ def test_a_place_that_takes_no_file_is_refused_before_anything_is_computed(spec,
         "probe": ["probe", "-m", "tiny-base", "--collection", spec, "--size", "6", "--output-folder"],
         "runs": ["probe", "-m", "tiny-base", "--collection", spec, "--size", "6", "--prediction-folder"],
     }
-    for place in ("taken", "taken/below", "gone", "gone/below", "x" * 300, "a\0b"):
+    for place in ("taken", "taken/below", "gone", "gone/below", "x" * 300):
         for name, command in commands.items():
             assert main([*command, place]) == 2, name
-            assert place[:80] in capsys.readouterr().err.replace("\\x00", "\0")
+            assert place[:80] in capsys.readouterr().err
 
 
 def test_bad_input_is_one_message(spec, store, tmp_path, capsys):

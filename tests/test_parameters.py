@@ -1,5 +1,6 @@
 """Parameters: a misspelt or ill-typed one is an error that names it; every YAML key is declared."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from interextra.study.parameters import (
     notebooks,
     output_name,
     profile_parameters,
+    read_overrides,
     read_yaml,
     repository_root,
 )
@@ -114,6 +116,45 @@ IMPOSSIBLE |= {(line[:2], line[3:]): line[3:].partition(":")[0] for line in REPO
 def test_value_that_cannot_be_meant_is_refused_before_anything_is_computed(house, root, only, bad):
     with pytest.raises(InputError, match=IMPOSSIBLE[only, bad]):
         profile_parameters(root, "mini", *notebooks(root, only), yaml.safe_load(bad)) if only else given(house, bad)
+
+
+ODD_PATHS = ["a #b", "a: b", "{a}", "[a", "'a'", '"a', "- a", "*a", "&a b", "!a", "%a", "null", "1e5", "é=ü,ß"]
+ODD_PATHS += ["a\tb", " a "]
+
+
+@pytest.mark.parametrize("folder", ODD_PATHS)
+def test_a_text_parameter_is_taken_as_it_is_written(root, folder):
+    given = f"beir:/data/{folder}"
+    assert read_overrides(root, "02", [f"collection={given}"]) == {"collection": given}
+    assert read_overrides(root, "02", [f"collection={folder}"]) == {"collection": folder}
+    found = read_overrides(root, "02", ["seed=3", "test_splits=[dev]", "collection="])
+    assert found == {"seed": 3, "test_splits": ["dev"], "collection": ""}
+
+
+@pytest.mark.parametrize(
+    ("pair", "told"),
+    [
+        ("seed", "write name=value"),
+        ("sizes=[1", "not readable as YAML"),
+        ("sizes=" + "[" * 5000, "-p sizes="),
+        ("sizes=" + "9" * 5000, "-p sizes="),
+        ("sizes=2020-99-99", "month must be in"),
+        ("sizes=2020-01-01", "JSON"),
+        ("sizes=&a [*a]", "-p sizes="),
+        ('test_splits=["\\ud83d"]', "surrogate"),
+        ("sizes=!!python/object:os.system {}", "not readable as YAML"),
+    ],
+)
+def test_a_value_that_no_parameter_can_have_is_one_line(root, pair, told):
+    with pytest.raises(InputError, match=re.escape(told)) as caught:
+        read_overrides(root, "02", [pair])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_is_short_enough_for_a_folder(root):
+    assert output_name(root, "mini", {}, "x" * 200) == "x" * 200
+    with pytest.raises(InputError, match="--name x+…: 300 characters; give at most 200"):
+        output_name(root, "mini", {}, "x" * 300)
 
 
 def test_profile_is_chosen_by_its_option_only(house):

@@ -10,20 +10,6 @@ from pathlib import Path
 
 from interextra.ground import Cell, InputError, Store
 
-BOUNDS = {"size": (0, 1e9), "n_test": (0, 1e9), "negatives": (1, 1000), "n_boot": (40, 1e6), "k": (2, 1000)}
-BOUNDS |= {"seed": (0, 2**31 - 1), "seeds": (0, 2**31 - 1), "near": (1e-9, 1), "margin": (1e-9, 1)}
-
-
-def refuse_numbers(args: Namespace) -> None:
-    """InputError for a number out of bounds, or a seed that is named twice."""
-    for name, (low, high) in BOUNDS.items():
-        value = getattr(args, name, low)
-        several = value if isinstance(value, list) else [value]
-        is_number = all(isinstance(number, int | float) for number in several)
-        is_within = is_number and all(low <= number <= high for number in several)
-        if not several or not is_within or len(set(several)) < len(several):
-            raise InputError(f"--{name.replace('_', '-')} {value}: give {low:g} to {high:g}, none twice")
-
 
 def audit(args: Namespace) -> None:
     from interextra.experiments import auditing, own

@@ -17,7 +17,7 @@ from interextra.data.runs import RunFile
 from interextra.evaluation.measures import check as check_measures
 from interextra.experiments import hybrid, own, plans, regimes
 from interextra.experiments.given import COLUMNS, Given, nearest, of_hits, of_training, read_run, together, values_of
-from interextra.experiments.own_commands import refuse_numbers
+from interextra.experiments.options import refuse_numbers
 from interextra.ground import Cell, InputError, Store, offenders
 from interextra.ground.effects import detectable
 from interextra.models.dense import inner_products

@@ -21,8 +21,9 @@ import numpy as np
 import yaml
 
 from interextra.experiments import own_commands as own
+from interextra.experiments.options import refuse_numbers, refuse_texts
 from interextra.ground import InputError, Store, cache_folder
-from interextra.study.parameters import output_name, repository_root
+from interextra.study.parameters import output_name, read_overrides, repository_root
 from interextra.study.progress import Progress, Results, lasting
 from interextra.study.schedule import STOPPING, WorkerLost, build_all, described, priced
 
@@ -49,16 +50,8 @@ def _selected(args: argparse.Namespace) -> tuple[Store, list]:
     """The store, and the chosen notebooks as cells, all checked; `args.name` becomes the folder of their results."""
     from interextra.study.worlds import planned
 
-    root, overrides = repository_root(), {}
-    for pair in args.parameter:
-        name, sign, text = pair.partition("=")
-        if not sign:
-            raise InputError(f"-p {pair}: write name=value")
-        try:
-            overrides[name] = yaml.safe_load(text)
-        except yaml.YAMLError:
-            hint = 'put what holds braces into quotes: ["a{b: 1}"]'
-            raise InputError(f"-p {pair}: not readable as YAML; {hint}") from None
+    root = repository_root()
+    overrides = read_overrides(root, args.only, args.parameter)
     selected = planned(root, args.profile, args.only, overrides, args.from_reference)
     args.name = output_name(root, args.profile, overrides, args.name) + "-from-reference" * args.from_reference
     return _store(), selected
@@ -257,7 +250,8 @@ def main(arguments: list[str] | None = None) -> int:
             args = parser().parse_args(arguments)
             if os.environ.get("INTEREXTRA_DATA"):  # notebooks run in their own folder
                 os.environ["INTEREXTRA_DATA"] = os.path.abspath(os.environ["INTEREXTRA_DATA"])
-            own.refuse_numbers(args)
+            refuse_texts(args)
+            refuse_numbers(args)
             return args.function(args) or 0
     except Stopped as stopped:
         told = "results that are finished are kept: give the same command again to go on from them"

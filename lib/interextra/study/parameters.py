@@ -8,6 +8,7 @@ import ast
 import difflib
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,12 +96,45 @@ def declared_parameters(notebook: Path) -> dict[str, Parameter]:
 def read_yaml(path: Path) -> dict[str, Any]:
     """The `name: value` lines of a file of parameters; none where there is no file."""
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {} if path.exists() else {}
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: not valid YAML: {str(error).splitlines()[-1].strip()}") from None
+        values = parse_yaml(path.read_text(encoding="utf-8"), path) or {} if path.exists() else {}
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8; save the file as UTF-8") from None
     if not isinstance(values, dict):
         raise InputError(f"{path}: must hold `name: value` lines")
     return values
+
+
+def parse_yaml(text: str, where: object) -> Any:
+    """A value of YAML; InputError, which `where` begins, for what is none, or is nothing that JSON can hold."""
+    try:
+        value = yaml.safe_load(text)
+        json.dumps(value, ensure_ascii=False).encode()
+    except yaml.YAMLError as error:
+        told = str(error).splitlines()[-1].strip()
+        raise InputError(f"{where}: not readable as YAML; put what holds braces into quotes ({told})") from None
+    except UnicodeEncodeError:
+        raise InputError(f"{where}: half of a surrogate pair (a cut emoji?); write the whole one") from None
+    except RecursionError:
+        raise InputError(f"{where}: nested too deeply; write it again") from None
+    except (ValueError, TypeError) as error:  # a day that no month has, a date, a set, bytes, a list inside of itself
+        raise InputError(f"{where}: {error}; write text in quotes, numbers, true or false, and lists of them") from None
+    return value
+
+
+def read_overrides(root: Path, only: str, pairs: Sequence[str]) -> dict[str, Any]:
+    """Parameters as `-p NAME=VALUE` gives them, for the notebooks `only`.
+
+    The value of a text parameter is taken as it is written, whatever YAML would make of it; all others are YAML.
+    """
+    declared = [declared_parameters(notebook) for notebook in notebooks(root, only)] if pairs else []
+    found = {}
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        if not sign:
+            raise InputError(f"-p {pair}: write name=value")
+        kinds = {parameters[name].type for parameters in declared if name in parameters}
+        found[name] = text if kinds == {"str"} else parse_yaml(text, f"-p {pair}")
+    return found
 
 
 def _type(name: str, value: Any) -> str:
