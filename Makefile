@@ -1,4 +1,4 @@
-# make run [PROFILE=mini] [ONLY=01,02]   make verify   make test   make test-browser   make lab   make bench   make base   make clean
+# make install   make run [PROFILE=mini] [ONLY=01,02]   make verify   make test   make test-browser   make lab   make bench   make base   make clean
 PROFILE ?= mini
 ONLY ?=
 PYTHON ?= python3
@@ -10,6 +10,19 @@ endif
 
 run: .venv/ready
 	@.venv/bin/interextra run --profile $(PROFILE) $(if $(ONLY),--only $(ONLY))
+
+define NEXT
+Installed in .venv; nothing has run yet. Next:
+  .venv/bin/interextra audit --train beir:PATH@train --test beir:PATH@test   what your queries share; no model
+  .venv/bin/interextra probe -m MODEL --collection beir:PATH --check         your model, before fine-tuning
+  make run                                                                   all notebooks, 15 minutes on 2 cores
+  make lab                                                                   the notebooks in JupyterLab
+README.md says more.
+endef
+export NEXT
+
+install: .venv/ready
+	@echo "$$NEXT"
 
 test: .venv/ready
 	@$(PY) -m ruff check .
@@ -60,4 +73,4 @@ clean:
 	@$(PY) -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-.PHONY: run test test-browser lab check bench base reference verify readme clean
+.PHONY: install run test test-browser lab check bench base reference verify readme clean

@@ -1,5 +1,5 @@
 # The same work as a graph of results and notebooks:  .venv/bin/snakemake --cores 2 --config profile=mini
-# On a cluster:  .venv/bin/snakemake --executor slurm --jobs 50 --config profile=msmarco   (see the README)
+# On a cluster:  .venv/bin/snakemake --executor slurm --jobs 50 --config profile=msmarco   (see book/cluster.md)
 import json
 import subprocess
 import sys

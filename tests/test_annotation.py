@@ -9,7 +9,7 @@ from scipy.stats import ttest_rel
 from sklearn.metrics import cohen_kappa_score
 
 from interextra.experiments.annotating import Annotation, widget
-from interextra.experiments.overlap import jaccard, recall_comparison, simulate_annotators
+from interextra.experiments.overlap import recall_comparison, simulate_annotators
 from interextra.ground.errors import InputError
 from interextra.overlap.annotation import (
     SHEET,
@@ -24,6 +24,7 @@ from interextra.overlap.annotation import (
 )
 from interextra.overlap.candidates import Candidates, candidates, with_texts
 from interextra.overlap.labels import LABELS
+from interextra.overlap.text import jaccard
 from interextra.world.truth import entity_overlap, intent_overlap
 
 TEST = pd.DataFrame({"query_id": ["t1", "t2"], "text": ["what is a shebang", 'rock, "n" roll\nbegin <b>']})

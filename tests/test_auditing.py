@@ -167,3 +167,77 @@ def test_a_folder_of_datasets_without_positives_names_its_columns(tmp_path):
     Dataset.from_dict({"anchor": ["a"], "label": [1]}).save_to_disk(tmp_path / "data")
     with pytest.raises(InputError, match="'label'.*positive/answer"):
         read(f"datasets:{tmp_path / 'data'}", "train")
+
+
+def test_copies_of_answers_under_other_ids_are_shared(folder):
+    """Test query 4 has a copy, in other letters, of the passage of training query 11."""
+    corpus = folder / "corpus.jsonl"
+    corpus.write_text(corpus.read_text().replace("about t4", "About  P11"))
+    found = audit(read(f"beir:{folder}", "train"), read(f"beir:{folder}", "test"))
+    assert counts(found)["shares 1 or more passages of relevance 1 or more"] == 2
+    assert counts(found)["an answer is exposed"] == 8
+    assert "x4" in found.test_queries and "q11" in found.train_queries
+    assert found.pairs.set_index("test_query_id").loc["x4", "shared"] == 1
+
+
+def test_positives_of_datasets_are_shared_in_whatever_letters(tmp_path):
+    rows = {"anchor": TRAIN[:2], "positive": ["the \ufb01rst stra\u00dfe", "another"]}
+    Dataset.from_dict(rows).save_to_disk(tmp_path / "train")
+    Dataset.from_dict({"query": TEST[:1], "answer": ["THE FIRST STRASSE"]}).save_to_disk(tmp_path / "test")
+    found = audit(*(read(f"datasets:{tmp_path / name}", name) for name in ("train", "test")))
+    assert counts(found)["shares 1 or more passages of relevance 1 or more"] == 1 and found.train_queries == ["0"]
+
+
+def test_queries_without_spaces_between_words_have_near_duplicates(tmp_path):
+    pairs = [("北京大学的图书馆星期天几点开门呢", "北京大学的图书馆星期天几点开门啊")]
+    pairs += [
+        ("日本で一番高い山の名前は何ですか", "日本で一番高い山の名前は何でしょうか"),
+        ("今天的天气怎么样", "如何更换自行车后轮"),
+    ]
+    for name, texts in zip(("train", "test"), zip(*pairs, strict=True), strict=True):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{name}{at}\t{text}\n" for at, text in enumerate(texts)))
+    found = audit(read(f"{tmp_path}/train.tsv", ""), read(f"{tmp_path}/test.tsv", ""), near=0.7)
+    assert found.test_queries == ["test0", "test1"] and found.train_queries == ["train0", "train1"]
+
+
+@pytest.mark.parametrize("side", ["train", "test"])
+def test_queries_without_a_word_are_one_message(tmp_path, capsys, side):
+    (tmp_path / "train.tsv").write_text("1\twhat is it\n")
+    (tmp_path / "test.tsv").write_text("2\twho was it\n")
+    (tmp_path / f"{side}.tsv").write_text("a\t???\nb\t!\n")
+    command = [
+        "audit",
+        "--train",
+        f"{tmp_path}/train.tsv",
+        "--test",
+        f"{tmp_path}/test.tsv",
+        "--out",
+        f"{tmp_path}/out",
+    ]
+    assert main(command) == 2
+    assert f"{side}.tsv: none of 2 queries holds a word" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("state.json", "[]"),
+        ("state.json", '{"_data_files": []}'),
+        ("state.json", '{"_data_files": 5}'),
+        ("state.json", "[" * 100_000),
+        ("state.json", '{"_data_files": [{"filename": "nothing.arrow"}]}'),
+        ("dataset_info.json", "5"),
+        ("dataset_info.json", '{"features": {"anchor": {"_type": "os.system"}}}'),
+        ("data-00000-of-00001.arrow", "no arrow"),
+        ("state.json", None),
+    ],
+)
+def test_a_folder_of_datasets_that_is_damaged_is_one_message(tmp_path, name, content):
+    Dataset.from_dict({"anchor": TRAIN[:2], "positive": ["one", "two"]}).save_to_disk(tmp_path / "data")
+    path = tmp_path / "data" / name
+    path.unlink() if content is None else path.write_text(content)
+    with pytest.raises(InputError, match="datasets:.*data: cannot be read.*save_to_disk"):
+        read(f"datasets:{tmp_path / 'data'}", "train")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="empty: cannot be read"):
+        read(f"datasets:{tmp_path / 'empty'}", "train")

@@ -10,7 +10,7 @@ from interextra.ground.correlation import (
     interval_of_one,
     kendall_draws,
     steiger,
-    stretched,
+    stretched_z,
 )
 
 SCIPY = {"Spearman": stats.spearmanr, "Kendall": stats.kendalltau, "Pearson": stats.pearsonr}
@@ -101,7 +101,7 @@ def test_stretched_draws_of_few_groups_keep_their_level_where_plain_ones_do_not(
         x, y = ((random.normal(size=(8, 1)) + random.normal(size=(8, 3))).ravel() for _ in range(2))
         [at] = correlations(x, y, np.ones((1, 24)), "Spearman")
         drawn = correlations(x, y, drawn_groups(np.repeat(range(8), 3), seed, 400), "Spearman")
-        for name, made in {"plain": drawn, "stretched": stretched(drawn, at, 8)}.items():
+        for name, made in {"plain": drawn, "stretched": stretched_z(drawn, at, 8)}.items():
             missed[name] += abs(at) > np.quantile(abs(made - at), 0.95)
     assert missed["stretched"] / 400 <= 0.06 < 0.075 < missed["plain"] / 400
 

@@ -9,6 +9,7 @@ import pytest
 
 from interextra.data import load
 from interextra.experiments.fitting import fitted
+from interextra.experiments.shifts import read_shift, shifts_of
 from interextra.study.cli import main
 from interextra.study.parameters import notebooks, profile_parameters
 
@@ -54,6 +55,33 @@ def test_kinds_are_those_of_the_collection(plain):
     assert "shift" not in fitted({"shift": "wh-words/how/who"} | sizes, "mini", {"collection": plain})
     found = fitted({"shift": "length:limit=50"} | sizes, "mini", {"collection": plain})  # no query is as long
     assert found["shift"] == "length:limit=6/long/short"
+
+
+def with_labels(path, column, labels):
+    """Give the queries a column in which these labels take turns."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows = [row | {"metadata": {column: labels[at % len(labels)]}} for at, row in enumerate(rows)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize("labels", [["n/a", "yes", "no"], ["a/", "/b", "%2F", "%25"], ["100 %", "a=b:c", "x\\y"]])
+def test_labels_of_any_characters_are_read_back_as_they_are(plain, labels):
+    """Those that are more than plain are written otherwise; the others as ever."""
+    with_labels(Path(plain.removeprefix("beir:"), "queries.jsonl"), "ki/nd", labels)
+    asked = {"shift": "kind=column:ki%2Fnd", "n_test": 12, "train_size": 5}
+    found = fitted(asked, "mini", {"collection": plain})["shift"]
+    name, by, kept = read_shift(found)
+    assert (name, by) == ("kind", "column:ki/nd") and sorted(kept) == sorted(labels)
+    assert ("%2F" in found.partition("nd/")[2]) == any("/" in label or "%2F" in label for label in labels)
+    p = on(plain, "09", shift=found)
+    assert shifts_of({**p, "shifts": [found], "control": ""})["kind"].clusters == tuple(kept)
+
+
+def test_a_label_that_was_cut_at_its_slash_is_named_with_what_to_write(plain, capsys):
+    with_labels(Path(plain.removeprefix("beir:"), "queries.jsonl"), "kind", ["n/a", "yes"])
+    command = ["split", "shift", "--collection", plain, "--out", "out", "--attribute"]
+    for attribute in ("column:kind/n/a/yes", "column:kind/n/a"):
+        assert main([*command, attribute]) == 2 and "%2F" in capsys.readouterr().err
 
 
 def test_the_profile_s_own_collection_is_left_as_it_is(house):

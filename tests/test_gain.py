@@ -29,12 +29,11 @@ def test_the_parts_of_a_gain_add_up_and_have_the_planted_size():
     for part, size in planted.items():
         row = found.loc[part]
         assert row["low"] < size < row["high"] and row["difference"] == pytest.approx(size, abs=0.02)
-        assert row["share_low"] <= row["share"] <= row["share_high"] and row["share"] == pytest.approx(
-            2 * size, abs=0.05
-        )
+        assert row["share"] == pytest.approx(2 * size, abs=0.05)
+        assert part == "whole gain" or row["share_low"] <= row["share"] <= row["share_high"]
     parts = list(gain.PARTS)
     assert found.loc[parts[1:4], "difference"].sum() == pytest.approx(found.loc[parts[0], "difference"])
-    assert found.loc[parts[0], ["share", "share_low", "share_high"]].tolist() == [1, 1, 1]
+    assert found.loc[parts[0], "share"] == 1 and found.loc[parts[0], ["share_low", "share_high"]].isna().all()
 
 
 def test_only_what_is_fine_tuned_has_the_noise_of_training():

@@ -180,8 +180,8 @@ def test_run_with_changed_parameters_leaves_the_profile_s_results(house):
     assert (house / "outputs" / "smoke-n_boot-60" / "00_start_here" / "tables").is_dir()
 
 
-def test_a_shift_of_ones_own_goes_through_as_the_readme_prints_it(house, root):
-    printed = re.search(r"`-p (shifts)='(.*?)'`", (root / "README.md").read_text(encoding="utf-8"))
+def test_a_shift_of_ones_own_goes_through_as_its_page_prints_it(house, root):
+    printed = re.search(r"`-p (shifts)='(.*?)'`", (root / "book" / "own_retriever.md").read_text(encoding="utf-8"))
     few = "recipes=[{recipe: bm25, tuning_queries: 20}, mini-dense]"
     run(house, "--profile", "smoke", "--only", "04", "--name", "mine", "-p", "=".join(printed.groups()), "-p", few)
     folder = house / "outputs" / "mine" / "04_ms_shift_clusters" / "tables"

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from datasets import load_from_disk
+from toy_own import OPTIONS, written
 from toy_topics import TOPICS
 
 from interextra.data.load import open_collection
@@ -33,16 +34,6 @@ from interextra.models.base import verified_base
 from interextra.papers import verdicts
 from interextra.papers.released import read_shift
 from interextra.study.cli import main
-
-OPTIONS = own.DEFAULTS | {"k": 3, "n_test": 0.25}
-
-
-def written(spec, store, protocol, out, formats=("ids",), **more):
-    options = OPTIONS | {"format": formats} | more
-    options |= {name: own.DEFAULTS[name] for name in own.UNUSED[protocol]}
-    split = own.split_of(protocol, spec, options)
-    store.build(split)
-    return split, own.export(split, store, Path(out), options)
 
 
 def test_every_format_holds_the_pairs_of_the_split(spec, store, house):
@@ -310,6 +301,71 @@ def test_other_shapes_are_refused_with_their_file(tmp_path, name, text, part):
         regimes.read_run(tmp_path / name)
 
 
+@pytest.mark.parametrize("end", ["run", "json", "jsonl", "parquet", "csv"])
+def test_a_query_without_a_hit_counts_as_in_evaluate(spec, store, tmp_path, capsys, end):
+    """As an empty ranking, whether the file can express one or not; how many there are is said in a line."""
+    written(spec, store, "restrain", "out", size=12)
+    given, path = regimes.Given.open(Path("out")), tmp_path / f"a.{end}"
+    ids = given.queries["query_id"].tolist()
+    hits = {query_id: {f"p-{query_id}": 1.0} if query_id != ids[3] else {} for query_id in ids}
+    rows = [(query_id, *hit) for query_id, found in hits.items() for hit in found.items()]
+    run = RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
+    run.write_trec(tmp_path / "a.run")
+    frame = run.frame().rename(columns={"query_id": "qid", "doc_id": "docno"})[["qid", "docno", "score"]]
+    if end in ("csv", "parquet"):
+        frame.to_csv(path, index=False) if end == "csv" else frame.to_parquet(path)
+    elif end == "json":
+        path.write_text(json.dumps({"default": {"test": hits}}))
+    elif end == "jsonl":
+        found = {one: [{"corpus_id": doc, "score": score} for doc, score in of.items()] for one, of in hits.items()}
+        lines = [json.dumps({"query_id": one, "results": results}) for one, results in found.items()]
+        path.write_text("\n".join(lines) + "\n")
+    values = regimes.values_of(path, given, ["RR@10"]).set_index("query_id")["value"]
+    assert values[ids[3]] == 0 and values.drop(ids[3]).eq(1).all() and len(values) == len(ids)
+    told = f"{path}: 1 of 24 test queries without a hit ({ids[3]!r})"
+    assert told in capsys.readouterr().err
+    assert main(["evaluate", "--qrels", "out/test.qrels", "--run", f"{tmp_path}/a.run", "-m", "RR@10"]) == 0
+    assert float(capsys.readouterr().out.split()[1]) == pytest.approx(values.mean(), abs=1e-4)
+    frame.assign(qid="another", docno="p-sky-aurora-0").head(1).to_csv(tmp_path / "none.csv", index=False)
+    with pytest.raises(InputError, match="none.csv: a hit for none of 24 test queries"):
+        regimes.values_of(tmp_path / "none.csv", given, ["RR@10"])
+
+
+def test_a_run_that_is_missing_is_named_by_its_file(spec, store, tmp_path, capsys):
+    written(spec, store, "shift", "out", attribute="column:topic")
+    given = regimes.Given.open(Path("out"))
+    write_runs(spec, tmp_path, given, lambda *_: 0.5)
+    (tmp_path / "without-sky.2.run").unlink()
+    asked = ["regimes", "--split", "out", "--runs", f"{tmp_path}/{{part}}.{{seed}}.run", "-m", "RR@10"]
+    assert main(asked) == 2
+    told = capsys.readouterr().err
+    assert f"1 runs are missing: '{tmp_path}/without-sky.2.run'" in told
+
+
+def test_a_place_that_takes_no_file_is_refused_before_anything_is_computed(spec, store, capsys, monkeypatch):
+    written(spec, store, "restrain", "out", size=12)
+    Path("taken").touch()
+    Path("gone").symlink_to("nowhere")
+
+    def never(*_):
+        raise AssertionError("computed")
+
+    monkeypatch.setattr(type(store), "build", never)
+    monkeypatch.setattr("interextra.experiments.auditing.audit", never)
+    monkeypatch.setattr("interextra.experiments.given.measured", never)
+    commands = {
+        "split": ["split", "restrain", "--collection", spec, "--size", "6", "--out"],
+        "audit": ["audit", "--train", spec, "--test", spec, "--out"],
+        "regimes": ["regimes", "--split", "out", "--runs", "{part}.run", "--out"],
+        "probe": ["probe", "-m", "tiny-base", "--collection", spec, "--size", "6", "--output-folder"],
+        "runs": ["probe", "-m", "tiny-base", "--collection", spec, "--size", "6", "--prediction-folder"],
+    }
+    for place in ("taken", "taken/below", "gone", "gone/below", "x" * 300, "a\0b"):
+        for name, command in commands.items():
+            assert main([*command, place]) == 2, name
+            assert place[:80] in capsys.readouterr().err.replace("\\x00", "\0")
+
+
 def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
     for protocol, changed in (("restrain", "attribute"), ("resttest", "n_test"), ("shift", "k")):
         with pytest.raises(InputError, match=f"split {protocol}: --{changed.replace('_', '-')} is of another protocol"):
@@ -318,17 +374,15 @@ def test_bad_input_is_one_message(spec, store, tmp_path, capsys):
     (tmp_path / "runs").mkdir()
     given = regimes.Given.open(Path("out"))
     made = write_runs(spec, tmp_path / "runs", given, lambda *_: 0.5)
-    for refused, pattern in (("{part}", "runs/x.run"), ("no run of 2 sets", "runs/{part}.trec")):
+    missing = "2 runs are missing: 'runs/extrapolation-12.trec'"
+    for refused, pattern in (("{part}", "runs/x.run"), (missing, "runs/{part}.trec")):
         with pytest.raises(InputError, match=refused):
             regimes.measured(given, pattern, ["RR@10"])
     frame = made["interpolation-12", 1].frame()
-    for refused, changed in (
-        ("1 queries are missing", frame[frame["query_id"] != given.queries["query_id"][0]]),
-        ("1 queries are not test queries", pd.concat([frame, frame.head(1).assign(query_id="none")])),
-    ):
-        RunFile.from_frame(changed).write_trec(tmp_path / "runs" / "interpolation-12.1.run")
-        with pytest.raises(InputError, match=refused):
-            regimes.measured(given, str(tmp_path / "runs" / "{part}.{seed}.run"), ["RR@10"])
+    changed = pd.concat([frame, frame.head(1).assign(query_id="none")])
+    RunFile.from_frame(changed).write_trec(tmp_path / "runs" / "interpolation-12.1.run")
+    with pytest.raises(InputError, match="1 queries are not test queries"):
+        regimes.measured(given, str(tmp_path / "runs" / "{part}.{seed}.run"), ["RR@10"])
     write_runs(spec, tmp_path / "runs", given, lambda *_: 0.5)
     unknown = made["interpolation-12", 1].frame().assign(doc_id=lambda rows: rows["doc_id"].str.upper())
     RunFile.from_frame(unknown).write_trec(tmp_path / "runs" / "interpolation-12.1.run")
@@ -409,7 +463,8 @@ def test_filters_of_other_trainers_leave_no_exposed_negative(spec, store, root, 
     written(spec, store, "restrain", "out", ["ids", "st", "pylate-kd", "tevatron"], size=12, negatives=8)
     part = Path("out/extrapolation-12")
     exposed = set((part / "exposed.txt").read_text().split())
-    page = (root / "book" / "own_trainer.md").read_text(encoding="utf-8")
+    page = (root / "book" / "own_retriever.md").read_text(encoding="utf-8")
+    page = page.partition("## Excluding exposed passages")[2].partition("## Your own runs")[0]
     scripts = dict(re.findall(r"## ([\w-]+)\n.*?```python\n(.*?)```", page, flags=re.DOTALL))
     assert list(scripts) == ["sentence-transformers", "PyLate", "Tevatron", "FlagEmbedding"]
     more = {"sentence-transformers": [verified_base()], "PyLate": [part / "pylate-kd", 2]}
@@ -438,3 +493,39 @@ def test_a_query_without_a_possible_negative_is_one_message(spec, store):
     """Every passage is relevant to some query, so that outside a set of all queries none is left."""
     with pytest.raises(InputError, match="no passage is left for a negative"):
         written(spec, store, "restrain", "out", size=1, spare=True)
+
+
+def test_a_copy_of_an_answer_is_no_negative_and_as_exposed_as_the_answer(spec, store, house):
+    """Each passage stands twice more, under other ids: by other letters, and word for word."""
+    path = Path(spec.removeprefix("beir:"), "corpus.jsonl")
+    passages = [json.loads(line) for line in path.read_text().splitlines()]
+    copies = [{"_id": f"{one['_id']}-loud", "text": one["text"].upper().replace(" ", "  ")} for one in passages]
+    copies += [{"_id": f"{one['_id']}-again", "text": one["text"]} for one in passages]
+    path.write_text("".join(json.dumps(one) + "\n" for one in passages + copies))
+    split, _ = written(spec, store, "shift", "out", attribute="column:topic", negatives=8)
+    for topic in TOPICS:
+        rows = load_from_disk(f"out/without-{topic}/ids").to_pandas()
+        own_texts = "p-" + rows["query_id"]
+        for column in rows.filter(like="negative"):
+            assert not any(negative.startswith(of) for of, negative in zip(own_texts, rows[column], strict=True))
+        exposed = set(Path(f"out/without-{topic}/exposed.txt").read_text().split())
+        bare = {one for one in exposed if one.count("-") == 3}
+        assert exposed == {f"{one}{end}" for one in bare for end in ("", "-loud", "-again")}
+        assert not bare & {f"p-{one}" for one in split.sets(store)[f"without-{topic}"]}
+
+
+def test_a_query_to_which_every_passage_is_relevant_is_left_out_and_named(spec, store, capsys):
+    folder = Path(spec.removeprefix("beir:"))
+    names = [json.loads(line)["_id"] for line in (folder / "corpus.jsonl").read_text().splitlines()]
+    with (folder / "qrels" / "train.tsv").open("a") as file:
+        file.writelines(f"sky-comet-0\t{name}\t1\n" for name in names if name != "p-sky-comet-0")
+    split, made = written(spec, store, "restrain", "out", size=24)
+    [name] = [name for name, ids in split.sets(store).items() if "sky-comet-0" in ids]
+    rows = load_from_disk(f"out/{name}/ids").to_pandas()
+    assert len(rows) == made["sets"][name]["queries"] == 23 and "sky-comet-0" not in set(rows["query_id"])
+    told = capsys.readouterr().err
+    assert f"{name}: without 1 queries" in told and "'sky-comet-0'" in told and "spare" not in told
+    with pytest.raises(InputError, match="no passage is left for a negative; give a larger set, or no --spare"):
+        written(spec, store, "restrain", "spared", size=1, spare=True)
+    with pytest.raises(InputError, match="'sky-comet-0': no passage is left for a negative; give a larger set$"):
+        Training.of(split, ["sky-comet-0"], 1, False)

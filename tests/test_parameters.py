@@ -1,10 +1,12 @@
 """Parameters: a misspelt or ill-typed one is an error that names it; every YAML key is declared."""
 
+import shutil
 from pathlib import Path
 
 import nbformat
 import pytest
 import yaml
+from toy_topics import write_topics
 
 from interextra.ground.errors import InputError
 from interextra.study.notebook import _listing
@@ -12,12 +14,15 @@ from interextra.study.parameters import (
     BOUNDS,
     LARGE,
     checked,
+    completed,
     declared_parameters,
     notebooks,
     output_name,
     profile_parameters,
+    read_yaml,
     repository_root,
 )
+from interextra.study.session import start
 from interextra.study.worlds import planned
 
 SOURCE = """profile: str = "mini"  # which profile
@@ -149,9 +154,10 @@ def test_changed_parameters_go_to_a_folder_of_their_own(house):
     assert output_name(house, "mini", {}, "") == "mini" and output_name(house, "mini", {}, "mini") == "mini"
     assert output_name(house, "mini", {"seed": 2, "sizes": [4, 8]}, "") == "mini-seed-2-sizes-4-8"
     assert output_name(house, "mini", {"seed": 2}, "mine_2.0") == "mine_2.0"
+    assert output_name(house, "mini", {"seed": 2}, "a" * 200) == "a" * 200
 
 
-@pytest.mark.parametrize("name", ["../mini", "..", ".", "a..b", ".git", "-x", "a b", "ä", "a/b", "a\n"])
+@pytest.mark.parametrize("name", ["../mini", "..", ".", "a..b", ".git", "-x", "a b", "ä", "a/b", "a\n", "a" * 201])
 def test_name_that_would_leave_outputs_or_hide_there_is_refused(house, name):
     with pytest.raises(InputError, match="--name"):
         output_name(house, "mini", {}, name)
@@ -193,6 +199,61 @@ def test_every_yaml_key_of_every_profile_is_declared(root):
         profile_parameters(root, path.parent.name, known[path.stem], {})
         checked += 1
     assert checked >= 2 * len(known)
+
+
+def in_the_cell(notebook):
+    """What the parameters cell of a notebook sets when it runs alone: name → value."""
+    elsewhere = read_yaml(notebook.parents[1] / "params" / "mini" / f"{notebook.stem}.yaml")
+    declared = declared_parameters(notebook)
+    return {name: parameter.default for name, parameter in declared.items() if name not in elsewhere}
+
+
+def test_a_profile_s_file_alone_gives_its_parameters_and_its_name(root):
+    """As `papermill -f params/small/03_resttest.yaml` injects them."""
+    files = [path for path in (root / "params").glob("*/*.yaml") if path.parent.name not in ("mini", "worlds")]
+    assert len(files) > 30
+    for path in files:
+        profile, [notebook] = path.parent.name, notebooks(root, path.stem)
+        found = completed(root, notebook, in_the_cell(notebook) | read_yaml(path))
+        assert found == profile_parameters(root, profile, notebook, {}), path
+
+
+def test_a_named_profile_without_its_parameters_is_refused(root, monkeypatch):
+    """As `papermill -p profile small` gives it: the results of mini would have the name of small."""
+    monkeypatch.delenv("INTEREXTRA_OUTPUT", raising=False)
+    for notebook in notebooks(root):
+        variables = in_the_cell(notebook) | {"profile": "small"}
+        with pytest.raises(InputError, match=f"-f params/small/{notebook.stem}.yaml") as refused:
+            start(notebook.stem, variables, goal="?")
+        assert f"--profile small --only {notebook.stem[:2]}" in str(refused.value)
+    with pytest.raises(InputError, match="'collection'"):  # some of them are not enough
+        [notebook] = notebooks(root, "03")
+        given = read_yaml(root / "params" / "small" / "03_resttest.yaml")
+        completed(root, notebook, in_the_cell(notebook) | given | {"collection": "mini"})
+
+
+@pytest.mark.parametrize("only", ["00", "02", "03", "05"])
+def test_a_notebook_alone_is_fitted_to_another_collection_as_by_the_command(root, tmp_path, only):
+    [notebook], spec = notebooks(root, only), write_topics(tmp_path / "own")
+    given = {"collection": spec, "n_boot": 50}
+    found = completed(root, notebook, in_the_cell(notebook) | given)
+    assert found == profile_parameters(root, "mini", notebook, given)
+    assert found != profile_parameters(root, "mini", notebook, {}) | given
+
+
+def test_what_is_fitted_is_changed_among_the_notebook_s_variables(house, root, monkeypatch):
+    monkeypatch.delenv("INTEREXTRA_OUTPUT", raising=False)
+    shutil.copytree(root / "notebooks", house / "notebooks", dirs_exist_ok=True)
+    shutil.copytree(root / "params", house / "params", dirs_exist_ok=True)
+    monkeypatch.chdir(house)
+    variables = in_the_cell(house / "notebooks" / "03_resttest.ipynb")
+    before = dict(variables)
+    nb = start("03_resttest", variables, goal="?")
+    assert variables == before and nb["test_splits"] == ["test", "graded"]
+    variables["collection"] = write_topics(house / "own")
+    nb = start("03_resttest", variables, goal="?")
+    assert variables["k"] == nb["k"] == 2 and nb["test_splits"] == ["test"]
+    assert "test_splits" not in variables  # else a later start would take it as given
 
 
 def test_a_changed_table_of_scores_is_another_notebook(root, tmp_path):

@@ -8,7 +8,7 @@ from scipy import stats
 from interextra.experiments import predictors as pn
 from interextra.ground import correlation
 from interextra.ground.correlation import kendall_draws, kendall_within
-from interextra.ground.effects import resamples
+from interextra.ground.effects import resamples, seed_of
 from interextra.ground.errors import InputError
 
 
@@ -47,7 +47,7 @@ def table_of(x, y, seed=4, n_boot=50, groups=None):
 
 
 def test_queries_of_one_unit_are_drawn_together():
-    units, drawn = list("aabcb"), np.concatenate(list(resamples(3, 7, 40)))
+    units, drawn = list("aabcb"), np.concatenate(list(resamples(3, seed_of(7, "abc"), 40)))
     w = counts(units, 7, 40)
     assert w.shape == (5, 40) and w.dtype == np.float32
     for row, unit in zip(w, units, strict=True):

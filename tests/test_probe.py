@@ -55,7 +55,7 @@ class Reranker:
 
 class Searcher:
     def search(self, queries):
-        return {query_id: {f"p-{query_id}": 1.0, "p-sky-aurora-0": 0.5} for query_id in queries}
+        return {query_id: {f"p-{query_id}": 1.0, "p-plant-tulip-0": 0.5} for query_id in queries}
 
 
 @pytest.mark.parametrize("model", [TwoEncoders(), OneEncoder(), Reranker(), Searcher()])
@@ -115,6 +115,75 @@ def test_a_planted_loss_of_a_training_is_found(spec, tmp_path):
         ix.probe(train, spec, out=tmp_path / "probe", splits=3)
     with pytest.raises(InputError, match="is of other options"):
         ix.probe(train, spec, out=tmp_path / "probe", **options | {"seed": 2})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"measures": ["ASL@100"]}, "lower is better"),
+        ({"measures": ["nDCG@ten"]}, "unknown measure"),
+        ({"measures": []}, "no measure"),
+        ({"seeds": []}, "--seeds"),
+        ({"seeds": [1, 1]}, "--seeds"),
+        ({"seeds": ["a"]}, "--seeds"),
+        ({"margin": 0}, "--margin"),
+        ({"n_boot": 3}, "--n-boot"),
+        ({"size": float("nan")}, "--size"),
+        ({"encoder": "word2vec"}, "no encoder"),
+        ({"out": "taken"}, "taken is no folder"),
+        ({"predictions": "taken/runs"}, "taken is no folder"),
+        ({"format": ["csv"]}, "no format 'csv'"),
+        ({"gate_split": "nothing"}, "no split 'nothing'"),
+    ],
+)
+def test_what_can_be_refused_is_refused_before_training(spec, given, message):
+    Path("taken").touch()
+    trained = []
+    with pytest.raises(InputError, match=message):
+        ix.probe(lambda *asked: trained.append(asked), spec, **{"size": 12, "n_boot": 400} | given)
+    assert not trained
+    with pytest.raises(InputError, match="train is str"):
+        ix.probe("train.py", spec)
+
+
+def test_what_cannot_be_measured_is_refused_after_the_first_training(spec):
+    trained = []
+
+    def train(folder, seed):
+        trained.append(folder.name)
+        return {"another": {"p-sky-aurora-0": 1.0}}
+
+    with pytest.raises(InputError, match="a hit for none of 24 test queries"):
+        ix.probe(train, spec, size=12, n_boot=400)
+    assert len(trained) == 1
+
+
+def test_a_search_without_hits_counts_0(spec, capsys):
+    """Of one query for each model; of all others the passage is first."""
+
+    def train(folder, seed):
+        queries = load_from_disk(folder.parent / "queries")
+        asked = [line.split("\t")[0] for line in (folder.parent / "test.tsv").read_text().splitlines()]
+        assert not set(asked) & set(queries["query_id"])
+        return {one: {f"p-{one}": 1.0} if at else {} for at, one in enumerate(asked)}
+
+    found = ix.probe(train, spec, size=12, measures=["RR@10"], n_boot=400)
+    values = found.values.groupby("query_id")["value"].mean()
+    assert values.eq(0).sum() == 1 and values.eq(1).sum() == 23
+    assert capsys.readouterr().err.count("1 of 24 test queries without a hit") == 4
+
+
+def test_passages_that_no_trec_file_can_name_are_found(spec):
+    """White space in the id of a passage that nobody judged: the runs are kept in a form that holds it."""
+    with Path(spec.removeprefix("beir:"), "corpus.jsonl").open("a") as file:
+        file.write(json.dumps({"_id": "blue sky", "text": "nothing of the kind"}) + "\n")
+
+    def train(folder, seed):
+        asked = [line.split("\t")[0] for line in (folder.parent / "test.tsv").read_text().splitlines()]
+        return {one: {"blue sky": 2.0, f"p-{one}": 1.0} for one in asked}
+
+    found = ix.probe(train, spec, size=12, measures=["RR@10"], n_boot=400, out="spaced")
+    assert found.values["value"].eq(0.5).all() and len(list(Path("spaced/runs").glob("*.parquet"))) == 4
 
 
 def test_the_command_trains_on_each_set_and_says_first_what_it_costs(spec, capsys, monkeypatch):

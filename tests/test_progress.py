@@ -34,7 +34,6 @@ class Page(Toy):
 
     name: str = "00_it"
     took: float = 0.0  # seconds
-    older: bool = False
 
     def title(self):
         return f"notebook [bold]{self.name}"
@@ -44,8 +43,7 @@ class Page(Toy):
 
     def build(self, folder, store):
         super().build(folder, store)
-        record = {"seconds": {"cells": 1.0, "whole notebook": self.took}}
-        write_json(folder / "provenance.json", record | ({"taken over": {"from": "x"}} if self.older else {}))
+        write_json(folder / "provenance.json", {"seconds": {"cells": 1.0, "whole notebook": self.took}})
 
 
 @pytest.fixture
@@ -99,12 +97,23 @@ def test_what_is_being_computed_and_since_when_without_what_a_killed_process_lef
 
 
 def test_speed_of_this_machine_scales_what_is_left(store):
-    slow, older, todo = Page(took=1200.0), Page(took=9.0, older=True), Page(n=4)
-    store.build(slow), store.build(older)
-    results = Results(store, [slow, older, todo])
+    slow, todo = Page(took=1200.0), Page(n=4)
+    store.build(slow)
+    results = Results(store, [slow, todo])
     assert results.state().seconds_left == 600
-    assert results.learn(slow.key) == 1200 and results.learn(older.key) is None  # taken over: no speed
+    assert results.learn(slow.key) == 1200
     assert results.state().seconds_left == pytest.approx(600 * (PRIOR + 1200) / (PRIOR + 600))
+
+
+FOREIGN = [None, "1", [1], {"whole notebook": "1"}, {"whole notebook": [1]}, -1, float("nan"), float("inf"), 10**400]
+
+
+@pytest.mark.parametrize("seconds", FOREIGN, ids=lambda value: f"{value!r:.30}")
+def test_a_record_without_seconds_tells_no_speed(store, seconds):
+    page, todo = Page(), Page(n=4)
+    write_json(store.build(page) / "provenance.json", {"seconds": seconds})
+    results = Results(store, [page, todo])
+    assert results.learn(page.key) is None and results.state().seconds_left == 600
 
 
 def test_every_computed_result_is_logged_with_its_seconds_and_its_worker(store, tmp_path):

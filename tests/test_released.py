@@ -91,6 +91,11 @@ QUERIES = pd.DataFrame({"query_id": ["1", "2", "3"], "text": ["one", "two", "thr
 QRELS = pd.DataFrame({"query_id": ["3", "1", "2", "1"], "doc_id": ["a", "b", "c", "d"], "relevance": [1, 0, 2, 1]})
 
 
+def test_a_split_of_an_unknown_kind_writes_nothing(tmp_path):
+    told = fails(released.export_split, "restran", {"interpolation-2": ["1"]}, QUERIES, QRELS, tmp_path)
+    assert "no kind 'restran'; there are restrain, resttest, shift" in told and not list(tmp_path.iterdir())
+
+
 def test_our_splits_are_written_as_the_releases_are(tmp_path):
     sets = {"interpolation-2": ["1", "2"], "extrapolation-2": ["3"], "random-2-0": ["2"]}
     paths = released.export_split("restrain", sets, QUERIES, QRELS, tmp_path)

@@ -7,7 +7,7 @@ from scipy import stats
 
 from interextra.experiments import correlation
 from interextra.experiments.plans import cells_of, plan_of
-from interextra.ground.correlation import drawn_groups, steiger, stretched
+from interextra.ground.correlation import drawn_groups, steiger, stretched_z
 from interextra.ground.effects import Effects, effects
 from interextra.ground.errors import InputError
 from interextra.papers import published, verdicts
@@ -150,7 +150,7 @@ def test_intervals_draw_ways_of_training_not_points():
     row = table[(table["statistic"] == "Pearson") & (table["collection"] == "c")].iloc[0]
     drawn = [random.integers(8, size=8) for _ in range(2000)]
     once = [stats.pearsonr(inside[1, d, 0], outside[1, d, 0]).statistic for d in drawn if len(set(d)) > 1]
-    once = stretched(np.array(once), row["extrapolation"], 8)
+    once = stretched_z(np.array(once), row["extrapolation"], 8)
     assert [row["extra_low"], row["extra_high"]] == pytest.approx(np.quantile(once, [0.025, 0.975]), abs=0.08)
 
 

@@ -1,6 +1,7 @@
-"""The Snakefile plans the same cells as the command line; every command in the README works as printed."""
+"""The Snakefile plans the same cells as the command line; every command of README and its pages works as printed."""
 
 import importlib.util
+import itertools
 import json
 import re
 import shlex
@@ -10,31 +11,38 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import interextra
 from interextra.study.cli import main, parser
+from interextra.study.parameters import declared_parameters, read_yaml
 
 ROOT = Path(__file__).parents[1]
-# What stands for the README's placeholders, and the notebook that has the parameter.
+PAGES = ("README.md", "CONTRIBUTING.md", "RESULTS.md", *(f"book/{name}.md" for name in ("reproducing", "cluster")))
+PAGES += ("book/own_retriever.md", "book/teaching.md")
+# What stands for placeholders of these pages, and the notebook that has the parameter.
 PARAMETERS = {
     "collection=beir:/path": ("00", ["collection=beir:tiny", "test_splits=[test]"]),
+    "collection=beir:PATH": ("00", ["collection=beir:tiny", "test_splits=[test]"]),
     "collection=irds:ID": ("00", ["collection=irds:msmarco-passage", "test_splits=[dev]"]),
+    "collection=mini:seed=7": ("00", []),
     'shifts=["mine=python:interextra.world.truth:kind_of_question"]': ("04", []),
     "negative_passages=unexposed": ("02", []),
     "results=PATH": ("08", ["results=scores.csv"]),
 }
+MENTIONED = [["audit"], ["split"], ["regimes"], ["probe"]]
+NAMES_ALONE = {"-p profile small"}  # said to be refused
+PROGRAMS = ("make", "interextra", "papermill", "snakemake", "conda")
 
 
-PROGRAMS = ("make", "interextra", "snakemake", "conda")
-
-
-def printed():
-    """The words of every command of the README, in its blocks and in its sentences."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"(?ms)^```\n(.*?)^```$", text)
+def commands_of(text):
+    """The words of every command of a page, in its blocks, after a prompt, and in its sentences."""
+    blocks = [block for language, block in re.findall(r"(?ms)^```(.*?)\n(.*?)^```$", text) if not language]
+    prompted = re.findall(r"(?m)^\$ (.*)$", text)
     inline = re.findall(r"`([^`]+)`", re.sub(r"(?ms)^```.*?^```$", "", text))
-    for line in [*"\n".join(blocks).splitlines(), *(code.replace("\n", " ") for code in inline)]:
-        for command in line.split("&&"):
+    found = [code.replace("\n", " ") for code in inline if code not in NAMES_ALONE]
+    for line in ["\n".join(blocks), *prompted, *found]:
+        for command in itertools.chain(*(part.split("&&") for part in line.splitlines())):
             try:
                 words = shlex.split(command, comments=True)
             except ValueError:  # an apostrophe: no command
@@ -45,26 +53,38 @@ def printed():
                 yield words
 
 
-PRINTED = list(printed())
+def printed():
+    """The words of every command of the pages, each once."""
+    found = [words for page in PAGES for words in commands_of((ROOT / page).read_text(encoding="utf-8"))]
+    return list({" ".join(words): words for words in found}.values())
+
+
+PRINTED = printed()
 
 
 def of(*programs):
     return [words for words in PRINTED if words[0].removeprefix(".venv/bin/") in programs]
 
 
-def test_commands_of_the_readme_are_found():
+def test_commands_of_the_pages_are_found():
     assert {words[0].removeprefix(".venv/bin/") for words in PRINTED} == {
-        *("interextra", "make", "snakemake", "pip", "python", "python3", "conda", "-p")
+        *("interextra", "make", "papermill", "snakemake", "pip", "python", "python3", "conda", "jupyter", "-p")
     }
     commands = {"run", "status", "plan", "cell", "clean", "evaluate", "audit", "split", "regimes"}
     commands |= {"probe", "export", "class"}
     assert {words[1] for words in of("interextra")} == commands
-    assert len(of("-p")) == len(PARAMETERS)
+    assert {words[1] for words in of("-p")} == PARAMETERS.keys()
+    assert sum(words[0].startswith("-p") for words in PRINTED) == len(PARAMETERS)
 
 
 @pytest.mark.parametrize("words", of("interextra"), ids=" ".join)
 def test_interextra_takes_its_commands_as_printed(house, capsys, words):
-    arguments = [re.sub(r"^\[(--.*)\]$", r"\1", word) for word in words[1:]]  # [--optional]
+    arguments = words[1:]
+    if arguments in MENTIONED:
+        arguments.append("--help")  # the command exists; a sentence that names it needs none of its options
+        with pytest.raises(SystemExit, match="^0$"):
+            parser().parse_args(arguments)
+        return
     parser().parse_args(arguments)
     (house / "outputs").mkdir()
     (house / "outputs" / "reference").symlink_to(ROOT / "outputs" / "reference")  # for --from-reference
@@ -80,6 +100,19 @@ def test_parameters_as_printed_are_planned(house, tiny, capsys, words):
     only, others = PARAMETERS[words[1]]
     given = [word for value in others or words[1:] for word in ("-p", value)]
     assert main(["plan", "--only", only, *given]) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", of("papermill"), ids=" ".join)
+def test_papermill_is_given_a_notebook_its_parameters_and_files_that_are_there(root, words):
+    notebook, written_to, flag, value, *more = words[1:]
+    declared = declared_parameters(root / notebook)
+    assert written_to == "out.ipynb" and len(more) == (flag == "-p")
+    if flag == "-p":
+        assert value in declared
+        return
+    given = read_yaml(root / value) if flag == "-f" else yaml.safe_load(value)
+    assert given and given.keys() <= declared.keys()
+    assert flag == "-y" or (given["profile"], Path(notebook).stem) == (Path(value).parent.name, Path(value).stem)
 
 
 @pytest.mark.parametrize("words", of("make"), ids=" ".join)

@@ -1,6 +1,8 @@
 """Small kinds of cell for the tests of the store and of the schedule."""
 
+import hashlib
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -50,3 +52,55 @@ class Stuck(Toy):
         if not Path(self.note).exists():
             Path(self.note).touch()
             time.sleep(60)
+
+
+class Sleeping(Toy):
+    """Notes its process in a file, then takes a minute; `is_deaf`: in C, where no handler of Python's is called."""
+
+    begun: str
+    is_deaf: bool = False
+    name: str = "00_it"
+
+    def build(self, folder, store):
+        (folder / "half.txt").write_text("half")
+        Path(self.begun).write_text(str(os.getpid()))
+        if self.is_deaf:
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000_000)
+        else:
+            time.sleep(60)
+
+
+class FailingBeside(Toy):
+    """Fails as soon as there is a file."""
+
+    begun: str
+
+    def build(self, folder, store):
+        until = time.monotonic() + 30
+        while not Path(self.begun).exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        raise RuntimeError("disk full")
+
+
+class Killed(Toy):
+    def build(self, folder, store):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class OddError(Exception):
+    """One that pickle cannot make again."""
+
+    def __init__(self, first, second):
+        super().__init__(f"{first} and {second}")
+
+
+class Odd(Toy):
+    def build(self, folder, store):
+        raise OddError("one", "two")
+
+
+class Environment(Toy):
+    """What its worker has in the environment."""
+
+    def build(self, folder, store):
+        (folder / "answer.txt").write_text(os.environ.get("NUMBA_DISABLE_JIT", "unset"))

@@ -5,6 +5,8 @@ resampling: a world, two trainings a claim, entities, queries, and reciprocal ra
 estimate is the relative change between the sides, with a true value given; the lead over BM25 is measured on queries of
 its own. What judges them is what judges the committed results: `verdicts.over_worlds`, and `verdicts.concluded` on one
 data set.
+
+`few_units`: how often the interval of an effect misses it, by the number of queries that are resampled.
 """
 
 import sys
@@ -14,7 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from interextra.experiments.plans import REGIMES
-from interextra.ground.effects import effects
+from interextra.ground.effects import KINDS, effects, interval, resampled_means, stretched
 from interextra.papers.verdicts import Claim, answered, concluded, of_notebook, over_worlds
 
 NOTEBOOK, N_WORLDS = "05_architecture_comparison", 14
@@ -26,6 +28,14 @@ RANKS = 0.5 ** np.arange(1, 11) / (1 - 0.5**10)  # of the passage, where it is f
 PAIRED = 0.85  # share of the queries that are as easy on one side as on the other
 LEAD = 0.05  # over BM25, of systems that beat it
 DECIDED = ("holds", "contradicted")
+FEW = (3, 5, 8, 10, 12, 20, 40, 100, 400)  # queries
+# Chances that a query's passage is found, by side, and that both sides share the rank of a query
+POPULATIONS = {
+    "no effect, half of the pairs alike": ((0.6, 0.6), 0.35),
+    "no effect, three quarters alike": ((0.6, 0.6), 0.65),
+    "no effect, few zeros": ((0.8, 0.8), 0.35),
+    "a loss, half of the pairs alike": ((0.6, 0.5), 0.35),
+}
 
 
 def reciprocal_ranks(draw: np.random.Generator, found: np.ndarray) -> np.ndarray:
@@ -166,6 +176,46 @@ def rates_on_one_data_set(n: int, seed: int = 1) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["what", "share"]).assign(should_be=["at most 0.05", "0.800"])
 
 
+def pairs(draw: np.random.Generator, found: tuple[float, float], shared: float, n: int) -> np.ndarray:
+    """RR@10 float[n, 2] of n queries on two sides, see POPULATIONS."""
+    alike = draw.random((n, 1)) < shared
+    luck, rank = draw.random((n, 2)), np.searchsorted(np.cumsum(RANKS)[:-1], draw.random((n, 2))) + 1
+    luck, rank = (np.where(alike, each[:, :1], each) for each in (luck, rank))
+    return (luck < np.array(found)) / rank
+
+
+def missed(n: int, found: tuple[float, float], shared: float, n_simulated: int, n_boot: int = 1000) -> dict[str, float]:
+    """How often the interval of each effect of n queries misses the true one; without one it misses nothing.
+
+    Of plain resamples, and as `ground.effects` stretches them.
+    """
+    draw = np.random.default_rng(n)
+    truth = pairs(np.random.default_rng(0), found, shared, 2_000_000).mean(axis=0)
+    errors = {f"{effect}, {how}": 0 for effect in ("difference", "delta") for how in ("plain", "stretched")}
+    for at in range(n_simulated):
+        values = pairs(draw, found, shared, n)
+        [means] = resampled_means([values], np.arange(n), at, n_boot)
+        for effect in ("difference", "delta"):
+            true, estimate = (float(KINDS[effect](*side)) for side in (truth, values.mean(axis=0)))
+            plain = KINDS[effect](*means.T)
+            wider = stretched(estimate + np.sqrt(n / (n - 1)) * (plain - estimate), estimate, n - 1)
+            for how, draws in (("plain", plain), ("stretched", wider)):
+                low, high = interval(draws)
+                errors[f"{effect}, {how}"] += true < low or true > high
+    return {name: count / n_simulated for name, count in errors.items()}
+
+
+def few_units(n_simulated: int) -> pd.DataFrame:
+    """A row a population and number of queries, a column an effect and rule: share of intervals that miss it."""
+    rows = [
+        {"population": name, "queries": n} | missed(n, *population, n_simulated)
+        for name, population in POPULATIONS.items()
+        for n in FEW
+    ]
+    return pd.DataFrame(rows)
+
+
 if __name__ == "__main__":
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    print(few_units(n).round(4).to_string(index=False))
     print(pd.concat([rates(n, more=4), rates_on_one_data_set(n // 10)]).round(4).to_string(index=False))

@@ -12,6 +12,7 @@ from interextra.data.collection import Collection
 from interextra.data.load import open_collection, peek
 from interextra.data.msmarco import QuerySets
 from interextra.ground import Cell, InputError, Store
+from interextra.ground.cells import is_reading
 
 _PRICING = [False]
 _OPEN: set[str] = set()  # fingerprints of the collections that this process has planned with
@@ -20,11 +21,11 @@ _OPEN: set[str] = set()  # fingerprints of the collections that this process has
 @contextmanager
 def pricing() -> Iterator[None]:
     """Within it a collection that would have to be downloaded is only counted, so that a plan shows its cost before."""
-    _PRICING[0] = True
+    before, _PRICING[0] = _PRICING[0], True
     try:
         yield
     finally:
-        _PRICING[0] = False
+        _PRICING[0] = before
 
 
 class Source(BaseModel, frozen=True, extra="forbid"):
@@ -42,7 +43,7 @@ class Source(BaseModel, frozen=True, extra="forbid"):
     @property
     def is_open(self) -> bool:
         """Whether cells can be checked against it when they are planned: a worker, say, need not open it for that."""
-        return bool(self.fingerprint) and self.fingerprint in _OPEN
+        return bool(self.fingerprint) and self.fingerprint in _OPEN and not is_reading()
 
     def n_passages(self) -> int:
         return len(self.open().passages) if self.fingerprint else peek(self.spec)["passages"]

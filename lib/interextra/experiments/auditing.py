@@ -10,16 +10,18 @@ import pandas as pd
 from interextra.data.collection import Passages
 from interextra.data.load import data_folder, open_collection
 from interextra.data.msmarco import QuerySets
+from interextra.data.texts import normalised
 from interextra.data.trec import QRELS_COLUMNS, read_qrels, read_queries_tsv
-from interextra.experiments.overlap import jaccard, tokens
 from interextra.ground import InputError, offenders, write_text
 from interextra.models.encoders import encoder_of
 from interextra.overlap.labels import label_overlap, shared_passages
+from interextra.overlap.text import jaccard, tokens
 from interextra.papers.releases import gather_training_qrels
 from interextra.splits.similarity import nearest
 
 NEIGHBOURS = 20  # training queries compared with each test query: the nearest by cosine
 TEXT = "text"  # how relevant passages are known
+BATCH = 10_000  # passages whose texts are looked at at once
 COLUMNS = {"query": ("anchor", "query", "question"), "positive": ("positive", "answer", "passage", "document")}
 ZERO_SHOT = "zero-shot: neither a near-duplicate nor a shared passage"
 
@@ -33,16 +35,33 @@ class Asked(NamedTuple):
     passages: Passages | None = None  # what a training may draw negatives from; None: not given
     known_by: str = ""  # fingerprint of the collection whose ids the qrels have, TEXT, or nothing: ids of qrels files
 
+    @property
+    def has_texts(self) -> bool:
+        """Whether the texts of its relevant passages are there; so they are where it has none."""
+        return self.qrels is None or self.known_by == TEXT or self.passages is not None
+
     def by_text(self) -> "Asked":
-        """With relevant passages known by their texts."""
-        if self.qrels is None or self.known_by == TEXT:
+        """With relevant passages known by their texts, `normalised`: a copy under another id is the same passage."""
+        if self.qrels is None:
             return self
+        if self.known_by == TEXT:
+            return self._replace(qrels=self.qrels.assign(doc_id=self.qrels["doc_id"].map(normalised)))
         if self.passages is None:
             raise InputError(f"{self.name}: passages known by id, those of the other side by text; give a collection")
         rows = np.asarray(self.passages.rows(self.qrels["doc_id"].tolist()))
         if unknown := self.qrels["doc_id"][rows < 0].unique().tolist():
             raise InputError(f"{self.name}: judges {len(unknown)} passages that it lacks: {offenders(unknown)}")
-        return self._replace(qrels=self.qrels.assign(doc_id=self.passages.texts(rows)), known_by=TEXT)
+        texts = list(map(normalised, self.passages.texts(rows)))
+        return self._replace(qrels=self.qrels.assign(doc_id=texts), known_by=TEXT)
+
+    def holds(self, passages: pd.Series) -> pd.Series:
+        """Which of these relevant passages, as the qrels name them, a training on this side can draw."""
+        if self.known_by != TEXT:
+            return pd.Series(self.passages.rows(passages) >= 0, passages.index)
+        wanted, found = set(passages), set()
+        for _, texts in self.passages.batches(BATCH):
+            found |= wanted.intersection(map(normalised, texts))
+        return passages.isin(found)
 
 
 class Audit(NamedTuple):
@@ -81,8 +100,8 @@ def _of_datasets(folder: str, split: str) -> Asked:
 
     try:
         data = load_from_disk(folder)
-    except (OSError, ValueError) as error:
-        raise InputError(f"datasets:{folder}: cannot be read ({error}); give a folder of `save_to_disk`") from None
+    except Exception as error:  # whatever the library raises on files that are none of its own
+        raise _unreadable(folder, error) from None
     if isinstance(data, DatasetDict):
         if split not in data:
             raise InputError(f"datasets:{folder}: no split {split!r}; it has {', '.join(data)}")
@@ -91,7 +110,10 @@ def _of_datasets(folder: str, split: str) -> Asked:
     if not all(found.values()):
         wanted = " and ".join("/".join(names) for names in COLUMNS.values())
         raise InputError(f"datasets:{folder}: columns {offenders(data.column_names)}; it needs {wanted}")
-    frame = data.select_columns(list(found.values())).to_pandas()
+    try:
+        frame = data.select_columns(list(found.values())).to_pandas()
+    except Exception as error:  # damaged rows are met only here
+        raise _unreadable(folder, error) from None
     is_text = frame.map(lambda value: isinstance(value, str)).all(axis=1)
     if frame.empty or not is_text.all():
         rows = offenders(np.flatnonzero(~is_text).tolist()) or "there is none"
@@ -100,6 +122,11 @@ def _of_datasets(folder: str, split: str) -> Asked:
     rows["query_id"] = pd.factorize(rows["text"])[0].astype(str)
     queries, qrels = (rows[names].drop_duplicates(ignore_index=True) for names in (["query_id", "text"], QRELS_COLUMNS))
     return Asked(folder, queries, qrels, known_by=TEXT)
+
+
+def _unreadable(folder: str, error: Exception) -> InputError:
+    told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return InputError(f"datasets:{folder}: cannot be read ({told}); give a folder of `save_to_disk`")
 
 
 def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) -> Audit:
@@ -113,8 +140,12 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
     """
     from statsmodels.stats.proportion import proportion_confint
 
-    sides = (train.known_by, test.known_by)
-    if sides[0] != sides[1] and (all(sides) or TEXT in sides):  # ids of two collections say nothing of each other
+    for side in (train, test):
+        if not side.queries["text"].map(tokens).any():
+            raise InputError(f"{side.name}: none of {len(side.queries)} queries holds a word; nothing can be compared")
+    kinds = (train.known_by, test.known_by)
+    is_foreign = kinds[0] != kinds[1] and (all(kinds) or TEXT in kinds)  # ids of two collections
+    if is_foreign or (train.has_texts and test.has_texts):  # which also finds copies under other ids
         train, test = train.by_text(), test.by_text()
     pairs = neighbours(train.queries, test.queries, encoder)
     pairs["words"] = jaccard(pairs["test_query"], pairs["train_query"])
@@ -142,9 +173,8 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
         to_drop |= set(taught.loc[taught["doc_id"].isin(answers["doc_id"]), "query_id"])
         if train.passages is not None:
             free = answers[~answers["doc_id"].isin(taught["doc_id"])]
-            is_text, here = train.known_by == TEXT, train.passages
-            there = free["doc_id"].isin(here.texts(slice(None))) if is_text else here.rows(free["doc_id"]) >= 0
-            counts["an answer is exposed: training can draw it as a negative only"] = free["query_id"][there].nunique()
+            drawable = free["query_id"][train.holds(free["doc_id"])]
+            counts["an answer is exposed: training can draw it as a negative only"] = drawable.nunique()
     counts[ZERO_SHOT] = (~close & ~shared).sum()
     shares = pd.DataFrame({"what": counts.keys(), "n": counts.values(), "of": len(ids)})
     low, high = proportion_confint(shares["n"], shares["of"], method="wilson")

@@ -13,7 +13,7 @@ import pandas as pd
 from interextra.data.queries import Queries, Source
 from interextra.experiments import plans
 from interextra.experiments.pretraining import start_in
-from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, steiger, stretched
+from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, steiger, stretched_z
 from interextra.ground.effects import Effects, effects, holm, interval
 from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
@@ -144,7 +144,8 @@ def correlated(points: Effects, regime: str, where: str, seed: int, **how) -> tu
     sides = [points[points["collection"] == name] for name in (IN_DOMAIN, where)]
     drawn, unit = [np.ascontiguousarray(side.drawn(SIDES[regime]).T) for side in sides], sides[0]["unit"]
     value = float(correlations(*(side[regime] for side in sides), np.ones((1, len(unit))), **how)[0])
-    return value, stretched(correlations(*drawn, drawn_groups(unit, seed, len(drawn[0])), **how), value, unit.nunique())
+    draws = correlations(*drawn, drawn_groups(unit, seed, len(drawn[0])), **how)
+    return value, stretched_z(draws, value, unit.nunique())
 
 
 def table_5(points: Effects, seed: int) -> Effects:

@@ -20,6 +20,7 @@ from interextra.ground import Cell, Store, write_json
 from interextra.ground.effects import Effects, effects, interval, ratio
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.dense import LABEL as DENSE
+from interextra.models.model import trained_behind
 from interextra.models.pairs import exposed_passages, training_pairs
 from interextra.models.recipe import Recipe
 from interextra.splits import attributes
@@ -185,7 +186,9 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
     cluster = pd.read_parquet(store[plan.shift] / "labels.parquet").set_index("query_id")["cluster"]
     held, parts = pd.MultiIndex.from_frame(plan.shift.pool.qrels(store)[["query_id", "doc_id"]]), []
     for row in plan.design.query("model == @DENSE and negatives != 'in-batch'").to_dict("records"):
-        run = row.pop("run").read(store, "held-out").frame()
+        cell = row.pop("run")
+        run = cell.read(store, "held-out").frame()
+        row["trained"] = trained_behind(cell)
         relevant = pd.MultiIndex.from_frame(run[["query_id", "doc_id"]]).isin(held)
         query, query_ids = pd.factorize(run["query_id"])
         like = run["doc_id"].isin(plan.kind[row["left_out"]].read(store)).to_numpy()

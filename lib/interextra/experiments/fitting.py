@@ -7,7 +7,7 @@ import pandas as pd
 
 from interextra.data.load import open_collection
 from interextra.data.queries import Source
-from interextra.experiments.shifts import read_shift
+from interextra.experiments.shifts import read_shift, written_shift
 from interextra.ground import InputError
 from interextra.splits import attributes
 
@@ -73,17 +73,17 @@ def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str
 
 def _shift(text: str, queries: pd.DataFrame, n_test: int, train_size: int, **entry: Any) -> str:
     """A shift as the parameters write it, with clusters that have enough queries; else one by length, or by chance."""
-    name, spec, _ = read_shift(text)
-    spec = "wh-words" if spec.startswith("python:interextra.world") else spec
+    _, spec, _ = read_shift(text)
     if spec == "topics":
         return text
+    usual = "wh-words" if spec.startswith("python:interextra.world") else text
     median = int(queries["text"].str.count(" ").median()) + 1
     lengths = [f"length:limit={limit}" for limit in (median, median + 1)]
-    for known in (text if spec in text else spec, *lengths, "random:parts=3"):
+    for known in (usual, *lengths, "random:parts=3"):
         _, spec, kept = read_shift(known)
         labels = pd.Series(attributes.labels(queries, spec))
         counts = labels[labels.ne("") & (labels.isin(kept) if kept else True)].value_counts().sort_index()
         counts = counts[counts > 2 * n_test].sort_values(ascending=False, kind="stable")
         if len(counts) > 1 and counts.sum() - counts.max() - n_test * (len(counts) - 1) >= train_size:
-            return "/".join([known.split("/")[0], *counts.index])
+            return written_shift(known.partition("/")[0], counts.index)
     return known

@@ -1,6 +1,8 @@
 """Notebook 12: the training sets of a split as the trainers of others read them."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,6 +10,8 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Collection
+from interextra.data.queries import Source
+from interextra.data.texts import same_text
 from interextra.data.trec import BEIR_HEADER, QRELS_COLUMNS
 from interextra.ground import InputError, Store, offenders
 from interextra.models.pairs import Pairs, exposed_passages, training_pairs
@@ -15,6 +19,7 @@ from interextra.papers import released
 from interextra.splits.split import Split
 
 HELD_OUT = "held-out"  # a set of test queries
+BATCH = 10_000  # passages whose texts are read at once
 
 
 class Training(NamedTuple):
@@ -26,18 +31,22 @@ class Training(NamedTuple):
     exposed: np.ndarray  # bool[passages], see `exposed_passages`
 
     @classmethod
-    def of(cls, split: Split, ids: Sequence[str], n: int, spare: bool) -> "Training":
-        """Negatives are drawn from all passages but the relevant ones of the query and, with `spare`, exposed ones."""
+    def of(cls, split: Split, ids: Sequence[str], n: int, spare: bool, name: str = "") -> "Training":
+        """Negatives are drawn from all passages but the relevant ones of the query and, with `spare`, exposed ones.
+
+        A passage of the same text as another (see `data.texts`) is relevant, or exposed, where the other is. A query
+        without a passage that could be its negative is left out of the set `name`, which is said on standard error;
+        InputError: where no other is left.
+        """
         data = split.pool.source.open()
-        pairs = training_pairs(data, ids, split.pool.split, relevance=1)
-        exposed, draw = exposed_passages(data, pairs, relevance=1), np.random.default_rng(split.seed)
+        pairs, group = training_pairs(data, ids, split.pool.split, relevance=1), groups_by_text(split.pool.source)
+        is_taught = np.isin(group, group[pairs.rows])
+        exposed = np.isin(group, group[exposed_passages(data, pairs, relevance=1)]) & ~is_taught
         allowed = np.flatnonzero(~exposed) if spare else np.arange(len(exposed))
-        relevant = np.bincount(pairs.query[np.isin(pairs.rows, allowed)], minlength=len(pairs.query_ids))
-        if none := [pairs.query_ids[at] for at in np.flatnonzero(relevant >= len(allowed))]:
-            told = "no passage is left for a negative; give a larger set, or no --spare"
-            raise InputError(f"query {offenders(none)}: {told}")
-        drawn, known = draw.choice(allowed, (len(pairs.rows), n)), pairs.query * len(exposed) + pairs.rows
-        while (wrong := np.isin(pairs.query[:, None] * len(exposed) + drawn, known)).any():
+        pairs = _with_negatives(pairs, group, allowed, spare, name)
+        n_groups, draw = group.max() + 1, np.random.default_rng(split.seed)
+        drawn, relevant = draw.choice(allowed, (len(pairs.rows), n)), pairs.query * n_groups + group[pairs.rows]
+        while (wrong := np.isin(pairs.query[:, None] * n_groups + group[drawn], relevant)).any():
             drawn[wrong] = draw.choice(allowed, wrong.sum())
         return cls(data, pairs, drawn, exposed)
 
@@ -74,6 +83,33 @@ class Training(NamedTuple):
         of = self.by_query(self.ids(), "query_id", "query", "positives", "negatives")
         scores = [[1.0] * len(row.positives) + [0.0] * len(row.negatives) for row in of.itertuples()]
         return of[["query_id"]].assign(document_ids=of["positives"] + of["negatives"], scores=scores)
+
+
+@lru_cache(maxsize=2)
+def groups_by_text(source: Source) -> np.ndarray:
+    """A number for each passage, int64[passages], equal for those of the same text, see `data.texts.same_text`."""
+    passages = source.open().passages
+    return same_text(text for _, texts in passages.batches(BATCH) for text in texts)
+
+
+def _with_negatives(pairs: Pairs, group: np.ndarray, allowed: np.ndarray, spare: bool, name: str) -> Pairs:
+    """The pairs of the queries for which some of the `allowed` passages is not relevant."""
+    n_allowed = np.bincount(group[allowed], minlength=group.max() + 1)  # passages of each text
+    relevant = np.unique(pairs.query * len(n_allowed) + group[pairs.rows])
+    taken = np.bincount(relevant // len(n_allowed), n_allowed[relevant % len(n_allowed)], len(pairs.query_ids))
+    has_one = taken < len(allowed)
+    if has_one.all():
+        return pairs
+    left_out = [query_id for query_id, is_kept in zip(pairs.query_ids, has_one, strict=True) if not is_kept]
+    if len(left_out) == len(has_one):
+        told = "no passage is left for a negative; give a larger set" + ", or no --spare" * spare
+        raise InputError(f"query {offenders(left_out)}: {told}")
+    what = "relevant or exposed" if spare else "relevant"
+    told = f"without {len(left_out)} queries to which every passage is {what}, so that they have no negative"
+    print(f"{name}: {told}: {offenders(left_out)}", file=sys.stderr, flush=True)
+    kept, number = has_one[pairs.query], np.cumsum(has_one) - 1
+    ids, texts = (np.asarray(one, object)[has_one].tolist() for one in (pairs.query_ids, pairs.texts))
+    return Pairs(ids, texts, number[pairs.query[kept]], pairs.rows[kept])
 
 
 # The folder of `datasets`, or .jsonl, of a format in that of each set, and its rows: `ids` for sentence-transformers'

@@ -2,33 +2,115 @@
 
 import glob
 import io
-import json
 import re
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, Field, ValidationError
 
 from interextra.data.runs import COLUMNS, MARKS, RunFile, open_parquet, strings
 from interextra.data.trec import content, numbered_lines, read_qrels, read_queries_tsv, refuse_repeated
 from interextra.evaluation.measures import per_query
 from interextra.experiments.auditing import neighbours
-from interextra.experiments.own import GATE, MANIFEST, STRATA, searched
+from interextra.experiments.own import GATE, MANIFEST, STRATA, searched, sets_of
 from interextra.experiments.plans import run_of
 from interextra.experiments.resttest import in_regimes
+from interextra.experiments.shifts import read_shift
 from interextra.ground import InputError, Store, offenders, sha256
 from interextra.ground.cells import from_config
 from interextra.ground.errors import one_line
-from interextra.ground.files import parse_json
+from interextra.ground.files import parse_json, read_json
 from interextra.models.bm25 import LABEL as BM25
 from interextra.models.recipe import load_recipe
 from interextra.models.run import Run
+from interextra.splits import attributes
 from interextra.splits.split import Split
 
 MODEL = "model"
+
+
+class Counts(BaseModel, strict=True):
+    """How many queries and pairs a training set has."""
+
+    queries: int = Field(ge=0)
+    pairs: int = Field(ge=0)
+
+
+class Manifest(BaseModel, strict=True):
+    """What manifest.json of a folder of `own.export` holds."""
+
+    split: dict[str, Any]  # of `config_of`
+    sets: dict[str, Counts] = Field(min_length=1)
+    gate: str
+    negatives: int = Field(ge=1)
+    spare: bool
+    format: list[str]
+    files: dict[str, str]  # SHA-256 by name
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """InputError for no such file, and in one line for what it holds besides."""
+        path = folder / MANIFEST
+        try:
+            return cls.model_validate(read_json(path))
+        except OSError as error:
+            raise InputError(f"{folder}: no folder of `interextra split` ({error})") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the whole"
+            raise InputError(f"{path}: {where!r}: {first['msg']}; write the split again") from None
+
+    def opened(self, path: Path, allowed: Sequence[str] = ()) -> Split:
+        """The split; its attribute in Python is loaded only if it is one of the `allowed` names.
+
+        InputError for a configuration of no split, and for code that is not allowed, or has changed since.
+        """
+        if strange := [name for name in sorted(set(_code_names(self.split))) if name not in allowed]:
+            told = "is code, which a folder cannot ask for. If it is yours, and you trust it, name it yourself:"
+            raise InputError(f"{path}: {offenders(strange)} {told} --attribute {strange[0]}")
+        _refuse_changed_code(self.split, path)
+        try:
+            split = from_config(self.split)
+            if not isinstance(split, Split):
+                raise InputError(f"{type(split).__name__} is no split")
+            searched(split, self.gate)
+            odd = sorted(set(sets_of(split)) ^ self.sets.keys())
+        except (ValueError, KeyError, TypeError, AttributeError, ImportError, RecursionError) as error:
+            kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+            told = " ".join(f"{kind}{error}".split())[:200]
+            raise InputError(f"{path}: its split and gate cannot be opened ({told}); write the split again") from None
+        if odd:
+            raise InputError(f"{path}: {offenders(odd)} is not both a set of the split and in 'sets'; split again")
+        if self.gate and self.gate not in split.pool.source.open().splits:
+            raise InputError(f"{path}: 'gate': the collection has no split {self.gate!r}; write the split again")
+        return split
+
+
+def _code_names(config: Any) -> Iterator[str]:
+    """All attributes in Python that a configuration names, wherever they stand in it."""
+    parts = [config]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, str) and attributes.is_code(part):
+            yield part
+        elif isinstance(part, dict | list):
+            parts.extend(part.values() if isinstance(part, dict) else part)
+
+
+def _refuse_changed_code(config: Mapping[str, Any], path: Path) -> None:
+    """InputError where an attribute in Python is no longer the one that the split was made with."""
+    by = config.get("by")
+    if not isinstance(by, str) or not attributes.is_code(by):
+        return
+    now, then = attributes.fingerprint(by), config.get("by_sha256")
+    if now != then:
+        told = f"the code of {by} is another one than that of the split (SHA-256 {now:.12}…, then {then!s:.12}…)"
+        raise InputError(f"{path}: {told}; restore it, or split again")
 
 
 class Given(NamedTuple):
@@ -41,24 +123,38 @@ class Given(NamedTuple):
     strata: pd.Series | None  # what left-out part each query belongs to; None: the regime is that of the set
     gate: str  # split of the queries that only show a lead over the baseline; "": some of the test queries do
     held: list[str]  # these queries
+    manifest: Manifest
 
     @classmethod
-    def open(cls, folder: Path) -> "Given":
-        """InputError: no such folder, or a file of it changed since the split was written."""
-        try:
-            manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-            split, sets, gate = from_config(manifest["split"]), list(manifest["sets"]), manifest["gate"]
-            held, sums = (folder / GATE).read_text(encoding="utf-8").splitlines(), manifest["files"]
-            if not isinstance(split, Split):
-                raise ValueError("its split is none")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
-            raise InputError(f"{folder}: no folder of `interextra split` ({error})") from None
-        for path in (folder / name for name in ("test.tsv", "test.qrels", GATE, STRATA) if name in sums):
-            if not path.is_file() or sha256(path) != sums[path.name]:
+    def open(cls, folder: Path, attribute: str = "") -> "Given":
+        """Read a folder of `interextra split`; anybody may have written it.
+
+        attribute : that of a shift by a function in Python, as the user names it; the folder alone loads no code.
+        InputError: no such folder, a file that changed since the split was written, or one that holds something else.
+        """
+        manifest = Manifest.read(folder)
+        split = manifest.opened(folder / MANIFEST, [read_shift(attribute)[1]] if attribute else [])
+        needed = ["test.tsv", "test.qrels", GATE, *([STRATA] if split.release else [])]
+        for name in needed:
+            path = folder / name
+            if name not in manifest.files:
+                raise InputError(f"{folder / MANIFEST}: 'files' has no SHA-256 of {name}; write the split again")
+            if not path.is_file() or sha256(path) != manifest.files[name]:
                 raise InputError(f"{path}: was changed or is gone since the split was written; split again")
-        strata = read_queries_tsv(folder / STRATA).set_index("query_id")["text"] if STRATA in sums else None
         queries, qrels = read_queries_tsv(folder / "test.tsv"), read_qrels(folder / "test.qrels")
-        return cls(split, sets, queries, qrels, strata, gate, held)
+        held = [query_id for _, query_id in numbered_lines(folder / GATE)]
+        strata = read_queries_tsv(folder / STRATA).set_index("query_id")["text"] if split.release else None
+        asked = set(queries["query_id"])
+        wrong = {GATE: set(held) - asked, "test.qrels": set(qrels["query_id"]) - asked}
+        if strata is not None:
+            wrong[STRATA] = asked ^ set(strata.index)
+        for name, ids in wrong.items():
+            if ids:
+                told = "is not in both it and test.tsv" if name == STRATA else "is no query of test.tsv"
+                raise InputError(f"{folder / name}: {offenders(sorted(ids))} {told}; split again")
+        if strata is not None and (odd := sorted(set(strata) - {name.partition("-")[2] for name in manifest.sets})):
+            raise InputError(f"{folder / STRATA}: {offenders(odd)} is left out of no training set; split again")
+        return cls(split, list(manifest.sets), queries, qrels, strata, manifest.gate, held, manifest)
 
     @property
     def bm25(self) -> Run:
@@ -195,7 +291,6 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
     if "{part}" not in pattern:
         raise InputError(f"--runs {pattern}: write {{part}} where the name of a training set stands")
     found: dict[str, list] = {name: [] for name in given.sets}
-    label, at = ("regime", 0) if given.strata is None else ("left_out", 2)  # of REGIME-SIZE, without-NAME
     if pattern.count("{seed}") > 1:
         raise InputError(f"--runs {pattern}: write {{seed}} once")
     for name, parts in found.items():
@@ -203,15 +298,34 @@ def measured(given: Given, pattern: str, names: Sequence[str], own: bool = True)
         for file in sorted(map(Path, glob.glob(glob.escape(path).replace("{seed}", "*")))):
             if match := re.fullmatch(re.escape(path).replace(r"\{seed\}", "(?P<seed>[^/.]+)"), file.as_posix()):
                 seed = match.groupdict().get("seed", "1")
-                parts.append(values_of(file, given, names, own).assign(seed=seed, **{label: name.partition("-")[at]}))
-    if missing := [name for name, parts in found.items() if not parts]:
-        raise InputError(f"--runs {pattern}: no run of {len(missing)} sets: {offenders(missing)}")
-    values = pd.concat([part for parts in found.values() for part in parts], ignore_index=True).assign(model=MODEL)
+                parts.append(of_training(values_of(file, given, names, own), given, name, seed))
+    trained = {name: {part["seed"].iloc[0] for part in parts} for name, parts in found.items()}
+    seeds = set().union(*trained.values()) or {"{seed}"}
+    wanted = [(name, seed) for name in found for seed in sorted(seeds - trained[name])]
+    if missing := [pattern.replace("{part}", name).replace("{seed}", seed) for name, seed in wanted]:
+        raise InputError(f"--runs {pattern}: {len(missing)} runs are missing: {offenders(missing)}; put them there")
+    return together([part for parts in found.values() for part in parts], given)
+
+
+def of_training(values: pd.DataFrame, given: Given, name: str, seed: str) -> pd.DataFrame:
+    """Values of `values_of` with the seed and the name of the model, and of the set `name` its regime (REGIME-SIZE) or
+    what it lacks."""
+    label, at = ("regime", 0) if given.strata is None else ("left_out", 2)
+    return values.assign(seed=seed, trained=f"{name} {seed}", **{label: name.partition("-")[at]})
+
+
+def together(parts: Sequence[pd.DataFrame], given: Given) -> pd.DataFrame:
+    """The values of all trainings with their regimes, see `measured`."""
+    values = pd.concat(parts, ignore_index=True).assign(model=MODEL)
     return values if given.strata is None else in_regimes(values.assign(stratum=values["query_id"].map(given.strata)))
 
 
 def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bool = True) -> pd.DataFrame:
-    """query_id, measure, value of a run, its file, or PyTerrier's .csv of values; InputError: unknown, missing ones."""
+    """query_id, measure, value of a run, its file, or PyTerrier's .csv of values.
+
+    A test query that a run has no hit for counts as in `evaluate`: as a ranking without passages, which is said on
+    standard error. InputError: other queries, a run without any hit, values that lack a query.
+    """
     is_csv, where = isinstance(found, Path) and _kind(found) == ".csv", found if isinstance(found, Path) else BM25
     if is_csv and "value" in (table := _read_csv(found)):  # of one system
         systems = table["name"].unique() if "name" in table else []
@@ -231,14 +345,27 @@ def values_of(found: Path | RunFile, given: Given, names: Sequence[str], own: bo
         if unknown := run.doc_ids.filter(rows < 0).to_pylist():
             raise InputError(f"{where}: {len(unknown)} doc_ids are not in the collection: {offenders(unknown)}")
         there, run = set(run.query_ids), run if own else RunFile.from_frame(run.frame().query("query_id != doc_id"))
+        there |= _without_hits(run, given, where)
         values = per_query(run, given.qrels, names).reset_index().melt("query_id", var_name="measure")
     wrong = {"are not test queries of the split": there - set(given.queries["query_id"])}
-    if isinstance(found, Path):  # a query for which our BM25 finds nothing counts 0
-        wrong["are missing: search all test queries"] = set(given.qrels["query_id"]) - there
+    wrong["are missing: search all test queries"] = set(given.qrels["query_id"]) - there
     for what, ids in wrong.items():
         if ids:
             raise InputError(f"{where}: {len(ids)} queries {what}: {offenders(sorted(ids))}")
     return values
+
+
+def _without_hits(run: RunFile, given: Given, where: Path | str) -> set[str]:
+    """The judged test queries that a run finds nothing for, said on standard error; InputError where those are all."""
+    judged = set(given.qrels["query_id"])
+    found = {query_id for query_id, n in zip(run.query_ids, np.diff(run.offsets), strict=True) if n}
+    missing = sorted(judged - found)
+    if not judged & found and where != BM25:
+        raise InputError(f"{where}: a hit for none of {len(judged)} test queries ({offenders(missing)}); search them")
+    if missing:
+        told = f"{len(missing)} of {len(judged)} test queries without a hit ({offenders(missing)})"
+        print(f"{where}: {told}: counted as rankings without a passage", file=sys.stderr, flush=True)
+    return set(missing)
 
 
 def nearest(given: Given, encoder: str) -> pd.DataFrame:

@@ -54,10 +54,16 @@ def averaged(values: pd.DataFrame, together: Sequence[str]) -> pd.DataFrame:
     The models that had the query's cluster in training are averaged. The shifts `together` stand once more under
     POOLED, with the stratum "": there a query counts once, with the mean of what it has in them.
     """
-    labels = [name for name in values if name not in ("left_out", "test_set", "value")]
+    labels = [name for name in values if name not in ("left_out", "test_set", "trained", "value")]
     each = values.groupby(labels, sort=False)["value"].mean().reset_index()
     pooled = each[each["shift"].isin(together)].assign(shift=POOLED, stratum="")
-    return pd.concat([each, pooled.groupby(labels, sort=False)["value"].mean().reset_index()], ignore_index=True)
+    both = pd.concat([each, pooled.groupby(labels, sort=False)["value"].mean().reset_index()], ignore_index=True)
+    if "trained" not in values:
+        return both
+    # the models of a side and training count as one, whichever intervals of queries they stand on
+    names = both[["shift", "model", "side", "seed"]].astype(str).agg(" ".join, axis=1)
+    is_trained = values.groupby("model")["trained"].agg(lambda behind: behind.ne("").any())
+    return both.assign(trained=names.where(both["model"].map(is_trained), ""))
 
 
 def pairs(each: pd.DataFrame) -> pd.DataFrame:

@@ -3,8 +3,6 @@
 And do published runs gain more on queries that overlap with training?
 """
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,7 @@ from interextra.data.load import with_data_folder
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import per_query
 from interextra.experiments.plans import Plan, fields, query_vectors, test_queries
-from interextra.ground.effects import Effects, effects, resamples
+from interextra.ground.effects import Effects, effects, resamples, seed_of
 from interextra.ground.errors import InputError, offenders
 from interextra.models.bm25 import LABEL as BM25
 from interextra.overlap.annotation import codes
@@ -144,28 +142,15 @@ def gain_by_overlap(gained: pd.DataFrame, counts: pd.DataFrame, seed: int, n_boo
     relevant passages it has: who has many shares one more easily, and is easier. Queries are drawn. Returns
     Effects[overlap, measure, estimate, n_models, n_queries], a row with and one without, at the mean logarithm.
     """
+    counts = counts.sort_index()
     mean = gained.groupby("query_id")["gain"].mean().loc[counts.index].to_numpy()
     overlap, size = (counts["shared"] > 0).to_numpy(float), np.log(counts["n_relevant"].to_numpy(float))
     design = np.column_stack([np.ones(len(mean)), overlap, size - size.mean()])
-    weights = np.concatenate([np.ones((1, len(mean))), *resamples(len(mean), seed, n_boot)]).astype(float)
+    drawn = resamples(len(mean), seed_of(seed, counts.index), n_boot)
+    weights = np.concatenate([np.ones((1, len(mean))), *drawn]).astype(float)
     inner = np.einsum("bn,ni,nj->bij", weights, design, design)
     found = np.linalg.solve(inner, ((weights * mean) @ design)[..., None])[..., 0]  # [1 + n_boot, 3]
     sides = np.stack([found[:, 0] + found[:, 1], found[:, 0]])  # with and without overlap
     table = pd.DataFrame({"overlap": [True, False], "estimate": sides[:, 0], "measure": NDCG})
     table = table.assign(n_models=gained["system"].nunique(), n_queries=len(mean))
     return Effects.of(table, ["overlap"], ["estimate"], sides[:, 1:])
-
-
-def tokens(text: str) -> frozenset[str]:
-    """Lower-cased words and numbers of a query, as a set."""
-    return frozenset(re.findall(r"[^\W_]+", text.lower()))
-
-
-def jaccard(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
-    """Words in common of all words of both texts, pair by pair: float64[n].
-
-    >>> jaccard(["what is a shebang"], ["meaning of shebang"]).round(2).tolist()
-    [0.17]
-    """
-    pairs = [(tokens(a), tokens(b)) for a, b in zip(left, right, strict=True)]
-    return np.array([len(a & b) / (len(a | b) or 1) for a, b in pairs])

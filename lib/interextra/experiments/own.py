@@ -21,6 +21,7 @@ from interextra.splits.shift import Shift
 from interextra.splits.split import Split
 
 MANIFEST, EXPOSED, STRATA, GATE = "manifest.json", "exposed.txt", "strata.tsv", "gate.txt"
+NAME_BYTES = 255  # of a file or folder, on all usual systems
 GATE_SHARE = 0.2  # of the test queries, where no other queries can show a lead
 DEFAULTS = {"train_split": "train", "test_splits": ["test"], "gate_split": "", "encoder": "lsa", "vectors": []}
 DEFAULTS |= {"attribute": "", "size": 0, "k": 5, "n_test": 0.2, "seed": 1}
@@ -50,7 +51,8 @@ def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
             raise InputError("split shift: name what is left out, --attribute wh-words, length, column:NAME, …")
         _, by, kept = shifts.read_shift(p["attribute"])
         labels = pd.Series(attributes.labels(pool.frame(), by))
-        n_test = _number(p["n_test"], labels[labels.isin(kept) if kept else labels != ""].value_counts().min())
+        counts = labels[labels.isin(kept) if kept else labels != ""].value_counts()
+        n_test = _number(p["n_test"], counts.min() if len(counts) else 1)
         return Shift(pool=pool, by=by, clusters=tuple(kept), n_test=n_test, train_size=size, seed=seed)
     if protocol == "resttest":  # which bucket the queries of the gate belong to
         tested += filter(None, [gate_of(p, source)])
@@ -71,6 +73,24 @@ def gate_of(p: Mapping[str, Any], source: Source) -> str:
     if p["gate_split"] or p["vectors"]:
         return p["gate_split"]
     return "dev" * ("dev" in source.open().splits and "dev" not in (p["train_split"], *p["test_splits"]))
+
+
+def refuse_place(folder: Path) -> None:
+    """InputError where no folder can be made or written to, said before anything is computed for it."""
+    if "\0" in str(folder) or any(len(os.fsencode(part)) > NAME_BYTES for part in folder.parts):
+        raise InputError(f"{str(folder)[:80]!r}: no name of a folder; give one of at most {NAME_BYTES} bytes")
+    there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+    if not there.is_dir():
+        raise InputError(f"{folder}: {there} is no folder; name another place, or move it away")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{folder}: nothing can be written to {there}; name another place")
+
+
+def refuse_existing(folder: Path) -> None:
+    """InputError where a split cannot be written to a new folder of this name."""
+    if os.path.lexists(folder):
+        raise InputError(f"{folder}: is there already; name another folder, or move it away")
+    refuse_place(folder)
 
 
 def sets_of(split: Split) -> list[str]:
@@ -97,14 +117,13 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
     gate = gate_of(p, split.pool.source)
     if unknown := [name for name in p["format"] if name not in formats.FORMATS]:
         raise InputError(f"split: no format {offenders(unknown)}; there are {', '.join(formats.FORMATS)}")
-    if out.exists():
-        raise InputError(f"{out}: is there already; name another folder, or move it away")
+    refuse_existing(out)
     if not len(split.pool.source.open().passages):
         raise InputError(f"{split.pool.source.spec}: queries without passages; a trainer needs passages")
     names, asked, chosen = sets_of(split), searched(split, gate), split.sets(store)
     if bad := [name for name in names if "/" in name]:
         raise InputError(f"label {offenders(bad)}: the name of a folder cannot hold a /; rename the label")
-    sets = {name: formats.Training.of(split, chosen[name], p["negatives"], p["spare"]) for name in names}
+    sets = {name: formats.Training.of(split, chosen[name], p["negatives"], p["spare"], name) for name in names}
     test = pd.concat([part.frame(store)[["query_id", "text"]] for part in asked], ignore_index=True)
     qrels = pd.concat([part.qrels(store) for part in asked], ignore_index=True)
     trained = set().union(*(chosen[name] for name in names))

@@ -19,13 +19,16 @@ def refuse_numbers(args: Namespace) -> None:
     for name, (low, high) in BOUNDS.items():
         value = getattr(args, name, low)
         several = value if isinstance(value, list) else [value]
-        if len(set(several)) < len(several) or not all(low <= number <= high for number in several):
+        is_number = all(isinstance(number, int | float) for number in several)
+        is_within = is_number and all(low <= number <= high for number in several)
+        if not several or not is_within or len(set(several)) < len(several):
             raise InputError(f"--{name.replace('_', '-')} {value}: give {low:g} to {high:g}, none twice")
 
 
 def audit(args: Namespace) -> None:
-    from interextra.experiments import auditing
+    from interextra.experiments import auditing, own
 
+    own.refuse_place(Path(args.out))
     sides = auditing.read(args.train, "train"), auditing.read(args.test, "test")
     found = auditing.audit(*sides, args.encoder, args.near)
     named = "not " * (sides[0].name == sides[1].name) + "zero-shot"
@@ -41,6 +44,7 @@ def split(store: Store, args: Namespace) -> None:
     from interextra.experiments import own
 
     divided = own.split_of(args.protocol, args.collection, vars(args))
+    own.refuse_existing(Path(args.out))
     store.build(divided)
     made = own.export(divided, store, Path(args.out), vars(args))
     for name, counts in made["sets"].items():
@@ -50,15 +54,21 @@ def split(store: Store, args: Namespace) -> None:
 
 
 def regimes(store: Store, args: Namespace) -> None:
+    from interextra.evaluation.measures import check
+    from interextra.experiments import own
     from interextra.experiments.given import BM25, Given, measured, nearest, values_of
-    from interextra.experiments.regimes import report, write
+    from interextra.experiments.regimes import refuse_first, report, write
 
-    given, asked = Given.open(Path(args.split)), (args.measures, not args.skip_own)
+    own.refuse_place(Path(args.out))
+    check(args.measures)
+    refuse_first(args.measures[0])
+    given, asked = Given.open(Path(args.split), args.attribute), (args.measures, not args.skip_own)
+    near = nearest(given, args.encoder)
     values = measured(given, args.runs, *asked)
     if not args.baseline:
         store.build(given.bm25)
     rival = values_of(Path(args.baseline) if args.baseline else given.read(given.bm25, store), given, *asked)
-    found = report(given, values, rival, nearest(given, args.encoder), args.margin, args.seed, args.n_boot)
+    found = report(given, values, rival, near, args.margin, args.seed, args.n_boot)
     told = [text.replace(BM25, Path(args.baseline).stem or BM25) for text in found.told]
     _print_report(write(Path(args.out), found._replace(told=told)), args.json)
 

@@ -21,7 +21,7 @@ from interextra.evaluation.indicators import in_test_and_training, nearest_jacca
 from interextra.evaluation.measures import worse
 from interextra.ground import InputError, Store
 from interextra.ground.correlation import kendall_draws, kendall_within
-from interextra.ground.effects import Effects, interval, resamples, simultaneous
+from interextra.ground.effects import Effects, interval, resamples, seed_of, simultaneous
 from interextra.models.dense import LABEL as DENSE
 from interextra.splits.shift import Shift
 
@@ -143,13 +143,15 @@ def predictor_table(near: pd.DataFrame, words: pd.DataFrame, after: pd.DataFrame
 def resampled(values: pd.DataFrame, seed: int, n_boot: int) -> pd.DataFrame:
     """How often each query of `values` (query_id, unit) is in each resample of units: float32, query_id × resample.
 
+    The names of the units are part of the seed.
+
     >>> values = pd.DataFrame({"query_id": list("pqr"), "unit": list("aab")})
-    >>> resampled(values, seed=0, n_boot=4).T.to_numpy().tolist()
-    [[0.0, 0.0, 2.0], [1.0, 1.0, 1.0], [2.0, 2.0, 0.0], [2.0, 2.0, 0.0]]
+    >>> resampled(values, seed=0, n_boot=4).T.drop_duplicates("r").to_numpy().tolist()
+    [[1.0, 1.0, 1.0], [2.0, 2.0, 0.0]]
     """
     units = values.drop_duplicates("query_id").set_index("query_id")["unit"]
-    codes, names = pd.factorize(units.to_numpy(object))
-    drawn = np.concatenate(list(resamples(len(names), seed, n_boot)))[:, codes]
+    names, codes = np.unique(units.astype(str), return_inverse=True)
+    drawn = np.concatenate(list(resamples(len(names), seed_of(seed, names), n_boot)))[:, codes]
     return pd.DataFrame(np.ascontiguousarray(drawn.T), units.index)
 
 

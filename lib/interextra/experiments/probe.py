@@ -1,21 +1,23 @@
 """Notebook 12: a training of the user's on each set of a split, and what its models say of both regimes."""
 
 import itertools
-import json
 import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.evaluation.measures import check as check_measures
 from interextra.experiments import hybrid, own, plans, regimes
-from interextra.experiments.given import COLUMNS, Given, measured, nearest, of_hits, read_run, values_of
+from interextra.experiments.given import COLUMNS, Given, nearest, of_hits, of_training, read_run, together, values_of
+from interextra.experiments.own_commands import refuse_numbers
 from interextra.ground import Cell, InputError, Store, offenders
 from interextra.ground.effects import detectable
 from interextra.models.dense import inner_products
@@ -54,17 +56,24 @@ def probe(
     store, compute : where results are kept, and what computes one there: in a notebook `nb.store`, `nb.run`.
     """
     check_measures(measures)
+    regimes.refuse_first(measures[0])
+    if not callable(train):
+        raise InputError(f"probe: train is {type(train).__name__}; give a function of a folder and a seed")
     if unknown := sorted(options.keys() - own.DEFAULTS.keys()):
         raise InputError(f"probe: no option {offenders(unknown)}; there are {', '.join(own.DEFAULTS)}")
     p, out = own.DEFAULTS | options, Path(out)
     folder, runs, store = out / "split", Path(predictions or out / "runs"), store or Store(out / "cells")
+    refuse_numbers(Namespace(**p, seeds=list(seeds), margin=margin, n_boot=n_boot))
+    for place in (out, runs):
+        own.refuse_place(place)
     split, compute = own.split_of(protocol, collection, p), compute or store.build
     if not folder.is_dir():
         compute(split)
         own.export(split, store, folder, p)
-    given, manifest = Given.open(folder), json.loads((folder / own.MANIFEST).read_text(encoding="utf-8"))
+    given = Given.open(folder, p["attribute"])
     asked = {"negatives": p["negatives"], "spare": p["spare"], "format": list(p["format"])}
-    if given.split != split or manifest != manifest | asked | {"gate": own.gate_of(p, split.pool.source)}:
+    asked["gate"] = own.gate_of(p, split.pool.source)
+    if given.split != split or given.manifest != given.manifest.model_copy(update=asked):
         raise InputError(f"{folder}: is of other options; name another folder, or move it away")
     compute(given.bm25)
     first = given.read(given.bm25, store)
@@ -75,16 +84,24 @@ def probe(
     told = f"{len(tested):,} queries find a change of about {smallest:.0f} % with 80 % power (of queries alone, if the"
     told += " models' values vary as BM25's do and correlate at one half between the regimes)"
     print(told, file=sys.stderr, flush=True)  # before anything is trained
+    near, suffix, parts = nearest(given, p["encoder"]), _suffix(given), []
     for name, seed in itertools.product(given.sets, seeds):
         found = train(folder / name, seed)
         if isinstance(found, Run):
             compute(found)
             found = given.read(found, store)
-        run_of(found, given, first).write_trec(runs / f"{name}.{seed}.run")
-    values = measured(given, f"{runs}/{{part}}.{{seed}}.run", measures)
-    values = values[values["seed"].isin(list(map(str, seeds)))]  # others are of an earlier call
-    near = nearest(given, p["encoder"])
+        path, run = runs / f"{name}.{seed}{suffix}", run_of(found, given, first)
+        run.write_trec(path) if suffix == ".run" else run.write_parquet(path)
+        parts.append(of_training(values_of(path, given, measures), given, name, str(seed)))
+    values = together(parts, given)
     return regimes.write(out, regimes.report(given, values, rival, near, margin, p["seed"], n_boot))
+
+
+def _suffix(given: Given) -> str:
+    """Of the files of runs: TREC's, or Parquet where a doc_id has white space, which a TREC file cannot hold."""
+    doc_ids = given.split.pool.source.open().passages.doc_ids
+    has_space = pc.any(pc.match_substring_regex(doc_ids, r"\s")).as_py()
+    return ".parquet" if has_space else ".run"
 
 
 def run_of(found: Any, given: Given, first: RunFile) -> RunFile:

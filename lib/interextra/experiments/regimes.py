@@ -33,6 +33,12 @@ class Report(NamedTuple):
     files: list[Path] = []  # of `write`
 
 
+def refuse_first(measure: str) -> None:
+    """InputError where the first measure, that of the claims, has its best value at 0."""
+    if worse(measure) < 0:
+        raise InputError(f"{measure}: lower is better; name another measure first, for the claims")
+
+
 def report(
     given: Given, values: pd.DataFrame, rival: pd.DataFrame, near: pd.DataFrame, margin: float, seed: int, n_boot: int
 ) -> Report:
@@ -41,8 +47,7 @@ def report(
     rival : values of the baseline, which a model must beat in domain on the gate's queries. near : of `nearest`.
     margin : what counts as no difference, as a share: of the value in interpolation, of the baseline's.
     """
-    if worse(first := values["measure"].iloc[0]) < 0:
-        raise InputError(f"{first}: lower is better; name another measure first, for the claims")
+    refuse_first(first := values["measure"].iloc[0])
     is_gate, is_near = values["query_id"].isin(given.held), near.set_index("query_id")["is_near"]
     parts = [values[~is_gate], *(values[values["query_id"].map(is_near).eq(side)] for side in (True, False))]
     parts = [part.assign(queries=name) for name, part in zip(GROUPS, parts, strict=True)]
@@ -61,7 +66,7 @@ def report(
     who = f"queries of the split {given.gate}" if given.gate else "test queries held out for this"
     told = [f"{row['sentence']}: {row['told']}." for row in claims.to_dict("records")]
     told.append(f"The lead is measured on {len(given.held):,} {who}; they measure no loss.")
-    changes = pd.DataFrame(changes).drop(columns=[DRAWS, "sd_trainings", "model", "p_value", "p_holm"])
+    changes = pd.DataFrame(changes).drop(columns=[DRAWS, "sd_trainings", "n_units", "model", "p_value", "p_holm"])
     return Report(changes.rename(columns={"delta": "change"}), claims, losers, values, told)
 
 
@@ -70,9 +75,10 @@ def _claims(given: Given, changes: Effects, both: pd.DataFrame, margin: float, o
     measure, protocol = changes["measure"].iloc[0], type(given.split).__name__
     reached = both.loc[both["model"] == BM25, "value"].mean()
     loss = {"asks": "below", "rows": {"plus": {"model": MODEL, "queries": GROUPS[0]}}, "margin": margin}
+    loss |= {"gate": "beats BM25", "scale": "change"}
     loss["sentence"] = f"{measure} falls from interpolation to extrapolation ({protocol})"
     rows = {sign: {"model": name, "regime": REGIMES[0]} for sign, name in (("plus", MODEL), ("minus", BM25))}
-    lead = {"asks": "above", "rows": rows, "margin": margin * reached, "side": "in domain", "gate": False}
+    lead = {"asks": "above", "rows": rows, "margin": margin * reached, "side": "in domain"}
     lead["sentence"] = f"In domain the model is above {BM25}"
     same = {"paper": "own", "notebook": "", "measure": measure, "known": ()}
     named = {name: verdicts.Claim(name=name, **claim, **same) for name, claim in (("loss", loss), ("lead", lead))}

@@ -3,7 +3,8 @@
 An effect is Out / Avg In - 1, the paper's RelLoss with the other sign: negative is a loss (of ASL, positive is).
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -82,16 +83,31 @@ def in_domain(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_shift(text: str) -> tuple[str, str, list[str]]:
-    """(name, attribute, clusters) of a shift as it is written in the parameters.
+    """(name, attribute, clusters) of a shift as it is written in the parameters, see `written_shift`.
 
     >>> read_shift("kind=column:qtype/causes/stages"), read_shift("length:limit=9"), read_shift("python:a:b")[0]
     (('kind', 'column:qtype', ['causes', 'stages']), ('length', 'length:limit=9', []), 'b')
     """
     spec, *kept = text.split("/")
     name, _, rest = spec.partition("=")
-    short = spec.rpartition(":")[2] if spec.startswith("python:") else spec.partition(":")[0]
+    short = spec.rpartition(":")[2] if attributes.is_code(spec) else spec.partition(":")[0]
     name, spec = (name, rest) if rest and ":" not in name else (short, spec)
-    return name, spec, kept
+    return name, _plain(spec), list(map(_plain, kept))
+
+
+def written_shift(start: str, clusters: Iterable[str]) -> str:
+    """A shift as the parameters write it, of how it starts (`[NAME=]ATTRIBUTE`) and its clusters.
+
+    A / inside of a cluster's label is written %2F; where the label itself has %2F, or %25, its % is written %25.
+
+    >>> written_shift("kind=column:kind", ["n/a", "100 %"]), read_shift("column:kind/n%2Fa")[2]
+    ('kind=column:kind/n%2Fa/100 %', ['n/a'])
+    """
+    return "/".join([start, *(re.sub("%(?=2F|25)", "%25", label).replace("/", "%2F") for label in clusters)])
+
+
+def _plain(written: str) -> str:
+    return written.replace("%2F", "/").replace("%25", "%")
 
 
 def topics_of(p: dict) -> Topics:

@@ -1,20 +1,19 @@
 """Cells: results in content-addressed folders, the unit of compute. Without a valid seal a cell does not exist.
 
-A cell notes the digests of the results that it was made from: an older cell of the same configuration that was made by
-the same code from the same results is taken over instead of being computed again. Where only its own code changed,
-`SAMPLE` cells that differ in numbers alone are computed again; if they are byte-equal, the others are taken over.
+The name of the folder is the key: configuration, keys of what it is made from, and code. A result of other code has
+another name and is never served, however small the change was.
 """
 
 import fcntl
 import importlib
-import json
 import os
-import re
 import shutil
 import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,10 +22,14 @@ from pydantic import BaseModel
 
 from interextra.ground import code, provenance
 from interextra.ground.errors import InputError
-from interextra.ground.files import SEAL, digest, scratch, seal, seal_problem, write_json
+from interextra.ground.files import SEAL, digest, read_json, scratch, seal, seal_problem, write_json
 
 NOTES = ("config.json", "provenance.json", SEAL)  # what stands beside the results of a cell
-SAMPLE = 2  # cells that are computed again before others of changed code are taken over
+# What a note that was damaged, made by another version or written by a stranger can do to the kinds of cell. A package
+# that does not even parse is none of it: `clean` would take all results for those of older code.
+UNREADABLE = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, ImportError, RecursionError)
+
+_reading = ContextVar("_reading", default=False)
 
 
 class Cell(BaseModel, ABC, frozen=True, extra="forbid", arbitrary_types_allowed=True):
@@ -73,7 +76,7 @@ class Cell(BaseModel, ABC, frozen=True, extra="forbid", arbitrary_types_allowed=
 
     @cached_property
     def identity(self) -> str:
-        """Digest of the configuration alone, its own and that of all that it needs."""
+        """Digest of the configuration alone, its own and that of all that it needs; it names committed values."""
         return digest(config_of(self, lambda cell: cell.identity))
 
     @cached_property
@@ -120,20 +123,52 @@ def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:
 
 
 def from_config(config: Any) -> Any:
-    """What `config_of` was made from; ValueError where a kind is none of this package (nor a loaded kind of cell)."""
+    """What `config_of` was made from; nothing is opened or run for it, see `is_reading`.
+
+    Raises
+    ------
+    InputError
+        a kind that is none of this package (nor a loaded kind of cell): see `_kind`.
+    UNREADABLE
+        whatever the kind raises on values that are not for it.
+    """
+    before = _reading.set(True)
+    try:
+        return _made(config)
+    finally:
+        _reading.reset(before)
+
+
+def is_reading() -> bool:
+    """Whether cells are being made from a note: a kind then opens no collection and imports no attribute to check it,
+    for the note may be anybody's. It was checked when it was planned."""
+    return _reading.get()
+
+
+def _made(config: Any) -> Any:
     if isinstance(config, list):
-        return tuple(from_config(item) for item in config)
+        return tuple(_made(item) for item in config)
     if not isinstance(config, dict):
         return config
-    values = {name: from_config(value) for name, value in config.items() if name != "kind"}
-    if "kind" not in config:
-        return values
-    place, _, name = config["kind"].rpartition(".")
+    values = {name: _made(value) for name, value in config.items() if name != "kind"}
+    return _kind(config["kind"])(**values) if "kind" in config else values
+
+
+def _kind(named: Any) -> type[BaseModel]:
+    """The class that a note names: one of this package, or a kind of cell of another module that is loaded.
+
+    Nothing is imported but a module of this package whose source has such a class, and no attribute of a module is
+    asked for, which a module may answer by importing others.
+    """
+    place, _, name = named.rpartition(".") if isinstance(named, str) else ("", "", "")
     is_own = place.startswith(f"{code.PACKAGE}.")
-    kind = getattr(importlib.import_module(place) if is_own else sys.modules.get(place), name, None)
-    if not (isinstance(kind, type) and issubclass(kind, BaseModel if is_own else Cell)):
-        raise ValueError(f"{config['kind']!r} is no kind of this package")
-    return kind(**values)
+    if is_own and place not in sys.modules and code.has_class(place, name):
+        importlib.import_module(place)
+    found = getattr(sys.modules.get(place), "__dict__", {}).get(name)
+    is_kind = isinstance(found, type) and issubclass(found, BaseModel if is_own else Cell)
+    if not is_kind or (found.__module__, found.__qualname__) != (place, name):
+        raise InputError(f"{named!r:.100} is no kind of this package")
+    return found
 
 
 class Store:
@@ -165,7 +200,7 @@ class Store:
     def noted(self, path: Path) -> dict:
         """What stands in a folder's config.json or in a planned file; empty if unreadable."""
         try:
-            note = json.loads((path / "config.json" if path.is_dir() else path).read_text(encoding="utf-8"))
+            note = read_json(path / "config.json" if path.is_dir() else path)
         except (OSError, ValueError):
             return {}
         return note if isinstance(note, dict) else {}
@@ -190,7 +225,7 @@ class Store:
         try:
             cell = from_config(self.noted(self.root / "planned" / f"{key}.json")["config"])
             return cell if isinstance(cell, Cell) and cell.key == key else None
-        except (TypeError, KeyError, ValueError, ImportError, AttributeError):  # damaged, or of another version
+        except UNREADABLE:
             return None
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
@@ -209,77 +244,39 @@ class Store:
 
     def build(self, cell: Cell) -> Path:
         """The cell's folder, built first (with what it needs) when there is none with a valid seal."""
-        locks = self.root / "locks"
-        locks.mkdir(parents=True, exist_ok=True)
         for needed in self.missing([cell]):
             self.plan(needed)
-            with open(locks / needed.key, "w") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
+            with self._locked(needed.key):
                 if not self.valid(needed):  # else another process built it while this one waited
                     self._put_aside(needed)
-                    self._take_over(needed) or self._build(needed)
+                    self._build(needed)
         return self.path(cell)
 
+    @contextmanager
+    def _locked(self, key: str, wait: bool = True) -> Iterator[bool]:
+        """Hold the lock of a cell; False where another process holds it, unless `wait`."""
+        path = self.root / "locks" / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_ours = True
+            except BlockingIOError:
+                is_ours = False
+            yield is_ours
+
     def _build(self, cell: Cell) -> None:
-        with scratch(self.root / "building" / cell.key) as aside:  # under the cell's lock
+        """Build a cell in a folder aside, note and seal it, and put it into its place; under the cell's lock."""
+        with scratch(self.root / "building" / cell.key) as aside:
             begin = time.perf_counter()
             cell.build(aside, self)
-            self._finish(cell, aside, seconds=round(time.perf_counter() - begin, 3))
-        for folder, note in self._alike(cell):  # a cell of a sample: does the changed code give the same bytes?
-            if note["code"] != cell.code:
-                same = self.results(cell, folder) == self.results(cell)
-                (self._compared(note["code"], cell) / f"{cell.key}.{'equal' if same else 'differs'}").touch()
-
-    def _take_over(self, cell: Cell) -> bool:
-        """Put an older cell into the place of this one where its code, or that of a sample, gives the same bytes."""
-        for folder, note in self._alike(cell):
-            if note["code"] != cell.code:
-                compared = [path.suffix for path in self._compared(note["code"], cell).iterdir()]
-                if ".differs" in compared or len(compared) < SAMPLE:
-                    continue
-            with scratch(self.root / "building" / cell.key) as aside:
-                shutil.copytree(folder, aside, dirs_exist_ok=True)
-                record = json.loads((aside / "provenance.json").read_text(encoding="utf-8"))
-                write_json(aside / "provenance.json", record | {"taken over": {"from": folder.name}})
-                self._finish(cell, aside)
-            return True
-        return False
-
-    def results(self, cell: Cell, folder: Path | None = None) -> str:
-        """Digest of the results of a finished cell, or of one like it in another folder."""
-        sums = json.loads(((folder or self[cell]) / SEAL).read_text(encoding="utf-8"))
-        return digest({name: value for name, value in sums.items() if name not in NOTES})
-
-    def _inputs(self, cell: Cell) -> dict[str, str]:
-        """Identity of each cell that this one needs → digest of its results."""
-        return {needed.identity: self.results(needed) for needed in cell.needs()}
-
-    def _alike(self, cell: Cell) -> Iterator[tuple[Path, dict]]:
-        """Other valid folders of this configuration that were made from the same results, and what they note."""
-        for mark in sorted((self.root / "alike" / cell.identity).glob("*")):
-            folder, note = self.root / mark.name, self.noted(self.root / mark.name)
-            if mark.name != cell.key and note.get("inputs") == self._inputs(cell) and not seal_problem(folder):
-                yield folder, note
-
-    def _compared(self, older: str, cell: Cell) -> Path:
-        """What came of computing cells again that older code had computed, a folder for those alike but for numbers."""
-        words = re.sub(r"[\d.]+", "", json.dumps(config_of(cell, lambda needed: type(needed).__name__)))
-        folder = self.root / "compared" / f"{older}-{cell.code}-{digest(words)}"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
-
-    def _finish(self, cell: Cell, aside: Path, **noted: Any) -> None:
-        """Note configuration and provenance in a folder aside, seal it, and put it into the cell's place."""
-        note = {"key": cell.key, "code": cell.code, "inputs": self._inputs(cell), "config": config_of(cell)}
-        write_json(aside / "config.json", note)
-        if not (aside / "provenance.json").exists():
-            write_json(aside / "provenance.json", provenance.record(self.root.parent.parent, **noted))
-        seal(aside)
-        os.replace(aside, self.path(cell))
+            seconds = round(time.perf_counter() - begin, 3)
+            write_json(aside / "config.json", {"key": cell.key, "code": cell.code, "config": config_of(cell)})
+            if not (aside / "provenance.json").exists():
+                write_json(aside / "provenance.json", provenance.record(self.root.parent.parent, seconds=seconds))
+            seal(aside)
+            os.replace(aside, self.path(cell))
         self._valid.add(self.path(cell))
-        mark = self.root / "alike" / cell.identity / cell.key
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.touch()
 
     def _put_aside(self, cell: Cell) -> None:
         """Rename what stands in the cell's place without being valid (it may be read just now), under its lock."""
@@ -292,19 +289,34 @@ class Store:
         os.replace(folder, aside)
         print(f"cell {cell.key} is damaged ({problem}): put aside under damaged/, computed again", file=sys.stderr)
 
-    def clean(self) -> tuple[int, int]:
+    def clean(self) -> tuple[int, int, int]:
         """Remove stepping stones that no planned cell still needs, cells of older code, and what is damaged or half
-        built; returns (folders removed, bytes freed)."""
+        built; returns (folders removed, bytes freed, cells that another process computes just now).
+
+        Where there are such cells, only what is damaged or half built goes: they may need any of the others, and the
+        process that computes them may have been started before the code changed.
+        """
         planned = self.planned()
         kept = {cell.key for cell in planned if not cell.is_stepping_stone}
         kept |= {needed.key for cell in self.missing(planned) for needed in (cell, *cell.needs())}
+        freed, live = _remove(self.root / "damaged"), 0
+        for folder in self.root.glob("building/*"):
+            with self._locked(folder.name, wait=False) as is_ours:
+                freed += _remove(folder) if is_ours else 0
+                live += not is_ours
+        if live:
+            return 0, freed, live
         gone = [path.parent for path in self.root.glob("*/config.json") if path.parent.name not in kept]
-        marks = [mark for mark in self.root.glob("alike/*/*") if mark.name not in kept]
-        notes = [path for path in self.root.glob("planned/*.json") if path.stem not in {cell.key for cell in planned}]
-        folders = [*gone, *(self.root / name for name in ("damaged", "building", "compared"))]
-        freed = sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
-        for path in (*marks, *notes):
-            path.unlink()
-        return len(gone), freed
+        for folder in gone:
+            freed += _remove(folder)
+        for path in self.root.glob("planned/*.json"):
+            if path.stem not in {cell.key for cell in planned}:
+                path.unlink()
+        return len(gone), freed, 0
+
+
+def _remove(folder: Path) -> int:
+    """Remove a folder, if there is one; returns the bytes of its files."""
+    freed = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    shutil.rmtree(folder, ignore_errors=True)
+    return freed

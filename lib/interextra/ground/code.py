@@ -8,6 +8,7 @@ the wording of errors and the methods of `ABOUT` do not count; a definition may 
 
 import ast
 import hashlib
+import os
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -34,8 +35,18 @@ def source_of(module: str) -> Path | None:
     if module.partition(".")[0] != PACKAGE:
         found = getattr(sys.modules.get(module), "__file__", None)
         return Path(found) if found else None
-    path = ROOT.joinpath(*module.split(".")[1:])
-    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
+    parts = module.split(".")[1:]
+    if not all(part.isidentifier() for part in parts):  # from a note: it must not lead out of the package
+        return None
+    path = ROOT.joinpath(*parts)
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if os.path.isfile(file)), None)
+
+
+def has_class(module: str, name: str) -> bool:
+    """Whether the source of a module has a class of this name at its top; the module is not imported."""
+    path = source_of(module)
+    nodes = ast.parse(path.read_text(encoding="utf-8")).body if path else []
+    return any(isinstance(node, ast.ClassDef) and node.name == name for node in nodes)
 
 
 @cache

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from interextra.ground.effects import interval, ratio
+from interextra.ground.effects import interval, ratio, seed_of
 from interextra.ground.errors import InputError, offenders
 
 METHODS = ("Spearman", "Kendall", "Pearson")
@@ -19,9 +19,13 @@ BLOCK = 2**22  # values of a sign matrix held at once
 
 
 def drawn_groups(groups: Sequence, seed: int, n_boot: int) -> np.ndarray:
-    """Counts float[n_boot, n_points]: as many groups are drawn as there are, each with all its points."""
-    codes, names = np.unique(np.asarray(groups, str), return_inverse=True)[1], set(groups)
-    drawn = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), n_boot)
+    """Counts float[n_boot, n_points]: as many groups are drawn as there are, each with all its points.
+
+    Their names are part of the seed: other groups, other draws.
+    """
+    names, codes = np.unique(np.asarray(groups, str), return_inverse=True)
+    random = np.random.default_rng(seed_of(seed, names))
+    drawn = random.multinomial(len(names), np.full(len(names), 1 / len(names)), n_boot)
     return drawn[:, codes].astype(float)
 
 
@@ -126,7 +130,7 @@ def dense_ranks(predictors: np.ndarray, targets: np.ndarray) -> list[np.ndarray]
     return sides
 
 
-def stretched(drawn: np.ndarray, estimate: float, n_groups: int) -> np.ndarray:
+def stretched_z(drawn: np.ndarray, estimate: float, n_groups: int) -> np.ndarray:
     """Draws of a correlation, float[n_boot], as far from the estimate as few groups ask for.
 
     On Fisher's z, by Student's factor over the normal one and that of a sample's own mean. Of eight groups the plain
@@ -142,8 +146,8 @@ def stretched(drawn: np.ndarray, estimate: float, n_groups: int) -> np.ndarray:
 def ends_of(drawn: np.ndarray) -> tuple[float, float]:
     """Interval of draws. Those of one point alone have no correlation: they are left out where they are 1 % or fewer.
 
-    >>> ends_of(np.append(np.full(99, 0.5), np.nan)), ends_of(np.array([0.5, np.nan]))
-    ((0.5, 0.5), (nan, nan))
+    >>> ends_of(np.append(np.arange(100) / 100, np.nan)), ends_of(np.array([0.4, 0.5, np.nan]))
+    ((0.02, 0.97), (nan, nan))
     """
     known = drawn[np.isfinite(drawn)]
     return interval(known if len(known) >= 0.99 * len(drawn) else drawn)
@@ -158,10 +162,15 @@ def correlation_test(x: np.ndarray, y: np.ndarray, method: str, within: Sequence
     """Pearson or Spearman correlation: estimate, low, high, p_value, needed (the smallest |estimate| with p < .05).
 
     `within`, a label a point, see `correlations`; each label but one costs a degree of freedom. Intervals as
-    `interval_of_one`; none (NaN) for 1 and -1. p_value by Student's t; Spearman's of up to 8 points by all orders.
+    `interval_of_one`; none (NaN) for 1 and -1. p_value by Student's t; Spearman's of up to 8 points by all orders; none
+    of two points. InputError: another method.
     """
+    if method not in ("Pearson", "Spearman"):
+        raise InputError(f"correlation_test: no method {method!r}; there are 'Pearson' and 'Spearman'")
     n = len(x) - (0 if within is None else len(set(within)) - 1)
     estimate = round(float(correlations(x, y, np.ones((1, len(x))), method, within)[0]), 12)  # 1 is 1
+    if n < 3:
+        return {"estimate": estimate} | dict.fromkeys(("low", "high", "p_value", "needed"), float("nan"))
     t = stats.t.ppf(0.975, n - 2)
     needed = t / np.sqrt(n - 2 + t**2)
     strength = np.inf if abs(estimate) == 1 else estimate * np.sqrt((n - 2) / (1 - estimate**2))
@@ -179,6 +188,8 @@ def correlation_test(x: np.ndarray, y: np.ndarray, method: str, within: Sequence
 def interval_of_one(r: float, n: int, method: str) -> tuple[float, float]:
     """95 % interval of a correlation of n independent points by Fisher's z; Bonett and Wright's (2000) for Spearman.
 
+    Undefined (NaN) for three points and fewer, whose z has no variance.
+
     >>> np.round(interval_of_one(0.537, 24, "Spearman"), 2).tolist()
     [0.14, 0.78]
     """
@@ -187,12 +198,14 @@ def interval_of_one(r: float, n: int, method: str) -> tuple[float, float]:
 
 
 def independent(r: float, other: float, n: int, method: str) -> float:
-    """Two-sided p-value of two correlations' difference, as if each were of n points of its own."""
+    """Two-sided p-value of two correlations' difference, as if each were of n points of its own; NaN for three."""
     spread = np.sqrt(_variance(r, n, method) + _variance(other, n, method))
     return float(2 * stats.norm.sf(abs(np.arctanh(r) - np.arctanh(other)) / spread))
 
 
 def _variance(r: float, n: int, method: str) -> float:
+    if n <= 3:
+        return float("nan")
     return (1 + (r**2 / 2 if method == "Spearman" else 0)) / (n - 3)
 
 

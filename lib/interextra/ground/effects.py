@@ -1,13 +1,16 @@
 """From values per query to tables of effects, each with an interval: one bootstrap for all tables of the kit.
 
 *Values* are tidy: a row a run, query and measure, with the run's labels (model, regime, seed …), query_id, measure and
-value. `effects` compares two sides of them; its table, an `Effects`, carries the draws of each row. Equal seed and
-equal queries give equal draws, jointly over all systems measured on them. Taught in notebooks/02_restrain.
+value. `effects` compares two sides of them; its table, an `Effects`, carries the draws of each row.
+
+Values are paired by query_id, whatever the order of the rows. What is drawn seeds its draws: the ids of the queries (or
+of their units) and the name of their stratum. So systems measured on the same queries are drawn jointly, those measured
+on other queries independently, and nothing else in a table moves a row. Taught in notebooks/02_restrain.
 """
 
-import zlib
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,15 +20,28 @@ from scipy import stats
 
 from interextra.ground.errors import InputError, offenders
 
-BLOCK = 4_000_000  # counts of a block of resamples held at once
+BLOCK = 250_000  # counts of a block of resamples held at once: they stay in the cache of a core
 DRAWS = "draws"  # the column of a table that is for computing on, not for reading
 THEIRS = ["scaled", "rounding"]  # columns of published effects
 TESTED = ["p_value", "p_permutation", "p_equivalent", "cohen_d", "worse", "better", "n_queries"]
+LEAST_QUERIES = 10  # fewer queries (or units of them) decide nothing: no verdict, no test of equivalence
 KINDS = {  # name of an effect → from the means of the first and the second side
     "delta": lambda first, second: ratio(second, first) - 1,  # Zhan et al.; the RelLoss of Lupart et al. is -delta
     "difference": lambda first, second: second - first,
     "mean": lambda first, second: first,
 }
+# What an interval is over: the column `over` of a table
+QUERIES, ONE_TRAINING, TRAININGS = "queries", "queries; one training run", "queries and training runs"
+
+
+def seed_of(seed: int, names: Iterable[object]) -> tuple[int, int]:
+    """Seed of the draws of the units with these names, in whatever order: other units, other draws.
+
+    >>> seed_of(1, ["q2", "q1"]) == seed_of(1, ["q1", "q2"]) != seed_of(1, ["q1", "q3"])
+    True
+    """
+    text = "\0".join(sorted(map(str, names)))
+    return seed, int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
 
 
 def resamples(n: int, seed: Any, n_boot: int) -> Iterator[np.ndarray]:
@@ -37,17 +53,57 @@ def resamples(n: int, seed: Any, n_boot: int) -> Iterator[np.ndarray]:
         yield np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.float32)
 
 
-def resampled_means(values: np.ndarray, units: np.ndarray, seed: Any, n_boot: int) -> np.ndarray:
-    """Means float[n_boot, columns] of values float[n_queries, columns]: units int[n_queries] are drawn as a whole."""
-    sums = np.stack([np.bincount(units, column) for column in values.T], axis=1)
+def resampled_means(tables: Sequence[np.ndarray], units: np.ndarray, seed: Any, n_boot: int) -> list[np.ndarray]:
+    """Means float[n_boot, columns] of each table float[n_queries, columns] on the same draws.
+
+    units : int[n_queries], which are drawn with all their queries. Tables are multiplied one by one: in one product
+        the last digit of a mean would depend on what stands beside it.
+    """
     sizes = np.bincount(units).astype(float)
-    return np.concatenate([counts @ sums / (counts @ sizes)[:, None] for counts in resamples(len(sums), seed, n_boot)])
+    sums = [np.stack([np.bincount(units, column) for column in table.T], axis=1) for table in tables]
+    blocks: list[list[np.ndarray]] = [[] for _ in tables]
+    for counts in resamples(len(sizes), seed, n_boot):
+        counts = counts.astype(float)
+        n_drawn = (counts @ sizes)[:, None]
+        for found, of_units in zip(blocks, sums, strict=True):
+            found.append(counts @ of_units / n_drawn)
+    return [np.concatenate(found) for found in blocks]
+
+
+def stretched(draws: np.ndarray, estimate: float, freedom: float) -> np.ndarray:
+    """Draws float[n_boot] as far from the estimate as few units ask for: one rule for every number of them.
+
+    Deviations to each side are multiplied by Student's quantile over the normal one, or by more where the middle 95 %
+    of the draws would still end within Student's interval, as they do for values most of which are 0. `freedom`:
+    degrees of freedom; none (0): undefined draws. A simulation chose the rule (`tools/simulation.py`).
+    """
+    if freedom <= 0:
+        return np.full(len(draws), np.nan)
+    if not varies(draws):
+        return draws
+    student = stats.t.ppf(0.975, freedom)
+    least, reach = student / stats.norm.ppf(0.975), student * draws.std()
+    low, high = np.quantile(draws, [0.025, 0.975])
+    below = max(least, reach / (estimate - low)) if estimate > low else least
+    above = max(least, reach / (high - estimate)) if estimate < high else least
+    deviations = draws - estimate
+    return estimate + np.where(deviations < 0, below, above) * deviations
 
 
 def interval(draws: np.ndarray, level: float = 0.95) -> tuple[float, float]:
-    """The middle `level` of the draws, outward to values that were drawn; undefined if a draw is."""
+    """The middle `level` of the draws, outward to values that were drawn; undefined if a draw is, or if none varies.
+
+    Where all queries differ by the same, resampling them says nothing of others: that is no certainty.
+    """
+    if not varies(draws):
+        return float("nan"), float("nan")
     low = np.quantile(draws, (1 - level) / 2, method="lower")
     return float(low), float(np.quantile(draws, (1 + level) / 2, method="higher"))
+
+
+def varies(draws: np.ndarray) -> np.ndarray:
+    """Whether draws float[..., n_boot] differ by more than rounding does; not where one is undefined."""
+    return np.ptp(draws, axis=-1) > 1e-12 * np.maximum(1.0, np.abs(draws).max(axis=-1))
 
 
 def simultaneous(estimates: np.ndarray, draws: np.ndarray, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
@@ -56,21 +112,32 @@ def simultaneous(estimates: np.ndarray, draws: np.ndarray, level: float = 0.95) 
     Balanced max-t: each row reaches as far as a share of its own deviations from the estimate does, the same share for
     all rows, such that in `level` of the draws no row deviates more. Ranks, not standard deviations, are compared, as
     draws with the noise of two or three trainings have heavy tails; only where there are too few draws for the ranks of
-    so many rows, standard deviations are. A row with undefined draws has no interval.
+    so many rows, standard deviations are. A row has no interval if a draw is undefined, or if none varies.
     """
     estimates = np.asarray(estimates, float)
-    known = np.isfinite(draws).all(axis=1) & np.isfinite(estimates)
+    known = varies(draws) & np.isfinite(estimates)
     reach = np.where(known, 0.0, np.nan)
     far = np.abs(draws[known] - estimates[known, None])
     if known.sum() > (1 - level) * draws.shape[1] > 0:
         spread = draws[known].std(axis=1)
-        moves = spread > 0
-        reach[known] = spread * np.quantile((far[moves] / spread[moves, None]).max(axis=0, initial=0), level)
+        reach[known] = spread * np.quantile((far / spread[:, None]).max(axis=0), level)
     elif known.any():
         place = stats.rankdata(far, method="min", axis=1).max(axis=0)  # ties, such as draws all equal, rank low
         share = (np.quantile(place, level, method="higher") - 1) / (draws.shape[1] - 1)
         reach[known] = np.quantile(far, share, axis=1, method="higher")
     return estimates - reach, estimates + reach
+
+
+def outside(draws: np.ndarray, margin: float) -> float:
+    """p-value of two one-sided tests of an effect within plus and minus `margin`, by its draws float[n_boot].
+
+    The larger share of the draws at or beyond an end, which counts one draw more, as a bootstrap never shows 0. NaN for
+    draws that are undefined or all alike.
+    """
+    if not varies(draws):
+        return float("nan")
+    beyond = max((draws <= -margin).sum(), (draws >= margin).sum())
+    return float((beyond + 1) / (len(draws) + 1))
 
 
 def detectable(low: np.ndarray, high: np.ndarray, error: np.ndarray) -> np.ndarray:
@@ -101,6 +168,7 @@ class Draws:
     first: np.ndarray
     second: np.ndarray
     effect: np.ndarray
+    bias: float = 0.0  # what plain resamples of the queries shift the effect by
 
 
 class Effects(pd.DataFrame):
@@ -111,11 +179,23 @@ class Effects(pd.DataFrame):
         return Effects
 
     @classmethod
-    def of(cls, table: pd.DataFrame, by: Sequence[str], columns: Sequence[str], *drawn: np.ndarray) -> "Effects":
-        """A table with draws float[rows, n_boot] of its effects, or of both sides and the effect, in `columns`."""
-        names, sides = (list(part) * (3 // len(part)) for part in (columns, drawn))
+    def of(
+        cls,
+        table: pd.DataFrame,
+        by: Sequence[str],
+        columns: Sequence[str],
+        *drawn: Sequence[np.ndarray],
+        bias: Sequence[float] | None = None,
+    ) -> "Effects":
+        """A table with draws float[rows, n_boot] of its effects, or of both sides and the effect, in `columns`.
+
+        Of a table with one column, that of the effect, this also stands for both sides. `bias`: of each row, or none.
+        """
+        names = list(columns) if len(columns) == 3 else [columns[0]] * 3
+        sides = list(drawn) if len(drawn) == 3 else [drawn[0]] * 3
         named = dict(zip(("first", "second", "effect"), names, strict=True))
-        return cls(table.assign(**{DRAWS: [Draws(tuple(by), named, *row) for row in zip(*sides, strict=True)]}))
+        rows = zip(*sides, [0.0] * len(table) if bias is None else bias, strict=True)
+        return cls(table.assign(**{DRAWS: [Draws(tuple(by), named, *row) for row in rows]}))
 
     def drawn(self, what: str = "effect") -> np.ndarray:
         """The draws float[rows, n_boot] of the effects, or of the `first` or `second` sides."""
@@ -132,9 +212,9 @@ class Effects(pd.DataFrame):
         `pairs`: (first, second) values of `column`, which is one of those that name the rows, e.g. model; a group that
         lacks one of them has no row. Returns Effects[the other labels, first, second, difference, low, high].
 
-        >>> values = pd.DataFrame({"model": list("aabb"), "query_id": list("pqpq"), "value": [0.8, 0.6, 0.4, 0.2]})
-        >>> effects(values, ["model"]).contrast("model", [("a", "b")]).drop(columns=DRAWS).round(9).values.tolist()
-        [['a', 'b', 0.4, 0.4, 0.4]]
+        >>> values = pd.DataFrame({"model": list("aabb"), "query_id": list("pqpq"), "value": [0.8, 0.6, 0.4, 0.3]})
+        >>> effects(values, ["model"]).contrast("model", [("a", "b")])["difference"].round(9).tolist()
+        [0.35]
         """
         every, rows, drawn = self.drawn(), [], []
         estimates = self[self[DRAWS].iloc[0].columns["effect"]].to_numpy(float)
@@ -142,8 +222,10 @@ class Effects(pd.DataFrame):
         for key, part in _grouped(self.assign(_row=range(len(self))), others):
             of = dict(zip(part[column], part["_row"], strict=True))
             for first, second in [pair for pair in pairs if set(pair) <= of.keys()]:
-                drawn.append(every[of[first]] - every[of[second]])
-                rows.append((*key, first, second, estimates[of[first]] - estimates[of[second]], *interval(drawn[-1])))
+                difference = estimates[of[first]] - estimates[of[second]]
+                draws = every[of[first]] - every[of[second]]
+                rows.append((*key, first, second, difference, *interval(draws)))
+                drawn.append(draws)
         labels = [*others, "first", "second"]
         table = pd.DataFrame(rows, columns=[*labels, "difference", "low", "high"])
         return Effects.of(table, labels, ["difference"], drawn)
@@ -185,9 +267,12 @@ def effects(
 ) -> Effects:
     """One row a group: means of the sides, their effect and its interval.
 
+    Parameters
+    ----------
     values : tidy values; several of one query, side and training (the k - 1 models that had its cluster) are averaged.
-        They may have the columns seed (trainings), left_out (the model of a row made of several), and unit (queries
-        that are drawn together).
+        They may have the columns seed (trainings), left_out (the model of a row made of several), unit (queries that
+        are drawn together) and trained (which trained model a value is of, the same name on whatever queries; "" for
+        what is not trained).
     by : labels that make a group.
     on, sides : the label that tells the two sides apart, and its two values, e.g. ("interpolation", "extrapolation").
         Without them the mean of each group.
@@ -195,53 +280,80 @@ def effects(
     strata : a column; queries are drawn within each of its values, and the effect is the mean of the strata's effects.
     family : Holm's correction holds within rows that share these labels of `by`; unless given, the measure.
 
-    Returns Effects[*by, *sides, effect, low, high, p_value, p_holm, n_queries, n_trainings, sd_trainings]: columns of
-    the sides and of the effect bear their names. p_value is of the paired t-test over queries: of two sides, without
-    strata. sd_trainings is the standard deviation between trainings of the mean of a single model on the queries of its
-    row and stratum, pooled over the models of a system; where it is missing, nothing was trained twice and the interval
-    is of queries alone. An interval is undefined if a draw is.
+    Returns
+    -------
+    Effects[*by, *sides, effect, low, high, p_value, p_holm, n_queries, n_units, n_trainings, sd_trainings, over]
+        Columns of the sides and of the effect bear their names. p_value is of the paired t-test over queries: of two
+        sides, without strata. n_units: what is drawn, queries or units of them. sd_trainings is the standard deviation
+        between trainings of the mean of a single model on the queries of its row and stratum, see `_noises`; where it
+        is missing, nothing was trained twice. over: what the interval is over, QUERIES, ONE_TRAINING (the next one may
+        come out otherwise) or TRAININGS. Intervals: see `stretched` and `interval`.
 
-    InputError: unknown columns or effect, a missing value, a query that has one side only, or no values at all.
+    Raises
+    ------
+    InputError
+        unknown columns or effect, not two sides, a missing value, a query that has one side only or several units, or
+        no values at all.
 
-    >>> values = pd.DataFrame({"regime": list("iiee"), "query_id": list("abab"), "value": [0.8, 0.6, 0.4, 0.3]})
-    >>> effects(values, [], "regime", ("i", "e"), "delta", family=[])[["delta", "low", "n_queries"]].values.tolist()
-    [[-0.5, -0.5, 2.0]]
+    Examples
+    --------
+    >>> values = pd.DataFrame({"regime": list("iiee"), "query_id": list("abba"), "value": [0.8, 0.6, 0.4, 0.3]})
+    >>> effects(values, [], "regime", ("i", "e"), "delta", family=[])[["delta", "n_queries"]].values.tolist()
+    [[-0.5, 2.0]]
     """
-    by, names = list(by), [str(side) for side in sides] or ["mean"]
+    by = list(by)
     family = [name for name in by if name == "measure"] if family is None else list(family)
+    _refuse(values, by, on, sides, effect, strata, family)
+    kept = values[values[on].isin(sides)] if on else values
+    if kept.empty:
+        raise InputError(f"effects: no values of {offenders(sides) or 'any run'}; nothing was measured")
     groups = [*by, strata] if strata else by
-    if absent := [name for name in (*groups, *filter(None, [on]), "query_id", "value") if name not in values]:
+    parts = {key: _part(rows, on, sides, key) for key, rows in _grouped(kept, groups)}
+    resampled = _resampled(parts, len(by) if strata else None, seed, n_boot)
+    systems = [groups.index(name) for name in ("model", "measure", "average") if name in groups]
+    noises = _noises(parts, systems)
+    rows, drawn, biases = [], [], []
+    for key in dict.fromkeys(key[: len(by)] for key in parts):
+        mine = sorted((name for name in parts if name[: len(by)] == key), key=str)
+        strata_here = [_Stratum.of(parts[name], resampled[name], noises[name], name, seed) for name in mine]
+        first, second, change = _combined(strata_here, effect)
+        names = [str(side) for side in sides] or ["mean"]
+        row = dict(zip(by, key, strict=True)) | dict(zip(names, (first.estimate, second.estimate), strict=False))
+        row |= {effect: change.estimate} | dict(zip(("low", "high"), interval(change.draws), strict=True))
+        if on:
+            row["p_value"] = np.nan if strata else _paired_t(parts[key].values.mean(axis=1))
+        rows.append(row | _counts([parts[name] for name in mine], [noises[name] for name in mine]))
+        drawn.append((first.draws, second.draws, change.draws))
+        biases.append(change.bias)
+    table = pd.DataFrame(rows)
+    if on:
+        alike = table.groupby(family or np.zeros(len(table)), dropna=False)["p_value"]
+        table.insert(table.columns.get_loc("p_value") + 1, "p_holm", alike.transform(lambda p: holm(p)))
+    return Effects.of(table, by, [names[0], names[-1], effect], *zip(*drawn, strict=True), bias=biases)
+
+
+def _refuse(
+    values: pd.DataFrame,
+    by: Sequence[str],
+    on: str | None,
+    sides: tuple,
+    effect: str,
+    strata: str | None,
+    family: Sequence[str],
+) -> None:
+    """InputError for what `effects` cannot compute; what is wrong with single values is seen later."""
+    wanted = [*by, *filter(None, [on, strata]), "query_id", "value"]
+    if absent := [name for name in wanted if name not in values]:
         raise InputError(f"effects: no column {offenders(absent)}; there are {', '.join(map(str, values.columns))}")
     if absent := [name for name in family if name not in by]:
         raise InputError(f"effects: family: {offenders(absent)} is no label of a row; there are {', '.join(by)}")
     if effect not in KINDS:
         raise InputError(f"effects: no effect {effect!r}; there are {', '.join(KINDS)}")
-    kept = values[values[on].isin(sides)] if on else values
-    if kept.empty:
-        raise InputError(f"effects: no values of {offenders(sides) or 'any run'}; nothing was measured")
-    parts = {key: _matrix(part, on, sides) for key, part in _grouped(kept, groups)}
-    means = _resampled(parts, len(by) if strata else None, seed, n_boot)
-    system = [groups.index(name) for name in ("model", "measure", "average") if name in groups]
-    means, deviations = _with_noise(means, parts, system, seed, n_boot)
-    rows, drawn = [], []
-    for key in dict.fromkeys(key[: len(by)] for key in parts):
-        mine = [name for name in parts if name[: len(by)] == key]
-        sides_here = np.array([parts[name].values.mean(axis=(0, 1)) for name in mine])  # [strata, sides]
-        sides_drawn = np.stack([means[name] for name in mine])  # [strata, n_boot, sides]
-        estimate, effect_drawn = (KINDS[effect](x[..., 0], x[..., -1]).mean(axis=0) for x in (sides_here, sides_drawn))
-        row = dict(zip(by, key, strict=True)) | dict(zip(names, sides_here.mean(axis=0), strict=True))
-        row |= {effect: float(estimate)} | dict(zip(("low", "high"), interval(effect_drawn), strict=True))
-        if on:
-            row["p_value"] = np.nan if strata else _paired_t(parts[key].values.mean(axis=1))
-        row["n_queries"] = sum(len(parts[name].values) for name in mine)
-        row["n_trainings"] = min(parts[name].values.shape[1] for name in mine)
-        rows.append(row | {"sd_trainings": deviations[mine[0]]})
-        drawn.append([sides_drawn[..., 0].mean(axis=0), sides_drawn[..., -1].mean(axis=0), effect_drawn])
-    table = pd.DataFrame(rows)
-    if on:
-        alike = table.groupby(family or np.zeros(len(table)), dropna=False)["p_value"]
-        table.insert(table.columns.get_loc("p_value") + 1, "p_holm", alike.transform(lambda p: holm(p)))
-    return Effects.of(table, by, [names[0], names[-1], effect], *zip(*drawn, strict=True))
+    n_sides = len(set(sides))
+    if (on is None) != (n_sides == 0) or n_sides not in (0, 2) or n_sides != len(sides):
+        raise InputError(f"effects: on = {on!r}, sides = {sides!r}; give a column and its two values, or neither")
+    if effect != "mean" and on is None:
+        raise InputError(f"effects: a {effect} is between two sides; give `on` and `sides`, or take the mean")
 
 
 def tests(
@@ -252,113 +364,282 @@ def tests(
     Returns DataFrame[*by, p_value, p_permutation, p_equivalent, cohen_d, worse, better, n_queries]: paired t-test,
     permutation test (sign flips), two one-sided t-tests against plus and minus `margin` times the mean of the first
     side, mean difference in standard deviations, queries with a lower and with a higher value on the second side.
-    Where all queries differ by the same, p_equivalent is 0 within the margin and 1 beyond it, cohen_d 0 or NaN.
+    Undefined (NaN): all of one query; p_equivalent of fewer than LEAST_QUERIES; and where all queries differ by the
+    same, p_equivalent, and cohen_d unless they do not differ.
     """
     rows = []
     for key, part in _grouped(values[values[on].isin(sides)], list(by)):
-        pair = _matrix(part, on, sides).values.mean(axis=1)  # [n_queries, 2]
+        pair = _part(part, on, sides, key).values.mean(axis=1)  # [n_queries, 2]
         difference, bound = pair[:, 1] - pair[:, 0], margin * pair[:, 0].mean()
-        spread, differs = difference.std(ddof=1), not np.allclose(difference, 0, atol=1e-12)
-        permuted, equivalent, cohen_d = 1.0, float(abs(difference.mean()) > abs(bound)), np.nan if differs else 0.0
-        if differs:
-            flips = {"permutation_type": "samples", "n_resamples": 9999, "batch": max(1, BLOCK // len(pair))}
-            permuted = stats.permutation_test((difference,), np.mean, vectorized=True, rng=seed, **flips).pvalue
+        differs = not np.allclose(difference, 0, atol=1e-12)
+        spread = difference.std(ddof=1) if len(pair) > 1 else 0.0
+        permuted, equivalent = np.nan, np.nan
+        cohen_d = np.nan if differs or len(pair) < 2 else 0.0
+        if len(pair) > 1:
+            permuted = _permuted(difference, seed) if differs else 1.0
         if spread > 1e-12:
+            cohen_d = difference.mean() / spread
+        if spread > 1e-12 and len(pair) >= LEAST_QUERIES:
             sided = ((-bound, "greater"), (bound, "less"))
             equivalent = max(stats.ttest_1samp(difference, at, alternative=side).pvalue for at, side in sided)
-            cohen_d = difference.mean() / spread
         counts = (difference < 0).sum(), (difference > 0).sum(), len(pair)
         rows.append((*key, _paired_t(pair), permuted, equivalent, cohen_d, *counts))
     return pd.DataFrame(rows, columns=[*by, *TESTED])
+
+
+def _permuted(difference: np.ndarray, seed: int) -> float:
+    """p-value of the permutation test of a mean difference float[n_queries] (sign flips)."""
+    flips = {"permutation_type": "samples", "n_resamples": 9999, "batch": max(1, 4_000_000 // len(difference))}
+    return float(stats.permutation_test((difference,), np.mean, vectorized=True, rng=seed, **flips).pvalue)
 
 
 def _grouped(frame: pd.DataFrame, columns: list[str]) -> Iterator[tuple[tuple, pd.DataFrame]]:
     return iter(frame.groupby(columns, sort=False, dropna=False) if columns else [((), frame)])
 
 
+class _Models(NamedTuple):
+    """The single models behind the values of a group and stratum; each is trained once or several times."""
+
+    squares: float  # of the deviations of single trainings from the mean of their model
+    counted: int  # degrees of freedom in `squares`: a model on both sides counts twice
+    freedom: Mapping[Any, int]  # name of each trained model → its trainings beyond the first
+    shares: np.ndarray  # float[n_sides], sum of squared weights of the models in the mean of a side; 1: one model
+    is_trained: bool
+
+
 class _Part(NamedTuple):
-    """What was measured of a group, queries in order of appearance, repeats averaged, and of its single models."""
+    """What was measured of a group and stratum; queries and units stand in the order of their ids, repeats averaged."""
 
     values: np.ndarray  # float[n_queries, n_trainings, n_sides]
-    units: np.ndarray  # int[n_queries]
-    squares: float  # of the deviations of single models from the mean of their trainings
-    counted: int  # degrees of freedom in `squares`
-    freedom: int  # of these the independent ones: both sides of a leave-one-out row have the same models
-    shares: np.ndarray  # float[n_sides], sum of squared weights of the models in the mean of a side; 1: one model
+    units: np.ndarray  # int[n_queries], place of each query's unit
+    unit_ids: tuple[str, ...]
+    models: _Models
 
 
-def _matrix(part: pd.DataFrame, on: str | None, sides: tuple) -> _Part:
-    if part["value"].isna().any():
-        raise InputError(f"effects: no value for query {offenders(part['query_id'][part['value'].isna()].unique())}")
-    query, query_ids = pd.factorize(part["query_id"])
-    side = pd.Index(sides).get_indexer(part[on]) if on else np.zeros(len(part), np.int64)
-    training = part.groupby(side)["seed"].transform(lambda one: pd.factorize(one)[0]) if "seed" in part else 0 * side
+def _codes(labels: Iterable) -> tuple[np.ndarray, list[str]]:
+    """Place of each label, as text, among all of them in order."""
+    codes, names = pd.factorize(pd.Series(labels, dtype=object).astype(str), sort=True)
+    return codes, list(names)
+
+
+def _part(rows: pd.DataFrame, on: str | None, sides: tuple, key: tuple) -> _Part:
+    """The values of the group and stratum with this key, paired by query_id."""
+    if rows["value"].isna().any():
+        raise InputError(f"effects: no value for query {offenders(rows['query_id'][rows['value'].isna()].unique())}")
+    side = pd.Index(sides).get_indexer(rows[on]) if on else np.zeros(len(rows), np.int64)
+    query, query_ids = _codes(rows["query_id"])
+    model, _ = _codes(rows["left_out"]) if _is_folded(rows) else (np.zeros(len(rows), np.int64), [])
+    training = _trainings(rows, side)
+    # values of one query are added up in one order, whatever that of the rows
+    order = np.lexsort((rows["value"].to_numpy(float), model, training, side, query))
+    side, query, model, training = side[order], query[order], model[order], training[order]
+    value = rows["value"].to_numpy(float)[order]
     shape = (len(query_ids), int(training.max()) + 1, max(1, len(sides)))
-    at = np.ravel_multi_index((query, training, side), shape)
-    counts = np.bincount(at, minlength=np.prod(shape)).reshape(shape)
+    place = np.ravel_multi_index((query, training, side), shape)
+    counts = np.bincount(place, minlength=math.prod(shape)).reshape(shape)
     if not counts.all():
         alone = [query_ids[row] for row in np.flatnonzero((counts == 0).any(axis=(1, 2)))]
         raise InputError(f"effects: query {offenders(alone)} lacks a side or a training; measure all alike")
-    values = np.bincount(at, part["value"].to_numpy(float), minlength=np.prod(shape)).reshape(shape) / counts
-    unit = part.drop_duplicates("query_id")["unit"] if "unit" in part else query_ids
-    weight = 1 / counts.ravel()[at] / len(query_ids)  # of each value in the mean of its side
-    is_folded = "left_out" in part and part["left_out"].notna().all()
-    label = part["left_out"].to_numpy() if is_folded else np.zeros(len(part))
-    of = pd.DataFrame({"side": side, "model": label, "training": training, "value": part["value"], "weight": weight})
-    models = of.groupby(["side", "model", "training"])  # below: [sides × models, trainings]
-    means, weights = (by.unstack("training") for by in (models["value"].mean(), models["weight"].sum()))
-    shares = (weights.iloc[:, 0] ** 2).groupby("side").sum().to_numpy()
-    again, squares = means.shape[1] - 1, means.sub(means.mean(axis=1), axis=0).pow(2).to_numpy().sum()
-    last = (means.index.get_level_values("side") == side.max()).sum() if is_folded else len(means)
-    return _Part(values, pd.factorize(unit)[0], float(squares), again * len(means), int(again * last), shares)
+    values = np.bincount(place, value, minlength=math.prod(shape)).reshape(shape) / counts
+    weight = 1 / counts.ravel()[place] / len(query_ids)  # of each value in the mean of its side
+    trained = rows["trained"].fillna("").to_numpy(object)[order] if "trained" in rows else None
+    models = _models(np.stack([side, model, training]), value, weight, trained, (key, _is_folded(rows)))
+    return _Part(values, *_units(rows, query_ids), models)
+
+
+def _is_folded(rows: pd.DataFrame) -> bool:
+    """Whether the rows are of several models, each trained without a part of the queries."""
+    return "left_out" in rows and bool(rows["left_out"].notna().all())
+
+
+def _trainings(rows: pd.DataFrame, side: np.ndarray) -> np.ndarray:
+    """Number of each row's training among those of its side, int[n]; they may have other seeds on each side."""
+    training = np.zeros(len(rows), np.int64)
+    for here in np.unique(side) if "seed" in rows else ():
+        training[side == here] = _codes(rows["seed"][side == here])[0]
+    return training
+
+
+def _units(rows: pd.DataFrame, query_ids: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Place of the unit of each query, and the names of the units; a query is its own unit where none is named."""
+    if "unit" not in rows:
+        return np.arange(len(query_ids)), tuple(query_ids)
+    named = rows[["query_id", "unit"]].astype(str).drop_duplicates().sort_values("query_id")
+    if len(twice := named.loc[named["query_id"].duplicated(), "query_id"].unique()):
+        raise InputError(f"effects: query {offenders(twice)} has several units; give it one")
+    units, unit_ids = _codes(named["unit"])
+    return units, tuple(unit_ids)
+
+
+def _models(
+    labels: np.ndarray, value: np.ndarray, weight: np.ndarray, trained: np.ndarray | None, place: tuple[tuple, bool]
+) -> _Models:
+    """The models behind values float[n] with the labels int[3, n] (side, model, training) and weights in their side.
+
+    trained : names [n] of the models; None: nobody named them, so that each row has models of its own. place : the key
+        of the row, and whether both of its sides have the same models, each without a part of the queries.
+    """
+    shape = tuple(labels.max(axis=1) + 1)
+    at = np.ravel_multi_index(tuple(labels), shape)
+    sums, counts, weights = (
+        np.bincount(at, one, minlength=math.prod(shape)).reshape(shape) for one in (value, np.ones_like(value), weight)
+    )
+    means = ratio(sums, counts)  # [sides, models, trainings]; NaN: this side has not this model
+    names: dict[tuple[int, int], tuple] = {}
+    for side, model in np.argwhere(counts[..., 0] > 0).tolist():
+        if trained is None:
+            key, is_folded = place
+            names[side, model] = (key, is_folded or side, model)
+        else:
+            here = (labels[0] == side) & (labels[1] == model)
+            names[side, model] = tuple(sorted(set(trained[here]) - {""}))
+    known = [pair for pair, name in names.items() if name]
+    again = shape[2] - 1
+    deviations = [means[pair] - means[pair].mean() for pair in known]
+    return _Models(
+        squares=math.fsum(float(one @ one) for one in deviations),
+        counted=again * len(known),
+        freedom={names[pair]: again if trained is None else len(names[pair]) - 1 for pair in known},
+        shares=(weights[..., 0] ** 2).sum(axis=1),
+        is_trained=bool(known) and trained is not None,
+    )
 
 
 def _resampled(parts: dict[tuple, _Part], n_by: int | None, seed: int, n_boot: int) -> dict[tuple, np.ndarray]:
-    """Resampled means float[n_boot, n_sides] of each group; groups of the same units share their draws.
+    """Resampled means float[n_boot, n_sides] of each group; those of the same units share their draws.
 
-    `n_by`: so many labels make a group, the next one its stratum, whose place by name is part of the seed.
+    `n_by`: so many labels make a group, the next one is its stratum, whose name is part of the seed; None: no strata.
     """
     alike: dict[tuple, list[tuple]] = {}
-    counted = Counter()
-    for key, part in sorted(parts.items(), key=lambda item: str(item[0][n_by:])):
-        own = (seed,) if n_by is None else (seed, counted[key[:n_by]])
-        counted[key[:n_by]] += 1
-        alike.setdefault((len(part.values), part.units.tobytes(), own), []).append(key)
+    for key, part in parts.items():
+        stratum = "" if n_by is None else str(key[n_by])
+        alike.setdefault((stratum, part.unit_ids, part.units.tobytes()), []).append(key)
     found = {}
-    for (n, _, own), keys in alike.items():
-        columns = np.concatenate([parts[key].values.reshape(n, -1) for key in keys], axis=1)
-        means = resampled_means(columns, parts[keys[0]].units, own, n_boot)
-        ends = np.cumsum([parts[key].values[0].size for key in keys])[:-1]
-        for key, drawn in zip(keys, np.split(means, ends, axis=1), strict=True):
-            found[key] = drawn.reshape(n_boot, *parts[key].values.shape[1:]).mean(axis=1)
+    for (stratum, unit_ids, _), keys in alike.items():
+        units = parts[keys[0]].units
+        tables = [parts[key].values.reshape(len(units), -1) for key in keys]
+        own = seed_of(seed, unit_ids) if n_by is None else (*seed_of(seed, unit_ids), seed_of(seed, [stratum])[1])
+        for key, means in zip(keys, resampled_means(tables, units, own, n_boot), strict=True):
+            found[key] = means.reshape(n_boot, *parts[key].values.shape[1:]).mean(axis=1)
     return found
 
 
-def _with_noise(
-    means: dict[tuple, np.ndarray], parts: dict[tuple, _Part], places: list[int], seed: int, n_boot: int
-) -> tuple[dict[tuple, np.ndarray], dict[tuple, float]]:
-    """Each group's resampled means float[n_boot, n_sides] with the noise of training, and its deviation.
+class _Noise(NamedTuple):
+    """How much the mean of a single model varies from training to training, and how well that is known."""
 
-    It is normal, with the deviation of the single models of a system, pooled over all its rows, as two or three
-    trainings of one say little; its own uncertainty is chi-squared. NaN where nothing was trained twice. `places`: of
-    the labels of a system in those of a group. Noise is drawn for each side and stratum by itself, although one model
-    stands on several, and drawn queries hold a part of it: where strata differ little, intervals come too wide.
+    deviation: float  # NaN: nothing was trained twice
+    freedom: int
+
+
+def _noises(parts: dict[tuple, _Part], places: Sequence[int]) -> dict[tuple, _Noise]:
+    """The noise of training of each group and stratum. `places`: of the labels of a system in those of a group.
+
+    Two or three trainings of a model say little of it: the variance is pooled over the models of a system, each counted
+    once. Of the same models on several sets of queries (all, the near and the far half) a row has its own variance;
+    that of other models is the mean over their rows. A row whose models were trained once borrows it.
     """
-    systems, found, deviations = {key: tuple(key[place] for place in places) for key in parts}, dict(means), {}
+    systems: dict[tuple, dict[tuple, _Models]] = {}
+    for key, part in parts.items():
+        systems.setdefault(tuple(key[place] for place in places), {})[key] = part.models
+    found = dict.fromkeys(parts, _Noise(float("nan"), 0))
+    for rows in systems.values():
+        freedom = {name: n for models in rows.values() for name, n in models.freedom.items()}
+        variances: dict[frozenset, list[float]] = {}  # some models → the variance in each row of them
+        for models in rows.values():
+            if models.counted:
+                variances.setdefault(frozenset(models.freedom), []).append(models.squares / models.counted)
+        weights = {names: sum(freedom[name] for name in names) for names in variances}
+        if not sum(weights.values()):
+            continue
+        means = {names: math.fsum(each) / len(each) for names, each in variances.items()}
+        for key, models in rows.items():
+            if models.freedom:
+                own = {frozenset(models.freedom): models.squares / models.counted} if models.counted else {}
+                weighted = math.fsum(weights[names] * variance for names, variance in (means | own).items())
+                found[key] = _Noise(math.sqrt(weighted / sum(weights.values())), sum(freedom.values()))
+    return found
 
-    def random(labels: tuple) -> np.random.Generator:
-        return np.random.default_rng((seed, zlib.crc32(repr(labels).encode())))
 
-    for system in dict.fromkeys(systems.values()):
-        mine = {key: part for key, part in parts.items() if systems[key] == system}
-        counted, freedom = (sum(getattr(part, name) for part in mine.values()) for name in ("counted", "freedom"))
-        deviation = float(np.sqrt(sum(part.squares for part in mine.values()) / counted)) if counted else float("nan")
-        deviations |= dict.fromkeys(mine, deviation)
-        for key, part in mine.items() if freedom else ():
-            scale = np.sqrt(freedom / random(system).chisquare(freedom, n_boot))[:, None]
-            level = deviation * np.sqrt(part.shares / part.values.shape[1])  # [n_sides]
-            found[key] = means[key] + random(key).normal(size=(n_boot, len(level))) * scale * level
-    return found, deviations
+class _Drawn(NamedTuple):
+    """An estimate, its draws float[n_boot], and what resampling queries shifts it by, as it does a ratio of means."""
+
+    estimate: float
+    draws: np.ndarray
+    bias: float
+
+
+class _Stratum(NamedTuple):
+    """A group in one stratum: the means of its sides, resampled, and the noise of training apart from them."""
+
+    means: np.ndarray  # float[n_sides]
+    resampled: np.ndarray  # float[n_boot, n_sides]
+    noise: np.ndarray  # float[n_boot, n_sides], or zeros
+    n_units: int
+
+    @classmethod
+    def of(cls, part: _Part, resampled: np.ndarray, noise: _Noise, labels: tuple, seed: int) -> "_Stratum":
+        """The noise is normal, its own uncertainty chi-squared; `labels` are part of its seed.
+
+        It is drawn for each side and stratum by itself, although one model stands on several, and drawn queries hold a
+        part of it: where strata differ little, intervals come too wide.
+        """
+        drawn = np.zeros_like(resampled)
+        if noise.freedom:
+            random = np.random.default_rng(seed_of(seed, [repr(tuple(map(str, labels)))]))
+            scale = np.sqrt(noise.freedom / random.chisquare(noise.freedom, len(drawn)))[:, None]
+            level = noise.deviation * np.sqrt(part.models.shares / part.values.shape[1])  # [n_sides]
+            drawn = random.normal(size=drawn.shape) * scale * level
+        return cls(part.values.mean(axis=(0, 1)), resampled, drawn, len(part.unit_ids))
+
+
+def _combined(strata: Sequence[_Stratum], effect: str) -> list[_Drawn]:
+    """The first side, the second, and the effect of a group: means over its strata, drawn within each of them.
+
+    Few units widen what is drawn of queries (`stretched`), with Welch's and Satterthwaite's degrees of freedom over
+    strata; the noise of training comes on top.
+    """
+    change = KINDS[effect]
+    kinds = (
+        lambda means: means[..., 0],
+        lambda means: means[..., -1],
+        lambda means: change(means[..., 0], means[..., -1]),
+    )
+    n_units = np.array([one.n_units for one in strata])
+    # resamples of n units vary less than new ones would, by (n - 1) / n
+    short = np.sqrt(ratio(n_units, n_units - 1))
+    found = []
+    for kind in kinds:
+        estimates = [float(kind(one.means)) for one in strata]
+        plain = [kind(one.resampled) for one in strata]
+        noise = [kind(one.resampled + one.noise) - drawn for one, drawn in zip(strata, plain, strict=True)]
+        of_strata = [at + by * (draws - at) for at, by, draws in zip(estimates, short, plain, strict=True)]
+        freedom = _freedom(np.array([draws.var() for draws in of_strata]), n_units - 1)
+        estimate = math.fsum(estimates) / len(strata)
+        draws = stretched(np.mean(of_strata, axis=0), estimate, freedom) + np.mean(noise, axis=0)
+        found.append(_Drawn(estimate, draws, float(np.mean(plain)) - estimate))
+    return found
+
+
+def _freedom(variances: np.ndarray, freedoms: np.ndarray) -> float:
+    """Degrees of freedom of a sum of means, by Welch and Satterthwaite: float[strata] each; 0 where a part has none."""
+    if not freedoms.all():
+        return 0.0
+    below = float((variances**2 / freedoms).sum())
+    return float(variances.sum() ** 2 / below) if below > 0 else float(freedoms.sum())
+
+
+def _counts(parts: Sequence[_Part], noises: Sequence[_Noise]) -> dict[str, Any]:
+    """The columns of a row that count what is behind it."""
+    deviation = noises[0].deviation
+    is_once = any(part.models.is_trained for part in parts)
+    over = TRAININGS if any(noise.freedom for noise in noises) else ONE_TRAINING if is_once else QUERIES
+    return {
+        "n_queries": sum(len(part.values) for part in parts),
+        "n_units": sum(len(part.unit_ids) for part in parts),
+        "n_trainings": min(part.values.shape[1] for part in parts),
+        "sd_trainings": deviation,
+        "over": over,
+    }
 
 
 def _paired_t(pair: np.ndarray) -> float:
@@ -372,12 +653,14 @@ def _paired_t(pair: np.ndarray) -> float:
 def across(table: pd.DataFrame, unit: str, by: Sequence[str], effect: str) -> pd.DataFrame:
     """Mean of an effect over few independent units, such as worlds, with Student's 95 % interval over them.
 
-    Returns DataFrame[*by, effect, low, high, least, most, n], n the number of units; no interval for a single one.
+    Returns DataFrame[*by, effect, low, high, least, most, n], n the number of units; no interval for a single one, nor
+    where all are alike.
     """
     of_unit = table.groupby([*by, unit], sort=False, dropna=False)[effect].mean()
     columns = {effect: "mean", "low": "sem", "high": "sem", "least": "min", "most": "max", "n": "count"}
     found = of_unit.groupby(list(by), sort=False, dropna=False).agg(**columns)
-    reach = stats.t.ppf(0.975, found["n"] - 1) * found["low"]  # still the standard error
+    error = found["low"].where(found["low"] > 1e-12)  # still the standard error
+    reach = stats.t.ppf(0.975, found["n"] - 1) * error
     return found.assign(low=found[effect] - reach, high=found[effect] + reach).reset_index()
 
 

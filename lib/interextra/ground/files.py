@@ -132,7 +132,7 @@ def seal(folder: Path) -> None:
 def seal_problem(folder: Path) -> str | None:
     """Why a folder is not just what its seal names (a file more, one gone, or other bytes), or None when it is."""
     try:
-        named = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        named = read_json(folder / SEAL)
         if not named or not isinstance(named, dict):
             return f"{SEAL} names no file"
         found = _sums(folder)
@@ -143,6 +143,6 @@ def seal_problem(folder: Path) -> str | None:
                 return f"{name} {'was changed' if name in found else 'is missing'}"
     except FileNotFoundError:
         return "no seal"
-    except (ValueError, IsADirectoryError):  # also UnicodeDecodeError: a flipped byte may break the encoding
+    except (InputError, IsADirectoryError):
         return f"{SEAL} is not readable"
     return None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from interextra.data.words import lower_words
 from interextra.ground.errors import InputError
 from interextra.models import definitions, dense
 from interextra.models.base import quiet, verified_minilm
@@ -46,7 +47,9 @@ class LSA:
         from sklearn.decomposition import TruncatedSVD
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        self._weights = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+")
+        if not any(map(lower_words, texts)):
+            raise InputError(f"lsa: none of {len(texts)} texts holds a word; give others, or another encoder")
+        self._weights = TfidfVectorizer(sublinear_tf=True, analyzer=lower_words)
         counts = self._weights.fit_transform(texts)
         self._svd = TruncatedSVD(n_components=max(1, min(64, min(counts.shape) - 1)), random_state=0).fit(counts)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.load import with_data_folder
-from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, stretched
+from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, stretched_z
 from interextra.ground.effects import Effects
 from interextra.ground.errors import InputError, offenders
 from interextra.papers.verdicts import DRAWN
@@ -116,7 +116,7 @@ def correlated(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.
             ends = (np.nan, np.nan)
             if families.nunique() > 3:
                 drawn = correlations(x, y, drawn_groups(families, seed, n_boot), statistic)
-                ends = ends_of(stretched(drawn, value, families.nunique()))
+                ends = ends_of(stretched_z(drawn, value, families.nunique()))
             rows.append((collection, name, statistic, value, *ends, len(part), families.nunique()))
     columns = ["collection", "subset", "statistic", "value", "low", "high", "n_models", "n_families"]
     return pd.DataFrame(rows, columns=columns)
@@ -137,5 +137,5 @@ def by_declaration(table: pd.DataFrame, floor: float, seed: int, n_boot: int) ->
         row = {"models": name, "measure": "Spearman correlation", "estimate": value, "n_models": len(x)}
         rows.append(row | {DRAWN: "models"})
         plain = correlations(x, y, counts[:, which], "Spearman")
-        drawn.append(stretched(plain, value, part["family"][which].nunique()))
+        drawn.append(stretched_z(plain, value, part["family"][which].nunique()))
     return Effects.of(pd.DataFrame(rows), ["models"], ["estimate"], drawn)

@@ -16,6 +16,8 @@ from interextra.data import trec
 from interextra.ground import InputError, offenders, write_text
 from interextra.ground.files import parse_json
 
+KINDS = ("restrain", "resttest", "shift")
+
 
 def read_restrain(folder: Path, size: str, regime: str) -> pd.DataFrame:
     """Training qrels of a ReSTrain set: query_id, doc_id, relevance, rows as in the file (200k repeats a few)."""
@@ -80,7 +82,9 @@ def write_shift(folder: Path, cluster: str, queries: pd.DataFrame, qrels: pd.Dat
 def export_split(
     kind: str, sets: Mapping[str, Sequence[str]], queries: pd.DataFrame, qrels: pd.DataFrame, folder: Path
 ) -> list[Path]:
-    """Write a split of ours as the releases write theirs; returns the paths. InputError: a name that no file can have.
+    """Write a split of ours as the releases write theirs; returns the paths.
+
+    InputError: an unknown kind, a name that no file can have.
 
     kind : "restrain" writes SIZE/REGIME.train-qrel.txt for a set REGIME-SIZE, NAME.train-qrel.txt for any other;
         "resttest" writes bucket-NAME/extrapolate.test-qrel.txt (the set) and interpolate.test-qrel.txt (all others);
@@ -88,6 +92,8 @@ def export_split(
     sets : name -> query_ids: the sets of a split, or for the last two kinds the test queries of each bucket or cluster.
     queries, qrels : query_id, text and judgements of at least these queries.
     """
+    if kind not in KINDS:
+        raise InputError(f"export_split: no kind {kind!r}; there are {', '.join(KINDS)}")
     if bad := [name for name in sets if "/" in name]:
         raise InputError(f"label {offenders(bad)}: the name of a file cannot hold a /; rename the label")
     paths, qrels = [], qrels[qrels["query_id"].isin(set().union(*sets.values()))]

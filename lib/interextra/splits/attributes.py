@@ -71,14 +71,8 @@ def attribute(spec: str) -> Callable[[dict], str | None]:
     name, _, rest = spec.partition(":")
     if name == "column" and rest:
         return lambda query: query[rest]
-    if name == "python":
-        try:
-            function = pkgutil.resolve_name(rest)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise InputError(f"attribute {spec!r} cannot be imported ({error}); write python:MODULE:FUNCTION") from None
-        if not callable(function):
-            raise InputError(f"attribute {spec!r} is no function")
-        return function
+    if is_code(spec):
+        return _loaded(spec)
     if name not in RULES:
         raise InputError(f"{spec!r} is no attribute; use {SPECS}")
     rule, options = RULES[name], {}
@@ -93,9 +87,30 @@ def attribute(spec: str) -> Callable[[dict], str | None]:
     return lambda query: rule(query[column], **options)
 
 
+def is_code(spec: str) -> bool:
+    """Whether the attribute is a function in Python, which is imported when it is used, and runs."""
+    return spec.partition(":")[0] == "python"
+
+
+def _loaded(spec: str) -> Callable[[dict], str | None]:
+    """The function of `python:MODULE:FUNCTION`; InputError for what is none that is written in a file."""
+    try:
+        function = pkgutil.resolve_name(spec.removeprefix("python:"))
+    except Exception as error:  # whatever a module of the user raises
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"attribute {spec!r} cannot be imported ({told}); write python:MODULE:FUNCTION") from None
+    if not callable(function):
+        raise InputError(f"attribute {spec!r} is no function")
+    try:
+        open(inspect.getfile(function), "rb").close()
+    except (TypeError, OSError):
+        raise InputError(f"attribute {spec!r} is no function of a file in Python; write one in a file") from None
+    return function
+
+
 def fingerprint(spec: str) -> str:
     """SHA-256 of the file of a function of your own, digest of the code of one of this package, else empty."""
-    if not spec.startswith("python:"):
+    if not is_code(spec):
         return ""
     function, name = attribute(spec), spec.removeprefix("python:")
     return digest(code.behind((name,))) if name.startswith(f"{code.PACKAGE}.") else sha256(inspect.getfile(function))
@@ -116,10 +131,24 @@ def labels(queries: pd.DataFrame, of: str | Callable[[dict], str | None]) -> np.
     known = with_truth(queries) if has_truth else queries
     if column and column not in known:
         raise InputError(f"attribute {of}: the queries have no such column; they have {', '.join(known)}")
-    found = pd.Series([function(query) for query in known.to_dict("records")], known["query_id"], dtype=object)
+    found = pd.Series(_applied(function, known, of), known["query_id"], dtype=object)
     found = found.dropna().reindex(queries["query_id"], fill_value="").to_numpy(object)
     if bad := [label for label in found if not isinstance(label, str)]:
         raise InputError(f"attribute {of}: a label is a string, not {offenders(bad)}")
     if not any(found):
         raise InputError(f"attribute {of}: none of {len(queries)} queries has a label")
+    return found
+
+
+def _applied(function: Callable[[dict], str | None], queries: pd.DataFrame, of: str | Callable) -> list:
+    """What the function gives for each query; InputError with the query for which a function of the user fails."""
+    found = []
+    for query in queries.to_dict("records"):
+        try:
+            found.append(function(query))
+        except Exception as error:
+            if not (isinstance(of, str) and is_code(of)):
+                raise
+            told = " ".join(f"{type(error).__name__}: {error}".split())
+            raise InputError(f"attribute {of}: fails for the query {query['query_id']!r} ({told})") from error
     return found

@@ -19,7 +19,7 @@ from interextra.splits.restrain import check_part, random_part
 from interextra.splits.similarity import same_space
 from interextra.splits.split import OfVectors, Split
 
-APART = ("left_out", "test_set", "query_id", "unit", "stratum", "value", "side")  # label no system
+APART = ("left_out", "trained", "test_set", "query_id", "unit", "stratum", "value", "side")  # label no system
 
 
 class ReSTTest(OfVectors, Split):

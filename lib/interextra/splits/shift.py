@@ -38,8 +38,12 @@ class Shift(Split):
 
     def __init__(self, **fields):
         by, pool = fields.get("by"), fields.get("pool")
-        is_planned = isinstance(by, str) and isinstance(pool, Queries) and pool.source.is_open
-        super().__init__(**fields | ({"by_sha256": attributes.fingerprint(by)} if is_planned else {}))
+        if isinstance(by, str) and isinstance(pool, Queries) and pool.source.is_open:
+            now, then = attributes.fingerprint(by), fields.get("by_sha256", "")
+            if then and then != now:
+                raise InputError(f"attribute {by!r}: its code has changed since it was planned; plan again")
+            fields["by_sha256"] = now
+        super().__init__(**fields)
         if isinstance(self.by, Topics) and self.by.pool != self.pool:
             raise InputError(f"a shift of {self.pool} by topics of other queries, {self.by.pool}: take the same")
         if self.n_test < 1:
@@ -141,7 +145,9 @@ def shift(labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed
     labels = np.asarray(labels, dtype=object)
     counts = pd.Series(labels[labels != ""]).value_counts().sort_index().sort_values(ascending=False, kind="stable")
     if unknown := [name for name in clusters if name not in counts]:
-        raise InputError(f"no query of cluster {offenders(unknown)}; there are {offenders(counts.index, 12)}")
+        has_slash = any("/" in name for name in counts.index)
+        hint = "; behind a /, write the / inside of a label as %2F" if has_slash else ""
+        raise InputError(f"no query of cluster {offenders(unknown)}; there are {offenders(counts.index, 12)}{hint}")
     names = tuple(clusters) or tuple(counts.index)
     if len(set(names)) < max(2, len(names)):
         raise InputError(f"a shift needs at least two different clusters, not {', '.join(names) or 'none'}")

@@ -6,12 +6,16 @@ import importlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import quote
 
 import numpy as np
 import yaml
@@ -20,7 +24,15 @@ from interextra.experiments import own_commands as own
 from interextra.ground import InputError, Store, cache_folder
 from interextra.study.parameters import output_name, repository_root
 from interextra.study.progress import Progress, Results, lasting
-from interextra.study.schedule import build_all, described, priced
+from interextra.study.schedule import STOPPING, WorkerLost, build_all, described, priced
+
+
+class Stopped(KeyboardInterrupt):
+    """The process was asked to end, by the signal `number`."""
+
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.number = signal.Signals(number)
 
 
 def _store() -> Store:
@@ -73,15 +85,20 @@ def command_run(args: argparse.Namespace) -> int:
     try:
         with Progress(store, selected, folder) as progress:
             computed = build_all(store, selected, done, progress)
+        for notebook in selected:
+            publish(notebook, store, folder)
+        taken, found = sum(notebook not in computed for notebook in selected), set(computed).difference(selected)
+        print(f"{len(selected)} notebooks, {taken} of them taken as they were; {len(found)} new results")
+        if maker:
+            maker.wait()
     except NotebookError as error:
         print(f"interextra: {error}", file=sys.stderr)
         return 1
-    for notebook in selected:
-        publish(notebook, store, folder)
-    taken, found = sum(notebook not in computed for notebook in selected), set(computed).difference(selected)
-    print(f"{len(selected)} notebooks, {taken} of them taken as they were; {len(found)} new results")
-    if maker:
-        maker.wait()
+    except KeyboardInterrupt:
+        if maker:
+            maker.kill()  # the next run makes the book anew
+            maker.wait()
+        raise
     print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(book.write(folder))}")
     return 0
 
@@ -146,8 +163,10 @@ def command_cell(args: argparse.Namespace) -> None:
 
 
 def command_clean(args: argparse.Namespace) -> None:
-    removed, freed = _store().clean()
+    removed, freed, live = _store().clean()
     print(f"{removed} results of older code and weights that no planned run needs: {freed / 2**20:.0f} MB freed")
+    if live:
+        print(f"Another process computes {live} results: all that it may need is kept; clean again when it has ended.")
 
 
 def command_verify(args: argparse.Namespace) -> int:
@@ -176,18 +195,19 @@ def command_evaluate(args: argparse.Namespace) -> None:
 
 def command_export(args: argparse.Namespace) -> None:
     """A run as NAME.trec a set of queries; a split as Zhan et al. and Lupart et al. released theirs."""
-    from interextra.data.runs import RunFile
     from interextra.experiments.formats import as_released
+    from interextra.models.model import names_of
+    from interextra.models.run import Ranking
     from interextra.splits.split import Split
 
     store, folder = _store(), Path(args.folder)
     cell = store.cell(args.key)
-    runs = sorted(store[cell].glob("run.*.parquet"))
-    if not runs and not isinstance(cell, Split):
+    if not isinstance(cell, Ranking | Split):
         raise InputError(f"{cell.title()} is neither a run nor a split; `interextra plan` lists those")
-    paths = [folder / f"{path.stem.removeprefix('run.')}.trec" for path in runs]
-    for run, path in zip(runs, paths, strict=True):
-        RunFile.read(run).write_trec(path)
+    paths = []
+    for queries, name in zip(cell.queries, names_of(cell.queries), strict=True) if isinstance(cell, Ranking) else ():
+        paths.append(folder / f"{quote(name, safe=' ()')}.trec")  # a label may hold a /
+        cell.read(store, queries).write_trec(paths[-1])
     paths += as_released(cell, store, folder) if isinstance(cell, Split) else []
     print(*map(os.path.relpath, paths), sep="\n")
 
@@ -229,15 +249,23 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Entry point. Exit codes: 0 done, 1 something failed or was found wrong, 2 the input is at fault."""
-    args = parser().parse_args(arguments)
-    if os.environ.get("INTEREXTRA_DATA"):  # notebooks run in their own folder
-        os.environ["INTEREXTRA_DATA"] = os.path.abspath(os.environ["INTEREXTRA_DATA"])
+    """Entry point. Exit codes: 0 done, 1 something failed or was found wrong, 2 the input is at fault; 130 and 143 it
+    was stopped by SIGINT (Ctrl-C) or SIGTERM.
+    """
     try:
-        own.refuse_numbers(args)
-        return args.function(args) or 0
-    except KeyboardInterrupt:
-        return 130
+        with _stoppable():
+            args = parser().parse_args(arguments)
+            if os.environ.get("INTEREXTRA_DATA"):  # notebooks run in their own folder
+                os.environ["INTEREXTRA_DATA"] = os.path.abspath(os.environ["INTEREXTRA_DATA"])
+            own.refuse_numbers(args)
+            return args.function(args) or 0
+    except Stopped as stopped:
+        told = "results that are finished are kept: give the same command again to go on from them"
+        print(f"interextra: stopped by {stopped.number.name}; {told}", file=sys.stderr)
+        return 128 + stopped.number
+    except WorkerLost as error:
+        print(f"interextra: {error}", file=sys.stderr)
+        return 1
     except BrokenPipeError:  # `interextra plan | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -247,6 +275,35 @@ def main(arguments: list[str] | None = None) -> int:
             raise
     print(f"interextra: {line}", file=sys.stderr)
     return 2
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """SIGINT and SIGTERM raise Stopped in a block, once: what comes after it must not disturb what is being ended.
+
+    One that the caller ignores (`nohup`, a shell's `&`) stays so.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which alone may choose
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    taken = [number for number in STOPPING if before[number] != signal.SIG_IGN]
+
+    def stop(number: int, frame: object) -> None:
+        for one in taken:
+            signal.signal(one, signal.SIG_IGN)
+        raise Stopped(number)
+
+    for number in taken:
+        signal.signal(number, stop)
+    try:
+        yield
+    except Stopped:
+        taken = []  # the process is about to end
+        raise
+    finally:
+        for number in taken:
+            signal.signal(number, before[number])
 
 
 def _refused(error: Exception) -> str:

@@ -38,6 +38,7 @@ _BOUNDED = {
 }
 BOUNDS = {name: bounds for bounds, names in _BOUNDED.items() for name in names.split()}
 TAKEN = r"cells|lab|reference|verify-.*|.*-from-reference"  # under outputs/
+LONGEST = 200  # letters of such a folder's name: file systems take 255, and `-from-reference` may be added
 NAME_LENGTH = 80  # of a folder under outputs/ that is named by what was changed
 
 
@@ -165,15 +166,45 @@ def profile_parameters(root: Path, profile: str, notebook: Path, overrides: dict
     return given
 
 
+def completed(root: Path, notebook: Path, values: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a notebook that papermill or JupyterLab runs, as `interextra run` would complete them.
+
+    `values`: name → value of the notebook's variables that are parameters. On another collection than the profile's,
+    sizes, splits and kinds are fitted to it; what `values` set otherwise than the profile stays. InputError: they name
+    a profile whose parameters they do not hold, so that the results would have a wrong name.
+    """
+    declared, profile = declared_parameters(notebook), values["profile"]
+    usual = profile_parameters(root, profile, notebook, {})
+    default = {name: parameter.default for name, parameter in declared.items()}
+    differs = [name for name, value in usual.items() if name != "profile" and value != default[name]]
+    missing = [name for name in differs if values.get(name, default[name]) == default[name]]
+    if missing:
+        number = notebook.stem[:2]
+        raise InputError(
+            f"{notebook.stem}: profile {profile!r} is named, but {offenders(missing)} are those of {BASE}. Give its "
+            f"parameters, too: papermill … -f params/{profile}/{notebook.stem}.yaml, or run it by "
+            f"`interextra run --profile {profile} --only {number}`"
+        )
+    given = checked(declared, values, notebook.stem)
+    if usual.get("collection") == given.get("collection"):
+        return given
+    from interextra.experiments.fitting import fitted
+
+    set_here = {name: value for name, value in given.items() if value != usual[name]}
+    fitting = fitted(given, usual["collection"], set_here)
+    return checked(declared, given | fitting, f"{notebook.stem}, on this collection")
+
+
 def output_name(root: Path, profile: str, overrides: dict[str, Any], name: str) -> str:
     """The folder under outputs/ of a run: the profile's, or one of its own where parameters were changed.
 
     A name made of the changes ends with a digest of them where it alone could be that of others: cut, or made of more
     than words, numbers and lists of numbers. The file names of two collections must never give one folder.
     """
-    if name and (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or ".." in name):
+    if name and (len(name) > LONGEST or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or ".." in name):
         allowed = "letters, digits, dots, - and _ only, a letter or digit first, no two dots together"
-        raise InputError(f"--name {name!r}: {allowed}; it names a folder under outputs/")
+        allowed = f"{allowed}, {LONGEST} at most"
+        raise InputError(f"--name {name[:LONGEST]!r}: {allowed}; it names a folder under outputs/")
     whole = "-".join([profile, *(f"{key}-{value}" for key, value in overrides.items())])
     made = re.sub(r"[^A-Za-z0-9_.]+|[.]{2,}", "-", whole).strip("-.")
     if len(made) > NAME_LENGTH or not re.fullmatch(r"[A-Za-z0-9_.,\[\] -]+", whole):

@@ -15,6 +15,7 @@ from interextra.study.schedule import Job, n_workers
 
 LOG, COLUMNS = "run.log", ("finished", "seconds", "worker", "key", "what")  # under outputs/<name>/
 MINUTE = 60.0  # seconds between two lines
+LONGEST = 1e9  # seconds that a result can have taken: a record with more is damaged
 PRIOR = 10.0  # seconds that count as computed just as estimated, so that the first small results set no speed
 
 
@@ -56,11 +57,10 @@ class Results:
         return (self.store.root / key / SEAL).is_file()
 
     def learn(self, key: str) -> float | None:
-        """The seconds that a result took, which tell the speed of this machine; None for one that was taken over."""
-        record = self.store.noted(self.store.root / key / "provenance.json")
-        took = record.get("seconds")
+        """The seconds that a result took, which tell the speed of this machine; None where its record has none."""
+        took = self.store.noted(self.store.root / key / "provenance.json").get("seconds")
         took = took.get("whole notebook") if isinstance(took, dict) else took
-        if took is None or "taken over" in record:
+        if not isinstance(took, int | float) or not 0 <= took < LONGEST:
             return None
         self._took, self._estimated = self._took + took, self._estimated + self._seconds[key]
         return took

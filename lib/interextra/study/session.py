@@ -8,7 +8,7 @@ nb.table(frame, "restrain"); nb.figure(figure, "gap"); nb.metric("delta", -0.1);
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, MutableMapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -20,26 +20,37 @@ from interextra import figures
 from interextra.data.load import open_collection
 from interextra.evaluation import measures
 from interextra.experiments.plans import cells_of
-from interextra.ground import Cell, InputError, Store, provenance, sha256, write_json
+from interextra.ground import InputError, Store, provenance, sha256, write_json
 from interextra.ground.effects import DRAWS, Effects, shown
-from interextra.models.model import Model
+from interextra.models.model import trained_behind
 from interextra.papers import verdicts
 from interextra.study.answers import text_of
-from interextra.study.parameters import checked, declared_parameters, profile_parameters, repository_root
+from interextra.study.parameters import checked, completed, declared_parameters, profile_parameters, repository_root
 from interextra.study.schedule import build_all, described, priced
 from interextra.study.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 
+OUTPUT = "INTEREXTRA_OUTPUT"  # set by `interextra run` for the notebook that it executes: the folder of its results
 
-def start(name: str, variables: Mapping[str, Any], goal: str) -> "Session":
-    """Open a notebook's output folder; its parameters, from its `globals()`, are checked. `goal`: its question."""
+
+def start(name: str, variables: MutableMapping[str, Any], goal: str) -> "Session":
+    """Open a notebook's output folder; its parameters, from its `globals()`, are checked. `goal`: its question.
+
+    Where `interextra run` did not start the notebook, they are completed as it does (`parameters.completed`); what
+    changes on another collection is changed among the variables, too.
+    """
     root = repository_root()
     os.chdir(root)  # relative paths in parameters mean the same as on the command line
-    declared = declared_parameters(root / "notebooks" / f"{name}.ipynb")
+    notebook = root / "notebooks" / f"{name}.ipynb"
+    declared = declared_parameters(notebook)
     if "profile" not in variables:
         raise InputError(f"{name}: run the parameters cell first ('profile' is not set)")
     figures.style()
     values = {key: variables[key] for key in declared if key in variables}
-    return Session(name, checked(declared, values, name), root, goal)
+    if OUTPUT in os.environ:
+        return Session(name, checked(declared, values, name), root, goal)
+    parameters = completed(root, notebook, values)
+    variables.update({key: parameters[key] for key in values})
+    return Session(name, parameters, root, goal)
 
 
 class Session:
@@ -48,7 +59,7 @@ class Session:
     def __init__(self, name: str, parameters: dict[str, Any], root: Path, goal: str):
         self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
         # `interextra run` names the folder of the cell that it builds
-        self.folder = Path(os.environ.get("INTEREXTRA_OUTPUT") or root / "outputs" / "lab" / name)
+        self.folder = Path(os.environ.get(OUTPUT) or root / "outputs" / "lab" / name)
         for part in ("tables", "figures", VALUES):
             shutil.rmtree(self.folder / part, ignore_errors=True)
             (self.folder / part).mkdir(parents=True)
@@ -79,7 +90,7 @@ class Session:
         build_all(self.store, cells)
         self.seconds["cells"] = round(self.seconds.get("cells", 0.0) + time.perf_counter() - begin, 3)
         self.cells |= {cell.key for cell in cells}
-        self.trained = self.trained or any(needs_training(cell) for cell in cells)
+        self.trained = self.trained or any(trained_behind(cell) for cell in cells)
 
     def cost(self, plan: Any) -> Any:
         """What the notebook needs: a row a kind of result, with estimated seconds of one core or GPU and MB on disk.
@@ -102,12 +113,15 @@ class Session:
     def measure(self, design: pd.DataFrame, names: Iterable[str], strata: pd.Series | None = None) -> pd.DataFrame:
         """Values: the labels of each run of a design, query_id, measure and value; runs are computed where missing.
 
-        `strata`: query_id → label, becomes the column stratum.
+        `strata`: query_id → label, becomes the column stratum. `trained`: which trained model a value is of, "" where
+        nothing was trained.
         """
         self.run(design)
         marks = {RUN: [run.identity for run in design["run"]], SKIPS: design.get("skip_own", False)}
-        self.values.append(measures.values(design.assign(**marks), self.store, list(names), strata))
-        return self.values[-1].drop(columns=list(marks))
+        measured = measures.values(design.assign(**marks), self.store, list(names), strata)
+        self.values.append(measured)
+        trained = {run.identity: trained_behind(run) for run in design["run"]}
+        return measured.assign(trained=measured[RUN].map(trained)).drop(columns=list(marks))
 
     def kept(self, name: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
         """What is computed from files that don't travel with a reference (rankings, vectors, weights), kept with it.
@@ -221,10 +235,3 @@ class Session:
         )
         write_json(self.folder / "provenance.json", record)
         print(f"{self.seconds['whole notebook']:.1f} s, commit {record['implementation']['source']['commit'][:12]}")
-
-
-def needs_training(cell: Cell) -> bool:
-    """Whether a cell follows from trained weights."""
-    if isinstance(cell, Model):
-        return cell.recipe.training_steps(cell.train.size()) > 0
-    return any(needs_training(needed) for needed in cell.needs())

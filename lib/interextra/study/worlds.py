@@ -16,7 +16,7 @@ from interextra.study.parameters import notebooks, profile_parameters
 from interextra.study.travel import CELLS, REFERENCE
 
 PROFILE = "worlds"
-SEEDS = tuple(range(31, 45))  # fresh: nothing was chosen by a look at one; 43 and 44 came later, see README
+SEEDS = tuple(range(31, 45))  # fresh: nothing was chosen by a look at one; 43 and 44 came later, see RESULTS.md
 
 
 class Worlds(Cell):
