@@ -17,6 +17,7 @@ from datasets import load_from_disk
 from toy_own import OPTIONS, written
 from toy_topics import TOPICS
 
+from interextra.data import load
 from interextra.data.load import open_collection
 from interextra.data.queries import Source
 from interextra.data.runs import RunFile
@@ -262,6 +263,20 @@ def test_a_query_without_hits_has_an_empty_ranking(tmp_path):
         run = regimes.read_run(tmp_path / name)
         assert run.query_ids == ["p", "q", "r"] and run.offsets.tolist() == [0, 0, 1, 1]
         assert per_query(run, qrels, ["RR"])["RR"].tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("protocol", ["restrain", "resttest"])
+def test_blank_queries_that_were_kept_are_named_with_their_split(spec, store, protocol, split):
+    """Only the numbers of rows were shown, of which side nobody knew."""
+    path = Path(spec.removeprefix("beir:"))
+    name = open_collection(spec).query_ids(split)[1]
+    lines = [json.loads(line) for line in (path / "queries.jsonl").read_text().splitlines()]
+    texts = [json.dumps(one | {"text": " "} if one["_id"] == name else one) + "\n" for one in lines]
+    (path / "queries.jsonl").write_text("".join(texts))
+    load._opened.cache_clear()
+    with pytest.raises(InputError, match=rf"split {split}: 1 queries have a vector of zeros: \('{name}', ' '\); leave"):
+        written(f"{spec},empty=keep", store, protocol, "out", size=12 if protocol == "restrain" else 0)
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,8 @@ def commanded(arguments: list[str]) -> Callable[[Path, str], str]:
 
 def plainly(data: bytes) -> list[tuple[str, str, float]]:
     """The rows of a TREC run, read line by line."""
-    lines = (re.split(r"[ \t]+", line.strip(" \t")) for line in re.split(r"[\r\n]+", data.decode("utf-8-sig")))
+    text = data.decode("utf-8-sig", "replace")  # a tag may be of any encoding
+    lines = (re.split(r"[ \t]+", line.strip(" \t")) for line in re.split(r"[\r\n]+", text))
     return [(one[0], one[2], float(np.float32(one[4]))) for one in lines if one[0] and not one[0].startswith("#")]
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from interextra.data.queries import Queries
-from interextra.ground import Cell, Store, write_json
+from interextra.ground import Cell, InputError, Store, offenders, write_json
 
 
 class OfVectors(Cell):
@@ -19,6 +19,24 @@ class OfVectors(Cell):
     @property
     def pool(self) -> Queries:
         return self.vectors.train
+
+    def directed(self, store: Store) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors float32[n, d] of the training and of the test queries, none of length 0.
+
+        InputError: the split and the query_ids without a direction, such as blank texts: they are similar to no query.
+        """
+        train, test = self.vectors.read(store)
+        vectors = np.concatenate([train, test]) if len(test) else train
+        rows, first = np.flatnonzero(~vectors.any(axis=1)), 0
+        for queries in (self.vectors.train, *self.vectors.test) if len(rows) else ():
+            frame = queries.frame(store)
+            inside = frame.iloc[rows[(rows >= first) & (rows < first + len(frame))] - first]
+            if len(inside):
+                shown = offenders(inside[["query_id", "text"]].itertuples(index=False, name=None))
+                told = f"{queries.source.spec}, split {queries.split}: {len(inside)} queries have a vector of zeros"
+                raise InputError(f"{told}: {shown}; leave them out, write their texts, or take another encoder")
+            first += len(frame)
+        return train, test
 
 
 class Split(Cell):
