@@ -108,10 +108,13 @@ def test_sparing_the_kind_answers_its_claim_against_its_control():
     mean = mean_of(LOSSES | arms)
     ahead = mean[[*exposure.CONDITION, "measure"]].assign(lead=0.2, lead_low=0.1)
     answers = verdicts.answered(verdicts.of_notebook(exposure.NOTEBOOK), [mean], ahead)
-    assert answers["claim"].tolist() == ["exposure-kind"]
-    assert answers["estimate"].item() == pytest.approx(0.1, abs=0.02)
+    assert answers["claim"].iloc[0] == "exposure-kind"
+    secondary = [verdicts.stated()[name].secondary for name in answers["claim"]]
+    assert secondary == [False] + [True] * (len(answers) - 1)
+    assert answers["estimate"].iloc[0] == pytest.approx(0.1, abs=0.02)
     found = verdicts.concluded(answers)
-    assert found["verdict"].item() == "holds" and found["size"].item() == ""
+    assert found["verdict"].iloc[0] == "holds" and found["size"].iloc[0] == ""
+    assert found["verdict"].iloc[1:].eq("").all()
     closed = verdicts.concluded(
         verdicts.answered(verdicts.of_notebook(exposure.NOTEBOOK), [mean], ahead.assign(lead_low=-0.1))
     )
@@ -208,6 +211,9 @@ def ran(folder, store, frame, **labels):
 
     class Ran:
         key = "ran"
+
+        def needs(self):
+            return []
 
         def read(self, store, name):
             return RunFile.read(store[self] / f"run.{name}.parquet")
