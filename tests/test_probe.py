@@ -17,7 +17,6 @@ from interextra.ground.errors import InputError
 from interextra.study import progress
 from interextra.study.cli import main
 
-EASY = {"comet", "tulip", "slate"}  # found by whatever training, as losses that are all alike say nothing
 WORDS = sorted({word for topic, words in TOPICS.items() for word in [topic, *words.split()]}) + list("012345")
 
 
@@ -94,9 +93,11 @@ def test_a_planted_loss_of_a_training_is_found(spec, tmp_path):
             self.topics = topics
 
         def search(self, queries):
-            named = {query_id: query_id.split("-")[:2] for query_id in queries}
-            known = {one: topic in self.topics or word in EASY for one, (topic, word) in named.items()}
-            return {one: {f"p-{one}": 1.0 if ok else 0.1, "p-sky-aurora-0": 0.5} for one, ok in known.items()}
+            known = {query_id: query_id.split("-")[0] in self.topics for query_id in queries}
+            found = {one: {f"p-{one}": 1.0 if ok else 0.1, "p-sky-aurora-0": 0.5} for one, ok in known.items()}
+            for one in [one for one, ok in known.items() if not ok and one[-1] in "01"]:
+                del found[one][f"p-{one}"]  # not all lose alike, which would say nothing of others
+            return found
 
     seen = []
 
