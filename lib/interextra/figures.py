@@ -65,7 +65,8 @@ def forest(
 ) -> Figure:
     """Effects with their intervals, a line each; columns effect, low, high, and published where there is something.
 
-    Columns claim_low and claim_high: the simultaneous interval of the claim on a row, a thin line. Several hues of a
+    Columns claim_low and claim_high: the simultaneous interval of the claim on a row, a thin line. The column over, what
+    the intervals are over, goes into the caption. Several hues of a
     row stand below each other. `percent`: effects are fractions. Where a column `excluded` is true, points are hollow.
     """
     frame = frame.assign(**{x: np.nan for x in ("published", "claim_low", "claim_high", "excluded") if x not in frame})
@@ -97,6 +98,8 @@ def forest(
         by = row if set(_names(frame, row)) & SYSTEMS else hue or row
         told = _counted({"Intervals below 0": high < 0, "Intervals above 0": low > 0}, _names(frame, by))
         message = told or "Every interval includes 0."
+    if "over" in frame:
+        message += f" Intervals are over {' or '.join(frame['over'].dropna().unique())}."
     if n := theirs.notna().sum():
         marks += _keys({"published": COLOURS["published"]}, marker="D", lw=0, mfc="none", mew=1.5)
         seen += f" {theirs.between(low, high).sum()} of {n} published values (diamonds) lie inside the interval there."

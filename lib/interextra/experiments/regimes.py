@@ -42,7 +42,7 @@ def refuse_first(measure: str) -> None:
 def report(
     given: Given, values: pd.DataFrame, rival: pd.DataFrame, near: pd.DataFrame, margin: float, seed: int, n_boot: int
 ) -> Report:
-    """Both regimes of the test queries, with plain intervals over queries and, of several, trainings; two claims on all of them.
+    """Both regimes of the test queries, with plain intervals; two claims on all of them.
 
     rival : values of the baseline, which a model must beat in domain on the gate's queries. near : of `nearest`.
     margin : what counts as no difference, as a share: of the value in interpolation, of the baseline's.
@@ -113,7 +113,8 @@ def page(found: Report) -> str:
     over = " and over ".join(changes["over"].unique())
     body = "<h1>Does the model extrapolate?</h1>" + "".join(f"<p>{html.escape(text)}</p>" for text in found.told)
     body += picture.getvalue()[picture.getvalue().index("<svg") :]
-    body += shown(changes[columns].rename(columns=names)).to_html() + f"<p>{LEGEND.format(over=over)}</p><h2>Queries that lose most</h2>"
+    body += shown(changes[columns].rename(columns=names)).to_html() + f"<p>{LEGEND.format(over=over)}</p>"
+    body += "<h2>Queries that lose most</h2>"
     body += shown(found.losers.rename(columns={"train_query": "nearest training query"})).to_html()
     head = f'<meta charset="utf-8"><title>Interpolation and extrapolation</title><style>{STYLE}</style>'
     return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>"
