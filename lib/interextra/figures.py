@@ -65,8 +65,8 @@ def forest(
 ) -> Figure:
     """Effects with their intervals, a line each; columns effect, low, high, and published where there is something.
 
-    Columns claim_low and claim_high: the simultaneous interval of the claim on a row, a thin line. The column over, what
-    the intervals are over, goes into the caption. Several hues of a row stand below each other. `percent`: effects are
+    Columns claim_low and claim_high: the simultaneous interval of the claim on a row, a thin line. The column over says
+    what the intervals are over, for the caption. Several hues of a row stand below each other. `percent`: effects are
     fractions. Where a column `excluded` is true, points are hollow.
     """
     frame = frame.assign(**{x: np.nan for x in ("published", "claim_low", "claim_high", "excluded") if x not in frame})
