@@ -9,6 +9,8 @@ import sentence_transformers
 import torch
 from toy_models import animals
 
+from interextra.data.queries import Queries, Source
+from interextra.ground.cells import Store, config_of, from_config
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256
 from interextra.models import base
@@ -16,8 +18,9 @@ from interextra.models.base import BASE, WEIGHTS, initialisation, start_of, veri
 from interextra.models.bm25 import reciprocal_rank
 from interextra.models.dense import Dense, build
 from interextra.models.encoders import LSA, encoder_of
-from interextra.models.model import fit, load_model
-from interextra.models.recipe import load_recipe
+from interextra.models.model import Model, Pretrained, fit, load_model
+from interextra.models.recipe import Pretraining, load_recipe
+from interextra.models.vectors import Vectors
 
 QUICK = {"steps": 12, "batch_size": 8, "n_negatives": 8, "warmup_steps": 2}
 
@@ -244,3 +247,67 @@ def test_dense_of_the_default_recipe_beats_bm25_on_mini(tmp_path, monkeypatch):
         rows, _ = load_model(tmp_path / name).search(mini, queries["text"].tolist(), 100)
         found[name] = reciprocal_rank(rows, relevant).mean()
     assert found["mini-dense"] > found["bm25"] + 0.05
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A model in the home of a user, `~/model`."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shutil.copytree(BASE, tmp_path / "model")
+    return tmp_path / "model"
+
+
+def retrained(folder):
+    """Other weights of the same number and size under the same name, as another training leaves them."""
+    data = bytearray((folder / WEIGHTS).read_bytes())
+    data[-1] ^= 1
+    (folder / WEIGHTS).write_bytes(data)
+
+
+def test_model_in_the_home_folder_is_known_by_its_content(mine):
+    first = start_of("~/model")
+    assert first == start_of(str(mine)) == start_of("~/model:random") != "~/model"
+    assert initialisation("~/model").source == str(mine)
+    retrained(mine)
+    assert start_of("~/model") == start_of(str(mine)) != first
+
+
+TRAIN = "mini:n_train=400,n_dev=40"
+
+
+def cells_of_a_folder(folder):
+    """Each kind of cell that reads a model's folder."""
+    train = Queries(source=Source.of(TRAIN), split="train", limit=20)
+    recipe = load_recipe("mini-dense", steps=1, initialisation=folder)
+    pretraining = Pretraining(objective="words", corpus=(TRAIN,), steps=1)
+    return {
+        "training": Model.of(recipe, train, 1),
+        "pretraining": Pretrained.of(pretraining, folder, 1),
+        "vectors": Vectors(encoder=f"cls:{folder}", train=train),
+        "topics": Model.of(load_recipe("mini-tas-b", topics=folder), train, 1),
+    }
+
+
+@pytest.mark.parametrize("kind", ["training", "pretraining", "vectors", "topics"])
+def test_other_weights_under_the_same_name_are_another_result(mine, tmp_path, kind):
+    before = cells_of_a_folder("~/model")[kind]
+    assert before.key == cells_of_a_folder("~/model")[kind].key == from_config(config_of(before)).key
+    retrained(mine)
+    assert cells_of_a_folder("~/model")[kind].identity != before.identity
+    with pytest.raises(InputError, match="their content changed. Plan again"):
+        before.build(tmp_path / "cell", Store(tmp_path / "store"))
+
+
+def test_named_encoders_have_no_content_in_their_configuration():
+    train = Queries(source=Source.of(TRAIN), split="train", limit=20)
+    for encoder in ("lsa", "minilm", "cls:tiny-base", "cls:random", "cls:minilm:layers=2", "cls:some/hub-id"):
+        assert "start" not in config_of(Vectors(encoder=encoder, train=train))
+    with pytest.raises(InputError, match="no such folder"):
+        Vectors(encoder="cls:/nothere", train=train)
+
+
+@pytest.mark.parametrize("spec", ["a\x00b", "~nobody-there/x", "x" * 5000, "\ud800", "a b", "a/b/c", "é", "../x", ".."])
+def test_what_is_no_path_and_no_hub_id_is_refused(spec):
+    for ask in (start_of, initialisation):
+        with pytest.raises(InputError, match="^initialisation "):
+            ask(spec)
