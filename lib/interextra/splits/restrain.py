@@ -53,7 +53,7 @@ class ReSTrain(OfVectors, Split):
         return int(part.split("-")[1])
 
     def build(self, folder: Path, store: Store) -> None:
-        train, test = self.vectors.read(store)
+        train, test = self.directed(store)
         space = neighbourhood(test, train)
         found = [restrain(space, size, self.match) for size in self.sizes]
         made = [rows for regimes in found for rows in (regimes.interpolation, regimes.extrapolation)]

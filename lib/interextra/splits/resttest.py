@@ -59,7 +59,8 @@ class ReSTTest(OfVectors, Split):
         return self.fold_size or self.pool.size() * (self.k - 1) // self.k
 
     def build(self, folder: Path, store: Store) -> None:
-        found = buckets(*self.vectors.read(store), self.k, self.seed, self.normalise)
+        vectors = self.directed(store) if self.normalise else self.vectors.read(store)
+        found = buckets(*vectors, self.k, self.seed, self.normalise)
         np.save(folder / "train.npy", found.train)
         np.save(folder / "test.npy", found.test)
         found.sizes.assign(bucket=self.names).to_csv(folder / "sizes.csv", index=False)

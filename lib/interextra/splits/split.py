@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from interextra.data.queries import Queries
-from interextra.ground import Cell, Store, write_json
+from interextra.ground import Cell, InputError, Store, offenders, write_json
 
 
 class OfVectors(Cell):
@@ -19,6 +19,20 @@ class OfVectors(Cell):
     @property
     def pool(self) -> Queries:
         return self.vectors.train
+
+    def directed(self, store: Store) -> tuple[np.ndarray, np.ndarray]:
+        """Vectors of the training queries and of the test queries; InputError with the ids of those that are zero."""
+        train, test = self.vectors.read(store)
+        sets = (self.pool, *self.vectors.test)
+        ids = np.concatenate([np.array(queries.ids(store), dtype=object) for queries in sets])
+        of_split = np.repeat([queries.split for queries in sets], [queries.size() for queries in sets])
+        is_zero = np.concatenate([~vectors.any(axis=1) for vectors in (train, test)])
+        if is_zero.any():
+            where = offenders(np.unique(of_split[is_zero]).tolist())
+            told = f"{is_zero.sum()} queries of the split {where} have no direction: {offenders(ids[is_zero])}"
+            todo = "leave them out, or take another encoder (lsa knows no word that the training queries lack)"
+            raise InputError(f"{self.pool.source.spec}: {told}; {todo}")
+        return train, test
 
 
 class Split(Cell):
