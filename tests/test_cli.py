@@ -198,11 +198,11 @@ def test_recipes_are_known_by_their_architecture_not_by_their_place(house, tiny,
 def test_check_finds_a_damaged_result(house, tiny, capsys):
     key = planned(capsys, tiny)["run bm25"]["key"]
     assert main(["cell", key]) == 0
-    path = house / "outputs" / "cells" / key / "run.test.parquet"
+    [path] = (house / "outputs" / "cells" / key).glob("run.*.parquet")
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     Store._valid.clear()
     capsys.readouterr()
-    assert [*damaged_results(Store(house / "outputs" / "cells"))] == [f"{key}: run.test.parquet was changed"]
+    assert [*damaged_results(Store(house / "outputs" / "cells"))] == [f"{key}: {path.name} was changed"]
 
 
 def test_changed_parameters_never_replace_the_profile_s_results(house, tiny, capsys):
@@ -224,6 +224,13 @@ def test_reference_without_values_is_one_line_before_anything_is_executed(house,
     line = refused(capsys, "run", "--from-reference", "--profile", profile, "--only", "02,03")
     assert f"outputs/reference/{profile} has no values of '02_restrain', '03_resttest': run without" in line
     assert not results(house)
+
+
+@pytest.mark.parametrize("command", [["run", "--profile", "smoke", "--name"], ["cell"], ["export"]])
+def test_a_name_that_no_file_system_takes_is_one_line(house, capsys, command):
+    given = [*command, "a" * 300, *["out"] * (command == ["export"])]
+    assert "no cell" in (line := refused(capsys, *given)) or "give at most 200" in line
+    assert len(line) < 600 and not results(house)
 
 
 def test_worlds_has_some_of_the_notebooks_and_no_parameter_of_its_own(house, capsys):
@@ -358,3 +365,25 @@ def test_help_is_quick_and_loads_no_model_library():
     script = "import sys; from interextra.study.cli import parser; parser(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "transformers", "jnius", "pandas", "papermill"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("initialisation: /nothere", "initialisation '/nothere': no such folder"),
+        ("initialisation: ~/nothere", "initialisation '~/nothere': no such folder"),
+        ("initialisation: 'no model'", "initialisation 'no model': none of 'tiny-base', 'random'"),
+        ("initialisation: 'minilm:layers=9'", "write minilm or minilm:layers=N with N from 1 to 6"),
+        ("learning_rate: .inf", "learning_rate = inf"),
+        ("learning_rate: .nan", "learning_rate = nan"),
+        ("learning_rate: -1", "learning_rate = -1"),
+        ("temperature: .inf", "temperature = inf"),
+        ("steps: 1000000000000000000000", "steps = 1000000000000000000000"),
+        ("after: nothere, negatives: mined", "no recipe 'nothere'"),
+        ("passage_length: 400", "tiny-base reads at most 128 tokens"),
+    ],
+)
+def test_recipe_that_cannot_be_trained_is_refused_when_it_is_planned(house, tiny, capsys, values, message):
+    _, *given = run_00(tiny, "-p", f'recipes=[bm25, "mini-dense{{{values}}}"]')
+    assert message in refused(capsys, "plan", *given)
+    assert not results(house)

@@ -16,7 +16,7 @@ from toy_models import animals
 
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256
-from interextra.models.base import BASE, WEIGHTS, verified_minilm
+from interextra.models.base import BASE, WEIGHTS, start_of, verified_minilm
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import load_recipe
 
@@ -147,22 +147,119 @@ def encoder_decoder(folder):
     return tiny(folder, "T5ForConditionalGeneration", d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
 
 
+def adapter(folder):
+    base_with(folder)
+    (folder / WEIGHTS).rename(folder / "adapter_model.safetensors")
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "x/y"}')
+    return folder
+
+
+def config_with(folder, **values):
+    config = json.loads((BASE / "config.json").read_text()) | values
+    return base_with(folder, config_json=json.dumps(config))
+
+
+def attention_of_a_hub(folder):
+    return config_with(folder, attn_implementation="x/y")
+
+
+def attention_of_a_hub_inside(folder):
+    return config_with(folder, sub_config={"list": [{"_attn_implementation": "x/y:z"}]})
+
+
+def code_of_its_own(folder):
+    config_with(folder, auto_map={"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}, model_type="evil")
+    (folder / "evil.py").write_text(f"import pathlib; pathlib.Path({str(folder / 'ran')!r}).touch()")
+    return folder
+
+
+def index_of(folder, **files):
+    base_with(folder)
+    (folder / WEIGHTS).rename(folder / "other.safetensors")
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"metadata": {}, "weight_map": files}))
+    return folder
+
+
+def index_of_a_pickle(folder):
+    import torch
+
+    index_of(folder, **{"bert.embeddings.word_embeddings.weight": "weights.bin"})
+    torch.save({}, folder / "weights.bin")
+    return folder
+
+
+def index_that_leads_out(folder):
+    shutil.copy(BASE / WEIGHTS, folder.with_name("outside.safetensors"))
+    return index_of(folder, **{"bert.embeddings.word_embeddings.weight": "../outside.safetensors"})
+
+
+def index_of_nothing(folder):
+    return index_of(folder)
+
+
+def deep_config(folder):
+    return base_with(folder, config_json="[" * 100_000)
+
+
+def deep_tokenizer(folder):
+    return base_with(folder, tokenizer_json='{"a":' * 100_000)
+
+
+def half_a_character(folder):
+    return config_with(folder, name="\ud83d")
+
+
+def list_for_a_config(folder):
+    return base_with(folder, config_json="[1]")
+
+
+def thousands_of_layers(folder):
+    return config_with(folder, num_hidden_layers=20_000)
+
+
+def words_without_weights(folder):
+    return config_with(folder, vocab_size=10**10)
+
+
+def words_for_a_number(folder):
+    return config_with(folder, hidden_size="64")
+
+
+AT_ONCE = [  # found when a plan is made
+    (no_folder, "no such folder"),
+    (empty_folder, "holds no model"),
+    (no_weights, "no file named model.safetensors"),
+    (broken_config, r"config\.json: not readable as JSON"),
+    (adapter, "a PEFT adapter .*merge it into its base"),
+    (attention_of_a_hub, "attn_implementation = 'x/y' is code of others"),
+    (attention_of_a_hub_inside, "_attn_implementation = 'x/y:z' is code of others"),
+    (index_of_a_pickle, "'weights.bin' is no safetensors file of this folder"),
+    (index_that_leads_out, "'../outside.safetensors' is no safetensors file of this folder"),
+    (index_of_nothing, "no weight_map"),
+    (deep_config, r"config\.json: the JSON is nested too deeply"),
+    (deep_tokenizer, r"tokenizer\.json: the JSON is nested too deeply"),
+    (half_a_character, r"config\.json: .*half of a surrogate pair"),
+    (list_for_a_config, r"config\.json: give an object"),
+    (thousands_of_layers, "num_hidden_layers = 20000.*too few"),
+    (words_without_weights, "vocab_size = 10000000000.*too few"),
+    (words_for_a_number, "hidden_size = '64'.*whole numbers"),
+]
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (no_folder, "no such folder"),
-        (empty_folder, "holds no model"),
-        (no_weights, "no file named model.safetensors"),
         (truncated_weights, "file not fully covered"),
         (pickle_only, r"no file named model\.safetensors.*safetensors weights"),
         (no_tokenizer, "there is no tokenizer"),
-        (broken_config, "not a valid JSON file"),
         (other_shapes, r"do not have the shapes of config\.json"),
         (more_layers, r"lacks 16 weights that config\.json asks for.*encoder\.layer\.2"),
         (fewer_words, "the tokenizer knows 4000 words, the model 100"),
         (decoder, "no encoder in the manner of BERT"),
         (encoder_decoder, "no encoder in the manner of BERT"),
+        (code_of_its_own, "cannot be loaded"),
+        *AT_ONCE,
     ],
 )
 def test_what_is_no_checkpoint_is_one_clear_error(tmp_path, architecture, make, message):
@@ -170,6 +267,123 @@ def test_what_is_no_checkpoint_is_one_clear_error(tmp_path, architecture, make, 
     with pytest.raises(InputError, match=message) as caught:
         build(architecture, path)
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+    assert not (path / "ran").exists()
+
+
+@pytest.mark.parametrize(("make", "message"), AT_ONCE)
+def test_folder_without_an_encoder_is_found_when_a_plan_is_made(tmp_path, make, message):
+    with pytest.raises(InputError, match=message) as caught:
+        start_of(str(make(tmp_path / "model")))
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_in_several_files_start_a_training(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(base_with(tmp_path / "model") / WEIGHTS)
+    (tmp_path / "model" / WEIGHTS).unlink()
+    files = {name: f"part{number % 2}.safetensors" for number, name in enumerate(sorted(weights))}
+    for file in set(files.values()):
+        part = {name: weights[name] for name in files if files[name] == file}
+        save_file(part, tmp_path / "model" / file, {"format": "pt"})
+    (tmp_path / "model" / f"{WEIGHTS}.index.json").write_text(json.dumps({"metadata": {}, "weight_map": files}))
+    one, several = (build("dense", path)[0].model.state_dict() for path in (BASE, tmp_path / "model"))
+    assert all(bool((one[name] == several[name]).all()) for name in one if not name.startswith("pooler"))
+
+
+@pytest.fixture(scope="module")
+def saved(toy, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    fit(recipe_of("dense", "tiny-base"), toy, toy.query_ids("train"), "train", 1, folder)
+    return folder
+
+
+def changed(path, change):
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+
+
+def foreign_module(folder):
+    (folder.parent / "evil.py").write_text(EVIL.format(str(folder.parent / "ran")))
+    changed(folder / "modules.json", lambda modules: [modules[0] | {"type": "evil.Module"}, *modules[1:]])
+
+
+def library_function_for_a_module(folder):
+    kind = "sentence_transformers.util.http_get"
+    changed(folder / "modules.json", lambda modules: [*modules, modules[1] | {"name": "2", "type": kind}])
+
+
+def foreign_route(folder):
+    (folder / "router_config.json").write_text('{"types": {"a": "evil.Module"}, "structure": {}, "parameters": {}}')
+
+
+def pickle_by_option(folder):
+    (folder / WEIGHTS).unlink()
+    options = {"model_args": {"use_safetensors": False, "weights_only": False}}
+    changed(folder / "sentence_bert_config.json", lambda values: values | options)
+
+
+def pickled_weights(folder):
+    import torch
+
+    torch.save({}, folder / "pytorch_model.bin")
+
+
+def adapter_of_a_saved_model(folder):
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "x/y"}')
+
+
+def attention_of_a_saved_model(folder):
+    changed(folder / "config.json", lambda config: config | {"_attn_implementation": "x/y"})
+
+
+def called_for_an_activation(folder):
+    changed(folder / "config_sentence_transformers.json", lambda values: values | {"activation_fn": "torch.hub.list"})
+
+
+def deep_modules(folder):
+    (folder / "modules.json").write_text("[" * 100_000)
+
+
+def deep_note(folder):
+    (folder / "model.json").write_text('{"recipe":' * 100_000)
+
+
+def note_without_a_recipe(folder):
+    (folder / "model.json").write_text('{"recipe": [1]}')
+
+
+def modules_of_numbers(folder):
+    (folder / "modules.json").write_text("[1, 2]")
+
+
+EVIL = "import pathlib; pathlib.Path({!r}).touch()"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (foreign_module, r"modules\.json: modules 'evil\.Module' are none of Transformer"),
+        (library_function_for_a_module, "modules 'sentence_transformers.util.http_get' are none of"),
+        (foreign_route, r"router_config\.json: modules 'evil\.Module' are none of"),
+        (pickle_by_option, "'model_args' tell the library how to load"),
+        (pickled_weights, r"'pytorch_model\.bin' could run code"),
+        (adapter_of_a_saved_model, "a PEFT adapter"),
+        (attention_of_a_saved_model, "_attn_implementation = 'x/y' is code of others"),
+        (called_for_an_activation, "activation_fn = 'torch.hub.list' is none of torch.nn.modules"),
+        (deep_modules, r"modules\.json: the JSON is nested too deeply"),
+        (deep_note, r"model\.json: the JSON is nested too deeply"),
+        (note_without_a_recipe, r"model\.json: no recipe of a model"),
+        (modules_of_numbers, "holds no readable dense model"),
+    ],
+)
+def test_saved_model_that_fit_did_not_write_runs_nothing(saved, tmp_path, monkeypatch, change, message):
+    shutil.copytree(saved, tmp_path / "model")
+    change(tmp_path / "model")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=message) as caught:
+        load_model(tmp_path / "model")
+    assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_encoder_without_a_masked_lm_head_is_refused_for_splade_only(tmp_path):

@@ -11,7 +11,7 @@ from interextra.data.runs import RunFile
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 from interextra.models.run import Imported
-from interextra.models.vectors import GivenFile, GivenVectors
+from interextra.models.vectors import GivenFile, GivenVectors, Vectors
 
 SPEC = "mini:n_train=400,n_dev=40"
 
@@ -138,3 +138,18 @@ def test_parquet_without_a_query_or_of_several_lengths_is_refused(store, tmp_pat
             store.build(GivenVectors.of([path], train))
     with pytest.raises(InputError, match="2 files for 3 sets of queries"):
         GivenVectors.of([path, path], train, (dev, dev))
+
+
+def test_vectors_of_two_sets_of_one_name_are_kept_apart(store, dev, train):
+    """The training queries may come from `dev` and be tested by `train`, or by another sample of themselves."""
+    other = Queries(source=dev.source, split="dev", limit=7, seed=5)
+    found = {}
+    for test in ((train,), (other,), (other, train)):
+        cell = Vectors(encoder="lsa", train=dev, test=test)
+        store.build(cell)
+        found[test] = cell.read(store)
+        assert [len(part) for part in found[test]] == [dev.size(), sum(part.size() for part in test)]
+    same = [found[test][0] for test in found]
+    assert np.array_equal(same[0], same[1]) and np.array_equal(same[0], same[2])
+    assert np.array_equal(found[other, train][1], np.concatenate([found[other,][1], found[train,][1]]))
+    assert np.array_equal(found[other,][1], same[0][[dev.ids().index(query_id) for query_id in other.ids()]])

@@ -1,6 +1,8 @@
 """Pretraining objectives: what each reads, what its losses see, and that each learns what it claims."""
 
 import json
+import os
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +16,7 @@ from interextra.data.queries import Source
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
 from interextra.models import objectives
-from interextra.models.model import Pretrained
+from interextra.models.model import Pretrained, fit
 from interextra.models.objectives import Objective, halves, masked, new_model, partners, pretrain, read, train
 from interextra.models.recipe import Pretraining, load_recipe
 from tools.pretrain_text import train_tokenizer
@@ -196,3 +198,36 @@ def test_a_pretraining_is_a_cell_of_its_own_with_its_log(tmp_path):
     store = Store(tmp_path / "outputs" / "cells")
     log = json.loads((store.build(cells[0]) / "pretraining.json").read_text())
     assert all(a["step"] < b["step"] for a, b in pairwise(log["curve"])) and 0 <= log["after"]["order_accuracy"] <= 1
+
+
+def state():
+    fills = torch.utils.deterministic.fill_uninitialized_memory
+    determinism = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    return torch.get_num_threads(), *determinism, fills, os.environ.get("CUBLAS_WORKSPACE_CONFIG")
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_training_and_pretraining_leave_torch_as_it_was(toy, tmp_path, monkeypatch, deterministic, fails):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    threads = torch.get_num_threads()
+    how = Pretraining(objective="words", corpus=("toy",), steps=2, batch_size=4 if not fails else 4000)
+    recipe, met = load_recipe("mini-dense", steps=1, batch_size=4, warmup_steps=0, negatives="random"), []
+    ids = toy.query_ids("train") if not fails else ["nobody"]
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda *given, **options: met.append(state()))
+    torch.use_deterministic_algorithms(deterministic)
+    torch.set_num_threads(2)
+    try:
+        before = state()
+        for train in (
+            lambda: pretrain(how, [toy], "tiny-base", 1, tmp_path / "pretrained"),
+            lambda: fit(recipe, toy, ids, "train", 1, tmp_path / "model"),
+        ):
+            with pytest.raises(InputError) if fails else nullcontext():
+                train()
+            assert state() == before
+    finally:
+        torch.use_deterministic_algorithms(False)
+        torch.set_num_threads(threads)
+    assert {one[:4] for one in met} == (set() if fails else {(1, True, True, False)})

@@ -192,3 +192,114 @@ def test_architecture_is_a_module_and_a_recipe_and_nothing_else(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.stdout == "TF-IDF {'steps': 0, 'loss': [], 'scale': 2.0} (1, 2)\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("mini-dense", {"learning_rate": float("inf")}, "learning_rate = inf"),
+        ("mini-dense", {"learning_rate": float("nan")}, "learning_rate = nan"),
+        ("mini-dense", {"learning_rate": -0.1}, "learning_rate = -0.1"),
+        ("mini-dense", {"learning_rate": 3e30}, "learning_rate = 3e[+]30: input should be less than or equal to 1"),
+        ("mini-dense", {"temperature": float("inf")}, "temperature = inf"),
+        ("mini-dense", {"temperature": 1e-300}, "temperature = 1e-300"),
+        ("mini-dense", {"weight_decay": float("nan")}, "weight_decay = nan"),
+        ("mini-dense", {"epochs": float("inf")}, "epochs = inf"),
+        ("mini-dense", {"steps": 10**30}, "steps = 1000000"),
+        ("mini-dense", {"batch_size": 10**12}, "batch_size = 1000000000000"),
+        ("mini-dense", {"warmup_steps": 10**30}, "warmup_steps"),
+        ("mini-dense", {"negative_passages": float("nan")}, "negative_passages"),
+        ("mini-splade", {"query_flops": float("inf")}, "query_flops = inf"),
+        ("mini-colbert", {"dimension": 10**9}, "dimension = 1000000000"),
+        ("mini-compressed", {"dimension": 10**9}, "dimension = 1000000000"),
+        ("mini-tas-b", {"in_batch_weight": float("inf")}, "in_batch_weight = inf"),
+        ("mini-reranker", {"first_stage_weight": float("nan")}, "first_stage_weight = nan"),
+        ("bm25", {"k1": [float("inf")]}, "k1.0 = inf"),
+        ("bm25", {"b": [float("nan")]}, "b.0 = nan"),
+    ],
+)
+def test_number_that_trains_nothing_is_refused(name, values, message):
+    with pytest.raises(InputError, match=message) as caught:
+        load_recipe(name, **values)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", ["learning_rate: .inf", "learning_rate: .nan", "epochs: .inf", "temperature: -.inf"])
+def test_infinity_written_in_braces_is_refused(given):
+    with pytest.raises(InputError, match=rf"mini-dense\{{{given}\}}: {given.partition(':')[0]} = "):
+        load_recipe(f"mini-dense{{{given}}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{1: 2}", "write mini-dense{key: value, key: value}"),
+        ("{[a]: 2}", "write mini-dense"),
+        ("{" * 20_000, "write mini-dense"),
+        ("{a: " * 5_000, "write mini-dense"),
+        ("{loss: 2001-99-99}", "not readable as YAML"),
+        ('{loss: "\\ud800"}', "not readable as YAML"),
+        ("{architecture: [dense]}", r"architecture = \['dense'\]: it is one of"),
+        ("{architecture: null}", "architecture = None: it is one of"),
+        ("{a: &x [1, 1], b: &y [*x, *x]}", "an alias"),
+        ("{loss: " + "x" * 10_000 + "}", "loss = "),
+        (f"{{steps: 0x{'f' * 20_000}}}", "not readable as YAML"),
+        ("{steps: 1\n}\n--- {}", "not readable as YAML"),
+        ("{loss: \x00}", "not readable as YAML"),
+    ],
+)
+def test_text_behind_a_recipe_is_read_or_refused_in_a_line(text, message):
+    with pytest.raises(InputError, match=message) as caught:
+        load_recipe(f"mini-dense{text}")
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 700
+
+
+def test_file_of_a_recipe_is_read_or_refused_in_a_line(tmp_path):
+    path = tmp_path / "mine.yaml"
+    for content in (b"\xff\xfe\xfa", b"architecture: \xff", b"[1]", b"", b"1: 2", b"[" * 100_000, b"a: &x [*x]"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"mine\.yaml: ") as caught:
+            load_recipe(path)
+        assert "\n" not in str(caught.value)
+    for name in ("x" * 300 + ".yaml", "a\x00.yaml", "\ud800", str(tmp_path), "~nobody/x.yaml"):
+        with pytest.raises(InputError, match="no recipe"):
+            load_recipe(name)
+
+
+def written(folder, name, **values):
+    path = folder / f"{name}.yaml"
+    lines = "".join(f"{key}: {value}\n" for key, value in ({"architecture": "dense", "steps": 5} | values).items())
+    path.write_text(lines)
+    return path
+
+
+def test_recipe_after_itself_is_refused(tmp_path):
+    path = written(tmp_path, "mine", after=tmp_path / "mine.yaml")
+    for name in (str(path), f"{path}{{steps: 3}}", f"{tmp_path}/./mine.yaml"):
+        with pytest.raises(InputError, match=r"mine\.yaml, which never begins: change 'after' of .*mine\.yaml$"):
+            load_recipe(name)
+    with pytest.raises(InputError, match="which never begins"):
+        load_recipe(path, steps=3)
+    with pytest.raises(InputError, match="which never begins: change 'after'"):
+        load_recipe("mini-dense", after=str(path))
+
+
+@pytest.mark.parametrize("role", ["after", "teacher", "pair_teacher"])
+def test_recipes_that_need_each_other_are_refused(tmp_path, role):
+    one, two, three = (tmp_path / f"{name}.yaml" for name in ("one", "two", "three"))
+    more = {"loss": "distilled", "negatives": "in-batch"} if role == "teacher" else {}
+    more |= {"architecture": "tas_balanced", "teacher": "mini-colbert"} if role == "pair_teacher" else {}
+    more |= {"pair_teacher": "mini-reranker"} if role == "pair_teacher" else {}
+    written(tmp_path, "one", **more | {role: two})
+    written(tmp_path, "two", after=three)
+    written(tmp_path, "three", after=one)
+    with pytest.raises(InputError, match=r"/one\.yaml needs .*/two\.yaml needs .*/three\.yaml needs .*/one\.yaml,"):
+        load_recipe(one)
+    written(tmp_path, "three", after="mini-dense")
+    assert getattr(load_recipe(one), role) == str(two)
+
+
+def test_recipe_with_other_values_may_come_after_that_of_its_name():
+    recipe = load_recipe("mini-dense", after="mini-star")  # whose own first pass is mini-dense as it is
+    assert recipe.size == SIZES["tiny"]
+    assert load_recipe("mini-dense{after: mini-dense}").after == "mini-dense"

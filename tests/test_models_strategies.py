@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from test_models_pairs import EVERY, PASSAGES, QRELS, QUERIES, Words
+from test_models_pairs import EVERY, PASSAGES, QRELS, QUERIES, Words, relevant
 from toy_models import collection_of
 
 from interextra.data.runs import RunFile
@@ -50,15 +50,15 @@ def test_a_ranking_is_read_in_the_order_of_the_training_queries(toy, pairs, rank
         ranked_rows(path, toy, ["q0", "q9"], 3)
 
 
-def test_mined_negatives_are_the_ranking_without_what_is_relevant(pairs, ranking):
+def test_mined_negatives_are_the_ranking_without_what_is_relevant(toy, pairs, ranking):
     _, rows = ranking
-    mined = negatives_of(rows, pairs, EVERY)
+    mined = negatives_of(rows, relevant(toy, pairs), EVERY)
     for query, (found, ranked) in enumerate(zip(mined, rows, strict=True)):
-        relevant = set(pairs.rows[pairs.query == query].tolist())
-        assert [row for row in found if row >= 0] == [row for row in ranked if row >= 0 and row not in relevant]
+        answers = set(pairs.rows[pairs.query == query].tolist())
+        assert [row for row in found if row >= 0] == [row for row in ranked if row >= 0 and row not in answers]
     drawable = EVERY.copy()
     drawable[rows[1, 0]] = False
-    assert rows[1, 0] not in negatives_of(rows, pairs, drawable)
+    assert rows[1, 0] not in negatives_of(rows, relevant(toy, pairs), drawable)
 
 
 def test_no_hard_negative_is_ever_a_positive_of_its_query(toy, pairs, ranking):
@@ -168,9 +168,9 @@ def test_a_step_against_its_own_ranking_is_the_plain_loop(toy, pairs):
 
     allowed = ~exposed_passages(toy, pairs, 1)
     plain = 0.0
-    for vector, (positive, *relevant) in zip(vectors, label.tolist(), strict=True):
+    for vector, (positive, *answers) in zip(vectors, label.tolist(), strict=True):
         scores = {row: float(vector @ passages[row]) for row in range(len(PASSAGES))}
-        negatives = [row for row in scores if row not in relevant and allowed[row]]
+        negatives = [row for row in scores if row not in answers and allowed[row]]
         negatives = sorted(negatives, key=lambda row: -scores[row])[:3]
         order = sorted([positive, *negatives], key=lambda row: -scores[row])
         rank = {row: 1 + order.index(row) for row in order}

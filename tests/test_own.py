@@ -17,6 +17,7 @@ from datasets import load_from_disk
 from toy_own import OPTIONS, written
 from toy_topics import TOPICS
 
+from interextra.data import load
 from interextra.data.load import open_collection
 from interextra.data.queries import Source
 from interextra.data.runs import RunFile
@@ -28,6 +29,7 @@ from interextra.experiments.formats import FORMATS, Training
 from interextra.experiments.own import MANIFEST
 from interextra.experiments.plans import REGIMES
 from interextra.experiments.regimes import report
+from interextra.ground.effects import effects
 from interextra.ground.errors import InputError
 from interextra.ground.files import sha256
 from interextra.models.base import verified_base
@@ -159,18 +161,19 @@ def test_a_planted_loss_is_found_in_its_regime(spec, store, tmp_path, protocol, 
 @pytest.mark.parametrize("protocol", ["restrain", "resttest", "shift"])
 def test_the_lead_is_of_queries_that_measure_no_loss(spec, store, protocol):
     """With a split dev the gate is its queries; a lead there decides whether a loss is judged, and how."""
-    lines = [f"dev-{topic}\tp-{topic}-{words.split()[0]}-0\t1" for topic, words in TOPICS.items()]
+    named = [(f"dev-{topic}-{word}", topic, word) for topic, words in TOPICS.items() for word in words.split()]
+    lines = [f"{name}\tp-{topic}-{word}-0\t1" for name, topic, word in named]
     folder = Path(spec.removeprefix("beir:"))
     (folder / "qrels" / "dev.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
     with (folder / "queries.jsonl").open("a") as file:
-        for topic, words in TOPICS.items():
-            text = f"which {topic} is {words.split()[0]} at all"
-            file.write(json.dumps({"_id": f"dev-{topic}", "text": text, "metadata": {"topic": topic}}) + "\n")
+        for name, topic, word in named:
+            text = f"which {topic} is {word} at all"
+            file.write(json.dumps({"_id": name, "text": text, "metadata": {"topic": topic}}) + "\n")
     options = {"attribute": "column:topic", "gate_split": own.gate_of(OPTIONS, Source.of(spec))}
     assert options["gate_split"] == "dev"
     written(spec, store, protocol, "out", size=0 if protocol == "resttest" else 12, **options)
     given = regimes.Given.open(Path("out"))
-    assert sorted(given.held) == [f"dev-{topic}" for topic in sorted(TOPICS)]
+    assert sorted(given.held) == sorted(name for name, *_ in named)
     frame = pd.DataFrame(itertools.product(given.queries["query_id"], REGIMES, "12"))
     values = frame.set_axis(["query_id", "regime", "seed"], axis=1).assign(measure="RR@10", model=regimes.MODEL)
     is_held, is_out = values["query_id"].isin(given.held), values["regime"] == REGIMES[1]
@@ -191,7 +194,63 @@ def test_the_lead_is_of_queries_that_measure_no_loss(spec, store, protocol):
     assert alone.claims["claim"].tolist() == ["loss"] and alone.claims["reason"].item() == verdicts.UNMEASURED
     equal = values.assign(value=0.8 + place % 3 / 50)
     alike = report(given, equal, rival, near, margin=0.05, seed=1, n_boot=400).claims.set_index("claim")
-    assert alike.loc["loss", "size"] == verdicts.WITHIN and alike.loc["lead", "size"] == ""
+    assert alike.loc["loss", "reason"] == verdicts.NO_VARIATION and alike["size"].eq("").all()
+    equal["value"] += np.where(is_out, place % 5 / 1000, 0)
+    near_to = report(given, equal, rival, near, margin=0.05, seed=1, n_boot=400).claims.set_index("claim")
+    assert near_to.loc["loss", "size"] == verdicts.WITHIN and near_to.loc["lead", "size"] == ""
+
+
+def written_values(given, folder, order):
+    """A CSV of values for each set and seed, with the queries in this order; the loss is .3, of some queries less."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, seed in itertools.product(given.sets, (1, 2)):
+        draw = np.random.default_rng([seed, len(name)])
+        level = (0.5 if name.startswith("extrapolation") else 0.8) + draw.normal(scale=0.03)
+        of_query = pd.Series(level + draw.normal(scale=0.05, size=len(given.queries)), given.queries["query_id"])
+        rows = {"name": "a", "qid": order, "measure": "RR@10", "value": of_query[order].to_numpy()}
+        pd.DataFrame(rows).to_csv(folder / f"{name}.{seed}.csv", index=False)
+    return regimes.measured(given, f"{folder}/{{part}}.{{seed}}.csv", ["RR@10"])
+
+
+def nearness(given):
+    """Half of the test queries near, with a baseline at .6."""
+    tested = given.queries[~given.queries["query_id"].isin(given.held)][["query_id"]]
+    near = tested.assign(train_query="", cosine=0.5, is_near=np.arange(len(tested)) % 2 == 0)
+    return given.queries[["query_id"]].assign(measure="RR@10", value=0.6), near
+
+
+def test_the_order_of_values_in_a_file_moves_no_verdict(spec, store, tmp_path):
+    written(spec, store, "restrain", "out", size=12)
+    given = regimes.Given.open(Path("out"))
+    rival, near = nearness(given)
+    ids = given.queries["query_id"].tolist()
+    orders = {"qrels": ids, "id": sorted(ids), "turned": ids[::-1]}
+    found = {
+        name: report(given, written_values(given, tmp_path / name, order), rival, near, 0.05, seed=1, n_boot=400)
+        for name, order in orders.items()
+    }
+    for name in ("id", "turned"):
+        pd.testing.assert_frame_equal(found[name].claims, found["qrels"].claims, check_exact=True)
+        pd.testing.assert_frame_equal(found[name].changes, found["qrels"].changes, check_exact=True)
+        assert found[name].told == found["qrels"].told
+    shuffled = written_values(given, tmp_path / "qrels", ids).sample(frac=1, random_state=3)
+    again = report(given, shuffled, rival.sample(frac=1, random_state=4), near, 0.05, seed=1, n_boot=400)
+    pd.testing.assert_frame_equal(again.claims, found["qrels"].claims, check_exact=True)
+
+
+def test_the_noise_of_a_training_counts_once_in_all_queries_and_both_halves(spec, store, tmp_path):
+    """Two trainings of two models have two degrees of freedom, on however many sets of queries."""
+    written(spec, store, "restrain", "out", size=12)
+    given = regimes.Given.open(Path("out"))
+    rival, near = nearness(given)
+    values = written_values(given, tmp_path / "values", given.queries["query_id"].tolist())
+    tested = values[~values["query_id"].isin(given.held)].assign(queries="all")
+    labels, ends = ["queries", "model", "measure"], ["low", "high"]
+    [alone] = effects(tested, labels, "regime", REGIMES, "delta", seed=1, n_boot=400)[ends].values.tolist()
+    together = report(given, values, rival, near, 0.05, seed=1, n_boot=400).changes.set_index("queries")
+    assert together.loc["all", ends].tolist() == alone
+    thrice = report(given, values.drop(columns="trained"), rival, near, 0.05, seed=1, n_boot=400).changes
+    assert thrice.set_index("queries").loc["all", ends].tolist() != alone
 
 
 def test_values_per_query_are_read_as_pyterrier_writes_them(spec, store, tmp_path):
@@ -264,13 +323,27 @@ def test_a_query_without_hits_has_an_empty_ranking(tmp_path):
         assert per_query(run, qrels, ["RR"])["RR"].tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize("protocol", ["restrain", "resttest"])
+def test_blank_queries_that_were_kept_are_named_with_their_split(spec, store, protocol, split):
+    """Only the numbers of rows were shown, of which side nobody knew."""
+    path = Path(spec.removeprefix("beir:"))
+    name = open_collection(spec).query_ids(split)[1]
+    lines = [json.loads(line) for line in (path / "queries.jsonl").read_text().splitlines()]
+    texts = [json.dumps(one | {"text": " "} if one["_id"] == name else one) + "\n" for one in lines]
+    (path / "queries.jsonl").write_text("".join(texts))
+    load._opened.cache_clear()
+    with pytest.raises(InputError, match=rf"split {split}: 1 queries have a vector of zeros: \('{name}', ' '\); leave"):
+        written(f"{spec},empty=keep", store, protocol, "out", size=12 if protocol == "restrain" else 0)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "part"),
     [
         ("a.json", '{"default": {"test": {"q": {"d": 1, "d": 2}}}}', "the key 'd' stands twice"),
         ("a.json", "[" * 100_000, "nested too deeply"),
         ("a.json", f'{{"default": {{"test": {{"q": {{"d": {10**400}}}}}}}}}', "numeric score"),
-        ("a.json", '{"default": {"test": {"q": {"d": NaN}}}}', "empty query_id, doc_id or score in rows 1"),
+        ("a.json", '{"default": {"test": {"q": {"d": NaN}}}}', "or score in 1 rows: .'q', 'd', nan"),
         ("a.json", '{"default": {"test": {"q": {"\\ud83d": 1}}}}', "half of a surrogate pair"),
         ("a.jsonl", '{"query_id": "q", "results": []}\n' * 2, ":2: query_id 'q' stands on line 1, too"),
         (
@@ -288,7 +361,7 @@ def test_a_query_without_hits_has_an_empty_ranking(tmp_path):
         ("a.jsonl", '{"query_id": "q", "results": [{"corpus_id": "d", "score": "1"}]}', ":1: .*1 is no score"),
         ("a.csv", "QID,DOCNO,SCORE\nq,d,1\n", "there are 'QID', 'DOCNO', 'SCORE'"),
         ("a.csv", "qid,docno,score\nq,d,1_0\n", "1_0' is no number"),
-        ("a.csv", "qid,docno,score\nq,,1\nr,d,\n", "empty query_id, doc_id or score in rows 2"),
+        ("a.csv", "qid,docno,score\nq,,1\nr,d,\n", "empty query_id, doc_id or score in 1 rows: .'r', 'd', nan"),
         ("a.csv", "docno,score\nq,d,1\n", "more fields than its header names"),
         ("a.csv", "qid,query_id,docno,score\nq,r,d,1\n", "a column stands twice"),
         ("a.csv", "qid,docno,score\n", "no rows in it"),
@@ -593,18 +666,6 @@ def test_vectors_of_several_dimensions_are_one_message(spec, store, capsys):
     Path("several.npz").rename("several.npy")
     for name in ("empty.npy", "several.npy"):
         assert main([*command, name, name]) == 2 and name in capsys.readouterr().err
-
-
-def test_queries_without_a_direction_are_named(spec, store, capsys):
-    path = Path(spec.removeprefix("beir:"), "queries.jsonl")
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    for row in rows:
-        row["text"] = "???" if row["_id"] in ("sky-comet-1", "sky-comet-4", "plant-tulip-5") else row["text"]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for protocol in ("restrain", "resttest"):
-        assert main(["split", protocol, "--collection", spec, "--out", "out"]) == 2
-        told = capsys.readouterr().err
-        assert "3 queries of the split 'test', 'train' have no direction: 'sky-comet-1', 'plant-tulip-5'" in told
 
 
 def test_a_collection_without_spaces_between_words_is_divided(house, store):

@@ -195,9 +195,10 @@ def test_changed_parameters_go_to_a_folder_of_their_own(house):
     assert output_name(house, "mini", {}, "") == "mini" and output_name(house, "mini", {}, "mini") == "mini"
     assert output_name(house, "mini", {"seed": 2, "sizes": [4, 8]}, "") == "mini-seed-2-sizes-4-8"
     assert output_name(house, "mini", {"seed": 2}, "mine_2.0") == "mine_2.0"
+    assert output_name(house, "mini", {"seed": 2}, "a" * 200) == "a" * 200
 
 
-@pytest.mark.parametrize("name", ["../mini", "..", ".", "a..b", ".git", "-x", "a b", "ä", "a/b", "a\n"])
+@pytest.mark.parametrize("name", ["../mini", "..", ".", "a..b", ".git", "-x", "a b", "ä", "a/b", "a\n", "a" * 201])
 def test_name_that_would_leave_outputs_or_hide_there_is_refused(house, name):
     with pytest.raises(InputError, match="--name"):
         output_name(house, "mini", {}, name)

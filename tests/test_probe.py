@@ -94,7 +94,10 @@ def test_a_planted_loss_of_a_training_is_found(spec, tmp_path):
 
         def search(self, queries):
             known = {query_id: query_id.split("-")[0] in self.topics for query_id in queries}
-            return {one: {f"p-{one}": 1.0 if ok else 0.1, "p-sky-aurora-0": 0.5} for one, ok in known.items()}
+            found = {one: {f"p-{one}": 1.0 if ok else 0.1, "p-sky-aurora-0": 0.5} for one, ok in known.items()}
+            for one in [one for one, ok in known.items() if not ok and one[-1] in "01"]:
+                del found[one][f"p-{one}"]  # not all lose alike, which would say nothing of others
+            return found
 
     seen = []
 

@@ -1,8 +1,9 @@
-"""The README says what the committed tables say, and its commands exist."""
+"""README and RESULTS say what the committed tables say, in a page that stays one; what they link to is there."""
 
 import itertools
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,37 +13,142 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
+from PIL import Image
 
 import interextra
+from interextra.ground.errors import InputError
 from interextra.models.base import verified_base
 from interextra.papers import verdicts
-from interextra.study.cli import main
-from tools.readme import BEGIN, END, results_page, with_results
+from interextra.study.cli import main, parser
+from interextra.study.worlds import SEEDS
+from tools import readme
+
+PAGES = (
+    "README.md",
+    "RESULTS.md",
+    "CONTRIBUTING.md",
+    "book/reproducing.md",
+    "book/cluster.md",
+    "book/own_retriever.md",
+)
 
 
 @pytest.fixture
 def reference(tmp_path, root):
-    """A copy of the committed reference that a test may change."""
-    return shutil.copytree(root / "outputs" / "reference", tmp_path / "reference")
+    """A copy of the committed reference that a test may change, beside the notebooks."""
+    shutil.copytree(root / "notebooks", tmp_path / "notebooks")
+    return shutil.copytree(root / "outputs" / "reference", tmp_path / "outputs" / "reference")
 
 
-def lines_of(reference):
-    return with_results(BEGIN + END, reference).splitlines()
+def text_of(root, page):
+    return (root / page).read_text(encoding="utf-8")
 
 
-def rows_of(reference):
-    found = (line.strip("| ").split(" | ") for line in lines_of(reference)[3:] if line.startswith("|"))
+def rows_of(table):
+    """First cell without its source → the other cells, of a table in Markdown."""
+    table = table.replace(readme.NO_BREAK, " ")
+    found = (line.strip("| ").split(" | ") for line in table.splitlines()[2:] if line.startswith("|"))
     return {cells[0].rpartition(" (")[0]: cells[1:] for cells in found}
 
 
-def test_results_of_the_readme_and_their_page_are_those_of_the_reference(root):
-    reference, text = root / "outputs" / "reference", (root / "README.md").read_text(encoding="utf-8")
-    assert with_results(text, reference) == text
-    assert results_page(reference) == (root / "RESULTS.md").read_text(encoding="utf-8")
+def test_generated_parts_of_both_pages_are_those_of_the_reference(root):
+    reference = root / "outputs" / "reference"
+    for page, blocks in (("README.md", readme.readme(reference)), ("RESULTS.md", readme.results(reference))):
+        assert readme.filled(text_of(root, page), blocks) == text_of(root, page), f"{page}: make readme"
+
+
+def test_every_pair_of_marks_is_filled(root):
+    reference = root / "outputs" / "reference"
+    names = {page: {name for _, name, _ in readme.BLOCK.findall(text_of(root, page))} for page in PAGES[:2]}
+    assert names["README.md"] == {*readme.readme(reference), "sample"}
+    assert names["RESULTS.md"] == set(readme.results(reference))
+    with pytest.raises(InputError, match="no marks for the parts 'findings'"):
+        readme.filled("text", {"findings": ""})
+
+
+def test_the_sample_is_what_the_commands_print_for_the_committed_values(house, root):
+    text = text_of(root, "README.md")
+    assert readme.filled(text, {"sample": readme.sample(root)}) == text, "make readme"
+
+
+def test_the_figure_shows_the_numbers_of_the_reference(reference, root):
+    drawn = Image.open(root / readme.FIGURE)
+    assert drawn.text["Description"] == readme.shown_in(readme.losses(reference)), "make readme"
+    assert f'<img src="{readme.FIGURE}"' in text_of(root, "README.md") and drawn.width > 900
+    path = reference / "small" / "03_resttest" / "tables" / "claims.csv"
+    table = pd.read_csv(path)
+    table.loc[table["claim"] == "resttest-dense", "estimate"] -= 0.01
+    table.to_csv(path, index=False)
+    assert drawn.text["Description"] != readme.shown_in(readme.losses(reference))
+
+
+def test_the_figure_has_each_loss_published_on_medquad_and_in_the_worlds(reference):
+    frame = readme.losses(reference)
+    assert frame.groupby("system").size().eq(3).all() and frame["system"].nunique() == 8
+    [row] = frame.query("system == 'Dense, left-out bucket' and data == 'MedQuAD'").to_dict("records")
+    claims = pd.read_csv(reference / "small" / "03_resttest" / "tables" / "claims.csv").set_index("claim")
+    assert row["change"] == claims.loc["resttest-dense", "estimate"]
+    of_claim = [verdicts.stated()[name] for name in readme.written("losses").values()]
+    assert all(claim.unit == "%" for claim in of_claim)  # one axis
+
+
+def test_readme_is_a_page_with_short_lines(root):
+    lines = text_of(root, "README.md").splitlines()
+    assert len(lines) <= 150
+    assert not [line for line in lines if len(line) > 120 and not line.startswith("|")]
+
+
+def test_no_result_is_typed_into_the_readme(root):
+    """Outside of the generated parts no percentage, points or interval; and no number in the caveats."""
+    text = readme.BLOCK.sub("", text_of(root, "README.md"))
+    text = text.replace("95 % confidence", "")
+    assert not re.findall(r"\d ?%|\d points|[+-]\d|\[[\d.+-]+, ", text)
+    for part in ("findings", "losses"):
+        written = readme.written(part)
+        assert len(written) == 8
+        for words in written.values() if part == "findings" else written:
+            assert not re.search(r"\d", re.sub(r"BM25|\(\d\d\)", "", words)), words
+
+
+def test_findings_have_the_conclusion_the_estimates_and_a_caveat(reference):
+    rows, caveats = rows_of(readme.readme(reference)["findings"]), readme.written("findings")
+    found = readme.answers(reference)
+    assert len(rows) == len(caveats) == 8
+    for name, caveat in caveats.items():
+        claim = verdicts.stated()[name]
+        ours = {data: of[name] for data, of in found.items() if name in of}
+        told = verdicts.conclusion(claim, ours)
+        [(_, cells)] = [row for row in rows.items() if row[0].startswith(claim.sentence)]
+        [head] = [head for head in rows if head.startswith(claim.sentence)]
+        assert head.lower().endswith(f"**{told.lower()}**")
+        assert cells[0] == verdicts.published(claim) and cells[3] == caveat
+        for data, cell in zip(verdicts.DATA, cells[1:3], strict=True):
+            assert (cell == "–") == (data not in ours)
+            if data in ours:
+                assert f"{100 * ours[data]['estimate']:+.1f} {claim.unit}" in cell
+    assert cells[1].startswith("MedQuAD: ") and "TREC DL: " in readme.readme(reference)["findings"]
+
+
+def test_a_finding_whose_claim_is_gone_is_named(tmp_path, monkeypatch):
+    written = tmp_path / "readme.yaml"
+    written.write_text("findings: {no-such-claim: nothing}")
+    monkeypatch.setattr(readme, "WRITTEN", written)
+    with pytest.raises(InputError, match="no claim 'no-such-claim'"):
+        readme.written("findings")
+
+
+def test_a_known_answer_has_its_mark(reference):
+    lines = readme.readme(reference)["findings"].splitlines()
+    for name in readme.written("findings"):
+        claim = verdicts.stated()[name]
+        [line] = [line for line in lines if claim.sentence in line]
+        assert ("†" in line) == bool({readme._real(claim), "worlds"} & set(claim.known))
 
 
 def test_each_primary_claim_has_a_row_and_its_cells_say_what_the_tables_say(reference):
-    rows, primary = rows_of(reference), [claim for claim in verdicts.stated().values() if not claim.secondary]
+    rows = rows_of(readme.results(reference)["primary"])
+    primary = [claim for claim in verdicts.stated().values() if not claim.secondary]
     assert set(rows) == {claim.sentence for claim in primary}
     for claim in primary:
         for profile, cell in zip(("small", "worlds"), rows[claim.sentence][1:3], strict=True):
@@ -59,8 +165,63 @@ def test_each_primary_claim_has_a_row_and_its_cells_say_what_the_tables_say(refe
             assert ("no difference" in cell) == str(row["size"]).startswith("no difference")
 
 
-def test_the_readme_s_python_runs(root):
-    text = (root / "README.md").read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+def test_the_page_says_which_claims_have_a_gate(reference):
+    told = readme.results(reference)["gates"]
+    primary = [claim for claim in verdicts.stated().values() if not claim.secondary]
+    assert told.startswith(f"{sum(claim.is_gated for claim in primary)} of the {len(primary)} primary claims")
+    for claim in primary:
+        assert (claim.sentence in told) == (claim.gate in ("none: one system", "none: as published"))
+
+
+def test_every_claim_stands_on_the_page(reference):
+    page = readme.results(reference)["claims"]
+    for path in reference.glob("*/*/tables/claims.csv"):
+        for row in pd.read_csv(path).to_dict("records"):
+            assert f"| {verdicts.stated()[row['claim']].sentence} |" in page
+            assert pd.isna(row["n_queries"]) or f"{int(row['n_queries']):,}" in page  # a table of models has none
+
+
+def test_shared_judgements_are_told_in_both_readings(reference):
+    path = reference / "small" / "01_overlap_annotation_analysis" / "tables" / "label_overlap.csv"
+    frame = pd.read_csv(path)
+    for years, told in (
+        (["dl19"], "a different count is nearer in each"),
+        (["dl19", "dl20"], "the caption's count is nearer"),
+    ):
+        frame.loc[frame["test_set"].isin(years) & (frame["min_shared"] == 2), "percent"] = 11.0
+        frame.to_csv(path, index=False)
+        said = " ".join(readme.results(reference)["readings"].split())
+        assert "We find 11 and " in said and told in said
+
+
+def test_what_is_counted_above_the_claims_is_in_the_tables(reference):
+    said = " ".join(readme.results(reference)["counts"].split())
+    tables = [pd.read_csv(path) for path in reference.glob("worlds/*/tables/claims.csv")]
+    found = pd.concat(tables).set_index("claim")
+    found = found[[not verdicts.stated()[name].secondary for name in found.index]]
+    decided = found["verdict"].isin(["holds", "contradicted"]).sum()
+    assert f"{decided} of {len(found)} on fourteen generated worlds" in said
+
+
+def test_losses_by_mismatch_are_those_of_the_committed_table(reference):
+    found = pd.read_csv(reference / "development" / "03_resttest" / "tables" / "mismatch.csv")
+    told = readme.results(reference)["mismatch"]
+    for row in found.itertuples():
+        change, low, high = (f"{100 * value:+.1f}" for value in (row.delta, row.low, row.high))
+        [line] = [line for line in told.splitlines() if re.match(rf"\| {row.mismatch}\b", line)]
+        assert f"{change} % [{low}, {high}]" in line
+    assert "44, as in the reported worlds" in told and (found["n"] == 4).all()
+
+
+def test_worlds_and_level_that_the_page_names_are_those_of_the_code(root):
+    text = " ".join(text_of(root, "RESULTS.md").split())
+    assert f"The worlds of the tables, {min(SEEDS)} to {max(SEEDS)}," in text and len(SEEDS) == 14
+    assert f"one-sided tests at {100 * verdicts.LEVEL:.0f} %" in text
+    assert f"Fewer than {verdicts.LEAST['queries']} queries, or {verdicts.LEAST['worlds']} models" in text
+
+
+def test_the_python_of_contributing_runs(root):
+    text = text_of(root, "CONTRIBUTING.md").partition("```python\n")[2].partition("```")[0]
     random, parts = np.random.default_rng(1), []
     for model, left_out in itertools.product(("BM25", "DR (base)"), (1, 2)):
         ids = [f"q{at}" for at in range(20)]
@@ -69,13 +230,13 @@ def test_the_readme_s_python_runs(root):
     nb = SimpleNamespace(measure=lambda design, measures, strata: pd.concat(parts, ignore_index=True), store=None)
     plan = SimpleNamespace(design=None, split=SimpleNamespace(strata=lambda store: None))
     names = {"ix": interextra, "nb": nb, "plan": plan}
-    exec(compile(text, "README.md", "exec"), names)
+    exec(compile(text, "CONTRIBUTING.md", "exec"), names)
     assert names["beside"].groupby("model")["verdict"].size().to_dict() == {"BM25": 2, "DR (base)": 2}
 
 
 def test_a_trainer_of_your_own_runs_as_printed(root, spec, store):
-    """The script of the README, which is that of notebook 12, trains on a split, and `regimes` reads what it wrote."""
-    text = (root / "README.md").read_text(encoding="utf-8").partition("### A trainer of your own")[2]
+    """The script of the page, which is that of notebook 12, trains on a split, and `regimes` reads what it wrote."""
+    text = text_of(root, "book/own_retriever.md").partition("### A script for sentence-transformers")[2]
     script = text.partition("```python\n")[2].partition("```")[0]
     cells = json.loads((root / "notebooks" / "12_your_own_retriever.ipynb").read_text(encoding="utf-8"))["cells"]
     sources = ["".join(cell["source"]) for cell in cells]
@@ -92,56 +253,77 @@ def test_a_trainer_of_your_own_runs_as_printed(root, spec, store):
     assert table["n_trainings"].tolist() == [2, 2, 2] and table["interpolation"].between(0, 1).all()
 
 
-def test_shared_judgements_are_told_in_both_readings(reference):
-    path = reference / "small" / "01_overlap_annotation_analysis" / "tables" / "label_overlap.csv"
-    frame = pd.read_csv(path)
-    for years, told in (
-        (["dl19"], "a different count is nearer in each"),
-        (["dl19", "dl20"], "the caption's count is nearer"),
-    ):
-        frame.loc[frame["test_set"].isin(years) & (frame["min_shared"] == 2), "percent"] = 11.0
-        frame.to_csv(path, index=False)
-        [said] = [line for line in lines_of(reference) if "DL 2019" in line and not line.startswith("|")]
-        assert "We find 11 and " in said and told in said
+def test_a_notebook_alone_runs_by_papermill_with_a_profile_s_file(house, root):
+    """As README prints it, with the shortest profile and notebook; the folder of a user who has no `interextra run`."""
+    command = ["papermill", "notebooks/00_start_here.ipynb", "out.ipynb", "-f", "params/smoke/00_start_here.yaml"]
+    done = subprocess.run([f"{sys.prefix}/bin/{command[0]}", *command[1:]], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(Path("outputs/lab/00_start_here/provenance.json").read_text(encoding="utf-8"))
+    given = yaml.safe_load(text_of(root, "params/smoke/00_start_here.yaml"))
+    assert record["method"]["parameters"].items() >= given.items() and given["profile"] == "smoke"
 
 
-def test_what_is_counted_below_the_claims_is_in_the_tables(reference):
-    [said] = [line for line in lines_of(reference) if "primary claims" in line]
-    tables = [pd.read_csv(path) for path in reference.glob("worlds/*/tables/claims.csv")]
-    found = pd.concat(tables).set_index("claim")
-    found = found[[not verdicts.stated()[name].secondary for name in found.index]]
-    decided = found["verdict"].isin(["holds", "contradicted"]).sum()
-    assert f"{decided} of {len(found)} on fourteen generated worlds" in said
+def test_installing_runs_nothing_and_prints_commands_that_exist(root, tmp_path):
+    """With an environment that is there; what is printed is parsed as a user would type it."""
+    shutil.copy(root / "Makefile", tmp_path)
+    (tmp_path / ".venv").mkdir()
+    for name in ("requirements-torch.lock", "requirements.lock", "pyproject.toml", ".venv/ready"):
+        (tmp_path / name).touch()
+    done = subprocess.run(["make", "install"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr
+    commands = [re.split(r"\s{2,}", line.strip())[0] for line in done.stdout.splitlines() if line.startswith("  ")]
+    words = [shlex.split(command) for command in commands]
+    assert {first for first, *_ in words} == {".venv/bin/interextra", "make"}
+    for program, *arguments in words:
+        if program == "make":
+            assert subprocess.run(["make", "-n", *arguments], cwd=root, capture_output=True).returncode == 0
+        else:
+            parser().parse_args(arguments)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == [".venv"]
 
 
-def test_every_claim_stands_on_the_page(reference):
-    page = results_page(reference)
-    for path in reference.glob("*/*/tables/claims.csv"):
-        for row in pd.read_csv(path).to_dict("records"):
-            assert f"| {verdicts.stated()[row['claim']].sentence} |" in page
-            assert pd.isna(row["n_queries"]) or f"{int(row['n_queries']):,}" in page  # a table of models has none
+def test_every_make_target_is_documented_and_every_named_one_exists(root):
+    makefile = text_of(root, "Makefile")
+    targets = set(re.findall(r"(?m)^([a-z-]+):", makefile))
+    named = {name for page in PAGES for name in re.findall(r"(?m)(?:`|^)make ([a-z-]+)", text_of(root, page))}
+    assert named == targets
 
 
-def test_every_make_target_named_in_the_readme_exists(root):
-    text, makefile = (root / "README.md").read_text(encoding="utf-8"), (root / "Makefile").read_text(encoding="utf-8")
-    named = set(re.findall(r"(?m)(?:`|^)make ([a-z]+)", text))
-    assert {"run", "test", "lab", "bench", "base", "clean"} <= named
-    for target in named:
-        assert re.search(rf"(?m)^{target}:", makefile), target
-
-
-def test_every_notebook_stands_in_the_readme(root):
-    text = (root / "README.md").read_text(encoding="utf-8")
+def test_every_notebook_has_its_line_with_its_question(root):
+    text = text_of(root, "README.md")
     for path in (root / "notebooks").glob("*.ipynb"):
-        assert f"| {path.stem} |" in text
+        question = json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"][0].strip("# \n")
+        assert f"| [{path.stem[:2]}](notebooks/{path.name}) | {question} |" in text
 
 
-def test_losses_by_mismatch_are_those_of_the_committed_table(root):
-    found = pd.read_csv(root / "outputs" / "reference" / "development" / "03_resttest" / "tables" / "mismatch.csv")
-    said = " ".join((root / "README.md").read_text(encoding="utf-8").split())
-    for row in found[found["model"] == "DR (base)"].itertuples():
-        change, low, high = (f"{100 * value:.1f}" for value in (row.delta, row.low, row.high))
-        place = f"at {'mismatch ' if row.mismatch == 4 else ''}{row.mismatch}"
-        assert f"{change} % [{low}, {high}] {place}" in said
-    bm25 = found[found["model"] == "BM25"]
-    assert len(bm25) == 4 and (found["n"] == 4).all() and ((bm25["low"] <= 0) & (bm25["high"] >= 0)).all()
+@pytest.mark.parametrize("page", PAGES)
+def test_links_of_the_pages_go_to_files_and_headings_that_are_there(root, page):
+    text = re.sub(r"(?ms)^```.*?^```$", "", text_of(root, page))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        name, _, heading = target.partition("#")
+        path = (root / page).parent / name if name else root / page
+        assert path.exists(), target
+        headings = [
+            re.sub(r"[^\w -]", "", line).strip().lower() for line in re.findall(r"(?m)^#+ (.*)", text_of(root, path))
+        ]
+        assert not heading or heading in [line.replace(" ", "-") for line in headings], target
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_that_the_pages_name_are_there(root, page):
+    text = re.sub(r"(?ms)^```.*?^```$", "", text_of(root, page))
+    tops = "notebooks|lib|params|book|tests|tools|bench|requirements"
+    for path in re.findall(rf"`((?:{tops})/[\w./-]+)`", text):
+        assert (root / path).exists(), path
+
+
+def test_the_citation_names_the_kit_and_the_papers_as_citation_cff_does(root):
+    cite = text_of(root, "README.md").partition("```bibtex")[2]
+    known = yaml.safe_load(text_of(root, "CITATION.cff"))
+    assert known["title"] in cite and f"version {known['version']}" in cite
+    for paper in known["references"]:
+        assert f"{{{paper['title']}}}" in cite and f"year = {{{paper['year']}}}" in cite
+        plain = re.sub(r"\{\\.(\w)\}", r"\1", cite)
+        for author in paper["authors"]:
+            name = f"{author['family-names']}, {author['given-names']}".replace("ä", "a").replace("é", "e")
+            assert name in plain.replace("ä", "a"), name

@@ -1,21 +1,24 @@
 """A model is trained once and searches anything: other collections, other depths, fused; its weights may be freed."""
 
 import json
+import zipfile
 
 import pandas as pd
 import pytest
 from toy_cells import Visible
 
-from interextra.data.queries import Queries, Source, pricing
+from interextra.data.queries import Part, Queries, Source, pricing
 from interextra.data.runs import RunFile
 from interextra.evaluation import measures
 from interextra.ground.cells import Store
 from interextra.ground.errors import InputError
-from interextra.models.model import Model
+from interextra.models.model import Model, file_of
 from interextra.models.recipe import load_recipe
-from interextra.models.run import Fused, Imported, Run
+from interextra.models.run import Encoded, Fused, Imported, Run, Searched, model_of
 from interextra.models.vectors import GivenFile
+from interextra.splits.shift import Shift
 from interextra.study import schedule
+from interextra.study.travel import CELLS, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 
 TRAIN, ELSEWHERE = "mini:n_train=400,n_dev=40", "mini:ood-hobby-questions"
 
@@ -131,6 +134,70 @@ def test_weight_of_one_leaves_the_order_of_its_run(home):
         home.build(Fused(runs=(bm25, run(DENSE)), method="wsum", weights=(1.0,)))
     with pytest.raises(InputError, match="rrf: it has no weights"):
         home.build(Fused(runs=(bm25, run(DENSE)), tuned=bm25.queries[0]))
+
+
+def sample(n, seed, split="test"):
+    return Queries(source=Source.of(TRAIN), split=split, limit=n, seed=seed)
+
+
+def test_two_samples_of_a_split_in_one_run_are_ranked_and_measured_apart(home):
+    one, two = sample(5, 1), sample(5, 2)
+    assert set(one.ids()) != set(two.ids())
+    home.build(both := run(BM25, one, two))
+    home.build(whole := run(BM25, queries(TRAIN, "test")))
+    for part in (one, two):
+        assert set(both.read(home, part).query_ids) == set(part.ids())
+    table = measures.values(pd.DataFrame({"run": [both]}), home, ["RR@10"])
+    expected = measures.values(pd.DataFrame({"run": [whole]}), home, ["RR@10"]).set_index("query_id")["value"]
+    assert expected[one.ids()].gt(0).all()
+    for name, part in (("test (1)", one), ("test (2)", two)):
+        rows = table[table["test_set"] == name]
+        assert set(rows["query_id"]) == set(part.ids())
+        assert rows["value"].tolist() == expected[rows["query_id"]].tolist()
+
+
+def test_values_of_two_samples_of_a_split_travel_apart(home, tmp_path):
+    one, two = sample(5, 1), sample(5, 2)
+    home.build(both := run(BM25, one, two))
+    design = pd.DataFrame({"run": [both], RUN: [both.identity], SKIPS: [False]})
+    table = measures.values(design, home, ["RR@10"])
+    (tmp_path / VALUES).mkdir()
+    write_runs(tmp_path / RUNS, [table])
+    zipfile.ZipFile(tmp_path / CELLS, "w").close()
+    again = measures.values(design, Reference(tmp_path, home.root), ["RR@10"])
+    assert again.equals(table)
+
+
+def test_set_of_queries_that_is_not_ranked_is_named_with_those_that_are(home):
+    both = run(BM25, sample(5, 1), sample(5, 2))
+    home.build(both)
+    with pytest.raises(InputError, match=r"has no ranking of 'test'; it has 'test \(1\)', 'test \(2\)'"):
+        both.read(home, "test")
+    with pytest.raises(InputError, match="has no ranking of 'test of mini"):
+        both.read(home, queries(TRAIN, "test"))
+
+
+def test_label_of_a_training_set_may_hold_a_slash(home):
+    """Hard negatives are read from a ranking of the training queries, whose file is named by what they are."""
+    pool = sample(30, 1, "train")
+    split = Shift(pool=pool, by="length:limit=9", clusters=(), n_test=2, train_size=0, seed=1)
+    part = Part(of=split, part=split.parts()[0])
+    model = model_of(load_recipe("mini-star"), part.model_copy(update={"part": "yes/no"}), 1)
+    assert "/" not in file_of(model.train)
+
+
+def test_queries_of_two_collections_are_no_run(home, tmp_path):
+    here, there = queries(TRAIN, "dev"), queries(ELSEWHERE, "test")
+    with pytest.raises(InputError, match=r"of several collections \('mini:n_train=400,n_dev=40', 'mini:ood-hobby"):
+        run(BM25, here, there)
+    encoded = Encoded(model=run(DENSE).model, source=here.source)
+    with pytest.raises(InputError, match="Searched: the queries are of several collections"):
+        Searched(encoded=encoded, queries=(here, there))
+    (tmp_path / "a.trec").write_text("1 Q0 a 1 1.0 x\n")
+    with pytest.raises(InputError, match="Imported: the queries are of several collections"):
+        Imported(file=GivenFile.of(tmp_path / "a.trec"), queries=(here, there))
+    with pytest.raises(InputError, match="Fused: no set of queries is given"):
+        Fused(runs=())
 
 
 def test_changed_collection_is_not_the_planned_one():

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 
 import psutil
@@ -13,7 +14,7 @@ import pytest
 from toy_cells import Environment, Failing, FailingBeside, Killed, Odd, Sleeping, Toy
 
 from interextra.ground.cells import Store
-from interextra.study import schedule
+from interextra.study import cli, schedule
 from interextra.study.schedule import WorkerLost, build_all
 
 # The command line with toy cells: arguments are how many sleep, and the command
@@ -45,7 +46,10 @@ if __name__ == "__main__":
 
 
 def is_running(pid):
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def until(happened, seconds):
@@ -82,6 +86,14 @@ def test_a_killed_worker_is_an_error_that_names_the_cell_and_the_signal(tmp_path
     with pytest.raises(WorkerLost, match=r"^Killed: the process that computed it was killed by signal 9"):
         build_all(Store(tmp_path), [Killed()])
     assert not multiprocessing.active_children()
+
+
+def test_a_killed_worker_is_one_line_of_the_command_line(tmp_path, monkeypatch, capsys):
+    command = Namespace(function=lambda args: build_all(Store(tmp_path), [Killed()]))
+    monkeypatch.setattr(cli, "parser", lambda: Namespace(parse_args=lambda given: command))
+    assert cli.main([]) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("interextra: Killed: ") and "start again: results that are finished are kept" in line
 
 
 def test_an_error_that_goes_through_no_pipe_is_told_by_its_words(tmp_path):
@@ -168,6 +180,26 @@ def test_a_single_result_that_is_stopped_says_what_is_kept(tmp_path, started, nu
     assert not list((tmp_path / "outputs" / "cells" / "building").iterdir())
 
 
+WITH_JAVA = """
+import argparse, os, signal, sys, time
+from interextra.models.lucene import java
+from interextra.study import cli
+
+def command(args):
+    java()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(10)
+
+cli.parser = lambda: argparse.Namespace(parse_args=lambda given: argparse.Namespace(function=command))
+sys.exit(cli.main([]))
+"""
+
+
+def test_a_jvm_in_the_process_leaves_the_signals_to_the_command_line():
+    done = subprocess.run([sys.executable, "-c", WITH_JAVA], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 143 and done.stderr.startswith("interextra: stopped by SIGTERM; "), done.stderr
+
+
 def test_workers_end_with_a_parent_that_was_killed(started):
     process, workers = started("run", 2)
     process.kill()
@@ -175,8 +207,6 @@ def test_workers_end_with_a_parent_that_was_killed(started):
 
 
 def test_a_signal_that_the_caller_ignores_is_no_concern_of_the_command_line(monkeypatch, capsys):
-    from interextra.study import cli
-
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         monkeypatch.setattr(cli, "COMMANDS", {})

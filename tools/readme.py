@@ -33,6 +33,7 @@ BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 WHERE = {"MedQuAD": "real data", "worlds": "fourteen generated worlds"}  # heading of each of DATA
 OVERLAP, EXPOSURE = "01_overlap_annotation_analysis", "09_negative_exposure"
 SOURCES = {"zhan": "Zhan et al.", "lupart": "Lupart et al.", "hofstaetter": "Hofstätter et al.", "kit": "ours"}
+NO_BREAK = "\N{NO-BREAK SPACE}"
 WRITTEN = Path(__file__).with_suffix(".yaml")  # what people write beside the numbers
 FIGURE = "book/static/losses.png"
 SAMPLE = "outputs/reference/development/probe"  # values per query of the run whose output the README shows
@@ -253,7 +254,13 @@ def _estimate(claim: Claim, data: str, row: Mapping | None) -> str:
     if row is None:
         return "–"
     known = {"worlds": "worlds"}.get(data, _real(claim)) in claim.known
-    return spelled(row["estimate"], row["low"], row["high"], claim.unit) + "†" * known
+    return _unbroken(spelled(row["estimate"], row["low"], row["high"], claim.unit)) + "†" * known
+
+
+def _unbroken(estimate: str) -> str:
+    """With spaces at which a narrow column breaks only between the estimate and its interval."""
+    value, bracket, interval = estimate.partition(" [")
+    return value.replace(" ", NO_BREAK) + bracket + interval.replace(" ", NO_BREAK)
 
 
 def _real(claim: Claim) -> str:

@@ -12,6 +12,7 @@ from interextra.data.collection import Collection
 from interextra.data.load import open_collection, peek
 from interextra.data.msmarco import QuerySets
 from interextra.ground import Cell, InputError, Store
+from interextra.ground.cells import is_reading
 
 TRAINED = 1  # relevance from which a passage is a positive of a training
 _PRICING = [False]
@@ -43,7 +44,7 @@ class Source(BaseModel, frozen=True, extra="forbid"):
     @property
     def is_open(self) -> bool:
         """Whether cells can be checked against it when they are planned: a worker, say, need not open it for that."""
-        return bool(self.fingerprint) and self.fingerprint in _OPEN
+        return bool(self.fingerprint) and self.fingerprint in _OPEN and not is_reading()
 
     def n_passages(self) -> int:
         return len(self.open().passages) if self.fingerprint else peek(self.spec)["passages"]

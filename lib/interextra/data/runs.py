@@ -88,18 +88,18 @@ class RunFile:
         at : where the table is from, for errors. asked : ids of all queries that were searched, in the order wanted;
             those without rows have retrieved nothing.
         """
-        needed = ["query_id", "doc_id", "score"]
-        if [name for name in frame.columns if name in needed and list(frame.columns).count(name) > 1]:
-            raise InputError(f"{at}: a column stands twice in {offenders(frame.columns, 12)}; keep one of each")
+        needed, there = ["query_id", "doc_id", "score"], list(frame.columns)
+        if missing := [name for name in needed if there.count(name) != 1]:
+            told = f"{at}: needed is one column each of {', '.join(needed)}, not so {offenders(missing)}"
+            raise InputError(f"{told}; there are {offenders(there, 12) or 'none'}")
         try:
-            empty = np.flatnonzero(frame[needed].isna().any(axis=1))
             scores = _numbers(frame["score"])
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            told = f"{at}: needed are the columns query_id, doc_id and a numeric score ({one_line(error)})"
-            raise InputError(f"{told}; there are {offenders(frame.columns, 12) or 'none'}") from None
-        if len(empty):
-            shown = offenders((empty + 1).tolist())
-            raise InputError(f"{at}: an empty query_id, doc_id or score in rows {shown}; fill or drop them")
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"{at}: needed is a numeric score ({one_line(error)}); write numbers") from None
+        if len(empty := np.flatnonzero(frame[needed].isna().any(axis=1))):
+            shown = offenders(frame[needed].iloc[empty[:4]].itertuples(index=False, name=None))
+            told = f"{at}: an empty query_id, doc_id or score in {len(empty)} rows: {shown}"
+            raise InputError(f"{told}; fill or drop them")
         ids = {name: strings(frame[name], f"{at}: {name}") for name in needed[:2]}
         return cls._from_table(pa.table(ids | {"score": scores}), at, asked)
 

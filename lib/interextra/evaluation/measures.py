@@ -18,6 +18,7 @@ from interextra.data.queries import Part, Queries
 from interextra.data.runs import RunFile, strings
 from interextra.data.trec import refuse_repeated
 from interextra.ground import Cell, InputError, Store, offenders
+from interextra.models.model import names_of
 from interextra.models.run import Ranking
 
 KNOWN = "nDCG, nDCG@k, RR, RR@k, R@k, P@k, AP, AP@k, Success@k, Bpref, infAP, Judged, Judged@k, ASL@k"
@@ -64,8 +65,8 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     skipping, found = design.get("skip_own", pd.Series(False, design.index)).eq(True).to_numpy(), []
     for row, run in enumerate(design["run"]):
         mine = [name for name in names if not settled(run, name)]
-        for queries in run.queries if mine else ():
-            found.append((row, queries, _measured(run, queries, store, mine, skipping[row])))
+        for queries, name in zip(run.queries, names_of(run.queries), strict=True) if mine else ():
+            found.append((row, queries, name, _measured(run, queries, name, store, mine, skipping[row])))
     if not found:
         raise InputError("nothing to measure: the design has no run with test queries")
     table = _tidy(design, found)
@@ -77,18 +78,21 @@ def values(design: pd.DataFrame, store: Store, names: Sequence[str], strata: pd.
     return table
 
 
-def _tidy(design: pd.DataFrame, found: Iterable[tuple[int, Queries | Part, pd.DataFrame]]) -> pd.DataFrame:
-    """The frame of `values` without strata, of the place of a run in the design, a test set, and its `per_query`."""
+def _tidy(design: pd.DataFrame, found: Iterable[tuple[int, Queries | Part, str, pd.DataFrame]]) -> pd.DataFrame:
+    """The frame of `values` without strata.
+
+    `found`: the place of a run in the design, a set of test queries, its name (`names_of`), and its `per_query`.
+    """
     units: dict[tuple[str, str], pd.Series] = {}
     cells = [name for name in design if design[name].map(lambda label: isinstance(label, Cell)).any()]
     labels, rows, pieces = design.drop(columns=["run", *cells, "skip_own"], errors="ignore"), [], []
-    for row, queries, table in found:
+    for row, queries, name, table in found:
         place = queries.source.spec, queries.split
         if place not in units:
             units[place] = entity_units(queries.source.open().queries(queries.split))
         rows.append(np.repeat(row, table.size))
         columns = {
-            "test_set": np.repeat(np.array([queries.name], object), table.size),
+            "test_set": np.repeat(np.array([name], object), table.size),
             "query_id": np.tile(table.index.to_numpy(object), table.shape[1]),
             "unit": np.tile(units[place].loc[table.index].to_numpy(object), table.shape[1]),
             "measure": np.repeat(table.columns.to_numpy(object), len(table)),
@@ -120,10 +124,11 @@ def in_random_order(design: pd.DataFrame, store: Store, names: Sequence[str], de
     """
     random, n, found = np.random.default_rng(seed), 20, []
     for row, run in enumerate(design["run"]):
-        for queries in run.queries:
+        for queries, name in zip(run.queries, names_of(run.queries), strict=True):
             first, qrels = run.read(store, queries).frame().query("rank <= @depth"), queries.qrels(store)
             orders = (first.assign(score=random.random(len(first))) for _ in range(n))
-            found.append((row, queries, sum(per_query(RunFile.from_frame(one), qrels, names) for one in orders) / n))
+            means = sum(per_query(RunFile.from_frame(one), qrels, names) for one in orders) / n
+            found.append((row, queries, name, means))
     return _tidy(design, found)
 
 
@@ -137,10 +142,13 @@ def report(table: pd.DataFrame, each: bool) -> str:
     return "".join(lines + [f"{before}{name}\t{value:.4f}\n" for name, value in table.mean().items()])
 
 
-def _measured(run: Ranking, queries: Queries | Part, store: Store, names: list[str], skip_own: bool) -> pd.DataFrame:
+def _measured(
+    run: Ranking, queries: Queries | Part, name: str, store: Store, names: list[str], skip_own: bool
+) -> pd.DataFrame:
+    """`per_query` of a run on one of its sets of queries, which tables call `name`."""
     if store.measured:
-        return store.measured(run, queries, names, bool(skip_own))
-    place = (run.key, queries.name, *names, skip_own)
+        return store.measured(run, name, names, bool(skip_own))
+    place = (run.key, name, *names, skip_own)
     if place not in _MEASURED:
         file = run.read(store, queries)
         if skip_own:

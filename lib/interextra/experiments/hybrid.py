@@ -26,7 +26,7 @@ class Reranked(OfModel, Ranking):
 
     @property
     def queries(self) -> tuple[Queries | Part, ...]:
-        return self.runs[0].queries
+        return self.runs[0].queries if self.runs else ()
 
     def build(self, folder: Path, store: Store) -> None:
         model, passages = load_model(store[self.model] / "weights"), self.queries[0].source.open().passages

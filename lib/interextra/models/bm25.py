@@ -20,9 +20,10 @@ QUERY_SECONDS, PASSAGE_SECONDS = 2e-4, 5e-9  # of a search, and for each passage
 
 
 class Options(Recipe):
-    k1: tuple[Annotated[float, Field(ge=0)], ...] = Field((0.9,), min_length=1)  # all pairs of k1 and b are tried …
+    # all pairs of k1 and b are tried, on at most so many training queries, drawn with the seed
+    k1: tuple[Annotated[float, Field(ge=0, le=1000)], ...] = Field((0.9,), min_length=1)
     b: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field((0.4,), min_length=1)
-    tuning_queries: PositiveInt = 500  # … on at most so many training queries, drawn with the seed
+    tuning_queries: PositiveInt = 500
 
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
         points = len(self.k1) * len(self.b)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from pydantic import Field
 
-from interextra.models.recipe import PositiveInt, Trained
+from interextra.models.recipe import Dimension, Trained
 from interextra.models.retriever import Encoder, reopen, transformer
 from interextra.models.topk import device
 
@@ -22,7 +23,7 @@ GPU_TILE = (4096, 32768)  # half a GB of scores, so that starting the kernels co
 
 
 class Options(Trained):
-    dimension: PositiveInt = 128  # of a token's vector
+    dimension: Dimension = Field(128, ge=1)  # of a token's vector
     query_expansion: bool = False  # pad queries with [MASK] to query_length and let the masks score, too
 
 

@@ -7,10 +7,8 @@ of a dense retriever will do. Taught in notebooks/10_compression_and_hybrid.
 
 from typing import ClassVar
 
-from pydantic import Field
-
 from interextra.models import dense
-from interextra.models.recipe import PositiveInt
+from interextra.models.recipe import Dimension, Held
 
 LABEL = "DR, compressed"
 COLOUR = "#56B4E9"
@@ -22,9 +20,9 @@ load = dense.load
 class Options(dense.Options):
     scores: ClassVar[tuple[str, ...]] = ("batch", "query")
 
-    dimension: int = Field(0, ge=0)  # of the vectors after a linear layer; 0: no such layer
+    dimension: Dimension = 0  # of the vectors after a linear layer; 0: no such layer
     bias: bool = True  # of this layer: the paper's equation has none, its code has one
-    truncations: tuple[PositiveInt, ...] = ()  # lengths at which the loss is taken, too
+    truncations: tuple[Held, ...] = ()  # lengths at which the loss is taken, too
 
 
 def fit(recipe: Options, collection, query_ids, split: str, seed: int, *out_dir, **given) -> dict:

@@ -55,11 +55,17 @@ def pairwise(good, bad, goal, recipe):
 
 
 def own_scores(teacher, passages, texts, positive, negatives, barred):
-    """The teacher's scores of the positive and of each query's own negatives: float32[batch, 1 + negatives a query]."""
+    """The teacher's scores of the positive and of each query's own negatives, −∞ for a barred one.
+
+    float32[batch, 1 + negatives a query]
+    """
     import torch
 
-    own = np.column_stack([positive, negatives.reshape(len(texts), -1)])
-    return torch.as_tensor(teacher.score(passages, texts, own))
+    n = len(texts)
+    own = np.column_stack([positive, negatives.reshape(n, -1)])
+    scores = torch.as_tensor(teacher.score(passages, texts, own))
+    own_barred = barred.reshape(n, n, -1)[range(n), range(n)]
+    return torch.cat([scores[:, :1], scores[:, 1:].masked_fill(own_barred, float("-inf"))], dim=1)
 
 
 @for_scores("query", goal=own_scores)
@@ -67,7 +73,10 @@ def margin_mse(good, bad, goal, recipe):
     """Squared error of margins, mean over the pairs; the goal is a reranker's (MarginMSE: Hofstätter et al., 2020)."""
     from torch.nn.functional import mse_loss
 
-    return mse_loss(good - bad, goal[:, :1] - goal[:, 1:])
+    margins, asked = good - bad, goal[:, :1] - goal[:, 1:]
+    if (left_out := asked.isposinf()).any():  # only a random negative can be relevant: hardly ever
+        margins, asked = margins[~left_out], asked[~left_out]
+    return mse_loss(margins, asked) if asked.numel() else margins.sum()
 
 
 def shared_scores(teacher, passages, texts, positive, negatives, barred):

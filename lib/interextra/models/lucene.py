@@ -35,6 +35,7 @@ def java():
             jnius_config.add_classpath(str(jar))
             # two compiler threads and the serial collector: an index this small gains nothing from more
             jnius_config.add_options(f"-Xmx{os.environ.get('INTEREXTRA_JVM_MEMORY', '2g')}", "-XX:+UseSerialGC")
+            jnius_config.add_options("-Xrs")  # SIGINT and SIGTERM stay Python's: the JVM would end the process at once
         # Threads that numerical libraries start beside a running JVM crash the process: from here on one is enough.
         os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
         threadpoolctl.threadpool_limits(1)

@@ -1,6 +1,5 @@
 """Pretrained and trained models as cells, and two calls: `fit` trains, `load_model` opens what it wrote."""
 
-import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -8,18 +7,48 @@ from pathlib import Path
 from typing import ClassVar
 
 from interextra.data.queries import Part, Queries, Source
-from interextra.ground import Cell, InputError, Store, offenders, scratch, write_json
+from interextra.ground import Cell, InputError, Store, digest, offenders, scratch, write_json
+from interextra.ground.cells import config_of
+from interextra.ground.files import read_json
 from interextra.models import architectures
-from interextra.models.base import start_of
+from interextra.models.base import positions_of, start_of
+from interextra.models.folders import check_saved
 from interextra.models.losses import losses
-from interextra.models.recipe import Pretraining, Recipe, make_recipe, size_of
+from interextra.models.recipe import Pretraining, Recipe, Trained, make_recipe, size_of
+from interextra.models.retriever import refuse_longer
 
 LOG = "training.json"
 
 
-def file_of(queries: Queries | Part | str) -> str:
-    """The file of the ranking of a set of queries, given or named, in the folder of a run."""
-    return f"run.{queries if isinstance(queries, str) else queries.name}.parquet"
+def file_of(queries: Queries | Part) -> str:
+    """The file of the ranking of a set of queries in the folder of a run.
+
+    It is named by the whole description of the set (collection, split, sample or part), since two samples of a split
+    share its name. The code of a split is left out of it, so that a ranking that is taken over keeps its file.
+    """
+    return f"run.{digest(config_of(queries, lambda cell: cell.identity))}.parquet"
+
+
+def names_of(sets: Sequence[Queries | Part]) -> list[str]:
+    """What tables and exported files call the sets of queries of a run: the name of each, none twice.
+
+    A name that several of them have is followed by the place in the run, from 1: `test`, or `test (1)` and `test (2)`.
+    """
+    names = [queries.name for queries in sets]
+    shared = {name for name in names if names.count(name) > 1}
+    return [f"{name} ({place})" if name in shared else name for place, name in enumerate(names, 1)]
+
+
+def starts_of(recipe: Recipe) -> str:
+    """What the weights of a recipe are, by content: where they start, and what of others it reads besides."""
+    start, *more = [start_of(getattr(recipe, name, "")) for name in ("initialisation", *recipe.reads)]
+    return digest([start, *more]) if any(more) else start
+
+
+def refuse_changed(planned: str, found: str, what: str) -> None:
+    """InputError where files are no longer those that a plan was made with."""
+    if planned != found:
+        raise InputError(f"{what}: its files are not those that were planned: their content changed. Plan again")
 
 
 class Pretrained(Cell):
@@ -41,6 +70,7 @@ class Pretrained(Cell):
     def build(self, folder: Path, store: Store) -> None:
         from interextra.models.objectives import pretrain  # which imports torch
 
+        refuse_changed(self.start, start_of(self.initialisation), f"initialisation {self.initialisation!r}")
         corpus = [source.open() for source in self.corpus]
         log = pretrain(self.how, corpus, self.initialisation, self.seed, folder / "weights")
         write_json(folder / "pretraining.json", log)
@@ -75,10 +105,12 @@ class Model(Cell):
     @classmethod
     def of(cls, recipe: Recipe, train: Queries | Part, seed: int, **others: Cell | None) -> "Model":
         """The model of a recipe; `others` are the cells that some recipes need first (`run.model_of` finds them)."""
-        start = start_of(getattr(recipe, "initialisation", ""))
-        return cls(recipe=recipe, train=train, seed=seed, start=start, **others)
+        if isinstance(recipe, Trained) and not recipe.after:  # else its encoder is that of the recipe before
+            refuse_longer(recipe, positions_of(recipe.initialisation))
+        return cls(recipe=recipe, train=train, seed=seed, start=starts_of(recipe), **others)
 
     def build(self, folder: Path, store: Store) -> None:
+        refuse_changed(self.start, starts_of(self.recipe), f"initialisation of {self.title()}")
         ids, collection = self.train.ids(store), self.train.source.open()
         files = {"start": "weights", "teacher": "weights", "ranking": file_of(self.train), "spared": "doc_ids.json"}
         cells = {"start": self.first, "teacher": self.teacher, "ranking": self.ranking, "spared": self.spared}
@@ -155,8 +187,11 @@ def load_model(out_dir: str | Path):
     """The model that `fit` wrote to `out_dir`; see `topk.exact_search`. It runs on the CPU, one GPU or several."""
     out_dir = Path(out_dir)
     try:
-        note = json.loads((out_dir / "model.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        note = read_json(out_dir / "model.json")
+    except OSError:
         raise InputError(f"{out_dir} is not a folder that fit wrote (no readable model.json)") from None
+    if not isinstance(note, dict) or not isinstance(note.get("recipe"), dict):
+        raise InputError(f"{out_dir / 'model.json'}: no recipe of a model; train it again")
+    check_saved(out_dir)
     recipe = make_recipe(note["recipe"], source=str(out_dir / "model.json"))
     return architectures()[recipe.architecture].load(out_dir, recipe)

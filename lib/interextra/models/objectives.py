@@ -11,7 +11,6 @@ All of them see the same passages in the same order, up to the [CLS] and [SEP] t
 notebooks/06_pretraining_study.
 """
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from torch.nn.functional import cross_entropy
 from interextra.ground.errors import InputError
 from interextra.models.base import initialisation, quiet
 from interextra.models.recipe import Pretraining
+from interextra.models.reproducible import reproducible
 from interextra.models.topk import device
 
 MASKING, HIDDEN, N_HELD = 0.2, 64, 640  # share of words masked; width of the tiny BERT; passages held out
@@ -169,6 +169,7 @@ def new_model(vocabulary: int, seed: int):
     return model
 
 
+@reproducible()
 def pretrain(how: Pretraining, collections: Sequence, start: str, seed: int, out_dir: Path) -> dict:
     """Pretrain the weights `start` on the passages of `collections` and write them with their tokenizer to `out_dir`.
 
@@ -177,9 +178,6 @@ def pretrain(how: Pretraining, collections: Sequence, start: str, seed: int, out
     since), before and after (see `Objective.measure`). With the objective none: tokens 0, no more.
     """
     quiet()
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True, warn_only=True)
     torch.manual_seed(seed)
     model, tokenizer = opened(start, seed)
     log = {"tokens": 0}

@@ -1,7 +1,9 @@
 """A recipe says how a model is made: architecture, initialisation, fine-tuning. It never says on which data."""
 
 import difflib
+import json
 import math
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -14,7 +16,16 @@ from interextra.models import architectures
 from interextra.models.losses import losses
 
 RECIPES = Path(__file__).with_name("recipes")
-PositiveInt = Annotated[int, Field(ge=1)]
+NAMED = ("after", "teacher", "pair_teacher")  # values that name the recipe of a model that is trained first
+# Bounds of what can be meant: beyond them is a slip of the keyboard, and infinity and NaN train nothing
+MOST = 10**9
+PositiveInt = Annotated[int, Field(ge=1, le=MOST)]
+Held = Annotated[int, Field(ge=1, le=10**6)]  # of which so many are in memory at once
+Dimension = Annotated[int, Field(ge=0, le=2**16)]  # of a vector; 0: as it comes
+Count = Annotated[int, Field(ge=0, le=MOST)]  # 0: none
+Rate = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]  # of learning, by AdamW
+Temperature = Annotated[float, Field(ge=1e-6, le=1e6)]
+Weight = Annotated[float, Field(ge=0, le=1e6)]  # of a part of a loss
 
 # What models cost, estimated before anything is computed
 QUERY_TOKENS = 12  # a usual query with its special tokens
@@ -51,6 +62,7 @@ class Recipe(BaseModel, frozen=True, extra="forbid"):
     """How a model is made; each architecture adds its own values in its `Options`."""
 
     size: ClassVar[Size] = Size(0.0, 0.0, 0, 0.0)  # of the weights
+    reads: ClassVar[tuple[str, ...]] = ()  # values that name an initialisation beside `initialisation`
 
     architecture: str
     positive_relevance: PositiveInt = 1  # training pairs are judgements of at least this grade
@@ -73,10 +85,10 @@ class Pretraining(BaseModel, frozen=True, extra="forbid"):
 
     objective: Literal["none", "words", "order", "condenser", "spans"]
     corpus: tuple[str, ...] = ()  # collection specs, whose passages are read; none of them: only with `none`
-    steps: Annotated[int, Field(ge=0)] = 1000
-    batch_size: PositiveInt = 32
-    learning_rate: float = Field(6e-3, gt=0)
-    length: PositiveInt = 72  # of a passage, in tokens
+    steps: Count = 1000
+    batch_size: Held = 32
+    learning_rate: Rate = 6e-3
+    length: Held = 72  # of a passage, in tokens
     pooling: Literal["cls", "mean"] = "cls"  # what becomes the vector of a text
     precision: Literal["fp32", "bf16"] = "fp32"
 
@@ -98,10 +110,10 @@ class Trained(Recipe):
     # Recipe of a model that is trained before, on the same queries and with the same negative_passages: this training
     # goes on from its weights, and mined negatives are of its ranking.
     after: str = ""
-    temperature: float = Field(1.0, gt=0)  # scores are divided by it in the loss; cosine needs about .05
+    temperature: Temperature = 1.0  # scores are divided by it in the loss; cosine needs about .05
     loss: str = "listwise"  # one of `losses` that is for the architecture's scores
     teacher: str = ""  # recipe of the model, trained on the same queries, whose scores are the goal
-    teacher_temperature: float = Field(1.0, gt=0)
+    teacher_temperature: Temperature = 1.0
     # random: drawn from the corpus, shared by the whole batch; in-batch: the positives of the batch's other queries;
     # bm25, mined: drawn for each query from the first passages of BM25, or of the model `after`, shared by the batch
     # (reranker: not shared); own (dense): what the query encoder itself ranks first at each step, while the passages
@@ -109,20 +121,20 @@ class Trained(Recipe):
     negatives: Literal["random", "in-batch", "both", "bm25", "bm25+in-batch", "mined", "mined+in-batch", "own"] = (
         "random"
     )
-    n_negatives: PositiveInt = 32  # a batch (random), or a query (bm25, mined; reranker)
+    n_negatives: Held = 32  # a batch (random), or a query (bm25, mined; reranker)
     negative_depth: PositiveInt = 100  # bm25 and mined negatives come from the first so many passages
     # Which passages may be drawn. An exposed passage is relevant, but only to queries outside the training set: it may
     # be a negative and is never a positive. all: any passage, as in both papers; unexposed: exposed ones never;
     # control: as many passages, taken at random, never; a number: the probability that a random one is exposed.
     negative_passages: Literal["all", "unexposed", "control"] | Annotated[float, Field(ge=0, le=1)] = "all"
-    batch_size: PositiveInt = 32
-    steps: Annotated[int, Field(ge=0)] | None = None  # exactly one of steps and epochs; 0 leaves a model untrained
-    epochs: float | None = Field(None, gt=0)  # passes over the training pairs
-    learning_rate: float = Field(1e-3, gt=0)
-    warmup_steps: int = Field(0, ge=0)
-    weight_decay: float = Field(0.01, ge=0)
-    query_length: PositiveInt = 20
-    passage_length: PositiveInt = 72
+    batch_size: Held = 32
+    steps: Count | None = None  # exactly one of steps and epochs; 0 leaves a model untrained
+    epochs: float | None = Field(None, gt=0, le=1e6)  # passes over the training pairs
+    learning_rate: Rate = 1e-3
+    warmup_steps: Count = 0
+    weight_decay: float = Field(0.01, ge=0, le=1)
+    query_length: Held = 20
+    passage_length: Held = 72
     precision: Literal["fp32", "bf16"] = "fp32"  # of training
     encode_precision: Literal["fp32", "bf16"] = "fp32"  # of the weights in encoding and reranking
 
@@ -130,7 +142,7 @@ class Trained(Recipe):
     def _consistent(self) -> "Trained":
         fitting = [name for name, loss in losses().items() if set(loss.kinds) & set(self.scores)]
         if self.loss not in fitting:
-            raise ValueError(f"loss = {self.loss!r}: it is one of {', '.join(fitting)}")
+            raise ValueError(f"loss = {shortened(self.loss)}: it is one of {', '.join(fitting)}")
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("give exactly one of steps and epochs")
         if isinstance(self.negative_passages, float) and self.negatives not in ("random", "both"):
@@ -139,7 +151,8 @@ class Trained(Recipe):
             raise ValueError(f"negatives {self.negatives} need the recipe of the model that finds them (after)")
         loss = losses()[self.loss]
         if bool(loss.goal) != bool(self.teacher):
-            raise ValueError(f"loss {self.loss}, teacher {self.teacher!r}: they come together, or neither of both")
+            given = f"loss {self.loss}, teacher {shortened(self.teacher)}"
+            raise ValueError(f"{given}: they come together, or neither of both")
         if "query" in loss.kinds and self.negatives not in ("bm25", "mined"):
             raise ValueError(f"loss {self.loss} needs negatives of each query's own: bm25 or mined")
         if ("corpus" in loss.kinds) != (self.negatives == "own"):
@@ -148,6 +161,11 @@ class Trained(Recipe):
         if self.after and self.pretraining:
             raise ValueError("after and pretraining are two starts; give the pretraining to the recipe of `after`")
         return self
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest text that the encoder reads."""
+        return max(self.query_length, self.passage_length)
 
     def needs(self) -> list[str]:
         named = {"start": self.pretraining or self.after, "teacher": self.teacher}
@@ -198,38 +216,79 @@ def load_recipe(name_or_path: str | Path, **overrides: Any) -> Recipe:
 
     `steps` given here replaces `epochs` of the file, and the other way round. `name_or_path`: `mini-dense`, `bm25`, …
     (the files under `recipes/`) or a path that ends in .yaml; single values may follow in braces. InputError for an
-    unknown name, an unknown key, an ill-typed value.
+    unknown name, an unknown key, an ill-typed value, and for a recipe that needs itself first.
 
     >>> load_recipe("mini-dense", steps=5).steps, load_recipe("mini-dense{loss: pairwise}").loss
     (5, 'pairwise')
     """
-    name, brace, rest = str(name_or_path).partition("{")
-    try:
-        overrides = (yaml.safe_load(brace + rest) or {}) | overrides
-    except yaml.YAMLError:
-        raise InputError(f"recipe {name_or_path}: write {name}{{key: value, key: value}}") from None
-    path = Path(name.strip())
+    made = _read_recipe(str(name_or_path), overrides)
+    _refuse_circle(made, () if overrides else (str(name_or_path),))  # with other values it is another recipe
+    return made
+
+
+def _read_recipe(name_or_path: str, overrides: Mapping[str, Any]) -> Recipe:
+    """As `load_recipe`, without a look at the recipes that it names."""
+    name, brace, rest = name_or_path.partition("{")
+    name, where = name.strip(), f"recipe {' '.join(name_or_path.split())[:200]}"
+    given = _parsed(brace + rest, where, f"write {name}{{key: value, key: value}}") if brace else {}
+    overrides = given | overrides
+    path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
-        path = RECIPES / f"{name.strip()}.yaml"
-    if not path.is_file():
-        known = ", ".join(sorted(file.stem for file in RECIPES.glob("*.yaml")))
-        raise InputError(f"no recipe {name.strip()!r}; known: {known}; or give a path that ends in .yaml")
+        path = RECIPES / f"{name}.yaml"
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: a recipe is a list of `key: value` lines")
+        text = path.read_bytes()
+    except (OSError, ValueError):  # none of this name, or no name of a file at all
+        known = ", ".join(sorted(file.stem for file in RECIPES.glob("*.yaml")))
+        raise InputError(f"no recipe {name!r}; known: {known}; or give a path that ends in .yaml") from None
+    values = _parsed(text, str(path), "a recipe is a list of `key: value` lines")
     if {"steps", "epochs"} & overrides.keys():
         values = {key: value for key, value in values.items() if key not in ("steps", "epochs")}
-    return make_recipe(values | overrides, source=f"recipe {name_or_path}")
+    return make_recipe(values | overrides, source=where)
+
+
+class _Plain(yaml.SafeLoader):
+    """YAML without aliases, which a recipe has no use for and which can make a page of text fill the memory."""
+
+    def compose_node(self, parent, index):
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("an alias (*name): write the value itself")
+        return super().compose_node(parent, index)
+
+
+def _parsed(text: str | bytes, where: str, form: str) -> dict[str, Any]:
+    """The keys and values of a YAML text that anybody wrote; InputError for any other text."""
+    try:
+        values = yaml.load(text, _Plain)
+        json.dumps(values, ensure_ascii=False, default=str).encode()  # no half of a character, no endless number
+    except RecursionError:
+        raise InputError(f"{where}: the YAML is nested too deeply; {form}") from None
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError) as error:  # also no UTF-8, no date, a key of pairs
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{where}: not readable as YAML: {reason}; {form}") from None
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise InputError(f"{where}: {form}")
+    return values
+
+
+def _refuse_circle(made: Recipe, path: tuple[str, ...]) -> None:
+    """InputError where a recipe needs itself first: its own model before it, its own scores, or those of one that does.
+
+    `path`: names from the first recipe to that of `made`.
+    """
+    for role in NAMED:
+        name = getattr(made, role, "")
+        if name in path:
+            circle = " needs ".join((*path, name))
+            raise InputError(f"recipe {circle}, which never begins: change {role!r} of {path[-1]}")
+        if name:
+            _refuse_circle(_read_recipe(name, {}), (*path, name))
 
 
 def make_recipe(values: Mapping[str, Any], source: str) -> Recipe:
     """The recipe of these values; one clear InputError names `source` and the first wrong keys."""
     name, known = values.get("architecture"), architectures()
-    if name not in known:
-        raise InputError(f"{source}: architecture = {name!r}: it is one of {', '.join(known)}")
+    if not isinstance(name, str) or name not in known:
+        raise InputError(f"{source}: architecture = {shortened(name)}: it is one of {', '.join(known)}")
     kind, wrong = known[name].Options, []
     try:
         return kind(**values)
@@ -239,8 +298,19 @@ def make_recipe(values: Mapping[str, Any], source: str) -> Recipe:
         key, message = ".".join(map(str, item["loc"])), item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
             close = difflib.get_close_matches(key, kind.model_fields, n=1)
-            message = f"{name} has no parameter {key!r}" + (f", did you mean {close[0]!r}?" if close else "")
+            message = f"{name} has no parameter {shortened(key)}" + (f", did you mean {close[0]!r}?" if close else "")
         elif key:
-            message = f"{key} = {item['input']!r}: {message[0].lower()}{message[1:]}"
+            message = f"{key} = {shortened(item['input'])}: {message[0].lower()}{message[1:]}"
         wrong.append(message)
     raise InputError(f"{source}: {'; '.join(wrong)}")
+
+
+def shortened(value: Any) -> str:
+    """A value in an error message: a long or deep one is cut.
+
+    >>> shortened([[1, 2], "x"]), len(shortened("x" * 1000)) < 100
+    ("[[1, 2], 'x']", True)
+    """
+    cut = reprlib.Repr()
+    cut.maxstring = cut.maxother = 60
+    return cut.repr(value)

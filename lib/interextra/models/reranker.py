@@ -27,6 +27,10 @@ class Options(Trained, bm25.Options):
     rerank_depth: PositiveInt = 1000  # so many passages of BM25
     first_stage_weight: float = Field(0.0, ge=0, le=1)  # of BM25's score in the final one, both standardised per query
 
+    @property
+    def longest(self) -> int:
+        return self.query_length + self.passage_length  # both are read together
+
     def drawn(self) -> int:
         return self.batch_size * self.n_negatives * (2 if self.negatives == "both" else 1)
 
@@ -113,7 +117,7 @@ def build(recipe: Options, seed: int):
     from sentence_transformers.base.modules import Dense
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-    words = transformer(recipe, seed, max_seq_length=recipe.query_length + recipe.passage_length)
+    words = transformer(recipe, seed, max_seq_length=recipe.longest)
     if getattr(words.config, "type_vocab_size", 1) > 1 and "token_type_ids" not in words.tokenizer.model_input_names:
         names = [*words.tokenizer.model_input_names, "token_type_ids"]
         words.tokenizer.model_input_names = words.tokenizer.init_kwargs["model_input_names"] = names  # … is saved

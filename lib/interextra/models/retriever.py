@@ -65,7 +65,6 @@ def transformer(recipe: Trained, seed: int, **options):
     weights that are missing, damaged or of another kind of model, and for texts longer than the model reads.
     """
     import torch
-    from safetensors import SafetensorError
     from sentence_transformers.base.modules import Transformer
 
     quiet()
@@ -77,27 +76,30 @@ def transformer(recipe: Trained, seed: int, **options):
     try:
         words = Transformer(start.source, model_kwargs={"use_safetensors": True, "trust_remote_code": False}, **options)
         _check(words, start.source)
-    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, TypeError, SafetensorError) as error:
+    except Exception as error:  # the libraries meet a stranger's files: each raises what it likes
         raise InputError(
             f"initialisation {recipe.initialisation!r} cannot be loaded as {recipe.architecture}: {_reason(error)} "
             "(a model needs config.json, a tokenizer and safetensors weights; a hub id needs the network)"
-        ) from None
+        ) from error
     if start.random:
         torch.manual_seed(seed)
         words.model = type(words.model)(words.config)
     if start.layers is not None:
         del words.model.base_model.encoder.layer[start.layers :]
         words.model.config.num_hidden_layers = start.layers
-    limit = getattr(words.config, "max_position_embeddings", None)
-    longest = max(value for name, value in options.items() if name.endswith("_length"))
-    if limit and longest > limit:
-        raise InputError(f"{recipe.initialisation} reads at most {limit} tokens; lower query_length and passage_length")
+    refuse_longer(recipe, getattr(words.config, "max_position_embeddings", None))
     return words
+
+
+def refuse_longer(recipe: Trained, limit: int | None) -> None:
+    """InputError where texts of a recipe are longer than its encoder reads, `limit` tokens (None: not known)."""
+    if limit and recipe.longest > limit:
+        raise InputError(f"{recipe.initialisation} reads at most {limit} tokens; lower query_length and passage_length")
 
 
 def _reason(error: Exception) -> str:
     """One line of what transformers says; two of its messages say nothing to a reader."""
-    message = " ".join(str(error).split())[:300]
+    message = " ".join(str(error).split())[:300] or type(error).__name__
     if "ignore_mismatched_sizes" in message:
         return "the weights do not have the shapes of config.json"
     return "no encoder in the manner of BERT" if message.startswith("Unrecognized configuration class") else message
@@ -138,11 +140,10 @@ def reopen(kind: str, out_dir: Path, recipe: Trained):
     """The sentence-transformers model of class `kind` that `fit` saved to `out_dir`, in the `encode_precision`."""
     import sentence_transformers
     import torch
-    from safetensors import SafetensorError
 
     quiet()
     try:
         model = getattr(sentence_transformers, kind)(str(out_dir), device=device(), trust_remote_code=False)
-    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, SafetensorError) as error:
-        raise InputError(f"{out_dir} holds no readable {recipe.architecture} model: {_reason(error)}") from None
+    except Exception as error:  # as in `transformer`
+        raise InputError(f"{out_dir} holds no readable {recipe.architecture} model: {_reason(error)}") from error
     return model.to(torch.bfloat16) if recipe.encode_precision == "bf16" else model

@@ -16,21 +16,33 @@ from interextra.data.runs import RunFile
 from interextra.ground import Cell, InputError, Store, offenders, write_json
 from interextra.models.dense import Dense, inner_products
 from interextra.models.indexes import BLOCK, PRECISIONS, Index, quantised_search
-from interextra.models.model import LOG, Model, OfModel, Pretrained, file_of, load_model
+from interextra.models.model import LOG, Model, OfModel, Pretrained, file_of, load_model, names_of
 from interextra.models.recipe import INNER_PRODUCTS, NUMBER, RUN_ROW, Recipe, Trained, load_recipe
 from interextra.models.topk import exact_search
 from interextra.models.vectors import GivenFile
 
 
 class Ranking(Cell):
-    """A ranking of at least one set of queries: `run.NAME.parquet` each; of a trained model also its `training.json`.
+    """A ranking of at least one set of queries, a file each (`file_of`); of a trained model also its `training.json`.
 
-    A kind of ranking has `queries`, a field or a property.
+    A kind of ranking has `queries`, a field or a property. All sets belong to one collection, whose passages are
+    ranked: InputError for sets of several collections, and for no set.
     """
 
     travels: ClassVar[tuple[str, ...]] = (LOG,)
     recipe: ClassVar[Recipe | None] = None  # of the model that ranked, where there is a single one
     depth: int = 100  # passages a query
+
+    def __init__(self, **fields):
+        super().__init__(**fields)
+        if not self.queries:
+            raise InputError(f"{type(self).__name__}: no set of queries is given; give one or more")
+        collections = dict.fromkeys(queries.source.spec for queries in self.queries)
+        if len({queries.source for queries in self.queries}) > 1:
+            raise InputError(
+                f"{type(self).__name__}: the queries are of several collections ({offenders(collections)}), and one "
+                "collection is searched; make a run for each of them"
+            )
 
     @property
     def rerank_depth(self) -> float:
@@ -38,7 +50,17 @@ class Ranking(Cell):
         return getattr(self.recipe, "rerank_depth", np.inf)
 
     def read(self, store: Store, queries: Queries | Part | str) -> RunFile:
-        return RunFile.read(store[self] / file_of(queries))
+        """The ranking of one of the sets of queries, given or named; InputError for a set that is not ranked here."""
+        return RunFile.read(store[self] / file_of(self.set_of(queries)))
+
+    def set_of(self, queries: Queries | Part | str) -> Queries | Part:
+        """One of the sets of queries of this ranking, given or by its name in `names_of`."""
+        names = names_of(self.queries)
+        known = dict(zip(names if isinstance(queries, str) else self.queries, self.queries, strict=True))
+        if queries not in known:
+            asked = queries if isinstance(queries, str) else f"{queries.name} of {queries.source.spec}"
+            raise InputError(f"{self.title()} has no ranking of {asked!r}; it has {offenders(names, 20)}")
+        return known[queries]
 
     def log(self, store: Store) -> dict:
         """What the model noted of its training (steps, loss, n_train, …); {} where nothing was trained."""
@@ -64,7 +86,7 @@ class Ranking(Cell):
 class Run(OfModel, Ranking):
     """The first `depth` passages of each query, by a trained model.
 
-    All sets of queries belong to one collection, which need not be that of the training: its passages are encoded once.
+    The collection of the queries need not be that of the training: its passages are encoded once.
     """
 
     model: Model
@@ -94,8 +116,6 @@ def model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
     if recipe.pretraining:
         others["first"] = Pretrained.of(recipe.pretraining, recipe.initialisation, seed)
     if recipe.negatives.startswith("mined"):
-        if "/" in train.name:
-            raise InputError(f"label {train.name!r}: the name of a file cannot hold a /; rename the label")
         others["ranking"] = Run(model=others["first"], queries=(train,), depth=recipe.negative_depth)
     return Model.of(recipe, train, seed, **others)
 
@@ -232,7 +252,7 @@ def _ranx(file: RunFile, by_rank: bool):
 
 
 class Fused(Ranking):
-    """Runs on the same queries in one ranking, `run.NAME.parquet` a set of queries.
+    """Runs on the same queries in one ranking.
 
     `method` is one of ranx: rrf (reciprocal rank fusion, k = 60), or wsum with `weights`, one a run, of scores that
     were brought to 0…1 by query (the weighted interpolation of Hofstätter et al., TREC 2021). With `tuned`, queries
@@ -246,7 +266,7 @@ class Fused(Ranking):
 
     @property
     def queries(self) -> tuple[Queries | Part, ...]:
-        return self.runs[0].queries
+        return self.runs[0].queries if self.runs else ()
 
     def build(self, folder: Path, store: Store) -> None:
         if {run.queries for run in self.runs} != {self.queries} or len(self.weights) not in (0, len(self.runs)):

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from interextra.ground.errors import InputError
 from interextra.models.base import initialisation
-from interextra.models.recipe import Trained
+from interextra.models.recipe import Trained, Weight
 from interextra.models.retriever import Encoder, reopen, transformer
 from interextra.models.topk import device
 
@@ -29,8 +28,8 @@ class Options(Trained):
 
     scores: ClassVar[tuple[str, ...]] = ("batch", "query")
 
-    query_flops: float = Field(3e-4, ge=0)
-    passage_flops: float = Field(1e-4, ge=0)
+    query_flops: Weight = 3e-4
+    passage_flops: Weight = 1e-4
 
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
         """Two to three times that of a dense retriever: the head gives each token a logit for every word."""

@@ -5,6 +5,7 @@ one is drawn such that small and large margins of a teacher are equally likely (
 second pass, see `compressed`. Taught in notebooks/10_compression_and_hybrid.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -15,8 +16,15 @@ from pydantic import Field
 from interextra.data.runs import RunFile
 from interextra.models import compressed
 from interextra.models.encoders import CLS, LSA
-from interextra.models.pairs import Pairs, training_pairs
-from interextra.models.recipe import PositiveInt
+from interextra.models.pairs import (
+    Pairs,
+    read_spared,
+    relevant_pairs,
+    spared_passages,
+    text_numbers,
+    training_pairs,
+)
+from interextra.models.recipe import PositiveInt, Weight
 from interextra.splits.clusters import kmeans
 from interextra.splits.similarity import nearest
 
@@ -29,6 +37,7 @@ load = compressed.load
 
 class Options(compressed.Options):
     scores: ClassVar[tuple[str, ...]] = ("topics",)
+    reads: ClassVar[tuple[str, ...]] = ("topics",)
 
     loss: str = "tas-balanced"
     similarity: Literal["dot"] = "dot"  # the margins of teachers have no bound, those of cosines do
@@ -37,7 +46,7 @@ class Options(compressed.Options):
     negative_passages: Literal["all"] = "all"
     teacher: str = Field(min_length=1)  # recipe of the ColBERT that scores all passages of a batch
     pair_teacher: str  # recipe of the reranker that scores the first `negative_depth` passages of BM25, once
-    in_batch_weight: float = Field(0.75, ge=0)
+    in_batch_weight: Weight = 0.75
     topics: str = ""  # initialisation whose [CLS] vectors of the queries are clustered; empty: LSA on their words
     clusters: PositiveInt = 2000
     bins: PositiveInt = 10  # of equal width between a query's smallest and largest margin
@@ -69,13 +78,19 @@ class Topics:
         return {name: column[picked] for name, column in self.columns.items()}
 
 
-def scored_pairs(ranking: Path, passages, pairs: Pairs) -> pd.DataFrame:
-    """All pairs of a relevant and another passage of a run with a teacher's scores, as `Topics` takes them."""
+def scored_pairs(ranking: Path, passages, pairs: Pairs, spared: Sequence[str] = ()) -> pd.DataFrame:
+    """All pairs of a relevant and another passage of a run with a teacher's scores, as `Topics` takes them.
+
+    A copy of a relevant passage, under another id, is neither; nor are the passages of the doc_ids `spared`.
+    """
+    alike = text_numbers(passages)
     frame = RunFile.read(ranking).frame()
     frame["query"] = pd.Index(pairs.query_ids).get_indexer(frame["query_id"])
     frame["row"] = passages.rows(frame["doc_id"])
-    relevant = np.isin(frame["query"] * len(passages) + frame["row"], pairs.query * len(passages) + pairs.rows)
-    both = frame[relevant].merge(frame[~relevant], on="query", suffixes=("", "_other"))
+    codes = frame["query"] * len(passages) + frame["row"]
+    relevant = np.isin(codes, pairs.query * len(passages) + pairs.rows)
+    other = ~np.isin(codes, relevant_pairs(pairs, alike)) & ~spared_passages(spared, passages, alike)[frame["row"]]
+    both = frame[relevant].merge(frame[other], on="query", suffixes=("", "_other"))
     columns = {"query": both["query"], "positive": both["row"], "negative": both["row_other"]}
     return pd.DataFrame(columns | {"margin": both["score"] - both["score_other"]})
 
@@ -89,6 +104,7 @@ def fit(recipe: Options, collection, query_ids, split: str, seed: int, *out_dir,
     vectors = (CLS if recipe.topics else LSA)(recipe.topics, pairs.texts).encode_queries(pairs.texts)
     vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     labels = nearest(vectors, kmeans(vectors, min(recipe.clusters, len(vectors)), seed, normalise=True), k=1)[1][:, 0]
-    loss.topics = Topics(scored_pairs(ranking, collection.passages, pairs), labels, recipe.bins)
+    scored = scored_pairs(ranking, collection.passages, pairs, read_spared(given.get("spared")))
+    loss.topics = Topics(scored, labels, recipe.bins)
     recipe = recipe.model_copy(update={"negatives": "own"})  # so that the trainer leaves the batches to the loss
     return train(loss, recipe, collection, query_ids, split, seed, *out_dir, **given)

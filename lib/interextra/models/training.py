@@ -1,6 +1,5 @@
 """Training of all neural architectures: batches with their negatives, drawn with the seed; scores; one trainer."""
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +16,19 @@ from interextra.ground.errors import InputError
 from interextra.models.losses import losses
 from interextra.models.lucene import bm25_search
 from interextra.models.model import load_model
-from interextra.models.pairs import Pairs, exposed_passages, negatives_of, ranked_rows, training_pairs
+from interextra.models.pairs import (
+    Pairs,
+    exposed_passages,
+    negatives_of,
+    ranked_rows,
+    read_spared,
+    relevant_pairs,
+    spared_passages,
+    text_numbers,
+    training_pairs,
+)
 from interextra.models.recipe import Trained
+from interextra.models.reproducible import reproducible
 from interextra.models.retriever import words_of
 from interextra.models.tokens import Tokens
 from interextra.models.topk import device
@@ -32,6 +42,7 @@ class Batches:
 
     `tokens`: a `Tokens`. `ranking`: rows of the passages that a model ranks first for each query (see `ranked_rows`).
     `teacher`: a model whose scores are the loss's goal. `spared`: doc_ids of passages that are not drawn either.
+    What says the same as a relevant passage is relevant, too, whatever its id (see `relevant_pairs`).
     """
 
     valid_label_columns = ("label",)
@@ -41,14 +52,16 @@ class Batches:
     ):
         self.tokens, self.pairs, self.passages = tokens, pairs, collection.passages
         self.recipe, self.seed, self.teacher, self.goal = recipe, seed, teacher, losses()[recipe.loss].goal
-        self.relevant = np.sort(pairs.query * len(self.passages) + pairs.rows)  # sorted codes of all relevant pairs
-        self.exposed = exposed_passages(collection, pairs, recipe.positive_relevance)
-        self.drawable = drawable_passages(self.exposed, recipe.negative_passages, seed)
-        self.drawable[collection.passages.rows(list(spared))] = False
+        alike = text_numbers(collection.passages)
+        self.relevant = relevant_pairs(pairs, alike)
+        self.exposed = exposed_passages(collection, pairs, recipe.positive_relevance, alike)
+        is_spared = spared_passages(spared, collection.passages, alike)
+        self.drawable = drawable_passages(self.exposed, recipe.negative_passages, seed, is_spared)
         self.rows = np.flatnonzero(self.drawable)
+        self.exposed_rows = np.flatnonzero(self.exposed & ~is_spared)
         if recipe.negatives.startswith("bm25"):
             ranking, _ = bm25_search(collection, pairs.texts, recipe.negative_depth, k1=0.9, b=0.4)
-        self.mined = None if ranking is None else negatives_of(ranking, pairs, self.drawable)
+        self.mined = None if ranking is None else negatives_of(ranking, self.relevant, self.drawable)
         self.n_negatives = self.n_exposed = 0  # met so far
 
     def taken(self, examples: list[dict]) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
@@ -72,8 +85,8 @@ class Batches:
         found, share = self.rows[draw.integers(len(self.rows), size=size)], self.recipe.negative_passages
         if isinstance(share, str):
             return found
-        exposed = np.flatnonzero(self.exposed)
-        return np.where(draw.random(size) < share, exposed[draw.integers(len(exposed), size=size)], found)
+        is_exposed = draw.random(size) < share
+        return np.where(is_exposed, self.exposed_rows[draw.integers(len(self.exposed_rows), size=size)], found)
 
     def drawn(self, draw: np.random.Generator, query: np.ndarray) -> np.ndarray:
         """`n_negatives` for each query [batch, n]: of those ranked first, random where there is none, or no ranking."""
@@ -115,7 +128,9 @@ class QueryBatches(Batches):
 
     def __call__(self, examples: list[dict]) -> dict:
         query, positive, _ = self.taken(examples)
-        relevant = [self.pairs.rows[self.pairs.query == row] for row in query]
+        n = len(self.passages)
+        ends = np.searchsorted(self.relevant, [query * n, (query + 1) * n])
+        relevant = [self.relevant[start:end] % n for start, end in ends.T]
         labels = [torch.as_tensor(np.append(*rows)) for rows in zip(positive, relevant, strict=True)]
         label = pad_sequence(labels, batch_first=True, padding_value=-1)
         coded = self.tokens.preprocess([self.pairs.texts[row] for row in query], task="query")
@@ -136,13 +151,15 @@ class PairBatches(Batches):
         return {f"pair_{key}": value for key, value in coded.items()} | {"label": self.barred(query, rows[1:].T)}
 
 
-def drawable_passages(exposed: np.ndarray, which: str | float, seed: int) -> np.ndarray:
-    """bool[passages]: what may be drawn as a negative, see `recipe.Trained.negative_passages`."""
+def drawable_passages(exposed: np.ndarray, which: str | float, seed: int, spared: np.ndarray) -> np.ndarray:
+    """bool[passages]: what may be drawn as a negative, see `recipe.Trained.negative_passages`, without the `spared`."""
     drawable = np.ones(len(exposed), bool) if which in ("all", "control") else ~exposed
     if which == "control":
         drawable[np.random.default_rng(seed).choice(len(exposed), exposed.sum(), replace=False)] = False
-    if not drawable.any() or (isinstance(which, float) and not exposed.any()):
+    drawable &= ~spared
+    if not drawable.any() or (isinstance(which, float) and not (exposed & ~spared).any()):
         held = f"{exposed.sum()} of {len(exposed)} passages are exposed"
+        held += f", {spared.sum()} are spared" if spared.any() else ""
         raise InputError(f"negative_passages = {which}: {held}, so that none is left to draw; use all")
     return drawable
 
@@ -219,16 +236,12 @@ class PairLoss(torch.nn.Module):
         return ranking_loss(scores[:, :1], scores[:, 1:], some, self.recipe)
 
 
+@reproducible()
 def train(
     loss, recipe: Trained, collection, query_ids, split, seed, out_dir: Path, ranking=None, teacher=None, spared=None
 ) -> dict:
     """Train the `model` of a loss, one of sentence-transformers, and save it to `out_dir`; see `model.fit`."""
-    model, cpu, threads = loss.model, device() == "cpu", torch.get_num_threads()
-    if cpu and "OMP_NUM_THREADS" not in os.environ:  # two threads do not sum as one does: keep to one by default
-        torch.set_num_threads(1)
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # CUDA's matrix products repeat only with it
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads memory that it has not written
+    model, cpu = loss.model, device() == "cpu"
     pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
     steps = recipe.training_steps(len(pairs.rows))
     kind = type(model).__name__
@@ -256,22 +269,17 @@ def train(
         def add_model_card_callback(self, default_args_dict):
             """No model card: it prints progress and describes what the recipe says already."""
 
-    try:
-        found = ranking and ranked_rows(ranking, collection, pairs.query_ids, recipe.negative_depth)
-        batches = QueryBatches if recipe.negatives == "own" else EncoderBatches
-        batches = PairBatches if kind == "CrossEncoder" else batches
-        kept_out = json.loads(spared.read_text(encoding="utf-8")) if spared else ()
-        taught_by = teacher and load_model(teacher)
-        collator = batches(Tokens(model), pairs, collection, recipe, seed, found, taught_by, kept_out)
-        loss.batches = collator  # where the loss draws the negatives itself
-        examples = Dataset.from_dict({"pair": np.arange(len(pairs.rows))})
-        trainer = Trainer(model=model, args=arguments, train_dataset=examples, loss=loss, data_collator=collator)
-        trainer.remove_callback(PrinterCallback)
-        if steps:
-            trainer.train()
-    finally:
-        torch.use_deterministic_algorithms(False)
-        torch.set_num_threads(threads)
+    found = ranking and ranked_rows(ranking, collection, pairs.query_ids, recipe.negative_depth)
+    batches = QueryBatches if recipe.negatives == "own" else EncoderBatches
+    batches = PairBatches if kind == "CrossEncoder" else batches
+    taught_by = teacher and load_model(teacher)
+    collator = batches(Tokens(model), pairs, collection, recipe, seed, found, taught_by, read_spared(spared))
+    loss.batches = collator  # where the loss draws the negatives itself
+    examples = Dataset.from_dict({"pair": np.arange(len(pairs.rows))})
+    trainer = Trainer(model=model, args=arguments, train_dataset=examples, loss=loss, data_collator=collator)
+    trainer.remove_callback(PrinterCallback)
+    if steps:
+        trainer.train()
     for words in words_of(model):  # else tokenizer.json holds the lengths of the texts that were tokenized last
         words.tokenizer.backend_tokenizer.no_truncation()
         words.tokenizer.backend_tokenizer.no_padding()

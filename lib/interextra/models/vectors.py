@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,14 +11,16 @@ from pydantic import BaseModel
 
 from interextra.data.queries import Queries
 from interextra.ground import Cell, InputError, Store, offenders, sha256
+from interextra.models.base import is_named, start_of
 from interextra.models.encoders import encoder_of
-from interextra.models.model import Model, OfModel, load_model
+from interextra.models.model import Model, OfModel, load_model, refuse_changed
 from interextra.models.recipe import NUMBER, QUERY_TOKENS, Size, size_of
 
 
 class QueryVectors(Cell):
-    """Vectors float32[n, d] of training queries (`train.npy`) and of sets of test queries (`NAME.npy` each).
+    """Vectors float32[n, d] of training queries, `train.npy`, and of sets of test queries, `test1.npy`, `test2.npy`, …
 
+    Files are named by the place of a set: two sets may have one name, and a tested split may be called `train`.
     A kind has vectors(store) → an iterator of those of the training queries, then of each set of test queries.
     """
 
@@ -27,14 +29,16 @@ class QueryVectors(Cell):
     test: tuple[Queries, ...] = ()
 
     def build(self, folder: Path, store: Store) -> None:
-        names = ["train", *(queries.name for queries in self.test)]
-        for name, vectors in zip(names, self.vectors(store), strict=True):
-            np.save(folder / f"{name}.npy", vectors)
+        for name, vectors in zip(self.files_of_sets(), self.vectors(store), strict=True):
+            np.save(folder / name, vectors)
 
     def read(self, store: Store) -> tuple[np.ndarray, np.ndarray]:
         """(vectors of the training queries float32[n_train, d], of the test queries one set after another)."""
-        train = np.load(store[self] / "train.npy")
-        return train, np.concatenate([train[:0], *(np.load(store[self] / f"{part.name}.npy") for part in self.test)])
+        train, *test = (np.load(store[self] / name) for name in self.files_of_sets())
+        return train, np.concatenate([train[:0], *test])
+
+    def files_of_sets(self) -> list[str]:
+        return ["train.npy", *(f"test{place}.npy" for place in range(1, len(self.test) + 1))]
 
 
 class Encodings(QueryVectors):
@@ -59,8 +63,20 @@ class Encodings(QueryVectors):
 
 class Vectors(Encodings):
     encoder: str  # lsa, minilm, cls:INITIALISATION
+    start: str = ""  # of a folder: what it holds, by content, set where this is planned
+
+    def __init__(self, **fields):
+        super().__init__(**fields if fields.get("start") else fields | {"start": self._start_of(fields.get("encoder"))})
+
+    @staticmethod
+    def _start_of(encoder: Any) -> str:
+        """What a folder holds; empty for all that its name tells apart. InputError where it is not there."""
+        option = encoder_of(encoder)[1] if isinstance(encoder, str) else ""
+        start = start_of(option)
+        return "" if is_named(option) or start == option else start
 
     def open(self, texts: Sequence[str], store: Store):
+        refuse_changed(self.start, self._start_of(self.encoder), f"encoder {self.encoder}")
         kind, option = encoder_of(self.encoder)
         return kind(option, texts)
 

@@ -249,7 +249,10 @@ def _nearness(claim: Claim, used: Sequence[tuple[int, str, Effects]]) -> dict[st
 
 
 def _rows(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) -> Effects | None:
-    """The rows of the first table that has the labels, one a combination of them."""
+    """The rows of the first table that has the labels, one a combination of them, in the order of their labels.
+
+    The last digit of a mean depends on the order in which it is added up; that of the table must not decide it.
+    """
     wanted = {name: value if isinstance(value, list) else [value] for name, value in labels.items() if name != "side"}
     wanted["measure"] = [claim.measure]
     for table in (table for table in tables if wanted.keys() <= set(table)):
@@ -261,7 +264,7 @@ def _rows(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) ->
         if found.duplicated(list(wanted)).any():
             raise InputError(f"claim {claim.name}: {offenders(map(str, wanted.items()))} fits {len(found)} rows")
         if len(found) == np.prod([len(values) for values in wanted.values()]):
-            return found
+            return found.sort_values(list(wanted), key=lambda labels: labels.astype(str))
     return None
 
 
@@ -329,19 +332,21 @@ def on_rows(frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
 
 def in_one_world(answers: Effects) -> pd.DataFrame:
     """As of `concluded`, in a single generated world, which decides nothing: plain intervals, bias, no verdict."""
-    return concluded(answers).assign(**answers[["low", "high", "bias"]], verdict="", size="", reason="one world")
+    plain = answers[["low", "high", "bias"]]
+    return concluded(answers).assign(**plain, verdict="", size="", reason="one world", p_size=np.nan)
 
 
 def over_worlds(worlds: Sequence[pd.DataFrame], gates: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The claims judged over worlds, with Student's intervals, from the tables `in_one_world` and `gate` of each.
 
     The mean of a claim's estimates less their bias (0 where it is undefined), simultaneous over the primary claims by
-    Bonferroni's correction. A world's estimate holds the noise of its queries and trainings. A system's lead is pooled
-    over the worlds before the weakest is taken. The columns of `concluded`, with n_worlds for n_trainings.
+    Bonferroni's correction; undefined where it is in one of the worlds. A world's estimate holds the noise of its
+    queries and trainings. A system's lead is pooled over the worlds before the weakest is taken. The columns of
+    `concluded`, with n_worlds for n_trainings.
     """
     every, n = pd.concat(worlds, ignore_index=True), len(worlds)
     every = every.assign(estimate=every["estimate"] - every["bias"].fillna(0.0)).groupby("claim", sort=False)
-    of = {"estimate": ("estimate", "mean"), "error": ("estimate", "sem")}
+    of = {"estimate": ("estimate", lambda part: part.mean(skipna=False)), "error": ("estimate", "sem")}
     found = every.agg(**of, n_queries=("n_queries", "sum"), n_worlds=("estimate", "size")).query("n_worlds == @n")
     primary = np.array([not stated()[name].secondary for name in found.index], bool)
     estimate, error, tests = found["estimate"], found["error"], np.where(primary, primary.sum(), 1)
@@ -431,7 +436,7 @@ def _few(row: Mapping[str, Any], noise: str) -> bool:
 def _obstacle(claim: Claim, row: Mapping[str, Any], noise: str, few: bool) -> str:
     """Why a claim has no verdict whatever its interval; "" where it can have one."""
     if claim.is_gated and not row["lead_low"] > 0:  # a lead that nobody measured (NaN) opens nothing
-        return UNMEASURED if np.isnan(row["lead_low"]) else GATE
+        return UNMEASURED if np.isnan(row["lead"]) else GATE
     if few:
         return FEW
     return NO_VARIATION if np.isnan(row["low"]) and np.isfinite(row["estimate"]) else ""
@@ -631,14 +636,18 @@ def sentences(found: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str
         told = outcome.replace(UNJUDGED, "undecided")
         is_open = told.startswith(("undecided", UNTESTABLE))
         told += f", {reason}" * ("undecided" in told)
-        told += "".join(f" ({why})" for data, why in claim.not_testable.items() if data in rows)
+        untested = [why for data, why in claim.not_testable.items() if data in rows]
+        told += "".join(f" ({why})" for why in untested)
         if claim.name != title.get("claim"):
             text = f"{claim.sentence.removesuffix('.')}: {told} ({estimates})."
             (others if is_open else decided).append(text)
             continue
         has_name = re.match(r"\w+[A-Z0-9]", claim.sentence)  # which keeps its capitals after a colon
         inside = claim.sentence if has_name else claim.sentence[:1].lower() + claim.sentence[1:]
-        forms = {"": f"Undecided ({reason}): {inside}", "depends": f"It depends on the data. {claim.sentence}"} | title
+        open_for = "; ".join([reason] * ("undecided" in told) + untested)
+        is_untested = "undecided" not in told  # nowhere undecided, as no data set can test it
+        forms = {"": f"{'Not testable' if is_untested else 'Undecided'} ({open_for}): {inside}"}
+        forms |= {"depends": f"It depends on the data. {claim.sentence}"} | title
         key = next((key for word, key in ANSWER_TO.items() if re.match(word, outcome)), "")
         text = forms[key].removesuffix(".") + f": {told}" * (not is_open)
         alone = [row["reason"] == "one world" for row in rows.values()]

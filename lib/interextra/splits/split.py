@@ -21,17 +21,21 @@ class OfVectors(Cell):
         return self.vectors.train
 
     def directed(self, store: Store) -> tuple[np.ndarray, np.ndarray]:
-        """Vectors of the training queries and of the test queries; InputError with the ids of those that are zero."""
+        """The vectors float32[n, d] of the training and of the test queries, none of length 0.
+
+        InputError: the split and the query_ids without a direction, such as blank texts: they are similar to no query.
+        """
         train, test = self.vectors.read(store)
-        sets = (self.pool, *self.vectors.test)
-        ids = np.concatenate([np.array(queries.ids(store), dtype=object) for queries in sets])
-        of_split = np.repeat([queries.split for queries in sets], [queries.size() for queries in sets])
-        is_zero = np.concatenate([~vectors.any(axis=1) for vectors in (train, test)])
-        if is_zero.any():
-            where = offenders(np.unique(of_split[is_zero]).tolist())
-            told = f"{is_zero.sum()} queries of the split {where} have no direction: {offenders(ids[is_zero])}"
-            todo = "leave them out, or take another encoder (lsa knows no word that the training queries lack)"
-            raise InputError(f"{self.pool.source.spec}: {told}; {todo}")
+        vectors = np.concatenate([train, test]) if len(test) else train
+        rows, first = np.flatnonzero(~vectors.any(axis=1)), 0
+        for queries in (self.vectors.train, *self.vectors.test) if len(rows) else ():
+            frame = queries.frame(store)
+            inside = frame.iloc[rows[(rows >= first) & (rows < first + len(frame))] - first]
+            if len(inside):
+                shown = offenders(inside[["query_id", "text"]].itertuples(index=False, name=None))
+                told = f"{queries.source.spec}, split {queries.split}: {len(inside)} queries have a vector of zeros"
+                raise InputError(f"{told}: {shown}; leave them out, write their texts, or take another encoder")
+            first += len(frame)
         return train, test
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import quote
 
 import numpy as np
 import yaml
@@ -187,18 +188,19 @@ def command_evaluate(args: argparse.Namespace) -> None:
 
 def command_export(args: argparse.Namespace) -> None:
     """A run as NAME.trec a set of queries; a split as Zhan et al. and Lupart et al. released theirs."""
-    from interextra.data.runs import RunFile
     from interextra.experiments.formats import as_released
+    from interextra.models.model import names_of
+    from interextra.models.run import Ranking
     from interextra.splits.split import Split
 
     store, folder = _store(), Path(args.folder)
     cell = store.cell(args.key)
-    runs = sorted(store[cell].glob("run.*.parquet"))
-    if not runs and not isinstance(cell, Split):
+    if not isinstance(cell, Ranking | Split):
         raise InputError(f"{cell.title()} is neither a run nor a split; `interextra plan` lists those")
-    paths = [folder / f"{path.stem.removeprefix('run.')}.trec" for path in runs]
-    for run, path in zip(runs, paths, strict=True):
-        RunFile.read(run).write_trec(path)
+    paths = []
+    for queries, name in zip(cell.queries, names_of(cell.queries), strict=True) if isinstance(cell, Ranking) else ():
+        paths.append(folder / f"{quote(name, safe=' ()')}.trec")  # a label may hold a /
+        cell.read(store, queries).write_trec(paths[-1])
     paths += as_released(cell, store, folder) if isinstance(cell, Split) else []
     print(*map(os.path.relpath, paths), sep="\n")
 

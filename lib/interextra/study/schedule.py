@@ -29,7 +29,7 @@ WORKER["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
 WORKER["NUMBA_DISABLE_JIT"] = "1"  # ranx: each process compiles for half a minute what takes a second uncompiled
 GPUS = Path("/proc/driver/nvidia/gpus")
 STOPPING = (signal.SIGINT, signal.SIGTERM)  # what ends a run from outside
-GRACE = 1.0  # seconds for a stopped worker to remove what it has half built, before it is killed
+GRACE = 0.5  # seconds for a stopped worker to remove what it has half built, before it is killed
 
 
 class WorkerLost(RuntimeError):

@@ -63,9 +63,9 @@ class Reference(Store):
         parts = once.groupby(PLACE, sort=False, observed=True)
         return {key: part.set_index("query_id")["value"] for key, part in parts}
 
-    def measured(self, run: Cell, queries, names: Sequence[str], skip_own: bool) -> pd.DataFrame:
+    def measured(self, run: Cell, test_set: str, names: Sequence[str], skip_own: bool) -> pd.DataFrame:
         """Values of a run by query_id, a column a measure."""
-        places = {name: (run.identity, queries.name, name, skip_own) for name in names}
+        places = {name: (run.identity, test_set, name, skip_own) for name in names}
         if absent := [name for name, place in places.items() if place not in self._runs]:
             raise InputError(f"{self.folder}: no values of {offenders(absent)} for {run.title()}: run without it")
         return pd.DataFrame({name: self._runs[place] for name, place in places.items()})
