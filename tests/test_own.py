@@ -602,3 +602,112 @@ def test_a_query_to_which_every_passage_is_relevant_is_left_out_and_named(spec, 
         written(spec, store, "restrain", "spared", size=1, spare=True)
     with pytest.raises(InputError, match="'sky-comet-0': no passage is left for a negative; give a larger set$"):
         Training.of(split, ["sky-comet-0"], 1, False)
+
+
+@pytest.fixture
+def graded(spec):
+    """The topics, where ten training queries have no relevant passage: judged 0, or −1, or both."""
+    path = Path(spec.removeprefix("beir:"), "qrels", "train.tsv")
+    head, *lines = path.read_text().splitlines()
+    low = {line.split("\t")[0]: grade for line, grade in zip(lines[3::5], [0, -1] * 5, strict=False)}
+    rows = [line.split("\t") for line in lines]
+    lines = [f"{query}\t{doc}\t{low.get(query, 2)}" for query, doc, _ in rows]
+    lines += [f"{query}\tp-sky-aurora-0\t0" for query in list(low)[:4] if query != "sky-aurora-0"]
+    path.write_text("\n".join([head, *lines]) + "\n")
+    return spec, set(low)
+
+
+def test_sets_are_of_equal_size_after_what_cannot_train_is_left_out(graded, store, capsys):
+    spec, low = graded
+    n = 48 - len(low)
+    for out, options in (("half", {}), ("share", {"size": 0.25}), ("number", {"size": 7})):
+        size = {"half": n // 2, "share": n // 4, "number": 7}[out]
+        split, made = written(spec, store, "restrain", out, ("ids",), **options)
+        assert {name: counts["queries"] for name, counts in made["sets"].items()} == {
+            f"interpolation-{size}": size,
+            f"extrapolation-{size}": size,
+        }
+        assert not low & {one for ids in split.sets(store).values() for one in ids}
+    assert f"{len(low)} of 48 queries of the split 'train' have no relevant passage" in capsys.readouterr().err
+    split, made = written(spec, store, "resttest", "buckets", size=0.4)
+    assert {counts["queries"] for counts in made["sets"].values()} == {int(0.4 * n)}
+    split, made = written(spec, store, "shift", "kinds", attribute="column:topic", size=8)
+    assert {counts["queries"] for counts in made["sets"].values()} == {8}
+    assert not low & set(split.sets(store)["held-out"])
+    with pytest.raises(InputError, match=f"size {n // 2 + 1}: two sets of {n} training queries"):
+        written(spec, store, "restrain", "large", size=n // 2 + 1)
+
+
+def test_vectors_of_a_user_have_a_row_for_each_query_of_the_split(graded, store):
+    spec, low = graded
+    ids = {split: open_collection(spec).query_ids(split) for split in ("train", "test")}
+    draw = np.random.default_rng(3)
+    vectors = {split: draw.normal(size=(len(of), 5)) for split, of in ids.items()}
+    for split in ids:
+        np.save(f"{split}.npy", vectors[split])
+    every = pd.DataFrame({"query_id": sum(ids.values(), []), "vector": list(np.concatenate([*vectors.values()]))})
+    every.to_parquet("all.parquet")
+    sets = []
+    for files in (["train.npy", "test.npy"], ["all.parquet"]):
+        split = own.split_of("restrain", spec, OPTIONS | {"k": 5, "n_test": 0.2, "vectors": files, "size": 9})
+        store.build(split)
+        sets.append(split.sets(store))
+    assert sets[0] == sets[1] and not low & {one for of in sets[0].values() for one in of}
+
+
+def test_vectors_of_several_dimensions_are_one_message(spec, store, capsys):
+    for name, n, d in (("train", 48, 5), ("test", 24, 4), ("flat", 48, 0)):
+        np.save(f"{name}.npy", np.ones((n, d)))
+    command = ["split", "restrain", "--collection", spec, "--out", "out", "--vectors"]
+    assert main([*command, "train.npy", "test.npy"]) == 2
+    assert "test.npy: vectors of 4 dimensions, those of train.npy have 5" in capsys.readouterr().err
+    Path("empty.npy").touch()
+    np.savez("several.npz", a=np.ones((48, 5)))
+    Path("several.npz").rename("several.npy")
+    for name in ("empty.npy", "several.npy"):
+        assert main([*command, name, name]) == 2 and name in capsys.readouterr().err
+
+
+def test_a_collection_without_spaces_between_words_is_divided(house, store):
+    places, asks = ["北京", "上海", "广州", "成都", "西安", "武汉"], ["天气怎么样", "有什么好吃的", "人口是多少"]
+    texts = [f"{place}的{ask}" for place in places for ask in asks]
+    folder = house / "zh"
+    (folder / "qrels").mkdir(parents=True)
+    write = {"queries": texts, "corpus": [f"关于{text}" for text in texts]}
+    for name, lines in write.items():
+        rows = [json.dumps({"_id": str(at), "text": text}) for at, text in enumerate(lines)]
+        (folder / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
+    for split, kept in (("train", range(12)), ("test", range(12, 18))):
+        judged = "".join(f"{at}\t{at}\t1\n" for at in kept)
+        (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    split, _ = written(f"beir:{folder}", store, "restrain", "out", size=3)
+    vectors = split.vectors.read(store)
+    assert all((np.linalg.norm(part, axis=1) > 0.99).all() for part in vectors)
+
+
+def test_ids_of_every_odd_form_go_through_a_split_and_its_runs(house, store, tmp_path):
+    odd = """007 7 nan None NaN 1e5 -3 <dbpedia:A_b> "y" a/b a%2Fb é É Q q true null 1.0 x# c,d x=y {z} 'w' \\t"""
+    odd = odd.split()
+    folder = house / "odd"
+    (folder / "qrels").mkdir(parents=True)
+    ids = {"train": odd[:12], "test": odd[12:]}
+    words = ["red fox", "blue sea", "old oak", "cold wind"]
+    for name, start in (("queries", "which"), ("corpus", "about")):
+        rows = [{"_id": one, "text": f"{start} {words[at % 4]} number {at}"} for at, one in enumerate(odd)]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for split, of in ids.items():
+        lines = [f"{one}\t{one}\t1" for one in of]
+        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
+    _, made = written(f"beir:{folder}", store, "restrain", "out", ["ids", "tevatron", "beir"], size=5)
+    trained = {one for name in made["sets"] for one in load_from_disk(f"out/{name}/ids")["query_id"]}
+    assert trained < set(ids["train"]) and len(trained) == 10
+    given = regimes.Given.open(Path("out"))
+    assert given.queries["query_id"].tolist() == ids["test"] and set(given.held) < set(ids["test"])
+    rows = [(one, one, 2.0) for one in ids["test"]] + [(one, "007", 1.0) for one in ids["test"]]
+    frame = pd.DataFrame(rows, columns=["qid", "docno", "score"])
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    RunFile.from_frame(frame.rename(columns=regimes.COLUMNS)).write_trec(tmp_path / "a.run")
+    for end in ("csv", "parquet", "run"):
+        values = regimes.values_of(tmp_path / f"a.{end}", given, ["RR@10"])
+        assert values["value"].eq(1).all() and values["query_id"].tolist() == ids["test"]

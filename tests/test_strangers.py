@@ -122,6 +122,8 @@ WRONG = {
     "gate": [5, None, ["dev"], "nothing"],
     "files": [[], {}, None, {"test.tsv": 5}, "sha"],
     "split": [{}, [], 5, {"kind": 5}, {"kind": "os.system"}, {"kind": "interextra.splits.restrain.ReSTrain"}],
+    "protocol": [5, "ReSTTest"],
+    "n_test": ["1", -1],
     "negatives": ["1", 0, None],
     "spare": ["no", 1],
     "format": ["ids", [1], None],

@@ -14,6 +14,7 @@ from interextra.data.msmarco import QuerySets
 from interextra.ground import Cell, InputError, Store
 from interextra.ground.cells import is_reading
 
+TRAINED = 1  # relevance from which a passage is a positive of a training
 _PRICING = [False]
 _OPEN: set[str] = set()  # fingerprints of the collections that this process has planned with
 
@@ -57,12 +58,16 @@ class Source(BaseModel, frozen=True, extra="forbid"):
 
 
 class Queries(BaseModel, frozen=True, extra="forbid"):
-    """The queries of a split, or a random `limit` of them (0: all)."""
+    """The queries of a split, or a random `limit` of them (0: all).
+
+    relevance : only those with a passage of this relevance or more, before any are drawn; 0: all. See `trainable`.
+    """
 
     source: Source
     split: str
     limit: int = 0
     seed: int = 0
+    relevance: int = 0
 
     def __init__(self, **fields):
         super().__init__(**fields)
@@ -89,17 +94,39 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
 
     def qrels(self, store: Store | None = None) -> pd.DataFrame:
         qrels = self.source.open().qrels(self.split)
-        return qrels[qrels["query_id"].isin(self.ids())].reset_index(drop=True) if self.limit else qrels
+        is_part = self.limit or self.relevance
+        return qrels[qrels["query_id"].isin(self.ids())].reset_index(drop=True) if is_part else qrels
 
     def size(self) -> int:
         source, split = self.source, self.split
+        if self.relevance and source.fingerprint:
+            return len(_queries(self))
         n = len(source.open().query_ids(split)) if source.fingerprint else peek(source.spec)["queries"][split]
         return min(n, self.limit or 2**62)
+
+    def trainable(self) -> "Queries":
+        """Those that a training can learn from: with a relevant passage, of relevance 1 or more.
+
+        The same set where all are, where the passages are not here, and of queries without passages. InputError: none.
+        """
+        if not self.source.fingerprint or not len(self.source.open().passages):
+            return self
+        qrels = self.source.open().qrels(self.split)
+        n = qrels.loc[qrels["relevance"] >= TRAINED, "query_id"].nunique()
+        every = qrels["query_id"].nunique()
+        if not n:
+            told = f"none of {every} queries of the split {self.split!r} has a passage of relevance {TRAINED} or more"
+            raise InputError(f"{self.source.spec}: {told}")
+        return self if n == every else self.model_copy(update={"relevance": TRAINED})
 
 
 @lru_cache(maxsize=16)
 def _queries(queries: Queries) -> pd.DataFrame:
     frame = queries.source.open().queries(queries.split)
+    if queries.relevance:
+        qrels = queries.source.open().qrels(queries.split)
+        relevant = qrels.loc[qrels["relevance"] >= queries.relevance, "query_id"]
+        frame = frame[frame["query_id"].isin(relevant)].reset_index(drop=True)
     if queries.limit and queries.limit < len(frame):
         rows = np.random.default_rng(queries.seed).choice(len(frame), queries.limit, replace=False)
         frame = frame.iloc[np.sort(rows)].reset_index(drop=True)

@@ -5,7 +5,9 @@ from typing import Any
 
 import pandas as pd
 
+from interextra.data.collection import Collection
 from interextra.data.load import open_collection
+from interextra.data.msmarco import QuerySets
 from interextra.data.queries import Source
 from interextra.experiments.shifts import read_shift, written_shift
 from interextra.ground import InputError
@@ -29,7 +31,7 @@ def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str
     data, train = open_collection(given["collection"]), p.get("train_split", "train")
     if train not in data.splits:
         raise InputError(f"{given['collection']}: no split {train!r}; it has {', '.join(data.splits)}: set train_split")
-    share = min(1.0, len(data.query_ids(train)) / len(open_collection(own).query_ids("train")))
+    share = min(1.0, _n_trainable(data, train) / len(open_collection(own).query_ids("train")))
     found: dict[str, Any] = {name: False for name in ("truth", "complete") if name in p}  # known of a generated world
     tests = [name for name in data.splits if name not in (train, "dev")]
     if not (tests := tests or [name for name in data.splits if name != train]):
@@ -69,6 +71,13 @@ def fitted(p: Mapping[str, Any], own: str, given: Mapping[str, Any]) -> dict[str
             entry["shift"] = _shift(entry["shift"], data.queries(train), **sizes | entry)
         found["shifts"] = list({entry["shift"]: entry for entry in entries}.values())
     return {name: value for name, value in found.items() if name not in given and value != p[name]}
+
+
+def _n_trainable(data: Collection | QuerySets, split: str) -> int:
+    """Queries of a split that have a relevant passage; of queries without passages, or where there is none, all."""
+    qrels = data.qrels(split) if len(data.passages) else None
+    n = 0 if qrels is None else qrels.loc[qrels["relevance"] > 0, "query_id"].nunique()
+    return n or len(data.query_ids(split))
 
 
 def _shift(text: str, queries: pd.DataFrame, n_test: int, train_size: int, **entry: Any) -> str:

@@ -42,7 +42,7 @@ def plan(p: dict) -> plans.Plan:
     shift = Shift(pool=pool, by=by, clusters=tuple(kept), **sizes)
     vectors = Vectors(encoder=p["encoder"], train=pool, test=test)
     sets = ReSTrain(vectors=vectors, sizes=(p["train_size"],), seed=p["seed"])
-    some = Queries(source=pool.source, split=pool.split, limit=p["train_size"], seed=p["seed"])
+    some = Queries(source=pool.source, split=pool.split, limit=p["train_size"], seed=p["seed"]).trainable()
     made, bm25, kinds = plans.recipe(p, p["fine_tuning"]), plans.recipe(p, p["baseline"]), plans.without_each(shift)
     spared, base = plans.changed(made, negative_passages="unexposed"), plans.changed(made, steps=0, epochs=None)
     plans.refuse_unknown("baseline, architecture", [bm25.architecture], ["bm25"])

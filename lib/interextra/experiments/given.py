@@ -44,9 +44,12 @@ class Counts(BaseModel, strict=True):
 class Manifest(BaseModel, strict=True):
     """What manifest.json of a folder of `own.export` holds."""
 
+    protocol: str
     split: dict[str, Any]  # of `config_of`
     sets: dict[str, Counts] = Field(min_length=1)
+    n_test: int = Field(ge=0)
     gate: str
+    n_gate: int = Field(ge=0)
     negatives: int = Field(ge=1)
     spare: bool
     format: list[str]
@@ -78,6 +81,8 @@ class Manifest(BaseModel, strict=True):
             split = from_config(self.split)
             if not isinstance(split, Split):
                 raise InputError(f"{type(split).__name__} is no split")
+            if type(split).__name__ != self.protocol:
+                raise InputError(f"{type(split).__name__} is not its protocol {self.protocol!r}")
             searched(split, self.gate)
             odd = sorted(set(sets_of(split)) ^ self.sets.keys())
         except (ValueError, KeyError, TypeError, AttributeError, ImportError, RecursionError) as error:

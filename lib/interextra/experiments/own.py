@@ -1,6 +1,7 @@
 """Notebook 12: a split of a collection in a folder, for a user's own trainer."""
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def split_of(protocol: str, collection: str, p: Mapping[str, Any]) -> Split:
     names = [p["train_split"], *tested, *filter(None, [p["gate_split"]])]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"split: {offenders(twice)} stands twice among the splits to train, to test and for the lead")
-    pool = Queries(source=source, split=p["train_split"], seed=seed)
+    pool = Queries(source=source, split=p["train_split"], seed=seed).trainable()
     size = _number(p["size"], pool.size())
     if protocol == "shift":
         if not p["attribute"]:
@@ -105,6 +106,14 @@ def searched(split: Split, gate: str) -> tuple[Queries | Part, ...]:
     return found if is_there else (*found, Queries(source=split.pool.source, split=gate))
 
 
+def _name_left_out(pool: Queries) -> None:
+    """Say on standard error which queries of the training split are in no set: those without a relevant passage."""
+    every = pool.source.open().query_ids(pool.split)
+    if left_out := pd.Index(every).difference(pool.ids(), sort=False).tolist() if pool.relevance else []:
+        told = f"{len(left_out)} of {len(every)} queries of the split {pool.split!r} have no relevant passage"
+        print(f"{pool.source.spec}: {told} and train nothing: {offenders(left_out)}", file=sys.stderr, flush=True)
+
+
 def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
     """Write the training sets of a split as trainers read them, with what its runs are measured by; the manifest.
 
@@ -120,6 +129,7 @@ def export(split: Split, store: Store, out: Path, p: Mapping[str, Any]) -> dict:
     refuse_existing(out)
     if not len(split.pool.source.open().passages):
         raise InputError(f"{split.pool.source.spec}: queries without passages; a trainer needs passages")
+    _name_left_out(split.pool)
     names, asked, chosen = sets_of(split), searched(split, gate), split.sets(store)
     if bad := [name for name in names if "/" in name]:
         raise InputError(f"label {offenders(bad)}: the name of a folder cannot hold a /; rename the label")

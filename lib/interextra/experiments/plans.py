@@ -53,8 +53,10 @@ def cells_of(plan: Any) -> list[Cell]:
 
 
 def training_queries(p: dict) -> Queries:
+    """The queries of the training split that a training can learn from, or some of them."""
     limit = p.get("train_limit", 0)
-    return Queries(source=Source.of(p["collection"]), split=p["train_split"], limit=limit, seed=p["seed"])
+    every = Queries(source=Source.of(p["collection"]), split=p["train_split"], limit=limit, seed=p["seed"])
+    return every.trainable()
 
 
 def test_queries(p: dict, splits: Iterable[str]) -> tuple[Queries, ...]:

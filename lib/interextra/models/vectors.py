@@ -141,8 +141,14 @@ class GivenVectors(QueryVectors):
         return cls(files=files, train=train, test=test)
 
     def vectors(self, store: Store) -> Iterator[np.ndarray]:
+        first = None  # path and dimensions of the training queries' vectors
         for file, queries in zip(self.files, (self.train, *self.test), strict=True):
-            yield vectors_of(file.open(), queries.ids())
+            found = _of_set(file.open(), queries)
+            first = first or (file.path, found.shape[1])
+            if found.shape[1] != first[1]:
+                told = f"vectors of {found.shape[1]} dimensions, those of {first[0]} have {first[1]}"
+                raise InputError(f"{file.path}: {told}; encode all with one model")
+            yield found
 
     def title(self) -> str:
         return f"vectors · {self.train.source.spec} · {Path(self.files[0].path).name}"
@@ -151,16 +157,24 @@ class GivenVectors(QueryVectors):
         return sum(Path(file.path).stat().st_size for file in set(self.files)) / 1e6
 
 
+def _of_set(path: Path, queries: Queries) -> np.ndarray:
+    """The vectors of a set; a .npy has a row for each query of its split, also for those that can train nothing."""
+    every = queries.model_copy(update={"relevance": 0})
+    if path.suffix != ".npy" or not queries.relevance:
+        return vectors_of(path, queries.ids())
+    return vectors_of(path, every.ids())[pd.Index(every.ids()).isin(queries.ids())]
+
+
 def vectors_of(path: Path, query_ids: Sequence[str]) -> np.ndarray:
     """float32[n, d] of these queries; InputError where the file holds no such matrix or lacks a query."""
     ids = pd.Index(query_ids)
     try:
         if path.suffix == ".npy":
-            found = np.load(path, allow_pickle=False)
+            found = np.asarray(np.load(path, allow_pickle=False))
         else:
             table = pq.read_table(path, columns=["query_id", "vector"]).to_pandas()
             ids, found = pd.Index(table["query_id"].astype(str)), np.stack(table["vector"].to_numpy())
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, NotImplementedError, MemoryError) as error:
         raise InputError(
             f"{path}: no vectors of one length ({error}); give a .npy of floats, or a Parquet with query_id and vector"
         ) from None
