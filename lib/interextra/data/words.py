@@ -44,6 +44,8 @@ def words_of(text: str) -> list[str]:
     >>> words_of("red fox, 2 hats"), words_of("\u5317\u4eac in 1898")
     (['red', 'fox', '2', 'hats'], ['北京', '北', '京', 'in', '1898'])
     """
+    if text.isascii() or not _DENSE.search(text):
+        return re.findall(r"[^\W_]+", text)
     found = _WORD.findall(text)
     return [part for word in found for part in (_parts_of(word) if _DENSE.match(word) else [word])]
 
@@ -63,4 +65,5 @@ def lower_words(text: str) -> list[str]:
     ['red', 'fox_2']
     """
     lower = text.lower()
-    return words_of(lower) if _WITHOUT_SPACES.search(lower) else re.findall(r"\w+", lower)
+    is_dense = not lower.isascii() and _WITHOUT_SPACES.search(lower)
+    return words_of(lower) if is_dense else re.findall(r"\w+", lower)
