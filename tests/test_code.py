@@ -64,7 +64,7 @@ def test_a_definition_that_nobody_reaches_leaves_it(copy):
     before = copy(*names)
     for file in ("models/pairs.py", "ground/effects.py", "figures.py"):
         change(file, "import numpy as np\n", "import numpy as np\n\n\ndef further(x):\n    return x\n")
-    change("ground/effects.py", "BLOCK = 4_000_000", "BLOCK = 5_000_000")
+    change("ground/effects.py", "BLOCK = 250_000", "BLOCK = 300_000")
     assert copy(*names) == before
 
 
