@@ -58,10 +58,13 @@ BY_RESTTEST_OF_06 = [name for name, claim in STATED.items() if claim["notebook"]
 ARMS = ["exposure-kind", "exposure-other-kinds", "exposure-answers", "exposure-offset"]
 NOT_ASKED = {  # profile → claims that its runs cannot answer
     # there is no time for ReSTTest in 06, for the reranker in 04 and under it in 05; 09's arms are run over worlds
-    "mini": [*ONLY_REAL, *BY_RESTTEST_OF_06, *ARMS, "topics-interaction", "resttest-reranker-dense"],
+    "mini": [
+        *(*ONLY_REAL, *BY_RESTTEST_OF_06, *ARMS, "topics-interaction", "resttest-reranker-dense"),
+        *("restrain-dense-few", "pool-order-both"),  # it draws no test queries; all its runs but BM25 are neural
+    ],
     "worlds": [  # only the notebooks 02 to 05 and 09, in 05 only the systems of primary claims
         *(name for name, claim in STATED.items() if claim["notebook"][:2] not in ("02", "03", "04", "05", "09")),
-        "resttest-reranker-dense",
+        *("resttest-reranker-dense", "restrain-dense-few"),
     ],
     # questions of MedQuAD rarely begin with other words than What; at one size all training sets; the arms as above; no
     # initialisation by order or Condenser, and none by words alone: MiniLM was trained on pairs of sentences

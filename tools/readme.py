@@ -142,6 +142,7 @@ def sample(root: Path) -> str:
     if any(codes):
         raise InputError("the sample of the README cannot be made: run `python -m tools.readme sample`")
     lines = [line for line in printed.getvalue().splitlines() if folder not in line]
+    lines = [part for line in lines for part in textwrap.wrap(line, 118, subsequent_indent="  ") or [""]]
     command = f"$ .venv/bin/interextra probe -m {MODEL} {' '.join(DESIGN)}"
     return "\n".join(["```console", command, *lines, "```"]).replace("\n\n```", "\n```")
 
