@@ -16,7 +16,8 @@ from interextra.experiments import start_here
 from interextra.experiments.plans import cells_of
 from interextra.ground.cells import Store
 from interextra.ground.effects import shown
-from interextra.study.book import write
+from interextra.papers import verdicts
+from interextra.study.book import _claims, write
 from interextra.study.schedule import described
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -95,6 +96,19 @@ def test_a_run_over_worlds_has_answers_estimates_and_links_to_its_tables(root, t
     linked = [folder / link for link in Tags(index).of("a", "href") if link.endswith(".csv")]
     assert len(linked) > 1 and all(path.is_file() for path in linked)
     assert (folder / ".book" / "warnings.txt").read_text() == ""
+
+
+@pytest.mark.parametrize(("profile", "notebook"), [("worlds", "04_ms_shift_clusters"), ("small", "02_restrain")])
+def test_a_first_page_concludes_what_the_notebooks_do(root, tmp_path, profile, notebook):
+    """The run of a data set whose claims are judged was filed under another name, without what it cannot test."""
+    tables = root / "outputs" / "reference"
+    folder = tmp_path / f"{profile}-from-reference"
+    shutil.copytree(tables / profile / notebook / "tables", folder / notebook / "tables")
+    read = {data: tables / of / notebook / "tables" / "claims.csv" for data, of in verdicts.DATA.items()}
+    whole = verdicts.page({data: pd.read_csv(path) for data, path in read.items() if path.is_file()})
+    told = _claims(folder, ["claim", "conclusion"])
+    assert [row[:2] for row in told] == whole[["claim", "conclusion"]].values.tolist()
+    assert any("not testable" in conclusion or "the worlds" in conclusion for _, conclusion, _ in told)
 
 
 def test_sphinx_has_nothing_to_complain_about(book):

@@ -279,7 +279,8 @@ def test_map_draws_each_vector_once_in_its_colour():
     figure = KINDS["scatter_map"]()
     (dots,) = offsets(figure.axes[0])
     assert len(dots) == len(np.unique(dots, axis=0)) == 60
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["random (40)", "test queries (20)"]
+    labels = [text.get_text().replace("\u00a0", " ") for text in figure.legends[0].get_texts()]
+    assert labels == ["random (40)", "test queries (20)"]
     colours = [to_hex(colour) for colour in figure.axes[0].collections[0].get_facecolors()]
     assert len(set(colours[:40])) == len(set(colours[40:])) == 1 and colours[0] != colours[-1]
 

@@ -138,7 +138,7 @@ def test_a_planted_loss_is_found_in_its_regime(spec, store, tmp_path, protocol, 
     every = told["regimes"][0]
     assert every["interpolation"] > every["extrapolation"] + 0.2 and every["high"] < 0
     assert every["n_queries"] == len(given.queries) - len(given.held) and every["n_trainings"] == 2
-    assert len(given.held) == round(0.2 * len(given.queries)) and "RR@10 falls" in told["sentences"][0]
+    assert len(given.held) == round(0.2 * len(given.queries)) and "claim: it falls" in told["sentences"][0]
     claims = {row["claim"]: row for row in told["claims"]}
     assert claims["loss"]["estimate"] == pytest.approx(every["change"]) and claims["loss"]["high"] < 0
     assert claims["lead"]["n_queries"] == len(given.held) and "held out" in told["sentences"][2]

@@ -464,8 +464,8 @@ def test_a_sentence_gives_each_data_set_its_own_estimate(tmp_path, profile, coll
     estimates = f"MedQuAD {real}; fourteen worlds +2.0 % [-1.0, +5.0]; {this}published -11.5 %"
     told = "replicated on real data, undecided in the worlds"
     [sentence] = nb.concluded  # the claim answers the title
-    kind = "simultaneous 95 % confidence intervals, over queries and training runs and over worlds"
-    kind += ", that of this run individual" * (profile != "small")
+    kind = "simultaneous 95 % confidence intervals over queries and training runs (MedQuAD"
+    kind += ", this run, individual" * (profile != "small") + "); over worlds (fourteen worlds)"
     assert sentence.endswith(f": {told}, too few worlds (RR@10: {estimates}; {kind}).")
 
 
@@ -494,9 +494,9 @@ def test_a_sentence_says_why_a_claim_has_no_verdict():
     dense, second, *_ = (one.name for one in verdicts.of_notebook("08_beir_correlation"))
     here = pd.concat([told(name, "one world", verdict="") for name in (second, dense)])
     texts, why = verdicts.sentences({"here": here}, "08_beir_correlation"), "one generated world decides no claim"
-    assert texts[0].startswith(f"Undecided ({why}): a model's ") and len(texts) == 2
+    assert texts[0].startswith(f"Not judged ({why}): a model's ") and len(texts) == 2
     published = verdicts.published(verdicts.stated()[second])
-    assert f": undecided, {why} (" in texts[1] and f"; published {published})." in texts[1]
+    assert f": not judged, {why} (" in texts[1] and f"; published {published})." in texts[1]
 
 
 def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
@@ -687,7 +687,7 @@ def test_an_interval_is_over_what_the_least_known_of_its_rows_is_over(state):
 def test_an_answer_says_what_its_interval_is_over():
     answer = told("resttest-dense", verdict="holds").assign(over=ONE_TRAINING)
     [sentence] = verdicts.sentences({"MedQuAD": answer}, "03_resttest")
-    assert sentence.endswith("; simultaneous 95 % confidence intervals, over queries; one training run).")
+    assert sentence.endswith("; simultaneous 95 % confidence intervals over queries of one training run).")
 
 
 def repro_eval(base, advanced, base_published, advanced_published):

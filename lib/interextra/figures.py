@@ -21,6 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from pandas import DataFrame
 
+from interextra.ground.effects import drawn_over
 from interextra.ground.errors import InputError
 from interextra.models import architectures
 
@@ -33,6 +34,7 @@ SYSTEMS = {module.LABEL for module in architectures().values()}
 OTHERS = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#882255", "#0072B2", "#44AA99", "#332288", "#999933"]
 UNKNOWN = {"fc": "white", "ec": "#BBBBBB", "hatch": "///", "lw": 0, "label": "not computed"}
 WIDTH, COLUMN = 5, 3.33  # inches, of a page (480 pixels) and of a column in print (ACM)
+NAME = 1.7  # inches, of the name of a row at most: a longer one is wrapped
 FEW, QUANTILES = 8, 20  # values that texts name one by one; dots of a distribution
 WORDS = {"n_train": "training queries", "model": "system", "method": "training strategy", "wh-words": "question words"}
 WORDS |= {"wha": "what", "left_out": "excluded from training", "stratum": "test cluster", "bucket": "test bucket"}
@@ -73,7 +75,10 @@ def forest(
     coloured = hue or (row if set(_names(frame, row)) & SYSTEMS else "")
     colours, panels = _colours(frame, coloured), _panels(frame, panel)
     beside = hue if any(not _names(part, row).is_unique for part in panels.values()) else ""  # below each other
-    heights = [0.4 + _names(p, row).nunique() * (0.1 + 0.14 * _names(p, beside).nunique()) for p in panels.values()]
+    heights = []
+    for part in panels.values():
+        rows = _names(part, row).unique()
+        heights.append(0.4 + len(rows) * max(0.1 + 0.14 * _names(part, beside).nunique(), _apart(rows)))
     figure, drawn = _figure(panels, heights, 3, row, sharex=True)
     for axis, part in drawn:
         rows, places = list(_names(part, row).unique()), list(_names(part, beside).unique())
@@ -88,7 +93,7 @@ def forest(
             axis.axhline(between - 0.5, color="#DDDDDD", lw=0.8)
         _name_rows(axis, rows)
         if percent:
-            axis.xaxis.set_major_formatter("{x:.0%}")
+            axis.xaxis.set_major_formatter(Percents())
     low, high, theirs = frame["low"], frame["high"], frame["published"]
     marks = _keys({"estimate, 95 % interval": INK}, marker="o", lw=2.5)
     marks += _keys({"simultaneous, of a claim": INK}, lw=0.9) * bool(frame["claim_low"].any())
@@ -99,7 +104,7 @@ def forest(
         told = _counted({"Intervals below 0": high < 0, "Intervals above 0": low > 0}, _names(frame, by))
         message = told or "Every interval includes 0."
     if "over" in frame:
-        message += f" Intervals are over {' or '.join(frame['over'].dropna().unique())}."
+        message += f" Intervals are over {drawn_over(frame['over'])}."
     if n := theirs.notna().sum():
         marks += _keys({"published": COLOURS["published"]}, marker="D", lw=0, mfc="none", mew=1.5)
         seen += f" {theirs.between(low, high).sum()} of {n} published values (diamonds) lie inside the interval there."
@@ -180,9 +185,9 @@ def scatter_map(vectors: dict[str, np.ndarray], group: Sequence[str], title: str
         points = TSNE(perplexity=(len(every) - 1) / 6, max_iter=1000, random_state=1234).fit_transform(short)
         axis.scatter(*points.T, c=[colours[name] for name in group], s=16, lw=0)
         axis.set(xticks=[], yticks=[])
-    named = {f"{name} ({sizes[name]:,})": colour for name, colour in colours.items()}
+    named = {f"{name}\u00a0({sizes[name]:,})": colour for name, colour in colours.items()}  # in one line with its end
     _finish(figure, {title: _keys(named, marker="o", lw=0, ms=5)})
-    return _said(figure, f"{'; '.join(vectors)}.", f"Map by t-SNE of {len(group)} vectors: {', '.join(named)}.")
+    return _said(figure, f"{'; '.join(vectors)}.", f"Map by t-SNE of {len(group)} vectors: {'; '.join(named)}.")
 
 
 @_kind
@@ -312,11 +317,28 @@ def _said(figure: Figure, message: str, seen: str) -> Figure:
     return figure
 
 
+class Percents(mpl.ticker.Formatter):
+    """Fractions as percentages, all with the digits that their steps need."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """One tick: as many digits as the step of all ticks needs."""
+        ticks = [] if self.axis is None else self.axis.get_majorticklocs()
+        percents = 100 * np.asarray([*ticks, x])
+        digits = next((n for n in range(2) if np.allclose(percents, percents.round(n), rtol=0, atol=1e-6)), 2)
+        return self.fix_minus(f"{round(100 * x, digits) + 0.0:.{digits}f}%")  # + 0.0: no -0
+
+
 def _name_rows(axis: Axes, rows: list[str], top: float = -0.5) -> None:
     """Names at the rows 0, 1, … from the top, without lines across."""
-    axis.set_yticks(range(len(rows)), [_wrapped(_words(row), 1.7) for row in rows])
+    axis.set_yticks(range(len(rows)), [_wrapped(_words(row), NAME) for row in rows])
     axis.set(ylim=(len(rows) - 0.5, top))
     axis.grid(False, axis="y")
+
+
+def _apart(rows: Sequence[str]) -> float:
+    """Inches between two rows, such that their names, of one line or more, do not touch."""
+    lines = [1 + _wrapped(_words(row), NAME).count("\n") for row in rows]
+    return max(map(sum, itertools.pairwise(lines)), default=0) / 2 * 1.35 * mpl.rcParams["font.size"] / 72
 
 
 def _names(frame: DataFrame, columns: Names) -> pd.Series:
@@ -339,7 +361,10 @@ def _colours(frame: DataFrame, hue: Names) -> dict[str, str]:
         return dict(zip(names, _ramp(len(names), 0.45)[::-1], strict=True))
     names = list(_names(frame, hue).unique())
     taken = {COLOURS.get(name) for name in (COLOURS if SYSTEMS.intersection(names) else [*names, "published"])}
-    left = itertools.cycle(colour for colour in OTHERS if colour not in taken)
+    mine = {COLOURS.get(name) for name in [*names, "published"]}
+    free = [colour for colour in OTHERS if colour not in mine]
+    free.sort(key=lambda colour: colour in taken)  # those of systems that are not here come last
+    left = itertools.cycle(free)
     return {name: COLOURS.get(name) or next(left) for name in names}
 
 
@@ -355,15 +380,18 @@ def _finish(figure: Figure, variables: dict[str, list], x: str = "", y: str = ""
     """Names of both axes, and legends above them, or where a place is left over: title → keys, a variable each."""
     for axis in [axis for axis in figure.axes if percent and axis.axison]:
         axis.axhline(0, color="black", lw=0.8)
-        axis.yaxis.set_major_formatter("{x:.0%}")
+        axis.yaxis.set_major_formatter(Percents())
     if x:
         figure.supxlabel(_wrapped(x, figure.get_figwidth()))
         figure.supylabel(_wrapped(y, figure.get_figheight()), ma="center")
     made, (wide, tall), groups = [], figure.get_size_inches(), [group for group in variables.items() if group[1]]
     if len(groups) == 1 and (spare := [axis for axis in figure.axes if not axis.axison and not axis.child_axes]):
-        spare[0].legend(handles=groups.pop()[1], loc="center")
+        keys = groups.pop()[1]
+        _fit(keys, spare[0].get_position().width * wide)
+        spare[0].legend(handles=keys, loc="center")
     for title, keys in groups:
-        fitting = max(1, int(wide // (_inches([str(key.get_label()) for key in keys]) + 0.55)))
+        lines = _fit(keys, wide)
+        fitting = max(1, int(wide // (_inches(lines) + 0.55)))
         look = {"loc": "upper center", "borderaxespad": 0, "borderpad": 0.3, "columnspacing": 1.2}
         made.append(figure.legend(handles=keys, title=title, ncols=min(len(keys), fitting), **look))
     heights = [legend.get_window_extent().height / figure.dpi for legend in made]
@@ -371,6 +399,13 @@ def _finish(figure: Figure, variables: dict[str, list], x: str = "", y: str = ""
     for legend, above in zip(made, np.cumsum([0, *heights]), strict=False):
         legend.set_bbox_to_anchor((0.5, 1 - above / figure.get_figheight()))
     figure.get_layout_engine().set(rect=(0, 0, 1, tall / figure.get_figheight()))
+
+
+def _fit(keys: list, inches: float) -> list[str]:
+    """Wrap what keys of a legend say to this width; returns its lines."""
+    for key in keys:
+        key.set_label(_wrapped(str(key.get_label()), inches - 0.55))
+    return [line for key in keys for line in key.get_label().split("\n")]
 
 
 def _words(name: Names) -> str:

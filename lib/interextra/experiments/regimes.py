@@ -12,7 +12,7 @@ from interextra.evaluation.measures import worse
 from interextra.experiments.given import MODEL, Given
 from interextra.experiments.plans import REGIMES
 from interextra.ground import InputError, write_text
-from interextra.ground.effects import DRAWS, Effects, detectable, effects, shown, with_interval
+from interextra.ground.effects import DRAWS, Effects, detectable, drawn_over, effects, shown, with_interval
 from interextra.models.bm25 import LABEL as BM25
 from interextra.papers import verdicts
 
@@ -76,10 +76,10 @@ def _claims(given: Given, changes: Effects, both: pd.DataFrame, margin: float, o
     reached = both.loc[both["model"] == BM25, "value"].mean()
     loss = {"asks": "below", "rows": {"plus": {"model": MODEL, "queries": GROUPS[0]}}, "margin": margin}
     loss |= {"gate": "beats BM25", "scale": "change"}
-    loss["sentence"] = f"{measure} falls from interpolation to extrapolation ({protocol})"
+    loss["sentence"] = f"{measure} from interpolation to extrapolation ({protocol}; claim: it falls)"
     rows = {sign: {"model": name, "regime": REGIMES[0]} for sign, name in (("plus", MODEL), ("minus", BM25))}
     lead = {"asks": "above", "rows": rows, "margin": margin * reached, "side": "in domain"}
-    lead["sentence"] = f"In domain the model is above {BM25}"
+    lead["sentence"] = f"In domain against {BM25} (claim: the model is above)"
     same = {"paper": "own", "notebook": "", "measure": measure, "known": ()}
     named = {name: verdicts.Claim(name=name, **claim, **same) for name, claim in (("loss", loss), ("lead", lead))}
     ahead = verdicts.leads(both, ["regime", "measure"], **options)
@@ -110,7 +110,7 @@ def page(found: Report) -> str:
     changes["detects"] = (100 * changes["detects"]).map("{:.1f} %".format)
     names = {"queries": "test queries", "n_queries": "queries", "n_trainings": "trainings"}
     columns = ["queries", "measure", *REGIMES, "change", "detects", "n_queries", "n_trainings"]
-    over = " and over ".join(changes["over"].unique())
+    over = drawn_over(changes["over"])
     body = "<h1>Does the model extrapolate?</h1>" + "".join(f"<p>{html.escape(text)}</p>" for text in found.told)
     body += picture.getvalue()[picture.getvalue().index("<svg") :]
     body += shown(changes[columns].rename(columns=names)).to_html() + f"<p>{LEGEND.format(over=over)}</p>"

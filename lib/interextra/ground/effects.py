@@ -675,6 +675,21 @@ def spelled(value: float, low: float, high: float, unit: str = "%") -> str:
     return "undefined" if np.isnan(value) else f"{text(value)} {unit}".rstrip() + f" [{between}]"
 
 
+def drawn_over(over: pd.Series) -> str:
+    """What the intervals of a table are over, in words, of its column `over`.
+
+    >>> drawn_over(pd.Series([ONE_TRAINING, QUERIES]))
+    'queries of one training run; where nothing is trained, over queries alone'
+    """
+    found = set(over.dropna())
+    if TRAININGS in found and ONE_TRAINING in found:
+        return f"{TRAININGS}; where a system was trained once, or not at all, over queries alone"
+    trained = TRAININGS if TRAININGS in found else "queries of one training run"
+    if QUERIES in found and len(found) > 1:
+        return f"{trained}; where nothing is trained, over queries alone"
+    return trained if found & {TRAININGS, ONE_TRAINING} else " or ".join(sorted(found))
+
+
 def with_interval(
     table: pd.DataFrame, effect: str = "delta", unit: str = "%", low: str = "low", high: str = "high"
 ) -> pd.DataFrame:

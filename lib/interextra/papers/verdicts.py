@@ -538,7 +538,8 @@ def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     for claim, rows in _by_claim(found):
         told = {_named(data, claim): formatted(rows[data]) if data in rows else "–" for data in asked}
         row = {"claim": claim.sentence, "margin": margin(claim), "published": published(claim)} | told
-        made.append(row | {"conclusion": conclusion(claim, rows)})
+        untested = "".join(f" ({why})" for why in _untested(claim, rows))
+        made.append(row | {"conclusion": conclusion(claim, rows) + untested})
     table = pd.DataFrame(made).fillna("–")
     return table[[*table.columns.drop("conclusion"), "conclusion"]] if made else table
 
@@ -633,10 +634,12 @@ def sentences(found: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str
         if claim.asks == "equal" or any(row["size"] for row in rows.values()):
             parts.append(f"margin {margin(claim)}")
         estimates = f"{claim.statistic}{claim.measure}: {'; '.join(parts)}"
-        told = outcome.replace(UNJUDGED, "undecided")
-        is_open = told.startswith(("undecided", UNTESTABLE))
-        told += f", {reason}" * ("undecided" in told)
-        untested = [why for data, why in claim.not_testable.items() if data in rows]
+        told = outcome
+        word = next((word for word in ("undecided", UNJUDGED, UNTESTABLE) if word in told), "")
+        is_open = told.startswith(("undecided", UNJUDGED, UNTESTABLE))
+        has_reason = word in ("undecided", UNJUDGED)
+        told += f", {reason}" * has_reason
+        untested = _untested(claim, rows)
         told += "".join(f" ({why})" for why in untested)
         if claim.name != title.get("claim"):
             text = f"{claim.sentence.removesuffix('.')}: {told} ({estimates})."
@@ -644,18 +647,35 @@ def sentences(found: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str
             continue
         has_name = re.match(r"\w+[A-Z0-9]", claim.sentence)  # which keeps its capitals after a colon
         inside = claim.sentence if has_name else claim.sentence[:1].lower() + claim.sentence[1:]
-        open_for = "; ".join([reason] * ("undecided" in told) + untested)
-        is_untested = "undecided" not in told  # nowhere undecided, as no data set can test it
-        forms = {"": f"{'Not testable' if is_untested else 'Undecided'} ({open_for}): {inside}"}
+        open_for = "; ".join([reason] * has_reason + untested)
+        forms = {"": f"{word.capitalize()} ({open_for}): {inside}"}
         forms |= {"depends": f"It depends on the data. {claim.sentence}"} | title
         key = next((key for word, key in ANSWER_TO.items() if re.match(word, outcome)), "")
         text = forms[key].removesuffix(".") + f": {told}" * (not is_open)
-        alone = [row["reason"] == "one world" for row in rows.values()]
-        kind = "individual" if all(alone) else "simultaneous"
-        beside = ", that of this run individual" * (any(alone) and not all(alone))
-        over = " and over ".join(dict.fromkeys(row["over"] for row in rows.values() if row.get("over")))
-        answer = [f"{text} ({estimates}; {kind} 95 % confidence intervals, over {over}{beside})."]
+        answer = [f"{text} ({estimates}; {_intervals(claim, rows)})."]
     return answer + decided + others
+
+
+def _untested(claim: Claim, rows: Mapping[str, Any]) -> list[str]:
+    """Why data sets that estimate a claim cannot test it, each reason once."""
+    return list(dict.fromkeys(why for data, why in claim.not_testable.items() if data in rows))
+
+
+def _intervals(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """What kind of intervals the estimates of a claim have, and what each is over."""
+    alone = [data for data, row in rows.items() if row["reason"] == "one world"]  # which has no correction
+    kind = "individual" if len(alone) == len(rows) else "simultaneous"
+    names_over: dict[str, list[str]] = {}
+    for data, row in rows.items():
+        over = str(row.get("over", "")).replace("; one training run", " of one training run")
+        is_apart = data in alone and kind == "simultaneous"
+        names_over.setdefault(over, []).append(_named(data, claim) + ", individual" * is_apart)
+    is_one_for_all = len(names_over) == 1 and len(alone) in (0, len(rows))
+    each = []
+    for over, names in names_over.items():
+        whose = "" if is_one_for_all else f" ({', '.join(names)})"
+        each += [f"over {over}{whose}"] if over else []
+    return " ".join([f"{kind} 95 % confidence intervals", "; ".join(each)]).strip()
 
 
 def _reason(rows: Mapping[str, Mapping[str, Any]]) -> str:

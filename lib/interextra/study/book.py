@@ -59,9 +59,9 @@ def _index(folder: Path, executed: list[Path], more: list[str], note: str) -> st
     parts = [f"# {TITLE}", f"Results of the run `{folder.name}`, notebook by notebook."]
     parts += [f"```{{note}}\n{note}\n```"] if note else []
     parts += [_table(["notebook", "question", "answer", "tables" if over_worlds else "minutes on one core"], rows)]
-    shown = ["claim", "published", *[NAMED["here"]] * bool(over_worlds), "conclusion"]
+    shown = ["claim", "published", *[NAMED["worlds"]] * bool(over_worlds), "conclusion"]
     if claims := _claims(folder, shown):
-        about = "Claims of the papers and our own, stated before the runs that answer them:"
+        about = "Claims of the papers and our own. Whether their answers had been seen before, each notebook says."
         parts += ["## Claims", about, _table([*shown, "notebook"], claims)]
     toc = "\n".join(titled + more)
     return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n{toc}\n```"]) + "\n"
@@ -83,7 +83,8 @@ def _claims(folder: Path, shown: list[str]) -> list[list[str]]:
     """The columns `shown` of `page`, with the committed data sets, and the notebook of each claim."""
     committed, rows = repository_root() / REFERENCE, []
     profile = folder.name.removesuffix("-from-reference")
-    places = {data: committed / of for data, of in DATA.items() if of != profile} | {"here": folder}
+    places = {data: folder if of == profile else committed / of for data, of in DATA.items()}
+    places |= {} if profile in DATA.values() else {"here": folder}
     for name in sorted(path.parent.name for path in folder.glob("[0-9][0-9]_*/tables")):
         files = {data: place / name / "tables" / "claims.csv" for data, place in places.items()}
         made = page({data: pd.read_csv(path) for data, path in files.items() if path.is_file()})
