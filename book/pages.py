@@ -34,18 +34,17 @@ def read(app, name, source):
         if cell["cell_type"] == "markdown":
             cells.append(markdown(links.added(exercises(text, name))))
             continue
-        shown = looks(cell, tags)
-        cell["metadata"] = {"tags": tags + hidden(tags)} | ({"mystnb": shown} if shown else {})
+        parts = by_figure(cell, tags)
         if "continued" in tags:  # of the solution before
-            cells.insert(-1, cell)
+            cells[-1:-1] = parts
         elif "solution" in tags:
             solved += 1
             start = f"```{{solution-start}} {name}-{solved}\n:class: dropdown\n```"
-            cells += [markdown(start), cell, markdown("```{solution-end}\n```")]
+            cells += [markdown(start), *parts, markdown("```{solution-end}\n```")]
         else:
-            cells.append(cell)
+            cells += parts
     cells.append(markdown(files(Path(app.outdir) / name)))
-    numbered = [{"id": f"cell-{number}"} | cell for number, cell in enumerate(cells)]
+    numbered = [cell | {"id": f"cell-{number}"} for number, cell in enumerate(cells)]
     source[0] = json.dumps(document | {"cells": numbered})
 
 
@@ -71,6 +70,26 @@ def hidden(tags):
     return ["hide-input"] * bool(FOLDED.keys() & set(tags)) + ["remove-input"] * ("answer" in tags)
 
 
+def by_figure(cell, tags):
+    """The cell, and one without code from each further figure on: myst-nb has one alt text and width a cell."""
+    groups = [[]]
+    for output in cell["outputs"]:
+        groups += [[]] * (described(output) and any(map(described, groups[-1])))
+        groups[-1] = [*groups[-1], output]
+    parts = []
+    for at, outputs in enumerate(groups):
+        part = cell | {"outputs": outputs}
+        shown = looks(part, tags)
+        used = tags + (["remove-input"] if at else hidden(tags))
+        parts.append(part | {"metadata": {"tags": used} | ({"mystnb": shown} if shown else {})})
+    return parts
+
+
+def described(output):
+    """Whether an output is a figure with alt text and width."""
+    return "width" in output.get("metadata", {}).get("image/png", {})
+
+
 def looks(cell, tags):
     """The title of what is folded; alt text and width of a figure; estimates in tables are kept in one line."""
     shown = {}
@@ -79,7 +98,8 @@ def looks(cell, tags):
     for output in cell["outputs"]:
         if html := output.get("data", {}).get("text/html"):
             output["data"]["text/html"] = ESTIMATE.sub(lambda found: found[0].replace(" ", "&nbsp;"), "".join(html))
-        if "width" in (picture := output.get("metadata", {}).get("image/png", {})):
+        if described(output):
+            picture = output["metadata"]["image/png"]
             shown["image"] = {"alt": picture["alt"], "width": f"{picture['width']}px"}
     return shown
 

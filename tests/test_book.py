@@ -49,12 +49,14 @@ def book(tmp_path_factory):
     data = {"image/png": base64.b64encode(picture.read_bytes()).decode(), "text/plain": "a figure"}
     looks = {"image/png": {"alt": "a falling line", "width": 300}}
     figure = nbformat.v4.new_output("display_data", data, metadata=looks)
+    looks = {"image/png": {"alt": "a rising line", "width": 200}}
+    another = nbformat.v4.new_output("display_data", data, metadata=looks)
     answer = nbformat.v4.new_output("display_data", {"text/markdown": "**In this run**\n\n- It loses 3 %."})
     cells = [
         text("# Does it lose?\n\nAs in `03_there` and [`04_not`](04_not.ipynb), by **interpolation**; interpolation."),
         code("ix.answer()", outputs=[answer], metadata={"tags": ["answer"]}),
         code("n: int = 3", metadata={"tags": ["parameters"]}),
-        code("draw()", outputs=[figure]),
+        code("draw_both()", outputs=[figure, another]),
         text("## Where\n\nIt goes.\n\n## Exercises\n\n1. *Predict:* one?\n2. *Write:* two,\n   in lines."),
         code("solved_1", metadata={"tags": ["solution"]}),
         code("solved_1_on", metadata={"tags": ["solution", "continued"]}),
@@ -133,6 +135,13 @@ def test_parameters_are_folded_the_answer_is_shown_without_code_and_a_figure_is_
     assert "ix.answer" not in html and "It loses 3 %." in html and "tag_hide-input" in html
     [picture] = [one for tag, one in Tags(html).found if tag == "img" and one.get("alt") == "a falling line"]
     assert "300" in str(picture)
+
+
+def test_each_of_two_figures_of_a_cell_has_its_own_text_and_width(book):
+    pictures = [one for tag, one in Tags(page(book, "02_here")).found if tag == "img"]
+    widths = {one["alt"]: str(one) for one in pictures if one.get("alt") in ("a falling line", "a rising line")}
+    assert "300" in widths["a falling line"] and "200" in widths["a rising line"]
+    assert page(book, "02_here").count("draw_both") == 1
 
 
 def test_no_page_needs_a_network(book):

@@ -285,6 +285,46 @@ def test_map_draws_each_vector_once_in_its_colour():
     assert len(set(colours[:40])) == len(set(colours[40:])) == 1 and colours[0] != colours[-1]
 
 
+def test_long_names_of_a_legend_are_wrapped_inside_the_canvas_with_their_counts():
+    vectors = {name: np.random.default_rng(1).normal(size=(60, 8)) for name in "abcd"}
+    names = [f"what is the {kind} that a reader needs to know about a disease, and how is it treated" for kind in "xy"]
+    page = figures.scatter_map(vectors, [names[0]] * 40 + [names[1]] * 20, "query (its passages)")
+    for figure in (page, page.column()):
+        figure.draw_without_rendering()
+        [legend] = figure.legends
+        box, labels = legend.get_window_extent(), [text.get_text() for text in legend.get_texts()]
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1 + 1
+        assert [label.replace("\n", " ") for label in labels] == [f"{names[0]}\u00a0(40)", f"{names[1]}\u00a0(20)"]
+        assert all("\n" in label for label in labels)
+
+
+@pytest.mark.parametrize(
+    ("ends", "labels"),
+    [((-0.2, 0.2), ["\u221220%", "0%", "20%"]), ((-0.025, 0.025), ["\u22122.5%", "0.0%", "2.5%"])],
+)
+def test_percentages_of_an_axis_have_the_digits_that_their_steps_need(ends, labels):
+    (axis,) = figures.forest(EFFECTS[:1], "model", "delta", "Δ", percent=True).axes
+    axis.set_xticks([ends[0], -1e-18, ends[1]])
+    assert [label.get_text() for label in axis.get_xticklabels()] == labels
+
+
+def test_names_of_rows_in_two_lines_do_not_touch():
+    frame = EFFECTS.assign(row=[f"interpolation: needs the queries of kind {at}" for at in range(len(EFFECTS))])
+    page = figures.forest(frame, "row", "delta", "Δ")
+    for figure in (page, page.column()):
+        figure.draw_without_rendering()
+        labels = figure.axes[0].get_yticklabels()
+        boxes = [label.get_window_extent() for label in labels]
+        assert all("\n" in label.get_text() for label in labels)
+        assert not any(one.overlaps(other) for one, other in zip(boxes, boxes[1:], strict=False))
+
+
+def test_strategies_beside_a_system_have_a_colour_each():
+    names = ["BM25", "Random", "STAR", "ADORE", "TCT-ColBERT", "another", "one more"]
+    colours = figures._colours(pd.DataFrame({"model": names}), "model")
+    assert len(set(colours.values())) == len(names) and figures.COLOURS["published"] not in colours.values()
+
+
 def test_bars_are_as_long_as_their_values():
     (axis,) = KINDS["bars"]().axes
     assert [(bar.get_x(), bar.get_width()) for bar in axis.patches] == [(0, 60), (0, 70), (60, 40), (70, 30)]
@@ -296,7 +336,13 @@ def test_curves_pass_through_their_values():
     assert [one.get_ydata().tolist(), other.get_ydata().tolist()] == [[0.5, 0.6], [0.3, 0.5]]
     assert one.get_color() == figures.COLOURS["interpolation"]
     assert [label.get_text() for label in figure.legends[0].get_texts()] == ["interpolation", "extrapolation"]
-    assert figure.caption == "Rising lines: interpolation; extrapolation."
+    assert figure.caption == (
+        "Lines that end higher than they begin, over training queries: interpolation; extrapolation."
+    )
+    numbered = CURVES.assign(fold=[1, 1, 2, 2])
+    folds = pd.concat([numbered.assign(of=of) for of in "ab"])
+    caption = figures.curves(folds, "n_train", "y", "fold", "nDCG@10", panel="of").caption
+    assert caption.endswith(": fold 1 (2 of 2 panels); fold 2 (2 of 2 panels).")
 
 
 def test_intervals_of_curves_stand_side_by_side_and_a_published_level_is_dotted():

@@ -237,7 +237,10 @@ def curves(frame: DataFrame, x: str, y: str, hue: str, label: str, panel: Names 
     level = _keys({"published": INK}, ls=":") * ("published" in frame)
     _finish(figure, {_words(hue): _keys(colours, marker="o", ms=4, lw=2), "": level}, _words(x), label, percent)
     names, ways = map(pd.Series, zip(*ways, strict=True))
-    told = _counted({"Rising lines": ways > 0, "Falling lines": ways < 0}, names)
+    if names.str.isdigit().all():
+        names = f"{_words(hue)} " + names
+    sides = {f"Lines that end higher than they begin, over {_words(x)}": ways > 0, "Lower": ways < 0}
+    told = _counted(sides, names, " panels")
     return _said(figure, told, f"Lines of {label} over {_words(x)}: {_range(frame, y, [hue, x, panel], percent)}.")
 
 
@@ -421,12 +424,12 @@ def _wrapped(text: str, inches: float) -> str:
     return textwrap.fill(text, max(8, int(inches / _inches("x"))))
 
 
-def _counted(sides: dict[str, pd.Series], names: pd.Series) -> str:
-    """Who is on which side, and how often."""
+def _counted(sides: dict[str, pd.Series], names: pd.Series, what: str = "") -> str:
+    """Who is on which side, and how often; `what` is counted."""
     texts = []
     for side, found in sides.items():
         counts = found.groupby(names, sort=False).agg(["sum", "size"]).query("sum > 0").itertuples()
-        if told := [f"{_words(name)}{f' ({n} of {size})' * (size > 1)}" for name, n, size in counts]:
+        if told := [f"{_words(name)}{f' ({n} of {size}{what})' * (size > 1)}" for name, n, size in counts]:
             texts.append(f"{side}: {'; '.join(told)}.")
     return " ".join(texts)
 
