@@ -10,7 +10,7 @@ import time
 import numpy as np
 from scipy import stats
 
-from interextra.ground.correlation import correlations, drawn_groups
+from interextra.stats.correlation import correlations, drawn_groups
 
 POINTS, GROUPS, RESAMPLES = 187, 112, 2_000
 THEIRS = {"Spearman": stats.spearmanr, "Kendall": stats.kendalltau, "Pearson": stats.pearsonr}

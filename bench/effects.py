@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from interextra.ground.effects import effects
+from interextra.stats.effects import effects
 
 SYSTEMS, QUERIES, RESAMPLES = 20, 1521, 10_000
 

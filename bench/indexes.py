@@ -15,9 +15,9 @@ import numpy as np
 from search import DIMENSION, K, open_collection, some_queries, static_model, write_collection
 from sentence_transformers.util.quantization import quantize_embeddings, semantic_search_faiss
 
-from interextra.models.dense import Dense
-from interextra.models.indexes import BLOCK, Index, quantised_search
+from interextra.models.architectures.dense import Dense
 from interextra.models.recipe import load_recipe
+from interextra.models.search.indexes import BLOCK, Index, quantised_search
 
 EFFORTS = (16, 32, 64, 128)
 WAYS = [("uint8", 2), ("uint8", 0), ("ubinary", 2), ("ubinary", 4), ("ubinary", 0)]  # precision, rescore_multiplier

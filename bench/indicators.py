@@ -19,9 +19,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from scipy import stats
 
-from interextra.evaluation.indicators import mean_similarity
-from interextra.ground.correlation import kendall_draws
-from interextra.ground.effects import resamples
+from interextra.measures.indicators import mean_similarity
+from interextra.stats.correlation import kendall_draws
+from interextra.stats.effects import resamples
 
 DIMENSIONS, SEED = 768, 0
 AT_LEAST, TOLERANCE = 100, 1e-6

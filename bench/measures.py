@@ -25,7 +25,7 @@ import pyarrow as pa
 import pytrec_eval
 
 from interextra.data.runs import RunFile
-from interextra.evaluation.measures import per_query
+from interextra.measures.evaluate import per_query
 
 MEASURES = ["nDCG@10", "RR@10", "R@100"]
 DEPTH, N_PASSAGES, SEED = 1000, 1_000_000, 0

@@ -71,7 +71,7 @@ def static_model():
 
 
 def dense_ours(folder: Path) -> np.ndarray:
-    from interextra.models.dense import Dense
+    from interextra.models.architectures.dense import Dense
     from interextra.models.recipe import load_recipe
 
     model = Dense(static_model(), load_recipe("mini-dense"))
@@ -91,7 +91,7 @@ def dense_library(folder: Path) -> np.ndarray:
 
 def tiny(architecture: str, folder: Path) -> np.ndarray:
     """The untrained model of the profile mini."""
-    from interextra.models import colbert, splade
+    from interextra.models.architectures import colbert, splade
     from interextra.models.recipe import load_recipe
 
     module, kind = {"splade": (splade, splade.Splade), "colbert": (colbert, colbert.ColBERT)}[architecture]
@@ -135,7 +135,7 @@ def apart(work, *given):
 
 
 def main(n: int, n_tokens: int) -> None:
-    for module in ("sentence_transformers", "interextra.models.dense"):  # what every step pays
+    for module in ("sentence_transformers", "interextra.models.architectures.dense"):  # what every step pays
         importlib.import_module(module)
     sizes = {"dense": n, "tokens": n_tokens}
     with tempfile.TemporaryDirectory(prefix="interextra-bench-") as name:

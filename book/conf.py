@@ -1,4 +1,4 @@
-"""The book of a run, as Sphinx and myst-nb make it: see interextra.study.book, which calls them."""
+"""The book of a run, as Sphinx and myst-nb make it: see interextra.site.book, which calls them."""
 
 import sys
 from pathlib import Path

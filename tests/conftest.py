@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from toy_topics import write_topics
 
-from interextra.ground.cells import Store
+from interextra.store.cells import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -8,9 +8,7 @@ import pytest
 from scipy.stats import ttest_rel
 from sklearn.metrics import cohen_kappa_score
 
-from interextra.experiments.annotating import Annotation, widget
-from interextra.experiments.overlap import recall_comparison, simulate_annotators
-from interextra.ground.errors import InputError
+from interextra.notebooks.n01_overlap import recall_comparison, simulate_annotators
 from interextra.overlap.annotation import (
     SHEET,
     codes,
@@ -25,6 +23,8 @@ from interextra.overlap.annotation import (
 from interextra.overlap.candidates import Candidates, candidates, with_texts
 from interextra.overlap.labels import LABELS
 from interextra.overlap.text import jaccard
+from interextra.overlap.widget import Annotation, widget
+from interextra.store.errors import InputError
 from interextra.world.truth import entity_overlap, intent_overlap
 
 TEST = pd.DataFrame({"query_id": ["t1", "t2"], "text": ["what is a shebang", 'rock, "n" roll\nbegin <b>']})

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from PIL import Image as Picture
 
-from interextra.study import answers
+from interextra.site import answers
 
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
 NOTED = {"sentences": ["It loses 3 %."], "not_shown": "why", "figure": "loss", "alt": 'a "falling" line', "width": 300}

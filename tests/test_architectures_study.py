@@ -8,12 +8,21 @@ import pytest
 from scipy import stats
 from toy_parameters import COMMON, COMPARED, RESTRAIN
 
-from interextra.experiments import architectures, restrain, resttest
-from interextra.experiments.plans import REGIMES, cells_of
-from interextra.ground.cells import Store
-from interextra.ground.effects import Effects, effects
-from interextra.ground.errors import InputError
 from interextra.models.recipe import load_recipe
+from interextra.notebooks import (
+    n02_restrain as restrain,
+)
+from interextra.notebooks import (
+    n03_resttest as resttest,
+)
+from interextra.notebooks import (
+    n05_architectures as architectures,
+)
+from interextra.notebooks.plans import cells_of
+from interextra.splits.split import REGIMES
+from interextra.stats.effects import Effects, effects
+from interextra.store.cells import Store
+from interextra.store.errors import InputError
 
 BY = ["protocol", "n_train", "measure"]
 HOW = {"by": ["model", *BY], "on": "regime", "sides": REGIMES, "effect": "delta", "n_boot": 500}

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.ground.errors import InputError
 from interextra.splits.attributes import WH_WORDS, attribute, labels, length, part, wh_words
+from interextra.store.errors import InputError
 
 
 @pytest.mark.parametrize(

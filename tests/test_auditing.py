@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 from datasets import Dataset, DatasetDict
 
-from interextra.experiments.auditing import ZERO_SHOT, audit, read
-from interextra.ground.errors import InputError
-from interextra.study.cli import main
+from interextra.cli import main
+from interextra.own.audit import ZERO_SHOT, audit, read
+from interextra.store.errors import InputError
 
 TOPICS = ["granite", "tulips", "comets", "glaciers", "violins", "vaccines", "harbours", "falcons", "pottery", "tariffs"]
 TRAIN = [f"where were {topic} first described in {place}" for topic in TOPICS for place in ("peru", "ghana", "nepal")]

@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from interextra.experiments import start_here
-from interextra.experiments.plans import cells_of
-from interextra.ground.cells import Store
-from interextra.ground.effects import shown
-from interextra.papers import verdicts
-from interextra.study.book import _claims, write
-from interextra.study.schedule import described
+from interextra.claims import verdicts
+from interextra.notebooks import n00_start_here as start_here
+from interextra.notebooks.plans import cells_of
+from interextra.site.book import _claims, write
+from interextra.stats.effects import shown
+from interextra.store.cells import Store
+from interextra.store.schedule import described
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
@@ -152,7 +152,7 @@ def test_no_page_needs_a_network(book):
 
 def test_the_book_is_made_in_another_process_while_a_run_goes_on(book, root):
     (book / "index.html").unlink()
-    subprocess.run([sys.executable, "-m", "interextra.study.book", str(book), "still running"], check=True, cwd=root)
+    subprocess.run([sys.executable, "-m", "interextra.site.book", str(book), "still running"], check=True, cwd=root)
     assert "still running" in page(book, "index")
 
 

@@ -12,12 +12,12 @@ import time
 import pytest
 from toy_cells import Failing, Slow, Stuck, Toy
 
-from interextra.ground import cells as module
-from interextra.ground.cells import Store, config_of, from_config
-from interextra.ground.errors import InputError
-from interextra.ground.files import seal_problem, write_json
-from interextra.study.notebook import Notebook
-from interextra.study.schedule import build_all
+from interextra.site.notebook import Notebook
+from interextra.store import cells as module
+from interextra.store.cells import Store, config_of, from_config
+from interextra.store.errors import InputError
+from interextra.store.files import seal_problem, write_json
+from interextra.store.schedule import build_all
 
 TOY = Toy()
 
@@ -50,7 +50,7 @@ def test_configuration_gives_the_cell_back():
     assert again == cell and again.key == cell.key
 
 
-NO_KINDS = ["os.system", "pathlib.Path", "interextra.ground.files.sha256", "nowhere.Toy", "pydantic.main.BaseModel"]
+NO_KINDS = ["os.system", "pathlib.Path", "interextra.store.files.sha256", "nowhere.Toy", "pydantic.main.BaseModel"]
 
 
 @pytest.mark.parametrize("kind", NO_KINDS)
@@ -192,7 +192,7 @@ def test_schedule_computes_each_needed_cell_once_and_in_order(tmp_path):
 
 
 def test_the_last_but_one_waits_for_what_the_last_one_needs(tmp_path, monkeypatch):
-    monkeypatch.setattr("interextra.study.schedule.n_workers", lambda n_cells: 1)
+    monkeypatch.setattr("interextra.store.schedule.n_workers", lambda n_cells: 1)
     first, other = Toy(n=1), Toy(n=2)
     pages, done = [Toy(n=n, needed=(need,)) for n, need in ((7, TOY), (8, first), (9, other))], []
     build_all(Store(tmp_path), pages, done.append)
@@ -216,7 +216,7 @@ def changed_code(monkeypatch):
 
 
 SIZED = """
-from interextra.ground.cells import Cell
+from interextra.store.cells import Cell
 
 
 class Sized(Cell):
@@ -306,8 +306,8 @@ def test_clean_leaves_what_another_process_computes_and_may_need(tmp_path, chang
 
 def test_a_planned_result_whose_code_is_gone_is_no_longer_planned(tmp_path):
     """A removed function ended `clean` and `make check` with a traceback."""
-    gone = {"name": "02_x", "source": "", "parameters": "{}", "uses": ["interextra.ground.effects:gone"], "files": ""}
-    config = {"kind": "interextra.study.notebook.Notebook", "plan": []} | gone
+    gone = {"name": "02_x", "source": "", "parameters": "{}", "uses": ["interextra.stats.effects:gone"], "files": ""}
+    config = {"kind": "interextra.site.notebook.Notebook", "plan": []} | gone
     with pytest.raises(AttributeError, match="has no 'gone'"):
         assert isinstance(from_config(config), Notebook) and from_config(config).key
     write_json(tmp_path / "planned" / f"{'0' * 20}.json", {"key": "0" * 20, "config": config})

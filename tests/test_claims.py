@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from interextra.papers import verdicts
+from interextra.claims import verdicts
 
 BY_PAPER = yaml.safe_load(verdicts.FILE.read_text(encoding="utf-8"))
 REAL = BY_PAPER.pop(verdicts.UNANSWERED)

@@ -11,12 +11,12 @@ import nbformat
 import pytest
 from toy_cells import Toy
 
+from interextra.cli import main
 from interextra.data.queries import Queries, Source
-from interextra.ground.cells import Store
+from interextra.site.session import Session
 from interextra.splits.shift import Shift
-from interextra.study.cli import main
-from interextra.study.schedule import priced
-from interextra.study.session import Session
+from interextra.store.cells import Store
+from interextra.store.schedule import priced
 from tools.structure import damaged_results
 
 
@@ -213,14 +213,14 @@ def test_changed_parameters_never_replace_the_profile_s_results(house, tiny, cap
 @pytest.mark.parametrize("name", [".", "..", "verify-smoke", "mini"])
 def test_name_never_reaches_beyond_its_folder(house, capsys, monkeypatch, name):
     """`--name ..` replaced a folder of the project that is called like the notebook."""
-    monkeypatch.setattr("interextra.study.cli.build_all", lambda *_: pytest.fail("begins to run"))
+    monkeypatch.setattr("interextra.cli.build_all", lambda *_: pytest.fail("begins to run"))
     line = refused(capsys, "run", "--profile", "smoke", "--only", "00", "--name", name)
     assert f"--name {name}" in line.replace("'", "") and not results(house)
 
 
 @pytest.mark.parametrize("profile", ["smoke", "worlds"])
 def test_reference_without_values_is_one_line_before_anything_is_executed(house, capsys, monkeypatch, profile):
-    monkeypatch.setattr("interextra.study.cli.build_all", lambda *_: pytest.fail("begins to run"))
+    monkeypatch.setattr("interextra.cli.build_all", lambda *_: pytest.fail("begins to run"))
     line = refused(capsys, "run", "--from-reference", "--profile", profile, "--only", "02,03")
     assert f"outputs/reference/{profile} has no values of '02_restrain', '03_resttest': run without" in line
     assert not results(house)
@@ -257,7 +257,7 @@ def test_result_that_is_a_file_or_a_broken_link_is_one_line(house, tiny, capsys,
 def test_full_disk_is_one_line(house, tiny, tmp_path):
     """A limit of 1 kB a file is refused by the system like a full disk, in the middle of writing."""
     script = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-    script += "import sys; from interextra.study.cli import main; sys.exit(main(sys.argv[1:]))"
+    script += "import sys; from interextra.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", script, "plan", *run_00(tiny)[1:]]
     done = subprocess.run(command, cwd=house, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
@@ -362,7 +362,7 @@ def test_evaluate_names_the_bad_line(house, capsys):
 
 
 def test_help_is_quick_and_loads_no_model_library():
-    script = "import sys; from interextra.study.cli import parser; parser(); print(*sys.modules)"
+    script = "import sys; from interextra.cli import parser; parser(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "transformers", "jnius", "pandas", "papermill"} & set(loaded)
 

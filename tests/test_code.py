@@ -4,13 +4,13 @@ import shutil
 
 import pytest
 
-from interextra.ground import Store, code
-from interextra.models import architectures
+from interextra.models.architectures import architectures
 from interextra.models.model import Model
+from interextra.site.worlds import planned
 from interextra.splits import attributes
-from interextra.study.worlds import planned
+from interextra.store import Store, code
 
-DENSE = "interextra.models.dense"
+DENSE = "interextra.models.architectures.dense"
 RULE = "python:interextra.world.truth:kind_of_question"
 
 
@@ -41,65 +41,65 @@ def change(file, old, new):
 
 def test_a_changed_constant_or_method_changes_the_digest(copy):
     before = copy()
-    change("models/training.py", "k1=0.9", "k1=0.8")
+    change("models/training/trainer.py", "k1=0.9", "k1=0.8")
     assert copy() != before
 
 
 def test_docstring_comment_and_wording_of_an_error_leave_it(copy):
     before = copy()
-    change("models/pairs.py", "Training pairs (query, relevant passage)", "Pairs for training")
-    change("models/pairs.py", "import numpy", "import numpy as np  # a comment\nimport numpy")
-    change("models/pairs.py", "are not in split", "do not stand in the split")
+    change("models/training/pairs.py", "Training pairs (query, relevant passage)", "Pairs for training")
+    change("models/training/pairs.py", "import numpy", "import numpy as np  # a comment\nimport numpy")
+    change("models/training/pairs.py", "are not in split", "do not stand in the split")
     assert copy() == before
 
 
 def test_what_a_cell_is_called_and_costs_leaves_it(copy):
-    before = copy("interextra.models.run:Run")
-    change("models/run.py", 'return f"run ', 'return f"a run ')
-    assert copy("interextra.models.run:Run") == before
+    before = copy("interextra.models.search.run:Run")
+    change("models/search/run.py", 'return f"run ', 'return f"a run ')
+    assert copy("interextra.models.search.run:Run") == before
 
 
 def test_a_definition_that_nobody_reaches_leaves_it(copy):
-    names = ("interextra.models.run:Run", DENSE, "interextra.splits.restrain:ReSTrain")
+    names = ("interextra.models.search.run:Run", DENSE, "interextra.splits.restrain:ReSTrain")
     before = copy(*names)
-    for file in ("models/pairs.py", "ground/effects.py", "figures.py"):
+    for file in ("models/training/pairs.py", "stats/effects.py", "figures.py"):
         change(file, "import numpy as np\n", "import numpy as np\n\n\ndef further(x):\n    return x\n")
-    change("ground/effects.py", "BLOCK = 250_000", "BLOCK = 300_000")
+    change("stats/effects.py", "BLOCK = 250_000", "BLOCK = 300_000")
     assert copy(*names) == before
 
 
 def test_a_definition_may_move_to_another_module(copy):
     copy()
     before = code.digested((DENSE,))
-    change("models/topk.py", "PADDING = -1\n", "from interextra.models.moved import PADDING\n")
+    change("models/search/topk.py", "PADDING = -1\n", "from interextra.models.moved import PADDING\n")
     (code.ROOT / "models" / "moved.py").write_text("PADDING = -1\n")
     after = copy()
     assert code.digested((DENSE,)) == before and "interextra.models.moved:PADDING" in after
 
 
 def test_what_a_function_imports_counts(copy):
-    found = copy("interextra.models.run:Run")
+    found = copy("interextra.models.search.run:Run")
     assert {"interextra.models.model:load_model", "interextra.data.runs:RunFile"} <= found.keys()
-    assert "interextra.models.pairs:training_pairs" in copy()
+    assert "interextra.models.training.pairs:training_pairs" in copy()
 
 
 def test_one_architecture_does_not_depend_on_another(copy):
     before = copy()
-    change("models/splade.py", "return ", "return 1 and ")
+    change("models/architectures/splade.py", "return ", "return 1 and ")
     assert copy() == before
 
 
 def test_which_queries_of_ms_marco_are_for_training_counts(copy):
     """The class stood in `data.load`, which is apart: with test queries left in, old vectors would have been served."""
-    before = copy("interextra.models.vectors:Vectors")
+    before = copy("interextra.models.search.vectors:Vectors")
     change("data/msmarco.py", '~frame["query_id"].isin(test)', 'frame["query_id"].notna()')
-    assert copy("interextra.models.vectors:Vectors") != before
+    assert copy("interextra.models.search.vectors:Vectors") != before
 
 
 def test_storing_leaves_it(copy):
     before = copy()
-    change("ground/errors.py", "def offenders", "def offenders_of")
-    assert copy() == before and not any("ground.errors" in place for place in before)
+    change("store/errors.py", "def offenders", "def offenders_of")
+    assert copy() == before and not any("store.errors" in place for place in before)
 
 
 def test_versions_of_the_libraries_that_compute_belong_to_it(copy):
@@ -107,7 +107,7 @@ def test_versions_of_the_libraries_that_compute_belong_to_it(copy):
     assert "torch" not in copy("interextra.splits.restrain:ReSTrain") and "faiss" in code.behind(
         ("interextra.splits.resttest:ReSTTest",)
     )
-    assert {"pyserini"} <= copy("interextra.models.bm25").keys() and "+" not in copy()["torch"]
+    assert {"pyserini"} <= copy("interextra.models.architectures.bm25").keys() and "+" not in copy()["torch"]
 
 
 def test_a_new_version_of_such_a_library_is_another_result(copy, monkeypatch):
@@ -144,17 +144,17 @@ def test_statements_at_the_top_of_a_module_count_with_each_of_its_definitions(co
 
 
 def test_a_name_that_a_module_has_from_another_one_counts_where_it_is(copy):
-    assert "interextra.models.topk:PADDING" in copy("interextra.models.lucene:PADDING")
+    assert "interextra.models.search.topk:PADDING" in copy("interextra.models.search.lucene:PADDING")
     with pytest.raises(AttributeError, match="has no 'NOTHING'"):
-        copy("interextra.models.lucene:NOTHING")
+        copy("interextra.models.search.lucene:NOTHING")
 
 
 def test_a_notebook_uses_what_its_code_names():
     source = "import interextra as ix\nfrom interextra.splits import restrain as method\n"
     source += "nb = ix.start(1)\nix.figures.heat(2)\nmethod.bands(ix.effects)\n"
     assert code.used_by(source) == (
-        *("interextra.figures:heat", "interextra.ground.effects:effects"),
-        *("interextra.splits.restrain:bands", "interextra.study.session:start"),
+        *("interextra.figures:heat", "interextra.site.session:start"),
+        *("interextra.splits.restrain:bands", "interextra.stats.effects:effects"),
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from interextra.data import converted
 from interextra.data.collection import Collection, Passages, content_hash, write_passages
 from interextra.data.trec import line_of
-from interextra.ground.errors import InputError
+from interextra.store.errors import InputError
 
 WORDS = ["rain", "käse", "", "日本語", "a\tb\n", "  two  spaces ", "💧", "x" * 300]
 

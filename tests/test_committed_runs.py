@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pandas as pd
 import pytest
 
-from interextra.ground.cells import Cell
-from interextra.study.travel import CELLS, REFERENCE, RUN, RUNS
-from interextra.study.worlds import planned
+from interextra.site.travel import CELLS, REFERENCE, RUN, RUNS
+from interextra.site.worlds import planned
+from interextra.store.cells import Cell
 
 
 def identities(cells) -> set[str]:

@@ -9,26 +9,27 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.util.quantization import quantize_embeddings, semantic_search_faiss
 from toy_models import animals
 
+from interextra.claims import verdicts
 from interextra.data.queries import Part, Queries, Source
 from interextra.data.runs import RunFile
-from interextra.evaluation.measures import per_query
-from interextra.experiments import compression, hybrid
-from interextra.experiments.plans import cells_of
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
-from interextra.models import dense, tas_balanced
-from interextra.models.indexes import Index, quantised_search
-from interextra.models.losses_balanced import tas_balanced as loss_of
+from interextra.measures.evaluate import per_query
+from interextra.models.architectures import dense, tas_balanced
 from interextra.models.model import Model, fit, load_model
-from interextra.models.pairs import training_pairs
 from interextra.models.recipe import load_recipe
-from interextra.models.run import Encoded, Fused, Run, Searched
-from interextra.models.second_pass import AtLengths, TopicAware
-from interextra.models.tokens import Tokens
-from interextra.models.topk import device
-from interextra.models.training import QueryBatches
-from interextra.papers import verdicts
-from interextra.study.parameters import profile_parameters
+from interextra.models.search import hybrid
+from interextra.models.search.indexes import Index, quantised_search
+from interextra.models.search.run import Encoded, Fused, Run, Searched
+from interextra.models.search.topk import device
+from interextra.models.training.losses import tas_balanced as loss_of
+from interextra.models.training.pairs import training_pairs
+from interextra.models.training.second_pass import AtLengths, TopicAware
+from interextra.models.training.tokens import Tokens
+from interextra.models.training.trainer import QueryBatches
+from interextra.notebooks import n10_compression as compression
+from interextra.notebooks.plans import cells_of
+from interextra.site.parameters import profile_parameters
+from interextra.store.cells import Store
+from interextra.store.errors import InputError
 
 N, DIMENSION = 300, 24
 

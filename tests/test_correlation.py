@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from interextra.ground.correlation import (
+from interextra.stats.correlation import (
     correlation_test,
     correlations,
     drawn_groups,

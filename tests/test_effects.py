@@ -11,8 +11,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_paired
 
-from interextra.ground import effects as kernel
-from interextra.ground.effects import (
+from interextra.stats import effects as kernel
+from interextra.stats.effects import (
     Effects,
     across,
     effects,
@@ -25,7 +25,7 @@ from interextra.ground.effects import (
     simultaneous,
     stretched,
 )
-from interextra.ground.errors import InputError
+from interextra.store.errors import InputError
 
 RANDOM = np.random.default_rng(7)
 REGIMES = ("interpolation", "extrapolation")

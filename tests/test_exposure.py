@@ -4,16 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from interextra.claims import verdicts
 from interextra.data.runs import RunFile
-from interextra.experiments import exposure
-from interextra.experiments.exposure import DENSE
-from interextra.experiments.plans import plan_of
-from interextra.ground.cells import Store
-from interextra.ground.effects import effects
-from interextra.ground.errors import InputError
-from interextra.models.pairs import exposed_passages, training_pairs
-from interextra.models.training import EncoderBatches
-from interextra.papers import releases, verdicts
+from interextra.models.training.pairs import exposed_passages, training_pairs
+from interextra.models.training.trainer import EncoderBatches
+from interextra.notebooks import n09_exposure as exposure
+from interextra.notebooks.n09_exposure import DENSE
+from interextra.notebooks.plans import plan_of
+from interextra.papers import releases
+from interextra.stats.effects import effects
+from interextra.store.cells import Store
+from interextra.store.errors import InputError
 
 P = {
     "collection": "mini:n_train=600",
@@ -194,7 +195,7 @@ def test_reciprocal_ranks_are_those_of_the_first_relevant_passage():
 
 def test_in_domain_values_have_bm25_in_every_condition():
     some = values(LOSSES).assign(left_out="a", stratum="b")
-    found = exposure.in_domain(pd.concat([some, some.assign(stratum="a")]))
+    found = exposure.gate_in_domain(pd.concat([some, some.assign(stratum="a")]))
     counts = found.groupby(["negatives", "negative_passages"])["model"].agg(set)
     assert all("BM25" in models and len(models) > 1 for models in counts) and ("none", "all") not in counts.index
     assert (found["stratum"] == "b").all()

@@ -12,10 +12,10 @@ from matplotlib.colors import to_hex
 from PIL import Image
 
 from interextra import figures
-from interextra.ground.errors import InputError
-from interextra.models import architectures
-from interextra.papers import verdicts
-from interextra.study.session import Session
+from interextra.claims import verdicts
+from interextra.models.architectures import architectures
+from interextra.site.session import Session
+from interextra.store.errors import InputError
 
 
 @pytest.fixture(autouse=True, scope="module")

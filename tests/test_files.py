@@ -10,9 +10,9 @@ import pytrec_eval
 
 from interextra.data.runs import RunFile
 from interextra.data.trec import line_of, read_qrels, read_queries_tsv
-from interextra.ground.errors import InputError
 from interextra.overlap.annotation import SHEET, read_sheet
 from interextra.papers.released import read_qrels_json, write_qrels
+from interextra.store.errors import InputError
 
 ROWS = [("q1", "d1", 0), ("q1", "d2", 2), ("q0", "d2", 1)]
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from interextra.cli import main
 from interextra.data import load
-from interextra.experiments.fitting import fitted
-from interextra.experiments.shifts import read_shift, shifts_of
-from interextra.study.cli import main
-from interextra.study.parameters import notebooks, profile_parameters
+from interextra.notebooks.fitting import fitted
+from interextra.notebooks.n04_shifts import shifts_of
+from interextra.site.parameters import notebooks, profile_parameters
+from interextra.splits.shift import read_shift
 
 KINDS = {"who saw the {} in the wood": 0, "how does the {} eat grass": 1, "what does the {} weigh": 2}
 

@@ -10,18 +10,19 @@ from scipy import stats
 from test_lupart import FIVE, P
 
 import interextra as ix
+from interextra.claims import verdicts
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
-from interextra.evaluation import indicators
-from interextra.experiments import indicators as notebook
-from interextra.experiments import predictors, shifts
-from interextra.experiments.indicators import DENSE, POOLED
-from interextra.experiments.predictors import POST, PRE, SPACE, WORDS
-from interextra.ground.cells import Store
-from interextra.ground.correlation import correlation_test, kendall_within
-from interextra.ground.effects import effects, resamples, seed_of
-from interextra.papers import releases, verdicts
+from interextra.measures import indicators, predictors
+from interextra.measures.predictors import POST, PRE, SPACE, WORDS
+from interextra.notebooks import n04_shifts as shifts
+from interextra.notebooks import n07_indicators as notebook
+from interextra.notebooks.n07_indicators import DENSE, POOLED
+from interextra.papers import releases
 from interextra.splits.resttest import sides
+from interextra.stats.correlation import correlation_test, kendall_within
+from interextra.stats.effects import effects, resamples, seed_of
+from interextra.store.cells import Store
 
 
 def test_the_front_door_leads_to_the_modules_of_the_notebooks():

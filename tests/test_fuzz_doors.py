@@ -14,14 +14,14 @@ from toy_topics import write_topics
 
 from interextra.data.texts import normalised
 from interextra.data.words import words_of
-from interextra.experiments import auditing
-from interextra.experiments.given import Given
-from interextra.experiments.shifts import read_shift, written_shift
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
-from interextra.ground.files import sha256
 from interextra.overlap.text import jaccard, tokens
-from interextra.study.parameters import notebooks, output_name, profile_parameters, read_overrides
+from interextra.own import audit as auditing
+from interextra.own.given import Given
+from interextra.site.parameters import notebooks, output_name, profile_parameters, read_overrides
+from interextra.splits.shift import read_shift, written_shift
+from interextra.store.cells import Store
+from interextra.store.errors import InputError
+from interextra.store.files import sha256
 
 bounded = settings(
     max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toy_models import animals
 
-from interextra.ground.errors import InputError
+from interextra.models.architectures.dense import build
 from interextra.models.base import BASE, initialisation, start_of
-from interextra.models.dense import build
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import Recipe, load_recipe
+from interextra.store.errors import InputError
 
 # The same inputs in every run; loading a model takes about a tenth of a second
 FUZZED = {"derandomize": True, "deadline": None, "database": None}

@@ -17,11 +17,11 @@ from interextra.data import load
 from interextra.data.load import open_collection
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels, read_queries_tsv
-from interextra.experiments.given import read_run, values_of
-from interextra.ground.errors import InputError
-from interextra.ground.files import parse_json
 from interextra.overlap.annotation import SHEET, read_sheet
+from interextra.own.given import read_run, values_of
 from interextra.papers.released import read_qrels_json, read_shift
+from interextra.store.errors import InputError
+from interextra.store.files import parse_json
 
 bounded = settings(
     max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)

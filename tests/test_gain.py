@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.experiments import gain
-from interextra.ground.effects import effects
-from interextra.ground.errors import InputError
+from interextra.notebooks import n12_gain as gain
+from interextra.stats.effects import effects
+from interextra.store.errors import InputError
 
 LEVELS = {"BM25": 0.5, "base": 0.2, "random split": 0.7, "far queries": 0.6, "left-out kind": 0.4}
 LEVELS["left-out kind, unexposed"] = 0.45
@@ -60,7 +60,7 @@ def test_without_a_gain_no_share_is_told():
 
 def test_a_left_out_kind_is_measured_by_its_own_model():
     values = pd.DataFrame({"condition": ["random split", *["left-out kind"] * 3], "left_out": [None, "a", "b", "a"]})
-    values["stratum"], values["value"] = ["a", "a", "a", gain.shifts.OUTSIDE], [1.0, 2.0, 3.0, 4.0]
+    values["stratum"], values["value"] = ["a", "a", "a", gain.OUTSIDE], [1.0, 2.0, 3.0, 4.0]
     assert gain.in_conditions(values)["value"].tolist() == [1.0, 2.0]
 
 

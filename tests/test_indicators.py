@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.evaluation import indicators as ind
-from interextra.ground.errors import InputError
+from interextra.measures import indicators as ind
 from interextra.papers.released import read_shift
+from interextra.store.errors import InputError
 
 WORDS = ["what", "is", "the", "cost", "of", "a", "red", "fox", "hat", "sea", "Who", "was", "king", "how"]
 TEST, TRAIN = ["red red fox", "what is it", "WHO"], ["what is the red sea", "who is who", "red fox", ""]

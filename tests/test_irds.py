@@ -17,7 +17,7 @@ import pytest
 
 from interextra.data import irds, load
 from interextra.data.load import open_collection
-from interextra.ground.errors import InputError
+from interextra.store.errors import InputError
 
 BROKEN = "It’s".encode().decode("latin-1")  # as MS MARCO's archive has it; ir_datasets repairs it
 

@@ -15,7 +15,7 @@ from interextra.data import beir, load
 from interextra.data.load import open_collection
 from interextra.data.medquad import entity_units, with_truth
 from interextra.data.queries import Queries, Source
-from interextra.ground.errors import InputError
+from interextra.store.errors import InputError
 
 CORPUS = [
     '{"_id": "d1", "title": "Head", "text": "body"}',

@@ -6,14 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.experiments import indicators, shifts
-from interextra.ground.cells import Store
-from interextra.ground.effects import effects, with_interval
-from interextra.ground.errors import InputError
-from interextra.models.dense import LABEL as DENSE
-from interextra.papers import published, verdicts
+from interextra.claims import verdicts
+from interextra.models.architectures.dense import LABEL as DENSE
+from interextra.notebooks import n04_shifts as shifts
+from interextra.notebooks import n07_indicators as indicators
+from interextra.papers import published
 from interextra.splits import attributes
 from interextra.splits.resttest import sides
+from interextra.splits.shift import OUTSIDE, in_domain
+from interextra.stats.effects import effects, with_interval
+from interextra.store.cells import Store
+from interextra.store.errors import InputError
 
 P = {
     "collection": "mini:n_train=600",
@@ -171,12 +174,12 @@ def test_the_claims_of_the_paper_are_answered_by_mean_effects():
 def test_queries_of_the_gate_have_the_cluster_of_the_attribute_and_no_topic(shifted):
     store, plan = shifted
     dev = plan.pool.source.open().queries("dev")
-    words = [word if word in ("how", "who") else shifts.OUTSIDE for word in attributes.labels(dev, "wh-words")]
+    words = [word if word in ("how", "who") else OUTSIDE for word in attributes.labels(dev, "wh-words")]
     for name, known in (("wh-words", words), ("topics", [""] * len(dev))):
-        found = shifts.strata(plan.shifts[name], store, ["dev"])
+        found = plan.shifts[name].strata(store, ["dev"])
         assert found[dev["query_id"]].tolist() == known
         values = pd.DataFrame({"left_out": "how", "stratum": found[dev["query_id"]]})
-        assert set(shifts.in_domain(values)["stratum"]) == ({"who"} if name == "wh-words" else {""})
+        assert set(in_domain(values)["stratum"]) == ({"who"} if name == "wh-words" else {""})
         assert found.drop(dev["query_id"]).to_dict() == plan.shifts[name].strata(store).to_dict()
 
 

@@ -16,9 +16,9 @@ import pytrec_eval
 
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.evaluation.measures import check, in_random_order, per_query, report, values
-from interextra.ground.cells import Cell
-from interextra.ground.errors import InputError
+from interextra.measures.evaluate import check, in_random_order, per_query, report, values
+from interextra.store.cells import Cell
+from interextra.store.errors import InputError
 
 TREC = {
     "nDCG@10": "ndcg_cut_10",

@@ -9,7 +9,7 @@ import pytest
 
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.evaluation.measures import per_query
+from interextra.measures.evaluate import per_query
 
 PUBLISHED = ["nDCG@10", "R(rel=2)@100", "AP(rel=2)", "RR(rel=2)", "P@10", "Bpref", "Judged@10"]
 # Judged@10 of ir_measures breaks ties by doc_id ascending; the scores of this run are rounded to three decimals

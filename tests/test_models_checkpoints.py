@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from toy_models import animals
 
-from interextra.ground.errors import InputError
-from interextra.ground.files import sha256
 from interextra.models.base import BASE, WEIGHTS, start_of, verified_minilm
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import load_recipe
+from interextra.store.errors import InputError
+from interextra.store.files import sha256
 
 ARCHITECTURES = ("dense", "splade", "colbert", "reranker")
 QUICK = {"steps": 2, "batch_size": 4, "warmup_steps": 0, "n_negatives": 2}
@@ -74,7 +74,8 @@ def test_minilm_given_as_a_folder_trains_is_saved_and_searches(toy, tmp_path, ar
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_folder_of_sentence_transformers_starts_every_architecture(tmp_path, architecture):
-    import_module("interextra.models.dense").build(load_recipe("mini-dense"), 1).save_pretrained(str(tmp_path / "new"))
+    dense = import_module("interextra.models.architectures.dense")
+    dense.build(load_recipe("mini-dense"), 1).save_pretrained(str(tmp_path / "new"))
     plain = build(architecture, BASE)[0].model.base_model.state_dict()
     found = build(architecture, tmp_path / "new")[0].model.base_model.state_dict()
     assert all(bool((found[name] == plain[name]).all()) for name in plain if not name.startswith("pooler"))

@@ -5,14 +5,14 @@ import pytest
 import torch
 from toy_models import animals
 
-from interextra.ground.errors import InputError
-from interextra.ground.files import sha256
-from interextra.models import colbert
+from interextra.models.architectures import colbert
+from interextra.models.architectures.bm25 import reciprocal_rank
 from interextra.models.base import WEIGHTS
-from interextra.models.bm25 import reciprocal_rank
 from interextra.models.model import fit, load_model
 from interextra.models.recipe import load_recipe
-from interextra.models.tokens import Tokens
+from interextra.models.training.tokens import Tokens
+from interextra.store.errors import InputError
+from interextra.store.files import sha256
 
 QUICK = {"steps": 12, "batch_size": 8, "warmup_steps": 2, "negatives": "in-batch"}
 

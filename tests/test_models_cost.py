@@ -5,8 +5,8 @@ import pytest
 from interextra.data.queries import Queries, Source
 from interextra.models.model import Model, Pretrained
 from interextra.models.recipe import RUN_ROW, SIZES, Pretraining, load_recipe, size_of
-from interextra.models.run import Encoded, Run
-from interextra.models.vectors import TrainedVectors, Vectors
+from interextra.models.search.run import Encoded, Run
+from interextra.models.search.vectors import TrainedVectors, Vectors
 
 SPEC = "mini:n_train=400,n_dev=40"
 

@@ -10,17 +10,17 @@ import torch
 from toy_models import animals
 
 from interextra.data.queries import Queries, Source
-from interextra.ground.cells import Store, config_of, from_config
-from interextra.ground.errors import InputError
-from interextra.ground.files import sha256
 from interextra.models import base
+from interextra.models.architectures.bm25 import reciprocal_rank
+from interextra.models.architectures.dense import Dense, build
 from interextra.models.base import BASE, WEIGHTS, initialisation, start_of, verified_base
-from interextra.models.bm25 import reciprocal_rank
-from interextra.models.dense import Dense, build
 from interextra.models.encoders import LSA, encoder_of
 from interextra.models.model import Model, Pretrained, fit, load_model
 from interextra.models.recipe import Pretraining, load_recipe
-from interextra.models.vectors import Vectors
+from interextra.models.search.vectors import Vectors
+from interextra.store.cells import Store, config_of, from_config
+from interextra.store.errors import InputError
+from interextra.store.files import sha256
 
 QUICK = {"steps": 12, "batch_size": 8, "n_negatives": 8, "warmup_steps": 2}
 

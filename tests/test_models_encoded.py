@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from interextra.data.queries import Queries, Source
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
-from interextra.models.indexes import Index
 from interextra.models.model import Model, load_model
 from interextra.models.recipe import load_recipe
-from interextra.models.run import Encoded, Run, Searched
+from interextra.models.search.indexes import Index
+from interextra.models.search.run import Encoded, Run, Searched
+from interextra.store.cells import Store
+from interextra.store.errors import InputError
 
 SPEC = "mini:n_train=400,n_dev=40"
 

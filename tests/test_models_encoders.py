@@ -5,7 +5,7 @@ import pytest
 import torch
 from toy_models import animals
 
-from interextra.models import colbert, dense, splade
+from interextra.models.architectures import colbert, dense, splade
 from interextra.models.encoders import encoder_of
 from interextra.models.recipe import load_recipe
 

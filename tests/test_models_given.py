@@ -8,10 +8,10 @@ import pytest
 
 from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
-from interextra.models.run import Imported
-from interextra.models.vectors import GivenFile, GivenVectors, Vectors
+from interextra.models.search.run import Imported
+from interextra.models.search.vectors import GivenFile, GivenVectors, Vectors
+from interextra.store.cells import Store
+from interextra.store.errors import InputError
 
 SPEC = "mini:n_train=400,n_dev=40"
 

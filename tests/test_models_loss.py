@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from interextra.ground import code
 from interextra.models.model import Model
 from interextra.models.recipe import load_recipe
-from interextra.models.training import SharedNegatives, ranking_loss
+from interextra.models.training.trainer import SharedNegatives, ranking_loss
+from interextra.store import code
 
 QUERIES = np.array([[1.0, 0.0], [0.5, 2.0], [-1.0, 1.0]])
 POSITIVES = np.array([[2.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
@@ -121,7 +121,7 @@ def test_lower_temperature_makes_a_lost_pair_dearer():
 
 
 HINGE = """
-from interextra.models.losses import for_scores
+from interextra.models.training.losses import for_scores
 
 
 @for_scores("batch", "pairs")
@@ -135,7 +135,7 @@ def test_new_loss_is_a_function_and_nothing_else(tmp_path):
     (tmp_path / "interextra" / "models" / "losses_hinge.py").write_text(HINGE)
     script = """if True:
         import torch
-        from interextra.models.training import ranking_loss
+        from interextra.models.training.trainer import ranking_loss
         from interextra.models.recipe import load_recipe
         for name in ("mini-dense", "mini-reranker"):
             recipe = load_recipe(name, loss="hinge-like", temperature=2.0)
@@ -150,9 +150,10 @@ def test_code_of_a_model_holds_the_loss_of_its_recipe_and_no_other():
     def of(**values):
         return Model.model_construct(recipe=load_recipe("mini-dense", **values)).modules()
 
-    names = {f"interextra.models.losses:{name}" for name in ("listwise", "pairwise", "distilled", "margin_mse")}
-    assert names & set(of()) == {"interextra.models.losses:listwise"}
-    assert names & set(of(loss="pairwise")) == {"interextra.models.losses:pairwise"}
+    place = "interextra.models.training.losses"
+    names = {f"{place}:{name}" for name in ("listwise", "pairwise", "distilled", "margin_mse")}
+    assert names & set(of()) == {"interextra.models.training.losses:listwise"}
+    assert names & set(of(loss="pairwise")) == {"interextra.models.training.losses:pairwise"}
 
 
 def test_a_further_loss_leaves_the_code_behind_the_others(tmp_path, monkeypatch):
@@ -164,7 +165,7 @@ def test_a_further_loss_leaves_the_code_behind_the_others(tmp_path, monkeypatch)
         for text in (plain, plain + HINGE, plain.replace("good.squeeze(1)", "good[:, 0]")):
             file.write_text(text)
             code._parsed.cache_clear()
-            found.append(code.behind.__wrapped__(("interextra.models.losses:listwise",)))
+            found.append(code.behind.__wrapped__(("interextra.models.training.losses:listwise",)))
     finally:
         code._parsed.cache_clear()
     assert found[0] == found[1] != found[2] and "torch" in found[0]

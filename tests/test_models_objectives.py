@@ -13,12 +13,21 @@ from toy_models import collection_of
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from interextra.data.queries import Source
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
-from interextra.models import objectives
 from interextra.models.model import Pretrained, fit
-from interextra.models.objectives import Objective, halves, masked, new_model, partners, pretrain, read, train
 from interextra.models.recipe import Pretraining, load_recipe
+from interextra.models.training import objectives
+from interextra.models.training.objectives import (
+    Objective,
+    halves,
+    masked,
+    new_model,
+    partners,
+    pretrain,
+    read,
+    train,
+)
+from interextra.store.cells import Store
+from interextra.store.errors import InputError
 from tools.pretrain_text import train_tokenizer
 
 NAMES = ("words", "order", "condenser", "spans")

@@ -6,10 +6,11 @@ import torch
 from toy_models import collection_of
 
 from interextra.data.runs import RunFile
-from interextra.ground.errors import InputError
-from interextra.models.losses import losses
-from interextra.models.lucene import bm25_search
-from interextra.models.pairs import (
+from interextra.models.architectures.tas_balanced import scored_pairs
+from interextra.models.recipe import load_recipe
+from interextra.models.search.lucene import bm25_search
+from interextra.models.training.losses import losses
+from interextra.models.training.pairs import (
     exposed_passages,
     negatives_of,
     read_spared,
@@ -17,9 +18,8 @@ from interextra.models.pairs import (
     text_numbers,
     training_pairs,
 )
-from interextra.models.recipe import load_recipe
-from interextra.models.tas_balanced import scored_pairs
-from interextra.models.training import EncoderBatches, PairBatches, QueryBatches, drawable_passages
+from interextra.models.training.trainer import EncoderBatches, PairBatches, QueryBatches, drawable_passages
+from interextra.store.errors import InputError
 
 PASSAGES = [
     ("d0", "fox fox fox lives here"),

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from interextra.ground.files import sha256
 from interextra.models.base import verified_base
-from interextra.models.objectives import masked, new_model
+from interextra.models.training.objectives import masked, new_model
+from interextra.store.files import sha256
 from interextra.world import generate
 from tools import other
 from tools.other import other_worlds_text, vocabulary

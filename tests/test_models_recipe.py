@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from interextra import models
-from interextra.ground.errors import InputError
 from interextra.models.recipe import RECIPES, SIZES, Recipe, load_recipe, make_recipe
+from interextra.store.errors import InputError
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RECIPES.glob("*.yaml")))
@@ -180,10 +180,10 @@ def load(out_dir, recipe):
 
 def test_architecture_is_a_module_and_a_recipe_and_nothing_else(tmp_path):
     shutil.copytree(Path(models.__file__).parents[1], tmp_path / "interextra")
-    (tmp_path / "interextra" / "models" / "tfidf.py").write_text(TFIDF)
+    (tmp_path / "interextra" / "models" / "architectures" / "tfidf.py").write_text(TFIDF)
     (tmp_path / "interextra" / "models" / "recipes" / "toy.yaml").write_text("architecture: tfidf\nscale: 2\n")
     code = """if True:
-        from interextra.models import architectures
+        from interextra.models.architectures import architectures
         from interextra.models.model import fit, load_model
         from interextra.models.recipe import load_recipe
         print(architectures()["tfidf"].LABEL, fit(load_recipe("toy"), None, [], "train", 1, "model"),

@@ -5,14 +5,14 @@ import pytest
 import torch
 from toy_models import animals, collection_of
 
-from interextra.ground.files import sha256
+from interextra.models.architectures.bm25 import BM25, reciprocal_rank
+from interextra.models.architectures.reranker import Reranker, below, build
 from interextra.models.base import WEIGHTS
-from interextra.models.bm25 import BM25, reciprocal_rank
 from interextra.models.model import fit, load_model
-from interextra.models.pairs import training_pairs
 from interextra.models.recipe import load_recipe
-from interextra.models.reranker import Reranker, below, build
-from interextra.models.training import PairBatches, PairLoss
+from interextra.models.training.pairs import training_pairs
+from interextra.models.training.trainer import PairBatches, PairLoss
+from interextra.store.files import sha256
 
 QUICK = {"steps": 6, "batch_size": 4, "warmup_steps": 1, "n_negatives": 2}
 LEARNS = {"steps": 60, "batch_size": 16, "warmup_steps": 10, "n_negatives": 3, "loss": "listwise", "negative_depth": 10}
@@ -63,7 +63,7 @@ def test_every_loss_trains(toy, tmp_path, loss):
 
 
 def test_random_negatives_need_no_search(toy, tmp_path, monkeypatch):
-    monkeypatch.setattr("interextra.models.training.bm25_search", None)
+    monkeypatch.setattr("interextra.models.training.trainer.bm25_search", None)
     recipe = load_recipe("mini-reranker", **QUICK, negatives="random")
     assert fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "a")["steps"] == 6
 

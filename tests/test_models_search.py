@@ -7,11 +7,11 @@ import pytest
 import torch
 from toy_models import collection_of
 
-from interextra.models import colbert, dense, reranker, splade
-from interextra.models.bm25 import BM25
-from interextra.models.dense import inner_products
+from interextra.models.architectures import colbert, dense, reranker, splade
+from interextra.models.architectures.bm25 import BM25
+from interextra.models.architectures.dense import inner_products
 from interextra.models.recipe import load_recipe
-from interextra.models.topk import device, exact_search
+from interextra.models.search.topk import device, exact_search
 
 
 def brute_force(scores, doc_ids, k):

@@ -6,15 +6,15 @@ import torch
 from toy_models import animals
 from transformers import DistilBertConfig, DistilBertModel
 
-from interextra.ground.errors import InputError
-from interextra.ground.files import sha256
+from interextra.models.architectures.bm25 import reciprocal_rank
+from interextra.models.architectures.splade import Splade, _sparse_start, build, splade_loss
 from interextra.models.base import BASE, WEIGHTS
-from interextra.models.bm25 import reciprocal_rank
 from interextra.models.model import fit, load_model
-from interextra.models.pairs import training_pairs
 from interextra.models.recipe import load_recipe
-from interextra.models.splade import Splade, _sparse_start, build, splade_loss
-from interextra.models.training import EncoderBatches
+from interextra.models.training.pairs import training_pairs
+from interextra.models.training.trainer import EncoderBatches
+from interextra.store.errors import InputError
+from interextra.store.files import sha256
 
 QUICK = {"steps": 6, "batch_size": 8, "warmup_steps": 2}
 
@@ -167,7 +167,7 @@ def test_random_start_says_something():
 
 
 def test_checkpoint_with_a_published_head_is_taken_as_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("interextra.models.splade._sparse_start", lambda words: pytest.fail("changed"))
+    monkeypatch.setattr("interextra.models.architectures.splade._sparse_start", lambda words: pytest.fail("changed"))
     for path in BASE.iterdir():
         if path.name != "recipe.json":
             (tmp_path / path.name).write_bytes(path.read_bytes())

@@ -7,13 +7,13 @@ from test_models_pairs import EVERY, PASSAGES, QRELS, QUERIES, Words, relevant
 from toy_models import collection_of
 
 from interextra.data.runs import RunFile
-from interextra.ground.errors import InputError
-from interextra.models.losses import distillation_loss, rank_weighted_loss
 from interextra.models.model import fit
-from interextra.models.pairs import exposed_passages, negatives_of, ranked_rows, training_pairs
 from interextra.models.recipe import load_recipe
-from interextra.models.topk import device
-from interextra.models.training import EncoderBatches, OwnRanking, QueryBatches, SharedNegatives
+from interextra.models.search.topk import device
+from interextra.models.training.losses import distillation_loss, rank_weighted_loss
+from interextra.models.training.pairs import exposed_passages, negatives_of, ranked_rows, training_pairs
+from interextra.models.training.trainer import EncoderBatches, OwnRanking, QueryBatches, SharedNegatives
+from interextra.store.errors import InputError
 
 MINED = {"negatives": "mined+in-batch", "n_negatives": 2, "negative_depth": 4, "after": "mini-dense"}
 OWN = {"negatives": "own", "loss": "rank-weighted", "negative_depth": 3, "after": "mini-dense"}

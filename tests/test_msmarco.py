@@ -4,7 +4,7 @@ import pytest
 
 from interextra.data.msmarco import TEST_FILES, QuerySets
 from interextra.data.queries import Queries, Source
-from interextra.ground.errors import InputError
+from interextra.store.errors import InputError
 
 
 def test_judged_queries_are_those_of_the_papers(real_data):

@@ -14,15 +14,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.papers import verdicts
-from interextra.study.travel import REFERENCE
+from interextra.claims import verdicts
+from interextra.site.travel import REFERENCE
 from tools.verify import compared
 
 EXPECTED = Path(__file__).with_name("expected_smoke.json")
 TOLERANCE = 1e-4
 OF_LABELS = ["entity_overlap", "intent_overlap", "label_overlap"]  # of 01: written after its encoder, not made by it
 
-COMMAND = [sys.executable, "-m", "interextra.study.cli", "run"]
+COMMAND = [sys.executable, "-m", "interextra.cli", "run"]
 # Put before every Python process of a run: whoever reaches beyond this machine gets an error.
 OFFLINE = """
 import socket

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from toy_cells import Toy
 
 from interextra.data.queries import Queries, Source
-from interextra.ground.cells import Store, config_of, from_config
-from interextra.ground.errors import InputError
-from interextra.ground.files import SEAL, parse_json, seal, seal_problem
 from interextra.models.model import Model
 from interextra.models.recipe import load_recipe
+from interextra.site.notebook import Notebook
 from interextra.splits.shift import Shift
-from interextra.study.notebook import Notebook
-from interextra.study.progress import Results
+from interextra.store.cells import Store, config_of, from_config
+from interextra.store.errors import InputError
+from interextra.store.files import SEAL, parse_json, seal, seal_problem
+from interextra.store.progress import Results
 
 MINI = Source(spec="mini", fingerprint="0" * 20)
 SHIFT = Shift(pool=Queries(source=MINI, split="train"), by="wh-words", n_test=5)
@@ -40,8 +40,8 @@ tried = settings(
 names = st.sampled_from(["kind", "key", "config", "plan", "by", "n", "seconds"])
 kinds = st.sampled_from(
     [json.loads(json.dumps(config_of(cell)))["kind"] for cell in CELLS]
-    + ["interextra.data.queries.Source", "interextra.data.queries.Part", "interextra.study.worlds.Worlds"]
-    + ["interextra.ground.cells.Cell", "interextra.study.cli.main", "interextra.study.schedule.Job", "interextra..x"]
+    + ["interextra.data.queries.Source", "interextra.data.queries.Part", "interextra.site.worlds.Worlds"]
+    + ["interextra.store.cells.Cell", "interextra.cli.main", "interextra.store.schedule.Job", "interextra..x"]
 )
 numbers = st.integers() | st.floats() | st.sampled_from([10**400, -1, 2**63])
 
@@ -211,13 +211,13 @@ def test_reading_a_note_imports_nothing_where_its_collection_is_open(tmp_path, e
 
 @pytest.mark.parametrize("name", ["write", "Path", "X"])
 def test_a_module_of_this_package_is_imported_for_a_class_of_its_own_only(monkeypatch, name):
-    monkeypatch.delitem(sys.modules, "interextra.study.book", raising=False)
+    monkeypatch.delitem(sys.modules, "interextra.site.book", raising=False)
     with pytest.raises(InputError, match="no kind of this package"):
-        from_config({"kind": f"interextra.study.book.{name}"})
-    assert "interextra.study.book" not in sys.modules
+        from_config({"kind": f"interextra.site.book.{name}"})
+    assert "interextra.site.book" not in sys.modules
 
 
-NO_NAMES = [None, 5, 10**400, [], ["interextra.ground.cells.Cell"], {"kind": "x"}, "", ".", "x" * 10**6]
+NO_NAMES = [None, 5, 10**400, [], ["interextra.store.cells.Cell"], {"kind": "x"}, "", ".", "x" * 10**6]
 
 
 @pytest.mark.parametrize("kind", NO_NAMES, ids=lambda kind: f"{kind!r:.20}")

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from interextra.data.trec import read_qrels
-from interextra.ground.errors import InputError
 from interextra.overlap.labels import LABELS, label_overlap, overlap_table
 from interextra.papers.releases import gather_training_qrels
+from interextra.store.errors import InputError
 
 
 def frame(rows, columns=("query_id", "doc_id", "relevance")):

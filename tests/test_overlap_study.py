@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from toy_parameters import COMMON
 
-from interextra.experiments import overlap, start_here
-from interextra.ground.errors import InputError
+from interextra.notebooks import n00_start_here as start_here
+from interextra.notebooks import n01_overlap as overlap
+from interextra.store.errors import InputError
 
 
 def test_one_system_alone_is_refused():

@@ -17,25 +17,25 @@ from datasets import load_from_disk
 from toy_own import OPTIONS, written
 from toy_topics import TOPICS
 
+from interextra.claims import verdicts
+from interextra.cli import main
 from interextra.data import load
 from interextra.data.load import open_collection
 from interextra.data.queries import Source
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.evaluation.measures import per_query
-from interextra.experiments import given as regimes
-from interextra.experiments import own
-from interextra.experiments.formats import FORMATS, Training
-from interextra.experiments.own import MANIFEST
-from interextra.experiments.plans import REGIMES
-from interextra.experiments.regimes import report
-from interextra.ground.effects import effects
-from interextra.ground.errors import InputError
-from interextra.ground.files import sha256
+from interextra.measures.evaluate import per_query
 from interextra.models.base import verified_base
-from interextra.papers import verdicts
+from interextra.own import given as regimes
+from interextra.own import splitting as own
+from interextra.own.formats import FORMATS, Training
+from interextra.own.regimes import report
+from interextra.own.splitting import MANIFEST
 from interextra.papers.released import read_shift
-from interextra.study.cli import main
+from interextra.splits.split import REGIMES
+from interextra.stats.effects import effects
+from interextra.store.errors import InputError
+from interextra.store.files import sha256
 
 
 def test_every_format_holds_the_pairs_of_the_split(spec, store, house):
@@ -424,8 +424,8 @@ def test_a_place_that_takes_no_file_is_refused_before_anything_is_computed(spec,
         raise AssertionError("computed")
 
     monkeypatch.setattr(type(store), "build", never)
-    monkeypatch.setattr("interextra.experiments.auditing.audit", never)
-    monkeypatch.setattr("interextra.experiments.given.measured", never)
+    monkeypatch.setattr("interextra.own.audit.audit", never)
+    monkeypatch.setattr("interextra.own.given.measured", never)
     commands = {
         "split": ["split", "restrain", "--collection", spec, "--size", "6", "--out"],
         "audit": ["audit", "--train", spec, "--test", spec, "--out"],

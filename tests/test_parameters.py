@@ -9,9 +9,8 @@ import pytest
 import yaml
 from toy_topics import write_topics
 
-from interextra.ground.errors import InputError
-from interextra.study.notebook import _listing
-from interextra.study.parameters import (
+from interextra.site.notebook import _listing
+from interextra.site.parameters import (
     BOUNDS,
     LARGE,
     checked,
@@ -24,8 +23,9 @@ from interextra.study.parameters import (
     read_yaml,
     repository_root,
 )
-from interextra.study.session import start
-from interextra.study.worlds import planned
+from interextra.site.session import start
+from interextra.site.worlds import planned
+from interextra.store.errors import InputError
 
 SOURCE = """profile: str = "mini"  # which profile
 sizes: list[int] = [2, 4]  # training queries

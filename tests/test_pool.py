@@ -7,11 +7,12 @@ import pytest
 
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.evaluation.measures import per_query
-from interextra.experiments import pool, pool_bias
-from interextra.ground.effects import effects
-from interextra.ground.errors import InputError
-from interextra.study.parameters import profile_parameters
+from interextra.measures import pool
+from interextra.measures.evaluate import per_query
+from interextra.notebooks import n11_pool_bias as pool_bias
+from interextra.site.parameters import profile_parameters
+from interextra.stats.effects import effects
+from interextra.store.errors import InputError
 
 
 def run_of(**ranked):

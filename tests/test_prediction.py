@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interextra.experiments import predictors as pn
-from interextra.ground import correlation
-from interextra.ground.correlation import kendall_draws, kendall_within
-from interextra.ground.effects import resamples, seed_of
-from interextra.ground.errors import InputError
+from interextra.measures import predictors as pn
+from interextra.stats import correlation
+from interextra.stats.correlation import kendall_draws, kendall_within
+from interextra.stats.effects import resamples, seed_of
+from interextra.store.errors import InputError
 
 
 def columns(n=120, seed=0):

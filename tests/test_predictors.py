@@ -9,8 +9,8 @@ import pytest
 
 from interextra.data.load import open_collection
 from interextra.data.runs import RunFile
-from interextra.experiments import predictors as pr
-from interextra.ground.errors import InputError
+from interextra.measures import predictors as pr
+from interextra.store.errors import InputError
 
 TEXTS = ["The red fox.", "red RED sea", "a hat", "fox-hunt: fox!", ""]
 QUERIES = pd.DataFrame(

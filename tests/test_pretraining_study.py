@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.experiments import pretraining
-from interextra.experiments.plans import REGIMES, cells_of, plan_of
-from interextra.ground.effects import Effects, effects
-from interextra.ground.errors import InputError
+from interextra.claims import verdicts
 from interextra.models.model import Pretrained
-from interextra.papers import verdicts
+from interextra.notebooks import n06_pretraining as pretraining
+from interextra.notebooks.plans import cells_of, plan_of
+from interextra.splits.split import REGIMES
+from interextra.stats.effects import Effects, effects
+from interextra.store.errors import InputError
 
 P = {
     "collection": "mini:n_train=600",

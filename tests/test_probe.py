@@ -10,12 +10,12 @@ from datasets import load_from_disk
 from toy_topics import TOPICS
 
 import interextra as ix
-from interextra.experiments import probe as module
-from interextra.experiments.given import Given
-from interextra.experiments.own import DEFAULTS, export, split_of
-from interextra.ground.errors import InputError
-from interextra.study import progress
-from interextra.study.cli import main
+from interextra.cli import main
+from interextra.own import probe as module
+from interextra.own.given import Given
+from interextra.own.splitting import DEFAULTS, export, split_of
+from interextra.store import progress
+from interextra.store.errors import InputError
 
 WORDS = sorted({word for topic, words in TOPICS.items() for word in [topic, *words.split()]}) + list("012345")
 

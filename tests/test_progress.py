@@ -16,13 +16,13 @@ import rich
 from rich.console import Console
 from toy_cells import Toy
 
-from interextra.ground.cells import Store
-from interextra.ground.files import SEAL, seal_problem, write_json
-from interextra.study import progress
-from interextra.study.cli import main
-from interextra.study.notebook import publish
-from interextra.study.progress import LOG, PRIOR, Progress, Results
-from interextra.study.schedule import Job, build_all, n_workers
+from interextra.cli import main
+from interextra.site.notebook import publish
+from interextra.store import progress
+from interextra.store.cells import Store
+from interextra.store.files import SEAL, seal_problem, write_json
+from interextra.store.progress import LOG, PRIOR, Progress, Results
+from interextra.store.schedule import Job, build_all, n_workers
 
 ONE, TWO = Toy(n=1), Toy(n=2)
 LAST = Toy(n=9, needed=(ONE, TWO))

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from interextra.ground.effects import Effects
-from interextra.ground.errors import InputError
 from interextra.papers import published
 from interextra.papers.published import SIZES, load, zhan_deltas
+from interextra.stats.effects import Effects
+from interextra.store.errors import InputError
 
 # (cells, cells without a value, sum of all printed numbers), counted on the papers' text and not with the loader.
 EXPECTED = {

@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.ground.errors import InputError
 from interextra.papers import published_models
+from interextra.store.errors import InputError
 
 
 def scores(n=40, gain=0.0, seed=0):

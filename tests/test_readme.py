@@ -17,11 +17,11 @@ import yaml
 from PIL import Image
 
 import interextra
-from interextra.ground.errors import InputError
+from interextra.claims import verdicts
+from interextra.cli import main, parser
 from interextra.models.base import verified_base
-from interextra.papers import verdicts
-from interextra.study.cli import main, parser
-from interextra.study.worlds import SEEDS
+from interextra.site.worlds import SEEDS
+from interextra.store.errors import InputError
 from tools import readme
 
 PAGES = (

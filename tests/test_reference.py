@@ -6,8 +6,8 @@ import subprocess
 import pandas as pd
 import pytest
 
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError
+from interextra.store.cells import Cell, Store
+from interextra.store.errors import InputError
 from tools import reference
 from tools.reference import make
 from tools.verify import WITHHELD, compared, difference_of, verify

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from interextra.data.trec import read_qrels
-from interextra.ground.errors import InputError
 from interextra.papers import released
 from interextra.papers.releases import CLUSTERS
+from interextra.store.errors import InputError
 
 
 def fails(function, *parts) -> str:

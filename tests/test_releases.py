@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from interextra.ground.errors import InputError
 from interextra.papers import published, released, releases
 from interextra.splits import attributes
+from interextra.store.errors import InputError
 
 
 def restrain_facts(folder):

@@ -6,8 +6,6 @@ import pytest
 from toy_splits import drawn
 
 from interextra.data.queries import Part
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
 from interextra.splits.restrain import (
     BANDS,
     Neighbourhood,
@@ -18,6 +16,8 @@ from interextra.splits.restrain import (
     restrain,
 )
 from interextra.splits.similarity import nearest
+from interextra.store.cells import Store
+from interextra.store.errors import InputError
 
 N_TRAIN, N_TEST = 600, 9
 

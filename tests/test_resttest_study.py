@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.experiments import resttest
-from interextra.experiments.plans import REGIMES
-from interextra.experiments.resttest import in_regimes
-from interextra.ground.effects import effects
+from interextra.notebooks import n03_resttest as resttest
+from interextra.splits.resttest import in_regimes
+from interextra.splits.split import REGIMES
+from interextra.stats.effects import effects
 
 
 def folds(spread):

@@ -9,11 +9,25 @@ from pathlib import Path
 import pytest
 
 import interextra
-from interextra.ground.code import ROOT, source_of
+from interextra.store.code import ROOT, source_of
 
-# A room may import those before it; data and world, overlap and evaluation stand side by side.
-ORDER = {"ground": 0, "data": 1, "world": 1, "splits": 2, "models": 3, "overlap": 4, "evaluation": 4, "papers": 5}
-ORDER |= {"figures": 5, "experiments": 6, "study": 7, "__init__": 8}
+# A room may import those before it; those of one line stand side by side.
+FLOORS = (
+    {"store"},
+    {"stats"},
+    {"data", "world"},
+    {"splits"},
+    {"models"},
+    {"measures", "overlap"},
+    {"papers", "figures"},
+    {"claims"},
+    {"own"},
+    {"notebooks"},
+    {"site"},
+    {"cli"},
+    {"__init__"},
+)
+ORDER = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted(ROOT.rglob("*.py"))
 
 

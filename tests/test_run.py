@@ -9,16 +9,16 @@ from toy_cells import Visible
 
 from interextra.data.queries import Part, Queries, Source, pricing
 from interextra.data.runs import RunFile
-from interextra.evaluation import measures
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
+from interextra.measures import evaluate as measures
 from interextra.models.model import Model, file_of
 from interextra.models.recipe import load_recipe
-from interextra.models.run import Encoded, Fused, Imported, Run, Searched, model_of
-from interextra.models.vectors import GivenFile
+from interextra.models.search.run import Encoded, Fused, Imported, Run, Searched, model_of
+from interextra.models.search.vectors import GivenFile
+from interextra.site.travel import CELLS, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 from interextra.splits.shift import Shift
-from interextra.study import schedule
-from interextra.study.travel import CELLS, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
+from interextra.store import schedule
+from interextra.store.cells import Store
+from interextra.store.errors import InputError
 
 TRAIN, ELSEWHERE = "mini:n_train=400,n_dev=40", "mini:ood-hobby-questions"
 

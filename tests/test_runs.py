@@ -11,7 +11,7 @@ import pytest
 import pytrec_eval
 
 from interextra.data.runs import RunFile
-from interextra.ground.errors import InputError
+from interextra.store.errors import InputError
 
 LINE = "q{q} Q0 d{d} 1 {s} t\n"
 

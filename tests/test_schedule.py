@@ -13,17 +13,19 @@ import psutil
 import pytest
 from toy_cells import Environment, Failing, FailingBeside, Killed, Odd, Sleeping, Toy
 
-from interextra.ground.cells import Store
-from interextra.study import cli, schedule
-from interextra.study.schedule import WorkerLost, build_all
+from interextra import cli
+from interextra.store import schedule
+from interextra.store.cells import Store
+from interextra.store.schedule import WorkerLost, build_all
 
 # The command line with toy cells: arguments are how many sleep, and the command
 DRIVER = """
 import signal, sys
 from pathlib import Path
 from toy_cells import Sleeping, Toy
-from interextra.ground.cells import Store
-from interextra.study import cli, schedule
+from interextra.store.cells import Store
+from interextra import cli
+from interextra.store import schedule
 
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM):  # whatever the shell that runs the tests ignores
@@ -182,8 +184,8 @@ def test_a_single_result_that_is_stopped_says_what_is_kept(tmp_path, started, nu
 
 WITH_JAVA = """
 import argparse, os, signal, sys, time
-from interextra.models.lucene import java
-from interextra.study import cli
+from interextra.models.search.lucene import java
+from interextra import cli
 
 def command(args):
     java()

@@ -8,11 +8,11 @@ import pytest
 from toy_splits import drawn, queries
 
 from interextra.data.queries import Source
-from interextra.ground.cells import Store, config_of, from_config
-from interextra.ground.errors import InputError
 from interextra.splits import attributes
 from interextra.splits.shift import Shift, shift
 from interextra.splits.topics import Topics
+from interextra.store.cells import Store, config_of, from_config
+from interextra.store.errors import InputError
 
 LABELS = np.array(list("aaaaaaabbbbbccccc") + ["", "", "d"], dtype=object)
 

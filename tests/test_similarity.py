@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from interextra.ground.errors import InputError
 from interextra.splits.restrain import neighbourhood
 from interextra.splits.similarity import nearest
+from interextra.store.errors import InputError
 
 
 def brute_force(q, c, k):

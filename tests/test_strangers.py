@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from toy_own import written
 
-from interextra.experiments import own
-from interextra.experiments.given import Given
-from interextra.ground.errors import InputError
-from interextra.ground.files import sha256
-from interextra.study.cli import main
+from interextra.cli import main
+from interextra.own import splitting as own
+from interextra.own.given import Given
+from interextra.store.errors import InputError
+from interextra.store.files import sha256
 
 RULE = "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n\n\n"
 RULE += "def rule(query):\n    return query['topic']\n"

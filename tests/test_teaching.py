@@ -7,8 +7,8 @@ import sys
 import nbformat
 import pytest
 
-from interextra.ground.errors import InputError
-from interextra.study.parameters import notebooks
+from interextra.site.parameters import notebooks
+from interextra.store.errors import InputError
 from tools.teaching import STUB, exercises, write
 
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell

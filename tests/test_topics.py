@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from toy_splits import drawn as drawn_vectors
 
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
 from interextra.splits import topics as module
 from interextra.splits.clusters import kmeans
 from interextra.splits.topics import SWITCHES, Topics, farthest, topics
+from interextra.store.cells import Store
+from interextra.store.errors import InputError
 
 GROWTH = list(itertools.product(*(SWITCHES[name] for name in ("merge", "order", "stop"))))
 

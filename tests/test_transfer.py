@@ -5,13 +5,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interextra.experiments import correlation
-from interextra.experiments.plans import cells_of, plan_of
-from interextra.ground.correlation import drawn_groups, steiger, stretched_z
-from interextra.ground.effects import Effects, effects
-from interextra.ground.errors import InputError
-from interextra.papers import published, verdicts
-from interextra.study.parameters import profile_parameters
+from interextra.claims import verdicts
+from interextra.notebooks import n08_correlation as correlation
+from interextra.notebooks.plans import cells_of, plan_of
+from interextra.papers import published
+from interextra.site.parameters import profile_parameters
+from interextra.stats.correlation import drawn_groups, steiger, stretched_z
+from interextra.stats.effects import Effects, effects
+from interextra.store.errors import InputError
 
 METHODS, SIZES, REGIMES = [f"m{i}" for i in range(8)], [100, 200, 400], ["interpolation", "extrapolation"]
 

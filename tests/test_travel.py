@@ -7,13 +7,13 @@ import pytest
 from toy_cells import Toy
 
 from interextra.data.queries import Queries, Source
-from interextra.evaluation import measures
-from interextra.ground.cells import Store
-from interextra.ground.errors import InputError
+from interextra.measures import evaluate as measures
 from interextra.models.model import Model
 from interextra.models.recipe import load_recipe
-from interextra.models.run import Run
-from interextra.study.travel import CELLS, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
+from interextra.models.search.run import Run
+from interextra.site.travel import CELLS, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
+from interextra.store.cells import Store
+from interextra.store.errors import InputError
 from tools.reference import pack
 
 SPEC = "mini:n_train=400,n_dev=40"

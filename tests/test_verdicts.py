@@ -11,10 +11,8 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
-from interextra.ground.effects import ONE_TRAINING, QUERIES, TRAININGS, Effects, effects, outside
-from interextra.ground.errors import InputError
-from interextra.papers import verdicts
-from interextra.papers.verdicts import (
+from interextra.claims import verdicts
+from interextra.claims.verdicts import (
     FEW,
     GATE,
     NO_VARIATION,
@@ -27,7 +25,9 @@ from interextra.papers.verdicts import (
     leads,
     over_worlds,
 )
-from interextra.study.session import Session
+from interextra.site.session import Session
+from interextra.stats.effects import ONE_TRAINING, QUERIES, TRAININGS, Effects, effects, outside
+from interextra.store.errors import InputError
 
 RANDOM = np.random.default_rng(7)
 NOBODY = leads(pd.DataFrame(), [], 0, 0)  # nothing measured on the queries of the gate

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 import interextra
-from interextra.study.cli import main, parser
-from interextra.study.parameters import declared_parameters, read_yaml
+from interextra.cli import main, parser
+from interextra.site.parameters import declared_parameters, read_yaml
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md", "RESULTS.md", *(f"book/{name}.md" for name in ("reproducing", "cluster")))

@@ -13,7 +13,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from interextra.ground.errors import InputError
+from interextra.store.errors import InputError
 from interextra.world import (
     entity_overlap,
     floor,

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interextra.papers.verdicts import pooled
-from interextra.study.cli import main
-from interextra.study.worlds import SEEDS, planned
+from interextra.claims.verdicts import pooled
+from interextra.cli import main
+from interextra.site.worlds import SEEDS, planned
 
 
 def effects(loss, **more):

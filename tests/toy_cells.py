@@ -6,7 +6,7 @@ import signal
 import time
 from pathlib import Path
 
-from interextra.ground.cells import Cell
+from interextra.store.cells import Cell
 
 
 class Toy(Cell):

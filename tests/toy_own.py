@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from interextra.experiments import own
+from interextra.own import splitting as own
 
 OPTIONS = own.DEFAULTS | {"k": 3, "n_test": 0.25}
 

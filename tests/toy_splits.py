@@ -3,7 +3,7 @@
 import numpy as np
 
 from interextra.data.queries import Queries, Source
-from interextra.ground.cells import Cell
+from interextra.store.cells import Cell
 
 WORLD = "mini:n_train=600"
 

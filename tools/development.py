@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.evaluation.measures import values
-from interextra.experiments import plans, resttest
-from interextra.ground.cells import Store
-from interextra.ground.effects import across, effects
-from interextra.ground.errors import InputError
-from interextra.models.bm25 import LABEL as BM25
-from interextra.study.parameters import notebooks, profile_parameters, repository_root
-from interextra.study.schedule import build_all
-from interextra.study.travel import REFERENCE
+from interextra.measures.evaluate import values
+from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.notebooks import n03_resttest as resttest
+from interextra.notebooks import plans
+from interextra.site.parameters import notebooks, profile_parameters, repository_root
+from interextra.site.travel import REFERENCE
+from interextra.splits.split import REGIMES
+from interextra.stats.effects import across, effects
+from interextra.store.cells import Store
+from interextra.store.errors import InputError
+from interextra.store.schedule import build_all
 
 N_TRAIN = 1600  # the largest size of ReSTrain
 SYSTEMS = ["bm25", "mini-dense", "mini-splade", "mini-colbert", "mini-reranker"]
@@ -65,7 +67,7 @@ def losses(seeds: list[int], mismatches: list[int], recipes: list[str], folder: 
                 resttest.in_regimes(found[is_gate]).query("regime == 'interpolation'").groupby("model")["value"].mean()
             )
             loss = resttest.averages(found[~is_gate]).query("average == 'micro'")
-            table = effects(loss, ["model", "measure"], "regime", plans.REGIMES, "delta", n_boot=1000)
+            table = effects(loss, ["model", "measure"], "regime", REGIMES, "delta", n_boot=1000)
             table = pd.DataFrame(table)[["model", "delta"]].assign(lead=table["model"].map(means) - means[BM25])
             rows.append(table.assign(mismatch=mismatch, world=seed))
     every, by = pd.concat(rows, ignore_index=True), ["mismatch", "model"]

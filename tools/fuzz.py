@@ -29,15 +29,15 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
+from interextra.cli import main
 from interextra.data import load
 from interextra.data.load import open_collection
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels, read_queries_tsv
-from interextra.experiments.given import read_run
-from interextra.ground import InputError
 from interextra.overlap.annotation import SHEET, read_sheet
+from interextra.own.given import read_run
 from interextra.papers.released import read_qrels_json
-from interextra.study.cli import main
+from interextra.store import InputError
 
 KEPT = Path(__file__).resolve().parents[1] / "build" / "fuzz"
 SECONDS = 20  # an input

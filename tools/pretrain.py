@@ -21,9 +21,9 @@ from torch.nn.functional import cross_entropy
 from transformers import get_linear_schedule_with_warmup
 
 from interextra.data.load import open_collection
-from interextra.ground.files import sha256, write_json
 from interextra.models.base import BASE, WEIGHTS, quiet
-from interextra.models.objectives import masked, new_model
+from interextra.models.training.objectives import masked, new_model
+from interextra.store.files import sha256, write_json
 from tools.other import other_worlds_text
 from tools.pretrain_text import SPECIAL, rare_words, renamed_passages, repeated_names, token_ids, train_tokenizer
 

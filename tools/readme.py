@@ -22,11 +22,11 @@ import yaml
 from matplotlib.figure import Figure
 
 from interextra import figures
-from interextra.ground.effects import spelled
-from interextra.ground.errors import InputError, offenders
-from interextra.papers.verdicts import DATA, NAMED, REAL, WITHIN, Claim, conclusion, page, published, stated
-from interextra.study.cli import main
-from interextra.study.parameters import notebooks, repository_root
+from interextra.claims.verdicts import DATA, NAMED, REAL, WITHIN, Claim, conclusion, page, published, stated
+from interextra.cli import main
+from interextra.site.parameters import notebooks, repository_root
+from interextra.stats.effects import spelled
+from interextra.store.errors import InputError, offenders
 from interextra.world.generate import generate_mini
 
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)

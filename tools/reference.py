@@ -10,12 +10,12 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from interextra.ground import provenance
-from interextra.ground.cells import NOTES, Cell, Store
-from interextra.ground.errors import InputError, offenders
-from interextra.study.parameters import repository_root
-from interextra.study.travel import CELLS, VALUES
-from interextra.study.worlds import planned
+from interextra.site.parameters import repository_root
+from interextra.site.travel import CELLS, VALUES
+from interextra.site.worlds import planned
+from interextra.store import provenance
+from interextra.store.cells import NOTES, Cell, Store
+from interextra.store.errors import InputError, offenders
 from tools.verify import MEASURED, WITHHELD
 
 

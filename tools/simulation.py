@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from interextra.experiments.plans import REGIMES
-from interextra.ground.effects import KINDS, effects, interval, resampled_means, stretched
-from interextra.papers.verdicts import Claim, answered, concluded, of_notebook, over_worlds
+from interextra.claims.verdicts import Claim, answered, concluded, of_notebook, over_worlds
+from interextra.splits.split import REGIMES
+from interextra.stats.effects import KINDS, effects, interval, resampled_means, stretched
 
 NOTEBOOK, N_WORLDS = "05_architecture_comparison", 14
 N_QUERIES, N_ENTITIES = 400, 80  # of each world
@@ -187,7 +187,7 @@ def pairs(draw: np.random.Generator, found: tuple[float, float], shared: float, 
 def missed(n: int, found: tuple[float, float], shared: float, n_simulated: int, n_boot: int = 1000) -> dict[str, float]:
     """How often the interval of each effect of n queries misses the true one; without one it misses nothing.
 
-    Of plain resamples, and as `ground.effects` stretches them.
+    Of plain resamples, and as `stats.effects` stretches them.
     """
     draw = np.random.default_rng(n)
     truth = pairs(np.random.default_rng(0), found, shared, 2_000_000).mean(axis=0)

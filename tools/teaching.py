@@ -12,10 +12,10 @@ import symtable
 import textwrap
 from pathlib import Path
 
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import write_aside
-from interextra.study.parameters import BASE, notebooks
-from interextra.study.travel import CELLS, REFERENCE
+from interextra.site.parameters import BASE, notebooks
+from interextra.site.travel import CELLS, REFERENCE
+from interextra.store.errors import InputError, offenders
+from interextra.store.files import write_aside
 
 POINTS, STUB = 2, "# Write your answer here."
 CONFIG = f'c = get_config()\nc.ClearSolutions.code_stub = {{"python": "{STUB}"}}\nc.Execute.timeout = 7200  # seconds\n'
@@ -36,7 +36,7 @@ def write(root: Path, form: str, only: str, out: Path, executed: Path, from_refe
             raise InputError(f"{offenders(missing)} is missing: run {name} first; --executed names the folder of a run")
         notebook = json.loads(path.read_text(encoding="utf-8"))
         take = f'os.environ["INTEREXTRA_REFERENCE"] = str(repository_root() / "{values.as_posix()}")  # no training'
-        take = f"import os\n\nfrom interextra.study.parameters import repository_root\n\n{take}"
+        take = f"import os\n\nfrom interextra.site.parameters import repository_root\n\n{take}"
         notebook["cells"][1:1] = [_cell("code", "from-reference", take)] * from_reference
         made = _slides(notebook["cells"], name) if form == "slides" else _versions(notebook["cells"], name, form)
         for place, cells in made.items():

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.ground.errors import InputError, offenders
-from interextra.study.travel import CELLS
-from interextra.study.worlds import planned
+from interextra.site.travel import CELLS
+from interextra.site.worlds import planned
+from interextra.store.errors import InputError, offenders
 
 #: Profile → tables and figures with texts of real queries, which are not ours to pass on: no part of its reference.
 WITHHELD = {"small": ("duplicates", "passages_tsne", "passages_pca")}
@@ -39,7 +39,7 @@ def verify(root: Path, profile: str, only: str) -> pd.DataFrame:
     for part in ("notebooks", "params", f"outputs/reference/{profile}", "outputs/reference/small"):
         if (root / part).is_dir() and not (house / part).is_dir():
             shutil.copytree(root / part, house / part)
-    command = [sys.executable, "-m", "interextra.study.cli", "run", "--profile", profile, "--only", only]
+    command = [sys.executable, "-m", "interextra.cli", "run", "--profile", profile, "--only", only]
     environment, parts = os.environ | {"INTEREXTRA_CACHE": str(house / "cache")}, {}
     ways = {"values": "--from-reference"} if all(any((reference / name).rglob(CELLS)) for name in names) else {}
     for way, option in (ways | {"nothing": ""}).items():

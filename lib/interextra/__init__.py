@@ -2,8 +2,9 @@
 
 The front door: `import interextra as ix`, and five verbs. A *design* is a frame of runs, `nb.measure` gives their
 values per query, `ix.effects` a table of effects with intervals, its `beside` puts the published figures beside it, and
-`ix.figures` draws it. What else there is stands in the rooms, each importing those before it only: ground, data and
-world, splits, models, overlap and evaluation, papers, experiments, study (`from interextra.models.run import Run`).
+`ix.figures` draws it. What else there is stands in the rooms, each importing those before it only: store, stats,
+data and world, splits, models, measures and overlap, papers, claims, own, notebooks, site
+(`from interextra.models.search.run import Run`).
 """
 
 import importlib
@@ -23,23 +24,35 @@ if (_cpu := Path("/proc/cpuinfo")).is_file() and " avx2 " in _cpu.read_text(enco
 _DEFINITIONS = {
     "data.load": ["open_collection"],
     "data.runs": ["RunFile"],
-    "experiments.plans": ["REGIMES"],
-    "experiments.probe": ["probe"],
-    "experiments.resttest": ["in_regimes"],
-    "ground.effects": ["across", "effects", "shown", "tests", "with_interval"],
+    "splits.split": ["REGIMES"],
+    "own.probe": ["probe"],
+    "splits.resttest": ["in_regimes"],
+    "stats.effects": ["across", "effects", "shown", "tests", "with_interval"],
     "models.model": ["fit", "load_model"],
     "models.recipe": ["load_recipe"],
-    "models.run": ["Fused", "Imported", "Run", "Searched"],  # to search with, in a design of one's own
-    "papers.verdicts": ["leads"],
-    "study.session": ["start"],
-    "study.answers": ["answer"],
+    "models.search.run": ["Fused", "Imported", "Run", "Searched"],  # to search with, in a design of one's own
+    "claims.verdicts": ["leads"],
+    "site.session": ["start"],
+    "site.answers": ["answer"],
 }
 _MODULES = ["figures", "papers.published", "papers.published_models", "papers.releases"]
-_NOTEBOOKS = ["start_here", "restrain", "resttest", "shifts", "architectures", "pretraining", "indicators"]
-_MODULES += [f"experiments.{name}" for name in (*_NOTEBOOKS, "correlation", "exposure", "compression", "pool_bias")]
+_NOTEBOOKS = {
+    "start_here": "n00_start_here",
+    "restrain": "n02_restrain",
+    "resttest": "n03_resttest",
+    "shifts": "n04_shifts",
+    "architectures": "n05_architectures",
+    "pretraining": "n06_pretraining",
+    "indicators": "n07_indicators",
+    "correlation": "n08_correlation",
+    "exposure": "n09_exposure",
+    "compression": "n10_compression",
+    "pool_bias": "n11_pool_bias",
+}
 # Name → what it stands for, loaded when it is used, so that nothing heavy is imported for nothing.
 FRONT = {name: f"interextra.{module}:{name}" for module, names in _DEFINITIONS.items() for name in names}
 FRONT |= {module.rpartition(".")[2]: f"interextra.{module}" for module in _MODULES}
+FRONT |= {name: f"interextra.notebooks.{module}" for name, module in _NOTEBOOKS.items()}
 __all__ = list(FRONT)
 
 

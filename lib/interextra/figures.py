@@ -21,9 +21,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from pandas import DataFrame
 
-from interextra.ground.effects import drawn_over
-from interextra.ground.errors import InputError
-from interextra.models import architectures
+from interextra.models.architectures import architectures
+from interextra.stats.effects import drawn_over
+from interextra.store.errors import InputError
 
 Names = str | list[str]  # of columns; "" is none
 INK = "#333333"  # where colour says nothing

@@ -11,8 +11,8 @@ from interextra.data import converted
 from interextra.data.collection import Collection
 from interextra.data.medquad import entity_units
 from interextra.data.trec import line_of, line_of_qrels, numbered_lines, read_qrels
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import parse_json
+from interextra.store.errors import InputError, offenders
+from interextra.store.files import parse_json
 
 FIRST_SPLITS = ("train", "dev", "test")
 

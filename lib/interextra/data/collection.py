@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from interextra.ground import InputError, offenders, write_aside
+from interextra.store import InputError, offenders, write_aside
 
 SCHEMA = pa.schema([("doc_id", pa.large_string()), ("text", pa.large_string())])
 BATCH_ROWS = 16_384

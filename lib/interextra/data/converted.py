@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from interextra.data.collection import Collection, Passages, content_hash, write_passages
 from interextra.data.trec import QRELS_COLUMNS, blank, refuse_repeated
-from interextra.ground import InputError, cache_folder, code, digest, offenders, scratch, write_json
-from interextra.ground.files import seal, seal_problem
+from interextra.store import InputError, cache_folder, code, digest, offenders, scratch, write_json
+from interextra.store.files import seal, seal_problem
 
 _json = partial(json.dumps, ensure_ascii=False, sort_keys=True)
 

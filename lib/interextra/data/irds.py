@@ -13,7 +13,7 @@ from interextra.data import converted
 from interextra.data.beir import FIRST_SPLITS, query_row
 from interextra.data.collection import Collection
 from interextra.data.trec import QRELS_COLUMNS
-from interextra.ground.errors import InputError, offenders
+from interextra.store.errors import InputError, offenders
 
 MSMARCO_SPLITS = {
     "train": "msmarco-passage/train",

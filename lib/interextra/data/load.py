@@ -13,7 +13,7 @@ from interextra.data.beir import open_beir
 from interextra.data.collection import Collection
 from interextra.data.irds import open_irds, peek_irds
 from interextra.data.msmarco import QuerySets
-from interextra.ground import InputError, cache_folder, offenders, sha256
+from interextra.store import InputError, cache_folder, offenders, sha256
 
 SWITCHES = {"dangling": "drop", "empty": "keep"}
 FORMS = "mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID, msmarco-queries"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from interextra.ground.errors import InputError
+from interextra.store.errors import InputError
 
 # Question types that a person would call similar when asked of the same disease
 GROUPS = {

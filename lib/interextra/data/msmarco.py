@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from interextra.data.trec import read_qrels, read_queries_tsv
-from interextra.ground import InputError, sha256
+from interextra.store import InputError, sha256
 
 TRAIN_FILES = ("queries.train.tsv", "queries.train.tsv.gz", "queries.train.partial.tsv.gz")
 TEST_FILES = {

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from interextra.data.collection import Collection
 from interextra.data.load import open_collection, peek
 from interextra.data.msmarco import QuerySets
-from interextra.ground import Cell, InputError, Store
-from interextra.ground.cells import is_reading
+from interextra.store import Cell, InputError, Store
+from interextra.store.cells import is_reading
 
 TRAINED = 1  # relevance from which a passage is a positive of a training
 _PRICING = [False]

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 
 from interextra.data.collection import content_hash
 from interextra.data.trec import RUN, line_of, read_table, refuse_repeated, refuse_white_space
-from interextra.ground import InputError, offenders, write_aside
-from interextra.ground.errors import one_line
-from interextra.ground.files import parse_json
+from interextra.store import InputError, offenders, write_aside
+from interextra.store.errors import one_line
+from interextra.store.files import parse_json
 
 COLUMNS = {"qid": "query_id", "docno": "doc_id"}  # PyTerrier's names
 # In the metadata of a Parquet file of ours: all queries, and `RunFile.content`
@@ -271,7 +271,7 @@ def strings(column: pd.Series, what: str = "id") -> pa.Array:
     ['007', '7']
     >>> strings(pd.Series([7.0]), "run: query_id")
     Traceback (most recent call last):
-    interextra.ground.errors.InputError: run: query_id 7.0 is a float; read ids as strings, e.g. dtype={"query_id": str}
+    interextra.store.errors.InputError: run: query_id 7.0 is a float; read ids as strings, e.g. dtype={"query_id": str}
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(column.cat.categories.dtype)

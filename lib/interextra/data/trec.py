@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from interextra.ground.errors import InputError, offenders
+from interextra.store.errors import InputError, offenders
 
 QRELS_COLUMNS = ["query_id", "doc_id", "relevance"]
 BEIR_HEADER = ["query-id", "corpus-id", "score"]

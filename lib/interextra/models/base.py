@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from interextra.ground import InputError, offenders, sha256
-from interextra.ground.files import read_json
 from interextra.models.folders import WEIGHTS, check_start, content_of
+from interextra.store import InputError, offenders, sha256
+from interextra.store.files import read_json
 
 BASE = Path(__file__).with_name("base")
 HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from interextra.data.words import lower_words
-from interextra.ground.errors import InputError
-from interextra.models import definitions, dense
+from interextra.models.architectures import dense
 from interextra.models.base import quiet, verified_minilm
 from interextra.models.recipe import make_recipe
-from interextra.models.topk import device
+from interextra.models.search.topk import device
+from interextra.store.errors import InputError
 
 
 def encoder_of(spec: str) -> tuple[type, str]:
     """The class of an encoder and its option; InputError with the known ones."""
-    known = {name.lower(): kind for name, kind in definitions("encoders", "FORM").items()}
+    known = {kind.__name__.lower(): kind for kind in (CLS, LSA, MiniLM)}
     name, _, option = spec.partition(":")
     if name not in known or bool(option) != (":" in known[name].FORM):
         forms = ", ".join(kind.FORM for kind in known.values())

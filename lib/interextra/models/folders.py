@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import digest, parse_json, read_json, sha256
+from interextra.store.errors import InputError, offenders
+from interextra.store.files import digest, parse_json, read_json, sha256
 
 WEIGHTS, SHARDS, ADAPTER = "model.safetensors", "model.safetensors.index.json", "adapter_config.json"
 ATTENTIONS = ("eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention")

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import ClassVar
 
 from interextra.data.queries import Part, Queries, Source
-from interextra.ground import Cell, InputError, Store, digest, offenders, scratch, write_json
-from interextra.ground.cells import config_of
-from interextra.ground.files import read_json
-from interextra.models import architectures
+from interextra.models.architectures import architectures
 from interextra.models.base import positions_of, start_of
 from interextra.models.folders import check_saved
-from interextra.models.losses import losses
 from interextra.models.recipe import Pretraining, Recipe, Trained, make_recipe, size_of
 from interextra.models.retriever import refuse_longer
+from interextra.models.training.losses import losses
+from interextra.store import Cell, InputError, Store, digest, offenders, scratch, write_json
+from interextra.store.cells import config_of
+from interextra.store.files import read_json
 
 LOG = "training.json"
 
@@ -68,7 +68,7 @@ class Pretrained(Cell):
         return cls(how=how, corpus=corpus, initialisation=initialisation, start=start, seed=seed)
 
     def build(self, folder: Path, store: Store) -> None:
-        from interextra.models.objectives import pretrain  # which imports torch
+        from interextra.models.training.objectives import pretrain  # which imports torch
 
         refuse_changed(self.start, start_of(self.initialisation), f"initialisation {self.initialisation!r}")
         corpus = [source.open() for source in self.corpus]

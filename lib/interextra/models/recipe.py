@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from interextra.ground.errors import InputError
-from interextra.models import architectures
-from interextra.models.losses import losses
+from interextra.models.architectures import architectures
+from interextra.models.training.losses import losses
+from interextra.store.errors import InputError
 
 RECIPES = Path(__file__).with_name("recipes")
 NAMED = ("after", "teacher", "pair_teacher")  # values that name the recipe of a model that is trained first
@@ -314,3 +314,8 @@ def shortened(value: Any) -> str:
     cut = reprlib.Repr()
     cut.maxstring = cut.maxother = 60
     return cut.repr(value)
+
+
+def changed(made: Recipe, **values: Any) -> Recipe:
+    """The recipe with other values of some options, checked as a whole."""
+    return make_recipe(made.model_dump() | values, ", ".join(values))

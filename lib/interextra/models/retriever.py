@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from interextra.ground.errors import InputError, offenders
 from interextra.models.base import WEIGHTS, initialisation, quiet
 from interextra.models.recipe import Trained
-from interextra.models.topk import device, devices, exact_search
+from interextra.models.search.topk import device, devices, exact_search
+from interextra.store.errors import InputError, offenders
 
 
 class Neural:

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from interextra.ground import InputError, offenders, write_text
 from interextra.overlap.labels import LABELS
+from interextra.store import InputError, offenders, write_text
 
 TEXT = ["test_query", "train_query", "source"]
 SHEET = ("test_query_id", "test_query", "train_query_id", "train_query", "source", "entity", "intent")

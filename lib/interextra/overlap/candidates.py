@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.collection import Collection, Passages, write_passages
-from interextra.ground import Cell, InputError, Store, offenders
-from interextra.models.lucene import bm25_search
-from interextra.models.vectors import QueryVectors
+from interextra.models.search.lucene import bm25_search
+from interextra.models.search.vectors import QueryVectors
 from interextra.overlap.annotation import SHEET
 from interextra.splits.similarity import nearest
+from interextra.store import Cell, InputError, Store, offenders
 
 
 class Candidates(Cell):

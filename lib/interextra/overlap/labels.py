@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from interextra.ground.errors import InputError, offenders
+from interextra.store.errors import InputError, offenders
 
 LABELS = {  # from the most to the least overlap
     "entity": ("full", "partial", "zero"),  # Table 1

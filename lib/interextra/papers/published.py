@@ -1,4 +1,4 @@
-"""The tables of the three papers as data; `ground.effects.Effects.beside` puts our effects beside them.
+"""The tables of the three papers as data; `stats.effects.Effects.beside` puts our effects beside them.
 
 The numbers stand as printed in `published_tables/*.yaml`. A file has, per table, the row keys, the columns and the
 rows; a cell's attributes, such as its unit, come from, in rising precedence: the table's `cells`, the file's `labels`
@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from interextra.ground.correlation import independent, interval_of_one
-from interextra.ground.effects import Effects, holm, with_interval
-from interextra.ground.errors import InputError
-from interextra.models import colbert, dense, reranker, splade
+from interextra.models.architectures import colbert, dense, reranker, splade
+from interextra.stats.correlation import independent, interval_of_one
+from interextra.stats.effects import Effects, holm, with_interval
+from interextra.store.errors import InputError
 
 FOLDER = Path(__file__).with_name("published_tables")
 CORE = ["table", "row", "column", "value", "unit", "scaled", "rounding", "text", "source", "note"]

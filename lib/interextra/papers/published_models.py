@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.load import with_data_folder
-from interextra.ground.correlation import METHODS, correlations, drawn_groups, ends_of, stretched_z
-from interextra.ground.effects import Effects
-from interextra.ground.errors import InputError, offenders
-from interextra.papers.verdicts import DRAWN
+from interextra.stats.correlation import METHODS, correlations, drawn_groups, ends_of, stretched_z
+from interextra.stats.effects import DRAWN, Effects
+from interextra.store.errors import InputError, offenders
 
 DEV, DL19 = "msmarco_dev_ndcg10", "msmarco_test_dl19_ndcg10"
 ABOUT = ["model", "model_type", "trained_on_of_these", "training_data"]

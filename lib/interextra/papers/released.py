@@ -13,8 +13,8 @@ from pathlib import Path
 import pandas as pd
 
 from interextra.data import trec
-from interextra.ground import InputError, offenders, write_text
-from interextra.ground.files import parse_json
+from interextra.store import InputError, offenders, write_text
+from interextra.store.files import parse_json
 
 KINDS = ("restrain", "resttest", "shift")
 

@@ -15,13 +15,13 @@ import yaml
 from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
-from interextra.evaluation.indicators import jaccard, link
-from interextra.ground import InputError, Store, offenders
-from interextra.models.vectors import Vectors
+from interextra.measures.indicators import jaccard, link
+from interextra.models.search.vectors import Vectors
 from interextra.papers import published
 from interextra.papers.released import read_qrels_json, read_restrain, read_resttest, read_shift
 from interextra.splits import attributes, clusters, resttest
 from interextra.splits.similarity import nearest
+from interextra.store import InputError, Store, offenders
 
 REGIMES = {"interpolation": "interpolate", "extrapolation": "extrapolate"}  # ours → as the files are named
 BUCKETS = (1, 2, 3, 4, 5)

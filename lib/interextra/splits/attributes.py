@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.medquad import with_truth
-from interextra.ground import InputError, code, digest, offenders, sha256
+from interextra.store import InputError, code, digest, offenders, sha256
 
 # In order of precedence, of the six orders the one that agrees best with the released files
 WH_WORDS = {"how": ("how",), "who": ("who", "when", "where", "which"), "wha": ("what", "definition")}

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from interextra.ground import InputError, Store
 from interextra.splits.similarity import same_space
 from interextra.splits.split import OfVectors, Split
+from interextra.store import InputError, Store
 
 BANDS = ("near", "middle", "far")
 

@@ -13,11 +13,11 @@ import pandas as pd
 from scipy.spatial.distance import cdist
 
 from interextra.data.queries import Queries
-from interextra.ground import InputError, Store, offenders
 from interextra.splits.clusters import kmeans
 from interextra.splits.restrain import check_part, random_part
 from interextra.splits.similarity import same_space
-from interextra.splits.split import OfVectors, Split
+from interextra.splits.split import REGIMES, OfVectors, Split
+from interextra.store import InputError, Store, offenders
 
 APART = ("left_out", "trained", "test_set", "query_id", "unit", "stratum", "value", "side")  # label no system
 
@@ -148,3 +148,8 @@ def sides(values: pd.DataFrame) -> pd.DataFrame:
         if odd := sorted(set(runs["left_out"]) ^ set(runs["stratum"])):
             raise InputError(f"leave-one-out, {label}: {offenders(odd)} is not both left out and a stratum of queries")
     return values.assign(side=np.where(named["left_out"] == named["stratum"], "out", "in"))
+
+
+def in_regimes(values: pd.DataFrame) -> pd.DataFrame:
+    """Values of a leave-one-out design with `regime`: extrapolation for the model without the query's stratum."""
+    return sides(values).assign(regime=lambda of: of["side"].map(dict(zip(("in", "out"), REGIMES, strict=True))))

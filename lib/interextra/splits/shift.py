@@ -4,7 +4,8 @@ The model of a cluster is trained on the training queries of all others; its tes
 as in the paper for topics and question words. Taught in notebooks/04_ms_shift_clusters.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -13,11 +14,13 @@ import numpy as np
 import pandas as pd
 
 from interextra.data.queries import Queries
-from interextra.ground import InputError, Store, offenders
 from interextra.splits import attributes
 from interextra.splits.restrain import random_part
 from interextra.splits.split import Split
 from interextra.splits.topics import Topics
+from interextra.store import InputError, Store, offenders
+
+OUTSIDE = "no cluster of the shift"
 
 
 class Shift(Split):
@@ -93,10 +96,22 @@ class Shift(Split):
         made.sizes.to_csv(folder / "sizes.csv", index=False)
         queries[["query_id"]].assign(cluster=made.labels, test=made.test).to_parquet(folder / "labels.parquet")
 
-    def strata(self, store: Store) -> pd.Series:
-        """Cluster of each test query, one of `names`; index query_id."""
+    def strata(self, store: Store, gate: Sequence[str] = ()) -> pd.Series:
+        """Cluster of each test query, one of `names`, and of the queries of the splits `gate`; index query_id.
+
+        A gate's query that is in no cluster of the shift has OUTSIDE, and "" with topics, which only the pool's
+        queries have.
+        """
         kept = pd.read_parquet(store[self] / "labels.parquet").query("test").set_index("query_id")
-        return kept["cluster"].rename("stratum")
+        found = [kept["cluster"]]
+        for split in gate:
+            queries = self.pool.source.open().queries(split)
+            labels = pd.Series("", queries["query_id"], dtype=object)
+            if isinstance(self.by, str):
+                labels[:] = attributes.labels(queries, self.by)
+                labels = labels.where(labels.isin(self.names), OUTSIDE)
+            found.append(labels)
+        return pd.concat(found).rename("stratum")
 
 
 @lru_cache(maxsize=16)
@@ -158,3 +173,36 @@ def shift(labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed
         rows = np.flatnonzero(labels == name)
         test[np.random.default_rng([seed, at]).choice(rows, n_test, replace=False)] = True
     return Division(np.where(np.isin(labels, names), labels, ""), names, test)
+
+
+def in_domain(values: pd.DataFrame) -> pd.DataFrame:
+    """The values, with strata of `Shift.strata`, of queries whose cluster the model was trained on; with topics all."""
+    return values[(values["stratum"] != values["left_out"]) & (values["stratum"] != OUTSIDE)]
+
+
+def read_shift(text: str) -> tuple[str, str, list[str]]:
+    """(name, attribute, clusters) of a shift as it is written in the parameters, see `written_shift`.
+
+    >>> read_shift("kind=column:qtype/causes/stages"), read_shift("length:limit=9"), read_shift("python:a:b")[0]
+    (('kind', 'column:qtype', ['causes', 'stages']), ('length', 'length:limit=9', []), 'b')
+    """
+    spec, *kept = text.split("/")
+    name, _, rest = spec.partition("=")
+    short = spec.rpartition(":")[2] if attributes.is_code(spec) else spec.partition(":")[0]
+    name, spec = (name, rest) if rest and ":" not in name else (short, spec)
+    return name, _plain(spec), list(map(_plain, kept))
+
+
+def written_shift(start: str, clusters: Iterable[str]) -> str:
+    """A shift as the parameters write it, of how it starts (`[NAME=]ATTRIBUTE`) and its clusters.
+
+    A / inside of a cluster's label is written %2F; where the label itself has %2F, or %25, its % is written %25.
+
+    >>> written_shift("kind=column:kind", ["n/a", "100 %"]), read_shift("column:kind/n%2Fa")[2]
+    ('kind=column:kind/n%2Fa/100 %', ['n/a'])
+    """
+    return "/".join([start, *(re.sub("%(?=2F|25)", "%25", label).replace("/", "%2F") for label in clusters)])
+
+
+def _plain(written: str) -> str:
+    return written.replace("%2F", "/").replace("%25", "%")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from interextra.ground.errors import InputError, offenders
+from interextra.store.errors import InputError, offenders
 
 
 def nearest(queries: np.ndarray, candidates: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

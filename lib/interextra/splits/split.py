@@ -8,7 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from interextra.data.queries import Queries
-from interextra.ground import Cell, InputError, Store, offenders, write_json
+from interextra.store import Cell, InputError, Store, offenders, write_json
+
+REGIMES = ("interpolation", "extrapolation")
 
 
 class OfVectors(Cell):

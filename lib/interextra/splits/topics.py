@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist, pdist
 
-from interextra.ground import InputError, Store, offenders, write_json
 from interextra.splits.clusters import kmeans
 from interextra.splits.similarity import checked
 from interextra.splits.split import OfVectors
+from interextra.store import InputError, Store, offenders, write_json
 
 SWITCHES = {
     "choose": ("exact", "greedy"),

@@ -6,7 +6,7 @@ from random import Random
 
 import pandas as pd
 
-from interextra.ground.errors import InputError
+from interextra.store.errors import InputError
 from interextra.world.compose import CLOSINGS, FAQ, OPENINGS, Composer, grade
 from interextra.world.plan import plan
 from interextra.world.templates import load, pick, render, sentence, shuffled, tidy

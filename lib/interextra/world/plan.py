@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from random import Random
 
-from interextra.ground.errors import InputError
+from interextra.store.errors import InputError
 from interextra.world.templates import pick, shuffled
 
 # Zhan et al., Tables 1 and 2

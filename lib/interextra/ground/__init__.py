@@ -1,8 +1,0 @@
-"""The ground that all rooms stand on; what most of their modules need can be taken from here."""
-
-from interextra.ground.cells import Cell, Store
-from interextra.ground.errors import InputError, offenders
-from interextra.ground.files import cache_folder, digest, scratch, sha256, write_aside, write_json, write_text
-
-__all__ = ["Cell", "InputError", "Store", "cache_folder", "digest", "offenders", "scratch", "sha256", "write_aside"]
-__all__ += ["write_json", "write_text"]
