@@ -1,4 +1,5 @@
-"""Correlations of all resamples at once beside scipy, resample by resample: seconds for one row of a table.
+"""Correlations of all resamples at once beside scipy, resample by resample: seconds for one row of
+a table.
 
 187 points in 112 groups as in notebook 08; scipy gets each drawn point as often as it was drawn.
 Run: python bench/correlation.py [--small]

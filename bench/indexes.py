@@ -1,8 +1,9 @@
-"""Encode once and search in twenty ways, beside encoding twenty times; and the same neighbours as the libraries'.
+"""Encode once and search in twenty ways, beside encoding twenty times; and the same neighbours as
+the libraries'.
 
-Vectors of the static model of `search.py`. Quantised search beside sentence-transformers' `semantic_search_faiss`, HNSW
-beside plain faiss: neighbours shared, seconds to build and to search, queries a second, bytes a passage.
-Run: python bench/indexes.py [--small] [--n 100000]
+Vectors of the static model of `search.py`. Quantised search beside sentence-transformers'
+`semantic_search_faiss`, HNSW beside plain faiss: neighbours shared, seconds to build and to search,
+queries a second, bytes a passage. Run: python bench/indexes.py [--small] [--n 100000]
 """
 
 import argparse
@@ -20,7 +21,13 @@ from interextra.models.recipe import load_recipe
 from interextra.models.search.indexes import BLOCK, Index, quantised_search
 
 EFFORTS = (16, 32, 64, 128)
-WAYS = [("uint8", 2), ("uint8", 0), ("ubinary", 2), ("ubinary", 4), ("ubinary", 0)]  # precision, rescore_multiplier
+WAYS = [
+    ("uint8", 2),
+    ("uint8", 0),
+    ("ubinary", 2),
+    ("ubinary", 4),
+    ("ubinary", 0),
+]  # precision, rescore_multiplier
 FACTORIES = ("SQfp16", "PCA16,Flat", "PQ16x4", "HNSW16,Flat", "HNSW32,Flat", "HNSW32_SQfp16")
 
 
@@ -34,21 +41,32 @@ def shared(ours: np.ndarray, theirs: np.ndarray) -> float:
     return float((ours[:, :, None] == theirs[:, None, :]).any(axis=2).mean())
 
 
-def line(name: str, build: float, search: float, n_queries: int, size: float, share: float, of: str) -> None:
+def line(
+    name: str, build: float, search: float, n_queries: int, size: float, share: float, of: str
+) -> None:
     speed = n_queries / search
-    print(f"{name:24}{build:8.2f}{search:8.2f}{speed:10,.0f}{size:10.1f}{share:9.3f}  {of}", flush=True)
+    print(
+        f"{name:24}{build:8.2f}{search:8.2f}{speed:10,.0f}{size:10.1f}{share:9.3f}  {of}",
+        flush=True,
+    )
 
 
 def library(vectors: np.ndarray, queries: np.ndarray, precision: str) -> np.ndarray:
     codes = quantize_embeddings(vectors, precision)
-    options = {"corpus_precision": precision, "calibration_embeddings": vectors, "rescore_multiplier": 2}
+    options = {
+        "corpus_precision": precision,
+        "calibration_embeddings": vectors,
+        "rescore_multiplier": 2,
+    }
     found, *_ = semantic_search_faiss(queries, corpus_embeddings=codes, top_k=K, **options)
     return np.array([[hit["corpus_id"] for hit in hits] for hits in found])
 
 
 def plain(vectors: np.ndarray, queries: np.ndarray, index: str) -> np.ndarray:
     made = faiss.index_factory(vectors.shape[1], index, faiss.METRIC_INNER_PRODUCT)
-    for start in range(0, len(vectors), BLOCK):  # as ours: faiss links the vectors of a call by their levels
+    for start in range(
+        0, len(vectors), BLOCK
+    ):  # as ours: faiss links the vectors of a call by their levels
         made.add(vectors[start : start + BLOCK])
     faiss.ParameterSpace().set_index_parameters(made, f"efSearch={EFFORTS[-1]}")
     return made.search(queries, K)[1]
@@ -58,17 +76,32 @@ def main(n: int) -> None:
     faiss.omp_set_num_threads(1)  # as ours
     with tempfile.TemporaryDirectory(prefix="interextra-bench-") as name:
         write_collection(folder := Path(name) / "passages", n)
-        collection, model = open_collection(folder), Dense(static_model(), load_recipe("mini-dense"))
+        collection, model = (
+            open_collection(folder),
+            Dense(static_model(), load_recipe("mini-dense")),
+        )
         vectors, encoding = timed(lambda: np.concatenate([*model.blocks(collection)]))
         queries, seconds, ways = model.encode_queries(some_queries()), 0.0, 0
         print(f"{n:,} passages, {len(queries)} queries, first {K}; encoding {encoding:.2f} s")
-        print(f"{'index':24}{'build':>8}{'search':>8}{'queries/s':>10}{'bytes':>10}{'shared':>9}  with")
+        print(
+            f"{'index':24}{'build':>8}{'search':>8}{'queries/s':>10}{'bytes':>10}{'shared':>9}  with"
+        )
         (exact, _), search = timed(Index(vectors, "Flat").search, queries, K)
         line("Flat", 0.0, search, len(queries), 4 * DIMENSION, 1.0, "exact")
         wrong = []
         for precision, times in WAYS:
-            ((rows, _), size), search = timed(quantised_search, vectors, queries, K, precision, times)
-            line(f"{precision} {times}", 0.0, search, len(queries), size / n, shared(rows, exact), "exact")
+            ((rows, _), size), search = timed(
+                quantised_search, vectors, queries, K, precision, times
+            )
+            line(
+                f"{precision} {times}",
+                0.0,
+                search,
+                len(queries),
+                size / n,
+                shared(rows, exact),
+                "exact",
+            )
             seconds, ways = seconds + search, ways + 1
             if times == 2:
                 theirs, both = timed(library, vectors, queries, precision)
@@ -104,7 +137,9 @@ def main(n: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--n", type=int, default=100_000, help="passages")
     parser.add_argument("--small", action="store_true", help="2,000 passages: only whether it runs")
     given = parser.parse_args()

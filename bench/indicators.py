@@ -1,9 +1,11 @@
-"""R(q, T) in closed form beside the mean of all pairs, and bootstrapped tau-b beside a loop of scipy's.
+"""R(q, T) in closed form beside the mean of all pairs, and bootstrapped tau-b beside a loop of
+scipy's.
 
-6,200 test queries, 100,000 training queries, 768 dimensions, vectors of length 1; the pairs are made in blocks, so
-that memory holds the vectors and one block. Then tau-b of 12 predictors with 3 targets on resamples of 1,500 queries:
-all of them at once, and a loop over the first few, whose time is scaled up. Ends with an error if R or tau differs by
-1e-6 or more, or the closed form is less than 100 times as fast; with --small times are not judged.
+6,200 test queries, 100,000 training queries, 768 dimensions, vectors of length 1; the pairs are
+made in blocks, so that memory holds the vectors and one block. Then tau-b of 12 predictors with 3
+targets on resamples of 1,500 queries: all of them at once, and a loop over the first few, whose
+time is scaled up. Ends with an error if R or tau differs by 1e-6 or more, or the closed form is
+less than 100 times as fast; with --small times are not judged.
 
     python bench/indicators.py [--small]
 """
@@ -29,10 +31,14 @@ N_QUERIES, N_BOOT, N_PREDICTORS, N_TARGETS, N_LOOPED = 1500, 500, 12, 3, 20
 
 
 def unit_vectors(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Vectors of length 1 around a common direction, as those of a trained encoder are: float32[n, 768]."""
+    """Vectors of length 1 around a common direction, as those of a trained encoder are: float32[n,
+    768].
+    """
     made = rng.standard_normal((n, DIMENSIONS), np.float32)
     made += 1
-    made /= np.sqrt(np.einsum("ij,ij->i", made, made))[:, None]  # without a copy, which would hide the peak below
+    made /= np.sqrt(np.einsum("ij,ij->i", made, made))[
+        :, None
+    ]  # without a copy, which would hide the peak below
     return made
 
 
@@ -50,13 +56,21 @@ def mean_score(n_test: int, n_train: int, at_least: int) -> bool:
     rng = np.random.default_rng(SEED)
     test, train = unit_vectors(rng, n_test), unit_vectors(rng, n_train)
     before = peak_mb()
-    closed_seconds, closed = min((timed(lambda: mean_similarity(test, train)) for _ in range(3)), key=lambda x: x[0])
+    closed_seconds, closed = min(
+        (timed(lambda: mean_similarity(test, train)) for _ in range(3)), key=lambda x: x[0]
+    )
     blocks = np.array_split(test, max(1, n_test * n_train // 2**24))
-    pair_seconds, pairs = timed(lambda: np.concatenate([(block @ train.T).mean(axis=1) for block in blocks]))
+    pair_seconds, pairs = timed(
+        lambda: np.concatenate([(block @ train.T).mean(axis=1) for block in blocks])
+    )
     difference, times = float(np.abs(closed - pairs).max()), pair_seconds / closed_seconds
     print(f"R of {n_test:,} test and {n_train:,} training queries, {DIMENSIONS} dimensions")
-    print(f"closed form {closed_seconds:.3f} s (best of 3), all pairs {pair_seconds:.1f} s: {times:.0f} times as fast")
-    print(f"largest difference {difference:.1e}; peak memory {peak_mb():,.0f} MiB, {before:,.0f} before the two")
+    print(
+        f"closed form {closed_seconds:.3f} s (best of 3), all pairs {pair_seconds:.1f} s: {times:.0f} times as fast"
+    )
+    print(
+        f"largest difference {difference:.1e}; peak memory {peak_mb():,.0f} MiB, {before:,.0f} before the two"
+    )
     return difference < TOLERANCE and times >= at_least
 
 
@@ -72,13 +86,19 @@ def tau(n_boot: int) -> bool:
     def loop() -> np.ndarray:
         rows = [np.repeat(np.arange(N_QUERIES), counts) for counts in drawn]
         pairs = [(predictors[own].T, targets[own].T) for own in rows]
-        return np.array([[[stats.kendalltau(a, b).statistic for b in y] for a in x] for x, y in pairs])
+        return np.array(
+            [[[stats.kendalltau(a, b).statistic for b in y] for a in x] for x, y in pairs]
+        )
 
     loop_seconds, theirs = timed(loop)
     loop_seconds *= n_boot / N_LOOPED
     difference = float(np.abs(ours[:N_LOOPED] - theirs).max())
-    print(f"\ntau-b of {N_PREDICTORS} x {N_TARGETS} columns on {n_boot} resamples of {N_QUERIES:,} queries")
-    print(f"at once {seconds:.2f} s, a loop of scipy's {loop_seconds:.1f} s (from {N_LOOPED} resamples)")
+    print(
+        f"\ntau-b of {N_PREDICTORS} x {N_TARGETS} columns on {n_boot} resamples of {N_QUERIES:,} queries"
+    )
+    print(
+        f"at once {seconds:.2f} s, a loop of scipy's {loop_seconds:.1f} s (from {N_LOOPED} resamples)"
+    )
     print(f"largest difference {difference:.1e}")
     return difference < TOLERANCE
 
@@ -91,4 +111,8 @@ def main(n_test: int, n_train: int, n_boot: int, at_least: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(200, 2000, N_LOOPED, 0) if "--small" in sys.argv else main(6200, 100_000, N_BOOT, AT_LEAST))
+    sys.exit(
+        main(200, 2000, N_LOOPED, 0)
+        if "--small" in sys.argv
+        else main(6200, 100_000, N_BOOT, AT_LEAST)
+    )

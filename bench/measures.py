@@ -1,8 +1,10 @@
-"""Seconds for nDCG@10, RR@10 and R@100 of 6,980 queries x 1,000 passages: ours, ranx, pytrec_eval, ir_measures.
+"""Seconds for nDCG@10, RR@10 and R@100 of 6,980 queries x 1,000 passages: ours, ranx, pytrec_eval,
+ir_measures.
 
-Each contender starts from what it takes: ours from the arrays of a search, the others from nested dicts (whose making
-is not counted). ranx is run once before, so that compiling is not counted. Ends with an error if the means differ or
-ours is less than 20 times as fast as ranx; with --small times are not judged.
+Each contender starts from what it takes: ours from the arrays of a search, the others from nested
+dicts (whose making is not counted). ranx is run once before, so that compiling is not counted. Ends
+with an error if the means differ or ours is less than 20 times as fast as ranx; with --small times
+are not judged.
 
     python bench/measures.py [--small]
 """
@@ -33,16 +35,24 @@ AT_LEAST = 20  # times as fast as ranx
 
 
 def made_up(n_queries: int) -> tuple[list[str], list[str], np.ndarray, np.ndarray, pd.DataFrame]:
-    """Tie-free run of random passages; one relevant passage a query, somewhere in the first 200 or missing."""
+    """Tie-free run of random passages; one relevant passage a query, somewhere in the first 200 or
+    missing.
+    """
     rng = np.random.default_rng(SEED)
     query_ids = [f"{1_000_000 + i}" for i in range(n_queries)]
     doc_ids = [f"{i}" for i in range(N_PASSAGES)]
     start = rng.integers(N_PASSAGES, size=(n_queries, 1))
-    rows = (start + 7919 * rng.permuted(np.tile(np.arange(DEPTH), (n_queries, 1)), axis=1)) % N_PASSAGES
+    rows = (
+        start + 7919 * rng.permuted(np.tile(np.arange(DEPTH), (n_queries, 1)), axis=1)
+    ) % N_PASSAGES
     scores = (100 - np.cumsum(rng.uniform(0.01, 0.09, rows.shape), axis=1)).astype(np.float32)
     place = rng.integers(250, size=n_queries)
-    relevant = np.where(place < 200, rows[np.arange(n_queries), place], (rows[:, 0] + 1) % N_PASSAGES)
-    qrels = pd.DataFrame({"query_id": query_ids, "doc_id": [doc_ids[i] for i in relevant], "relevance": 1})
+    relevant = np.where(
+        place < 200, rows[np.arange(n_queries), place], (rows[:, 0] + 1) % N_PASSAGES
+    )
+    qrels = pd.DataFrame(
+        {"query_id": query_ids, "doc_id": [doc_ids[i] for i in relevant], "relevance": 1}
+    )
     return query_ids, doc_ids, rows.astype(np.int32), scores, qrels
 
 
@@ -62,7 +72,10 @@ def with_ranx(qrels: dict, run: dict) -> dict:
 def with_pytrec_eval(qrels: dict, run: dict) -> dict:
     """recip_rank has no cutoff, so a second pass over the first ten."""
     full = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut_10", "recall_100"}).evaluate(run)
-    top = {query: dict(sorted(docs.items(), key=lambda item: -item[1])[:10]) for query, docs in run.items()}
+    top = {
+        query: dict(sorted(docs.items(), key=lambda item: -item[1])[:10])
+        for query, docs in run.items()
+    }
     first = pytrec_eval.RelevanceEvaluator(qrels, {"recip_rank"}).evaluate(top)
     parts = [(full, "ndcg_cut_10"), (first, "recip_rank"), (full, "recall_100")]
     means = (np.mean([values[name] for values in result.values()]) for result, name in parts)
@@ -71,7 +84,9 @@ def with_pytrec_eval(qrels: dict, run: dict) -> dict:
 
 def with_ir_measures(qrels: dict, run: dict) -> dict:
     asked = [ir_measures.parse_measure(name) for name in MEASURES]
-    return {str(name): value for name, value in ir_measures.calc_aggregate(asked, qrels, run).items()}
+    return {
+        str(name): value for name, value in ir_measures.calc_aggregate(asked, qrels, run).items()
+    }
 
 
 def main(n_queries: int, at_least: int) -> int:
@@ -83,26 +98,37 @@ def main(n_queries: int, at_least: int) -> int:
         run.write_parquet(file := Path(folder) / "run.parquet")
         results = {
             "ours, from a Run": timed(lambda: per_query(run, table, MEASURES).mean()),
-            "ours, from search arrays": timed(lambda: per_query(RunFile.from_arrays(*arrays), table, MEASURES).mean()),
-            "ours, from Parquet": timed(lambda: per_query(RunFile.read(file), table, MEASURES).mean()),
+            "ours, from search arrays": timed(
+                lambda: per_query(RunFile.from_arrays(*arrays), table, MEASURES).mean()
+            ),
+            "ours, from Parquet": timed(
+                lambda: per_query(RunFile.read(file), table, MEASURES).mean()
+            ),
         }
     qrels = {query: {doc: 1} for query, doc in zip(table.query_id, table.doc_id, strict=True)}
     nested = {
         query: {doc_ids[row]: score for row, score in zip(found, values, strict=True)}
         for query, found, values in zip(query_ids, rows.tolist(), scores.tolist(), strict=True)
     }
-    with_ranx({query: qrels[query] for query in query_ids[:5]}, {query: nested[query] for query in query_ids[:5]})
+    with_ranx(
+        {query: qrels[query] for query in query_ids[:5]},
+        {query: nested[query] for query in query_ids[:5]},
+    )
     results["ranx, from dicts"] = timed(lambda: with_ranx(qrels, nested))
     results["pytrec_eval, from dicts"] = timed(lambda: with_pytrec_eval(qrels, nested))
     results["ir_measures, from dicts"] = timed(lambda: with_ir_measures(qrels, nested))
 
     ranx_seconds, (own_seconds, own) = results["ranx, from dicts"][0], results["ours, from a Run"]
-    print(f"{n_queries:,} queries x {DEPTH:,} passages\n\n| tool | seconds | ranx / this | {' | '.join(MEASURES)} |")
+    print(
+        f"{n_queries:,} queries x {DEPTH:,} passages\n\n| tool | seconds | ranx / this | {' | '.join(MEASURES)} |"
+    )
     print("|---|---:|---:|" + "---:|" * len(MEASURES))
     for name, (seconds, means) in results.items():
         cells = " | ".join(f"{means[measure]:.6f}" for measure in MEASURES)
         print(f"| {name} | {seconds:.3f} | {ranx_seconds / seconds:.1f} | {cells} |")
-    equal = all(abs(means[name] - own[name]) < 1e-9 for _, means in results.values() for name in MEASURES)
+    equal = all(
+        abs(means[name] - own[name]) < 1e-9 for _, means in results.values() for name in MEASURES
+    )
     fast = ranx_seconds >= at_least * own_seconds
     verdict = f"{'at least' if fast else 'LESS THAN'} {at_least} times as fast as ranx from a Run"
     print(f"\nmeans {'equal' if equal else 'DIFFER'}; {verdict}")

@@ -1,7 +1,8 @@
 """Passages on disk beside a Python dictionary: seconds and peak memory at two million passages.
 
-Writes a corpus of plain words in the BEIR layout to a temporary folder, measures each step in a process of its own, and
-removes everything. Run: python bench/passages.py [number of passages, or --small]
+Writes a corpus of plain words in the BEIR layout to a temporary folder, measures each step in a
+process of its own, and removes everything. Run: python bench/passages.py [number of passages, or
+--small]
 """
 
 import importlib
@@ -18,7 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-WORDS = [f"{a}{b}" for a in ("ba", "ce", "di", "fo", "gu", "ha", "je") for b in ("ral", "ten", "mis", "vor", "nup")]
+WORDS = [
+    f"{a}{b}"
+    for a in ("ba", "ce", "di", "fo", "gu", "ha", "je")
+    for b in ("ral", "ten", "mis", "vor", "nup")
+]
 N_TEXTS, N_IDS = 1000, 10_000
 
 
@@ -33,14 +38,17 @@ def write_corpus(folder: Path, n: int) -> None:
             words = rng.integers(0, len(WORDS), (len(block), 56))
             rows = zip(block.tolist(), words.tolist(), strict=True)
             out.writelines(
-                f'{{"_id": "{i}", "title": "", "text": "{" ".join(map(WORDS.__getitem__, row))}"}}\n' for i, row in rows
+                f'{{"_id": "{i}", "title": "", "text": "{" ".join(map(WORDS.__getitem__, row))}"}}\n'
+                for i, row in rows
             )
     (folder / "queries.jsonl").write_text('{"_id": "q", "text": "ral ten"}\n')
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\t0\t1\n")
 
 
 def step_arrow(folder: Path) -> dict[str, float]:
-    """Open (converting when there is no copy), then fetch texts of random rows and rows of random ids."""
+    """Open (converting when there is no copy), then fetch texts of random rows and rows of random
+    ids.
+    """
     from interextra.data.load import open_collection
 
     seconds, started = {}, time.perf_counter()
@@ -84,13 +92,24 @@ def step_dictionary(folder: Path) -> dict[str, float]:
     return seconds
 
 
-STEPS = {"import only": None, "convert": step_arrow, "open again": step_arrow, "dictionary": step_dictionary}
+STEPS = {
+    "import only": None,
+    "convert": step_arrow,
+    "open again": step_arrow,
+    "dictionary": step_dictionary,
+}
 
 
 def own_mb() -> float:
-    """Memory of the process itself, in MiB, without the pages of mapped files (which can be given back); Linux only."""
+    """Memory of the process itself, in MiB, without the pages of mapped files (which can be given
+    back); Linux only.
+    """
     status = Path("/proc/self/status")
-    found = [line.split()[1] for line in status.open() if line.startswith("RssAnon")] if status.exists() else []
+    found = (
+        [line.split()[1] for line in status.open() if line.startswith("RssAnon")]
+        if status.exists()
+        else []
+    )
     return int(found[0]) / 1024 if found else float("nan")
 
 
@@ -117,12 +136,21 @@ def main(n: int) -> None:
         folder = Path(name)
         write_corpus(folder / "corpus", n)
         size = (folder / "corpus" / "corpus.jsonl").stat().st_size / 2**20
-        print(f"{n:,} passages, {size:,.0f} MiB of JSON lines; {N_TEXTS:,} texts, rows of {N_IDS:,} ids")
-        print(f"{'step':12}{'open s':>9}{'texts s':>9}{'rows s':>9}{'peak MiB':>10}{'of it own':>11}")
+        print(
+            f"{n:,} passages, {size:,.0f} MiB of JSON lines; {N_TEXTS:,} texts, rows of {N_IDS:,} ids"
+        )
+        print(
+            f"{'step':12}{'open s':>9}{'texts s':>9}{'rows s':>9}{'peak MiB':>10}{'of it own':>11}"
+        )
         for step in STEPS:
             command = [sys.executable, __file__, "--step", step, name]
-            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            cells = (f"{found[key]:9.3f}" if key in found else " " * 9 for key in ("open", "texts", "rows"))
+            found = json.loads(
+                subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            )
+            cells = (
+                f"{found[key]:9.3f}" if key in found else " " * 9
+                for key in ("open", "texts", "rows")
+            )
             print(f"{step:12}{''.join(cells)}{found['peak']:10,.0f}{found['own']:11,.0f}")
 
 

@@ -1,10 +1,12 @@
-"""Exact search over two million passages, streaming beside the library's own: seconds and peak memory.
+"""Exact search over two million passages, streaming beside the library's own: seconds and peak
+memory.
 
-Ours encodes a block, scores it and forgets it; sentence-transformers' `encode` and `util.semantic_search` hold all
-texts and all vectors. Both have the same model, a table of random word vectors (StaticEmbedding), so that search and
-memory are measured and not a transformer; both must find the same scores. SPLADE and ColBERT follow on fewer passages
-with the tiny base. Each step runs in a process of its own; everything is removed at the end.
-Run: python bench/search.py [--small] [--n 2000000] [--n-tokens 20000]
+Ours encodes a block, scores it and forgets it; sentence-transformers' `encode` and
+`util.semantic_search` hold all texts and all vectors. Both have the same model, a table of random
+word vectors (StaticEmbedding), so that search and memory are measured and not a transformer; both
+must find the same scores. SPLADE and ColBERT follow on fewer passages with the tiny base. Each step
+runs in a process of its own; everything is removed at the end. Run: python bench/search.py
+[--small] [--n 2000000] [--n-tokens 20000]
 """
 
 import argparse
@@ -35,7 +37,10 @@ def write_collection(folder: Path, n: int) -> None:
         for start in range(0, n, 10_000):
             block = ids[start : start + 10_000].tolist()
             words = rng.integers(0, len(WORDS), (len(block), LENGTH)).tolist()
-            yield from ((str(i), " ".join(map(WORDS.__getitem__, row))) for i, row in zip(block, words, strict=True))
+            yield from (
+                (str(i), " ".join(map(WORDS.__getitem__, row)))
+                for i, row in zip(block, words, strict=True)
+            )
 
     folder.mkdir()
     write_passages(folder / "passages.arrow", rows())
@@ -46,7 +51,9 @@ def open_collection(folder: Path):
 
     from interextra.data.collection import Collection, Passages
 
-    return Collection("bench", "bench", Passages(folder / "passages.arrow"), pd.DataFrame(), {}, "bench")
+    return Collection(
+        "bench", "bench", Passages(folder / "passages.arrow"), pd.DataFrame(), {}, "bench"
+    )
 
 
 def some_queries() -> list[str]:
@@ -55,7 +62,9 @@ def some_queries() -> list[str]:
 
 
 def static_model():
-    """A vector for each word piece of the tiny base's vocabulary, averaged over the text; 64 dimensions."""
+    """A vector for each word piece of the tiny base's vocabulary, averaged over the text; 64
+    dimensions.
+    """
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
@@ -67,7 +76,9 @@ def static_model():
     tokenizer = Tokenizer.from_file(str(BASE / "tokenizer.json"))
     torch.manual_seed(1)
     table = torch.randn(tokenizer.get_vocab_size(), DIMENSION)
-    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=table)], similarity_fn_name="dot")
+    return SentenceTransformer(
+        modules=[StaticEmbedding(tokenizer, embedding_weights=table)], similarity_fn_name="dot"
+    )
 
 
 def dense_ours(folder: Path) -> np.ndarray:
@@ -83,7 +94,11 @@ def dense_library(folder: Path) -> np.ndarray:
 
     model = static_model()
     texts = open_collection(folder).passages.texts(slice(None))
-    options = {"batch_size": 128, "convert_to_tensor": True, "show_progress_bar": False}  # 128 as ours
+    options = {
+        "batch_size": 128,
+        "convert_to_tensor": True,
+        "show_progress_bar": False,
+    }  # 128 as ours
     passages, queries = model.encode(texts, **options), model.encode(some_queries(), **options)
     found = util.semantic_search(queries, passages, top_k=K, score_function=util.dot_score)
     return np.array([[hit["score"] for hit in hits] for hits in found], dtype=np.float32)
@@ -94,9 +109,13 @@ def tiny(architecture: str, folder: Path) -> np.ndarray:
     from interextra.models.architectures import colbert, splade
     from interextra.models.recipe import load_recipe
 
-    module, kind = {"splade": (splade, splade.Splade), "colbert": (colbert, colbert.ColBERT)}[architecture]
+    module, kind = {"splade": (splade, splade.Splade), "colbert": (colbert, colbert.ColBERT)}[
+        architecture
+    ]
     recipe = load_recipe(f"mini-{architecture}")
-    return kind(module.build(recipe, 1), recipe).search(open_collection(folder), some_queries(), K)[1]
+    return kind(module.build(recipe, 1), recipe).search(open_collection(folder), some_queries(), K)[
+        1
+    ]
 
 
 STEPS = {
@@ -135,7 +154,10 @@ def apart(work, *given):
 
 
 def main(n: int, n_tokens: int) -> None:
-    for module in ("sentence_transformers", "interextra.models.architectures.dense"):  # what every step pays
+    for module in (
+        "sentence_transformers",
+        "interextra.models.architectures.dense",
+    ):  # what every step pays
         importlib.import_module(module)
     sizes = {"dense": n, "tokens": n_tokens}
     with tempfile.TemporaryDirectory(prefix="interextra-bench-") as name:
@@ -143,10 +165,14 @@ def main(n: int, n_tokens: int) -> None:
         for kind, size in sizes.items():
             apart(write_collection, folder / kind, size)
         print(f"{N_QUERIES} queries, top {K}; passages of {LENGTH} words")
-        print(f"{'step':16}{'passages':>10}{'seconds':>9}{'CPU s':>8}{'peak MiB':>10}{'of it own':>11}")
+        print(
+            f"{'step':16}{'passages':>10}{'seconds':>9}{'CPU s':>8}{'peak MiB':>10}{'of it own':>11}"
+        )
         for step, (kind, work) in STEPS.items():
             found = apart(child, step, folder)
-            times = f"{sizes[kind]:10,}{found['seconds']:9.1f}{found['cpu']:8.1f}" if work else " " * 27
+            times = (
+                f"{sizes[kind]:10,}{found['seconds']:9.1f}{found['cpu']:8.1f}" if work else " " * 27
+            )
             print(f"{step:16}{times}{found['peak']:10,.0f}{found['own']:11,.0f}", flush=True)
         ours, library = (np.load(folder / f"dense, {who}.npy") for who in ("ours", "library"))
         difference = np.abs(ours - library).max()
@@ -156,9 +182,15 @@ def main(n: int, n_tokens: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--n", type=int, default=2_000_000, help="passages of the dense search")
-    parser.add_argument("--n-tokens", type=int, default=20_000, help="passages of SPLADE and ColBERT")
-    parser.add_argument("--small", action="store_true", help="2,000 and 200 passages: only whether it runs")
+    parser.add_argument(
+        "--n-tokens", type=int, default=20_000, help="passages of SPLADE and ColBERT"
+    )
+    parser.add_argument(
+        "--small", action="store_true", help="2,000 and 200 passages: only whether it runs"
+    )
     given = parser.parse_args()
     main(*((2_000, 200) if given.small else (given.n, given.n_tokens)))

@@ -10,7 +10,12 @@ project = html_title = "interextra"
 author = copyright = "the authors of interextra"
 extensions = ["myst_nb", "sphinx_exercise", "sphinx.ext.githubpages", "pages"]
 html_theme = "sphinx_book_theme"
-html_theme_options = {"use_download_button": False, "show_toc_level": 2, "navbar_start": [], "navbar_persistent": []}
+html_theme_options = {
+    "use_download_button": False,
+    "show_toc_level": 2,
+    "navbar_start": [],
+    "navbar_persistent": [],
+}
 html_context = {"default_mode": "auto"}
 html_static_path = [str(HERE / "static")]
 html_css_files, html_js_files = ["book.css"], ["book.js"]

@@ -1,5 +1,7 @@
-"""An executed notebook as Sphinx reads it: folded parameters, exercises with folded solutions, described figures, links
-to the pages that exist and to the glossary, and at the end the notebook's files."""
+"""An executed notebook as Sphinx reads it: folded parameters, exercises with folded solutions,
+described figures, links to the pages that exist and to the glossary, and at the end the notebook's
+files.
+"""
 
 import json
 import re
@@ -10,14 +12,20 @@ from docutils.nodes import section
 
 FOLDED = {"parameters": "Parameters", "injected-parameters": "Parameters of this run"}
 NOTEBOOK = re.compile(r"\d\d_\w+")
-ESTIMATE = re.compile(r"\[[-+.\d]+, [-+.\d]+\]|[-+.\d]+ %")  # an interval, a percentage: not broken between lines
+ESTIMATE = re.compile(
+    r"\[[-+.\d]+, [-+.\d]+\]|[-+.\d]+ %"
+)  # an interval, a percentage: not broken between lines
 # Code, links, HTML, headings and tables: no term in them becomes a link.
-PROTECTED = re.compile(r"(```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|<[^>]*>|^#.*?$|^\|.*?$)", re.S | re.M)
+PROTECTED = re.compile(
+    r"(```.*?```|`[^`]*`|\[[^\]]*\]\([^)]*\)|<[^>]*>|^#.*?$|^\|.*?$)", re.S | re.M
+)
 
 
 def setup(app):
     app.connect("source-read", read)
-    app.connect("env-get-updated", number, priority=600)  # after Sphinx has numbered them through the book
+    app.connect(
+        "env-get-updated", number, priority=600
+    )  # after Sphinx has numbered them through the book
     app.connect("doctree-resolved", unnamed)
     return {"parallel_read_safe": True}
 
@@ -51,14 +59,18 @@ def read(app, name, source):
 def number(app, env):
     """Exercises are numbered page by page."""
     for figures in env.toc_fignumbers.values():
-        figures["exercise"] = {label: (at,) for at, label in enumerate(figures.get("exercise", {}), 1)}
+        figures["exercise"] = {
+            label: (at,) for at, label in enumerate(figures.get("exercise", {}), 1)
+        }
     return []  # no page has to be read again
 
 
 def unnamed(app, document, name):
     """The contents of exercises and solutions have one id, which a page may have only once."""
     for part in document.findall(section):
-        part["ids"] = [label for label in part["ids"] if label not in ("exercise-content", "solution-content")]
+        part["ids"] = [
+            label for label in part["ids"] if label not in ("exercise-content", "solution-content")
+        ]
 
 
 def markdown(text):
@@ -71,7 +83,9 @@ def hidden(tags):
 
 
 def by_figure(cell, tags):
-    """The cell, and one without code from each further figure on: myst-nb has one alt text and width a cell."""
+    """The cell, and one without code from each further figure on: myst-nb has one alt text and
+    width a cell.
+    """
     groups = [[]]
     for output in cell["outputs"]:
         groups += [[]] * (described(output) and any(map(described, groups[-1])))
@@ -91,13 +105,17 @@ def described(output):
 
 
 def looks(cell, tags):
-    """The title of what is folded; alt text and width of a figure; estimates in tables are kept in one line."""
+    """The title of what is folded; alt text and width of a figure; estimates in tables are kept in
+    one line.
+    """
     shown = {}
     for tag in FOLDED.keys() & set(tags):
         shown["code_prompt_show"] = FOLDED[tag]
     for output in cell["outputs"]:
         if html := output.get("data", {}).get("text/html"):
-            output["data"]["text/html"] = ESTIMATE.sub(lambda found: found[0].replace(" ", "&nbsp;"), "".join(html))
+            output["data"]["text/html"] = ESTIMATE.sub(
+                lambda found: found[0].replace(" ", "&nbsp;"), "".join(html)
+            )
         if described(output):
             picture = output["metadata"]["image/png"]
             shown["image"] = {"alt": picture["alt"], "width": f"{picture['width']}px"}
@@ -112,18 +130,24 @@ def exercises(text, name):
     before, heading, after = parts
     introduction, *tasks = re.split(r"(?m)^(\d+)\. ", after)
     for number, task in zip(tasks[::2], tasks[1::2], strict=True):
-        introduction += f"\n```{{exercise}}\n:label: {name}-{number}\n\n{' '.join(task.split())}\n```\n"
+        introduction += (
+            f"\n```{{exercise}}\n:label: {name}-{number}\n\n{' '.join(task.split())}\n```\n"
+        )
     return before + heading + introduction
 
 
 def terms(glossary):
     """Of the glossary: a term in small letters → as it is written there."""
     body = glossary.partition("{glossary}")[2].partition("\n")[2].partition("```")[0]
-    return {line.strip().lower(): line.strip() for line in body.splitlines() if line[:1].strip(" :\n")}
+    return {
+        line.strip().lower(): line.strip() for line in body.splitlines() if line[:1].strip(" :\n")
+    }
 
 
 class Links:
-    """Links of one page: to notebooks that have a page, and from the first use of each term to the glossary."""
+    """Links of one page: to notebooks that have a page, and from the first use of each term to the
+    glossary.
+    """
 
     def __init__(self, pages, found):
         longest_first = sorted(map(re.escape, found), key=len, reverse=True)
@@ -134,7 +158,9 @@ class Links:
         text = re.sub(r"\[(`?\w+`?)\]\((\w+)\.ipynb\)", self._existing, text)
         text = re.sub(r"(?<!\[)`(\d\d_\w+)`", self._named, text)
         parts = enumerate(PROTECTED.split(text))
-        return "".join(part if at % 2 else self.any_term.sub(self._term, part) for at, part in parts)
+        return "".join(
+            part if at % 2 else self.any_term.sub(self._term, part) for at, part in parts
+        )
 
     def _existing(self, found):
         return found[0] if found[2] in self.pages else found[1]
@@ -152,7 +178,13 @@ class Links:
 
 def files(folder):
     """Links to the tables, the figures and the notebook as executed."""
-    paths = [path for part in ("tables/*.csv", "figures/*.svg", "*.ipynb") for path in sorted(folder.glob(part))]
-    named = [(escape(path.relative_to(folder.parent).as_posix()), escape(path.name)) for path in paths]
+    paths = [
+        path
+        for part in ("tables/*.csv", "figures/*.svg", "*.ipynb")
+        for path in sorted(folder.glob(part))
+    ]
+    named = [
+        (escape(path.relative_to(folder.parent).as_posix()), escape(path.name)) for path in paths
+    ]
     links = ", ".join(f'<a href="{link}">{name}</a>' for link, name in named)
     return f"## Files\n\nTables, figures, and this notebook as executed: {links}."

@@ -1,4 +1,6 @@
-"""Shared fixtures: the repository root, a house to run in, a tiny collection, and real data where a user has it."""
+"""Shared fixtures: the repository root, a house to run in, a tiny collection, and real data where a
+user has it.
+"""
 
 import json
 import os
@@ -29,7 +31,9 @@ def real_data() -> Path:
 
 @pytest.fixture
 def house(tmp_path, tmp_path_factory, root, monkeypatch):
-    """A copy of the repository's notebooks and parameters, with no outputs; all of them share the collections."""
+    """A copy of the repository's notebooks and parameters, with no outputs; all of them share the
+    collections.
+    """
     for name in ("notebooks", "params"):
         shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns(".*"))
     monkeypatch.chdir(tmp_path)
@@ -42,8 +46,18 @@ def tiny(tmp_path):
     """A collection of four passages in BEIR's layout, with the splits train and test."""
     folder = tmp_path / "tiny"
     (folder / "qrels").mkdir(parents=True)
-    passages = {"a": "tea is a hot drink", "b": "rome is an old city", "c": "a lion is a cat", "d": "gold is a metal"}
-    queries = {"1": "what is tea", "2": "where is rome", "3": "what is a lion", "4": "is gold a metal"}
+    passages = {
+        "a": "tea is a hot drink",
+        "b": "rome is an old city",
+        "c": "a lion is a cat",
+        "d": "gold is a metal",
+    }
+    queries = {
+        "1": "what is tea",
+        "2": "where is rome",
+        "3": "what is a lion",
+        "4": "is gold a metal",
+    }
     for name, content in (("corpus", passages), ("queries", queries)):
         lines = [json.dumps({"_id": key, "text": text}) for key, text in content.items()]
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")

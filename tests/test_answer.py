@@ -1,4 +1,6 @@
-"""The answer of a notebook: noted by a run, shown under the title of its page, beside the committed one."""
+"""The answer of a notebook: noted by a run, shown under the title of its page, beside the committed
+one.
+"""
 
 import base64
 import json
@@ -10,7 +12,13 @@ from PIL import Image as Picture
 from interextra.site import answers
 
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
-NOTED = {"sentences": ["It loses 3 %."], "not_shown": "why", "figure": "loss", "alt": 'a "falling" line', "width": 300}
+NOTED = {
+    "sentences": ["It loses 3 %."],
+    "not_shown": "why",
+    "figure": "loss",
+    "alt": 'a "falling" line',
+    "width": 300,
+}
 
 
 def finished(folder, noted):
@@ -24,7 +32,9 @@ def finished(folder, noted):
 @pytest.fixture
 def executed(tmp_path):
     """An executed notebook with an answer cell, parameters, a table and two solutions."""
-    table = nbformat.v4.new_output("execute_result", {"text/html": "<table><td>12</td></table>"}, execution_count=3)
+    table = nbformat.v4.new_output(
+        "execute_result", {"text/html": "<table><td>12</td></table>"}, execution_count=3
+    )
     shown = nbformat.v4.new_output("stream", name="stdout", text="old answer")
     cells = [
         text("# Does it lose?"),
@@ -44,9 +54,16 @@ def box(executed):
 
 
 def test_text_has_a_line_a_sentence_and_what_is_not_shown_last():
-    assert answers.text_of(NOTED, "Here").splitlines() == ["**Here**", "", "- It loses 3 %.", "- *Not shown:* why"]
+    assert answers.text_of(NOTED, "Here").splitlines() == [
+        "**Here**",
+        "",
+        "- It loses 3 %.",
+        "- *Not shown:* why",
+    ]
     assert "Not shown" not in answers.text_of({"sentences": ["a", "b"], "not_shown": ""}, "Here")
-    assert "- &lt;img&gt; loses" in answers.text_of({"sentences": ["<img> loses"], "not_shown": ""}, "Here")
+    assert "- &lt;img&gt; loses" in answers.text_of(
+        {"sentences": ["<img> loses"], "not_shown": ""}, "Here"
+    )
 
 
 def test_box_holds_the_answer_of_this_run_and_the_committed_one_of_small(executed, tmp_path):
@@ -60,7 +77,9 @@ def test_box_holds_the_answer_of_this_run_and_the_committed_one_of_small(execute
     ]
     assert "9 %" in texts[0] and "3 %" in texts[1] and "old answer" not in executed.read_text()
     figures = [output for output in outputs if "image/png" in output.data]
-    assert [figure.metadata["image/png"] for figure in figures] == [{"alt": NOTED["alt"], "width": 300}]
+    assert [figure.metadata["image/png"] for figure in figures] == [
+        {"alt": NOTED["alt"], "width": 300}
+    ]
     picture = (tmp_path / "reference" / "small" / "00_it" / "figures" / "loss.png").read_bytes()
     assert base64.b64decode(figures[0].data["image/png"]) == picture
 
@@ -75,7 +94,10 @@ def test_an_answer_that_is_older_than_the_claims_is_not_shown_as_the_answer(tmp_
     """Pages showed verdicts of former rules on their first screen."""
     folder = finished(tmp_path / "small" / "06_pretraining_study", NOTED)
     [older] = answers._on_real_data(tmp_path, folder.name)
-    assert "older than the claims" in older["data"]["text/markdown"] and "3 %" not in older["data"]["text/markdown"]
+    assert (
+        "older than the claims" in older["data"]["text/markdown"]
+        and "3 %" not in older["data"]["text/markdown"]
+    )
     (folder / "tables").mkdir()
     (folder / "tables" / "claims.csv").write_text("claim\n")
     text, figure = answers._on_real_data(tmp_path, folder.name)

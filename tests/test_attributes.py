@@ -1,4 +1,6 @@
-"""Attributes: the released rules to the letter, and specs that are refused where they say nothing."""
+"""Attributes: the released rules to the letter, and specs that are refused where they say
+nothing.
+"""
 
 import re
 
@@ -34,7 +36,9 @@ def test_question_words_by_letters_and_by_whole_words(text, letters, words):
 def test_query_of_two_clusters_belongs_to_the_first_in_order():
     for text in ("who knows what", "what and how", "how and where and what", "nothing"):
         found = [cluster for cluster in WH_WORDS if cluster in wh_words(text)]
-        assert wh_words(text) == found and attribute("wh-words")({"text": text}) == (found[0] if found else "")
+        assert wh_words(text) == found and attribute("wh-words")({"text": text}) == (
+            found[0] if found else ""
+        )
     # the release's README shows a query with `what` and `how` that is labelled how
     assert wh_words("what is peristaltic movement and how does it work")[0] == "how"
 
@@ -65,7 +69,12 @@ def test_parts_are_about_equal_and_the_same_every_time():
 
 def test_spec_names_rule_and_options():
     show = {"query_id": "q1", "text": "a tv  show", "kind": "film"}
-    specs = {"wh-words": "how", "wh-words:whole=true": "", "wh-words:whole=false": "how", "length": "short"}
+    specs = {
+        "wh-words": "how",
+        "wh-words:whole=true": "",
+        "wh-words:whole=false": "how",
+        "length": "short",
+    }
     specs |= {"length:limit=4": "long", "length:limit=4,whole=true": "short", "column:kind": "film"}
     specs |= {"random:parts=1": "part 1"}
     assert {spec: attribute(spec)(show) for spec in specs} == specs
@@ -88,13 +97,19 @@ def test_query_id_and_text_cannot_be_set_by_a_spec():
             attribute(spec)
 
 
-QUERIES = pd.DataFrame({"query_id": ["q1", "q2", "q3"], "text": ["how", "who is it", "red fox"], "n": [1, 2, 3]})
+QUERIES = pd.DataFrame(
+    {"query_id": ["q1", "q2", "q3"], "text": ["how", "who is it", "red fox"], "n": [1, 2, 3]}
+)
 
 
 def test_labels_stand_in_the_order_of_the_queries():
     found = labels(QUERIES, "wh-words")
     assert found.dtype == object and found.tolist() == ["how", "who", ""]
-    assert labels(QUERIES, lambda query: "odd" if query["n"] % 2 else None).tolist() == ["odd", "", "odd"]
+    assert labels(QUERIES, lambda query: "odd" if query["n"] % 2 else None).tolist() == [
+        "odd",
+        "",
+        "odd",
+    ]
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, ""])
@@ -121,7 +136,8 @@ def test_columns_that_are_worked_out_serve_as_attributes():
     """MedQuAD's: of questions without a focus nothing is known."""
     frame = pd.DataFrame({"query_id": list("abcd"), "text": "x", "focus": ["f", "g", None, "f"]})
     frame = frame.assign(
-        qtype=["causes", "symptoms", "causes", "x"], semtype=[["T019", "T047"], ["T047"], ["T047"], None]
+        qtype=["causes", "symptoms", "causes", "x"],
+        semtype=[["T019", "T047"], ["T047"], ["T047"], None],
     )
     assert labels(frame, "column:entity_type").tolist() == ["congenital", "disease", "", ""]
     assert labels(frame, "column:intent_group").tolist() == ["origin", "course", "", ""]
@@ -140,6 +156,8 @@ def test_every_released_query_holds_its_word_and_has_its_length(real_data):
     from interextra.papers import released
 
     names = ("short", "long", *WH_WORDS)
-    texts = {name: released.read_shift(real_data / "ms-marco-shift", name)[0]["text"] for name in names}
+    texts = {
+        name: released.read_shift(real_data / "ms-marco-shift", name)[0]["text"] for name in names
+    }
     assert all(length(text) == name for name in ("short", "long") for text in texts[name])
     assert all(name in wh_words(text) for name in WH_WORDS for text in texts[name])

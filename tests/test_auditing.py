@@ -10,22 +10,43 @@ from interextra.cli import main
 from interextra.own.audit import ZERO_SHOT, audit, read
 from interextra.store.errors import InputError
 
-TOPICS = ["granite", "tulips", "comets", "glaciers", "violins", "vaccines", "harbours", "falcons", "pottery", "tariffs"]
-TRAIN = [f"where were {topic} first described in {place}" for topic in TOPICS for place in ("peru", "ghana", "nepal")]
+TOPICS = [
+    "granite",
+    "tulips",
+    "comets",
+    "glaciers",
+    "violins",
+    "vaccines",
+    "harbours",
+    "falcons",
+    "pottery",
+    "tariffs",
+]
+TRAIN = [
+    f"where were {topic} first described in {place}"
+    for topic in TOPICS
+    for place in ("peru", "ghana", "nepal")
+]
 TEST = [f"how expensive is shipping {topic} overseas" for topic in TOPICS]
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A BEIR folder; each query has a passage of its own. Three leaks are planted, and one answer that all may draw.
+    """A BEIR folder; each query has a passage of its own. Three leaks are planted, and one answer
+    that all may draw.
 
-    Test query 0 is training query 0 with other spacing, 1 repeats training query 3 but for one word, 2 has the passage
-    of training query 7.
+    Test query 0 is training query 0 with other spacing, 1 repeats training query 3 but for one
+    word, 2 has the passage of training query 7.
     """
-    test = ["Where were  granite first described in Peru?", "where were tulips first described in peru really"]
+    test = [
+        "Where were  granite first described in Peru?",
+        "where were tulips first described in peru really",
+    ]
     test += TEST[2:]
     passages = [f"p{i}" for i in range(len(TRAIN))] + [f"t{i}" for i in range(len(test))]
-    queries = {f"q{i}": text for i, text in enumerate(TRAIN)} | {f"x{i}": text for i, text in enumerate(test)}
+    queries = {f"q{i}": text for i, text in enumerate(TRAIN)} | {
+        f"x{i}": text for i, text in enumerate(test)
+    }
     (tmp_path / "qrels").mkdir()
     write = {"corpus": [{"_id": name, "text": f"about {name}"} for name in passages]}
     write["queries"] = [{"_id": name, "text": text} for name, text in queries.items()]
@@ -34,14 +55,19 @@ def folder(tmp_path):
     pairs = {"train": {f"q{i}": f"p{i}" for i in range(len(TRAIN))}}
     pairs["test"] = {f"x{i}": f"t{i}" for i in range(len(test))} | {"x2": "p7"}
     for split, judged in pairs.items():
-        lines = ["query-id\tcorpus-id\tscore", *(f"{query}\t{doc}\t1" for query, doc in judged.items())]
+        lines = [
+            "query-id\tcorpus-id\tscore",
+            *(f"{query}\t{doc}\t1" for query, doc in judged.items()),
+        ]
         (tmp_path / "qrels" / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     return tmp_path
 
 
 def counts(found):
     """Number of queries by the first words of what they share."""
-    return dict(zip(found.shares["what"].str.split(r":| \(").str[0], found.shares["n"], strict=True))
+    return dict(
+        zip(found.shares["what"].str.split(r":| \(").str[0], found.shares["n"], strict=True)
+    )
 
 
 def test_planted_leaks_are_found_and_no_other(folder):
@@ -55,15 +81,24 @@ def test_planted_leaks_are_found_and_no_other(folder):
         "zero-shot": 7,
     }
     assert found.test_queries == ["x0", "x1", "x2"] and found.train_queries == ["q0", "q3", "q7"]
-    assert found.pairs["test_query_id"][:2].tolist() == ["x0", "x1"] and found.pairs["shared"].sum() == 1
+    assert (
+        found.pairs["test_query_id"][:2].tolist() == ["x0", "x1"]
+        and found.pairs["shared"].sum() == 1
+    )
     assert found.pairs["train_query_id"][:2].tolist() == ["q0", "q3"]
 
 
 def test_without_leaks_all_is_zero_shot_whatever_the_ids(tmp_path):
     for name, texts in (("train", TRAIN), ("test", TEST)):
-        (tmp_path / f"{name}.tsv").write_text("".join(f"{i}\t{text}\n" for i, text in enumerate(texts)))
-        (tmp_path / f"{name}.qrels").write_text("".join(f"{i} 0 {name}{i} 1\n" for i in range(len(texts))))
-    sides = [read(f"{tmp_path / name}.tsv,{tmp_path / name}.qrels", name) for name in ("train", "test")]
+        (tmp_path / f"{name}.tsv").write_text(
+            "".join(f"{i}\t{text}\n" for i, text in enumerate(texts))
+        )
+        (tmp_path / f"{name}.qrels").write_text(
+            "".join(f"{i} 0 {name}{i} 1\n" for i in range(len(texts)))
+        )
+    sides = [
+        read(f"{tmp_path / name}.tsv,{tmp_path / name}.qrels", name) for name in ("train", "test")
+    ]
     found = audit(*sides)
     assert found.shares.set_index("what").loc[ZERO_SHOT, ["n", "of"]].tolist() == [10, 10]
     assert not found.test_queries and not found.train_queries and found.pairs["shared"].eq(0).all()
@@ -77,11 +112,15 @@ def test_a_folder_of_datasets_shares_positives_by_their_text(tmp_path):
     DatasetDict({"train": Dataset.from_dict(rows)}).save_to_disk(tmp_path / "train")
     Dataset.from_dict(other).save_to_disk(tmp_path / "test")
     found = audit(*(read(f"datasets:{tmp_path / name}", name) for name in ("train", "test")))
-    assert counts(found)["shares 1 or more passages of relevance 1 or more"] == 1 and found.train_queries == ["3"]
+    assert counts(found)[
+        "shares 1 or more passages of relevance 1 or more"
+    ] == 1 and found.train_queries == ["3"]
 
 
 def test_ids_of_two_collections_say_nothing_of_each_other(folder, tmp_path):
-    """By their texts the passages are the same as within one collection; of an unrelated one none is."""
+    """By their texts the passages are the same as within one collection; of an unrelated one none
+    is.
+    """
     same, other = tmp_path / "same", tmp_path / "other"
     for copied, text in ((same, None), (other, "unrelated")):
         copied.mkdir()
@@ -89,23 +128,34 @@ def test_ids_of_two_collections_say_nothing_of_each_other(folder, tmp_path):
         for name in ("queries.jsonl", "qrels/train.tsv", "qrels/test.tsv"):
             (copied / name).write_text((folder / name).read_text())
         corpus = (folder / "corpus.jsonl").read_text()
-        (copied / "corpus.jsonl").write_text(corpus.replace("about", text or "about").replace('"p7"', '"p7"'))
+        (copied / "corpus.jsonl").write_text(
+            corpus.replace("about", text or "about").replace('"p7"', '"p7"')
+        )
     within = counts(audit(read(f"beir:{folder}", "train"), read(f"beir:{folder}", "test")))
     renamed = (same / "corpus.jsonl").read_text().replace('"_id": "', '"_id": "n')
     (same / "corpus.jsonl").write_text(renamed)
     for split in ("train", "test"):
         head, *lines = (same / "qrels" / f"{split}.tsv").read_text().splitlines()
-        rows = ["\t".join([query, f"n{doc}", grade]) for query, doc, grade in (line.split("\t") for line in lines)]
+        rows = [
+            "\t".join([query, f"n{doc}", grade])
+            for query, doc, grade in (line.split("\t") for line in lines)
+        ]
         (same / "qrels" / f"{split}.tsv").write_text("\n".join([head, *rows]) + "\n")
     assert counts(audit(read(f"beir:{same}", "train"), read(f"beir:{folder}", "test"))) == within
     apart = counts(audit(read(f"beir:{other}", "train"), read(f"beir:{folder}", "test")))
-    assert apart["shares 1 or more passages of relevance 1 or more"] == apart["an answer is exposed"] == 0
+    assert (
+        apart["shares 1 or more passages of relevance 1 or more"]
+        == apart["an answer is exposed"]
+        == 0
+    )
 
 
 def test_passages_that_a_collection_lacks_are_named(folder):
     asked = read(f"beir:{folder}", "test")
     lacking = asked._replace(
-        qrels=asked.qrels.assign(doc_id=lambda rows: rows["doc_id"].replace(rows["doc_id"][0], "gone"))
+        qrels=asked.qrels.assign(
+            doc_id=lambda rows: rows["doc_id"].replace(rows["doc_id"][0], "gone")
+        )
     )
     with pytest.raises(InputError, match="judges 1 passages that it lacks: 'gone'"):
         lacking.by_text()
@@ -113,10 +163,14 @@ def test_passages_that_a_collection_lacks_are_named(folder):
 
 def test_qrels_of_a_file_count_for_its_own_queries_alone(tmp_path):
     for name, texts in (("train", TRAIN[:3]), ("test", TEST[:2])):
-        (tmp_path / f"{name}.tsv").write_text("".join(f"{name}{i}\t{text}\n" for i, text in enumerate(texts)))
+        (tmp_path / f"{name}.tsv").write_text(
+            "".join(f"{name}{i}\t{text}\n" for i, text in enumerate(texts))
+        )
     lines = [f"{name}{i} 0 {name}-{i} 1\n" for name in ("train", "test") for i in range(2)]
     (tmp_path / "all.qrels").write_text("".join(lines))
-    sides = [read(f"{tmp_path / name}.tsv,{tmp_path / 'all.qrels'}", name) for name in ("train", "test")]
+    sides = [
+        read(f"{tmp_path / name}.tsv,{tmp_path / 'all.qrels'}", name) for name in ("train", "test")
+    ]
     found = audit(*sides)
     assert counts(found)["zero-shot"] == 2 and not found.train_queries
     (tmp_path / "none.qrels").write_text("other 0 d 1\n")
@@ -127,10 +181,14 @@ def test_qrels_of_a_file_count_for_its_own_queries_alone(tmp_path):
 def test_all_near_duplicates_are_to_drop(tmp_path):
     """More of them than neighbours that are compared."""
     near = [f"how expensive is shipping large granite overseas {i}" for i in range(60)]
-    (tmp_path / "train.tsv").write_text("".join(f"n{i}\t{text}\n" for i, text in enumerate(near + TRAIN)))
+    (tmp_path / "train.tsv").write_text(
+        "".join(f"n{i}\t{text}\n" for i, text in enumerate(near + TRAIN))
+    )
     (tmp_path / "test.tsv").write_text("t\thow expensive is shipping large granite overseas\n")
     found = audit(read(f"{tmp_path}/train.tsv", ""), read(f"{tmp_path}/test.tsv", ""), near=0.8)
-    assert sorted(found.train_queries) == sorted(f"n{i}" for i in range(60)) and found.test_queries == ["t"]
+    assert sorted(found.train_queries) == sorted(
+        f"n{i}" for i in range(60)
+    ) and found.test_queries == ["t"]
 
 
 def test_a_row_of_datasets_without_a_text_is_refused(tmp_path):
@@ -141,7 +199,14 @@ def test_a_row_of_datasets_without_a_text_is_refused(tmp_path):
 
 
 def test_the_command_writes_its_files_and_says_what_the_names_say(folder, tmp_path, capsys):
-    sides = ["--train", f"beir:{folder}", "--test", f"beir:{folder}@test", "--out", str(tmp_path / "out")]
+    sides = [
+        "--train",
+        f"beir:{folder}",
+        "--test",
+        f"beir:{folder}@test",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert main(["audit", *sides, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["by_name"] == "not zero-shot" and len(told["files"]) == 4
@@ -183,9 +248,13 @@ def test_copies_of_answers_under_other_ids_are_shared(folder):
 def test_positives_of_datasets_are_shared_in_whatever_letters(tmp_path):
     rows = {"anchor": TRAIN[:2], "positive": ["the \ufb01rst stra\u00dfe", "another"]}
     Dataset.from_dict(rows).save_to_disk(tmp_path / "train")
-    Dataset.from_dict({"query": TEST[:1], "answer": ["THE FIRST STRASSE"]}).save_to_disk(tmp_path / "test")
+    Dataset.from_dict({"query": TEST[:1], "answer": ["THE FIRST STRASSE"]}).save_to_disk(
+        tmp_path / "test"
+    )
     found = audit(*(read(f"datasets:{tmp_path / name}", name) for name in ("train", "test")))
-    assert counts(found)["shares 1 or more passages of relevance 1 or more"] == 1 and found.train_queries == ["0"]
+    assert counts(found)[
+        "shares 1 or more passages of relevance 1 or more"
+    ] == 1 and found.train_queries == ["0"]
 
 
 def test_queries_without_spaces_between_words_have_near_duplicates(tmp_path):
@@ -195,7 +264,9 @@ def test_queries_without_spaces_between_words_have_near_duplicates(tmp_path):
         ("今天的天气怎么样", "如何更换自行车后轮"),
     ]
     for name, texts in zip(("train", "test"), zip(*pairs, strict=True), strict=True):
-        (tmp_path / f"{name}.tsv").write_text("".join(f"{name}{at}\t{text}\n" for at, text in enumerate(texts)))
+        (tmp_path / f"{name}.tsv").write_text(
+            "".join(f"{name}{at}\t{text}\n" for at, text in enumerate(texts))
+        )
     found = audit(read(f"{tmp_path}/train.tsv", ""), read(f"{tmp_path}/test.tsv", ""), near=0.7)
     assert found.test_queries == ["test0", "test1"] and found.train_queries == ["train0", "train1"]
 
@@ -233,7 +304,9 @@ def test_queries_without_a_word_are_one_message(tmp_path, capsys, side):
     ],
 )
 def test_a_folder_of_datasets_that_is_damaged_is_one_message(tmp_path, name, content):
-    Dataset.from_dict({"anchor": TRAIN[:2], "positive": ["one", "two"]}).save_to_disk(tmp_path / "data")
+    Dataset.from_dict({"anchor": TRAIN[:2], "positive": ["one", "two"]}).save_to_disk(
+        tmp_path / "data"
+    )
     path = tmp_path / "data" / name
     path.unlink() if content is None else path.write_text(content)
     with pytest.raises(InputError, match="datasets:.*data: cannot be read.*save_to_disk"):

@@ -1,4 +1,6 @@
-"""The book of a run: text from data is text, exercises have folded solutions, links go to pages that exist."""
+"""The book of a run: text from data is text, exercises have folded solutions, links go to pages
+that exist.
+"""
 
 import base64
 import json
@@ -36,7 +38,11 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attributes)))
 
     def of(self, tag, attribute):
-        return [attributes[attribute] for name, attributes in self.found if name == tag and attribute in attributes]
+        return [
+            attributes[attribute]
+            for name, attributes in self.found
+            if name == tag and attribute in attributes
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +57,19 @@ def book(tmp_path_factory):
     figure = nbformat.v4.new_output("display_data", data, metadata=looks)
     looks = {"image/png": {"alt": "a rising line", "width": 200}}
     another = nbformat.v4.new_output("display_data", data, metadata=looks)
-    answer = nbformat.v4.new_output("display_data", {"text/markdown": "**In this run**\n\n- It loses 3 %."})
+    answer = nbformat.v4.new_output(
+        "display_data", {"text/markdown": "**In this run**\n\n- It loses 3 %."}
+    )
     cells = [
-        text("# Does it lose?\n\nAs in `03_there` and [`04_not`](04_not.ipynb), by **interpolation**; interpolation."),
+        text(
+            "# Does it lose?\n\nAs in `03_there` and [`04_not`](04_not.ipynb), by **interpolation**; interpolation."
+        ),
         code("ix.answer()", outputs=[answer], metadata={"tags": ["answer"]}),
         code("n: int = 3", metadata={"tags": ["parameters"]}),
         code("draw_both()", outputs=[figure, another]),
-        text("## Where\n\nIt goes.\n\n## Exercises\n\n1. *Predict:* one?\n2. *Write:* two,\n   in lines."),
+        text(
+            "## Where\n\nIt goes.\n\n## Exercises\n\n1. *Predict:* one?\n2. *Write:* two,\n   in lines."
+        ),
         code("solved_1", metadata={"tags": ["solution"]}),
         code("solved_1_on", metadata={"tags": ["solution", "continued"]}),
         code("solved_2", metadata={"tags": ["solution"]}),
@@ -66,8 +78,17 @@ def book(tmp_path_factory):
         (folder / name / "tables").mkdir(parents=True)
         (folder / name / "tables" / "effects.csv").write_text("a\n1\n")
         language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
-        nbformat.write(nbformat.v4.new_notebook(cells=parts, metadata=language), folder / name / f"{name}.ipynb")
-        noted = {"answer": {"sentences": [f"{HOSTILE} | loses 3 %.", "another"], "not_shown": "", "figure": ""}}
+        nbformat.write(
+            nbformat.v4.new_notebook(cells=parts, metadata=language),
+            folder / name / f"{name}.ipynb",
+        )
+        noted = {
+            "answer": {
+                "sentences": [f"{HOSTILE} | loses 3 %.", "another"],
+                "not_shown": "",
+                "figure": "",
+            }
+        }
         (folder / name / "metrics.json").write_text(json.dumps(noted))
         record = {"method": {"cells": ["gone"]}, "seconds": {"whole notebook": 90.0}}
         (folder / name / "provenance.json").write_text(json.dumps(record))
@@ -89,28 +110,46 @@ def test_the_first_page_has_questions_answers_minutes_and_what_is_missing(book):
 
 def test_a_run_over_worlds_has_answers_estimates_and_links_to_its_tables(root, tmp_path):
     folder = tmp_path / "worlds"
-    shutil.copytree(root / "outputs" / "reference" / "worlds" / "03_resttest", folder / "03_resttest")
+    shutil.copytree(
+        root / "outputs" / "reference" / "worlds" / "03_resttest", folder / "03_resttest"
+    )
     write(folder)
-    index, claims = page(folder, "index"), pd.read_csv(folder / "03_resttest" / "tables" / "claims.csv")
+    index, claims = (
+        page(folder, "index"),
+        pd.read_csv(folder / "03_resttest" / "tables" / "claims.csv"),
+    )
     dense = claims.set_index("claim").loc["resttest-dense"]
     assert "How can we measure extrapolation" in index and "14 worlds: holds" in index
-    assert f"{100 * dense['estimate']:+.1f} % [{100 * dense['low']:.1f}, {100 * dense['high']:.1f}]" in index
+    assert (
+        f"{100 * dense['estimate']:+.1f} % [{100 * dense['low']:.1f}, {100 * dense['high']:.1f}]"
+        in index
+    )
     linked = [folder / link for link in Tags(index).of("a", "href") if link.endswith(".csv")]
     assert len(linked) > 1 and all(path.is_file() for path in linked)
     assert (folder / ".book" / "warnings.txt").read_text() == ""
 
 
-@pytest.mark.parametrize(("profile", "notebook"), [("worlds", "04_ms_shift_clusters"), ("small", "02_restrain")])
+@pytest.mark.parametrize(
+    ("profile", "notebook"), [("worlds", "04_ms_shift_clusters"), ("small", "02_restrain")]
+)
 def test_a_first_page_concludes_what_the_notebooks_do(root, tmp_path, profile, notebook):
-    """The run of a data set whose claims are judged was filed under another name, without what it cannot test."""
+    """The run of a data set whose claims are judged was filed under another name, without what it
+    cannot test.
+    """
     tables = root / "outputs" / "reference"
     folder = tmp_path / f"{profile}-from-reference"
     shutil.copytree(tables / profile / notebook / "tables", folder / notebook / "tables")
-    read = {data: tables / of / notebook / "tables" / "claims.csv" for data, of in verdicts.DATA.items()}
-    whole = verdicts.page({data: pd.read_csv(path) for data, path in read.items() if path.is_file()})
+    read = {
+        data: tables / of / notebook / "tables" / "claims.csv" for data, of in verdicts.DATA.items()
+    }
+    whole = verdicts.page(
+        {data: pd.read_csv(path) for data, path in read.items() if path.is_file()}
+    )
     told = _claims(folder, ["claim", "conclusion"])
     assert [row[:2] for row in told] == whole[["claim", "conclusion"]].values.tolist()
-    assert any("not testable" in conclusion or "the worlds" in conclusion for _, conclusion, _ in told)
+    assert any(
+        "not testable" in conclusion or "the worlds" in conclusion for _, conclusion, _ in told
+    )
 
 
 def test_sphinx_has_nothing_to_complain_about(book):
@@ -133,13 +172,19 @@ def test_exercises_have_folded_solutions(book):
 def test_parameters_are_folded_the_answer_is_shown_without_code_and_a_figure_is_described(book):
     html = page(book, "02_here")
     assert "ix.answer" not in html and "It loses 3 %." in html and "tag_hide-input" in html
-    [picture] = [one for tag, one in Tags(html).found if tag == "img" and one.get("alt") == "a falling line"]
+    [picture] = [
+        one for tag, one in Tags(html).found if tag == "img" and one.get("alt") == "a falling line"
+    ]
     assert "300" in str(picture)
 
 
 def test_each_of_two_figures_of_a_cell_has_its_own_text_and_width(book):
     pictures = [one for tag, one in Tags(page(book, "02_here")).found if tag == "img"]
-    widths = {one["alt"]: str(one) for one in pictures if one.get("alt") in ("a falling line", "a rising line")}
+    widths = {
+        one["alt"]: str(one)
+        for one in pictures
+        if one.get("alt") in ("a falling line", "a rising line")
+    }
     assert "300" in widths["a falling line"] and "200" in widths["a rising line"]
     assert page(book, "02_here").count("draw_both") == 1
 
@@ -147,12 +192,18 @@ def test_each_of_two_figures_of_a_cell_has_its_own_text_and_width(book):
 def test_no_page_needs_a_network(book):
     for path in book.glob("*.html"):
         tags = Tags(path.read_text(encoding="utf-8"))
-        assert not [link for link in (*tags.of("script", "src"), *tags.of("link", "href")) if "//" in link], path
+        assert not [
+            link for link in (*tags.of("script", "src"), *tags.of("link", "href")) if "//" in link
+        ], path
 
 
 def test_the_book_is_made_in_another_process_while_a_run_goes_on(book, root):
     (book / "index.html").unlink()
-    subprocess.run([sys.executable, "-m", "interextra.site.book", str(book), "still running"], check=True, cwd=root)
+    subprocess.run(
+        [sys.executable, "-m", "interextra.site.book", str(book), "still running"],
+        check=True,
+        cwd=root,
+    )
     assert "still running" in page(book, "index")
 
 
@@ -160,11 +211,22 @@ def test_collection_folder_named_as_html_is_text_in_a_list_of_results(tmp_path):
     folder = tmp_path / HOSTILE
     (folder / "qrels").mkdir(parents=True)
     (folder / "corpus.jsonl").write_text('{"_id": "d", "text": "tea"}\n')
-    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "tea"}\n{"_id": "r", "text": "a tea"}\n')
+    (folder / "queries.jsonl").write_text(
+        '{"_id": "q", "text": "tea"}\n{"_id": "r", "text": "a tea"}\n'
+    )
     for split, query in (("train", "q"), ("test", "r")):
-        (folder / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{query}\td\t1\n")
-    asked = {"collection": f"beir:{folder}", "train_split": "train", "train_limit": 0, "test_splits": ["test"]}
-    plan = start_here.plan(asked | {"recipes": ["bm25", "mini-dense"], "steps": 0, "depth": 10, "seed": 1})
+        (folder / "qrels" / f"{split}.tsv").write_text(
+            f"query-id\tcorpus-id\tscore\n{query}\td\t1\n"
+        )
+    asked = {
+        "collection": f"beir:{folder}",
+        "train_split": "train",
+        "train_limit": 0,
+        "test_splits": ["test"],
+    }
+    plan = start_here.plan(
+        asked | {"recipes": ["bm25", "mini-dense"], "steps": 0, "depth": 10, "seed": 1}
+    )
     page = shown(pd.DataFrame(described(Store(tmp_path / "cells"), cells_of(plan)))).to_html()
     assert "&lt;img src=x" in page and "img" not in [tag for tag, _ in Tags(page).found]
 

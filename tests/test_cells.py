@@ -1,4 +1,6 @@
-"""Cells: named by content and code, sealed last, damaged ones noticed, one computation for two processes."""
+"""Cells: named by content and code, sealed last, damaged ones noticed, one computation for two
+processes.
+"""
 
 import importlib
 import json
@@ -50,14 +52,23 @@ def test_configuration_gives_the_cell_back():
     assert again == cell and again.key == cell.key
 
 
-NO_KINDS = ["os.system", "pathlib.Path", "interextra.store.files.sha256", "nowhere.Toy", "pydantic.main.BaseModel"]
+NO_KINDS = [
+    "os.system",
+    "pathlib.Path",
+    "interextra.store.files.sha256",
+    "nowhere.Toy",
+    "pydantic.main.BaseModel",
+]
 
 
 @pytest.mark.parametrize("kind", NO_KINDS)
 def test_a_note_builds_kinds_of_cell_only(tmp_path, kind):
     with pytest.raises(InputError, match="no kind of this package"):
         from_config({"kind": kind, "command": f"touch {tmp_path / 'ran'}"})
-    write_json(tmp_path / "planned" / "ab.json", {"config": {"kind": kind, "command": f"touch {tmp_path / 'ran'}"}})
+    write_json(
+        tmp_path / "planned" / "ab.json",
+        {"config": {"kind": kind, "command": f"touch {tmp_path / 'ran'}"}},
+    )
     assert Store(tmp_path).planned() == [] and not (tmp_path / "ran").exists()
 
 
@@ -78,7 +89,11 @@ def test_finished_cell_is_not_built_again(tmp_path):
 @pytest.mark.parametrize("name", ["answer.txt", "part/more.txt", "config.json", "seal.json"])
 def test_one_flipped_byte_is_noticed_said_and_mended(tmp_path, capsys, name):
     folder = Store(tmp_path).build(TOY)
-    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name in ("answer.txt", "more.txt")}
+    before = {
+        p: p.read_bytes()
+        for p in folder.rglob("*")
+        if p.is_file() and p.name in ("answer.txt", "more.txt")
+    }
     data = bytearray((folder / name).read_bytes())
     data[len(data) // 2] ^= 0x80
     (folder / name).write_bytes(data)
@@ -201,7 +216,9 @@ def test_the_last_but_one_waits_for_what_the_last_one_needs(tmp_path, monkeypatc
 
 @pytest.fixture
 def changed_code(monkeypatch):
-    """A function after whose call the kinds of cell, or those of these names, have other code behind them."""
+    """A function after whose call the kinds of cell, or those of these names, have other code
+    behind them.
+    """
     plain = module.code.digested
 
     def change(*names):
@@ -233,7 +250,9 @@ def counted(n):
 
 @pytest.fixture
 def sized(tmp_path, monkeypatch):
-    """A function that gives a kind of cell as its module has it now, after some text of the module was replaced."""
+    """A function that gives a kind of cell as its module has it now, after some text of the module
+    was replaced.
+    """
     monkeypatch.syspath_prepend(tmp_path)
     path = tmp_path / "sized.py"
     path.write_text(SIZED)
@@ -260,7 +279,12 @@ def test_code_that_differs_for_large_results_only_serves_none_of_the_older_ones(
     store = Store(tmp_path / "cells")
     cells = [kind(n=n) for n in (1, 2, 3, 2000)]
     assert store.missing(cells) == cells and not {store.path(cell) for cell in cells} & set(before)
-    assert [(store.build(cell) / "answer.txt").read_text() for cell in cells] == ["1", "2", "3", "2001"]
+    assert [(store.build(cell) / "answer.txt").read_text() for cell in cells] == [
+        "1",
+        "2",
+        "3",
+        "2001",
+    ]
 
 
 def test_what_is_made_from_changed_code_is_computed_again(tmp_path, changed_code):
@@ -281,8 +305,14 @@ def test_clean_frees_cells_of_older_code_and_keeps_today_s(tmp_path, changed_cod
 
 
 def test_clean_leaves_what_another_process_computes_and_may_need(tmp_path, changed_code):
-    """It removed the folder that a run was writing to, and the results that this run was made from."""
-    begun, context, store = tmp_path / "begun", multiprocessing.get_context("fork"), Store(tmp_path / "cells")
+    """It removed the folder that a run was writing to, and the results that this run was made
+    from.
+    """
+    begun, context, store = (
+        tmp_path / "begun",
+        multiprocessing.get_context("fork"),
+        Store(tmp_path / "cells"),
+    )
     cell = Stuck(note=str(begun))
     live, half = (store.root / "building" / name for name in (cell.key, "0" * 20))
     process = context.Process(target=store.build, args=(cell,))
@@ -301,12 +331,22 @@ def test_clean_leaves_what_another_process_computes_and_may_need(tmp_path, chang
     finally:
         process.kill()
         process.join()
-    assert store.clean()[::2] == (1, 0) and not older.exists() and not list((store.root / "building").iterdir())
+    assert (
+        store.clean()[::2] == (1, 0)
+        and not older.exists()
+        and not list((store.root / "building").iterdir())
+    )
 
 
 def test_a_planned_result_whose_code_is_gone_is_no_longer_planned(tmp_path):
     """A removed function ended `clean` and `make check` with a traceback."""
-    gone = {"name": "02_x", "source": "", "parameters": "{}", "uses": ["interextra.stats.effects:gone"], "files": ""}
+    gone = {
+        "name": "02_x",
+        "source": "",
+        "parameters": "{}",
+        "uses": ["interextra.stats.effects:gone"],
+        "files": "",
+    }
     config = {"kind": "interextra.site.notebook.Notebook", "plan": []} | gone
     with pytest.raises(AttributeError, match="has no 'gone'"):
         assert isinstance(from_config(config), Notebook) and from_config(config).key

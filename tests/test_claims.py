@@ -25,17 +25,23 @@ def arithmetic(text):
 
 @pytest.mark.parametrize("name", STATED)
 def test_a_claim_is_stated_before_it_is_answered(root, name):
-    """Its margin is at most half of what the paper prints, and what is printed follows from the means named."""
+    """Its margin is at most half of what the paper prints, and what is printed follows from the
+    means named.
+    """
     claim = STATED[name]
     fields = {"notebook", "sentence", "asks", "rows", "measure", "margin", "known"}
     more = {"place", "side", "published", "gate", "design", "scale", "not_testable", "secondary"}
     assert fields <= claim.keys() <= fields | more
-    assert (root / "notebooks" / f"{claim['notebook']}.ipynb").is_file() and len(claim["sentence"].split()) < 25
+    assert (root / "notebooks" / f"{claim['notebook']}.ipynb").is_file() and len(
+        claim["sentence"].split()
+    ) < 25
     assert claim["asks"] in ("below", "above", "equal") and claim["margin"] > 0
     if isinstance(published := claim.get("published", "none"), dict):
         value = arithmetic(published["from"])
         assert published["value"] == pytest.approx(value, abs=6e-4)
-        if claim["notebook"].startswith("08"):  # the margins are of TREC-COVID's correlations, which stood there first
+        if claim["notebook"].startswith(
+            "08"
+        ):  # the margins are of TREC-COVID's correlations, which stood there first
             assert claim.get("not_testable") or claim.get("secondary")
         elif claim["asks"] == "equal":
             assert abs(value) <= claim["margin"]
@@ -52,22 +58,39 @@ def test_a_notebook_has_two_to_six_claims_that_get_a_verdict():
     assert len(counts) == 12 and set(counts.values()) <= {2, 3, 4, 5, 6}, counts
 
 
-ONLY_REAL = ["overlap-entities", "overlap-intents", "overlap-inflates", "predicted-by-declared", "pool-distance"]
+ONLY_REAL = [
+    "overlap-entities",
+    "overlap-intents",
+    "overlap-inflates",
+    "predicted-by-declared",
+    "pool-distance",
+]
 ONLY_REAL += ["finished-near"]
-BY_RESTTEST_OF_06 = [name for name, claim in STATED.items() if claim["notebook"] == "06_pretraining_study"]
+BY_RESTTEST_OF_06 = [
+    name for name, claim in STATED.items() if claim["notebook"] == "06_pretraining_study"
+]
 ARMS = ["exposure-kind", "exposure-other-kinds", "exposure-answers", "exposure-offset"]
 NOT_ASKED = {  # profile → claims that its runs cannot answer
-    # there is no time for ReSTTest in 06, for the reranker in 04 and under it in 05; 09's arms are run over worlds
+    # there is no time for ReSTTest in 06, for the reranker in 04 and under it in 05; 09's arms are
+    # run over worlds
     "mini": [
         *(*ONLY_REAL, *BY_RESTTEST_OF_06, *ARMS, "topics-interaction", "resttest-reranker-dense"),
-        *("restrain-dense-few", "pool-order-both"),  # it draws no test queries; all its runs but BM25 are neural
+        *(
+            "restrain-dense-few",
+            "pool-order-both",
+        ),  # it draws no test queries; all its runs but BM25 are neural
     ],
     "worlds": [  # only the notebooks 02 to 05 and 09, in 05 only the systems of primary claims
-        *(name for name, claim in STATED.items() if claim["notebook"][:2] not in ("02", "03", "04", "05", "09")),
+        *(
+            name
+            for name, claim in STATED.items()
+            if claim["notebook"][:2] not in ("02", "03", "04", "05", "09")
+        ),
         *("resttest-reranker-dense", "restrain-dense-few"),
     ],
-    # questions of MedQuAD rarely begin with other words than What; at one size all training sets; the arms as above; no
-    # initialisation by order or Condenser, and none by words alone: MiniLM was trained on pairs of sentences
+    # questions of MedQuAD rarely begin with other words than What; at one size all training sets;
+    # the arms as above; no initialisation by order or Condenser, and none by words alone: MiniLM
+    # was trained on pairs of sentences
     "small": [
         *("words-dense-splade", "words-topics", "distance-alone", *ARMS, "resttest-reranker-dense"),
         *("text-encoding-gap", "random-initialisation-gap", "random-initialisation-twice"),
@@ -77,7 +100,10 @@ NOT_ASKED = {  # profile → claims that its runs cannot answer
 
 @pytest.mark.parametrize("profile", NOT_ASKED)
 def test_each_profile_answers_every_claim_that_it_can(root, profile):
-    tables = [pd.read_csv(path) for path in (root / "outputs" / "reference" / profile).glob("*/tables/claims.csv")]
+    tables = [
+        pd.read_csv(path)
+        for path in (root / "outputs" / "reference" / profile).glob("*/tables/claims.csv")
+    ]
     every = pd.concat(tables, ignore_index=True)
     assert not every["claim"].duplicated().any()
     assert set(every["claim"]) == set(STATED) - set(NOT_ASKED[profile])
@@ -95,19 +121,37 @@ def test_committed_answers_quote_the_committed_claims(root, profile):
     for path in sorted((reference / profile).glob("*/metrics.json")):
         name, sides = (
             path.parent.name,
-            {"MedQuAD": "small", "worlds": "worlds"} | ({"here": profile} if profile == "mini" else {}),
+            {"MedQuAD": "small", "worlds": "worlds"}
+            | ({"here": profile} if profile == "mini" else {}),
         )
-        files = {data: reference / of / name / "tables" / "claims.csv" for data, of in sides.items()}
-        known = verdicts.sentences({data: pd.read_csv(file) for data, file in files.items() if file.is_file()}, name)
+        files = {
+            data: reference / of / name / "tables" / "claims.csv" for data, of in sides.items()
+        }
+        known = verdicts.sentences(
+            {data: pd.read_csv(file) for data, file in files.items() if file.is_file()}, name
+        )
         sentences = json.loads(path.read_text(encoding="utf-8"))["answer"]["sentences"]
-        told = [sentence for sentence in sentences if any(part in sentence for part in ("fourteen worlds", "MedQuAD "))]
+        told = [
+            sentence
+            for sentence in sentences
+            if any(part in sentence for part in ("fourteen worlds", "MedQuAD "))
+        ]
         assert set(told) <= set(known), name
         quoted += len(told)
     assert quoted > 10
 
 
 def test_claims_on_unseen_collections_are_fixed_and_answered_by_nothing(root):
-    design = {"collections", "seen", "kinds", "systems", "merge", "estimate", "decision", "descriptive"}
+    design = {
+        "collections",
+        "seen",
+        "kinds",
+        "systems",
+        "merge",
+        "estimate",
+        "decision",
+        "descriptive",
+    }
     assert REAL["design"].keys() == design and len(REAL["claims"]) == 20
     for name, claim in REAL["claims"].items():
         assert claim.keys() == {"notebook", "sentence", "asks", "measure", "margin", "from"}

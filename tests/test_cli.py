@@ -30,7 +30,11 @@ def refused(capsys, *arguments):
 
 def results(house):
     """Whatever could be taken for a result."""
-    return [p for p in (house / "outputs").rglob("*") if p.is_file() and p.parent.name not in ("planned", "locks")]
+    return [
+        p
+        for p in (house / "outputs").rglob("*")
+        if p.is_file() and p.parent.name not in ("planned", "locks")
+    ]
 
 
 def run_00(tiny, *more):
@@ -39,8 +43,19 @@ def run_00(tiny, *more):
 
 
 def test_parameter_that_is_no_yaml(house, capsys):
-    line = refused(capsys, "run", "--profile", "smoke", "--only", "00", "-p", "recipes=[bm25, mini-dense{steps: 2}]")
-    assert "-p recipes=" in line and "not readable as YAML; put what holds braces into quotes" in line
+    line = refused(
+        capsys,
+        "run",
+        "--profile",
+        "smoke",
+        "--only",
+        "00",
+        "-p",
+        "recipes=[bm25, mini-dense{steps: 2}]",
+    )
+    assert (
+        "-p recipes=" in line and "not readable as YAML; put what holds braces into quotes" in line
+    )
 
 
 def test_folder_of_a_collection_may_have_any_name(house, tiny, capsys):
@@ -49,7 +64,21 @@ def test_folder_of_a_collection_may_have_any_name(house, tiny, capsys):
         given = ["-p", f"collection=beir:{folder}", "-p", "test_splits=[test]", "--all"]
         assert main(["plan", "--profile", "smoke", "--only", "00", *given]) == 0
         assert "run bm25" in capsys.readouterr().out
-        assert main(["split", "restrain", "--collection", f"beir:{folder}", "--size", "1", "--out", f"out {name}"]) == 0
+        assert (
+            main(
+                [
+                    "split",
+                    "restrain",
+                    "--collection",
+                    f"beir:{folder}",
+                    "--size",
+                    "1",
+                    "--out",
+                    f"out {name}",
+                ]
+            )
+            == 0
+        )
         manifest = json.loads((house / f"out {name}" / "manifest.json").read_text())
         assert manifest["split"]["vectors"]["train"]["source"]["spec"] == f"beir:{folder}"
         tiny = folder
@@ -57,7 +86,9 @@ def test_folder_of_a_collection_may_have_any_name(house, tiny, capsys):
 
 @pytest.mark.parametrize("text", ["a\0b", "a\udcffb"])
 def test_text_that_no_file_can_hold_is_one_line(house, capsys, text):
-    assert "holds a NUL or bytes that are not UTF-8" in refused(capsys, "plan", "-p", f"collection=beir:/{text}")
+    assert "holds a NUL or bytes that are not UTF-8" in refused(
+        capsys, "plan", "-p", f"collection=beir:/{text}"
+    )
     assert "holds a NUL" in refused(capsys, "audit", "--train", f"{text}.tsv", "--test", "b")
 
 
@@ -69,7 +100,9 @@ def test_misspelt_parameter(house, capsys):
 
 def test_misspelt_key_in_a_profile(house, capsys):
     (house / "params" / "smoke" / "00_start_here.yaml").write_text("stpes: 3\n")
-    assert "params/smoke/00_start_here.yaml: unknown parameter 'stpes'" in refused(capsys, "run", "--profile", "smoke")
+    assert "params/smoke/00_start_here.yaml: unknown parameter 'stpes'" in refused(
+        capsys, "run", "--profile", "smoke"
+    )
     assert not results(house)
 
 
@@ -125,9 +158,9 @@ def planned(capsys, tiny, *more):
 
 def test_plan_prints_results_and_one_can_be_built_by_its_key(house, tiny, capsys):
     before = planned(capsys, tiny)
-    assert before.keys() == {f"{kind} {name}" for kind in ("model", "run") for name in ("bm25", "dense")} | {
-        "notebook 00_start_here"
-    }
+    assert before.keys() == {
+        f"{kind} {name}" for kind in ("model", "run") for name in ("bm25", "dense")
+    } | {"notebook 00_start_here"}
     assert {cell["state"] for cell in before.values()} == {"todo"}
     assert before["run bm25"]["needs"] == [before["model bm25"]["key"]]
     assert main(["cell", before["run bm25"]["key"]]) == 0
@@ -145,9 +178,14 @@ def test_plan_is_a_table_a_notebook_and_the_list_is_asked_for(house, capsys):
     tables = {block.splitlines()[0]: block.splitlines()[1:] for block in short.split("\n\n")}
     for name in ("00_start_here", "02_restrain", "all notebooks"):
         head, *rows, total = tables[name]
-        assert head.split()[:4] == ["results", "to_compute", "seconds", "MB"] and f"on {os.cpu_count()} cores" in head
+        assert (
+            head.split()[:4] == ["results", "to_compute", "seconds", "MB"]
+            and f"on {os.cpu_count()} cores" in head
+        )
         assert total.startswith("in all")
-        summed = [sum(int(row.split()[-5 + at].replace(",", "")) for row in rows) for at in range(2)]
+        summed = [
+            sum(int(row.split()[-5 + at].replace(",", "")) for row in rows) for at in range(2)
+        ]
         assert summed == [int(part.replace(",", "")) for part in total.split()[2:4]]
     assert main(["plan", "--profile", "smoke", "--only", "00,02", "--all"]) == 0
     keys = re.findall(r"\b[0-9a-f]{20}\b", capsys.readouterr().out)
@@ -155,7 +193,13 @@ def test_plan_is_a_table_a_notebook_and_the_list_is_asked_for(house, capsys):
 
 
 def test_what_two_notebooks_need_is_paid_once():
-    row = {"key": "a" * 20, "state": "todo", "seconds": 7200.0, "megabytes": 3.0, "what": "model dense · x · seed 1"}
+    row = {
+        "key": "a" * 20,
+        "state": "todo",
+        "seconds": 7200.0,
+        "megabytes": 3.0,
+        "what": "model dense · x · seed 1",
+    }
     tables = priced({"00": [row], "01": [row, row | {"key": "b" * 20, "state": "done"}]}, cores=4)
     assert tables["all notebooks"].loc["in all"].tolist() == [3, 1, 7200, 3, 0.5]
     assert tables["01"].loc["model dense"].tolist() == [2, 0, 0, 0, 0]
@@ -171,25 +215,38 @@ def test_notebook_prices_its_results_as_the_plan_does_finished_ones_too(tmp_path
 
 def test_notebook_without_a_collection_is_planned(house, capsys):
     path = house / "notebooks" / "10_none.ipynb"
-    cell = nbformat.v4.new_code_cell('profile: str = "mini"  # which', metadata={"tags": ["parameters"]})
+    cell = nbformat.v4.new_code_cell(
+        'profile: str = "mini"  # which', metadata={"tags": ["parameters"]}
+    )
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), path)
     assert main(["plan", "--profile", "smoke", "--only", "10"]) == 0
     assert "notebook 10_none" in capsys.readouterr().out
 
 
 def test_plan_at_paper_scale_prices_downloads_time_and_disk_before_anything_starts(house, capsys):
-    assert main(["plan", "--profile", "msmarco", "--only", "08", "-p", "trained_sizes=[14000,200000]"]) == 0
+    assert (
+        main(["plan", "--profile", "msmarco", "--only", "08", "-p", "trained_sizes=[14000,200000]"])
+        == 0
+    )
     out, err = capsys.readouterr()
     assert "irds:msmarco-passage is not here: 8,841,823 passages" in err
-    assert "irds:beir/fever/test is not here: 5,416,568 passages" in err and err.count("irds:beir/") == 25
-    seconds, megabytes, hours = (float(part.replace(",", "")) for part in out.split("in all ")[-1].split()[2:5])
+    assert (
+        "irds:beir/fever/test is not here: 5,416,568 passages" in err
+        and err.count("irds:beir/") == 25
+    )
+    seconds, megabytes, hours = (
+        float(part.replace(",", "")) for part in out.split("in all ")[-1].split()[2:5]
+    )
     assert seconds > 100 * 3600 and megabytes > 20_000
     assert hours == pytest.approx(seconds / 3600 / os.cpu_count(), rel=0.01)
     assert not results(house)
 
 
 def test_recipes_are_known_by_their_architecture_not_by_their_place(house, tiny, capsys):
-    ways = [planned(capsys, tiny, "-p", f"recipes={names}") for names in ("[bm25, mini-dense]", "[mini-dense, bm25]")]
+    ways = [
+        planned(capsys, tiny, "-p", f"recipes={names}")
+        for names in ("[bm25, mini-dense]", "[mini-dense, bm25]")
+    ]
     assert ways[0]["run dense"]["key"] == ways[1]["run dense"]["key"]
     line = refused(capsys, *run_00(tiny, "-p", "recipes=[mini-dense, small-dense]"))
     assert "'DR (base)' stands twice; give one of them another label" in line
@@ -202,7 +259,9 @@ def test_check_finds_a_damaged_result(house, tiny, capsys):
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     Store._valid.clear()
     capsys.readouterr()
-    assert [*damaged_results(Store(house / "outputs" / "cells"))] == [f"{key}: {path.name} was changed"]
+    assert [*damaged_results(Store(house / "outputs" / "cells"))] == [
+        f"{key}: {path.name} was changed"
+    ]
 
 
 def test_changed_parameters_never_replace_the_profile_s_results(house, tiny, capsys):
@@ -219,10 +278,15 @@ def test_name_never_reaches_beyond_its_folder(house, capsys, monkeypatch, name):
 
 
 @pytest.mark.parametrize("profile", ["smoke", "worlds"])
-def test_reference_without_values_is_one_line_before_anything_is_executed(house, capsys, monkeypatch, profile):
+def test_reference_without_values_is_one_line_before_anything_is_executed(
+    house, capsys, monkeypatch, profile
+):
     monkeypatch.setattr("interextra.cli.build_all", lambda *_: pytest.fail("begins to run"))
     line = refused(capsys, "run", "--from-reference", "--profile", profile, "--only", "02,03")
-    assert f"outputs/reference/{profile} has no values of '02_restrain', '03_resttest': run without" in line
+    assert (
+        f"outputs/reference/{profile} has no values of '02_restrain', '03_resttest': run without"
+        in line
+    )
     assert not results(house)
 
 
@@ -234,12 +298,18 @@ def test_a_name_that_no_file_system_takes_is_one_line(house, capsys, command):
 
 
 def test_worlds_has_some_of_the_notebooks_and_no_parameter_of_its_own(house, capsys):
-    assert "the profile worlds has 02_restrain" in refused(capsys, "plan", "--profile", "worlds", "--only", "00")
-    assert "its own worlds" in refused(capsys, "plan", "--profile", "worlds", "--only", "02", "-p", "seed=2")
+    assert "the profile worlds has 02_restrain" in refused(
+        capsys, "plan", "--profile", "worlds", "--only", "00"
+    )
+    assert "its own worlds" in refused(
+        capsys, "plan", "--profile", "worlds", "--only", "02", "-p", "seed=2"
+    )
 
 
 @pytest.mark.parametrize(("place", "link"), [("cache", False), ("cache", True), ("outputs", False)])
-def test_what_stands_in_the_place_of_a_folder_is_one_line(house, tiny, capsys, monkeypatch, place, link):
+def test_what_stands_in_the_place_of_a_folder_is_one_line(
+    house, tiny, capsys, monkeypatch, place, link
+):
     monkeypatch.setenv("INTEREXTRA_CACHE", str(house / "cache"))
     (house / place).symlink_to(house / "gone" / "away") if link else (house / place).touch()
     line = refused(capsys, "plan", *run_00(tiny)[1:])
@@ -255,7 +325,9 @@ def test_result_that_is_a_file_or_a_broken_link_is_one_line(house, tiny, capsys,
 
 
 def test_full_disk_is_one_line(house, tiny, tmp_path):
-    """A limit of 1 kB a file is refused by the system like a full disk, in the middle of writing."""
+    """A limit of 1 kB a file is refused by the system like a full disk, in the middle of
+    writing.
+    """
     script = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
     script += "import sys; from interextra.cli import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", script, "plan", *run_00(tiny)[1:]]
@@ -269,7 +341,9 @@ def test_full_disk_is_one_line(house, tiny, tmp_path):
     "error",
     [
         OSError(errno.ENOSPC, "No space left on device"),
-        RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)"),  # of safetensors
+        RuntimeError(
+            "Error while serializing: I/O error: No space left on device (os error 28)"
+        ),  # of safetensors
         OSError("4096 requested and 12 written"),  # of numpy
     ],
 )
@@ -281,7 +355,9 @@ def test_full_disk_as_libraries_report_it(house, capsys, monkeypatch, error):
     assert "No space left on device; make room" in refused(capsys, "clean")
 
 
-@pytest.mark.parametrize("error", [OSError("a fault of a library"), KeyError("x"), ConnectionResetError(104, "reset")])
+@pytest.mark.parametrize(
+    "error", [OSError("a fault of a library"), KeyError("x"), ConnectionResetError(104, "reset")]
+)
 def test_error_of_the_code_keeps_its_traceback(house, monkeypatch, error):
     def broken(store):
         raise error
@@ -295,7 +371,9 @@ def test_profile_cannot_be_a_path(house, capsys, tmp_path):
     precious = tmp_path / "elsewhere" / "00_start_here"
     precious.mkdir(parents=True)
     (precious / "mine.txt").write_text("mine")
-    assert "no profile" in refused(capsys, "run", "--profile", str(tmp_path / "elsewhere"), "--only", "00")
+    assert "no profile" in refused(
+        capsys, "run", "--profile", str(tmp_path / "elsewhere"), "--only", "00"
+    )
     assert (precious / "mine.txt").read_text() == "mine"
 
 
@@ -315,7 +393,10 @@ def test_label_of_a_split_never_leads_out_of_the_folder(house, capsys, monkeypat
     monkeypatch.syspath_prepend(house)
     sys.modules.pop("labels", None)
     pool = Queries(source=Source.of("mini:n_train=400,n_dev=40"), split="dev")
-    split, store = Shift(pool=pool, by="python:labels:label", n_test=5), Store(house / "outputs" / "cells")
+    split, store = (
+        Shift(pool=pool, by="python:labels:label", n_test=5),
+        Store(house / "outputs" / "cells"),
+    )
     store.build(split)
     before = sorted(house.rglob("*"))
     assert f"label 'without-{label}'" in refused(capsys, "export", split.key, "deep/down/out")
@@ -336,7 +417,17 @@ def test_shift_is_exported_with_its_test_queries(house, capsys):
 def test_evaluate_prints_measures_of_any_run_file(house, capsys):
     (house / "q.txt").write_text("1 0 a 2\n1 0 b 0\n2 0 c 1\n")
     (house / "r.txt").write_text("1 Q0 b 1 9 t\n1 Q0 a 2 8 t\n")
-    base = ["evaluate", "--qrels", "q.txt", "--run", "r.txt", "-m", "RR@10", "R(rel=2)@100", "ASL@100"]
+    base = [
+        "evaluate",
+        "--qrels",
+        "q.txt",
+        "--run",
+        "r.txt",
+        "-m",
+        "RR@10",
+        "R(rel=2)@100",
+        "ASL@100",
+    ]
     assert main(base) == 0
     assert capsys.readouterr().out == "RR@10\t0.2500\nR(rel=2)@100\t0.5000\nASL@100\t50.5000\n"
     assert main([*base, "--per-query"]) == 0
@@ -347,23 +438,32 @@ def test_evaluate_prints_what_unjudged_passages_leave_open(house, capsys):
     """Of one query: the first passage is unjudged, the second has the highest grade."""
     (house / "q.txt").write_text("1 0 a 2\n")
     (house / "r.txt").write_text("1 Q0 x 1 9 t\n1 Q0 a 2 8 t\n")
-    assert main(["evaluate", "--qrels", "q.txt", "--run", "r.txt", "-m", "nDCG@10", "--pool-range"]) == 0
+    assert (
+        main(["evaluate", "--qrels", "q.txt", "--run", "r.txt", "-m", "nDCG@10", "--pool-range"])
+        == 0
+    )
     found = dict(line.split("\t") for line in capsys.readouterr().out.splitlines())
     assert found["nDCG@10"] == found["nDCG@10 least"] == "0.6309"
     assert found["nDCG@10 condensed"] == found["nDCG@10 most"] == "1.0000"
     assert 0.6309 < float(found["nDCG@10 bootstrapped"]) <= 1
-    assert found["RBP"] == "0.1600" and found["RBP residual"] == "0.8400"  # 0.2 · 0.8, and all other ranks
+    assert (
+        found["RBP"] == "0.1600" and found["RBP residual"] == "0.8400"
+    )  # 0.2 · 0.8, and all other ranks
 
 
 def test_evaluate_names_the_bad_line(house, capsys):
     (house / "q.txt").write_text("1 0 a 2\n1 0 b\n")
     (house / "r.txt").write_text("1 Q0 b 1 9 t\n")
-    assert "q.txt:2" in refused(capsys, "evaluate", "--qrels", "q.txt", "--run", "r.txt", "-m", "RR@10")
+    assert "q.txt:2" in refused(
+        capsys, "evaluate", "--qrels", "q.txt", "--run", "r.txt", "-m", "RR@10"
+    )
 
 
 def test_help_is_quick_and_loads_no_model_library():
     script = "import sys; from interextra.cli import parser; parser(); print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert not {"torch", "transformers", "jnius", "pandas", "papermill"} & set(loaded)
 
 
@@ -383,7 +483,9 @@ def test_help_is_quick_and_loads_no_model_library():
         ("passage_length: 400", "tiny-base reads at most 128 tokens"),
     ],
 )
-def test_recipe_that_cannot_be_trained_is_refused_when_it_is_planned(house, tiny, capsys, values, message):
+def test_recipe_that_cannot_be_trained_is_refused_when_it_is_planned(
+    house, tiny, capsys, values, message
+):
     _, *given = run_00(tiny, "-p", f'recipes=[bm25, "mini-dense{{{values}}}"]')
     assert message in refused(capsys, "plan", *given)
     assert not results(house)

@@ -1,4 +1,6 @@
-"""The key holds the code, definition by definition: a changed constant changes it, a changed docstring does not."""
+"""The key holds the code, definition by definition: a changed constant changes it, a changed
+docstring does not.
+"""
 
 import shutil
 
@@ -16,8 +18,14 @@ RULE = "python:interextra.world.truth:kind_of_question"
 
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
-    """A copy of the package whose files can be changed; returns the digests behind some definitions."""
-    shutil.copytree(code.ROOT, tmp_path / "interextra", ignore=shutil.ignore_patterns("__pycache__", "*.yaml", "base"))
+    """A copy of the package whose files can be changed; returns the digests behind some
+    definitions.
+    """
+    shutil.copytree(
+        code.ROOT,
+        tmp_path / "interextra",
+        ignore=shutil.ignore_patterns("__pycache__", "*.yaml", "base"),
+    )
     monkeypatch.setattr(code, "ROOT", tmp_path / "interextra")
 
     def forget():
@@ -47,8 +55,12 @@ def test_a_changed_constant_or_method_changes_the_digest(copy):
 
 def test_docstring_comment_and_wording_of_an_error_leave_it(copy):
     before = copy()
-    change("models/training/pairs.py", "Training pairs (query, relevant passage)", "Pairs for training")
-    change("models/training/pairs.py", "import numpy", "import numpy as np  # a comment\nimport numpy")
+    change(
+        "models/training/pairs.py", "Training pairs (query, relevant passage)", "Pairs for training"
+    )
+    change(
+        "models/training/pairs.py", "import numpy", "import numpy as np  # a comment\nimport numpy"
+    )
     change("models/training/pairs.py", "are not in split", "do not stand in the split")
     assert copy() == before
 
@@ -63,7 +75,9 @@ def test_a_definition_that_nobody_reaches_leaves_it(copy):
     names = ("interextra.models.search.run:Run", DENSE, "interextra.splits.restrain:ReSTrain")
     before = copy(*names)
     for file in ("models/training/pairs.py", "stats/effects.py", "figures.py"):
-        change(file, "import numpy as np\n", "import numpy as np\n\n\ndef further(x):\n    return x\n")
+        change(
+            file, "import numpy as np\n", "import numpy as np\n\n\ndef further(x):\n    return x\n"
+        )
     change("stats/effects.py", "BLOCK = 250_000", "BLOCK = 300_000")
     assert copy(*names) == before
 
@@ -71,7 +85,9 @@ def test_a_definition_that_nobody_reaches_leaves_it(copy):
 def test_a_definition_may_move_to_another_module(copy):
     copy()
     before = code.digested((DENSE,))
-    change("models/search/topk.py", "PADDING = -1\n", "from interextra.models.moved import PADDING\n")
+    change(
+        "models/search/topk.py", "PADDING = -1\n", "from interextra.models.moved import PADDING\n"
+    )
     (code.ROOT / "models" / "moved.py").write_text("PADDING = -1\n")
     after = copy()
     assert code.digested((DENSE,)) == before and "interextra.models.moved:PADDING" in after
@@ -90,7 +106,9 @@ def test_one_architecture_does_not_depend_on_another(copy):
 
 
 def test_which_queries_of_ms_marco_are_for_training_counts(copy):
-    """The class stood in `data.load`, which is apart: with test queries left in, old vectors would have been served."""
+    """The class stood in `data.load`, which is apart: with test queries left in, old vectors would
+    have been served.
+    """
     before = copy("interextra.models.search.vectors:Vectors")
     change("data/msmarco.py", '~frame["query_id"].isin(test)', 'frame["query_id"].notna()')
     assert copy("interextra.models.search.vectors:Vectors") != before
@@ -107,7 +125,9 @@ def test_versions_of_the_libraries_that_compute_belong_to_it(copy):
     assert "torch" not in copy("interextra.splits.restrain:ReSTrain") and "faiss" in code.behind(
         ("interextra.splits.resttest:ReSTTest",)
     )
-    assert {"pyserini"} <= copy("interextra.models.architectures.bm25").keys() and "+" not in copy()["torch"]
+    assert {"pyserini"} <= copy(
+        "interextra.models.architectures.bm25"
+    ).keys() and "+" not in copy()["torch"]
 
 
 def test_a_new_version_of_such_a_library_is_another_result(copy, monkeypatch):
@@ -120,7 +140,10 @@ def test_a_new_version_of_such_a_library_is_another_result(copy, monkeypatch):
     ("text", "used"),
     [
         ("def f(x):\n    return g(x)", {"f", "g"}),
-        ("def f():\n    g = 1\n    return g", {"f", "g"}),  # a local variable of this name counts, too
+        (
+            "def f():\n    g = 1\n    return g",
+            {"f", "g"},
+        ),  # a local variable of this name counts, too
         ("def f(x=g):\n    return x", {"f", "g"}),
         ("def f(x: g):\n    return x", {"f", "g"}),
         ("class f(g):\n    pass", {"f", "g"}),
@@ -139,12 +162,16 @@ def test_every_name_in_a_definition_is_followed(copy, text, used):
 
 
 def test_statements_at_the_top_of_a_module_count_with_each_of_its_definitions(copy):
-    (code.ROOT / "toy.py").write_text("import numpy as np\nnp.seterr(all='raise')\n\n\ndef f():\n    return 1\n")
+    (code.ROOT / "toy.py").write_text(
+        "import numpy as np\nnp.seterr(all='raise')\n\n\ndef f():\n    return 1\n"
+    )
     assert set(copy("interextra.toy:f")) == {"interextra.toy:f", "interextra.toy:", "numpy"}
 
 
 def test_a_name_that_a_module_has_from_another_one_counts_where_it_is(copy):
-    assert "interextra.models.search.topk:PADDING" in copy("interextra.models.search.lucene:PADDING")
+    assert "interextra.models.search.topk:PADDING" in copy(
+        "interextra.models.search.lucene:PADDING"
+    )
     with pytest.raises(AttributeError, match="has no 'NOTHING'"):
         copy("interextra.models.search.lucene:NOTHING")
 
@@ -166,14 +193,22 @@ def test_a_comment_beside_an_attribute_of_this_package_leaves_its_shifts(copy):
     assert (copy(), attributes.fingerprint(RULE))[1] != before
 
 
-@pytest.mark.parametrize("notebook", ["06_pretraining_study", "07_indicators", "10_compression_and_hybrid"])
+@pytest.mark.parametrize(
+    "notebook", ["06_pretraining_study", "07_indicators", "10_compression_and_hybrid"]
+)
 def test_the_code_of_every_model_that_computes_is_in_the_key(root, notebook):
-    """Weights are read by the code of their architecture: of a teacher, of what encodes or scores."""
+    """Weights are read by the code of their architecture: of a teacher, of what encodes or
+    scores.
+    """
     [asked] = planned(root, "mini", notebook)
-    cells = Store(root / "outputs" / "none").missing(part for run in asked.by_place.values() for part in run.plan)
+    cells = Store(root / "outputs" / "none").missing(
+        part for run in asked.by_place.values() for part in run.plan
+    )
     used = [(cell, model) for cell in cells for model in cell.needs() if isinstance(model, Model)]
     used = [(cell, model) for cell, model in used if model is not getattr(cell, "first", None)]
     assert len({type(cell) for cell, _ in used}) > 1
     for cell, model in used:
         module = architectures()[model.recipe.architecture].__name__
-        assert any(place.startswith(f"{module}:") for place in code.behind(cell.modules())), cell.title()
+        assert any(place.startswith(f"{module}:") for place in code.behind(cell.modules())), (
+            cell.title()
+        )

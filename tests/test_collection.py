@@ -1,4 +1,6 @@
-"""Passages on disk and the checks of a collection: what comes back is what went in, every fault is named."""
+"""Passages on disk and the checks of a collection: what comes back is what went in, every fault is
+named.
+"""
 
 import hashlib
 import os
@@ -34,10 +36,14 @@ def stored(tmp_path, pairs, size: int = 100) -> Passages:
 
 
 def qrels(rows) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"]).astype({"query_id": "str", "doc_id": "str"})
+    return pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"]).astype(
+        {"query_id": "str", "doc_id": "str"}
+    )
 
 
-QUERIES = pd.DataFrame({"query_id": ["b", "a", "c"], "text": ["bee", "ant", "cat"], "kind": ["x", None, "y"]})
+QUERIES = pd.DataFrame(
+    {"query_id": ["b", "a", "c"], "text": ["bee", "ant", "cat"], "kind": ["x", None, "y"]}
+)
 PASSAGES = [("d1", "one"), ("d2", "two"), ("d3", "three")]
 QRELS = {"dev": qrels([("c", "d3", 1), ("a", "d1", 0), ("c", "d1", 2)])}
 
@@ -46,7 +52,9 @@ def rows_at(part: str, row: int) -> str:
     return f"{part}, row {row + 1}"
 
 
-def build(tmp_path, passages=PASSAGES, queries=QUERIES, judged=QRELS, at=rows_at, switches=()) -> Collection:
+def build(
+    tmp_path, passages=PASSAGES, queries=QUERIES, judged=QRELS, at=rows_at, switches=()
+) -> Collection:
     parts = converted.Parts(passages, queries, judged, at)
     return converted.stored(tmp_path / "c", "c", "test:c", lambda: parts, switches)
 
@@ -64,20 +72,29 @@ def test_passages_come_back_in_order_whatever_the_batches(tmp_path, n):
     assert len(passages) == n
     assert passages.doc_ids.to_pylist() == [doc_id for doc_id, _ in pairs]
     assert passages.texts(slice(None)) == [text for _, text in pairs]
-    assert [(start, len(texts)) for start, texts in passages.batches(64)][-1] == ((n - 1) // 64 * 64, (n - 1) % 64 + 1)
+    assert [(start, len(texts)) for start, texts in passages.batches(64)][-1] == (
+        (n - 1) // 64 * 64,
+        (n - 1) % 64 + 1,
+    )
     assert sum((texts for _, texts in passages.batches(64)), []) == [text for _, text in pairs]
 
 
 def test_rows_and_texts_agree_with_a_dictionary_and_a_list(tmp_path):
     pairs = corpus(350)
-    passages, row_of = stored(tmp_path, pairs), {doc_id: row for row, (doc_id, _) in enumerate(pairs)}
+    passages, row_of = (
+        stored(tmp_path, pairs),
+        {doc_id: row for row, (doc_id, _) in enumerate(pairs)},
+    )
     rng = random.Random(5)
     for _ in range(20):
         wanted = [
-            rng.choice(pairs)[0] if rng.random() < 0.8 else f"absent{rng.random()}" for _ in range(rng.randint(0, 60))
+            rng.choice(pairs)[0] if rng.random() < 0.8 else f"absent{rng.random()}"
+            for _ in range(rng.randint(0, 60))
         ]
         rows = passages.rows(wanted)
-        assert rows.dtype == np.int64 and rows.tolist() == [row_of.get(doc_id, -1) for doc_id in wanted]
+        assert rows.dtype == np.int64 and rows.tolist() == [
+            row_of.get(doc_id, -1) for doc_id in wanted
+        ]
         there = rows[rows >= 0]
         assert passages.texts(there) == [pairs[row][1] for row in there]
     assert passages.texts(slice(340, 999)) == [text for _, text in pairs[340:]]
@@ -86,22 +103,36 @@ def test_rows_and_texts_agree_with_a_dictionary_and_a_list(tmp_path):
 
 def test_rows_outside_the_corpus_are_refused(tmp_path):
     passages = stored(tmp_path, corpus(10))
-    assert "passage rows -1, 10 outside 0 … 9; drop the padding (-1)" in fails(passages.texts, [3, -1, 10])
+    assert "passage rows -1, 10 outside 0 … 9; drop the padding (-1)" in fails(
+        passages.texts, [3, -1, 10]
+    )
     assert "passage rows -1 outside" in fails(passages.texts, [-1])
 
 
 def test_hash_ignores_batches_and_sees_every_border():
     def digest(pairs, size):
         columns = [pa.array(column, pa.large_string()) for column in zip(*pairs, strict=True)]
-        return content_hash([c.slice(start, size) for c in columns] for start in range(0, len(pairs), size))
+        return content_hash(
+            [c.slice(start, size) for c in columns] for start in range(0, len(pairs), size)
+        )
 
     pairs = corpus(120)
     assert len({digest(pairs, size) for size in (1, 7, 120)}) == 1
-    variants = [[("ab", "c")], [("a", "bc")], [("ab", "c"), ("", "")], [("a", "c"), ("b", "")], [("", "c"), ("ab", "")]]
+    variants = [
+        [("ab", "c")],
+        [("a", "bc")],
+        [("ab", "c"), ("", "")],
+        [("a", "c"), ("b", "")],
+        [("", "c"), ("ab", "")],
+    ]
     assert len({digest(variant, 9) for variant in variants}) == len(variants)
-    lengths = [b"".join(len(pair[i].encode()).to_bytes(8, "little") for pair in pairs) for i in (0, 1)]
+    lengths = [
+        b"".join(len(pair[i].encode()).to_bytes(8, "little") for pair in pairs) for i in (0, 1)
+    ]
     values = ["".join(pair[i] for pair in pairs).encode() for i in (0, 1)]
-    by_hand = b"".join(hashlib.sha256(part).digest() for i in (0, 1) for part in (lengths[i], values[i]))
+    by_hand = b"".join(
+        hashlib.sha256(part).digest() for i in (0, 1) for part in (lengths[i], values[i])
+    )
     assert digest(pairs, 50) == hashlib.sha256(by_hand).hexdigest()
 
 
@@ -140,13 +171,18 @@ def test_passages_without_text_are_named_or_kept(tmp_path):
     pairs = [(f"d{i}", " \n" if i in (0, 5, 101, 102) else "text") for i in range(1, 110)]
     pairs = [*PASSAGES, *((f"x{i}", text) for i, (_, text) in enumerate(pairs))]
     message = fails(build, tmp_path, passages=pairs)
-    assert "passages, row 8: 3 passages without text: doc_id 'x4', 'x100', 'x101'; remove them or open" in message
+    assert (
+        "passages, row 8: 3 passages without text: doc_id 'x4', 'x100', 'x101'; remove them or open"
+        in message
+    )
     assert build(tmp_path, passages=pairs, switches={"empty"}).passages.texts([103]) == [" \n"]
 
 
 def test_an_empty_corpus_and_a_nameless_passage_are_refused(tmp_path):
     assert "no passages in it" in fails(build, tmp_path, passages=[])
-    assert "row 2: 1 passages without doc_id" in fails(build, tmp_path, passages=[("a", "x"), ("", "y")])
+    assert "row 2: 1 passages without doc_id" in fails(
+        build, tmp_path, passages=[("a", "x"), ("", "y")]
+    )
 
 
 def test_a_collection_comes_back_as_it_was_built(tmp_path):
@@ -188,10 +224,17 @@ def test_fingerprint_follows_the_content_only(tmp_path):
 
 def test_repeated_and_empty_queries_are_named(tmp_path):
     twice = pd.concat([QUERIES, QUERIES[:2]], ignore_index=True)
-    assert "queries, row 4: 2 rows repeat a query_id: 'b', 'a'" in fails(build, tmp_path, queries=twice)
+    assert "queries, row 4: 2 rows repeat a query_id: 'b', 'a'" in fails(
+        build, tmp_path, queries=twice
+    )
     blank = QUERIES.assign(text=["bee", " ", ""])
-    assert "row 2: 2 queries without text: query_id 'a', 'c'" in fails(build, tmp_path, queries=blank)
-    assert build(tmp_path, queries=blank, switches={"empty"}).queries("dev")["text"].tolist() == ["", " "]
+    assert "row 2: 2 queries without text: query_id 'a', 'c'" in fails(
+        build, tmp_path, queries=blank
+    )
+    assert build(tmp_path, queries=blank, switches={"empty"}).queries("dev")["text"].tolist() == [
+        "",
+        " ",
+    ]
     assert "no queries in it" in fails(build, tmp_path / "none", queries=QUERIES[:0])
 
 
@@ -200,16 +243,26 @@ def test_dangling_qrels_are_named_with_file_and_line(tmp_path):
     path.write_text("query-id\tcorpus-id\tscore\nc\td3\t1\n\nz\td1\t1\na\td9\t1\na\td8\t1\n")
     judged = qrels([("c", "d3", 1), ("z", "d1", 1), ("a", "d9", 1), ("a", "d8", 1)])
     message = fails(build, tmp_path, judged={"dev": judged}, at=lambda _, row: line_of(path, row))
-    assert f"{path}:4: 1 qrels of split 'dev' name a query that is not there: query_id 'z'; complete" in message
+    assert (
+        f"{path}:4: 1 qrels of split 'dev' name a query that is not there: query_id 'z'; complete"
+        in message
+    )
     message = fails(build, tmp_path, judged={"dev": judged[judged["query_id"] != "z"]})
-    assert "dev, row 2: 2 qrels of split 'dev' name a passage that is not there: doc_id 'd9', 'd8'" in message
+    assert (
+        "dev, row 2: 2 qrels of split 'dev' name a passage that is not there: doc_id 'd9', 'd8'"
+        in message
+    )
     assert "open the collection with dangling=drop" in message
 
 
 def test_dropped_qrels_are_counted(tmp_path):
     judged = qrels([("c", "d3", 1), ("z", "d1", 1), ("a", "d9", 1)])
-    with pytest.warns(UserWarning, match="2 of 3 qrels of split 'dev' dropped, 2 queries with them"):
-        collection = build(tmp_path, judged={"dev": judged, "test": QRELS["dev"]}, switches={"dangling"})
+    with pytest.warns(
+        UserWarning, match="2 of 3 qrels of split 'dev' dropped, 2 queries with them"
+    ):
+        collection = build(
+            tmp_path, judged={"dev": judged, "test": QRELS["dev"]}, switches={"dangling"}
+        )
     assert collection.qrels("dev").to_numpy().tolist() == [["c", "d3", 1]]
     message = fails(build, tmp_path / "none", judged={"dev": judged[1:]}, switches={"dangling"})
     assert "no qrels of split 'dev' name a query and a passage that are there" in message
@@ -262,5 +315,7 @@ def test_a_damaged_copy_is_put_aside_and_made_anew(tmp_path, capsys, damage, tol
 def test_module_imports_nothing_heavy():
     heavy = {"torch", "transformers", "ir_datasets", "sklearn", "faiss", "matplotlib"}
     code = "import interextra.data.load, sys; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert not heavy & set(loaded)

@@ -1,4 +1,6 @@
-"""The committed values stay those of what is planned: each run that a reference names has its identity in the plan."""
+"""The committed values stay those of what is planned: each run that a reference names has its
+identity in the plan.
+"""
 
 import zipfile
 from collections.abc import Iterator
@@ -35,9 +37,13 @@ def test_every_committed_run_and_cell_is_still_planned(root, request, monkeypatc
             folder, known = root / REFERENCE / profile / notebook.name / place, identities(run.plan)
             if (folder / RUNS).is_file():
                 named = set(pd.read_parquet(folder / RUNS, columns=[RUN])[RUN].astype(str))
-                assert named <= known, f"{folder}: {len(named - known)} of {len(named)} runs are not planned"
+                assert named <= known, (
+                    f"{folder}: {len(named - known)} of {len(named)} runs are not planned"
+                )
                 n_runs += len(named)
             with zipfile.ZipFile(folder / CELLS) as archive:
                 kept = {name.partition("/")[0] for name in archive.namelist()}
-            assert kept <= known, f"{folder}: {len(kept - known)} of {len(kept)} cells are not planned"
+            assert kept <= known, (
+                f"{folder}: {len(kept - known)} of {len(kept)} cells are not planned"
+            )
     assert n_runs > 500

@@ -1,4 +1,6 @@
-"""Notebook 10: batches and loss of TAS-Balanced, quantised and approximate search, hybrids; each beside a reference."""
+"""Notebook 10: batches and loss of TAS-Balanced, quantised and approximate search, hybrids; each
+beside a reference.
+"""
 
 import faiss
 import numpy as np
@@ -51,12 +53,16 @@ def agreeing(exact, found) -> float:
 def test_quantised_search_finds_what_sentence_transformers_finds(vectors, precision, times):
     every, asked = vectors
     options = {"corpus_precision": precision, "calibration_embeddings": every, "rescore": times > 0}
-    codes = quantize_embeddings(every, precision)  # bits tie at the cut: there all passages are rescored
+    codes = quantize_embeddings(
+        every, precision
+    )  # bits tie at the cut: there all passages are rescored
     theirs, _ = semantic_search_faiss(
         asked, corpus_embeddings=codes, top_k=10, rescore_multiplier=times or 1, **options
     )
     (rows, scores), _ = quantised_search(every, asked, 10, precision, rescore_multiplier=times)
-    np.testing.assert_allclose(scores, [[hit["score"] for hit in hits] for hits in theirs], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        scores, [[hit["score"] for hit in hits] for hits in theirs], rtol=1e-4, atol=1e-5
+    )
     assert agreeing([[hit["corpus_id"] for hit in hits] for hits in theirs], rows) > 0.97
 
 
@@ -81,20 +87,29 @@ def test_bits_agree_and_take_whole_bytes(vectors):
     assert (scores == DIMENSION - 2 * np.sort(differing, axis=1)[:, :5]).all() and size == N * 3
     assert quantised_search(every[:, :9], asked[:, :9], 5, "ubinary")[1] == N * 2
     (rows, scores), _ = quantised_search(every, asked, 5, "binary", rescore_multiplier=4)
-    np.testing.assert_allclose(scores, np.take_along_axis(asked @ (every > 0).T, rows, axis=1), rtol=1e-5)
+    np.testing.assert_allclose(
+        scores, np.take_along_axis(asked @ (every > 0).T, rows, axis=1), rtol=1e-5
+    )
 
 
 def test_int8_degenerates_where_few_vectors_calibrate_it(vectors):
     every, asked = vectors
     exact = np.argsort(-(asked @ every.T), axis=1)[:, :10]
-    shared = [agreeing(exact, quantised_search(every, asked, 10, "int8", calibration=n)[0][0]) for n in (0, 2)]
+    shared = [
+        agreeing(exact, quantised_search(every, asked, 10, "int8", calibration=n)[0][0])
+        for n in (0, 2)
+    ]
     assert shared[0] > 0.8 and shared[1] < shared[0] - 0.15
-    assert agreeing(exact, quantised_search(every, asked, 10, "uint8")[0][0]) < 0.6  # codes that are all positive
+    assert (
+        agreeing(exact, quantised_search(every, asked, 10, "uint8")[0][0]) < 0.6
+    )  # codes that are all positive
 
 
 def test_a_depth_beyond_the_passages_is_padded(vectors):
     (rows, scores), _ = quantised_search(*vectors, N + 5, "uint8")
-    assert rows.shape == (12, N + 5) and (rows[:, N:] == -1).all() and np.isneginf(scores[:, N:]).all()
+    assert (
+        rows.shape == (12, N + 5) and (rows[:, N:] == -1).all() and np.isneginf(scores[:, N:]).all()
+    )
 
 
 def test_unknown_precision_and_parameters_are_clear_errors(vectors):
@@ -113,18 +128,23 @@ def test_index_holds_what_faiss_holds_and_the_order_is_drawn(vectors):
     plain = faiss.index_factory(DIMENSION, "HNSW8,Flat", faiss.METRIC_INNER_PRODUCT)
     plain.add(every)
     ours = Index(every, "HNSW8,Flat")
-    assert ours.size == len(faiss.serialize_index(plain)) > N * DIMENSION * 4 + N * 8 * 4  # numbers, and links
+    assert (
+        ours.size == len(faiss.serialize_index(plain)) > N * DIMENSION * 4 + N * 8 * 4
+    )  # numbers, and links
     assert (ours.search(asked, 5)[0] == plain.search(asked, 5)[1]).all()
     low = "efSearch=1"
     first, again, other = (
-        Index(every, "HNSW4,Flat", "efConstruction=4", seed).search(asked, 5, low) for seed in (0, 0, 3)
+        Index(every, "HNSW4,Flat", "efConstruction=4", seed).search(asked, 5, low)
+        for seed in (0, 0, 3)
     )
     assert (first[0] == again[0]).all() and (first[0] != other[0]).any()
 
 
 def test_pca_does_not_favour_passages_along_the_mean(vectors):
     every, asked = vectors
-    rows, _ = Index(every, "PCA24,Flat").search(asked, 10)  # as many dimensions as there are: nothing is lost
+    rows, _ = Index(every, "PCA24,Flat").search(
+        asked, 10
+    )  # as many dimensions as there are: nothing is lost
     assert (rows == np.argsort(-(asked @ every.T), axis=1)[:, :10]).all()
     plain = faiss.index_factory(DIMENSION, "PCA24,Flat", faiss.METRIC_INNER_PRODUCT)
     plain.train(every)
@@ -137,8 +157,12 @@ def test_pca_does_not_favour_passages_along_the_mean(vectors):
 
 def test_margins_are_drawn_by_bins_of_equal_width():
     margins = [0.0, 0.1, 0.2, 0.3, 4.0, 2.1]
-    scored = pd.DataFrame({"query": [0] * 6, "positive": 7, "negative": range(6), "margin": margins})
-    batches = tas_balanced.Topics(scored, np.zeros(1, int), bins=4)  # 0 to 1: four; 1 to 2: none; 2 to 3, 3 to 4: one
+    scored = pd.DataFrame(
+        {"query": [0] * 6, "positive": 7, "negative": range(6), "margin": margins}
+    )
+    batches = tas_balanced.Topics(
+        scored, np.zeros(1, int), bins=4
+    )  # 0 to 1: four; 1 to 2: none; 2 to 3, 3 to 4: one
     drawn = [batches.drawn(np.random.default_rng(i), 1) for i in range(3000)]
     shares = pd.Series([int(one["negative"][0]) for one in drawn]).value_counts(normalize=True)
     expected = {0: 1 / 12, 1: 1 / 12, 2: 1 / 12, 3: 1 / 12, 4: 1 / 3, 5: 1 / 3}
@@ -147,7 +171,9 @@ def test_margins_are_drawn_by_bins_of_equal_width():
 
 
 def test_queries_of_a_batch_are_of_one_topic_until_it_is_exhausted():
-    scored = pd.DataFrame({"query": np.repeat(np.arange(10), 2), "positive": 0, "negative": [1, 2] * 10})
+    scored = pd.DataFrame(
+        {"query": np.repeat(np.arange(10), 2), "positive": 0, "negative": [1, 2] * 10}
+    )
     labels = np.array([0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2])  # query 10 has no pair
     batches = tas_balanced.Topics(scored.assign(margin=[0.0, 1.0] * 10), labels, bins=2)
     for i in range(20):
@@ -163,7 +189,9 @@ def test_the_loss_is_the_loop_over_pairs():
     recipe = load_recipe("mini-tas-b", in_batch_weight=0.5)
     pair = np.mean([(good[i, 0] - bad[i, i] - margin[i, 0]) ** 2 for i in range(4)])
     goals = taught[:, :1] - taught[:, 1:]
-    rest = np.mean([(good[i, 0] - bad[i, j] - goals[i, j]) ** 2 for i in range(4) for j in range(8)])
+    rest = np.mean(
+        [(good[i, 0] - bad[i, j] - goals[i, j]) ** 2 for i in range(4) for j in range(8)]
+    )
     found = loss_of(good, bad, torch.cat([margin, taught], dim=1), recipe)
     assert found.item() == pytest.approx(pair + 0.5 * rest, rel=1e-5)
 
@@ -178,10 +206,21 @@ def taught(zoo, tmp_path_factory):
     """A collection, a run with a teacher's scores of pairs, and an untrained ColBERT."""
     folder = tmp_path_factory.mktemp("taught")
     scores = np.random.default_rng(1).random((60, 8))
-    rows = (np.arange(60)[:, None] + np.arange(8)) % 60  # the relevant passage of query i is passage i
+    rows = (
+        np.arange(60)[:, None] + np.arange(8)
+    ) % 60  # the relevant passage of query i is passage i
     ids = [f"q{i}" for i in range(60)]
-    RunFile.from_arrays(ids, zoo.passages.doc_ids, rows, scores).write_parquet(folder / "run.train.parquet")
-    fit(load_recipe("mini-colbert", steps=0), zoo, zoo.query_ids("train"), "train", 1, folder / "teacher")
+    RunFile.from_arrays(ids, zoo.passages.doc_ids, rows, scores).write_parquet(
+        folder / "run.train.parquet"
+    )
+    fit(
+        load_recipe("mini-colbert", steps=0),
+        zoo,
+        zoo.query_ids("train"),
+        "train",
+        1,
+        folder / "teacher",
+    )
     return folder, rows, scores
 
 
@@ -193,14 +232,19 @@ def test_scored_pairs_are_all_of_a_relevant_and_another_passage(zoo, taught):
     for row in found.sample(20, random_state=1).itertuples():
         at = int(pairs.query_ids[row.query][1:])
         assert row.positive == rows[at, 0] and row.negative in rows[at, 1:]
-        assert row.margin == pytest.approx(scores[at, 0] - scores[at, list(rows[at]).index(row.negative)], rel=1e-5)
+        assert row.margin == pytest.approx(
+            scores[at, 0] - scores[at, list(rows[at]).index(row.negative)], rel=1e-5
+        )
 
 
 def test_training_lowers_the_loss_and_repeats(zoo, taught, tmp_path):
     folder, *_ = taught
     given = {"ranking": folder / "run.train.parquet", "teacher": folder / "teacher"}
     recipe = load_recipe("mini-tas-b", steps=30, clusters=4, batch_size=8, warmup_steps=5)
-    logs = [fit(recipe, zoo, zoo.query_ids("train"), "train", 1, tmp_path / name, **given) for name in "ab"]
+    logs = [
+        fit(recipe, zoo, zoo.query_ids("train"), "train", 1, tmp_path / name, **given)
+        for name in "ab"
+    ]
     assert logs[0]["loss"] == logs[1]["loss"] and logs[0]["steps"] == 30
     losses = [loss for _, loss in logs[0]["loss"]]
     assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])
@@ -210,14 +254,22 @@ def test_training_lowers_the_loss_and_repeats(zoo, taught, tmp_path):
 
 def test_a_batch_has_the_margins_of_both_teachers(zoo, taught):
     folder, *_ = taught
-    recipe, teacher = load_recipe("mini-tas-b", steps=1, in_batch_weight=0.5), load_model(folder / "teacher")
+    recipe, teacher = (
+        load_recipe("mini-tas-b", steps=1, in_batch_weight=0.5),
+        load_model(folder / "teacher"),
+    )
     pairs = training_pairs(zoo, zoo.query_ids("train"), "train", 1)
     loss, made = TopicAware(recipe, 1), []
     loss.topics = tas_balanced.Topics(
-        tas_balanced.scored_pairs(folder / "run.train.parquet", zoo.passages, pairs), np.zeros(60, int), 10
+        tas_balanced.scored_pairs(folder / "run.train.parquet", zoo.passages, pairs),
+        np.zeros(60, int),
+        10,
     )
     loss.batches = QueryBatches(Tokens(loss.model), pairs, zoo, recipe, 1, teacher=teacher)
-    drawn, loss.topics.drawn = loss.topics.drawn, lambda *given: made.append(drawn(*given)) or made[-1]
+    drawn, loss.topics.drawn = (
+        loss.topics.drawn,
+        lambda *given: made.append(drawn(*given)) or made[-1],
+    )
     found = loss(None, loss.batches([{"pair": i} for i in range(6)])["label"].to(device())).item()
     [made], texts = made, zoo.passages.texts
     asked = [pairs.texts[row] for row in made["query"]]
@@ -227,7 +279,10 @@ def test_a_batch_has_the_margins_of_both_teachers(zoo, taught):
         teacher.open_queries(asked)(teacher.encode_block(read))(slice(None)),
     )
     scores = student.encode_queries(asked) @ student.encode_passages(read).T / recipe.temperature
-    own, goals = scores[:, 6:].diagonal()[:, None] - scores, teaches[:, 6:].diagonal()[:, None] - teaches
+    own, goals = (
+        scores[:, 6:].diagonal()[:, None] - scores,
+        teaches[:, 6:].diagonal()[:, None] - teaches,
+    )
     pair = ((own[:, :6].diagonal() - made["margin"]) ** 2).mean()
     assert found == pytest.approx(pair + 0.5 * ((own - goals.cpu().numpy()) ** 2).mean(), rel=1e-4)
 
@@ -235,14 +290,20 @@ def test_a_batch_has_the_margins_of_both_teachers(zoo, taught):
 def second_pass(of: str, **options):
     """The recipe of a second pass, of TAS-Balanced or of another loss of a dense retriever."""
     name = {"tas_balanced": "mini-tas-b", "compressed": "mini-compressed"}[of]
-    return load_recipe(name, **{"dimension": 0, "steps": 2, "batch_size": 4, "warmup_steps": 0} | options)
+    return load_recipe(
+        name, **{"dimension": 0, "steps": 2, "batch_size": 4, "warmup_steps": 0} | options
+    )
 
 
 @pytest.mark.parametrize("of", ["tas_balanced", "compressed"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_compression_is_a_linear_layer_after_pooling_of_any_loss(zoo, taught, tmp_path, of, bias):
     folder, *_ = taught
-    given = {"ranking": folder / "run.train.parquet", "teacher": folder / "teacher"} if of == "tas_balanced" else {}
+    given = (
+        {"ranking": folder / "run.train.parquet", "teacher": folder / "teacher"}
+        if of == "tas_balanced"
+        else {}
+    )
     data = zoo, zoo.query_ids("train"), "train", 1
     fit(second_pass(of, after=""), *data, tmp_path / "a", **given)
     recipe = second_pass(of, after="mini-dense", dimension=16, bias=bias)
@@ -254,10 +315,17 @@ def test_compression_is_a_linear_layer_after_pooling_of_any_loss(zoo, taught, tm
     layer, texts = model.model[-1].linear, ["where does it live", "what does it eat"]
     assert (layer.bias is not None) == bias and layer.weight.shape == (16, 64)
     whole = SentenceTransformer(modules=list(model.model)[:-1]).encode(texts)
-    plain = whole @ layer.weight.detach().cpu().numpy().T + (layer.bias.detach().cpu().numpy() if bias else 0)
+    plain = whole @ layer.weight.detach().cpu().numpy().T + (
+        layer.bias.detach().cpu().numpy() if bias else 0
+    )
     np.testing.assert_allclose(model.encode_queries(texts), plain, atol=1e-4)
-    moved = load_model(tmp_path / "a").model[0].model.state_dict(), model.model[0].model.state_dict()
-    assert any(not torch.equal(moved[0][name], moved[1][name]) for name in moved[0])  # nothing is frozen
+    moved = (
+        load_model(tmp_path / "a").model[0].model.state_dict(),
+        model.model[0].model.state_dict(),
+    )
+    assert any(
+        not torch.equal(moved[0][name], moved[1][name]) for name in moved[0]
+    )  # nothing is frozen
 
 
 def test_vectors_that_were_of_length_1_are_so_after_the_layer(zoo, tmp_path):
@@ -278,7 +346,9 @@ def test_matryoshka_is_the_mean_of_the_loss_over_the_lengths(of):
         losses.append(loss.compute_loss_from_embeddings([queries, positives, others], label).item())
     whole = AtLengths(second_pass(of, after="", negatives=NEGATIVES[of]), 1)
     cut = [
-        whole.compute_loss_from_embeddings([part[:, :n] for part in (queries, positives, others)], label).item()
+        whole.compute_loss_from_embeddings(
+            [part[:, :n] for part in (queries, positives, others)], label
+        ).item()
         for n in (64, 8, 16)
     ]
     assert losses == pytest.approx([cut[0], np.mean(cut)], rel=1e-5) and len(set(cut)) == 3
@@ -290,7 +360,12 @@ NEGATIVES = {"tas_balanced": "topics", "compressed": "random"}
 def test_recipes_that_cannot_be_meant_are_refused():
     with pytest.raises(InputError, match="64 of 64 dimensions"):
         AtLengths(second_pass("compressed", truncations=[64]), 1)
-    for wrong in ({"similarity": "cosine"}, {"negatives": "bm25"}, {"loss": "listwise"}, {"epochs": 1.0, "steps": 2}):
+    for wrong in (
+        {"similarity": "cosine"},
+        {"negatives": "bm25"},
+        {"loss": "listwise"},
+        {"epochs": 1.0, "steps": 2},
+    ):
         with pytest.raises(InputError):
             load_recipe("mini-tas-b", **wrong)
     with pytest.raises(InputError, match="loss"):
@@ -324,12 +399,16 @@ def test_the_design_shares_teachers_and_encodes_each_training_once(smoke):
         assert model.ranking.relevant and isinstance(model.train, Part)
     full = {run.encoded.model.key for run in plan.design.query("model == @compression.FULL")["run"]}
     second = [model for model in models if model.recipe.architecture == "compressed"]
-    assert {model.first.key for model in second} == full and all(model.first.train == model.train for model in second)
+    assert {model.first.key for model in second} == full and all(
+        model.first.train == model.train for model in second
+    )
 
 
 def test_a_second_pass_of_tas_balanced_has_what_its_first_pass_has(smoke):
     train = Queries(source=Source.of(SMALL["collection"]), split="train")
-    model = hybrid.any_model_of(load_recipe("mini-tas-b", after="mini-tas-b", dimension=16), train, 1)
+    model = hybrid.any_model_of(
+        load_recipe("mini-tas-b", after="mini-tas-b", dimension=16), train, 1
+    )
     assert model.first == hybrid.any_model_of(load_recipe("mini-tas-b"), train, 1)
     assert (model.ranking, model.teacher) == (model.first.ranking, model.first.teacher)
 
@@ -350,7 +429,10 @@ def _all(plan):
         ({"protocol": "LOO"}, "'LOO' is none of"),
         ({"searches": [{"label": "x", "of": "unknown"}]}, "'unknown' is none of"),
         ({"searches": [{"label": "x", "of": "Dense", "indx": "Flat"}]}, "searches', x: indx"),
-        ({"searches": [{"label": "x", "of": "Dense", "calibration": -2}]}, "searches', x: calibration"),
+        (
+            {"searches": [{"label": "x", "of": "Dense", "calibration": -2}]},
+            "searches', x: calibration",
+        ),
         ({"searches": [{"label": "TAS-B", "of": "Dense"}]}, "'TAS-B' stands twice"),
         ({"gate_splits": ["test"]}, "'gate_splits'"),
         ({"strategies": ["bm25"]}, "'Dense' is none of"),
@@ -377,7 +459,9 @@ def both(home):
         Queries(source=source, split="train"),
         tuple(Queries(source=source, split=s) for s in ("test", "dev")),
     )
-    lexical = Run(model=Model.of(load_recipe("bm25", k1=[0.9], b=[0.4]), train, 1), queries=queries, depth=20)
+    lexical = Run(
+        model=Model.of(load_recipe("bm25", k1=[0.9], b=[0.4]), train, 1), queries=queries, depth=20
+    )
     model = Model.of(load_recipe("mini-dense", steps=2), train, 1)
     found = Searched(encoded=Encoded(model=model, source=source), queries=queries, depth=20)
     for cell in (lexical, found):
@@ -395,7 +479,9 @@ def test_the_weight_is_chosen_on_tuning_queries_alone(home, both):
     for tenth in range(11):
         fixed = Fused(runs=both, method="wsum", weights=(tenth / 10, 1 - tenth / 10), depth=20)
         home.build(fixed)
-        means[tenth] = per_query(fixed.read(home, dev), dev.qrels(home), ["nDCG@10"])["nDCG@10"].mean()
+        means[tenth] = per_query(fixed.read(home, dev), dev.qrels(home), ["nDCG@10"])[
+            "nDCG@10"
+        ].mean()
     assert means[round(10 * weight)] == pytest.approx(max(means.values()), abs=0.01)
 
 
@@ -409,7 +495,10 @@ def test_reranking_takes_each_passage_of_the_union_once(home, both):
     union = pd.concat(heads).groupby("query_id")["doc_id"].agg(set)
     assert found.groupby("query_id")["doc_id"].agg(set).equals(union.loc[sorted(union.index)])
     assert not found.duplicated(["query_id", "doc_id"]).any()
-    model, one = load_model(home[judge] / "weights"), found[found["query_id"] == found["query_id"].iloc[0]]
+    model, one = (
+        load_model(home[judge] / "weights"),
+        found[found["query_id"] == found["query_id"].iloc[0]],
+    )
     collection, texts = queries.source.open(), queries.frame().set_index("query_id")["text"]
     rows = np.asarray(collection.passages.rows(one["doc_id"].tolist()))[None]
     expected = model.score(collection.passages, [texts[one["query_id"].iloc[0]]], rows)[0]
@@ -425,13 +514,18 @@ def test_bytes_of_a_search_are_kept_with_it(home, both):
         home.build(cell)
     assert cut.bytes_per_passage(home) == 64 and bits.bytes_per_passage(home) == 2
     design = pd.DataFrame([{"model": "cut", "run": cut}, {"model": "bits", "run": bits}])
-    assert compression.sizes(design, home)[["dimensions", "bytes_per_passage"]].values.tolist() == [[16, 64], [16, 2]]
+    assert compression.sizes(design, home)[["dimensions", "bytes_per_passage"]].values.tolist() == [
+        [16, 64],
+        [16, 2],
+    ]
     with pytest.raises(InputError, match="truncate_dim = 65 of 64"):
         home.build(both[1].model_copy(update={"truncate_dim": 65}))
 
 
 def test_effort_raises_the_recall_of_an_approximate_index(home, both):
-    design = pd.DataFrame([{"model": compression.FULL, "regime": "interpolation", "seed": 1, "run": both[1]}])
+    design = pd.DataFrame(
+        [{"model": compression.FULL, "regime": "interpolation", "seed": 1, "run": both[1]}]
+    )
     found = compression.approximate(design, home, ["HNSW4"], [1, 200], orders=2)
     recall = found.groupby("efSearch")["recall_at_10"].mean()
     assert recall[200] > 0.95 > recall[1] and len(found) == 4 and found["bytes"].nunique() == 1
@@ -455,16 +549,24 @@ def test_the_guardrail_allows_what_costs_little():
     qrels = pd.DataFrame({"query_id": "q", "doc_id": ["a"], "relevance": [1]})
     signal = pd.Series({"a": 0.0, "b": 0.5, "c": 1.0})
     found = compression.guarded(run, signal, qrels, guard=0.05).set_index("weight")
-    assert found.loc[0.0, "value"] == 1 and found.loc[0.0, "allowed"] and not found.loc[1.0, "allowed"]
+    assert (
+        found.loc[0.0, "value"] == 1 and found.loc[0.0, "allowed"] and not found.loc[1.0, "allowed"]
+    )
     assert found["allowed"].sum() == (found["value"] >= 0.95).sum() < 11
 
 
 def test_published_differences_are_those_of_the_printed_tables():
     found = compression.published_differences().set_index(["measure", "first", "second"])["scaled"]
     assert found["nDCG@10", "TAS-B", "Standalone"] == pytest.approx(0.5619 - 0.4991)
-    assert found["nDCG@10", "Dense, compressed, HNSW", compression.FULL] == pytest.approx(0.5426 - 0.5619)
+    assert found["nDCG@10", "Dense, compressed, HNSW", compression.FULL] == pytest.approx(
+        0.5426 - 0.5619
+    )
     assert found["nDCG@10", compression.WEIGHTED, "BM25"] == pytest.approx(0.3205 - 0.2486)
     assert len(found) == 2 * 3 + 4 * 4
     systems = {system for pair in compression.PUBLISHED for system in pair}
-    claimed = [claim for claim in verdicts.of_notebook(compression.NOTEBOOK) if claim.paper == "hofstaetter"]
+    claimed = [
+        claim
+        for claim in verdicts.of_notebook(compression.NOTEBOOK)
+        if claim.paper == "hofstaetter"
+    ]
     assert systems <= {term["model"] for claim in claimed for _, term in claim.terms()} | {"BM25"}

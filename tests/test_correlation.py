@@ -33,7 +33,10 @@ def test_within_labels_is_the_correlation_of_what_is_left_of_the_ranks():
     random = np.random.default_rng(2)
     labels = np.repeat([0, 1, 2], 5)
     x, y = random.normal(size=15) + 10 * labels, random.normal(size=15) + 10 * labels
-    left = [np.concatenate([part - part.mean() for part in np.split(stats.rankdata(side), 3)]) for side in (x, y)]
+    left = [
+        np.concatenate([part - part.mean() for part in np.split(stats.rankdata(side), 3)])
+        for side in (x, y)
+    ]
     [within] = correlations(x, y, np.ones((1, 15)), "Spearman", within=labels)
     assert within == pytest.approx(stats.pearsonr(*left).statistic)
     assert abs(within) < 0.8 < correlations(x, y, np.ones((1, 15)), "Spearman")[0]
@@ -51,29 +54,39 @@ def test_equal_points_have_no_correlation():
     for method in SCIPY:
         assert np.isnan(correlations([1.0, 1, 1], [1.0, 2, 3], np.ones((1, 3)), method)).all()
         assert np.isnan(correlations([1.0, 2, 3], [1.0, 2, 3], [[3.0, 0, 0]], method)).all()
-        assert np.isnan(correlations([0.1] * 3, [1.0, 2, 4], np.ones((1, 3)), method)).all()  # their mean is not 0.1
+        assert np.isnan(
+            correlations([0.1] * 3, [1.0, 2, 4], np.ones((1, 3)), method)
+        ).all()  # their mean is not 0.1
 
 
 def test_groups_are_drawn_whole():
     counts = drawn_groups(list("aabbbc"), seed=3, n_boot=500)
     assert (counts[:, 0] == counts[:, 1]).all() and (counts[:, 2] == counts[:, 4]).all()
-    assert (counts[:, [0, 2, 5]].sum(axis=1) == 3).all() and counts.mean() == pytest.approx(1, abs=0.1)
+    assert (counts[:, [0, 2, 5]].sum(axis=1) == 3).all() and counts.mean() == pytest.approx(
+        1, abs=0.1
+    )
 
 
 def test_steiger_agrees_with_his_example_and_changes_with_what_is_shared():
-    # Psychological Bulletin 87 (1980), correlations at two times, n = 103: z = -1.40, not significant
-    example = np.array([[1, 0.5, 0.7, 0.5], [0.5, 1, 0.5, 0.8], [0.7, 0.5, 1, 0.6], [0.5, 0.8, 0.6, 1]])
+    # Psychological Bulletin 87 (1980), correlations at two times, n = 103: z = -1.40, not
+    # significant
+    example = np.array(
+        [[1, 0.5, 0.7, 0.5], [0.5, 1, 0.5, 0.8], [0.7, 0.5, 1, 0.6], [0.5, 0.8, 0.6, 1]]
+    )
     z, p_value = steiger(example, 103)
     assert (round(z, 2), round(p_value, 2)) == (-1.40, 0.16)
     apart = np.eye(4)
     apart[[0, 1, 2, 3], [1, 0, 3, 2]] = 0.5, 0.5, 0.6, 0.6
     z, p_value = steiger(apart, 103)  # nothing shared: two independent correlations
     assert p_value == pytest.approx(independent(0.5, 0.6, 103, "Pearson")) and p_value > 0.16
-    assert steiger(np.array(example)[np.ix_([2, 3, 0, 1], [2, 3, 0, 1])], 103)[0] == pytest.approx(1.40, abs=0.005)
+    assert steiger(np.array(example)[np.ix_([2, 3, 0, 1], [2, 3, 0, 1])], 103)[0] == pytest.approx(
+        1.40, abs=0.005
+    )
 
 
 @pytest.mark.parametrize(
-    ("matrix", "n"), [(np.ones((4, 4)), 9), (np.eye(4), 3), (np.eye(4) + np.eye(4)[[1, 0, 3, 2]], 9)]
+    ("matrix", "n"),
+    [(np.ones((4, 4)), 9), (np.eye(4), 3), (np.eye(4) + np.eye(4)[[1, 0, 3, 2]], 9)],
 )
 def test_steiger_is_undefined_where_a_correlation_is_1_and_says_nothing(matrix, n):
     assert np.isnan(steiger(matrix, n)).all()
@@ -81,21 +94,29 @@ def test_steiger_is_undefined_where_a_correlation_is_1_and_says_nothing(matrix, 
 
 def test_steiger_keeps_its_level():
     random = np.random.default_rng(4)
-    shared = np.linalg.cholesky([[1, 0.5, 0.6, 0.3], [0.5, 1, 0.3, 0.6], [0.6, 0.3, 1, 0.5], [0.3, 0.6, 0.5, 1]])
-    p_values = [steiger(np.corrcoef(shared @ random.normal(size=(4, 24))), 24)[1] for _ in range(2000)]
+    shared = np.linalg.cholesky(
+        [[1, 0.5, 0.6, 0.3], [0.5, 1, 0.3, 0.6], [0.6, 0.3, 1, 0.5], [0.3, 0.6, 0.5, 1]]
+    )
+    p_values = [
+        steiger(np.corrcoef(shared @ random.normal(size=(4, 24))), 24)[1] for _ in range(2000)
+    ]
     assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.02)
 
 
 def test_interval_of_pearson_is_scipys():
     x, y = np.random.default_rng(5).normal(size=(2, 30))
     found = stats.pearsonr(x, y)
-    assert interval_of_one(found.statistic, 30, "Pearson") == pytest.approx(tuple(found.confidence_interval()))
+    assert interval_of_one(found.statistic, 30, "Pearson") == pytest.approx(
+        tuple(found.confidence_interval())
+    )
     wider = interval_of_one(0.7, 30, "Spearman")
     assert wider[0] < interval_of_one(0.7, 30, "Pearson")[0]
 
 
 def test_stretched_draws_of_few_groups_keep_their_level_where_plain_ones_do_not():
-    """Eight groups of three points each, nothing to be found: a symmetric interval misses 0 in at most 5 % or so."""
+    """Eight groups of three points each, nothing to be found: a symmetric interval misses 0 in at
+    most 5 % or so.
+    """
     random, missed = np.random.default_rng(6), {"plain": 0, "stretched": 0}
     for seed in range(400):
         x, y = ((random.normal(size=(8, 1)) + random.normal(size=(8, 3))).ravel() for _ in range(2))
@@ -112,10 +133,15 @@ def test_correlation_is_that_of_scipy_and_spearman_of_few_points_is_tested_by_al
     y[1] = y[0]  # a tie
     for method, function in (("Pearson", stats.pearsonr), ("Spearman", stats.spearmanr)):
         found, known = correlation_test(x, y, method), function(x, y)
-        assert found["estimate"] == pytest.approx(known.statistic) and found["low"] < found["estimate"] < found["high"]
+        assert (
+            found["estimate"] == pytest.approx(known.statistic)
+            and found["low"] < found["estimate"] < found["high"]
+        )
         exact = method == "Spearman" and n < 9
         assert exact or found["p_value"] == pytest.approx(known.pvalue)
-    assert correlation_test(x, y, "Pearson")["low"] == pytest.approx(stats.pearsonr(x, y).confidence_interval().low)
+    assert correlation_test(x, y, "Pearson")["low"] == pytest.approx(
+        stats.pearsonr(x, y).confidence_interval().low
+    )
     if n == 4:
         orders = [
             abs(stats.spearmanr(x, y[list(order)]).statistic)
@@ -127,12 +153,21 @@ def test_correlation_is_that_of_scipy_and_spearman_of_few_points_is_tested_by_al
 
 
 def test_needed_is_the_critical_value_of_the_tables():
-    for n, pearson, spearman in ((5, 0.878, 1.0), (6, 0.811, 0.886), (7, 0.754, 0.786), (8, 0.707, 0.738)):
+    for n, pearson, spearman in (
+        (5, 0.878, 1.0),
+        (6, 0.811, 0.886),
+        (7, 0.754, 0.786),
+        (8, 0.707, 0.738),
+    ):
         x, y = np.arange(n), np.random.default_rng(1).permutation(n)
         assert correlation_test(x, y, "Pearson")["needed"] == pytest.approx(pearson, abs=5e-4)
         assert correlation_test(x, y, "Spearman")["needed"] == pytest.approx(spearman, abs=5e-4)
     perfect = correlation_test(np.arange(5), -np.arange(5), "Spearman")
-    assert perfect["estimate"] == -1 and np.isnan(perfect["low"]) and perfect["p_value"] == pytest.approx(2 / 120)
+    assert (
+        perfect["estimate"] == -1
+        and np.isnan(perfect["low"])
+        and perfect["p_value"] == pytest.approx(2 / 120)
+    )
 
 
 def test_within_shifts_what_is_between_them_is_taken_off_and_costs_a_degree_of_freedom():
@@ -143,14 +178,18 @@ def test_within_shifts_what_is_between_them_is_taken_off_and_costs_a_degree_of_f
         assert correlation_test(x, y, method)["estimate"] > 0.8
         found = correlation_test(x, y, method, shifts)
         a, b = (stats.rankdata(side) if method == "Spearman" else side for side in (x, y))
-        dummies = np.column_stack([np.ones(12), shifts == "s", shifts == "t"]).astype(float)  # partial correlation
+        dummies = np.column_stack([np.ones(12), shifts == "s", shifts == "t"]).astype(
+            float
+        )  # partial correlation
         rests = [side - dummies @ np.linalg.lstsq(dummies, side, rcond=None)[0] for side in (a, b)]
         r = np.corrcoef(*rests)[0, 1]
         t = r * np.sqrt(8 / (1 - r**2))  # 12 points less 2 of the line and 2 shifts
         assert found["estimate"] == pytest.approx(r) and abs(r) < 0.7
         assert found["p_value"] == pytest.approx(2 * stats.t.sf(abs(t), 8))
         wide = 1 + (method == "Spearman") * r**2 / 2
-        assert np.arctanh(found["high"]) - np.arctanh(r) == pytest.approx(1.959964 * np.sqrt(wide / 7))
+        assert np.arctanh(found["high"]) - np.arctanh(r) == pytest.approx(
+            1.959964 * np.sqrt(wide / 7)
+        )
         assert (abs(r) > found["needed"]) == (found["p_value"] < 0.05)
 
 

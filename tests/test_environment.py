@@ -13,7 +13,8 @@ from setuptools.config.pyprojecttoml import read_configuration
 
 import interextra
 
-# Only from conda, hence in no lock; faiss-gpu stands for the lock's faiss-cpu, in a range (see environment.yml).
+# Only from conda, hence in no lock; faiss-gpu stands for the lock's faiss-cpu, in a range (see
+# environment.yml).
 FROM_CONDA_ONLY = {"python", "pip", "make", "openjdk", "faiss-gpu"}
 
 
@@ -84,25 +85,37 @@ def test_package_citation_and_licence_say_the_same(root):
 
 
 def test_workflow_tests_every_change_and_verifies_every_night(root):
-    workflow = yaml.load((root / ".github/workflows/tests.yml").read_text(), yaml.BaseLoader)  # "on" stays a string
+    workflow = yaml.load(
+        (root / ".github/workflows/tests.yml").read_text(), yaml.BaseLoader
+    )  # "on" stays a string
     assert {"push", "pull_request", "schedule"} == workflow["on"].keys()
     steps = workflow["jobs"]["make"]["steps"]
     assert {step["run"]: step["if"] for step in steps if "run" in step} == {
         "make test": "github.event_name != 'schedule'",
         "make verify": "github.event_name == 'schedule'",
     }
-    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
+    assert all(
+        re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step
+    )
 
 
-@pytest.mark.skipif(" avx2 " not in Path("/proc/cpuinfo").read_text(), reason="the processor has no AVX2")
+@pytest.mark.skipif(
+    " avx2 " not in Path("/proc/cpuinfo").read_text(), reason="the processor has no AVX2"
+)
 @pytest.mark.parametrize(
     ("given", "expected"), [({}, "AVX2 AVX2"), ({"ATEN_CPU_CAPABILITY": "default"}, "AVX2 DEFAULT")]
 )
 def test_the_same_instructions_on_every_processor(given, expected):
-    """Also on one with AVX-512: by torch, by oneDNN, which computes GELU, by faiss; who asks for others gets them."""
+    """Also on one with AVX-512: by torch, by oneDNN, which computes GELU, by faiss; who asks for
+    others gets them.
+    """
     code = "import interextra, faiss, torch; torch.nn.functional.gelu(torch.ones(8)); "
     code += "print(faiss.SIMDConfig.get_level_name(), torch.backends.cpu.get_cpu_capability())"
-    others = {name: value for name, value in os.environ.items() if name not in interextra._INSTRUCTIONS}
+    others = {
+        name: value for name, value in os.environ.items() if name not in interextra._INSTRUCTIONS
+    }
     others |= {"ONEDNN_VERBOSE": "1"} | given
-    done = subprocess.run([sys.executable, "-c", code], env=others, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=others, capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == expected and "eltwise,jit:avx2," in done.stdout

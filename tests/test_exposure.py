@@ -26,9 +26,19 @@ P = {
     "steps": 2,
     "recipes": ["bm25"],
     "conditions": [
-        {"label": "DR (base)", "source": "in-batch", "recipe": "mini-dense", "negatives": "in-batch"},
+        {
+            "label": "DR (base)",
+            "source": "in-batch",
+            "recipe": "mini-dense",
+            "negatives": "in-batch",
+        },
         {"label": "DR (base)", "source": "random", "recipe": "mini-dense", "negatives": "random"},
-        {"label": "SPLADE", "source": "BM25", "recipe": "mini-splade", "negatives": "bm25+in-batch"},
+        {
+            "label": "SPLADE",
+            "source": "BM25",
+            "recipe": "mini-splade",
+            "negatives": "bm25+in-batch",
+        },
     ],
     "restricted": {DENSE: ["unexposed", "control"], "SPLADE": ["unexposed"]},
     "gate_splits": ["dev"],
@@ -51,14 +61,18 @@ def test_plan_has_each_condition_without_each_cluster_and_passages_only_where_ne
         **{("SPLADE", "BM25", which): 2 for which in ("all", "unexposed")},
     }
     recipes = {
-        run.model.recipe.negative_passages for run in plan.design["run"] if run.model.recipe.architecture != "bm25"
+        run.model.recipe.negative_passages
+        for run in plan.design["run"]
+        if run.model.recipe.architecture != "bm25"
     }
     assert recipes == {"all", "unexposed", "control"}
     assert plan.dose["share"].value_counts().to_dict() == {0.5: 6, 1.0: 6}
     assert {run.model.recipe.negative_passages for run in plan.dose["run"]} == {0.5, 1.0}
     with pytest.raises(InputError, match="write {label: …, source: …, recipe: …, option: value}"):
         exposure.plan(P | {"conditions": [{"label": "x", "recipe": "mini-dense"}]})
-    with pytest.raises(InputError, match="'restricted': 'nope' is none of 'DR \\(base\\)', 'SPLADE'"):
+    with pytest.raises(
+        InputError, match="'restricted': 'nope' is none of 'DR \\(base\\)', 'SPLADE'"
+    ):
         exposure.plan(P | {"restricted": {"nope": ["unexposed"]}})
     with pytest.raises(InputError, match="'restricted': 'all' is none of 'unexposed', 'control'"):
         exposure.plan(P | {"restricted": {DENSE: ["unexposed", "all"]}})  # would stand twice
@@ -67,13 +81,21 @@ def test_plan_has_each_condition_without_each_cluster_and_passages_only_where_ne
 
 
 def values(losses, n=200, noise=0.02):
-    """Values of one stratum: Avg In .8 (BM25 .5), Out so that the loss of each condition is as given."""
-    random, parts, base = np.random.default_rng(2), [], np.random.default_rng(1).normal(scale=0.1, size=n)
+    """Values of one stratum: Avg In .8 (BM25 .5), Out so that the loss of each condition is as
+    given.
+    """
+    random, parts, base = (
+        np.random.default_rng(2),
+        [],
+        np.random.default_rng(1).normal(scale=0.1, size=n),
+    )
     for condition, loss in {("BM25", "none", "all"): 0.0, **losses}.items():
         level = 0.5 if condition[0] == "BM25" else 0.8
         for side, mean in (("in", level), ("out", level * (1 - loss))):
             value = mean + base + noise * random.normal(size=n)
-            frame = pd.DataFrame({"side": side, "query_id": [f"q{at}" for at in range(n)], "value": value})
+            frame = pd.DataFrame(
+                {"side": side, "query_id": [f"q{at}" for at in range(n)], "value": value}
+            )
             parts.append(frame.assign(**dict(zip(exposure.CONDITION, condition, strict=True))))
     return pd.concat(parts, ignore_index=True).assign(stratum="a", measure="RR@10")
 
@@ -93,19 +115,32 @@ def mean_of(losses):
 
 
 def test_share_of_the_loss_is_what_is_saved():
-    mean = mean_of(LOSSES | {(DENSE, "BM25", "without the kind"): 0.30})  # no condition that unexposed is compared with
+    mean = mean_of(
+        LOSSES | {(DENSE, "BM25", "without the kind"): 0.30}
+    )  # no condition that unexposed is compared with
     table = exposure.share_of_loss(mean).set_index(["model", "negatives"])
     assert table.loc[(DENSE, "BM25"), "share_of_loss"] == pytest.approx(0.45, abs=0.05)
     row = table.loc[("SPLADE", "BM25")]
     assert table["delta"].tolist() == pytest.approx([-0.40, -0.30, -0.25], abs=0.02)
-    assert row["saved"] == pytest.approx(0.10, abs=0.02) and row["saved_low"] < row["saved"] < row["saved_high"]
-    at = [mean.index[(mean[exposure.CONDITION] == list(key)).all(axis=1)][0] for key in list(LOSSES)[:2]]
+    assert (
+        row["saved"] == pytest.approx(0.10, abs=0.02)
+        and row["saved_low"] < row["saved"] < row["saved_high"]
+    )
+    at = [
+        mean.index[(mean[exposure.CONDITION] == list(key)).all(axis=1)][0]
+        for key in list(LOSSES)[:2]
+    ]
     drawn = mean.drawn()[at]
-    assert table.loc[(DENSE, "BM25"), "low"] == pytest.approx(np.quantile(1 - drawn[1] / drawn[0], 0.025), abs=0.002)
+    assert table.loc[(DENSE, "BM25"), "low"] == pytest.approx(
+        np.quantile(1 - drawn[1] / drawn[0], 0.025), abs=0.002
+    )
 
 
 def test_sparing_the_kind_answers_its_claim_against_its_control():
-    arms = {(DENSE, "random", label): loss for label, loss in zip(exposure.ARMS["kind"], (0.2, 0.3), strict=True)}
+    arms = {
+        (DENSE, "random", label): loss
+        for label, loss in zip(exposure.ARMS["kind"], (0.2, 0.3), strict=True)
+    }
     mean = mean_of(LOSSES | arms)
     ahead = mean[[*exposure.CONDITION, "measure"]].assign(lead=0.2, lead_low=0.1)
     answers = verdicts.answered(verdicts.of_notebook(exposure.NOTEBOOK), [mean], ahead)
@@ -117,37 +152,60 @@ def test_sparing_the_kind_answers_its_claim_against_its_control():
     assert found["verdict"].iloc[0] == "holds" and found["size"].iloc[0] == ""
     assert found["verdict"].iloc[1:].eq("").all()
     closed = verdicts.concluded(
-        verdicts.answered(verdicts.of_notebook(exposure.NOTEBOOK), [mean], ahead.assign(lead_low=-0.1))
+        verdicts.answered(
+            verdicts.of_notebook(exposure.NOTEBOOK), [mean], ahead.assign(lead_low=-0.1)
+        )
     )
-    assert verdicts.stated()["exposure-kind"].gate == "none: one system"  # what it has learnt stands on both sides
+    assert (
+        verdicts.stated()["exposure-kind"].gate == "none: one system"
+    )  # what it has learnt stands on both sides
     assert closed["verdict"].iloc[0] == "holds" and closed["lead"].iloc[0] == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize(("dense", "splade", "verdict"), [(0.02, 0.15, "holds"), (0.15, 0.02, "contradicted")])
-def test_negatives_reverse_holds_where_the_loss_of_dense_retrieval_grows_less(dense, splade, verdict):
+@pytest.mark.parametrize(
+    ("dense", "splade", "verdict"), [(0.02, 0.15, "holds"), (0.15, 0.02, "contradicted")]
+)
+def test_negatives_reverse_holds_where_the_loss_of_dense_retrieval_grows_less(
+    dense, splade, verdict
+):
     """From in-batch to BM25's negatives each loss grows by what is given."""
     grown = {(DENSE, "BM25", "all"): 0.3 + dense, ("SPLADE", "BM25", "all"): 0.1 + splade}
-    mean = mean_of(LOSSES | grown | {(DENSE, "in-batch", "all"): 0.3, ("SPLADE", "in-batch", "all"): 0.1})
+    mean = mean_of(
+        LOSSES | grown | {(DENSE, "in-batch", "all"): 0.3, ("SPLADE", "in-batch", "all"): 0.1}
+    )
     ahead = mean[[*exposure.CONDITION, "measure"]].assign(lead=0.2, lead_low=0.1)
     answers = verdicts.answered([verdicts.stated()["negatives-reverse"]], [mean], ahead)
     assert answers["estimate"].item() == pytest.approx(splade - dense, abs=0.02)
     assert verdicts.concluded(answers)["verdict"].item() == verdict
 
 
-def test_arms_spare_the_kind_or_the_others_or_the_test_answers_and_as_many_random_passages(tmp_path):
-    p = P | {"arms": list(exposure.ARMS), "seeds": [1], "restricted": {DENSE: ["unexposed"]}, "doses": []}
+def test_arms_spare_the_kind_or_the_others_or_the_test_answers_and_as_many_random_passages(
+    tmp_path,
+):
+    p = P | {
+        "arms": list(exposure.ARMS),
+        "seeds": [1],
+        "restricted": {DENSE: ["unexposed"]},
+        "doses": [],
+    }
     store, plan = Store(tmp_path / "cells"), exposure.plan(p)
     dense = plan.design[(plan.design["model"] == DENSE) & (plan.design["negatives"] == "random")]
     arms = [label for pair in exposure.ARMS.values() for label in pair]
     assert dense["negative_passages"].drop_duplicates().tolist() == ["all", "unexposed", *arms]
     assert dense["run"].map(lambda run: run.key).is_unique
-    spared = {(row.negative_passages, row.left_out): row.run.model.spared for row in dense.itertuples()}
+    spared = {
+        (row.negative_passages, row.left_out): row.run.model.spared for row in dense.itertuples()
+    }
     read = {}
     for key, cell in spared.items():
         if cell is not None:
             store.build(cell)
             read[key] = set(cell.read(store))
-    data, sets, clusters = plan.shift.pool.source.open(), plan.shift.sets(store), plan.shift.strata(store)
+    data, sets, clusters = (
+        plan.shift.pool.source.open(),
+        plan.shift.sets(store),
+        plan.shift.strata(store),
+    )
     qrels = plan.shift.pool.qrels().set_index("query_id")["doc_id"]
     pairs = training_pairs(data, sets["without-how"], "train", relevance=1)
     ids = np.array(data.passages.doc_ids.to_pylist())
@@ -157,7 +215,10 @@ def test_arms_spare_the_kind_or_the_others_or_the_test_answers_and_as_many_rando
     assert set(qrels[clusters.index[clusters == "how"]]) & exposed <= kind
     assert answers == set(qrels[sets["held-out"]]) & exposed
     for which, label in exposure.ARMS.values():
-        assert len(read[label, "how"]) == len(read[which, "how"]) and read[label, "how"] != read[which, "how"]
+        assert (
+            len(read[label, "how"]) == len(read[which, "how"])
+            and read[label, "how"] != read[which, "how"]
+        )
     recipe = dense["run"].iloc[0].model.recipe
     made = EncoderBatches(None, pairs, data, recipe, seed=1, spared=sorted(kind))
     assert set(ids[made.rows]) == set(ids) - kind
@@ -174,14 +235,27 @@ def test_offset_is_fitted_on_other_entities_and_restores_a_prior_against_a_kind(
     held, cluster = plan.shift.sets(store)["held-out"], plan.shift.strata(store)
     answer = plan.shift.pool.qrels().drop_duplicates("query_id").set_index("query_id")["doc_id"]
     of_kind = set(plan.kind["how"].read(store))
-    wrong = [doc_id for doc_id in plan.shift.pool.source.open().passages.doc_ids.to_pylist() if doc_id not in of_kind]
+    wrong = [
+        doc_id
+        for doc_id in plan.shift.pool.source.open().passages.doc_ids.to_pylist()
+        if doc_id not in of_kind
+    ]
     rows = []
-    for query_id in held:  # one wrong passage above each answer of the left-out kind, below each other one
+    for (
+        query_id
+    ) in held:  # one wrong passage above each answer of the left-out kind, below each other one
         mine = set(plan.shift.pool.qrels().query("query_id == @query_id")["doc_id"])
         other = next(doc_id for doc_id in wrong if doc_id not in mine)
-        rows += [(query_id, answer[query_id], 1.0 - 2 * (answer[query_id] in of_kind)), (query_id, other, 0.0)]
-    design, stored = ran(tmp_path, store, pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
-    plan.design = design.assign(model=DENSE, negatives="random", negative_passages="all", left_out="how", seed=1)
+        rows += [
+            (query_id, answer[query_id], 1.0 - 2 * (answer[query_id] in of_kind)),
+            (query_id, other, 0.0),
+        ]
+    design, stored = ran(
+        tmp_path, store, pd.DataFrame(rows, columns=["query_id", "doc_id", "score"])
+    )
+    plan.design = design.assign(
+        model=DENSE, negatives="random", negative_passages="all", left_out="how", seed=1
+    )
     found = exposure.with_offset(plan, stored, seed=1).set_index("query_id")
     assert (found["value"] == 1).all() and found["stratum"].equals(cluster.loc[found.index])
     assert set(found["measure"]) == {"RR@10"}
@@ -190,22 +264,44 @@ def test_offset_is_fitted_on_other_entities_and_restores_a_prior_against_a_kind(
 def test_reciprocal_ranks_are_those_of_the_first_relevant_passage():
     scores, relevant = np.array([3.0, 2, 1, 5, 4, 1, 1]), np.array([0, 1, 1, 0, 0, 0, 1], bool)
     query = np.array([0, 0, 0, 1, 1, 2, 2])
-    assert exposure.reciprocal_ranks(scores, query, relevant).tolist() == [0.5, 0.0, 0.5]  # a tie is a miss
+    assert exposure.reciprocal_ranks(scores, query, relevant).tolist() == [
+        0.5,
+        0.0,
+        0.5,
+    ]  # a tie is a miss
 
 
 def test_in_domain_values_have_bm25_in_every_condition():
     some = values(LOSSES).assign(left_out="a", stratum="b")
     found = exposure.gate_in_domain(pd.concat([some, some.assign(stratum="a")]))
     counts = found.groupby(["negatives", "negative_passages"])["model"].agg(set)
-    assert all("BM25" in models and len(models) > 1 for models in counts) and ("none", "all") not in counts.index
+    assert (
+        all("BM25" in models and len(models) > 1 for models in counts)
+        and ("none", "all") not in counts.index
+    )
     assert (found["stratum"] == "b").all()
 
 
 def test_exposure_table_has_clusters_and_their_mean():
     each, mean = exposure.relative_losses(values(LOSSES), 1, 100)
     table = exposure.exposure_table("kind", each, mean)
-    first = ["shift", "left_out", "model", "negatives", "negative_passages", "avg_in", "out", "delta", "low", "high"]
-    assert list(table)[:10] == first and set(table["left_out"]) == {"a", "mean"} and len(table) == 2 * (1 + len(LOSSES))
+    first = [
+        "shift",
+        "left_out",
+        "model",
+        "negatives",
+        "negative_passages",
+        "avg_in",
+        "out",
+        "delta",
+        "low",
+        "high",
+    ]
+    assert (
+        list(table)[:10] == first
+        and set(table["left_out"]) == {"a", "mean"}
+        and len(table) == 2 * (1 + len(LOSSES))
+    )
 
 
 def ran(folder, store, frame, **labels):
@@ -229,23 +325,36 @@ def ran(folder, store, frame, **labels):
 
 
 def test_exposed_answers_are_those_that_no_training_query_shares(tmp_path):
-    store, shift = Store(tmp_path / "outputs" / "cells"), exposure.plan(P | {"conditions": [], "restricted": {}}).shift
+    store, shift = (
+        Store(tmp_path / "outputs" / "cells"),
+        exposure.plan(P | {"conditions": [], "restricted": {}}).shift,
+    )
     store.build(shift)
-    table = exposure.exposed_answers(shift, store, shift.pool.source.open()).set_index(["left_out", "side"])
+    table = exposure.exposed_answers(shift, store, shift.pool.source.open()).set_index(
+        ["left_out", "side"]
+    )
     answers = shift.pool.qrels().groupby("query_id")["doc_id"].agg(set)
     held = shift.strata(store)
     for name in shift.names:
         positives = set().union(*answers[shift.sets(store)[f"without-{name}"]])
-        free = held.index.to_series().map(lambda query_id, seen=positives: not answers[query_id] & seen)
+        free = held.index.to_series().map(
+            lambda query_id, seen=positives: not answers[query_id] & seen
+        )
         for side, mine in (("out", held == name), ("in", held != name)):
             expected = free[mine].mean(), mine.sum()
-            assert tuple(table.loc[(name, side), ["exposed", "n_queries"]]) == pytest.approx(expected)
+            assert tuple(table.loc[(name, side), ["exposed", "n_queries"]]) == pytest.approx(
+                expected
+            )
 
 
 def test_share_of_answers_on_ms_marco_is_counted_in_the_files(tmp_path):
     (tmp_path / "qrels.train.tsv").write_text("".join(f"{at} 0 {100 + at} 1\n" for at in range(50)))
-    (tmp_path / "run.txt").write_text("q Q0 100 1 9 x\nq Q0 7 2 8 x\nq Q0 8 3 7 x\nq Q0 101 4 6 x\n")
-    table = releases.on_ms_marco(tmp_path, {"a": tmp_path / "run.txt"}, held_out=0.2).set_index("negatives")
+    (tmp_path / "run.txt").write_text(
+        "q Q0 100 1 9 x\nq Q0 7 2 8 x\nq Q0 8 3 7 x\nq Q0 101 4 6 x\n"
+    )
+    table = releases.on_ms_marco(tmp_path, {"a": tmp_path / "run.txt"}, held_out=0.2).set_index(
+        "negatives"
+    )
     scale = releases.TRAIN_QUERIES / 50
     assert table.loc["a random passage", "answers"] == pytest.approx(50 / releases.PASSAGES * scale)
     assert table.loc["BM25's first 10 (a)", "exposed"] == pytest.approx(0.5 * scale * 0.2)
@@ -263,7 +372,9 @@ def test_none_or_two_files_of_judgements_are_an_error_that_names_them(tmp_path):
 
 def test_real_answers_are_about_as_frequent_in_bm25_s_list_as_at_random(real_data):
     run = real_data / "runs/dl-passage/colbert-prf-appendix/BM25.2020.res.gz"
-    table = releases.on_ms_marco(real_data / "msmarco", {"DL 2020": run}, held_out=0.2).set_index("negatives")
+    table = releases.on_ms_marco(real_data / "msmarco", {"DL 2020": run}, held_out=0.2).set_index(
+        "negatives"
+    )
     assert 0.05 < table.loc["a random passage", "answers"] < 0.07
     assert 1 < table.loc["BM25's first 1,000 (DL 2020)", "against_random"] < 1.5
 
@@ -271,5 +382,14 @@ def test_real_answers_are_about_as_frequent_in_bm25_s_list_as_at_random(real_dat
 def test_dose_of_a_mean_keeps_its_effect():
     """`effects` with the labels of the dose: one row a share."""
     some = values({(DENSE, "random", "all"): 0.3}).assign(share=0.5)
-    table = effects(some, ["model", "share"], "side", ("in", "out"), "delta", strata="stratum", family=[], n_boot=50)
+    table = effects(
+        some,
+        ["model", "share"],
+        "side",
+        ("in", "out"),
+        "delta",
+        strata="stratum",
+        family=[],
+        n_boot=50,
+    )
     assert table.set_index("model").loc[DENSE, "delta"] == pytest.approx(-0.3, abs=0.02)

@@ -30,7 +30,9 @@ def put(path, text, encoding="utf-8"):
 
 
 def frame(rows) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"]).astype({"query_id": "str", "doc_id": "str"})
+    return pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"]).astype(
+        {"query_id": "str", "doc_id": "str"}
+    )
 
 
 @pytest.mark.parametrize("name", ["q.txt", "q.txt.gz"])
@@ -69,12 +71,18 @@ def test_spaces_separate_columns_too(tmp_path):
         ("query-id\tcorpus-id\tscore\na\td1\t1\na\t\t1\n", ":3: an empty column"),
         ("a 0 d1 1\n\na 0 d2 1.5\n", ":3: relevance '1.5' is not an integer"),
         ("query-id\tcorpus-id\tscore\na\td1\thigh\n", ":2: relevance 'high' is not an integer"),
-        ("a 0 d 1\n\na 0 d x\nb\n \na 0 d y z\n", ":3: relevance 'x' is not an integer of 64 bits: 'a 0 d x', 'b'"),
+        (
+            "a 0 d 1\n\na 0 d x\nb\n \na 0 d y z\n",
+            ":3: relevance 'x' is not an integer of 64 bits: 'a 0 d x', 'b'",
+        ),
         (f"a 0 d1 {10**20}\n", f":1: relevance '{10**20}' is not an integer"),
         ("a 0 d1 1\ra 0 d2 1\n\na d3\rb\n", ":3: 2 columns instead of 4: 'a d3', 'b'"),
         ("", ": no rows in it"),
         ("query-id\tcorpus-id\tscore\n", ": no rows in it"),
-        ("a 0 d1 1\nb 0 d1 1\n\na 0 d1 0\nb 0 d1 1\n", ":4: 2 rows repeat a query_id and doc_id: 'a d1', 'b d1'"),
+        (
+            "a 0 d1 1\nb 0 d1 1\n\na 0 d1 0\nb 0 d1 1\n",
+            ":4: 2 rows repeat a query_id and doc_id: 'a d1', 'b d1'",
+        ),
     ],
 )
 def test_a_bad_qrels_line_is_named(tmp_path, text, told):
@@ -83,16 +91,22 @@ def test_a_bad_qrels_line_is_named(tmp_path, text, told):
 
 
 def test_a_headerless_three_column_file_is_told_about_the_header(tmp_path):
-    assert "BEIR files have the header line" in fails(read_qrels, put(tmp_path / "q.tsv", "a\td2\t1\n"))
+    assert "BEIR files have the header line" in fails(
+        read_qrels, put(tmp_path / "q.tsv", "a\td2\t1\n")
+    )
 
 
 def test_bytes_that_are_not_utf8_are_named(tmp_path):
     text = "a 0 d1 1\na 0 dé 1\n"
     assert ":2: not UTF-8" in fails(read_qrels, put(tmp_path / "q", text, "latin-1"))
-    assert ":2: not UTF-8" in fails(read_queries_tsv, put(tmp_path / "t", "a\tx\nb\té\n", "latin-1"))
+    assert ":2: not UTF-8" in fails(
+        read_queries_tsv, put(tmp_path / "t", "a\tx\nb\té\n", "latin-1")
+    )
 
 
-@pytest.mark.parametrize(("read", "line"), [(read_qrels, "a\t0\td%d\t1\n"), (read_queries_tsv, "%d\ttext\n")])
+@pytest.mark.parametrize(
+    ("read", "line"), [(read_qrels, "a\t0\td%d\t1\n"), (read_queries_tsv, "%d\ttext\n")]
+)
 def test_missing_and_cut_files_are_input_errors(tmp_path, read, line):
     assert "no such file" in fails(read, tmp_path / "none")
     cut = tmp_path / "cut.gz"
@@ -110,7 +124,9 @@ def test_qrels_written_are_read_back_and_ids_with_spaces_refused(tmp_path):
     write_qrels(tmp_path / "q", frame(ROWS))
     pd.testing.assert_frame_equal(read_qrels(tmp_path / "q"), frame(ROWS))
     assert (tmp_path / "q").read_text().startswith("q1\t0\td1\t0\n")
-    assert "doc_id 'd 1' has white space" in fails(write_qrels, tmp_path / "q", frame([("q1", "d 1", 0)]))
+    assert "doc_id 'd 1' has white space" in fails(
+        write_qrels, tmp_path / "q", frame([("q1", "d 1", 0)])
+    )
 
 
 @pytest.mark.parametrize("name", ["t.tsv", "t.tsv.gz"])
@@ -122,7 +138,10 @@ def test_query_texts_keep_their_spaces(tmp_path, name):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("1\ta\n2 b\n", ":2: 1 columns instead of 2: '2 b'; write lines of query_id, text, separated by tabs"),
+        (
+            "1\ta\n2 b\n",
+            ":2: 1 columns instead of 2: '2 b'; write lines of query_id, text, separated by tabs",
+        ),
         ("1\ta\tb\n", ":1: 3 columns instead of 2"),
         ("1\ta\n\n2\t \n", ":3: an empty column"),
         ("1\ta\n2\tb\n1\tc\n", ":3: 1 rows repeat a query_id: '1'"),
@@ -146,30 +165,50 @@ def test_real_files_have_their_known_counts(real_data):
     train = read_qrels(folder / "qrels.train.partial.tsv.gz")
     assert (len(train), train["query_id"].nunique()) == (237_821, 231_886)
     assert len(read_queries_tsv(folder / "topics.dl20.txt")) == 200
-    assert read_queries_tsv(folder / "topics.msmarco-passage.dev-subset.txt")["text"][1] == " Androgen receptor define"
+    assert (
+        read_queries_tsv(folder / "topics.msmarco-passage.dev-subset.txt")["text"][1]
+        == " Androgen receptor define"
+    )
 
 
 def test_comments_and_what_follows_the_tag_of_a_run_are_ignored(tmp_path):
-    """As trec_eval 10 does; a comment may stand anywhere, also after the byte order mark and before a bad line."""
+    """As trec_eval 10 does; a comment may stand anywhere, also after the byte order mark and before
+    a bad line.
+    """
     plain = "q Q0 a 1 2.5 t\nq Q0 b 2 1.5 t\n#"
     odd = "\ufeff# system A\nq Q0 a 1 2.5 my system v2\n  # half way\n\nq\tQ0\tb 2 1.5  my\tsystem\r\n#end"
-    read = [RunFile.read(put(tmp_path / f"{name}.run", text)) for name, text in (("a", plain), ("b", odd))]
+    read = [
+        RunFile.read(put(tmp_path / f"{name}.run", text))
+        for name, text in (("a", plain), ("b", odd))
+    ]
     assert read[0].frame().equals(read[1].frame()) and len(read[0]) == 2
-    theirs = pytrec_eval.parse_run(io.StringIO("q Q0 a 1 2.5 t\nq Q0 b 2 1.5 t\n"))  # which knows no comments
+    theirs = pytrec_eval.parse_run(
+        io.StringIO("q Q0 a 1 2.5 t\nq Q0 b 2 1.5 t\n")
+    )  # which knows no comments
     assert {"q": dict(read[1].frame()[["doc_id", "score"]].itertuples(index=False))} == theirs
     qrels = put(tmp_path / "qrels", "# assessed in May\nq 0 a 1\n# r 0 a 1\n#r 0 b 1\nq 0 b 0\n")
     assert read_qrels(qrels).to_numpy().tolist() == [["q", "a", 1], ["q", "b", 0]]
-    assert ":5: relevance 'x'" in fails(read_qrels, put(tmp_path / "bad", "# a\nq 0 a 1\n\n# b\nq 0 b x\n"))
-    assert ":4: 1 rows repeat" in fails(read_qrels, put(tmp_path / "bad", "# a\nq 0 a 1\n# b\nq 0 a 1\n"))
-    assert ":3: 1 rows repeat" in fails(RunFile.read, put(tmp_path / "bad", "q 0 a 1 1 t\n#\nq 0 a 1 2 t u\n"))
-    assert ":2: 5 columns instead of 4" in fails(read_qrels, put(tmp_path / "bad", "q 0 a 1\nq 0 b 1 x\n"))
+    assert ":5: relevance 'x'" in fails(
+        read_qrels, put(tmp_path / "bad", "# a\nq 0 a 1\n\n# b\nq 0 b x\n")
+    )
+    assert ":4: 1 rows repeat" in fails(
+        read_qrels, put(tmp_path / "bad", "# a\nq 0 a 1\n# b\nq 0 a 1\n")
+    )
+    assert ":3: 1 rows repeat" in fails(
+        RunFile.read, put(tmp_path / "bad", "q 0 a 1 1 t\n#\nq 0 a 1 2 t u\n")
+    )
+    assert ":2: 5 columns instead of 4" in fails(
+        read_qrels, put(tmp_path / "bad", "q 0 a 1\nq 0 b 1 x\n")
+    )
     assert "no rows in it" in fails(read_qrels, put(tmp_path / "bad", "# nothing\n"))
 
 
 def test_a_number_sign_is_part_of_an_id_where_a_tab_separates(tmp_path):
     qrels = put(tmp_path / "test.tsv", "query-id\tcorpus-id\tscore\n#1\t#a\t1\n")
     assert read_qrels(qrels).to_numpy().tolist() == [["#1", "#a", 1]]
-    assert read_queries_tsv(put(tmp_path / "queries.tsv", "#1\t# of cats\n"))["query_id"].tolist() == ["#1"]
+    assert read_queries_tsv(put(tmp_path / "queries.tsv", "#1\t# of cats\n"))[
+        "query_id"
+    ].tolist() == ["#1"]
     assert "begins with #" in fails(write_qrels, tmp_path / "qrels", frame([("#1", "a", 1)]))
 
 
@@ -179,7 +218,9 @@ def test_a_written_run_has_no_line_that_reads_as_a_comment(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["n" * 300, "a\0b", "~nobody-of-this-name/x", ""])
-@pytest.mark.parametrize("read", [RunFile.read, read_qrels, read_queries_tsv, read_qrels_json, read_sheet])
+@pytest.mark.parametrize(
+    "read", [RunFile.read, read_qrels, read_queries_tsv, read_qrels_json, read_sheet]
+)
 def test_a_name_that_no_file_can_have_is_an_input_error(name, read):
     assert name in fails(read, name)
     assert name in fails(RunFile.read, f"{name}.parquet")
@@ -188,4 +229,6 @@ def test_a_name_that_no_file_can_have_is_an_input_error(name, read):
 def test_a_sheet_that_is_no_csv_is_named_with_its_line(tmp_path):
     path = put(tmp_path / "sheet.csv", ",".join(SHEET) + "\na,b\n" + "x" * 200_000 + "\n")
     assert "sheet.csv:3: not CSV (field larger than field limit" in fails(read_sheet, path)
-    assert "no pairs in it" in fails(read_sheet, put(tmp_path / "sheet.csv", ",".join(SHEET) + "\n"))
+    assert "no pairs in it" in fails(
+        read_sheet, put(tmp_path / "sheet.csv", ",".join(SHEET) + "\n")
+    )

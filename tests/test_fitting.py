@@ -1,4 +1,6 @@
-"""A notebook goes through a collection of one's own without a parameter: sizes, splits and kinds are fitted to it."""
+"""A notebook goes through a collection of one's own without a parameter: sizes, splits and kinds
+are fitted to it.
+"""
 
 import json
 import re
@@ -14,7 +16,11 @@ from interextra.notebooks.n04_shifts import shifts_of
 from interextra.site.parameters import notebooks, profile_parameters
 from interextra.splits.shift import read_shift
 
-KINDS = {"who saw the {} in the wood": 0, "how does the {} eat grass": 1, "what does the {} weigh": 2}
+KINDS = {
+    "who saw the {} in the wood": 0,
+    "how does the {} eat grass": 1,
+    "what does the {} weigh": 2,
+}
 
 
 @pytest.fixture
@@ -26,11 +32,15 @@ def plain(house):
     ids = [f"{name}-{place}" for place, (name, _) in enumerate(rows)]
     write = {"queries": [text for _, text in rows], "corpus": [f"On {text}" for _, text in rows]}
     for name, texts in write.items():
-        lines = [json.dumps({"_id": one, "text": text}) for one, text in zip(ids, texts, strict=True)]
+        lines = [
+            json.dumps({"_id": one, "text": text}) for one, text in zip(ids, texts, strict=True)
+        ]
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     for split, kept in (("train", [0, 1, 2, 3]), ("test", [4])):
         judged = [f"{one}\t{one}\t1\n" for place, one in enumerate(ids) if place % 5 in kept]
-        (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(judged))
+        (folder / "qrels" / f"{split}.tsv").write_text(
+            "query-id\tcorpus-id\tscore\n" + "".join(judged)
+        )
     return f"beir:{folder}"
 
 
@@ -41,7 +51,11 @@ def on(plain, number, **overrides):
 
 def test_sizes_keep_their_share_and_splits_are_those_that_are_there(plain):
     p = on(plain, "02")
-    assert p["sizes"] == [7, 22, 96] and p["grid_sizes"] == [7, 22, 38]  # of 112, 360, 1600 and 640 of 4,000
+    assert p["sizes"] == [7, 22, 96] and p["grid_sizes"] == [
+        7,
+        22,
+        38,
+    ]  # of 112, 360, 1600 and 640 of 4,000
     assert p["test_splits"] == ["test"] and p["gate_splits"] == []
     assert set(on(plain, "05")["trained_sizes"]) <= set(on(plain, "05")["sizes"])
     assert on(plain, "02", sizes=[40, 100])["sizes"] == [40, 100]
@@ -53,8 +67,12 @@ def test_kinds_are_those_of_the_collection(plain):
     shifts = [entry["shift"] for entry in on(plain, "04")["shifts"]]
     assert shifts[0] == "topics" and len(set(shifts)) == len(shifts)
     sizes = {"n_test": 400, "train_size": 300}
-    assert "shift" not in fitted({"shift": "wh-words/how/who"} | sizes, "mini", {"collection": plain})
-    found = fitted({"shift": "length:limit=50"} | sizes, "mini", {"collection": plain})  # no query is as long
+    assert "shift" not in fitted(
+        {"shift": "wh-words/how/who"} | sizes, "mini", {"collection": plain}
+    )
+    found = fitted(
+        {"shift": "length:limit=50"} | sizes, "mini", {"collection": plain}
+    )  # no query is as long
     assert found["shift"] == "length:limit=6/long/short"
 
 
@@ -65,7 +83,9 @@ def with_labels(path, column, labels):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-@pytest.mark.parametrize("labels", [["n/a", "yes", "no"], ["a/", "/b", "%2F", "%25"], ["100 %", "a=b:c", "x\\y"]])
+@pytest.mark.parametrize(
+    "labels", [["n/a", "yes", "no"], ["a/", "/b", "%2F", "%25"], ["100 %", "a=b:c", "x\\y"]]
+)
 def test_labels_of_any_characters_are_read_back_as_they_are(plain, labels):
     """Those that are more than plain are written otherwise; the others as ever."""
     with_labels(Path(plain.removeprefix("beir:"), "queries.jsonl"), "ki/nd", labels)
@@ -73,7 +93,9 @@ def test_labels_of_any_characters_are_read_back_as_they_are(plain, labels):
     found = fitted(asked, "mini", {"collection": plain})["shift"]
     name, by, kept = read_shift(found)
     assert (name, by) == ("kind", "column:ki/nd") and sorted(kept) == sorted(labels)
-    assert ("%2F" in found.partition("nd/")[2]) == any("/" in label or "%2F" in label for label in labels)
+    assert ("%2F" in found.partition("nd/")[2]) == any(
+        "/" in label or "%2F" in label for label in labels
+    )
     p = on(plain, "09", shift=found)
     assert shifts_of({**p, "shifts": [found], "control": ""})["kind"].clusters == tuple(kept)
 
@@ -95,7 +117,10 @@ def test_the_profile_s_own_collection_is_left_as_it_is(house):
 CASES = {  # file → what it becomes
     "three queries": ("qrels/train.tsv", lambda text: "".join(text.splitlines(keepends=True)[:4])),
     "no positives": ("qrels/train.tsv", lambda text: text.replace("\t1\n", "\t0\n")),
-    "the same texts": ("queries.jsonl", lambda text: re.sub(r'"text": "[^"]*"', '"text": "the same words"', text)),
+    "the same texts": (
+        "queries.jsonl",
+        lambda text: re.sub(r'"text": "[^"]*"', '"text": "the same words"', text),
+    ),
 }
 
 
@@ -110,17 +135,27 @@ class Saying(str):
 
 def split(plain, capsys, *options, case=""):
     """Exit code and what was said of a split of the collection, in which one file is another."""
-    folder = Path(shutil.copytree(plain.removeprefix("beir:"), f"case {case}"))  # a spec is opened once
+    folder = Path(
+        shutil.copytree(plain.removeprefix("beir:"), f"case {case}")
+    )  # a spec is opened once
     if case:
         name, change = CASES[case]
         (folder / name).write_text(change((folder / name).read_text()))
-    code = main(["split", "restrain", "--collection", f"beir:{folder}", "--out", f"out {case}", *options])
+    code = main(
+        ["split", "restrain", "--collection", f"beir:{folder}", "--out", f"out {case}", *options]
+    )
     return code, "".join(capsys.readouterr())
 
 
 def test_what_cannot_be_divided_is_one_message(plain, capsys):
-    assert split(plain, capsys, "--size", "2", case="three queries") == (2, Saying("3 training queries"))
-    assert split(plain, capsys, case="no positives") == (2, Saying("has a passage of relevance 1 or more"))
+    assert split(plain, capsys, "--size", "2", case="three queries") == (
+        2,
+        Saying("3 training queries"),
+    )
+    assert split(plain, capsys, case="no positives") == (
+        2,
+        Saying("has a passage of relevance 1 or more"),
+    )
     assert split(plain, capsys, "--test-splits", "dev") == (2, Saying("no split 'dev'"))
 
 
@@ -131,7 +166,10 @@ def test_equal_texts_are_divided_all_the_same(plain, capsys):
 
 def test_another_generated_world_has_the_sizes_of_the_profile(root):
     path = root / "notebooks" / "04_ms_shift_clusters.ipynb"
-    usual, given = (profile_parameters(root, "worlds", path, {"collection": f"mini{of}"}) for of in ("", ":seed=31"))
+    usual, given = (
+        profile_parameters(root, "worlds", path, {"collection": f"mini{of}"})
+        for of in ("", ":seed=31")
+    )
     assert {name for name in usual if usual[name] != given[name]} == {"collection"}
 
 
@@ -143,9 +181,17 @@ def test_what_no_notebook_can_learn_from_is_one_message(plain, number, capsys):
     usual, texts = train.read_text(), queries.read_text()
     asked = ["plan", "--only", number, "-p", f"collection={plain}"]
     for judged, asks, words in (
-        ("".join(usual.splitlines(keepends=True)[:4]), texts, "3 different queries of the split 'train'"),
+        (
+            "".join(usual.splitlines(keepends=True)[:4]),
+            texts,
+            "3 different queries of the split 'train'",
+        ),
         (usual.replace("\t1\n", "\t0\n"), texts, "0 different queries of the split 'train'"),
-        (usual, re.sub(r'"text": "[^"]*"', '"text": "what is it"', texts), "1 different queries of the split 't"),
+        (
+            usual,
+            re.sub(r'"text": "[^"]*"', '"text": "what is it"', texts),
+            "1 different queries of the split 't",
+        ),
         ("", texts, "no split 'train'; it has test: set train_split"),
     ):
         train.write_text(judged) if judged else train.unlink()

@@ -1,4 +1,6 @@
-"""Indicators beside losses: from the right cells, against brute force, and findings follow from what was built in."""
+"""Indicators beside losses: from the right cells, against brute force, and findings follow from
+what was built in.
+"""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -46,9 +48,14 @@ def brute_jaccard(source, target):
 def test_jaccard_of_clusters_is_that_of_their_texts_and_the_same_for_two_clusters(shifted):
     store, shifts = shifted
     cell, table = shifts["wh-words"], indicators.jaccard_table(shifts, store).set_index("stratum")
-    texts, label = cell.pool.frame()["text"], pd.read_parquet(store[cell] / "labels.parquet")["cluster"]
+    texts, label = (
+        cell.pool.frame()["text"],
+        pd.read_parquet(store[cell] / "labels.parquet")["cluster"],
+    )
     assert table.loc["how", "jaccard"] == table.loc["who", "jaccard"]
-    assert table.loc["how", "jaccard"] == pytest.approx(brute_jaccard(texts[label == "how"], texts[label == "who"]))
+    assert table.loc["how", "jaccard"] == pytest.approx(
+        brute_jaccard(texts[label == "how"], texts[label == "who"])
+    )
     strata, by_id = cell.strata(store), cell.pool.frame().set_index("query_id")["text"]
     for name, other in (("how", "who"), ("who", "how")):
         mine = by_id[strata.index[strata == name]]
@@ -61,7 +68,9 @@ def test_jaccard_of_clusters_is_that_of_their_texts_and_the_same_for_two_cluster
 def test_words_of_a_query_are_held_against_the_training_of_the_model_without_its_cluster(shifted):
     store, shifts = shifted
     cell = shifts["wh-words"]
-    said = predictors.word_indicators(shifts, cell.pool.source.open().passages, store).set_index("query_id")
+    said = predictors.word_indicators(shifts, cell.pool.source.open().passages, store).set_index(
+        "query_id"
+    )
     assert len(said) == 24 and {f"collection: {name}" for name in PRE} <= set(said)
     query_id, name = next(cell.strata(store).items())
     text = cell.pool.frame().set_index("query_id").loc[query_id, "text"]
@@ -80,7 +89,9 @@ class Folders(dict):
 
     @property
     def pool(self):
-        return SimpleNamespace(frame=lambda: pd.DataFrame({"query_id": ["q1", "q2", "q3", "q4"], "text": list("wxyz")}))
+        return SimpleNamespace(
+            frame=lambda: pd.DataFrame({"query_id": ["q1", "q2", "q3", "q4"], "text": list("wxyz")})
+        )
 
 
 class Ran(int):
@@ -97,13 +108,17 @@ class Reranked(Ran):
 
 
 def scored(tmp_path, places, kind=Ran):
-    """A plan of runs (model, left_out, seed, shift of all scores) of four queries and three passages."""
+    """A plan of runs (model, left_out, seed, shift of all scores) of four queries and three
+    passages.
+    """
     store, rows = Folders(), []
     for at, (model, left_out, seed, moved) in enumerate(places):
         folder = tmp_path / str(at)
         folder.mkdir()
         ids = ["q1", "q2", "q3", "q4"]
-        near = pd.DataFrame({name: moved + np.arange(4.0) for name in SPACE}, index=pd.Index(ids, name="query_id"))
+        near = pd.DataFrame(
+            {name: moved + np.arange(4.0) for name in SPACE}, index=pd.Index(ids, name="query_id")
+        )
         near.iloc[::-1].to_parquet(folder / "nearness.parquet")  # in another order than the queries
         scores = [(q, f"d{i}", moved + n + i**2) for n, q in enumerate(ids) for i in range(3)]
         frame = pd.DataFrame(scores, columns=["query_id", "doc_id", "score"])
@@ -118,13 +133,25 @@ def scored(tmp_path, places, kind=Ran):
 
 
 def test_each_query_is_read_from_the_model_without_its_cluster_and_seeds_are_averaged(tmp_path):
-    trained = [("dense", "a", 1, 0.0), ("dense", "a", 2, 10.0), ("dense", "b", 1, 100.0), ("dense", "b", 2, 200.0)]
+    trained = [
+        ("dense", "a", 1, 0.0),
+        ("dense", "a", 2, 10.0),
+        ("dense", "b", 1, 100.0),
+        ("dense", "b", 2, 200.0),
+    ]
     plan, store = scored(tmp_path, [*trained, ("BM25", "b", 1, 0.0), ("BM25", "a", 1, 0.0)])
     near = predictors.spaces(plan.near, plan.shifts, store)
     assert set(near["model"]) == {"dense"}  # BM25 has no space
-    assert near.set_index("query_id")["R"].to_dict() == {"q1": 5.0, "q2": 6.0, "q3": 152.0, "q4": 153.0}
+    assert near.set_index("query_id")["R"].to_dict() == {
+        "q1": 5.0,
+        "q2": 6.0,
+        "q3": 152.0,
+        "q4": 153.0,
+    }
     assert near["stratum"].tolist() == list("aabb")
-    after = predictors.run_predictors(plan.design, plan.shifts, store).set_index(["model", "query_id"])
+    after = predictors.run_predictors(plan.design, plan.shifts, store).set_index(
+        ["model", "query_id"]
+    )
     assert after.loc["dense", "top_score"].tolist() == [9.0, 10.0, 156.0, 157.0]
     assert after.loc["BM25", "nqc"].to_numpy() == pytest.approx(np.std([0, 1, 4]))
 
@@ -136,7 +163,10 @@ def test_of_a_reranker_only_the_reranked_passages_count(tmp_path):
 
 
 def test_standardised_values_have_mean_0_and_deviation_1_in_each_group():
-    values, groups = pd.Series(np.random.default_rng(0).normal(5, 3, 60)), pd.Series(np.repeat(["a", "b", "c"], 20))
+    values, groups = (
+        pd.Series(np.random.default_rng(0).normal(5, 3, 60)),
+        pd.Series(np.repeat(["a", "b", "c"], 20)),
+    )
     values[groups == "c"] = 7.0
     made = pd.Series(indicators.z_scores(values, [groups])).groupby(groups)
     assert made.mean().to_numpy() == pytest.approx(0, abs=1e-12)
@@ -158,16 +188,25 @@ def test_link_needs_four_clusters_and_is_corrected_over_the_models_of_a_method()
 
 
 def test_a_shift_whose_clusters_have_one_indicator_says_nothing_within_shifts():
-    points = pd.concat([clusters_of(8), clusters_of(2, "t").assign(jaccard=[0.3, 0.3 + 1e-13], delta=[0.1, 0.9])])
+    points = pd.concat(
+        [clusters_of(8), clusters_of(2, "t").assign(jaccard=[0.3, 0.3 + 1e-13], delta=[0.1, 0.9])]
+    )
     table = indicators.link(points, "jaccard").set_index(["kind", "method"])
     assert table["n"].to_dict() == {
-        (kind, method): n for kind, n in (("pooled", 10), ("within shifts", 8)) for method in ("Pearson", "Spearman")
+        (kind, method): n
+        for kind, n in (("pooled", 10), ("within shifts", 8))
+        for method in ("Pearson", "Spearman")
     }
     alone = correlation_test(points["jaccard"].head(8), points["delta"].head(8), "Pearson")
     assert table.loc[("within shifts", "Pearson"), "estimate"] == pytest.approx(alone["estimate"])
     few = indicators.link(pd.concat([clusters_of(3), clusters_of(2, "t")]), "jaccard")
-    assert set(few["kind"]) == {"pooled", "within shifts"}  # five points less one for the second shift
-    assert set(indicators.link(pd.concat([clusters_of(2), clusters_of(2, "t")]), "jaccard")["kind"]) == {"pooled"}
+    assert set(few["kind"]) == {
+        "pooled",
+        "within shifts",
+    }  # five points less one for the second shift
+    assert set(
+        indicators.link(pd.concat([clusters_of(2), clusters_of(2, "t")]), "jaccard")["kind"]
+    ) == {"pooled"}
 
 
 def test_link_of_the_published_losses_with_the_authors_jaccard():
@@ -179,7 +218,12 @@ def test_link_of_the_published_losses_with_the_authors_jaccard():
         "ColBERT": 0.76,
         "Reranker": 0.71,
     }
-    assert pearson["p_value"].round(2).to_dict() == {DENSE: 0.17, "SPLADE": 0.03, "ColBERT": 0.13, "Reranker": 0.18}
+    assert pearson["p_value"].round(2).to_dict() == {
+        DENSE: 0.17,
+        "SPLADE": 0.03,
+        "ColBERT": 0.13,
+        "Reranker": 0.18,
+    }
     assert ((pearson["estimate"].abs() > pearson["needed"]) == (pearson["p_value"] < 0.05)).all()
     assert (table["p_holm"] > 0.05).all()
     points = releases.published_points()
@@ -196,28 +240,44 @@ def test_with_the_question_words_all_spearman_correlations_pass_holm_and_no_pear
     }
     eight = table[(table["n"] == 8) & (table["kind"] == "pooled")].set_index("method")
     assert eight["estimate"].between(0.76, 0.91).all() and (eight["p_value"] < 0.05).all()
-    assert (eight.loc["Spearman", "p_holm"] < 0.023).all() and (eight.loc["Pearson", "p_holm"] > 0.05).all()
+    assert (eight.loc["Spearman", "p_holm"] < 0.023).all() and (
+        eight.loc["Pearson", "p_holm"] > 0.05
+    ).all()
 
 
 def world(slope=0.6, n=400, seed=0, clusters=("a", "b")):
-    """Values and spaces of one shift: Out falls below Avg In by `slope` times the distance (0 to 1), but for ColBERT; R
-    is 1 - distance, on a scale of each cluster's own."""
+    """Values and spaces of one shift: Out falls below Avg In by `slope` times the distance (0 to
+    1), but for ColBERT; R is 1 - distance, on a scale of each cluster's own.
+    """
     draw, k = np.random.default_rng(seed), len(clusters)
     far, ids = draw.random(n), [f"q{i}" for i in range(n)]
     at = np.arange(n) * k // n
     stratum = np.array(clusters)[at]
     r = np.where(at == 0, 1 - far, 50 * (1 - far) + 7)
-    space = pd.DataFrame({"shift": "s", "model": DENSE, "stratum": stratum, "query_id": ids, "R": r, "max": r})
+    space = pd.DataFrame(
+        {"shift": "s", "model": DENSE, "stratum": stratum, "query_id": ids, "R": r, "max": r}
+    )
     space["density"], parts = draw.random(n), []
     for model in (DENSE, "SPLADE", "ColBERT"):
         avg_in = 0.5 + 0.2 * draw.random(n)
         for name in clusters:
             noise = 0.01 * draw.normal(size=n)
-            value = np.where(stratum == name, avg_in * (1 - slope * far * (model != "ColBERT")) + noise, avg_in).clip(
-                0.01
+            value = np.where(
+                stratum == name, avg_in * (1 - slope * far * (model != "ColBERT")) + noise, avg_in
+            ).clip(0.01)
+            frame = pd.DataFrame(
+                {
+                    "shift": "s",
+                    "model": model,
+                    "left_out": name,
+                    "query_id": ids,
+                    "stratum": stratum,
+                }
             )
-            frame = pd.DataFrame({"shift": "s", "model": model, "left_out": name, "query_id": ids, "stratum": stratum})
-            parts += [frame.assign(measure="RR@10", value=value), frame.assign(measure="ASL@100", value=1 / value)]
+            parts += [
+                frame.assign(measure="RR@10", value=value),
+                frame.assign(measure="ASL@100", value=1 / value),
+            ]
     return sides(pd.concat(parts, ignore_index=True)), space
 
 
@@ -233,16 +293,25 @@ def prepared(values, near, control="", seed=1, n_boot=100):
 def test_pairs_are_the_mean_of_the_models_with_the_cluster_and_the_one_without():
     values, near = world(clusters=("a", "b", "c"), n=9)
     pairs = prepared(values, near)[1].set_index(["shift", "model", "measure", "query_id"])
-    row, own = pairs.loc[("s", "SPLADE", "RR@10", "q4")], values.query("query_id == 'q4' and measure == 'RR@10'")
+    row, own = (
+        pairs.loc[("s", "SPLADE", "RR@10", "q4")],
+        values.query("query_id == 'q4' and measure == 'RR@10'"),
+    )
     own = own[own["model"] == "SPLADE"].set_index("left_out")["value"]
-    assert row[["stratum", "in", "out"]].tolist() == ["b", pytest.approx(own[["a", "c"]].mean()), own["b"]]
+    assert row[["stratum", "in", "out"]].tolist() == [
+        "b",
+        pytest.approx(own[["a", "c"]].mean()),
+        own["b"],
+    ]
 
 
 def test_the_pool_is_of_the_shifts_with_all_systems_and_never_of_the_control():
     values, _ = world(n=4)
     dense = values[values["model"] == DENSE].assign(shift="t")
     assert notebook.common_shifts(pd.concat([values, dense]), "") == ["s"]
-    assert notebook.common_shifts(pd.concat([values, values.assign(shift="t"), values.assign(shift="c")]), "c") == [
+    assert notebook.common_shifts(
+        pd.concat([values, values.assign(shift="t"), values.assign(shift="c")]), "c"
+    ) == [
         "s",
         "t",
     ]
@@ -253,19 +322,27 @@ def test_pooled_distances_are_standardised_in_each_cluster():
     values, near = world()
     other = near.assign(shift="t", R=-near["R"])
     _, _, far, _ = prepared(
-        pd.concat([values, values.assign(shift="c")]), pd.concat([near, near.assign(shift="c")]), "c"
+        pd.concat([values, values.assign(shift="c")]),
+        pd.concat([near, near.assign(shift="c")]),
+        "c",
     )
     of = far[far["shift"] == POOLED].merge(near[["query_id", "stratum"]]).groupby("stratum")["R"]
-    assert of.mean().to_numpy() == pytest.approx(0, abs=1e-9) and of.std(ddof=0).to_numpy() == pytest.approx(1)
+    assert of.mean().to_numpy() == pytest.approx(0, abs=1e-9) and of.std(
+        ddof=0
+    ).to_numpy() == pytest.approx(1)
     assert far.loc[far["shift"] == "s", "R"].to_numpy() == pytest.approx(near["R"].to_numpy())
     both = notebook.distances(pd.concat([near, other]), ["s", "t"])
-    assert both.loc[both["shift"] == POOLED, "R"].to_numpy() == pytest.approx(0, abs=1e-9)  # opposite in the two
+    assert both.loc[both["shift"] == POOLED, "R"].to_numpy() == pytest.approx(
+        0, abs=1e-9
+    )  # opposite in the two
 
 
 def test_a_query_that_is_in_two_shifts_counts_once_in_the_pool():
     values, near = world(n=40)
     other = values.assign(shift="t", value=values["value"] / 2)
-    each, pairs, far, w = prepared(pd.concat([values, other]), pd.concat([near, near.assign(shift="t")]))
+    each, pairs, far, w = prepared(
+        pd.concat([values, other]), pd.concat([near, near.assign(shift="t")])
+    )
     pooled, key = pairs[pairs["shift"] == POOLED], (DENSE, "RR@10", "q7")
     assert pooled.groupby(["model", "measure"]).size().eq(40).all()
     single = pairs[pairs["shift"] == "s"].set_index(["model", "measure", "query_id"])
@@ -284,8 +361,12 @@ def test_trainings_and_units_stay_in_what_is_averaged():
     table = notebook.delta_by_r(each, far, 2, seed=1, n_boot=50)
     assert table["n_trainings"].eq(2).all()
     assert w.groupby(w.index.str[-1]).nunique().le(1).all(axis=None)  # ten units, each drawn as one
-    first = pairs[(pairs["shift"] == "s") & (pairs["query_id"] == "q7")].set_index(["model", "measure"])["out"]
-    own = values[(values["query_id"] == "q7") & (values["side"] == "out")].set_index(["model", "measure"])["value"]
+    first = pairs[(pairs["shift"] == "s") & (pairs["query_id"] == "q7")].set_index(
+        ["model", "measure"]
+    )["out"]
+    own = values[(values["query_id"] == "q7") & (values["side"] == "out")].set_index(
+        ["model", "measure"]
+    )["value"]
     assert first.to_numpy() == pytest.approx(1.5 * own.loc[first.index].to_numpy())
 
 
@@ -296,11 +377,17 @@ def test_delta_by_r_is_found_by_every_way_to_cut_and_to_average():
     assert len(table) == 2 * 2 * 4 * 4 and set(table["bin"]) == {1, 2, 3, 4}
     pooled = table[table["shift"] == POOLED].sort_values("bin")
     turned = pooled["delta"] * np.where(pooled["measure"] == "ASL@100", -1, 1)
-    steps = turned.groupby([pooled[name] for name in ("measure", "binning", "averaging")]).diff().dropna()
+    steps = (
+        turned.groupby([pooled[name] for name in ("measure", "binning", "averaging")])
+        .diff()
+        .dropna()
+    )
     assert len(steps) == 24 and (steps > 0).all()
     equal = pooled[(pooled["binning"] == "quantile") & (pooled["measure"] == "RR@10")]
     assert (
-        (equal["n_queries"] == 100).all() and (equal["low"] <= equal["delta"]).all() and (equal["n_dropped"] == 0).all()
+        (equal["n_queries"] == 100).all()
+        and (equal["low"] <= equal["delta"]).all()
+        and (equal["n_dropped"] == 0).all()
     )
     frame = pairs.query("shift == @POOLED and measure == 'RR@10'").merge(far).nsmallest(100, "R")
     first = equal[equal["bin"] == 1].set_index("averaging")["delta"]
@@ -309,15 +396,25 @@ def test_delta_by_r_is_found_by_every_way_to_cut_and_to_average():
 
 
 def test_queries_without_avg_in_are_dropped_from_the_mean_of_ratios_and_counted():
-    both = pd.DataFrame({"in": [0.0, 0.5, 0.0, 0.0], "out": [0.1, 0.2, 0.0, 0.0], "query_id": list("wxyz")})
-    each = both.melt("query_id", var_name="side").assign(shift="s", model=DENSE, measure="RR@10", stratum="a")
+    both = pd.DataFrame(
+        {"in": [0.0, 0.5, 0.0, 0.0], "out": [0.1, 0.2, 0.0, 0.0], "query_id": list("wxyz")}
+    )
+    each = both.melt("query_id", var_name="side").assign(
+        shift="s", model=DENSE, measure="RR@10", stratum="a"
+    )
     far = pd.DataFrame({"shift": "s", "query_id": list("wxyz"), "R": [1.0, 2, 8, 9]})
-    table = notebook.delta_by_r(each.assign(unit=each["query_id"], seed=1), far, 2, seed=1, n_boot=20)
+    table = notebook.delta_by_r(
+        each.assign(unit=each["query_id"], seed=1), far, 2, seed=1, n_boot=20
+    )
     table = table.set_index(["binning", "averaging", "bin"])
-    assert table.loc[("width", "mean of ratios", 1), ["n_queries", "n_dropped", "delta"]].tolist() == [2, 1, -0.6]
+    assert table.loc[
+        ("width", "mean of ratios", 1), ["n_queries", "n_dropped", "delta"]
+    ].tolist() == [2, 1, -0.6]
     assert table.loc[("width", "ratio of means", 1), ["n_queries", "n_dropped"]].tolist() == [2, 0]
     assert table.loc[("width", "mean of ratios", 2), ["n_queries", "n_dropped"]].tolist() == [2, 2]
-    assert table.xs(2, level="bin")["delta"].isna().all()  # nothing was found by any model: no loss is defined
+    assert (
+        table.xs(2, level="bin")["delta"].isna().all()
+    )  # nothing was found by any model: no loss is defined
 
 
 def test_trend_is_tau_within_clusters_for_better_and_for_worse():
@@ -327,8 +424,13 @@ def test_trend_is_tau_within_clusters_for_better_and_for_worse():
     for measure in ("RR@10", "ASL@100"):
         assert trend.loc[("s", DENSE, measure, "difference"), "low"] > 0.7
     some = pairs.merge(far).query("shift == 's' and model == 'SPLADE' and measure == 'RR@10'")
-    known = [stats.kendalltau(part["R"], part["out"] - part["in"]).statistic for _, part in some.groupby("stratum")]
-    assert trend.loc[("s", "SPLADE", "RR@10", "difference"), "kendall"] == pytest.approx(np.mean(known))
+    known = [
+        stats.kendalltau(part["R"], part["out"] - part["in"]).statistic
+        for _, part in some.groupby("stratum")
+    ]
+    assert trend.loc[("s", "SPLADE", "RR@10", "difference"), "kendall"] == pytest.approx(
+        np.mean(known)
+    )
     none = trend.loc[(POOLED, "ColBERT", "RR@10", "relative")]
     assert none["low"] < 0 < none["high"] and none["n_queries"] == 400
     ends = np.quantile(table.drawn(), [0.025, 0.975], axis=1)
@@ -340,7 +442,10 @@ def test_the_same_resamples_serve_all_systems():
     copy = values[values["model"] == "SPLADE"].assign(model="copy")
     _, pairs, far, w = prepared(pd.concat([values, copy]), near)
     table = notebook.trend(pairs[pairs["measure"] == "RR@10"], far, w)
-    one, other = (table[(table["model"] == name) & (table["shift"] == "s")].drawn() for name in ("SPLADE", "copy"))
+    one, other = (
+        table[(table["model"] == name) & (table["shift"] == "s")].drawn()
+        for name in ("SPLADE", "copy")
+    )
     assert (one == other).all() and one.std() > 0
     names = sorted(w.index)  # each query is its own unit; the names seed the draws
     drawn = np.concatenate(list(resamples(400, seed_of(1, names), 100)))
@@ -349,46 +454,73 @@ def test_the_same_resamples_serve_all_systems():
 
 def binned(pairs, far):
     numbered = pairs.merge(notebook.in_bins(far[far["shift"] == POOLED], 5, "quantile"))
-    return numbered.assign(delta=indicators.change_per_query(numbered["in"], numbered["out"])).dropna(subset="delta")
+    return numbered.assign(
+        delta=indicators.change_per_query(numbered["in"], numbered["out"])
+    ).dropna(subset="delta")
 
 
 def claimed(values, near, slope, lead=0.2):
     """The claims of notebook 07 on a world, judged."""
     each, pairs, far, w = prepared(values, near, n_boot=300)
-    trend = notebook.trend(pairs[pairs["measure"] == "RR@10"], far, w).query("shift == @POOLED").assign(n_trainings=1)
-    ends = each[each["measure"] == "RR@10"].merge(notebook.in_bins(far, 5, "quantile").query("bin == 1"))
+    trend = (
+        notebook.trend(pairs[pairs["measure"] == "RR@10"], far, w)
+        .query("shift == @POOLED")
+        .assign(n_trainings=1)
+    )
+    ends = each[each["measure"] == "RR@10"].merge(
+        notebook.in_bins(far, 5, "quantile").query("bin == 1")
+    )
     ends = ends[ends["shift"] == POOLED]
-    least = effects(ends, ["model", "measure", "bin"], "side", ("in", "out"), "delta", seed=1, n_boot=300)
-    points = pd.DataFrame({"shift": np.repeat(["s", "t"], 8), "stratum": np.tile(list("abcdefgh"), 2)})
+    least = effects(
+        ends, ["model", "measure", "bin"], "side", ("in", "out"), "delta", seed=1, n_boot=300
+    )
+    points = pd.DataFrame(
+        {"shift": np.repeat(["s", "t"], 8), "stratum": np.tile(list("abcdefgh"), 2)}
+    )
     points["jaccard"], noise = np.tile(np.arange(8.0), 2), np.random.default_rng(3).normal(size=16)
     points["delta"] = slope * points["jaccard"] + noise * (0.1 if slope else 1)
     points = points.assign(measure="RR@10", n_queries=20, n_trainings=1)
-    points = pd.concat([points.assign(model="a"), points.assign(model="b", delta=points["delta"] - 1)])
+    points = pd.concat(
+        [points.assign(model="a"), points.assign(model="b", delta=points["delta"] - 1)]
+    )
     words = notebook.of_all_systems(points, "jaccard", 300)
-    ahead = pd.DataFrame({"model": [DENSE, "SPLADE", "ColBERT"], "measure": "RR@10", "lead": lead, "lead_low": lead})
-    answers = verdicts.answered(verdicts.of_notebook(notebook.NOTEBOOK), [words, trend, least], ahead)
+    ahead = pd.DataFrame(
+        {"model": [DENSE, "SPLADE", "ColBERT"], "measure": "RR@10", "lead": lead, "lead_low": lead}
+    )
+    answers = verdicts.answered(
+        verdicts.of_notebook(notebook.NOTEBOOK), [words, trend, least], ahead
+    )
     return verdicts.concluded(answers).set_index("claim")
 
 
-@pytest.mark.parametrize(("slope", "verdict"), [(0.6, "holds"), (-0.6, "contradicted"), (0.0, "undecided")])
+@pytest.mark.parametrize(
+    ("slope", "verdict"), [(0.6, "holds"), (-0.6, "contradicted"), (0.0, "undecided")]
+)
 def test_claims_hold_where_they_were_built_in_and_not_where_they_were_not(slope, verdict):
     table = claimed(*world(slope, seed=6), slope)
     assert table["verdict"].drop("similarity-trend-others").tolist() == [verdict] * 3
-    assert table.loc["similarity-trend-others", "verdict"] == verdict  # SPLADE loses here as the dense system does
+    assert (
+        table.loc["similarity-trend-others", "verdict"] == verdict
+    )  # SPLADE loses here as the dense system does
     words = table.loc["vocabulary-overlap"]
     assert -1 < words["low"] < words["estimate"] < words["high"] < 1 and words["n_queries"] == 320
 
 
 def test_of_systems_that_do_not_beat_bm25_nothing_is_decided():
     table = claimed(*world(seed=6), 0.6, lead=-0.1)["verdict"]
-    assert table.drop("vocabulary-overlap").eq("undecided").all() and table["vocabulary-overlap"] == "holds"
+    assert (
+        table.drop("vocabulary-overlap").eq("undecided").all()
+        and table["vocabulary-overlap"] == "holds"
+    )
 
 
 def test_spread_compares_interquartile_ranges_of_the_outer_intervals():
     bins = np.repeat([1, 2, 3], 200)
     loss = np.random.default_rng(4).normal(size=600) * bins
     ids = [f"q{i}" for i in range(600)]
-    losses = pd.DataFrame({"model": "SPLADE", "measure": "RR@10", "bin": bins, "delta": loss, "query_id": ids})
+    losses = pd.DataFrame(
+        {"model": "SPLADE", "measure": "RR@10", "bin": bins, "delta": loss, "query_id": ids}
+    )
     table = notebook.spread(losses, predictors.resampled(losses.assign(unit=ids), 1, 300))
     row = table.iloc[0]
     assert row["farthest"] == pytest.approx(stats.iqr(loss[bins == 1]))
@@ -398,11 +530,16 @@ def test_spread_compares_interquartile_ranges_of_the_outer_intervals():
     often = twice.loc[ids].to_numpy(int).T
     ends = [[stats.iqr(np.repeat(loss, one * (bins == at))) for at in (1, 3)] for one in often]
     drawn = notebook.spread(losses, twice).iloc[0]
-    assert drawn[["low", "high"]].tolist() == pytest.approx(sorted(far - near for far, near in ends))
+    assert drawn[["low", "high"]].tolist() == pytest.approx(
+        sorted(far - near for far, near in ends)
+    )
 
 
 def predictors_of(pairs, near):
-    draw, query = np.random.default_rng(5), pairs[["shift", "query_id"]].drop_duplicates(ignore_index=True)
+    draw, query = (
+        np.random.default_rng(5),
+        pairs[["shift", "query_id"]].drop_duplicates(ignore_index=True),
+    )
     said = query.assign(**{f"words: {name}": draw.random(len(query)) for name in WORDS})
     said = said.assign(**{f"collection: {name}": draw.random(len(query)) for name in PRE})
     of = pairs[(pairs["model"] == "SPLADE") & (pairs["measure"] == "RR@10")].set_index("query_id")
@@ -425,22 +562,38 @@ def predicted():
 
 def test_predictors_are_turned_towards_what_they_are_expected_to_say(predicted):
     pairs, _, known, w = predicted
-    assert known.set_index("model")["own: R"].notna().groupby("model").all().to_dict() == {DENSE: False, "SPLADE": True}
+    assert known.set_index("model")["own: R"].notna().groupby("model").all().to_dict() == {
+        DENSE: False,
+        "SPLADE": True,
+    }
     table = predictors.predict(pairs[pairs["model"] == "SPLADE"], known, w)
     of = table.set_index(["target", "name"])
     assert "collection: avg_idf" not in of.index.levels[1]
-    assert of.loc[("out RR@10", "run: nqc"), ["kendall", "within"]].tolist() == pytest.approx([1, 1])
+    assert of.loc[("out RR@10", "run: nqc"), ["kendall", "within"]].tolist() == pytest.approx(
+        [1, 1]
+    )
     assert of.loc[("out ASL@100", "run: nqc"), "within"] > 0.99  # low is better: turned
-    assert of.loc[("loss", "collection: length"), "within"] == pytest.approx(1)  # long ones should lose more
-    assert of.loc[("loss", "dense: R"), "within_low"] > 0.8 and of.loc[("loss", "own: R"), "within_high"] < -0.8
+    assert of.loc[("loss", "collection: length"), "within"] == pytest.approx(
+        1
+    )  # long ones should lose more
+    assert (
+        of.loc[("loss", "dense: R"), "within_low"] > 0.8
+        and of.loc[("loss", "own: R"), "within_high"] < -0.8
+    )
 
 
 def test_definitions_of_far_are_contrasted_on_the_same_resamples(predicted):
     pairs, near, known, w = predicted
     table = predictors.predict(pairs[pairs["measure"] == "RR@10"], known, w)
-    gaps = table[table["target"] == "loss"].contrast("name", notebook.GAPS).set_index(["model", "first", "second"])
+    gaps = (
+        table[table["target"] == "loss"]
+        .contrast("name", notebook.GAPS)
+        .set_index(["model", "first", "second"])
+    )
     same = gaps.loc[("SPLADE", "dense: max", "own: max")]
-    assert same["difference"] == 0.0 and same[["low", "high"]].isna().all()  # no draw differs: that is no certainty
+    assert (
+        same["difference"] == 0.0 and same[["low", "high"]].isna().all()
+    )  # no draw differs: that is no certainty
     turned = gaps.loc[("SPLADE", "dense: R", "own: R")]
     assert turned["difference"] > 1 < turned["low"]  # `own` is upside down
     assert "own: R" not in gaps.loc[DENSE].index.get_level_values("second")
@@ -454,14 +607,30 @@ def test_definitions_of_far_are_contrasted_on_the_same_resamples(predicted):
 def test_a_best_predictor_is_shown_only_where_it_exceeds_all_others(predicted):
     pairs, _, known, w = predicted
     table = predictors.predict(pairs, known, w)
-    ranked = predictors.ranking(table[table["model"] == "SPLADE"], ["target", "model"]).set_index(["target", "name"])
+    ranked = predictors.ranking(table[table["model"] == "SPLADE"], ["target", "model"]).set_index(
+        ["target", "name"]
+    )
     best = ranked.loc["out RR@10"].iloc[0]
-    assert best.name == "run: nqc" and best["better_than"] == len(ranked.loc["out RR@10"]) - 1 and best["n"] == 1
+    assert (
+        best.name == "run: nqc"
+        and best["better_than"] == len(ranked.loc["out RR@10"]) - 1
+        and best["n"] == 1
+    )
     noise = ranked.loc[("out RR@10", "run: wig")]
     assert noise["low"] < 0 < noise["high"] and noise["better_than"] < 5
-    one = table[(table["model"] == "SPLADE") & (table["name"] == "run: wig") & (table["target"] == "out RR@10")]
-    assert noise["high"] - noise["low"] > one["within_high"].item() - one["within_low"].item()  # simultaneous
+    one = table[
+        (table["model"] == "SPLADE")
+        & (table["name"] == "run: wig")
+        & (table["target"] == "out RR@10")
+    ]
+    assert (
+        noise["high"] - noise["low"] > one["within_high"].item() - one["within_low"].item()
+    )  # simultaneous
     both = predictors.ranking(table, ["target"])
-    assert not both["name"].str.startswith("own").any() and (both["n"] == 2).all()  # the dense model has none
+    assert (
+        not both["name"].str.startswith("own").any() and (both["n"] == 2).all()
+    )  # the dense model has none
     mean = table[(table["target"] == "loss") & (table["name"] == "dense: R")]["within"].mean()
-    assert both.set_index(["target", "name"]).loc[("loss", "dense: R"), "within"] == pytest.approx(mean)
+    assert both.set_index(["target", "name"]).loc[("loss", "dense: R"), "within"] == pytest.approx(
+        mean
+    )

@@ -1,4 +1,6 @@
-"""Whatever a folder or a parameter of somebody else holds, a command gives a result or one line of InputError."""
+"""Whatever a folder or a parameter of somebody else holds, a command gives a result or one line of
+InputError.
+"""
 
 import json
 import os
@@ -24,7 +26,11 @@ from interextra.store.errors import InputError
 from interextra.store.files import sha256
 
 bounded = settings(
-    max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=50,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
 )
 CODE = "python:os:system"
 DEEP = "[" * 100_000
@@ -32,8 +38,16 @@ DEEP = "[" * 100_000
 names = st.sampled_from(
     ["kind", "by", "sets", "gate", "files", "split", "vectors", "sizes", "train", "test", "of", "x"]
 )
-simple = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "train", "\0", "../x", CODE])
-values = st.recursive(simple, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3))
+simple = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["", "train", "\0", "../x", CODE])
+)
+values = st.recursive(
+    simple, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3)
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +58,9 @@ def folders(tmp_path_factory):
     spec, store = write_topics(base / "own"), Store(base / "cells")
     written(spec, store, "restrain", "near", size=12)
     written(spec, store, "shift", "kinds", attribute="column:topic")
-    Dataset.from_dict({"anchor": ["one", "two"], "positive": ["a", "b"]}).save_to_disk(base / "data")
+    Dataset.from_dict({"anchor": ["one", "two"], "positive": ["a", "b"]}).save_to_disk(
+        base / "data"
+    )
     yield base
     os.chdir(before)
 
@@ -63,7 +79,11 @@ def places(draw, document):
     """The path to some value inside of a JSON value: keys and numbers."""
     path = []
     while isinstance(document, dict | list) and document and draw(st.booleans() | st.just(True)):
-        key = draw(st.sampled_from(sorted(document) if isinstance(document, dict) else range(len(document))))
+        key = draw(
+            st.sampled_from(
+                sorted(document) if isinstance(document, dict) else range(len(document))
+            )
+        )
         path, document = [*path, key], document[key]
         if draw(st.integers(0, 2)) == 0:
             break
@@ -71,7 +91,9 @@ def places(draw, document):
 
 
 def put(document, path, value):
-    """The document with a value in some place; the place itself is taken out where the value is `...`."""
+    """The document with a value in some place; the place itself is taken out where the value is
+    `...`.
+    """
     if not path:
         return value
     here = document
@@ -94,7 +116,9 @@ def test_a_manifest_with_any_value_in_any_place_is_opened_or_refused(folders, da
 
 
 @bounded
-@given(text=st.text(max_size=40) | values.map(json.dumps), protocol=st.sampled_from(["near", "kinds"]))
+@given(
+    text=st.text(max_size=40) | values.map(json.dumps), protocol=st.sampled_from(["near", "kinds"])
+)
 @example(text=DEEP, protocol="near")
 @example(text='{"split": ' * 900 + "1" + "}" * 900, protocol="near")
 @example(text='{"sets": {}}', protocol="near")
@@ -105,7 +129,9 @@ def test_a_manifest_of_any_text_is_refused(folders, text, protocol):
 
 
 def check_manifest(folders, protocol, text):
-    """A copy of the folder with another manifest: opened as it was written, or refused, and never by code."""
+    """A copy of the folder with another manifest: opened as it was written, or refused, and never
+    by code.
+    """
     folder = folders / "changed"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(folders / protocol, folder)
@@ -113,16 +139,27 @@ def check_manifest(folders, protocol, text):
     found = result_or_line(Given.open, folder)
     if found is not None:
         whole = Given.open(folders / protocol)
-        assert found.queries.equals(whole.queries) and found.qrels.equals(whole.qrels) and found.held == whole.held
+        assert (
+            found.queries.equals(whole.queries)
+            and found.qrels.equals(whole.qrels)
+            and found.held == whole.held
+        )
         assert CODE not in json.dumps(json.loads(text)["split"])
     return found
 
 
-lines = st.lists(st.text(max_size=12) | st.sampled_from(["sky-comet-4", "sky-comet-4\tsky", "nobody\tsky"]), max_size=5)
+lines = st.lists(
+    st.text(max_size=12) | st.sampled_from(["sky-comet-4", "sky-comet-4\tsky", "nobody\tsky"]),
+    max_size=5,
+)
 
 
 @bounded
-@given(name=st.sampled_from(["test.tsv", "test.qrels", "gate.txt", "strata.tsv"]), more=lines, whole=st.booleans())
+@given(
+    name=st.sampled_from(["test.tsv", "test.qrels", "gate.txt", "strata.tsv"]),
+    more=lines,
+    whole=st.booleans(),
+)
 @example(name="gate.txt", more=["nobody"], whole=True)
 @example(name="strata.tsv", more=[], whole=False)
 @example(name="test.qrels", more=["nobody\t0\tp-sky-aurora-0\t1"], whole=True)
@@ -133,14 +170,18 @@ def test_files_of_a_split_with_any_lines_are_opened_or_refused(folders, name, mo
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(folders / "kinds", folder)
     text = (folder / name).read_text() if whole else ""
-    (folder / name).write_text(text + "".join(f"{line}\n" for line in more), encoding="utf-8", errors="surrogatepass")
+    (folder / name).write_text(
+        text + "".join(f"{line}\n" for line in more), encoding="utf-8", errors="surrogatepass"
+    )
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"][name] = sha256(folder / name)
     (folder / "manifest.json").write_text(json.dumps(manifest))
     found = result_or_line(Given.open, folder)
     if found is not None:
         asked = set(found.queries["query_id"])
-        assert set(found.held) <= asked and set(found.qrels["query_id"]) <= asked == set(found.strata.index)
+        assert set(found.held) <= asked and set(found.qrels["query_id"]) <= asked == set(
+            found.strata.index
+        )
         assert set(found.strata) <= {"sky", "plant", "stone"}
 
 
@@ -173,7 +214,9 @@ def check_datasets(folders, name, text):
     (folder / name).write_text(text, encoding="utf-8", errors="surrogatepass")
     found = result_or_line(auditing.read, f"datasets:{folder}", "train")
     if found is not None:
-        assert found.queries["text"].tolist() == ["one", "two"] and found.qrels["doc_id"].tolist() == ["a", "b"]
+        assert found.queries["text"].tolist() == ["one", "two"] and found.qrels[
+            "doc_id"
+        ].tolist() == ["a", "b"]
 
 
 @bounded
@@ -204,7 +247,12 @@ def test_a_text_parameter_is_what_was_given(root, text):
 
 
 @bounded
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("/%25F"), min_size=1), min_size=1))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("/%25F"), min_size=1),
+        min_size=1,
+    )
+)
 @example(["n/a", "yes", "no"])
 @example(["%2F", "%25", "%252F", "/", "//", "%/2F"])
 def test_labels_of_a_shift_are_read_back(labels):

@@ -23,17 +23,26 @@ def of_conditions(n=300, noise=0.1):
 
 
 def test_the_parts_of_a_gain_add_up_and_have_the_planted_size():
-    found = gain.parts_of(effects(of_conditions(), ["condition", "measure"], n_boot=500)).set_index("part")
+    found = gain.parts_of(effects(of_conditions(), ["condition", "measure"], n_boot=500)).set_index(
+        "part"
+    )
     planted = {"whole gain": 0.5, "kept on a left-out kind": 0.2, "lost to exposed negatives": 0.05}
     planted |= {"interpolation: needs the kind": 0.25, "interpolation: needs near queries": 0.1}
     for part, size in planted.items():
         row = found.loc[part]
-        assert row["low"] < size < row["high"] and row["difference"] == pytest.approx(size, abs=0.02)
+        assert row["low"] < size < row["high"] and row["difference"] == pytest.approx(
+            size, abs=0.02
+        )
         assert row["share"] == pytest.approx(2 * size, abs=0.05)
         assert part == "whole gain" or row["share_low"] <= row["share"] <= row["share_high"]
     parts = list(gain.PARTS)
-    assert found.loc[parts[1:4], "difference"].sum() == pytest.approx(found.loc[parts[0], "difference"])
-    assert found.loc[parts[0], "share"] == 1 and found.loc[parts[0], ["share_low", "share_high"]].isna().all()
+    assert found.loc[parts[1:4], "difference"].sum() == pytest.approx(
+        found.loc[parts[0], "difference"]
+    )
+    assert (
+        found.loc[parts[0], "share"] == 1
+        and found.loc[parts[0], ["share_low", "share_high"]].isna().all()
+    )
 
 
 def test_only_what_is_fine_tuned_has_the_noise_of_training():
@@ -45,7 +54,9 @@ def test_only_what_is_fine_tuned_has_the_noise_of_training():
     found = gain.by_condition(values, seed=1, n_boot=2000).set_index("condition")
     width = found["high"] - found["low"]
     assert width[["BM25", "base"]].max() < 0.01 < 0.1 < width.drop(["BM25", "base"]).min()
-    assert found["n_trainings"].to_dict() == {name: 1 + (name not in ("BM25", "base")) for name in LEVELS}
+    assert found["n_trainings"].to_dict() == {
+        name: 1 + (name not in ("BM25", "base")) for name in LEVELS
+    }
     plain = effects(values, ["condition", "measure"], seed=1, n_boot=40).set_index("condition")
     assert found["mean"].tolist() == pytest.approx(plain.loc[found.index, "mean"].tolist())
     parts = gain.parts_of(gain.by_condition(values, seed=1, n_boot=400))
@@ -59,7 +70,9 @@ def test_without_a_gain_no_share_is_told():
 
 
 def test_a_left_out_kind_is_measured_by_its_own_model():
-    values = pd.DataFrame({"condition": ["random split", *["left-out kind"] * 3], "left_out": [None, "a", "b", "a"]})
+    values = pd.DataFrame(
+        {"condition": ["random split", *["left-out kind"] * 3], "left_out": [None, "a", "b", "a"]}
+    )
     values["stratum"], values["value"] = ["a", "a", "a", gain.OUTSIDE], [1.0, 2.0, 3.0, 4.0]
     assert gain.in_conditions(values)["value"].tolist() == [1.0, 2.0]
 
@@ -73,7 +86,9 @@ def of_halves(loss, n=400, easier=0.2):
     frames = []
     for system, mean in level.items():
         value = mean + easier * ~is_near + shared + 0.02 * draw.normal(size=n)
-        frames.append(pd.DataFrame({"system": system, "measure": "RR@10", "query_id": ids, "value": value}))
+        frames.append(
+            pd.DataFrame({"system": system, "measure": "RR@10", "query_id": ids, "value": value})
+        )
     near = pd.DataFrame({"query_id": ids, "is_near": is_near})
     return pd.concat(frames, ignore_index=True), near
 
@@ -81,23 +96,44 @@ def of_halves(loss, n=400, easier=0.2):
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 def test_the_difference_in_differences_takes_out_difficulty(loss):
     values, near = of_halves(loss)
-    means = effects(gain.minus(values, ["BM25"]).merge(near), ["system", "measure", "is_near"], n_boot=500)
+    means = effects(
+        gain.minus(values, ["BM25"]).merge(near), ["system", "measure", "is_near"], n_boot=500
+    )
     found = gain.near_and_far(means, loss=0.1).set_index("system")
-    assert found.loc["model", "difference"] == pytest.approx(0.2 - loss, abs=0.03) and found.loc["model", "low"] > 0
+    assert (
+        found.loc["model", "difference"] == pytest.approx(0.2 - loss, abs=0.03)
+        and found.loc["model", "low"] > 0
+    )
     lead = found.loc["model minus BM25"]
     assert lead["low"] < -loss < lead["high"] and abs(lead["difference"] + loss) < 0.01
-    assert lead["detects"] < found.loc["model", "detects"] and lead["needed"] < found.loc["model", "needed"]
-    assert lead["needed"] == np.ceil(400 * (lead["detects"] / (0.1 * found.loc["model", "near"])) ** 2)
+    assert (
+        lead["detects"] < found.loc["model", "detects"]
+        and lead["needed"] < found.loc["model", "needed"]
+    )
+    assert lead["needed"] == np.ceil(
+        400 * (lead["detects"] / (0.1 * found.loc["model", "near"])) ** 2
+    )
 
 
 def test_published_runs_are_those_of_the_committed_values(root, tmp_path):
-    values, near = gain.published_runs(root / "outputs" / "reference" / "small" / "11_pool_bias" / "values")
-    assert set(values["system"]) >= {"BM25", "neural"} and values["query_id"].isin(near["query_id"]).all()
+    values, near = gain.published_runs(
+        root / "outputs" / "reference" / "small" / "11_pool_bias" / "values"
+    )
+    assert (
+        set(values["system"]) >= {"BM25", "neural"}
+        and values["query_id"].isin(near["query_id"]).all()
+    )
     assert values["query_id"].nunique() == len(near) == 97 and near["is_near"].sum() == 48
     assert gain.published_runs(tmp_path)[0].empty
 
 
 def test_sets_of_several_sizes_are_refused():
-    p = {"shift": "wh-words", "collection": "mini", "train_split": "train", "train_limit": 9, "test_splits": ["test"]}
+    p = {
+        "shift": "wh-words",
+        "collection": "mini",
+        "train_split": "train",
+        "train_limit": 9,
+        "test_splits": ["test"],
+    }
     with pytest.raises(InputError, match="one size"):
         gain.plan(p | {"train_size": 9, "seed": 1})

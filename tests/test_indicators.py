@@ -11,8 +11,26 @@ from interextra.measures import indicators as ind
 from interextra.papers.released import read_shift
 from interextra.store.errors import InputError
 
-WORDS = ["what", "is", "the", "cost", "of", "a", "red", "fox", "hat", "sea", "Who", "was", "king", "how"]
-TEST, TRAIN = ["red red fox", "what is it", "WHO"], ["what is the red sea", "who is who", "red fox", ""]
+WORDS = [
+    "what",
+    "is",
+    "the",
+    "cost",
+    "of",
+    "a",
+    "red",
+    "fox",
+    "hat",
+    "sea",
+    "Who",
+    "was",
+    "king",
+    "how",
+]
+TEST, TRAIN = (
+    ["red red fox", "what is it", "WHO"],
+    ["what is the red sea", "who is who", "red fox", ""],
+)
 
 
 def texts(n, seed):
@@ -34,7 +52,9 @@ def shares(part):
 def brute_force_jaccard(source, target):
     s, t = shares(source), shares(target)
     both = s.keys() | t.keys()
-    return sum(min(s.get(w, 0), t.get(w, 0)) for w in both) / sum(max(s.get(w, 0), t.get(w, 0)) for w in both)
+    return sum(min(s.get(w, 0), t.get(w, 0)) for w in both) / sum(
+        max(s.get(w, 0), t.get(w, 0)) for w in both
+    )
 
 
 def test_jaccard_by_hand():
@@ -73,10 +93,14 @@ def test_queries_without_words_are_errors():
 def test_closed_form_is_the_mean_of_all_pairs():
     test, train = vectors(37, 1), vectors(1500, 2)
     closed = ind.mean_similarity(test, train)
-    by_hand = [np.mean([np.dot(q, t) for t in train.astype(np.float64)]) for q in test.astype(np.float64)]
+    by_hand = [
+        np.mean([np.dot(q, t) for t in train.astype(np.float64)]) for q in test.astype(np.float64)
+    ]
     assert np.abs(closed - by_hand).max() < 1e-12 and np.ptp(closed) > 0.1
     many = np.full((70_000, 1), 0.1, np.float32)  # a sum in float32 would drift
-    assert ind.mean_similarity(np.ones((1, 1), np.float32), many)[0] == pytest.approx(np.float32(0.1), abs=1e-12)
+    assert ind.mean_similarity(np.ones((1, 1), np.float32), many)[0] == pytest.approx(
+        np.float32(0.1), abs=1e-12
+    )
 
 
 def test_nearness_is_that_of_the_sorted_scores_and_its_mean_is_the_closed_form():
@@ -91,7 +115,14 @@ def test_nearness_is_that_of_the_sorted_scores_and_its_mean_is_the_closed_form()
 
 
 def test_intervals_of_equal_width():
-    assert ind.bins([0, 1, 1.9, 2, 4, 10], 5, "width").tolist() == [0, 0, 0, 1, 2, 4]  # low edge in, 3 empty
+    assert ind.bins([0, 1, 1.9, 2, 4, 10], 5, "width").tolist() == [
+        0,
+        0,
+        0,
+        1,
+        2,
+        4,
+    ]  # low edge in, 3 empty
 
 
 VALUES = {
@@ -106,9 +137,13 @@ VALUES = {
 def test_intervals_follow_the_values_and_hold_equally_many_or_are_equally_wide(kind):
     values = VALUES[kind]
     inner = np.linspace(values.min(), values.max(), 6)[1:-1]
-    assert ind.bins(values, 5, "width").tolist() == [sum(value >= edge for edge in inner) for value in values]
+    assert ind.bins(values, 5, "width").tolist() == [
+        sum(value >= edge for edge in inner) for value in values
+    ]
     order, which = np.argsort(values), ind.bins(values, 5, "quantile")
-    assert (np.diff(which[order]) >= 0).all() and not np.diff(which[order])[np.diff(values[order]) == 0].any()
+    assert (np.diff(which[order]) >= 0).all() and not np.diff(which[order])[
+        np.diff(values[order]) == 0
+    ].any()
     counts = np.bincount(which)
     assert counts.all() and len(counts) == {"smooth": 5, "ties": 4, "two values": 2, "few": 3}[kind]
     assert kind != "smooth" or set(counts) == {20, 21}
@@ -126,7 +161,9 @@ def test_a_value_without_a_place_is_an_error():
 
 def test_change_of_a_query_is_missing_where_there_was_nothing_to_lose():
     found = ind.change_per_query([0.5, 1, 0, 0.5, 10], [0.25, 0, 0.5, 0.5, 20])
-    assert found == pytest.approx([-0.5, -1, np.nan, 0, 1], nan_ok=True)  # the last as with ASL: lower is better
+    assert found == pytest.approx(
+        [-0.5, -1, np.nan, 0, 1], nan_ok=True
+    )  # the last as with ASL: lower is better
 
 
 class Texts(NamedTuple):
@@ -136,7 +173,9 @@ class Texts(NamedTuple):
     texts: tuple[str, ...]
 
     def frame(self, store) -> pd.DataFrame:
-        return pd.DataFrame({"query_id": [f"{self.name}{i}" for i in range(len(self.texts))], "text": self.texts})
+        return pd.DataFrame(
+            {"query_id": [f"{self.name}{i}" for i in range(len(self.texts))], "text": self.texts}
+        )
 
 
 class Asked(NamedTuple):
@@ -156,7 +195,12 @@ def test_nearness_cell_compares_each_test_query_with_the_queries_of_training(tmp
 
     class Counting:
         def query_similarities(self, queries, others):
-            yield np.array([[float(query.count("a") * other.count("a")) for other in others] for query in queries])
+            yield np.array(
+                [
+                    [float(query.count("a") * other.count("a")) for other in others]
+                    for query in queries
+                ]
+            )
 
     monkeypatch.setattr(ind, "load_model", lambda folder: opened.append(folder) or Counting())
     model = Trained(Texts("train", ("aa", "b", "ab")))
@@ -169,14 +213,32 @@ def test_nearness_cell_compares_each_test_query_with_the_queries_of_training(tmp
 
 
 def test_released_topics_are_as_far_from_the_others_as_the_authors_found(real_data):
-    """Topics 1 (farthest), 2 and 4 (nearest) keep their places of Figure 3 on the released test queries alone; topics 0
-    and 3, which differ by less than 4 % of their value in either, change theirs."""
+    """Topics 1 (farthest), 2 and 4 (nearest) keep their places of Figure 3 on the released test
+    queries alone; topics 0 and 3, which differ by less than 4 % of their value in either, change
+    theirs.
+    """
     folder = real_data / "ms-marco-shift"
     topics = [read_shift(folder, str(number))[0]["text"].tolist() for number in range(5)]
-    others = [[text for other in topics if other is not topic for text in other] for topic in topics]
+    others = [
+        [text for other in topics if other is not topic for text in other] for topic in topics
+    ]
     found = [ind.jaccard(topic, rest) for topic, rest in zip(topics, others, strict=True)]
     assert found == pytest.approx([0.298, 0.245, 0.339, 0.301, 0.427], abs=5e-4)
-    authors = [0.3334, 0.2632, 0.3686, 0.3217, 0.4701]  # the release's notebook, over the whole clusters
-    assert np.argsort(found).tolist() == [1, 0, 3, 2, 4] and np.argsort(authors).tolist() == [1, 3, 0, 2, 4]
+    authors = [
+        0.3334,
+        0.2632,
+        0.3686,
+        0.3217,
+        0.4701,
+    ]  # the release's notebook, over the whole clusters
+    assert np.argsort(found).tolist() == [1, 0, 3, 2, 4] and np.argsort(authors).tolist() == [
+        1,
+        3,
+        0,
+        2,
+        4,
+    ]
     few, some = topics[0][:20], others[0][::50]
-    assert ind.query_jaccard(few, some) == pytest.approx([brute_force_jaccard([text], some) for text in few])
+    assert ind.query_jaccard(few, some) == pytest.approx(
+        [brute_force_jaccard([text], some) for text in few]
+    )

@@ -1,7 +1,9 @@
-"""ir_datasets collections: its own code reads miniature archives lying where it keeps its downloads.
+"""ir_datasets collections: its own code reads miniature archives lying where it keeps its
+downloads.
 
-Only the download and its checksum are not exercised. IR_DATASETS_HOME is read when ir_datasets is imported, so the
-archives are read in a process of their own; the error and naming tests register small local sets here.
+Only the download and its checksum are not exercised. IR_DATASETS_HOME is read when ir_datasets is
+imported, so the archives are read in a process of their own; the error and naming tests register
+small local sets here.
 """
 
 import gzip
@@ -32,7 +34,9 @@ def put_tar(path, files: dict[str, str]):
 
 
 def put_msmarco(home):
-    """MS MARCO passage in miniature: the names, formats and odd separators of the real downloads."""
+    """MS MARCO passage in miniature: the names, formats and odd separators of the real
+    downloads.
+    """
     base = home / "msmarco-passage"
     archive = {
         "collection.tsv": f"0\t{BROKEN} zero\n1\tone\n2\ttwo  spaces\n",
@@ -46,7 +50,9 @@ def put_msmarco(home):
     (base / "train/qrels").write_text("10\t0\t0\t1\n")
     (base / "trec-dl-2019/queries.tsv").write_text("40\tdl19 question\n41\tnever judged\n")
     (base / "trec-dl-2019/qrels").write_text("40 Q0 1 3\n40 Q0 0 0\n")
-    (base / "trec-dl-2020/queries.tsv.gz").write_bytes(gzip.compress(b"50\tdl20 question\n51\tnever judged\n"))
+    (base / "trec-dl-2020/queries.tsv.gz").write_bytes(
+        gzip.compress(b"50\tdl20 question\n51\tnever judged\n")
+    )
     (base / "trec-dl-2020/qrels").write_text("50 0 2 2\n")
 
 
@@ -110,7 +116,9 @@ def home(tmp_path_factory):
 def opened(home, cache, *specs) -> dict:
     folders = {"IR_DATASETS_HOME": str(home), "INTEREXTRA_CACHE": str(cache)}
     env = os.environ | OFFLINE | folders | {"IR_DATASETS_DL_TRIES": "1"}
-    done = subprocess.run([sys.executable, "-c", SCRIPT, *specs], env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *specs], env=env, capture_output=True, text=True, check=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -155,21 +163,31 @@ def test_a_failed_download_is_one_input_error(read, home):
 
 
 def test_an_unknown_id_is_told_the_nearest(read):
-    assert "has no data set of this id; did you mean 'msmarco-passage'" in read["irds:msmarco-pasage"]
+    assert (
+        "has no data set of this id; did you mean 'msmarco-passage'" in read["irds:msmarco-pasage"]
+    )
 
 
 def test_the_second_opening_reads_nothing_of_ir_datasets(home, tmp_path):
     first = opened(home, tmp_path, "irds:msmarco-passage")
     again = opened(home, tmp_path, "irds:msmarco-passage")
     assert first.pop("imported") and not again.pop("imported")
-    assert first["irds:msmarco-passage"].pop("peek")[0] and again["irds:msmarco-passage"].pop("peek") == [None, None]
+    assert first["irds:msmarco-passage"].pop("peek")[0] and again["irds:msmarco-passage"].pop(
+        "peek"
+    ) == [None, None]
     assert first == again
 
 
 def test_what_a_download_holds_is_known_without_downloading(tmp_path):
     code = f"from interextra.data.load import peek; print([peek(s) for s in {[SPECS[0], SPECS[4], 'mini']}])"
-    env = os.environ | OFFLINE | {"IR_DATASETS_HOME": str(tmp_path / "home"), "INTEREXTRA_CACHE": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    env = (
+        os.environ
+        | OFFLINE
+        | {"IR_DATASETS_HOME": str(tmp_path / "home"), "INTEREXTRA_CACHE": str(tmp_path)}
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
     msmarco, scifact, mini = eval(done.stdout)
     queries = {"train": 502_939, "dev": 6980, "dl19": 43, "dl20": 54}
     assert msmarco["passages"] == 8_841_823 and msmarco["queries"] == queries
@@ -179,7 +197,9 @@ def test_what_a_download_holds_is_known_without_downloading(tmp_path):
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory):
-    """Local sets in ir_datasets' registry: base (documents only), base/a, base/b, and another corpus."""
+    """Local sets in ir_datasets' registry: base (documents only), base/a, base/b, and another
+    corpus.
+    """
     import ir_datasets
 
     folder, sets = tmp_path_factory.mktemp("local"), {}
@@ -197,7 +217,9 @@ def local(tmp_path_factory):
         part = ir_datasets.create_dataset(None, folder / f"{name}.tsv", folder / f"{name}.qrels")
         sets[f"/{name}"] = ir_datasets.Dataset(docs, part.queries_handler(), part.qrels_handler())
     sets[""] = ir_datasets.Dataset(docs)
-    sets["-other"] = ir_datasets.create_dataset(folder / "docs.tsv", folder / "a.tsv", folder / "a.qrels")
+    sets["-other"] = ir_datasets.create_dataset(
+        folder / "docs.tsv", folder / "a.tsv", folder / "a.qrels"
+    )
     sets["-queries"] = ir_datasets.create_dataset(None, folder / "a.tsv", folder / "a.qrels")
     base = f"interextra-test-{os.getpid()}"
     for suffix, dataset in sets.items():
@@ -248,5 +270,10 @@ def test_ids_that_make_no_collection_are_refused(local):
 
 def test_dangling_qrels_follow_the_switch(local):
     message = fails(f"irds:{local}/b")
-    assert f"{local}/b qrels of ir_datasets, row 1: 1 qrels of split 'b' name a passage that is not there" in message
-    assert "no qrels of split 'b' name a query and a passage" in fails(f"irds:{local}/b,dangling=drop")
+    assert (
+        f"{local}/b qrels of ir_datasets, row 1: 1 qrels of split 'b' name a passage that is not there"
+        in message
+    )
+    assert "no qrels of split 'b' name a query and a passage" in fails(
+        f"irds:{local}/b,dangling=drop"
+    )

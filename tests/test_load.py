@@ -1,4 +1,6 @@
-"""Opening by spec: BEIR folders, generated worlds, and what is said when a spec or a folder is wrong."""
+"""Opening by spec: BEIR folders, generated worlds, and what is said when a spec or a folder is
+wrong.
+"""
 
 import gzip
 import json
@@ -30,7 +32,11 @@ QRELS = "query-id\tcorpus-id\tscore\nq1\td2\t1\nq2\td1\t0\n"
 
 def put(folder, corpus=CORPUS, queries=QUERIES, qrels=QRELS, packed=False):
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
-    files = {"corpus.jsonl": "\n".join(corpus), "queries.jsonl": "\n".join(queries) + "\n", "qrels/test.tsv": qrels}
+    files = {
+        "corpus.jsonl": "\n".join(corpus),
+        "queries.jsonl": "\n".join(queries) + "\n",
+        "qrels/test.tsv": qrels,
+    }
     for name, text in files.items():
         data = text.encode()
         (folder / (name + ".gz" * packed)).write_bytes(gzip.compress(data) if packed else data)
@@ -66,8 +72,14 @@ def test_a_beir_folder_opens_plain_or_packed(tmp_path, packed):
     assert collection.passages.texts(slice(None)) == ["Head body", "käse\u2028x"]
     queries = collection.queries("test")
     assert queries["text"].tolist() == ["one", "two"]
-    assert queries["tags"].tolist() == [None, ["t"]] and queries["metadata_text"].tolist()[1] == "own"
-    assert (collection.name, collection.spec, collection.splits) == ("c", f"beir:{tmp_path / 'c'}", ("test",))
+    assert (
+        queries["tags"].tolist() == [None, ["t"]] and queries["metadata_text"].tolist()[1] == "own"
+    )
+    assert (collection.name, collection.spec, collection.splits) == (
+        "c",
+        f"beir:{tmp_path / 'c'}",
+        ("test",),
+    )
 
 
 def test_packing_changes_no_fingerprint_and_text_does(tmp_path):
@@ -115,7 +127,10 @@ def test_the_folder_of_real_data_is_named_in_a_spec(tmp_path, monkeypatch):
     put(tmp_path / "c")
     monkeypatch.setenv("INTEREXTRA_DATA", str(tmp_path))
     collection = open_collection("beir:$INTEREXTRA_DATA/c")
-    assert collection.spec == "beir:$INTEREXTRA_DATA/c" and collection.fingerprint == opened(tmp_path).fingerprint
+    assert (
+        collection.spec == "beir:$INTEREXTRA_DATA/c"
+        and collection.fingerprint == opened(tmp_path).fingerprint
+    )
     assert "no training queries" in fails("msmarco-queries")
     monkeypatch.delenv("INTEREXTRA_DATA")
     assert "set the environment variable INTEREXTRA_DATA" in fails("beir:$INTEREXTRA_DATA/c")
@@ -178,8 +193,14 @@ def test_a_bad_qrels_line_is_named(tmp_path, line, told):
     [
         ("[" * 100_000, "the JSON is nested too deeply"),
         ('{"_id": "x", "text": "a \\ud83d"}', "\\ud83d is half of a surrogate pair"),
-        ('{"_id": "x", "text": "a", "text": "b"}', "not readable as JSON (the key 'text' stands twice)"),
-        ('{"_id": "x", "text": "a", "n": ' + "9" * 5000 + "}", "not readable as JSON (Exceeds the limit"),
+        (
+            '{"_id": "x", "text": "a", "text": "b"}',
+            "not readable as JSON (the key 'text' stands twice)",
+        ),
+        (
+            '{"_id": "x", "text": "a", "n": ' + "9" * 5000 + "}",
+            "not readable as JSON (Exceeds the limit",
+        ),
     ],
 )
 @pytest.mark.parametrize("part", ["corpus", "queries"])
@@ -189,13 +210,21 @@ def test_json_that_no_reader_can_hold_is_named(tmp_path, part, line, told):
 
 
 def test_metadata_that_no_table_can_hold_is_kept_as_json(tmp_path):
-    """Empty objects, whole numbers beyond 64 bits, and what is nested deeper than Parquet is read again."""
+    """Empty objects, whole numbers beyond 64 bits, and what is nested deeper than Parquet is read
+    again.
+    """
     deep = "[" * 40 + "]" * 40
-    told = f'{{"none": {{}}, "inner": [{{"a": {{}}}}], "large": {2**70}, "deep": {deep}, "kind": "x"}}'
+    told = (
+        f'{{"none": {{}}, "inner": [{{"a": {{}}}}], "large": {2**70}, "deep": {deep}, "kind": "x"}}'
+    )
     put(tmp_path / "c", queries=[f'{{"_id": "q1", "text": "a", "metadata": {told}}}', QUERIES[0]])
     first = opened(tmp_path)
     row = first.queries("test").set_index("query_id").loc["q1"]
-    assert [json.loads(row[name]) for name in ("none", "inner", "large")] == [{}, [{"a": {}}], 2**70]
+    assert [json.loads(row[name]) for name in ("none", "inner", "large")] == [
+        {},
+        [{"a": {}}],
+        2**70,
+    ]
     assert row["deep"] == deep and row["kind"] == "x"
     assert opened(tmp_path).fingerprint == first.fingerprint
 
@@ -229,12 +258,17 @@ def test_names_that_are_not_utf_8_are_named(tmp_path):
 
 def test_comments_in_qrels_do_not_move_the_line_of_an_error(tmp_path):
     message = broken(tmp_path, qrels="# assessed in May\nq1 0 d2 1\n# more\nq9 0 d1 1\n")
-    assert "test.tsv:4: 1 qrels of split 'test' name a query that is not there: query_id 'q9'" in message
+    assert (
+        "test.tsv:4: 1 qrels of split 'test' name a query that is not there: query_id 'q9'"
+        in message
+    )
 
 
 @pytest.mark.parametrize("limit", [0, 1])
 def test_a_callers_change_of_queries_reaches_no_other_caller(tmp_path, limit):
-    """A frame is read once a process, and what one notebook changed was sealed into the results of the next."""
+    """A frame is read once a process, and what one notebook changed was sealed into the results of
+    the next.
+    """
     put(tmp_path / "c")
     of = Queries(source=Source.of(f"beir:{tmp_path / 'c'}"), split="test", limit=limit)
     first, ids = of.frame(), of.ids()
@@ -262,7 +296,11 @@ def test_an_empty_split_is_named(tmp_path):
 
 
 def test_a_cut_corpus_is_an_input_error(tmp_path):
-    put(tmp_path / "c", corpus=[json.dumps({"_id": str(i), "text": "t" * i}) for i in range(500)], packed=True)
+    put(
+        tmp_path / "c",
+        corpus=[json.dumps({"_id": str(i), "text": "t" * i}) for i in range(500)],
+        packed=True,
+    )
     path = tmp_path / "c" / "corpus.jsonl.gz"
     path.write_bytes(path.read_bytes()[:-20])
     assert "is it a complete gzip file" in fails(f"beir:{tmp_path / 'c'}")
@@ -284,10 +322,14 @@ def test_missing_and_doubled_files_are_named(tmp_path):
 
 def test_switches_drop_and_keep(tmp_path):
     put(tmp_path / "c", corpus=[*CORPUS, '{"_id": "d3", "text": ""}'], qrels=QRELS + "q1\td9\t1\n")
-    with pytest.warns(UserWarning, match="1 of 3 qrels of split 'test' dropped, 0 queries with them"):
+    with pytest.warns(
+        UserWarning, match="1 of 3 qrels of split 'test' dropped, 0 queries with them"
+    ):
         collection = opened(tmp_path, options=",dangling=drop,empty=keep")
     assert len(collection.passages) == 3 and len(collection.qrels("test")) == 2
-    assert opened(tmp_path, options=",empty=keep,dangling=drop").fingerprint == collection.fingerprint
+    assert (
+        opened(tmp_path, options=",empty=keep,dangling=drop").fingerprint == collection.fingerprint
+    )
     assert "passages without text" in fails(f"beir:{tmp_path / 'c'}")
     assert "not there: doc_id 'd9'" in fails(f"beir:{tmp_path / 'c'},empty=keep")
 
@@ -295,26 +337,41 @@ def test_switches_drop_and_keep(tmp_path):
 def test_a_folder_is_cut_to_some_queries_and_their_passages(tmp_path):
     corpus = [json.dumps({"_id": f"d{at}", "text": f"text {at}"}) for at in range(40)]
     queries = [json.dumps({"_id": f"q{at}", "text": f"query {at}"}) for at in range(20)]
-    qrels = "query-id\tcorpus-id\tscore\n" + "".join(f"q{at}\td{at}\t1\nq{at}\td{at + 20}\t1\n" for at in range(20))
+    qrels = "query-id\tcorpus-id\tscore\n" + "".join(
+        f"q{at}\td{at}\t1\nq{at}\td{at + 20}\t1\n" for at in range(20)
+    )
     put(tmp_path / "c", corpus=corpus, queries=queries, qrels=qrels)
     (tmp_path / "c" / "qrels" / "train.tsv").write_text(qrels)
     cut = opened(tmp_path, options=",keep=5")
     kept = cut.query_ids("train")
     assert cut.splits[0] == "train" and len(kept) == 5
-    assert set(cut.passages.doc_ids.to_pylist()) == {f"d{int(q[1:]) + add}" for q in kept for add in (0, 20)}
-    assert opened(tmp_path, options=",keep=5").fingerprint == cut.fingerprint != opened(tmp_path).fingerprint
+    assert set(cut.passages.doc_ids.to_pylist()) == {
+        f"d{int(q[1:]) + add}" for q in kept for add in (0, 20)
+    }
+    assert (
+        opened(tmp_path, options=",keep=5").fingerprint
+        == cut.fingerprint
+        != opened(tmp_path).fingerprint
+    )
     assert len(opened(tmp_path, options=",keep=50").query_ids("train")) == 20
     assert "keep=x must be a number" in fails(f"beir:{tmp_path / 'c'},keep=x")
 
 
 def test_a_cut_keeps_whole_entities_with_the_passages_of_all_splits(tmp_path):
     corpus = [json.dumps({"_id": f"d{at}", "text": f"text {at}"}) for at in range(40)]
-    told = [{"focus": f"disease {at // 4}", "qtype": "symptoms"} for at in range(40)]  # ten diseases of four each
-    queries = [json.dumps({"_id": f"q{at}", "text": f"query {at}", "metadata": told[at]}) for at in range(40)]
+    told = [
+        {"focus": f"disease {at // 4}", "qtype": "symptoms"} for at in range(40)
+    ]  # ten diseases of four each
+    queries = [
+        json.dumps({"_id": f"q{at}", "text": f"query {at}", "metadata": told[at]})
+        for at in range(40)
+    ]
     put(tmp_path / "c", corpus=corpus, queries=queries)
     for split, places in (("train", (0, 1, 2)), ("test", (3,))):
         lines = [f"q{at}\td{at}\t1\n" for at in range(40) if at % 4 in places]
-        (tmp_path / "c" / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+        (tmp_path / "c" / "qrels" / f"{split}.tsv").write_text(
+            "query-id\tcorpus-id\tscore\n" + "".join(lines)
+        )
     cut = opened(tmp_path, options=",keep=7")
     about = {int(query_id[1:]) // 4 for query_id in cut.query_ids("train")}
     assert cut.splits == ("train", "test") and len(about) == 3 and len(cut.query_ids("train")) == 9
@@ -341,14 +398,20 @@ def test_a_folder_with_a_comma_is_a_folder(tmp_path):
         ("irds:", "is no collection spec"),
         ("mini:", "is no collection spec"),
         ("minimal", "is no collection spec"),
-        ("beir:x,dangling=maybe", "unknown option dangling=maybe; allowed are dangling=drop, empty=keep"),
+        (
+            "beir:x,dangling=maybe",
+            "unknown option dangling=maybe; allowed are dangling=drop, empty=keep",
+        ),
         ("beir:x,seed=3", "unknown option seed=3"),
         ("beir:x,drop", "'drop' is no option; write key=value"),
         ("beir:x,empty=keep,empty=keep", "an option stands twice; keep one"),
         ("irds:x,dangling=no", "unknown option dangling=no"),
         ("mini:seed=" + "9" * 5000, "unknown option seed=999"),
         ("beir:x,keep=" + "9" * 5000, "must be a number of queries"),
-        ("mini:seed=x", "unknown option seed=x; allowed are mismatch=INTEGER, n_dev=INTEGER, n_graded=INTEGER"),
+        (
+            "mini:seed=x",
+            "unknown option seed=x; allowed are mismatch=INTEGER, n_dev=INTEGER, n_graded=INTEGER",
+        ),
         ("mini:size=3", "unknown option size=3"),
         ("mini:small", "'small' is no option"),
         ("mini:ood-letters,n_train=3", "unknown option n_train=3; allowed are seed=INTEGER"),
@@ -361,12 +424,18 @@ def test_a_wrong_spec_is_told_what_is_allowed(tmp_path, spec, told):
 def test_the_generated_world_is_what_its_generator_made(tmp_path):
     made = world.generate("mini", seed=7, n_train=300, n_dev=40)
     collection = open_collection("mini:seed=7,n_train=300,n_dev=40")
-    passages = zip(collection.passages.doc_ids.to_pylist(), collection.passages.texts(slice(None)), strict=True)
+    passages = zip(
+        collection.passages.doc_ids.to_pylist(), collection.passages.texts(slice(None)), strict=True
+    )
     assert list(passages) == made.passages
     assert collection.splits == tuple(made.qrels) and collection.name == "mini"
     for split, queries in made.queries.items():
         pd.testing.assert_frame_equal(collection.qrels(split), made.qrels[split], check_dtype=False)
-        back = collection.queries(split).set_index("query_id").loc[queries["query_id"], list(queries.columns[1:])]
+        back = (
+            collection.queries(split)
+            .set_index("query_id")
+            .loc[queries["query_id"], list(queries.columns[1:])]
+        )
         assert back.to_numpy().tolist() == queries[list(queries.columns[1:])].to_numpy().tolist()
 
 
@@ -388,27 +457,41 @@ def test_a_world_is_generated_once_and_again_when_its_files_change(tmp_path, mon
 
 COMMENTS = {"data/beir.py": ("FIRST_SPLITS", "# the usual ones\nFIRST_SPLITS")}
 COMMENTS |= {"world/generate.py": ("SEED = ", "# of worlds\nSEED = ")}
-EDITS = {  # in files of the package, what is replaced and by what: does it convert anew the folder, the world?
+# in files of the package, what is replaced and by what: does it convert anew the folder, the world?
+EDITS = {
     "nothing": ({}, False, False),
     "comments": (COMMENTS, False, False),
     "how a folder is read": ({"data/beir.py": ("random_state=0)", "random_state=1)")}, True, False),
-    "how all are checked": ({"data/converted.py": ("not table.num_rows", "table.num_rows == 0")}, True, True),
+    "how all are checked": (
+        {"data/converted.py": ("not table.num_rows", "table.num_rows == 0")},
+        True,
+        True,
+    ),
     "how worlds are made": ({"world/generate.py": ("SEED = ", "SEED = 0 + ")}, False, True),
 }
 
 
 def test_a_changed_conversion_converts_anew_and_a_comment_does_not(tmp_path, root):
-    """The folder was named by a constant that one had to remember to raise, the world by the bytes of its code."""
+    """The folder was named by a constant that one had to remember to raise, the world by the bytes
+    of its code.
+    """
     put(tmp_path / "c")
     made = {}
     for name, (edits, *_) in EDITS.items():
         package = tmp_path / name / "interextra"
-        shutil.copytree(root / "lib" / "interextra", package, ignore=shutil.ignore_patterns("base", "__pycache__"))
+        shutil.copytree(
+            root / "lib" / "interextra",
+            package,
+            ignore=shutil.ignore_patterns("base", "__pycache__"),
+        )
         for file, (old, new) in edits.items():
             text = (package / file).read_text()
             assert old in text
             (package / file).write_text(text.replace(old, new, 1))
-        env = os.environ | {"PYTHONPATH": str(tmp_path / name), "INTEREXTRA_CACHE": str(tmp_path / "cache" / name)}
+        env = os.environ | {
+            "PYTHONPATH": str(tmp_path / name),
+            "INTEREXTRA_CACHE": str(tmp_path / "cache" / name),
+        }
         subprocess.run([sys.executable, "-c", OPEN, f"beir:{tmp_path / 'c'}"], env=env, check=True)
         folders = sorted((tmp_path / "cache" / name / "collections").iterdir())
         made[name] = {path.name.partition("-")[0]: path.name for path in folders}
@@ -452,7 +535,9 @@ def test_world_options_reach_the_generator(tmp_path, monkeypatch):
 def test_the_world_behind_a_spec_can_be_had_with_its_facts():
     made = load.open_world("mini:seed=7,n_train=300,n_dev=40")
     again = world.generate("mini", seed=7, n_train=300, n_dev=40)
-    assert made.passages == again.passages and made.facts["doc_id"].tolist() == [doc_id for doc_id, _ in made.passages]
+    assert made.passages == again.passages and made.facts["doc_id"].tolist() == [
+        doc_id for doc_id, _ in made.passages
+    ]
 
 
 def test_a_focus_without_concepts_is_named_by_itself():
@@ -473,7 +558,10 @@ def test_a_focus_without_concepts_is_named_by_itself():
 
 
 COUNTS = {  # name: (passages, split -> (rows, queries))
-    "medquad": (15_809, {"train": (13_101, 11_476), "dev": (1639, 1434), "test": (1619, 1435), "liveqa": (503, 86)}),
+    "medquad": (
+        15_809,
+        {"train": (13_101, 11_476), "dev": (1639, 1434), "test": (1619, 1435), "liveqa": (503, 86)},
+    ),
     "msmarco-mini": (
         18_643,
         {
@@ -492,11 +580,16 @@ COUNTS = {  # name: (passages, split -> (rows, queries))
 @pytest.mark.parametrize("name", COUNTS)
 def test_real_collections_have_their_known_counts(real_data, tmp_path, name):
     collection = open_collection(f"beir:{real_data / 'collections' / name}")
-    measured = {split: (len(collection.qrels(split)), len(collection.query_ids(split))) for split in collection.splits}
+    measured = {
+        split: (len(collection.qrels(split)), len(collection.query_ids(split)))
+        for split in collection.splits
+    }
     assert (len(collection.passages), measured) == COUNTS[name]
     assert list(measured) == list(COUNTS[name][1])
     path = next((real_data / "collections" / name).glob("corpus.jsonl*"))
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", newline="\n") as lines:
+    with (gzip.open if path.suffix == ".gz" else open)(
+        path, "rt", encoding="utf-8", newline="\n"
+    ) as lines:
         for row, line in enumerate(lines):
             if row % 997 in (0, 1, 9):
                 item = json.loads(line)

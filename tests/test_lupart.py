@@ -1,4 +1,6 @@
-"""Plans of notebook 04, released files against the rules, published losses, verdicts on orders that are built in."""
+"""Plans of notebook 04, released files against the rules, published losses, verdicts on orders that
+are built in.
+"""
 
 import itertools
 
@@ -59,7 +61,10 @@ def test_every_system_is_trained_without_every_cluster():
     assert labels(plan.design) == expected and plan.control.empty
     assert plan.design["run"].map(lambda run: run.key).is_unique
     for row in plan.design.itertuples():
-        assert row.run.model.train.part == f"without-{row.left_out}" and row.run.queries[0].part == "held-out"
+        assert (
+            row.run.model.train.part == f"without-{row.left_out}"
+            and row.run.queries[0].part == "held-out"
+        )
 
 
 def test_systems_bear_the_label_of_their_architecture_in_any_order_of_the_recipes():
@@ -68,11 +73,15 @@ def test_systems_bear_the_label_of_their_architecture_in_any_order_of_the_recipe
     assert built == {DENSE: "dense", "BM25": "bm25", "ColBERT": "colbert"}
 
 
-@pytest.mark.parametrize("recipes", [["mini-dense"], ["mini-dense", {"label": "Lexical", "recipe": "bm25"}]])
+@pytest.mark.parametrize(
+    "recipes", [["mini-dense"], ["mini-dense", {"label": "Lexical", "recipe": "bm25"}]]
+)
 def test_without_a_system_called_bm25_nothing_is_planned(recipes):
     """Notebook 04 ended after all its runs, since no system could be beaten in domain."""
     for module in (shifts, indicators):
-        with pytest.raises(InputError, match="parameter 'recipes': no system is BM25 with the label"):
+        with pytest.raises(
+            InputError, match="parameter 'recipes': no system is BM25 with the label"
+        ):
             module.plan(P | {"recipes": recipes})
 
 
@@ -88,7 +97,13 @@ def test_a_control_adds_only_its_own_cells():
 def test_seeds_are_those_of_the_system_and_some_shifts_have_some_systems_only():
     plan = shifts.plan(P | {"seeds": [1, 2, 3], "other_seeds": [1, 2], "only": {"topics": [DENSE]}})
     counted = plan.design.groupby(["shift", "model"]).size().div(2).astype(int)
-    assert counted["wh-words"].to_dict() == {"BM25": 1, "ColBERT": 2, DENSE: 3, "Reranker": 2, "SPLADE": 2}
+    assert counted["wh-words"].to_dict() == {
+        "BM25": 1,
+        "ColBERT": 2,
+        DENSE: 3,
+        "Reranker": 2,
+        "SPLADE": 2,
+    }
     assert counted["topics"].to_dict() == {"BM25": 1, DENSE: 3}
 
 
@@ -112,56 +127,99 @@ def shifted(tmp_path_factory):
 
 def test_clusters_are_counted_and_described(shifted):
     store, plan = shifted
-    table = shifts.describe(store, plan.shifts, plan.topics.vectors.read(store)[0]).set_index("cluster")
+    table = shifts.describe(store, plan.shifts, plan.topics.vectors.read(store)[0]).set_index(
+        "cluster"
+    )
     how, texts = table.loc["how"], plan.pool.frame()["text"]
     held = texts[texts.str.contains("how")]
-    assert "how" in how["words"].split() and how["n_test"] == 15 and how["n_train"] == how["n_queries"] - 15
+    assert (
+        "how" in how["words"].split()
+        and how["n_test"] == 15
+        and how["n_train"] == how["n_queries"] - 15
+    )
     assert set(how["typical"].split(" | ")) <= set(held) and how["typical"].count(" | ") == 2
 
 
 def test_unchanged_switches_give_the_same_topics():
     vectors = np.random.default_rng(0).normal(size=(300, 4))
     options = {"n_topics": 3, "k": 12, "target": 60, "seed": 1}
-    table = shifts.switch_table(vectors, options, {"none": {}, "seed": {"seed": 5}}).set_index("change")
+    table = shifts.switch_table(vectors, options, {"none": {}, "seed": {"seed": 5}}).set_index(
+        "change"
+    )
     assert table.loc["none", ["share_kept", "ari", "share_matched"]].tolist() == [1, 1, 1]
     assert table.loc["seed", "ari"] < 1
 
 
 def values_of(out, n=40, seed=0, avg_in=0.8, noise=0.05):
-    """Values of two clusters: `out` says the mean of each model under the model without the query's cluster."""
+    """Values of two clusters: `out` says the mean of each model under the model without the query's
+    cluster.
+    """
     random, parts = np.random.default_rng(seed), []
     for model, mean in out.items():
         for left_out, stratum in itertools.product("ab", "ab"):
             value = (mean if left_out == stratum else avg_in) + noise * random.normal(size=n)
             ids = [f"{stratum}{number}" for number in range(n)]
-            frame = pd.DataFrame({"query_id": ids, "value": value, "left_out": left_out, "stratum": stratum})
+            frame = pd.DataFrame(
+                {"query_id": ids, "value": value, "left_out": left_out, "stratum": stratum}
+            )
             parts.append(frame.assign(shift="topics", model=model, measure="RR@10"))
     return sides(pd.concat(parts, ignore_index=True))
 
 
 def means_of(out, n_boot=300, **options):
     by = ["shift", "model", "measure"]
-    compared = {"on": "side", "sides": ("in", "out"), "effect": "delta", "strata": "stratum", "n_boot": n_boot}
+    compared = {
+        "on": "side",
+        "sides": ("in", "out"),
+        "effect": "delta",
+        "strata": "stratum",
+        "n_boot": n_boot,
+    }
     return effects(values_of(out, **options), by, **compared)
 
 
 def test_exceptions_are_models_that_had_the_cluster_and_are_worse_on_it():
-    matrix = pd.DataFrame(list(itertools.product(["a", "b", "c"], repeat=2)), columns=["left_out", "stratum"])
-    value = [0.3, 0.5, 0.2, 0.2, 0.4, 0.9, 0.4, 0.4, 0.5]  # column a: .3 out, .2 .4; b: .4 out, .5 .4; c: .5 out, .2 .9
+    matrix = pd.DataFrame(
+        list(itertools.product(["a", "b", "c"], repeat=2)), columns=["left_out", "stratum"]
+    )
+    value = [
+        0.3,
+        0.5,
+        0.2,
+        0.2,
+        0.4,
+        0.9,
+        0.4,
+        0.4,
+        0.5,
+    ]  # column a: .3 out, .2 .4; b: .4 out, .5 .4; c: .5 out, .2 .9
     matrix = matrix.assign(shift="s", model="m", value=value)
     both = pd.concat([matrix.assign(measure="RR@10"), matrix.assign(measure="ASL@100")])
     found = shifts.exceptions(both).set_index("measure")
     assert found.loc["RR@10", ["n_comparisons", "n_exceptions"]].tolist() == [6, 2]
-    assert found.loc["ASL@100", ["n_comparisons", "n_exceptions"]].tolist() == [6, 3]  # higher is worse; equal is none
+    assert found.loc["ASL@100", ["n_comparisons", "n_exceptions"]].tolist() == [
+        6,
+        3,
+    ]  # higher is worse; equal is none
 
 
 OUT = {"BM25": 0.3, "Reranker": 0.75, "ColBERT": 0.7, "SPLADE": 0.6, DENSE: 0.5}
 
 
 def test_the_claims_of_the_paper_are_answered_by_mean_effects():
-    means, ahead = means_of(OUT), pd.DataFrame({"shift": "topics", "measure": "RR@10", "model": list(OUT)})
-    answers = verdicts.answered(verdicts.of_notebook(shifts.NOTEBOOK), [means], ahead.assign(lead=0.2, lead_low=0.1))
-    expected = {"topics-dense": -0.375, "topics-dense-splade": -0.125, "topics-interaction": 0.22, "above-bm25": 0.2}
+    means, ahead = (
+        means_of(OUT),
+        pd.DataFrame({"shift": "topics", "measure": "RR@10", "model": list(OUT)}),
+    )
+    answers = verdicts.answered(
+        verdicts.of_notebook(shifts.NOTEBOOK), [means], ahead.assign(lead=0.2, lead_low=0.1)
+    )
+    expected = {
+        "topics-dense": -0.375,
+        "topics-dense-splade": -0.125,
+        "topics-interaction": 0.22,
+        "above-bm25": 0.2,
+    }
     assert answers.set_index("claim")["estimate"].to_dict() == pytest.approx(expected, abs=0.03)
     assert verdicts.concluded(answers)["verdict"].tolist() == ["holds"] * 4
     turned = {"BM25": 0.8, "Reranker": 0.5, "ColBERT": 0.55, "SPLADE": 0.65, DENSE: 0.7}
@@ -174,7 +232,9 @@ def test_the_claims_of_the_paper_are_answered_by_mean_effects():
 def test_queries_of_the_gate_have_the_cluster_of_the_attribute_and_no_topic(shifted):
     store, plan = shifted
     dev = plan.pool.source.open().queries("dev")
-    words = [word if word in ("how", "who") else OUTSIDE for word in attributes.labels(dev, "wh-words")]
+    words = [
+        word if word in ("how", "who") else OUTSIDE for word in attributes.labels(dev, "wh-words")
+    ]
     for name, known in (("wh-words", words), ("topics", [""] * len(dev))):
         found = plan.shifts[name].strata(store, ["dev"])
         assert found[dev["query_id"]].tolist() == known
@@ -185,15 +245,25 @@ def test_queries_of_the_gate_have_the_cluster_of_the_attribute_and_no_topic(shif
 
 def test_losses_are_the_printed_cells():
     table = published.lupart_losses()
-    assert table.groupby("shift", sort=False).size().to_dict() == {"topics": 20, "wh-words": 12, "length": 8}
+    assert table.groupby("shift", sort=False).size().to_dict() == {
+        "topics": 20,
+        "wh-words": 12,
+        "length": 8,
+    }
     cells = pd.concat([published.load("lupart", number) for number in (2, 3)])
     printed = cells[cells["quantity"] == "Rel Loss"].set_index(["cluster", "model"])["value"]
     ours = -table.set_index(["cluster", "model"])["delta"]
-    assert table["delta"].notna().all() and (table["rounding"] == 0.0005).all() and "BM25" not in set(table["model"])
+    assert (
+        table["delta"].notna().all()
+        and (table["rounding"] == 0.0005).all()
+        and "BM25" not in set(table["model"])
+    )
     for (cluster, model), value in printed.items():
         assert ours[cluster, published.LUPART[model]] * 100 == pytest.approx(value)
     means = published.lupart_means().set_index(["shift", "model"])
-    assert means.loc[("topics", "SPLADE"), "scaled"] == pytest.approx(-np.mean([0.063, 0.122, 0.032, 0.064, 0.014]))
+    assert means.loc[("topics", "SPLADE"), "scaled"] == pytest.approx(
+        -np.mean([0.063, 0.122, 0.032, 0.064, 0.014])
+    )
 
 
 def test_our_means_stand_beside_those_of_the_same_shift():
@@ -201,7 +271,9 @@ def test_our_means_stand_beside_those_of_the_same_shift():
     table = means.beside(published.lupart_means(), ["shift", "model", "measure"])
     assert table.set_index("model")["verdict"].to_dict() == {
         "BM25": "",
-        "Reranker": "agrees" if table.loc[1, "low"] <= -0.048 <= table.loc[1, "high"] else "same direction",
+        "Reranker": "agrees"
+        if table.loc[1, "low"] <= -0.048 <= table.loc[1, "high"]
+        else "same direction",
         "ColBERT": "same direction",
         "SPLADE": "same direction",
         DENSE: "same direction",

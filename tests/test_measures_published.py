@@ -1,4 +1,6 @@
-"""Measures of published runs: equal to ir_measures, to the official leaderboards, to the figures of Zhan et al."""
+"""Measures of published runs: equal to ir_measures, to the official leaderboards, to the figures of
+Zhan et al.
+"""
 
 import gzip
 import re
@@ -12,7 +14,8 @@ from interextra.data.trec import read_qrels
 from interextra.measures.evaluate import per_query
 
 PUBLISHED = ["nDCG@10", "R(rel=2)@100", "AP(rel=2)", "RR(rel=2)", "P@10", "Bpref", "Judged@10"]
-# Judged@10 of ir_measures breaks ties by doc_id ascending; the scores of this run are rounded to three decimals
+# Judged@10 of ir_measures breaks ties by doc_id ascending; the scores of this run are rounded to
+# three decimals
 OTHER_TIES = {"REP_LLAMA.dl19.top100.txt.gz": "Judged@10"}
 
 
@@ -20,7 +23,9 @@ def test_forty_published_runs_measure_as_with_ir_measures(real_data):
     files = sorted((real_data / "runs/dl-passage").glob("*/*.gz"))
     assert len(files) == 40
     asked = [ir_measures.parse_measure(name) for name in PUBLISHED]
-    qrels = {year: read_qrels(real_data / f"msmarco/qrels.dl{year}-passage.txt") for year in ("19", "20")}
+    qrels = {
+        year: read_qrels(real_data / f"msmarco/qrels.dl{year}-passage.txt") for year in ("19", "20")
+    }
     theirs = {year: ir_measures.evaluator(asked, table) for year, table in qrels.items()}
     for path in files:
         year = re.search(r"(?:dl-?|20|dl-20)(19|20)\b", path.name)[1]
@@ -36,7 +41,9 @@ def test_forty_published_runs_measure_as_with_ir_measures(real_data):
 
 
 def test_zhan_conventions_on_the_pooled_queries_of_both_years(real_data):
-    """BM25 over the 97 judged queries: linear gain and R@100 at relevance >= 2 give the figures of Zhan et al."""
+    """BM25 over the 97 judged queries: linear gain and R@100 at relevance >= 2 give the figures of
+    Zhan et al.
+    """
     parts = [
         per_query(
             RunFile.read(real_data / f"runs/dl-passage/colbert-prf-appendix/BM25.20{year}.res.gz"),
@@ -64,7 +71,13 @@ def test_trec_covid_runs_measure_as_on_the_official_leaderboards(real_data, numb
     folder = real_data / "runs/trec-covid"
     board = pd.read_csv(folder / f"leaderboard-round{number}.csv").rename(columns=str.lower)
     board = board.rename(columns={"tag": "run"}).set_index("run")
-    columns = {"nDCG@10": "ndcg@10", "AP": "map", "P@5": "p@5", "Bpref": "bpref", "Judged@10": "j@10"}
+    columns = {
+        "nDCG@10": "ndcg@10",
+        "AP": "map",
+        "P@5": "p@5",
+        "Bpref": "bpref",
+        "Judged@10": "j@10",
+    }
     columns = {name: column for name, column in columns.items() if column in board}
     assert len(columns) == (5 if number == 3 else 4)
     qrels = read_qrels(folder / f"qrels.covid-round{number}.txt")
@@ -78,7 +91,9 @@ def test_trec_covid_runs_measure_as_on_the_official_leaderboards(real_data, numb
             agrees = abs(ours[name] - board.loc[tag, column]) < 5.1e-5
             cause = LEADERBOARD_EXCEPTIONS.get((number, tag, name))
             assert agrees != bool(cause), (tag, name)
-            if cause == ASCENDING:  # ir_measures' Judged@k breaks ties so, and has the official figure
+            if (
+                cause == ASCENDING
+            ):  # ir_measures' Judged@k breaks ties so, and has the official figure
                 asked = ir_measures.parse_measure(name)
                 theirs = ir_measures.calc_aggregate([asked], qrels, run.frame())[asked]
                 assert theirs == pytest.approx(board.loc[tag, column], abs=5.1e-5)

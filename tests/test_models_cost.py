@@ -39,7 +39,10 @@ def test_size_is_that_of_the_initialisation(initialisation, size):
 
 @pytest.mark.parametrize("name", ["small-star", "small-adore", "msmarco-star", "msmarco-adore"])
 def test_training_after_another_has_the_size_of_that_one(name):
-    recipe, first = load_recipe(name), load_recipe("msmarco-dense" if name.startswith("msm") else "small-dense")
+    recipe, first = (
+        load_recipe(name),
+        load_recipe("msmarco-dense" if name.startswith("msm") else "small-dense"),
+    )
     assert recipe.size == first.size != SIZES["tiny"]
     search = recipe.cost(0, 1000, 0)["encode_seconds"]
     assert search == 1000 * recipe.passage_length / first.size.encode_tokens
@@ -47,10 +50,17 @@ def test_training_after_another_has_the_size_of_that_one(name):
 
 def test_vectors_cost_what_their_encoder_costs(train):
     seconds = {
-        spec: Vectors(encoder=spec, train=train).seconds() for spec in ("lsa", "minilm", "cls:minilm", "cls:tiny-base")
+        spec: Vectors(encoder=spec, train=train).seconds()
+        for spec in ("lsa", "minilm", "cls:minilm", "cls:tiny-base")
     }
-    assert seconds["minilm"] == seconds["cls:minilm"] == pytest.approx(200 / 9 * seconds["cls:tiny-base"])
-    assert Vectors(encoder="cls:bert-base-uncased", train=train).megabytes() == pytest.approx(400 * 768 * 4e-6)
+    assert (
+        seconds["minilm"]
+        == seconds["cls:minilm"]
+        == pytest.approx(200 / 9 * seconds["cls:tiny-base"])
+    )
+    assert Vectors(encoder="cls:bert-base-uncased", train=train).megabytes() == pytest.approx(
+        400 * 768 * 4e-6
+    )
     model = Model.of(load_recipe("small-dense"), train, seed=1)
     assert TrainedVectors(model=model, train=train).seconds() == seconds["minilm"]
 

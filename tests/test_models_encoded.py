@@ -26,7 +26,9 @@ def asked():
 
 @pytest.fixture(scope="module")
 def model(asked):
-    return Model.of(load_recipe("mini-dense", steps=2), Queries(source=asked[0].source, split="train"), seed=1)
+    return Model.of(
+        load_recipe("mini-dense", steps=2), Queries(source=asked[0].source, split="train"), seed=1
+    )
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,10 @@ def encoded(home, model, asked):
 
 
 def test_flat_search_is_the_models_own_with_ties_by_doc_id(home, model, encoded, asked):
-    run, searched = Run(model=model, queries=asked, depth=20), Searched(encoded=encoded, queries=asked, depth=20)
+    run, searched = (
+        Run(model=model, queries=asked, depth=20),
+        Searched(encoded=encoded, queries=asked, depth=20),
+    )
     for cell in (run, searched):
         home.build(cell)
     for queries in asked:
@@ -48,14 +53,25 @@ def test_flat_search_is_the_models_own_with_ties_by_doc_id(home, model, encoded,
 
 def test_vectors_are_those_of_the_model_and_stay_on_disk(home, model, encoded, asked):
     vectors, passages = encoded.read(home), asked[0].source.open().passages
-    assert isinstance(vectors, np.memmap) and vectors.dtype == np.float32 and len(vectors) == len(passages)
+    assert (
+        isinstance(vectors, np.memmap)
+        and vectors.dtype == np.float32
+        and len(vectors) == len(passages)
+    )
     some = load_model(home[model] / "weights").encode_passages(passages.texts(slice(0, 50)))
     np.testing.assert_allclose(vectors[:50], some, atol=1e-5)
 
 
 def test_every_passage_is_found_by_an_index_that_looks_everywhere(home, encoded, asked):
     exact = Searched(encoded=encoded, queries=asked[:1], depth=10)
-    lists = Searched(encoded=encoded, queries=asked[:1], depth=10, index="IVF8,Flat", parameters="nprobe=8", seed=3)
+    lists = Searched(
+        encoded=encoded,
+        queries=asked[:1],
+        depth=10,
+        index="IVF8,Flat",
+        parameters="nprobe=8",
+        seed=3,
+    )
     few = lists.model_copy(update={"parameters": "nprobe=1"})
     frames = []
     for cell in (exact, lists, few):
@@ -69,17 +85,24 @@ def test_order_of_insertion_is_drawn_with_the_seed_and_repeats():
     draw = np.random.default_rng(1)
     vectors, queries = (draw.random((n, 8)).astype(np.float32) for n in (2000, 50))
     small = "efConstruction=8,efSearch=4"
-    first, again, other = (Index(vectors, "HNSW4", small, seed).search(queries, 10) for seed in (0, 0, 1))
+    first, again, other = (
+        Index(vectors, "HNSW4", small, seed).search(queries, 10) for seed in (0, 0, 1)
+    )
     assert (first[0] == again[0]).all() and (first[0] != other[0]).any()
     scores = queries @ vectors.T
     much = Index(vectors, "HNSW32", "efConstruction=200,efSearch=500", seed=1).search(queries, 10)
     np.testing.assert_allclose(much[1], np.take_along_axis(scores, much[0], axis=1), atol=1e-5)
     exact = np.argsort(-scores, axis=1)[:, :10]
-    recall = [np.mean([np.isin(a, b).mean() for a, b in zip(exact, found[0], strict=True)]) for found in (first, much)]
+    recall = [
+        np.mean([np.isin(a, b).mean() for a, b in zip(exact, found[0], strict=True)])
+        for found in (first, much)
+    ]
     assert recall[0] < 0.9 < 0.97 < recall[1]
 
 
-@pytest.mark.parametrize(("index", "parameters"), [("HNWS", ""), ("HNSW4", "efSerach=4"), ("IVF4,Flat", "nprobe=x")])
+@pytest.mark.parametrize(
+    ("index", "parameters"), [("HNWS", ""), ("HNSW4", "efSerach=4"), ("IVF4,Flat", "nprobe=x")]
+)
 def test_misspelt_index_or_parameter_is_a_clear_error(index, parameters):
     vectors = np.random.default_rng(1).random((100, 8)).astype(np.float32)
     with pytest.raises(InputError, match=f"faiss: index '{index}' with parameters '{parameters}'"):

@@ -20,7 +20,10 @@ def test_query_similarities_are_the_models_own_scores_in_blocks(module, tmp_path
     blocks = list(model.query_similarities(texts[:7], texts[4:]))
     assert [block.shape for block in blocks] == [(3, 7), (3, 7), (1, 7)]
     if module is colbert:
-        left, right = ([model.encode_block([text], "query") for text in some] for some in (texts[:7], texts[4:]))
+        left, right = (
+            [model.encode_block([text], "query") for text in some]
+            for some in (texts[:7], texts[4:])
+        )
         pairs = [[float(colbert.maxsim(a, b)[0, 0]) for b in right] for a in left]
     else:
         left, right = model.encode_block(texts[:7], "query"), model.encode_block(texts[4:], "query")

@@ -1,4 +1,6 @@
-"""What a user brings: vectors and runs from files, checked against the queries and the collection."""
+"""What a user brings: vectors and runs from files, checked against the queries and the
+collection.
+"""
 
 import numpy as np
 import pandas as pd
@@ -34,9 +36,18 @@ def train():
 @pytest.fixture
 def frame(dev):
     """Three passages for each query, in no order."""
-    doc_ids, draw = np.array(dev.source.open().passages.doc_ids.to_pylist()), np.random.default_rng(1)
+    doc_ids, draw = (
+        np.array(dev.source.open().passages.doc_ids.to_pylist()),
+        np.random.default_rng(1),
+    )
     return pd.concat(
-        pd.DataFrame({"query_id": query, "doc_id": draw.choice(doc_ids, 3, replace=False), "score": draw.random(3)})
+        pd.DataFrame(
+            {
+                "query_id": query,
+                "doc_id": draw.choice(doc_ids, 3, replace=False),
+                "score": draw.random(3),
+            }
+        )
         for query in dev.ids()
     )
 
@@ -71,7 +82,12 @@ def test_what_does_not_belong_is_named_in_one_error(store, tmp_path, dev, frame)
     ids = dev.ids()
     wrong = frame[~frame["query_id"].isin(ids[:2])].reset_index(drop=True)
     wrong.loc[0, "doc_id"] = "d-unknown"
-    wrong = pd.concat([wrong, pd.DataFrame({"query_id": ["q-unknown"], "doc_id": wrong["doc_id"][1], "score": 1.0})])
+    wrong = pd.concat(
+        [
+            wrong,
+            pd.DataFrame({"query_id": ["q-unknown"], "doc_id": wrong["doc_id"][1], "score": 1.0}),
+        ]
+    )
     with pytest.raises(InputError) as caught:
         store.build(imported(tmp_path, dev, wrong))
     said = str(caught.value)
@@ -99,7 +115,9 @@ def test_given_vectors_are_read_in_the_order_of_the_queries(store, tmp_path, tra
     else:
         paths = [tmp_path / "all.parquet"]
         rows = [
-            (query, list(row)) for part, found in vectors.items() for query, row in zip(part.ids(), found, strict=True)
+            (query, list(row))
+            for part, found in vectors.items()
+            for query, row in zip(part.ids(), found, strict=True)
         ]
         ids, values = zip(*rows[::-1], strict=True)  # the order of the file does not matter
         pq.write_table(pa.table({"query_id": list(ids), "vector": list(values)}), paths[0])
@@ -120,7 +138,9 @@ def test_given_vectors_are_read_in_the_order_of_the_queries(store, tmp_path, tra
         (np.array([["a"]], dtype=object), "no vectors of one length"),
     ],
 )
-def test_what_is_no_matrix_of_the_queries_is_one_clear_error(store, tmp_path, train, found, message):
+def test_what_is_no_matrix_of_the_queries_is_one_clear_error(
+    store, tmp_path, train, found, message
+):
     np.save(tmp_path / "train.npy", found)
     with pytest.raises(InputError, match=message):
         store.build(GivenVectors.of([tmp_path / "train.npy"], train))
@@ -129,8 +149,14 @@ def test_what_is_no_matrix_of_the_queries_is_one_clear_error(store, tmp_path, tr
 def test_parquet_without_a_query_or_of_several_lengths_is_refused(store, tmp_path, train, dev):
     path, ids = tmp_path / "train.parquet", train.ids()
     for rows, message in (
-        ([(query, [0.5, 1.0]) for query in ids[1:]], f"1 queries have no vector or two: '{ids[0]}'"),
-        ([(query, [0.5] * (1 + place % 2)) for place, query in enumerate(ids)], "no vectors of one length"),
+        (
+            [(query, [0.5, 1.0]) for query in ids[1:]],
+            f"1 queries have no vector or two: '{ids[0]}'",
+        ),
+        (
+            [(query, [0.5] * (1 + place % 2)) for place, query in enumerate(ids)],
+            "no vectors of one length",
+        ),
     ):
         names, values = zip(*rows, strict=True)
         pq.write_table(pa.table({"query_id": list(names), "vector": list(values)}), path)
@@ -141,15 +167,24 @@ def test_parquet_without_a_query_or_of_several_lengths_is_refused(store, tmp_pat
 
 
 def test_vectors_of_two_sets_of_one_name_are_kept_apart(store, dev, train):
-    """The training queries may come from `dev` and be tested by `train`, or by another sample of themselves."""
+    """The training queries may come from `dev` and be tested by `train`, or by another sample of
+    themselves.
+    """
     other = Queries(source=dev.source, split="dev", limit=7, seed=5)
     found = {}
     for test in ((train,), (other,), (other, train)):
         cell = Vectors(encoder="lsa", train=dev, test=test)
         store.build(cell)
         found[test] = cell.read(store)
-        assert [len(part) for part in found[test]] == [dev.size(), sum(part.size() for part in test)]
+        assert [len(part) for part in found[test]] == [
+            dev.size(),
+            sum(part.size() for part in test),
+        ]
     same = [found[test][0] for test in found]
     assert np.array_equal(same[0], same[1]) and np.array_equal(same[0], same[2])
-    assert np.array_equal(found[other, train][1], np.concatenate([found[other,][1], found[train,][1]]))
-    assert np.array_equal(found[other,][1], same[0][[dev.ids().index(query_id) for query_id in other.ids()]])
+    assert np.array_equal(
+        found[other, train][1], np.concatenate([found[other,][1], found[train,][1]])
+    )
+    assert np.array_equal(
+        found[other,][1], same[0][[dev.ids().index(query_id) for query_id in other.ids()]]
+    )

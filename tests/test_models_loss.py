@@ -1,4 +1,6 @@
-"""The ranking losses equal a computation by hand, and each kind of negatives scores the passages that it names."""
+"""The ranking losses equal a computation by hand, and each kind of negatives scores the passages
+that it names.
+"""
 
 import os
 import shutil
@@ -27,11 +29,17 @@ KINDS = ["listwise", "pairwise"]
 def by_hand(kind, temperature=1.0, barred=None):
     losses = []
     for i, (positive,) in enumerate(GOOD / temperature):
-        bad = [score / temperature for j, score in enumerate(BAD[i]) if barred is None or not barred[i][j]]
+        bad = [
+            score / temperature
+            for j, score in enumerate(BAD[i])
+            if barred is None or not barred[i][j]
+        ]
         if kind == "listwise":
             losses += [-np.log(np.exp(positive) / (np.exp(positive) + np.exp(bad).sum()))]
         else:
-            losses += [-np.log(np.exp(positive) / (np.exp(positive) + np.exp(score))) for score in bad]
+            losses += [
+                -np.log(np.exp(positive) / (np.exp(positive) + np.exp(score))) for score in bad
+            ]
     return np.mean(losses)
 
 
@@ -41,7 +49,9 @@ def recipe_of(kind, temperature=1.0):
 
 def by_library(kind, temperature=1.0, barred=None):
     barred = None if barred is None else torch.tensor(barred)
-    return ranking_loss(torch.tensor(GOOD), torch.tensor(BAD), barred, recipe_of(kind, temperature)).item()
+    return ranking_loss(
+        torch.tensor(GOOD), torch.tensor(BAD), barred, recipe_of(kind, temperature)
+    ).item()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -104,9 +114,12 @@ def test_each_kind_of_negatives_scores_its_own_columns(negatives, columns):
     barred = np.zeros(bad.shape, dtype=bool)
     if columns[-1] is POSITIVES:  # its own positive is no negative of a query
         barred[:, -3:] = np.eye(3, dtype=bool)
-    loss = SharedNegatives(model, recipe, *functions)([torch.tensor(column) for column in given], torch.tensor(barred))
+    loss = SharedNegatives(model, recipe, *functions)(
+        [torch.tensor(column) for column in given], torch.tensor(barred)
+    )
     expected = [
-        -np.log(np.exp(g) / (np.exp(g) + np.exp(b[~x]).sum())) for g, b, x in zip(GOOD[:, 0], bad, barred, strict=True)
+        -np.log(np.exp(g) / (np.exp(g) + np.exp(b[~x]).sum()))
+        for g, b, x in zip(GOOD[:, 0], bad, barred, strict=True)
     ]
     assert loss.item() == pytest.approx(np.mean(expected), rel=1e-9)
     assert model.tasks == ["query", "document", "document"][: len(given)]
@@ -114,7 +127,9 @@ def test_each_kind_of_negatives_scores_its_own_columns(negatives, columns):
 
 def test_lower_temperature_makes_a_lost_pair_dearer():
     losses = [
-        ranking_loss(torch.tensor([[0.0]]), torch.tensor([[1.0]]), None, recipe_of("pairwise", temperature)).item()
+        ranking_loss(
+            torch.tensor([[0.0]]), torch.tensor([[1.0]]), None, recipe_of("pairwise", temperature)
+        ).item()
         for temperature in (4.0, 1.0, 0.1)
     ]
     assert all(before < after for before, after in pairwise(losses))
@@ -142,7 +157,13 @@ def test_new_loss_is_a_function_and_nothing_else(tmp_path):
             print(float(ranking_loss(torch.tensor([[2.0]]), torch.tensor([[4.0, -6.0]]), None, recipe)))
     """
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout == "1.0\n1.0\n", done.stderr
 
 

@@ -1,4 +1,6 @@
-"""Pretraining objectives: what each reads, what its losses see, and that each learns what it claims."""
+"""Pretraining objectives: what each reads, what its losses see, and that each learns what it
+claims.
+"""
 
 import json
 import os
@@ -59,7 +61,10 @@ def test_halves_are_the_passage_and_never_empty():
         passages = [list(range(5, 5 + length)) for length in lengths]
         for first, second in halves(passages, torch.Generator().manual_seed(1)):
             assert first and second and first + second in passages
-    cuts = [len(first) for first, _ in halves([list(range(100))] * 500, torch.Generator().manual_seed(1))]
+    cuts = [
+        len(first)
+        for first, _ in halves([list(range(100))] * 500, torch.Generator().manual_seed(1))
+    ]
     assert min(cuts) >= 25 and max(cuts) <= 75 and len(set(cuts)) > 40
 
 
@@ -93,7 +98,9 @@ def test_the_late_head_sees_cls_of_the_last_layer_and_the_words_of_an_early_one(
     assert layers[-1].attention.self.query.weight.grad.abs().sum() > 0  # through [CLS]
     seen = {}
     objective.late[0].register_forward_pre_hook(lambda _, inputs: seen.update(mixed=inputs[0]))
-    objective.model.bert.register_forward_hook(lambda _, __, out: seen.update(states=out.hidden_states))
+    objective.model.bert.register_forward_hook(
+        lambda _, __, out: seen.update(states=out.hidden_states)
+    )
     objective(rows(), torch.Generator().manual_seed(1))
     assert torch.equal(seen["mixed"][:, 0], seen["states"][-1][:, 0])
     assert torch.equal(seen["mixed"][:, 1:], seen["states"][1][:, 1:]) and len(seen["states"]) == 3
@@ -116,9 +123,9 @@ def test_each_objective_learns_what_it_claims(tokenizer, toy, tmp_path, name):
     assert log["before"].keys() == log["after"].keys() and log["curve"][-1]["step"] == 60
     losses = [key for key in log["before"] if key.endswith("_loss") and key != "order_loss"]
     assert all(log["after"][key] < log["before"][key] for key in losses)
-    assert {"order": "order_loss", "condenser": "head_loss", "spans": "spans_loss"}.get(name, "words_loss") in log[
-        "after"
-    ]
+    assert {"order": "order_loss", "condenser": "head_loss", "spans": "spans_loss"}.get(
+        name, "words_loss"
+    ) in log["after"]
     AutoModelForMaskedLM.from_pretrained(tmp_path / "weights")
 
 
@@ -136,7 +143,9 @@ def test_pretraining_repeats_and_none_is_the_start(toy, tmp_path):
     logs = [pretrain(how, [toy], "random", 1, tmp_path / name) for name in "ab"]
     files = [(tmp_path / name / "model.safetensors").read_bytes() for name in "ab"]
     assert logs[0] == logs[1] and files[0] == files[1]
-    assert pretrain(Pretraining(objective="none"), [], "random", 1, tmp_path / "none") == {"tokens": 0}
+    assert pretrain(Pretraining(objective="none"), [], "random", 1, tmp_path / "none") == {
+        "tokens": 0
+    }
     start = AutoModelForMaskedLM.from_pretrained(tmp_path / "none").state_dict()
     plain = new_model(4000, 1).state_dict()
     assert all(torch.equal(start[name], plain[name]) for name in plain)
@@ -144,10 +153,16 @@ def test_pretraining_repeats_and_none_is_the_start(toy, tmp_path):
 
 def test_collections_are_read_together_and_too_few_passages_are_refused(toy, tokenizer):
     how = Pretraining(objective="words", corpus=("a", "b"), steps=100, batch_size=16, length=24)
-    once, twice = (sum(map(len, read(how, collections, tokenizer))) for collections in ([toy], [toy, toy]))
+    once, twice = (
+        sum(map(len, read(how, collections, tokenizer))) for collections in ([toy], [toy, toy])
+    )
     assert twice == 2 * once == 2 * 4 * len(TEXTS)
     with pytest.raises(InputError, match="400 passages of two words or more; 800 are needed"):
-        read(Pretraining(objective="words", corpus=("a",), steps=1000, batch_size=100), [toy], tokenizer)
+        read(
+            Pretraining(objective="words", corpus=("a",), steps=1000, batch_size=100),
+            [toy],
+            tokenizer,
+        )
 
 
 def test_texts_of_two_words_are_read_and_shorter_ones_are_not(tokenizer, tmp_path):
@@ -161,8 +176,16 @@ def test_texts_of_two_words_are_read_and_shorter_ones_are_not(tokenizer, tmp_pat
 
 def test_pretraining_masks_and_draws_every_word_and_no_special_token(toy, tmp_path, monkeypatch):
     passed = []
-    monkeypatch.setattr(objectives, "masked", lambda *given: passed.append(given[1:4]) or masked(*given))
-    pretrain(Pretraining(objective="words", corpus=("toy",), steps=1, batch_size=16), [toy], "random", 1, tmp_path)
+    monkeypatch.setattr(
+        objectives, "masked", lambda *given: passed.append(given[1:4]) or masked(*given)
+    )
+    pretrain(
+        Pretraining(objective="words", corpus=("toy",), steps=1, batch_size=16),
+        [toy],
+        "random",
+        1,
+        tmp_path,
+    )
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)
     [(mask_id, first_word, vocabulary)] = set(passed)
     words = set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids)
@@ -170,7 +193,9 @@ def test_pretraining_masks_and_draws_every_word_and_no_special_token(toy, tmp_pa
 
 
 @pytest.mark.parametrize(("asked", "threads"), [(None, 1), ("2", 2)])
-def test_pretraining_uses_one_thread_unless_more_are_asked_for(toy, tmp_path, monkeypatch, asked, threads):
+def test_pretraining_uses_one_thread_unless_more_are_asked_for(
+    toy, tmp_path, monkeypatch, asked, threads
+):
     seen, before = [], torch.get_num_threads()
     monkeypatch.setattr(objectives, "train", lambda *_: seen.append(torch.get_num_threads()) or {})
     monkeypatch.setattr(Objective, "measure", lambda *_: {})
@@ -179,19 +204,35 @@ def test_pretraining_uses_one_thread_unless_more_are_asked_for(toy, tmp_path, mo
         monkeypatch.setenv("OMP_NUM_THREADS", asked)
     try:
         torch.set_num_threads(2)
-        pretrain(Pretraining(objective="words", corpus=("toy",), batch_size=16), [toy], "random", 1, tmp_path)
+        pretrain(
+            Pretraining(objective="words", corpus=("toy",), batch_size=16),
+            [toy],
+            "random",
+            1,
+            tmp_path,
+        )
     finally:
         torch.set_num_threads(before)
     assert seen == [threads]
 
 
-@pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
-def test_pretraining_computes_in_its_precision_and_keeps_weights_in_fp32(tokenizer, precision, dtype):
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
+)
+def test_pretraining_computes_in_its_precision_and_keeps_weights_in_fp32(
+    tokenizer, precision, dtype
+):
     objective, seen = made(tokenizer, "words"), set()
-    objective.model.bert.encoder.layer[0].output.dense.register_forward_hook(lambda _, __, out: seen.add(out.dtype))
-    how = Pretraining(objective="words", corpus=("some",), steps=1, batch_size=4, precision=precision)
+    objective.model.bert.encoder.layer[0].output.dense.register_forward_hook(
+        lambda _, __, out: seen.add(out.dtype)
+    )
+    how = Pretraining(
+        objective="words", corpus=("some",), steps=1, batch_size=4, precision=precision
+    )
     train(objective, rows(), how, 1)
-    assert seen == {dtype} and {weight.dtype for weight in objective.parameters()} == {torch.float32}
+    assert seen == {dtype} and {weight.dtype for weight in objective.parameters()} == {
+        torch.float32
+    }
 
 
 def test_an_objective_without_text_and_text_without_an_objective_are_refused():
@@ -206,23 +247,36 @@ def test_a_pretraining_is_a_cell_of_its_own_with_its_log(tmp_path):
     assert cells[0].key != cells[1].key and cells[0].corpus == (Source.of("mini"),)
     store = Store(tmp_path / "outputs" / "cells")
     log = json.loads((store.build(cells[0]) / "pretraining.json").read_text())
-    assert all(a["step"] < b["step"] for a, b in pairwise(log["curve"])) and 0 <= log["after"]["order_accuracy"] <= 1
+    assert (
+        all(a["step"] < b["step"] for a, b in pairwise(log["curve"]))
+        and 0 <= log["after"]["order_accuracy"] <= 1
+    )
 
 
 def state():
     fills = torch.utils.deterministic.fill_uninitialized_memory
-    determinism = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    determinism = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
     return torch.get_num_threads(), *determinism, fills, os.environ.get("CUBLAS_WORKSPACE_CONFIG")
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("fails", [False, True])
-def test_training_and_pretraining_leave_torch_as_it_was(toy, tmp_path, monkeypatch, deterministic, fails):
+def test_training_and_pretraining_leave_torch_as_it_was(
+    toy, tmp_path, monkeypatch, deterministic, fails
+):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     threads = torch.get_num_threads()
-    how = Pretraining(objective="words", corpus=("toy",), steps=2, batch_size=4 if not fails else 4000)
-    recipe, met = load_recipe("mini-dense", steps=1, batch_size=4, warmup_steps=0, negatives="random"), []
+    how = Pretraining(
+        objective="words", corpus=("toy",), steps=2, batch_size=4 if not fails else 4000
+    )
+    recipe, met = (
+        load_recipe("mini-dense", steps=1, batch_size=4, warmup_steps=0, negatives="random"),
+        [],
+    )
     ids = toy.query_ids("train") if not fails else ["nobody"]
     monkeypatch.setattr(torch.optim.AdamW, "step", lambda *given, **options: met.append(state()))
     torch.use_deterministic_algorithms(deterministic)

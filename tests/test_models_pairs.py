@@ -18,7 +18,12 @@ from interextra.models.training.pairs import (
     text_numbers,
     training_pairs,
 )
-from interextra.models.training.trainer import EncoderBatches, PairBatches, QueryBatches, drawable_passages
+from interextra.models.training.trainer import (
+    EncoderBatches,
+    PairBatches,
+    QueryBatches,
+    drawable_passages,
+)
 from interextra.store.errors import InputError
 
 PASSAGES = [
@@ -72,7 +77,13 @@ def batch(toy, pairs, negatives, at=(0, 1, 4), seed=1):
 
 def test_pairs_are_sorted_and_independent_of_the_order_of_the_queries(toy, pairs):
     assert pairs.query_ids == ["q0", "q1", "q2", "q3"]
-    assert list(zip(pairs.query.tolist(), pairs.rows.tolist(), strict=True)) == [(0, 1), (1, 3), (1, 4), (2, 5), (3, 4)]
+    assert list(zip(pairs.query.tolist(), pairs.rows.tolist(), strict=True)) == [
+        (0, 1),
+        (1, 3),
+        (1, 4),
+        (2, 5),
+        (3, 4),
+    ]
     again = training_pairs(toy, ["q3", "q1", "q0", "q2", "q1"], "train", 1)
     assert again.query_ids == pairs.query_ids and np.array_equal(again.rows, pairs.rows)
 
@@ -96,7 +107,9 @@ def test_bm25_negatives_are_its_ranking_without_the_relevant_passages(toy, pairs
     assert mined.tolist() == [[0, 2, -1, -1, -1], [-1] * 5, [-1] * 5, [-1] * 5]
     for query, kept, all_rows in zip(range(4), mined, ranked, strict=True):
         answers = pairs.rows[pairs.query == query]
-        assert kept[kept >= 0].tolist() == [row for row in all_rows if row >= 0 and row not in answers]
+        assert kept[kept >= 0].tolist() == [
+            row for row in all_rows if row >= 0 and row not in answers
+        ]
 
 
 def test_depth_counts_before_the_relevant_passages_are_taken_out(toy, pairs):
@@ -115,12 +128,16 @@ def test_drawn_negatives_come_evenly_from_what_was_mined_and_never_from_padding(
 
 def test_query_without_mined_passages_gets_random_ones(toy, pairs):
     made = collator(toy, pairs, negatives="bm25", n_negatives=6)
-    drawn = made.drawn(np.random.default_rng(1), np.full(500, 1))  # BM25 finds badger's answers only
+    drawn = made.drawn(
+        np.random.default_rng(1), np.full(500, 1)
+    )  # BM25 finds badger's answers only
     assert set(np.unique(drawn)) == set(range(len(PASSAGES)))
 
 
 def test_exposed_is_relevant_to_queries_outside_the_training_set_only(toy):
-    some = training_pairs(toy, ["q0", "q3"], "train", 1)  # d1 and d4; badger's other answer is d4, too
+    some = training_pairs(
+        toy, ["q0", "q3"], "train", 1
+    )  # d1 and d4; badger's other answer is d4, too
     assert np.flatnonzero(exposed_passages(toy, some, 1)).tolist() == [3, 5]
     assert np.flatnonzero(exposed_passages(toy, some, 2)).tolist() == []
 
@@ -159,7 +176,9 @@ def test_share_of_exposed_negatives_is_as_asked(toy, share):
     some = training_pairs(toy, ["q0"], "train", 1)
     made = collator(toy, some, negatives="random", n_negatives=4000, negative_passages=share)
     made([{"pair": 0}])
-    assert made.n_exposed / made.n_negatives == pytest.approx(share, abs=0.04)  # five standard deviations
+    assert made.n_exposed / made.n_negatives == pytest.approx(
+        share, abs=0.04
+    )  # five standard deviations
 
 
 def test_nothing_to_draw_and_a_share_without_random_negatives_are_clear_errors(toy, pairs):
@@ -182,7 +201,9 @@ def test_reranker_with_both_reads_random_passages_and_those_of_other_queries(toy
 @pytest.mark.parametrize("negatives", KINDS)
 def test_column_of_negatives_is_there_where_negatives_are_drawn(toy, pairs, negatives):
     made, rows = batch(toy, pairs, negatives)
-    drawn = {"random": 2, "in-batch": 0, "both": 2, "bm25": 6, "bm25+in-batch": 6}[negatives]  # 2 a batch or a query
+    drawn = {"random": 2, "in-batch": 0, "both": 2, "bm25": 6, "bm25+in-batch": 6}[
+        negatives
+    ]  # 2 a batch or a query
     in_batch = 3 if "batch" in negatives or negatives == "both" else 0
     assert made["query_texts"] == ["fox", "badger", "owl"] and rows["positive"] == [1, 3, 4]
     assert len(rows.get("negative", [])) == drawn
@@ -192,10 +213,16 @@ def test_column_of_negatives_is_there_where_negatives_are_drawn(toy, pairs, nega
 
 @pytest.mark.parametrize("negatives", KINDS)
 def test_relevant_passages_are_barred_and_no_others(toy, pairs, negatives):
-    at = (0, 2, 4)  # fox → d1, badger → d4 (d3 is relevant, too), owl → d4: the same positive as badger's
+    at = (
+        0,
+        2,
+        4,
+    )  # fox → d1, badger → d4 (d3 is relevant, too), owl → d4: the same positive as badger's
     for seed in range(8):
         made, rows = batch(toy, pairs, negatives, at=at, seed=seed)
-        columns = rows.get("negative", []) + (rows["positive"] if "batch" in negatives or negatives == "both" else [])
+        columns = rows.get("negative", []) + (
+            rows["positive"] if "batch" in negatives or negatives == "both" else []
+        )
         relevant = {0: {1}, 1: {3, 4}, 2: {4}}
         expected = [[row in relevant[i] for row in columns] for i in range(3)]
         assert made["label"].tolist() == expected
@@ -226,7 +253,12 @@ COPIED = [
 ]
 ASKED = [("q0", "hot drink"), ("q1", "metal drink"), ("q2", "hot tea"), ("q3", "a lion")]
 ANSWERS = [("q0", "d0", 1), ("q1", "d2", 1), ("q2", "d1", 1), ("q3", "d5", 1)]
-SAME = {0: {0, 1}, 1: {2, 3}, 2: {0, 1}, 3: {5}}  # query → passages that say what its relevant one says
+SAME = {
+    0: {0, 1},
+    1: {2, 3},
+    2: {0, 1},
+    3: {5},
+}  # query → passages that say what its relevant one says
 
 
 @pytest.fixture(scope="module")
@@ -241,15 +273,22 @@ def asked(copied):
 
 @pytest.mark.parametrize("negatives", KINDS)
 def test_copy_of_a_relevant_passage_is_never_a_negative_of_its_query(copied, asked, negatives):
-    recipe, texts = load_recipe("mini-dense", negatives=negatives, n_negatives=3, negative_depth=6), dict(COPIED)
+    recipe, texts = (
+        load_recipe("mini-dense", negatives=negatives, n_negatives=3, negative_depth=6),
+        dict(COPIED),
+    )
     met = set()
     for seed in range(10):
         made = EncoderBatches(Words(), asked, copied, recipe, seed)
         batch = made([{"pair": 0}, {"pair": 1}, {"pair": 2}])
-        columns = batch.get("negative_texts", []) + (batch["positive_texts"] if recipe.in_batch else [])
+        columns = batch.get("negative_texts", []) + (
+            batch["positive_texts"] if recipe.in_batch else []
+        )
         rows = [list(texts.values()).index(text) for text in columns]
         met |= set(rows)
-        assert batch["label"].tolist() == [[row in SAME[query] for row in rows] for query in range(3)]
+        assert batch["label"].tolist() == [
+            [row in SAME[query] for row in rows] for query in range(3)
+        ]
         if made.mined is not None:
             own = zip(np.repeat([0, 1, 2], 3).tolist(), rows[:9], strict=True)
             assert not [(query, row) for query, row in own if row in SAME[query]]
@@ -258,15 +297,24 @@ def test_copy_of_a_relevant_passage_is_never_a_negative_of_its_query(copied, ask
 
 @pytest.mark.parametrize("negatives", ["random", "both", "bm25"])
 def test_reranker_never_reads_a_copy_of_a_relevant_passage_as_a_negative(copied, asked, negatives):
-    recipe, texts = load_recipe("mini-reranker", negatives=negatives, n_negatives=2, negative_depth=6), dict(COPIED)
+    recipe, texts = (
+        load_recipe("mini-reranker", negatives=negatives, n_negatives=2, negative_depth=6),
+        dict(COPIED),
+    )
     n_barred = 0
     for seed in range(10):
         batch = PairBatches(Words(), asked, copied, recipe, seed)([{"pair": i} for i in (0, 1, 2)])
-        read = np.array([pair[1] for pair in batch["pair_texts"]]).reshape(-1, 3)[1:].T  # [query, its negatives]
+        read = (
+            np.array([pair[1] for pair in batch["pair_texts"]]).reshape(-1, 3)[1:].T
+        )  # [query, its negatives]
         rows = [[list(texts.values()).index(text) for text in own] for own in read]
-        assert batch["label"].tolist() == [[row in SAME[query] for row in own] for query, own in enumerate(rows)]
+        assert batch["label"].tolist() == [
+            [row in SAME[query] for row in own] for query, own in enumerate(rows)
+        ]
         n_barred += int(batch["label"].sum())
-    assert (n_barred == 0) == (negatives == "bm25")  # those of BM25 are left out before any is drawn
+    assert (n_barred == 0) == (
+        negatives == "bm25"
+    )  # those of BM25 are left out before any is drawn
 
 
 def test_ranking_of_a_model_gives_no_copy_of_a_relevant_passage_as_a_hard_negative(copied, asked):
@@ -283,7 +331,9 @@ def test_training_against_its_own_ranking_leaves_out_copies_of_relevant_passages
 
 def test_balanced_margins_have_no_pair_of_a_relevant_passage_and_its_copy(copied, asked, tmp_path):
     rows, scores = np.tile(np.arange(6), (4, 1)), np.tile(np.arange(6.0), (4, 1))
-    RunFile.from_arrays(asked.query_ids, copied.passages.doc_ids, rows, scores).write_parquet(tmp_path / "run.parquet")
+    RunFile.from_arrays(asked.query_ids, copied.passages.doc_ids, rows, scores).write_parquet(
+        tmp_path / "run.parquet"
+    )
     found = scored_pairs(tmp_path / "run.parquet", copied.passages, asked)
     others = {query: set(part["negative"]) for query, part in found.groupby("query")}
     assert others == {query: set(range(6)) - same for query, same in SAME.items()}
@@ -294,21 +344,36 @@ def test_balanced_margins_have_no_pair_of_a_relevant_passage_and_its_copy(copied
 def test_copy_of_a_training_passage_is_not_exposed_and_that_of_an_exposed_one_is(copied):
     some = training_pairs(copied, ["q0"], "train", 1)  # d0; d1 answers q2 in the same words
     assert np.flatnonzero(exposed_passages(copied, some, 1)).tolist() == [2, 3, 5]
-    made = collator(copied, some, negatives="random", n_negatives=400, negative_passages="unexposed")
+    made = collator(
+        copied, some, negatives="random", n_negatives=400, negative_passages="unexposed"
+    )
     drawn = set(made([{"pair": 0}])["negative_texts"])
     assert drawn == {COPIED[row][1] for row in (0, 1, 4)}
 
 
 def test_distilled_margin_has_no_negative_that_is_relevant(copied, asked):
-    """A query for which BM25 finds nothing else gets random passages, which may be its answer after all."""
-    options = {"negatives": "bm25", "loss": "margin-mse", "teacher": "mini-reranker", "n_negatives": 6}
-    made = EncoderBatches(Words(), asked, copied, load_recipe("mini-dense", **options), 1, teacher=Lengths())
+    """A query for which BM25 finds nothing else gets random passages, which may be its answer after
+    all.
+    """
+    options = {
+        "negatives": "bm25",
+        "loss": "margin-mse",
+        "teacher": "mini-reranker",
+        "n_negatives": 6,
+    }
+    made = EncoderBatches(
+        Words(), asked, copied, load_recipe("mini-dense", **options), 1, teacher=Lengths()
+    )
     made.mined[:] = -1
     batch = made([{"pair": 0}, {"pair": 3}])
     rows = [[text for _, text in COPIED].index(text) for text in batch["negative_texts"]]
     barred = [[row in SAME[query] for row in own] for query, own in ((0, rows[:6]), (3, rows[6:]))]
     assert np.any(barred) and np.isneginf(batch["label"][:, 1:].numpy()).tolist() == barred
-    good, bad, goal = torch.tensor([[1.0]]), torch.tensor([[0.0, 5.0]]), torch.tensor([[2.0, -1.0, -np.inf]])
+    good, bad, goal = (
+        torch.tensor([[1.0]]),
+        torch.tensor([[0.0, 5.0]]),
+        torch.tensor([[2.0, -1.0, -np.inf]]),
+    )
     assert float(losses()["margin-mse"](good, bad, goal, None)) == pytest.approx((1 - 3) ** 2)
 
 
@@ -329,7 +394,9 @@ def test_absent_passage_is_no_passage_to_spare(toy, pairs):
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_share_of_exposed_negatives_never_holds_a_spared_passage(toy, share):
     some = training_pairs(toy, ["q0"], "train", 1)  # d1; exposed are d3, d4, d5
-    recipe = load_recipe("mini-dense", negatives="random", n_negatives=2000, negative_passages=share)
+    recipe = load_recipe(
+        "mini-dense", negatives="random", n_negatives=2000, negative_passages=share
+    )
     made = EncoderBatches(Words(), some, toy, recipe, 1, spared=["d0", "d3"])
     drawn = set(made([{"pair": 0}])["negative_texts"])
     rows = {0.0: (1, 2), 0.5: (1, 2, 4, 5), 1.0: (4, 5)}[share]

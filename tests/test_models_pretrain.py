@@ -17,10 +17,20 @@ from interextra.world import generate
 from tools import other
 from tools.other import other_worlds_text, vocabulary
 from tools.pretrain import matching_accuracy, pretrain
-from tools.pretrain_text import rare_words, renamed_passages, repeated_names, token_ids, train_tokenizer
+from tools.pretrain_text import (
+    rare_words,
+    renamed_passages,
+    repeated_names,
+    token_ids,
+    train_tokenizer,
+)
 
 NAMES = ["Bado", "Kilu", "Menosh", "Tivor", "Prado"]
-TEXTS = [f"The lake of {name} lies near {other}; few have seen {name}." for name in NAMES for other in NAMES] * 4
+TEXTS = [
+    f"The lake of {name} lies near {other}; few have seen {name}."
+    for name in NAMES
+    for other in NAMES
+] * 4
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +49,11 @@ def test_masking_takes_the_share_asked_for_and_never_a_special_token():
 
 
 def test_repeated_names_are_rare_words_that_occur_twice(tokenizer):
-    texts = ["The lake of Bado lies near Kilu; few have seen Bado.", "The lake lies near Kilu.", "Few have seen. Few."]
+    texts = [
+        "The lake of Bado lies near Kilu; few have seen Bado.",
+        "The lake lies near Kilu.",
+        "Few have seen. Few.",
+    ]
     places = repeated_names(tokenizer, texts, {"bado", "kilu"})
     assert [row for row, _ in places] == [0]
     ids = token_ids(tokenizer, texts)
@@ -65,7 +79,9 @@ def test_model_that_copies_is_told_from_one_that_does_not(tokenizer):
 
         def bert(self, input_ids, attention_mask):
             truth = torch.as_tensor(ids[self.rows].astype(np.int64))
-            return type("Output", (), {"last_hidden_state": torch.nn.functional.one_hot(truth).float()})
+            return type(
+                "Output", (), {"last_hidden_state": torch.nn.functional.one_hot(truth).float()}
+            )
 
         def cls(self, hidden):
             return hidden
@@ -77,7 +93,9 @@ def test_pretraining_repeats_bit_for_bit_and_seals_its_files(tmp_path, monkeypat
     monkeypatch.setattr("tools.pretrain.EVERY", 3)
     monkeypatch.setattr("tools.pretrain.VOCABULARY", 120)
     recipes = [pretrain(TEXTS, TEXTS, 6, 1, tmp_path / name) for name in "ab"]
-    assert recipes[0]["sha256"] == recipes[1]["sha256"] and recipes[0]["curve"] == recipes[1]["curve"]
+    assert (
+        recipes[0]["sha256"] == recipes[1]["sha256"] and recipes[0]["curve"] == recipes[1]["curve"]
+    )
     assert verified_base(tmp_path / "a") == tmp_path / "a"
     noted = json.loads((tmp_path / "a" / "recipe.json").read_text())
     assert noted["sha256"]["model.safetensors"] == sha256(tmp_path / "a" / "model.safetensors")
@@ -86,7 +104,12 @@ def test_pretraining_repeats_bit_for_bit_and_seals_its_files(tmp_path, monkeypat
 
 def test_renamed_passages_hold_no_name_of_the_world_and_no_question():
     texts = list(renamed_passages(1, 1))
-    names = {name.lower() for names in generate("mini").facts["entities"] for name in names if len(name) > 6}
+    names = {
+        name.lower()
+        for names in generate("mini").facts["entities"]
+        for name in names
+        if len(name) > 6
+    }
     assert len(texts) > 2000 and texts == list(renamed_passages(1, 1))
     assert not [name for name in names if any(f" {name} " in text for text in texts)]
     assert not [text for text in texts if "?" in text or not text.strip()]

@@ -83,7 +83,11 @@ def test_cost_grows_with_steps_and_passages():
     ("name", "changes", "message"),
     [
         ("mini-dense", {"rerank_depth": 10}, "dense has no parameter 'rerank_depth'"),
-        ("mini-dense", {"query_flops": 0.1, "dimension": 32}, "dense has no parameter 'query_flops'"),
+        (
+            "mini-dense",
+            {"query_flops": 0.1, "dimension": 32},
+            "dense has no parameter 'query_flops'",
+        ),
         (
             "mini-dense",
             {"loss": "rank"},
@@ -93,9 +97,21 @@ def test_cost_grows_with_steps_and_passages():
         ("mini-splade", {"pooling": "mean"}, "splade has no parameter 'pooling'"),
         ("mini-colbert", {"passage_flops": 0.5}, "colbert has no parameter 'passage_flops'"),
         ("mini-colbert", {"similarity": "cosine"}, "colbert has no parameter 'similarity'"),
-        ("mini-reranker", {"loss": "distilled"}, "loss = 'distilled': it is one of listwise, pairwise"),
-        ("mini-colbert", {"loss": "margin-mse"}, "loss = 'margin-mse': it is one of distilled, listwise, pairwise"),
-        ("mini-reranker", {"negatives": "in-batch"}, "negatives = 'in-batch': input should be 'random', 'both'"),
+        (
+            "mini-reranker",
+            {"loss": "distilled"},
+            "loss = 'distilled': it is one of listwise, pairwise",
+        ),
+        (
+            "mini-colbert",
+            {"loss": "margin-mse"},
+            "loss = 'margin-mse': it is one of distilled, listwise, pairwise",
+        ),
+        (
+            "mini-reranker",
+            {"negatives": "in-batch"},
+            "negatives = 'in-batch': input should be 'random', 'both'",
+        ),
         ("mini-reranker", {"similarity": "cosine"}, "reranker has no parameter 'similarity'"),
         ("bm25", {"encode_precision": "bf16"}, "bm25 has no parameter 'encode_precision'"),
     ],
@@ -106,7 +122,9 @@ def test_parameter_of_another_architecture_is_refused(name, changes, message):
 
 
 def test_cost_of_a_reranker_counts_the_pairs_of_training_and_search():
-    recipe = load_recipe("mini-reranker", steps=10, batch_size=4, negatives="bm25", n_negatives=3, rerank_depth=20)
+    recipe = load_recipe(
+        "mini-reranker", steps=10, batch_size=4, negatives="bm25", n_negatives=3, rerank_depth=20
+    )
     length = recipe.query_length + recipe.passage_length
     found = recipe.cost(100, 5000, 50)
     assert found["train_seconds"] == 10 * 4 * (1 + 3) * length / SIZES["tiny"].train_tokens
@@ -118,7 +136,8 @@ def test_cost_of_a_reranker_counts_the_pairs_of_training_and_search():
 
 def test_bm25_negatives_of_every_query_cost_and_teach():
     shared, own = (
-        load_recipe("mini-dense", steps=1, batch_size=8, n_negatives=2, negatives=kind) for kind in ("random", "bm25")
+        load_recipe("mini-dense", steps=1, batch_size=8, n_negatives=2, negatives=kind)
+        for kind in ("random", "bm25")
     )
     more = own.cost(9, 9, 9)["train_seconds"] - shared.cost(9, 9, 9)["train_seconds"]
     assert more == pytest.approx((8 * 2 - 2) * own.passage_length / SIZES["tiny"].train_tokens)
@@ -137,8 +156,12 @@ def test_cost_counts_what_training_reads_without_learning_from_it():
     recipe = load_recipe("mini-dense")
     tokens = recipe.batch_size * (recipe.query_length + recipe.passage_length)
     speed = SIZES["tiny"].encode_tokens
-    assert seconds[1] - seconds[0] == pytest.approx(recipe.steps * tokens / speed)  # the teacher reads each batch
-    assert seconds[2] - seconds[0] == pytest.approx(10_000 * recipe.passage_length / speed)  # all passages, once
+    assert seconds[1] - seconds[0] == pytest.approx(
+        recipe.steps * tokens / speed
+    )  # the teacher reads each batch
+    assert seconds[2] - seconds[0] == pytest.approx(
+        10_000 * recipe.passage_length / speed
+    )  # all passages, once
 
 
 def test_reranker_at_paper_scale_has_the_constants_of_the_paper():
@@ -181,7 +204,9 @@ def load(out_dir, recipe):
 def test_architecture_is_a_module_and_a_recipe_and_nothing_else(tmp_path):
     shutil.copytree(Path(models.__file__).parents[1], tmp_path / "interextra")
     (tmp_path / "interextra" / "models" / "architectures" / "tfidf.py").write_text(TFIDF)
-    (tmp_path / "interextra" / "models" / "recipes" / "toy.yaml").write_text("architecture: tfidf\nscale: 2\n")
+    (tmp_path / "interextra" / "models" / "recipes" / "toy.yaml").write_text(
+        "architecture: tfidf\nscale: 2\n"
+    )
     code = """if True:
         from interextra.models.architectures import architectures
         from interextra.models.model import fit, load_model
@@ -190,7 +215,9 @@ def test_architecture_is_a_module_and_a_recipe_and_nothing_else(tmp_path):
               load_model("model").search(None, ["a"], 2)[0].shape)
     """
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
     assert done.stdout == "TF-IDF {'steps': 0, 'loss': [], 'scale': 2.0} (1, 2)\n", done.stderr
 
 
@@ -200,7 +227,11 @@ def test_architecture_is_a_module_and_a_recipe_and_nothing_else(tmp_path):
         ("mini-dense", {"learning_rate": float("inf")}, "learning_rate = inf"),
         ("mini-dense", {"learning_rate": float("nan")}, "learning_rate = nan"),
         ("mini-dense", {"learning_rate": -0.1}, "learning_rate = -0.1"),
-        ("mini-dense", {"learning_rate": 3e30}, "learning_rate = 3e[+]30: input should be less than or equal to 1"),
+        (
+            "mini-dense",
+            {"learning_rate": 3e30},
+            "learning_rate = 3e[+]30: input should be less than or equal to 1",
+        ),
         ("mini-dense", {"temperature": float("inf")}, "temperature = inf"),
         ("mini-dense", {"temperature": 1e-300}, "temperature = 1e-300"),
         ("mini-dense", {"weight_decay": float("nan")}, "weight_decay = nan"),
@@ -224,7 +255,9 @@ def test_number_that_trains_nothing_is_refused(name, values, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("given", ["learning_rate: .inf", "learning_rate: .nan", "epochs: .inf", "temperature: -.inf"])
+@pytest.mark.parametrize(
+    "given", ["learning_rate: .inf", "learning_rate: .nan", "epochs: .inf", "temperature: -.inf"]
+)
 def test_infinity_written_in_braces_is_refused(given):
     with pytest.raises(InputError, match=rf"mini-dense\{{{given}\}}: {given.partition(':')[0]} = "):
         load_recipe(f"mini-dense{{{given}}}")
@@ -256,7 +289,15 @@ def test_text_behind_a_recipe_is_read_or_refused_in_a_line(text, message):
 
 def test_file_of_a_recipe_is_read_or_refused_in_a_line(tmp_path):
     path = tmp_path / "mine.yaml"
-    for content in (b"\xff\xfe\xfa", b"architecture: \xff", b"[1]", b"", b"1: 2", b"[" * 100_000, b"a: &x [*x]"):
+    for content in (
+        b"\xff\xfe\xfa",
+        b"architecture: \xff",
+        b"[1]",
+        b"",
+        b"1: 2",
+        b"[" * 100_000,
+        b"a: &x [*x]",
+    ):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"mine\.yaml: ") as caught:
             load_recipe(path)
@@ -268,7 +309,10 @@ def test_file_of_a_recipe_is_read_or_refused_in_a_line(tmp_path):
 
 def written(folder, name, **values):
     path = folder / f"{name}.yaml"
-    lines = "".join(f"{key}: {value}\n" for key, value in ({"architecture": "dense", "steps": 5} | values).items())
+    lines = "".join(
+        f"{key}: {value}\n"
+        for key, value in ({"architecture": "dense", "steps": 5} | values).items()
+    )
     path.write_text(lines)
     return path
 
@@ -276,7 +320,9 @@ def written(folder, name, **values):
 def test_recipe_after_itself_is_refused(tmp_path):
     path = written(tmp_path, "mine", after=tmp_path / "mine.yaml")
     for name in (str(path), f"{path}{{steps: 3}}", f"{tmp_path}/./mine.yaml"):
-        with pytest.raises(InputError, match=r"mine\.yaml, which never begins: change 'after' of .*mine\.yaml$"):
+        with pytest.raises(
+            InputError, match=r"mine\.yaml, which never begins: change 'after' of .*mine\.yaml$"
+        ):
             load_recipe(name)
     with pytest.raises(InputError, match="which never begins"):
         load_recipe(path, steps=3)
@@ -288,18 +334,26 @@ def test_recipe_after_itself_is_refused(tmp_path):
 def test_recipes_that_need_each_other_are_refused(tmp_path, role):
     one, two, three = (tmp_path / f"{name}.yaml" for name in ("one", "two", "three"))
     more = {"loss": "distilled", "negatives": "in-batch"} if role == "teacher" else {}
-    more |= {"architecture": "tas_balanced", "teacher": "mini-colbert"} if role == "pair_teacher" else {}
+    more |= (
+        {"architecture": "tas_balanced", "teacher": "mini-colbert"}
+        if role == "pair_teacher"
+        else {}
+    )
     more |= {"pair_teacher": "mini-reranker"} if role == "pair_teacher" else {}
     written(tmp_path, "one", **more | {role: two})
     written(tmp_path, "two", after=three)
     written(tmp_path, "three", after=one)
-    with pytest.raises(InputError, match=r"/one\.yaml needs .*/two\.yaml needs .*/three\.yaml needs .*/one\.yaml,"):
+    with pytest.raises(
+        InputError, match=r"/one\.yaml needs .*/two\.yaml needs .*/three\.yaml needs .*/one\.yaml,"
+    ):
         load_recipe(one)
     written(tmp_path, "three", after="mini-dense")
     assert getattr(load_recipe(one), role) == str(two)
 
 
 def test_recipe_with_other_values_may_come_after_that_of_its_name():
-    recipe = load_recipe("mini-dense", after="mini-star")  # whose own first pass is mini-dense as it is
+    recipe = load_recipe(
+        "mini-dense", after="mini-star"
+    )  # whose own first pass is mini-dense as it is
     assert recipe.size == SIZES["tiny"]
     assert load_recipe("mini-dense{after: mini-dense}").after == "mini-dense"

@@ -1,4 +1,6 @@
-"""Reranker: learns, repeats bit for bit, and leaves what it does not read below, as BM25 ranked it."""
+"""Reranker: learns, repeats bit for bit, and leaves what it does not read below, as BM25 ranked
+it.
+"""
 
 import numpy as np
 import pytest
@@ -15,7 +17,14 @@ from interextra.models.training.trainer import PairBatches, PairLoss
 from interextra.store.files import sha256
 
 QUICK = {"steps": 6, "batch_size": 4, "warmup_steps": 1, "n_negatives": 2}
-LEARNS = {"steps": 60, "batch_size": 16, "warmup_steps": 10, "n_negatives": 3, "loss": "listwise", "negative_depth": 10}
+LEARNS = {
+    "steps": 60,
+    "batch_size": 16,
+    "warmup_steps": 10,
+    "n_negatives": 3,
+    "loss": "listwise",
+    "negative_depth": 10,
+}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +67,14 @@ def test_trained_reranker_beats_the_untrained_one(toy, trained):
 
 @pytest.mark.parametrize("loss", ["pairwise", "listwise"])
 def test_every_loss_trains(toy, tmp_path, loss):
-    log = fit(load_recipe("mini-reranker", **QUICK, loss=loss), toy, toy.query_ids("train"), "train", 1, tmp_path / "a")
+    log = fit(
+        load_recipe("mini-reranker", **QUICK, loss=loss),
+        toy,
+        toy.query_ids("train"),
+        "train",
+        1,
+        tmp_path / "a",
+    )
     assert log["steps"] == 6 and all(np.isfinite(value) and value > 0 for _, value in log["loss"])
 
 
@@ -78,7 +94,9 @@ def test_first_passages_stand_by_the_model_and_the_rest_below_by_bm25(toy, train
     for i, text in enumerate(texts):
         head = first[i][:10]
         head = head[head >= 0]
-        alone = model.model.predict([[text, toy.passages.texts([row])[0]] for row in head], show_progress_bar=False)
+        alone = model.model.predict(
+            [[text, toy.passages.texts([row])[0]] for row in head], show_progress_bar=False
+        )
         expected = head[np.argsort(-alone, kind="stable")]
         assert rows[i, : len(head)].tolist() == expected[:k].tolist()
         rest = first[i][10:k]
@@ -109,7 +127,9 @@ def test_below_equals_brute_force_with_ties_by_doc_id():
         rows, scores = below(first, first_scores, scored, place, k)
         for i in range(n):
             head = [row for row in first[i, :reads] if row >= 0]
-            head.sort(key=lambda row, i=i: (-scored[i][first[i, :reads].tolist().index(row)], place[row]))
+            head.sort(
+                key=lambda row, i=i: (-scored[i][first[i, :reads].tolist().index(row)], place[row])
+            )
             expected = (head + [row for row in first[i, reads:] if row >= 0])[:k]
             found = rows[i][rows[i] >= 0].tolist()
             assert found == expected
@@ -127,8 +147,16 @@ class Echo:
 
 
 def test_batch_stands_positives_first_then_one_row_a_negative_each_with_its_own_query(tmp_path):
-    passages = [("d0", "fox eats"), ("d1", "fox fox"), ("d2", "fox sleeps"), ("d3", "owl"), ("d4", "owl owl eats")]
-    toy = collection_of(tmp_path, passages, [("a", "fox"), ("b", "owl")], [("a", "d1", 1), ("b", "d3", 1)])
+    passages = [
+        ("d0", "fox eats"),
+        ("d1", "fox fox"),
+        ("d2", "fox sleeps"),
+        ("d3", "owl"),
+        ("d4", "owl owl eats"),
+    ]
+    toy = collection_of(
+        tmp_path, passages, [("a", "fox"), ("b", "owl")], [("a", "d1", 1), ("b", "d3", 1)]
+    )
     recipe = load_recipe("mini-reranker", negatives="bm25", n_negatives=3)
     pairs = training_pairs(toy, ["a", "b"], "train", 1)
     made = PairBatches(Echo(), pairs, toy, recipe, 1)([{"pair": 1}, {"pair": 0}])
@@ -153,11 +181,18 @@ def test_query_and_passage_have_different_segments_and_keep_them_when_saved(trai
 @pytest.mark.parametrize("negatives", ["random", "bm25"])
 def test_drawn_negative_that_is_relevant_is_left_out_of_the_loss(tmp_path, negatives):
     passages = [("d0", "fox"), ("d1", "fox fox"), ("d2", "sea")]
-    toy = collection_of(tmp_path, passages, [("a", "fox")], [("a", "d0", 1), ("a", "d1", 1)])  # BM25 has no others
+    toy = collection_of(
+        tmp_path, passages, [("a", "fox")], [("a", "d0", 1), ("a", "d1", 1)]
+    )  # BM25 has no others
     recipe = load_recipe("mini-reranker", n_negatives=8, negatives=negatives, loss="pairwise")
-    made = PairBatches(Echo(), training_pairs(toy, ["a"], "train", 1), toy, recipe, 1)([{"pair": 0}])
+    made = PairBatches(Echo(), training_pairs(toy, ["a"], "train", 1), toy, recipe, 1)(
+        [{"pair": 0}]
+    )
     texts = [text for _, text in made["pair_texts"]]
-    assert made["label"].tolist() == [[text != "sea" for text in texts[1:]]] and 0 < made["label"].sum() < 8
+    assert (
+        made["label"].tolist() == [[text != "sea" for text in texts[1:]]]
+        and 0 < made["label"].sum() < 8
+    )
     scores = torch.arange(9.0)
     model = torch.nn.Identity()
     model.forward = lambda features: {"scores": features}

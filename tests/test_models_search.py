@@ -15,8 +15,13 @@ from interextra.models.search.topk import device, exact_search
 
 
 def brute_force(scores, doc_ids, k):
-    """By score descending, then doc_id descending, with Python's own sort: (rows, scores) of float32[n, m] scores."""
-    rows = [sorted(range(len(doc_ids)), key=lambda row: (line[row], doc_ids[row]), reverse=True)[:k] for line in scores]
+    """By score descending, then doc_id descending, with Python's own sort: (rows, scores) of
+    float32[n, m] scores.
+    """
+    rows = [
+        sorted(range(len(doc_ids)), key=lambda row: (line[row], doc_ids[row]), reverse=True)[:k]
+        for line in scores
+    ]
     return np.array(rows), np.take_along_axis(scores, np.array(rows), axis=1)
 
 
@@ -38,7 +43,10 @@ def same(found, expected):
 @pytest.fixture(scope="module")
 def passages(tmp_path_factory):
     # ids whose order is not that of the rows, of unequal length, some not ASCII
-    ids = [hashlib.sha256(str(i).encode()).hexdigest()[: 3 + i % 4] + "é" * (i % 3) + str(i) for i in range(157)]
+    ids = [
+        hashlib.sha256(str(i).encode()).hexdigest()[: 3 + i % 4] + "é" * (i % 3) + str(i)
+        for i in range(157)
+    ]
     rows = [(doc_id, str(row)) for row, doc_id in enumerate(ids)]
     return collection_of(tmp_path_factory.mktemp("toy"), rows).passages
 
@@ -57,7 +65,9 @@ def queries():
 @pytest.mark.parametrize("k", [1, 10, 157])
 def test_search_equals_brute_force_for_any_block_size(passages, queries, vectors, size, k):
     rows, scores = find(passages, queries, vectors, k, size)
-    expected_rows, expected_scores = brute_force(queries @ vectors.T, passages.doc_ids.to_pylist(), k)
+    expected_rows, expected_scores = brute_force(
+        queries @ vectors.T, passages.doc_ids.to_pylist(), k
+    )
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_allclose(scores, expected_scores, atol=1e-5)
 
@@ -65,7 +75,9 @@ def test_search_equals_brute_force_for_any_block_size(passages, queries, vectors
 @pytest.mark.parametrize("size", [1, 7, 50, 1000])
 def test_ties_go_to_the_larger_doc_id_for_any_block_size(passages, size):
     draw = np.random.default_rng(0)
-    vectors = draw.integers(-1, 2, size=(157, 2)).astype(np.float32)  # scores between -4 and 4: nearly all are tied
+    vectors = draw.integers(-1, 2, size=(157, 2)).astype(
+        np.float32
+    )  # scores between -4 and 4: nearly all are tied
     queries = draw.integers(-2, 3, size=(40, 2)).astype(np.float32)
     expected = brute_force(queries @ vectors.T, passages.doc_ids.to_pylist(), 20)
     same(find(passages, queries, vectors, 20, size), expected)
@@ -73,7 +85,9 @@ def test_ties_go_to_the_larger_doc_id_for_any_block_size(passages, size):
 
 @pytest.mark.parametrize("size", [7, 1000])
 def test_all_tied_passages_come_by_doc_id(passages, size):
-    rows, scores = find(passages, np.ones((2, 2), np.float32), np.ones((157, 2), np.float32), 30, size)
+    rows, scores = find(
+        passages, np.ones((2, 2), np.float32), np.ones((157, 2), np.float32), 30, size
+    )
     assert (rows == passages.tie_order[0][:30]).all() and (scores == 2).all()
 
 
@@ -88,12 +102,18 @@ def test_fewer_passages_than_k_are_padded(passages):
     vectors = np.ones((157, 2), np.float32)
     rows, scores = find(passages, vectors[:3], vectors, 160, 100)
     assert rows.dtype == np.int32 and scores.dtype == np.float32
-    assert (rows[:, 157:] == -1).all() and np.isneginf(scores[:, 157:]).all() and (rows[:, :157] >= 0).all()
+    assert (
+        (rows[:, 157:] == -1).all()
+        and np.isneginf(scores[:, 157:]).all()
+        and (rows[:, :157] >= 0).all()
+    )
 
 
 def test_passages_scored_minus_infinity_are_left_out(passages):
     def open_block(block):
-        return lambda here: torch.where(torch.as_tensor(block[:, 0]).to(device()) > 0, 1.0, -torch.inf)[None]
+        return lambda here: torch.where(
+            torch.as_tensor(block[:, 0]).to(device()) > 0, 1.0, -torch.inf
+        )[None]
 
     vectors = np.arange(157, dtype=np.float32)[:, None] % 2
     rows, scores = exact_search(passages, blocks_of(vectors, 50), open_block, 1, 157, 9)
@@ -106,14 +126,23 @@ def test_tie_order_is_doc_id_descending_in_bytes(passages):
     assert ids == sorted(ids, key=lambda doc_id: doc_id.encode(), reverse=True)
 
 
-# --- the four architectures -------------------------------------------------------------------------------------------
+# --- the four architectures
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory):
-    """2,000 passages of drawn words, 40 queries of words that some passages hold; BM25's index beside it."""
+    """2,000 passages of drawn words, 40 queries of words that some passages hold; BM25's index
+    beside it.
+    """
     draw = np.random.default_rng(11)
-    words = np.array([a + b for a in ("ba", "ce", "di", "fo", "gu", "ha", "je") for b in ("ral", "ten", "mis", "vor")])
+    words = np.array(
+        [
+            a + b
+            for a in ("ba", "ce", "di", "fo", "gu", "ha", "je")
+            for b in ("ral", "ten", "mis", "vor")
+        ]
+    )
     texts = [" ".join(draw.choice(words, draw.integers(3, 12))) for _ in range(2000)]
     passages = [(f"d{row * 7919 % 2003}", text) for row, text in enumerate(texts)]
     queries = [(f"q{row}", " ".join(draw.choice(texts[row * 31].split(), 3))) for row in range(40)]
@@ -142,25 +171,35 @@ def encoder(request, generated, asked):
     if request.param == "dense":
         return model, model.encode_queries(asked) @ model.encode_passages(texts).T
     if request.param == "splade":
-        return model, model.encode_block(asked, "query").toarray() @ model.encode_block(texts).toarray().T
+        return model, model.encode_block(asked, "query").toarray() @ model.encode_block(
+            texts
+        ).toarray().T
     queries = [tokens.cpu().numpy() for tokens in model.model.encode(asked, task="query")]
     passages = [tokens.cpu().numpy() for tokens in model.model.encode(texts, task="document")]
-    return model, np.array([[(q @ p.T).max(axis=1).sum() for p in passages] for q in queries], dtype=np.float32)
+    return model, np.array(
+        [[(q @ p.T).max(axis=1).sum() for p in passages] for q in queries], dtype=np.float32
+    )
 
 
 def agrees(found, scores, doc_ids):
-    """The found scores are the best ones to 1e-5, and each row's score is its own; ids may differ in near ties only."""
+    """The found scores are the best ones to 1e-5, and each row's score is its own; ids may differ
+    in near ties only.
+    """
     rows, best = found
     expected_rows, expected = brute_force(scores, doc_ids, K)
     np.testing.assert_allclose(best, expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(best, np.take_along_axis(scores, rows, axis=1), rtol=1e-5, atol=1e-5)
     assert all(len(set(line)) == K for line in rows.tolist())
     moved = rows != expected_rows
-    gap = np.abs(np.take_along_axis(scores, expected_rows, axis=1) - np.take_along_axis(scores, rows, axis=1))
+    gap = np.abs(
+        np.take_along_axis(scores, expected_rows, axis=1) - np.take_along_axis(scores, rows, axis=1)
+    )
     assert (gap[moved] <= 2e-5 * np.abs(expected[moved]).clip(1)).all() and moved.mean() < 0.1
 
 
-def test_search_of_each_encoder_equals_brute_force_for_any_block_size(generated, asked, encoder, monkeypatch):
+def test_search_of_each_encoder_equals_brute_force_for_any_block_size(
+    generated, asked, encoder, monkeypatch
+):
     model, scores = encoder
     doc_ids = generated.passages.doc_ids.to_pylist()
     for size in (64, 1000, 5000):
@@ -181,17 +220,23 @@ def test_reranking_equals_scoring_pair_by_pair(generated, asked, reranked, monke
     for size in (1, 5, 64):
         monkeypatch.setattr(reranker, "BLOCK", size)
         rows, scores = reranked.search(generated, asked, 15)
-        for query, pool, found, got in zip(asked, first.tolist(), rows.tolist(), scores, strict=True):
+        for query, pool, found, got in zip(
+            asked, first.tolist(), rows.tolist(), scores, strict=True
+        ):
             pool = [row for row in pool if row >= 0]
             own = {
                 row: reranked.model.predict(
-                    [[query, texts[row]]], activation_fn=torch.nn.Identity(), show_progress_bar=False
+                    [[query, texts[row]]],
+                    activation_fn=torch.nn.Identity(),
+                    show_progress_bar=False,
                 )[0]
                 for row in pool
             }
             expected = sorted(pool, key=lambda row: (own[row], doc_ids[row]), reverse=True)
             np.testing.assert_allclose(got[: len(pool)], [own[row] for row in expected], atol=1e-5)
-            assert all(a == b or abs(own[a] - own[b]) < 2e-5 for a, b in zip(found, expected, strict=False))
+            assert all(
+                a == b or abs(own[a] - own[b]) < 2e-5 for a, b in zip(found, expected, strict=False)
+            )
             assert sorted(found[: len(pool)]) == sorted(pool) and set(found[len(pool) :]) <= {-1}
 
 
@@ -201,9 +246,16 @@ def test_interpolated_reranking_is_the_mean_of_both_standardised_scores(generate
     own, first, both = (
         dict(zip(rows[0].tolist(), scores[0].astype(float).tolist(), strict=True))
         for rows, scores in (
-            model.search(generated, asked[:1], 15) for model in (reranked, reranked.first_stage, mixed)
+            model.search(generated, asked[:1], 15)
+            for model in (reranked, reranked.first_stage, mixed)
         )
     )
-    z = [{row: (s - np.mean([*of.values()])) / np.std([*of.values()]) for row, s in of.items()} for of in (own, first)]
+    z = [
+        {row: (s - np.mean([*of.values()])) / np.std([*of.values()]) for row, s in of.items()}
+        for of in (own, first)
+    ]
     assert both.keys() == own.keys()
-    assert all(score == pytest.approx(0.75 * z[0][row] + 0.25 * z[1][row], abs=1e-4) for row, score in both.items())
+    assert all(
+        score == pytest.approx(0.75 * z[0][row] + 0.25 * z[1][row], abs=1e-4)
+        for row, score in both.items()
+    )

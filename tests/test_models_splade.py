@@ -1,4 +1,6 @@
-"""SPLADE: training repeats and learns, FLOPS weights make it sparse, search is exact, and a head is made."""
+"""SPLADE: training repeats and learns, FLOPS weights make it sparse, search is exact, and a head is
+made.
+"""
 
 import numpy as np
 import pytest
@@ -59,7 +61,9 @@ def test_training_finds_what_it_was_trained_on_and_gets_sparser(toy, recipe, tra
     relevant = [toy.passages.rows([doc_id]) for doc_id in toy.qrels("train")["doc_id"]]
     texts = toy.queries("train")["text"].tolist()
     models = Splade(build(recipe, 1), recipe), load_model(folder)
-    before, after = (reciprocal_rank(model.search(toy, texts, 10)[0], relevant).mean() for model in models)
+    before, after = (
+        reciprocal_rank(model.search(toy, texts, 10)[0], relevant).mean() for model in models
+    )
     assert after > max(0.8, before + 0.05)
     untrained, sparse = (words_used(model.encode_block(texts)) for model in models)
     assert 5 < sparse < untrained < 400
@@ -71,7 +75,10 @@ def test_larger_flops_weight_leaves_fewer_words(toy, trained, tmp_path):
     strong = load_recipe("mini-splade", steps=30, batch_size=16, **weights)
     fit(strong, toy, toy.query_ids("train"), "train", 1, tmp_path / "m")
     texts = toy.passages.texts(slice(None))
-    strong, weak = (words_used(load_model(folder).encode_block(texts)) for folder in (tmp_path / "m", trained[0]))
+    strong, weak = (
+        words_used(load_model(folder).encode_block(texts))
+        for folder in (tmp_path / "m", trained[0])
+    )
     assert strong < weak / 2
 
 
@@ -85,7 +92,9 @@ def test_regularisation_grows_quadratically_over_the_first_third(toy, tmp_path, 
         return forward(self, features, labels)
 
     monkeypatch.setattr(SpladeLoss, "forward", watch)
-    recipe = load_recipe("mini-splade", steps=12, batch_size=4, query_flops=0.02, passage_flops=0.01)
+    recipe = load_recipe(
+        "mini-splade", steps=12, batch_size=4, query_flops=0.02, passage_flops=0.01
+    )
     fit(recipe, toy, toy.query_ids("train"), "train", 1, tmp_path / "m")
     growth = np.minimum(np.arange(12) / 4, 1) ** 2
     np.testing.assert_allclose(np.array(seen), growth[:, None] * [0.02, 0.01])
@@ -100,7 +109,11 @@ def test_loss_of_a_batch_is_softmax_plus_flops_by_hand(toy, negatives):
     batch = EncoderBatches(model, pairs, toy, recipe, 1)([{"pair": pair} for pair in (0, 40, 80)])
     names = ("query", "positive", *(["negative"] if negatives == "both" else []))
     columns = [
-        {key.removeprefix(f"{name}_"): value for key, value in batch.items() if key.startswith(f"{name}_")}
+        {
+            key.removeprefix(f"{name}_"): value
+            for key, value in batch.items()
+            if key.startswith(f"{name}_")
+        }
         for name in names
     ]
     with torch.no_grad():
@@ -115,8 +128,14 @@ def test_loss_of_a_batch_is_softmax_plus_flops_by_hand(toy, negatives):
     passages = torch.cat(weights[1:])
     assert passages.shape == (3 if negatives == "in-batch" else 5, 4000)
     softmax = torch.nn.functional.cross_entropy(weights[0] @ passages.T / 5, torch.arange(3))
-    expected = softmax, 0.02 * weights[0].mean(0).square().sum(), 0.01 * passages.mean(0).square().sum()
-    found = [losses[f"{name}_loss"] for name in ("base", "query_regularizer", "document_regularizer")]
+    expected = (
+        softmax,
+        0.02 * weights[0].mean(0).square().sum(),
+        0.01 * passages.mean(0).square().sum(),
+    )
+    found = [
+        losses[f"{name}_loss"] for name in ("base", "query_regularizer", "document_regularizer")
+    ]
     torch.testing.assert_close(torch.stack(found), torch.stack(expected))
 
 
@@ -125,7 +144,9 @@ def test_taking_the_maximum_first_changes_neither_weights_nor_gradients():
     quick, slow = build(recipe, 1).train().cpu(), plain(build(recipe, 1)).train().cpu()
     found = []
     for model in (quick, slow):
-        coded = model.preprocess(["the red fox", "a much longer text about the old sea"], task="document")
+        coded = model.preprocess(
+            ["the red fox", "a much longer text about the old sea"], task="document"
+        )
         weights = model(coded, task="document")["sentence_embedding"]
         weights.square().sum().backward()
         found.append((weights, model[0].model.get_input_embeddings().weight.grad))
@@ -137,7 +158,10 @@ def test_taking_the_maximum_first_changes_neither_weights_nor_gradients():
 def test_search_is_the_inner_product_of_the_encoded_texts(toy, trained, block_size):
     model = load_model(trained[0])
     texts = toy.queries("train")["text"].tolist()[:7]
-    queries, passages = model.encode_block(texts, "query"), model.encode_block(toy.passages.texts(slice(None)))
+    queries, passages = (
+        model.encode_block(texts, "query"),
+        model.encode_block(toy.passages.texts(slice(None))),
+    )
     assert queries.shape == (7, 4000) and queries.dtype == np.float32 and queries.min() >= 0
     model.block_size = block_size
     rows, scores = model.search(toy, texts, 20)
@@ -154,7 +178,8 @@ def test_own_base_starts_sparse_with_the_same_masked_words():
     coded = model.preprocess(["the red fox lives in the [MASK]"], task="document")
     with torch.no_grad():
         before, after = (
-            m(coded["input_ids"], attention_mask=coded["attention_mask"]).logits for m in (saved, model[0].model.eval())
+            m(coded["input_ids"], attention_mask=coded["attention_mask"]).logits
+            for m in (saved, model[0].model.eval())
         )
     torch.testing.assert_close(before.softmax(-1), after.softmax(-1))
     assert (after > 0).sum() < (before > 0).sum() / 10
@@ -162,12 +187,16 @@ def test_own_base_starts_sparse_with_the_same_masked_words():
 
 def test_random_start_says_something():
     model = build(load_recipe("mini-splade", initialisation="random"), 1)
-    used = words_used(Splade(model, load_recipe("mini-splade")).encode_block(["the red fox", "old sea"]))
+    used = words_used(
+        Splade(model, load_recipe("mini-splade")).encode_block(["the red fox", "old sea"])
+    )
     assert 0 < used < 400
 
 
 def test_checkpoint_with_a_published_head_is_taken_as_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("interextra.models.architectures.splade._sparse_start", lambda words: pytest.fail("changed"))
+    monkeypatch.setattr(
+        "interextra.models.architectures.splade._sparse_start", lambda words: pytest.fail("changed")
+    )
     for path in BASE.iterdir():
         if path.name != "recipe.json":
             (tmp_path / path.name).write_bytes(path.read_bytes())

@@ -58,6 +58,8 @@ def test_topics_and_qrels_of_two_releases_leave_no_query(tmp_path, monkeypatch):
     for topics, qrels in TEST_FILES.values():
         (tmp_path / "msmarco" / topics).write_text("1\ta query\n")
         (tmp_path / "msmarco" / qrels).write_text("2 0 d 1\n")
-    monkeypatch.setattr("interextra.data.queries.open_collection", lambda spec: QuerySets(tmp_path, spec))
+    monkeypatch.setattr(
+        "interextra.data.queries.open_collection", lambda spec: QuerySets(tmp_path, spec)
+    )
     with pytest.raises(InputError, match="msmarco-queries: the split 'dl19' is empty"):
         Queries(source=Source.of("msmarco-queries"), split="dl19").ids()

@@ -1,4 +1,6 @@
-"""Every notebook end to end under the smoke profile: offline, in a folder of its own, twice the same, as expected."""
+"""Every notebook end to end under the smoke profile: offline, in a folder of its own, twice the
+same, as expected.
+"""
 
 import json
 import os
@@ -20,7 +22,11 @@ from tools.verify import compared
 
 EXPECTED = Path(__file__).with_name("expected_smoke.json")
 TOLERANCE = 1e-4
-OF_LABELS = ["entity_overlap", "intent_overlap", "label_overlap"]  # of 01: written after its encoder, not made by it
+OF_LABELS = [
+    "entity_overlap",
+    "intent_overlap",
+    "label_overlap",
+]  # of 01: written after its encoder, not made by it
 
 COMMAND = [sys.executable, "-m", "interextra.cli", "run"]
 # Put before every Python process of a run: whoever reaches beyond this machine gets an error.
@@ -38,7 +44,11 @@ socket.socket.connect = local_only
 def offline(house):
     (house / "offline").mkdir(exist_ok=True)
     (house / "offline" / "sitecustomize.py").write_text(OFFLINE)
-    environment = {**os.environ, "INTEREXTRA_CACHE": str(house / "cache"), "PYTHONPATH": str(house / "offline")}
+    environment = {
+        **os.environ,
+        "INTEREXTRA_CACHE": str(house / "cache"),
+        "PYTHONPATH": str(house / "offline"),
+    }
     environment.pop("INTEREXTRA_DATA", None)
     return environment
 
@@ -46,7 +56,9 @@ def offline(house):
 def run(house, *arguments):
     """`interextra run` without network; returns what it printed."""
     command = [*COMMAND, *arguments]
-    done = subprocess.run(command, cwd=house, env=offline(house), capture_output=True, text=True, timeout=1800)
+    done = subprocess.run(
+        command, cwd=house, env=offline(house), capture_output=True, text=True, timeout=1800
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -70,7 +82,8 @@ def names(house):
 
 def tables(house):
     return {
-        p.relative_to(house).as_posix(): p.read_bytes() for p in sorted((house / "outputs").glob("smoke/*/tables/*"))
+        p.relative_to(house).as_posix(): p.read_bytes()
+        for p in sorted((house / "outputs").glob("smoke/*/tables/*"))
     }
 
 
@@ -107,7 +120,10 @@ def test_provenance_holds_all_declared_parameters(house):
     for name in names(house):
         record = json.loads((house / "outputs" / "smoke" / name / "provenance.json").read_text())
         assert record["method"]["parameters"]["profile"] == "smoke"
-        assert len(record["method"]["parameters"]) >= 10 and record["platform"]["software"]["libraries"]["torch"]
+        assert (
+            len(record["method"]["parameters"]) >= 10
+            and record["platform"]["software"]["libraries"]["torch"]
+        )
         assert record["seconds"]["whole notebook"] > 0 and record["results"]
 
 
@@ -118,24 +134,59 @@ def columns(house, name, notebook=""):
 
 def test_tables_have_their_fixed_columns(house):
     assert columns(house, "label_overlap") == [
-        *("test_set", "relevance_threshold", "min_shared", "n_queries", "n_overlapping", "percent", "low", "high"),
+        *(
+            "test_set",
+            "relevance_threshold",
+            "min_shared",
+            "n_queries",
+            "n_overlapping",
+            "percent",
+            "low",
+            "high",
+        ),
         "published_percent",
     ]
     for name in ("entity_overlap", "intent_overlap"):
         assert columns(house, name) == ["test_set", "label", "n", "percent"]
     interval = ["low", "high", "p_value", "p_holm", "n_queries", "n_trainings"]
-    for name, notebook in (("restrain", "02"), ("restrain", "05"), ("resttest", "03"), ("resttest", "05")):
+    for name, notebook in (
+        ("restrain", "02"),
+        ("restrain", "05"),
+        ("resttest", "03"),
+        ("resttest", "05"),
+    ):
         found = columns(house, name, notebook)
-        assert [c for c in found if c in interval] == interval and {"model", "measure", "delta"} <= set(found)
-    assert {"shift", "model", "measure", "in", "out", "delta", *interval} <= set(columns(house, "shift_loss"))
+        assert [c for c in found if c in interval] == interval and {
+            "model",
+            "measure",
+            "delta",
+        } <= set(found)
+    assert {"shift", "model", "measure", "in", "out", "delta", *interval} <= set(
+        columns(house, "shift_loss")
+    )
     assert columns(house, "buckets")[:3] == ["bucket", "n_train", "n_test"]
-    exposure = ["shift", "left_out", "model", "negatives", "negative_passages", "avg_in", "out", "delta"]
+    exposure = [
+        "shift",
+        "left_out",
+        "model",
+        "negatives",
+        "negative_passages",
+        "avg_in",
+        "out",
+        "delta",
+    ]
     assert columns(house, "exposure")[:12] == [*exposure, "low", "high", "n_queries", "n_trainings"]
     effect = ["model", "negatives", "share_of_loss", "low", "high"]
     assert [c for c in columns(house, "exposure_effect") if c in effect] == effect
-    on_other_runs = {"01_overlap_annotation_analysis", "06_pretraining_study"}  # on real queries, and under ReSTTest
+    on_other_runs = {
+        "01_overlap_annotation_analysis",
+        "06_pretraining_study",
+    }  # on real queries, and under ReSTTest
     asked = {claim.notebook for claim in verdicts.stated().values()} - on_other_runs
-    found = {path.parts[-3]: pd.read_csv(path) for path in (house / "outputs" / "smoke").glob("*/tables/claims.csv")}
+    found = {
+        path.parts[-3]: pd.read_csv(path)
+        for path in (house / "outputs" / "smoke").glob("*/tables/claims.csv")
+    }
     assert found.keys() == asked
     for table in found.values():
         assert {"claim", "estimate", "low", "high", "lead", "resolution"} <= set(table)
@@ -143,13 +194,19 @@ def test_tables_have_their_fixed_columns(house):
 
 
 def summary(house):
-    """Mean and spread of each number column of each untrained table: small, and any changed value moves one."""
+    """Mean and spread of each number column of each untrained table: small, and any changed value
+    moves one.
+    """
     found = {}
     for folder in sorted((house / "outputs" / "smoke").glob("*/tables")):
         record = json.loads((folder.parent / "provenance.json").read_text())
         labels = OF_LABELS if folder.parent.name.startswith("01") else []
         for name in [*record["method"]["untrained tables"], *labels]:
-            frame = pd.read_csv(folder / f"{name}.csv").select_dtypes("number").replace([np.inf, -np.inf], np.nan)
+            frame = (
+                pd.read_csv(folder / f"{name}.csv")
+                .select_dtypes("number")
+                .replace([np.inf, -np.inf], np.nan)
+            )
             both = {"mean": frame.mean(), "std": frame.std(ddof=0)}
             found[f"{folder.parent.name}/{name}"] = {
                 f"{column}, {what}": float(value)
@@ -169,7 +226,9 @@ def test_what_no_training_touches_equals_the_committed_expectations(house):
 
 def test_second_run_takes_what_exists(house):
     before = tables(house)
-    assert f"{len(names(house))} of them taken as they were; 0 new results" in run(house, "--profile", "smoke")
+    assert f"{len(names(house))} of them taken as they were; 0 new results" in run(
+        house, "--profile", "smoke"
+    )
     assert tables(house) == before
 
 
@@ -181,9 +240,23 @@ def test_run_with_changed_parameters_leaves_the_profile_s_results(house):
 
 
 def test_a_shift_of_ones_own_goes_through_as_its_page_prints_it(house, root):
-    printed = re.search(r"`-p (shifts)='(.*?)'`", (root / "book" / "own_retriever.md").read_text(encoding="utf-8"))
+    printed = re.search(
+        r"`-p (shifts)='(.*?)'`", (root / "book" / "own_retriever.md").read_text(encoding="utf-8")
+    )
     few = "recipes=[{recipe: bm25, tuning_queries: 20}, mini-dense]"
-    run(house, "--profile", "smoke", "--only", "04", "--name", "mine", "-p", "=".join(printed.groups()), "-p", few)
+    run(
+        house,
+        "--profile",
+        "smoke",
+        "--only",
+        "04",
+        "--name",
+        "mine",
+        "-p",
+        "=".join(printed.groups()),
+        "-p",
+        few,
+    )
     folder = house / "outputs" / "mine" / "04_ms_shift_clusters" / "tables"
     assert set(pd.read_csv(folder / "shift_loss.csv")["shift"]) == {"mine"}
 
@@ -197,7 +270,9 @@ def test_a_notebook_is_executed_from_the_committed_values(house, root):
 
 
 def test_killed_and_damaged_run_ends_with_the_same_tables_byte_for_byte(house):
-    before = {name: data for name, data in tables(house).items() if name.startswith("outputs/smoke/00")}
+    before = {
+        name: data for name, data in tables(house).items() if name.startswith("outputs/smoke/00")
+    }
     shutil.rmtree(house / "outputs" / "smoke")
     for cell in (house / "outputs" / "cells").iterdir():
         if not (cell / "weights").is_dir():  # trained models stay
@@ -225,20 +300,36 @@ def test_every_notebook_runs_on_a_plain_beir_folder_and_escapes_its_name(tmp_pat
     house, draw = copied(tmp_path, root), np.random.default_rng(3)
     folder = house / "<img src=x onerror=alert(1)>"
     (folder / "qrels").mkdir(parents=True)
-    animals = ["".join(draw.choice(["ba", "do", "ki", "lu", "me", "no", "ra", "te"], 4)) for _ in range(100)]
-    facts = [("lives in the forest", "who saw the {} in the forest"), ("eats grass", "how does the {} eat grass")]
+    animals = [
+        "".join(draw.choice(["ba", "do", "ki", "lu", "me", "no", "ra", "te"], 4))
+        for _ in range(100)
+    ]
+    facts = [
+        ("lives in the forest", "who saw the {} in the forest"),
+        ("eats grass", "how does the {} eat grass"),
+    ]
     facts += [("weighs a ton", "what does the {} weigh")]
     passages, queries, judged = [], [], {"train": [], "test": []}
-    for place, (animal, (fact, question)) in enumerate((animal, pair) for animal in animals for pair in facts):
-        passages.append({"_id": f"d{place}", "text": f"The {animal} {fact}; many a {animal} was seen."})
+    for place, (animal, (fact, question)) in enumerate(
+        (animal, pair) for animal in animals for pair in facts
+    ):
+        passages.append(
+            {"_id": f"d{place}", "text": f"The {animal} {fact}; many a {animal} was seen."}
+        )
         queries.append({"_id": f"q{place}", "text": question.format(animal)})
         judged["test" if place % 5 == 0 else "train"].append(f"q{place}\td{place}\t1\n")
     for name, rows in (("corpus", passages), ("queries", queries)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for split, lines in judged.items():
-        (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+        (folder / "qrels" / f"{split}.tsv").write_text(
+            "query-id\tcorpus-id\tscore\n" + "".join(lines)
+        )
     run(house, "--profile", "smoke", "--name", "plain", "-p", f"collection=beir:{folder}")
     for name in names(house):
-        assert not [o["text"] for o in outputs(house, "plain", name) if o.get("name") == "stderr"], name
-        assert "<img src=x onerror" not in (house / "outputs" / "plain" / f"{name}.html").read_text(), name
+        assert not [
+            o["text"] for o in outputs(house, "plain", name) if o.get("name") == "stderr"
+        ], name
+        assert (
+            "<img src=x onerror" not in (house / "outputs" / "plain" / f"{name}.html").read_text()
+        ), name
     assert "<img src=x onerror" not in (house / "outputs" / "plain" / "index.html").read_text()

@@ -1,4 +1,6 @@
-"""Seals and notes that anybody wrote: whatever they hold, nothing is run, and the answer is that there is no result."""
+"""Seals and notes that anybody wrote: whatever they hold, nothing is run, and the answer is that
+there is no result.
+"""
 
 import json
 import sys
@@ -20,8 +22,12 @@ from interextra.store.progress import Results
 
 MINI = Source(spec="mini", fingerprint="0" * 20)
 SHIFT = Shift(pool=Queries(source=MINI, split="train"), by="wh-words", n_test=5)
-MODEL = Model(recipe=load_recipe("mini-dense"), train=Queries(source=MINI, split="train"), seed=1, start="")
-PAGE = Notebook(name="02_it", source="0", parameters="{}", uses=(), plan=(MODEL, SHIFT, Toy()), files="")
+MODEL = Model(
+    recipe=load_recipe("mini-dense"), train=Queries(source=MINI, split="train"), seed=1, start=""
+)
+PAGE = Notebook(
+    name="02_it", source="0", parameters="{}", uses=(), plan=(MODEL, SHIFT, Toy()), files=""
+)
 CELLS = [Toy(needed=(Toy(n=4),)), SHIFT, MODEL, PAGE]
 TEXTS = {
     "nested deeply": "[" * 100_000,
@@ -35,13 +41,26 @@ TEXTS = {
 }
 
 tried = settings(
-    max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=50,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
 )
 names = st.sampled_from(["kind", "key", "config", "plan", "by", "n", "seconds"])
 kinds = st.sampled_from(
     [json.loads(json.dumps(config_of(cell)))["kind"] for cell in CELLS]
-    + ["interextra.data.queries.Source", "interextra.data.queries.Part", "interextra.site.worlds.Worlds"]
-    + ["interextra.store.cells.Cell", "interextra.cli.main", "interextra.store.schedule.Job", "interextra..x"]
+    + [
+        "interextra.data.queries.Source",
+        "interextra.data.queries.Part",
+        "interextra.site.worlds.Worlds",
+    ]
+    + [
+        "interextra.store.cells.Cell",
+        "interextra.cli.main",
+        "interextra.store.schedule.Job",
+        "interextra..x",
+    ]
 )
 numbers = st.integers() | st.floats() | st.sampled_from([10**400, -1, 2**63])
 
@@ -54,7 +73,9 @@ def values_of(words):
             st.lists(inner, max_size=4)
             | st.dictionaries(words | names, inner, max_size=4)
             | st.builds(
-                lambda kind, rest: rest | {"kind": kind}, kinds | inner, st.dictionaries(words, inner, max_size=3)
+                lambda kind, rest: rest | {"kind": kind},
+                kinds | inner,
+                st.dictionaries(words, inner, max_size=3),
             )
         ),
         max_leaves=12,
@@ -75,7 +96,9 @@ def changed_notes(draw):
         inside, place = note, draw(st.sampled_from(["key", "config"]))
         while isinstance(inside[place], dict | list) and inside[place] and draw(st.integers(0, 3)):
             inside = inside[place]
-            place = draw(st.sampled_from(sorted(inside) if isinstance(inside, dict) else range(len(inside))))
+            place = draw(
+                st.sampled_from(sorted(inside) if isinstance(inside, dict) else range(len(inside)))
+            )
         inside[place] = draw(readable)
     return cell, json.dumps(note).encode()
 
@@ -166,7 +189,9 @@ MARK = "from pathlib import Path\nPath({!r}).touch()\n\n\ndef __getattr__(name):
 
 @pytest.fixture
 def evil(tmp_path, monkeypatch):
-    """A module that leaves a mark when it is imported, or when it is asked for what it does not have."""
+    """A module that leaves a mark when it is imported, or when it is asked for what it does not
+    have.
+    """
     ran = tmp_path / "ran"
     (tmp_path / "evil.py").write_text(MARK.format(str(ran), str(ran)))
     monkeypatch.syspath_prepend(tmp_path)
@@ -176,7 +201,11 @@ def evil(tmp_path, monkeypatch):
 
 def test_reading_a_note_imports_no_other_module(tmp_path, evil):
     note = config_of(SHIFT) | {"by": "python:evil:f"}
-    foreign = [{"kind": "evil.Toy"}, {"kind": "toy_cells.Toy", "needed": [{"kind": "evil.Toy"}]}, {"kind": "evil"}]
+    foreign = [
+        {"kind": "evil.Toy"},
+        {"kind": "toy_cells.Toy", "needed": [{"kind": "evil.Toy"}]},
+        {"kind": "evil"},
+    ]
     foreign += [note, config_of(PAGE) | {"uses": ["evil:f"]}, config_of(PAGE) | {"plan": [note]}]
     store = Store(tmp_path / "cells")
     for number, config in enumerate(foreign):
@@ -205,7 +234,10 @@ def test_reading_a_note_imports_nothing_where_its_collection_is_open(tmp_path, e
     source = Source.of("mini:n_train=400,n_dev=40")
     config = config_of(Shift(pool=Queries(source=source, split="train"), by="wh-words", n_test=5))
     assert from_config(config | {"by": "python:evil:f"}).by == "python:evil:f"
-    assert from_config(config_of(Queries(source=source, split="train")) | {"split": "none"}).split == "none"
+    assert (
+        from_config(config_of(Queries(source=source, split="train")) | {"split": "none"}).split
+        == "none"
+    )
     assert not evil.exists()
 
 
@@ -217,7 +249,17 @@ def test_a_module_of_this_package_is_imported_for_a_class_of_its_own_only(monkey
     assert "interextra.site.book" not in sys.modules
 
 
-NO_NAMES = [None, 5, 10**400, [], ["interextra.store.cells.Cell"], {"kind": "x"}, "", ".", "x" * 10**6]
+NO_NAMES = [
+    None,
+    5,
+    10**400,
+    [],
+    ["interextra.store.cells.Cell"],
+    {"kind": "x"},
+    "",
+    ".",
+    "x" * 10**6,
+]
 
 
 @pytest.mark.parametrize("kind", NO_NAMES, ids=lambda kind: f"{kind!r:.20}")
@@ -228,13 +270,25 @@ def test_a_kind_that_is_no_name_is_refused(kind):
 
 def test_a_name_that_a_module_has_from_another_one_is_no_kind_of_it():
     with pytest.raises(InputError, match="no kind of this package"):
-        from_config({"kind": "interextra.splits.shift.Queries", "source": config_of(MINI), "split": "train"})
+        from_config(
+            {"kind": "interextra.splits.shift.Queries", "source": config_of(MINI), "split": "train"}
+        )
 
 
 def test_what_a_note_names_as_code_never_leads_out_of_the_package(tmp_path):
     (tmp_path / "broken.py").write_text("this is no Python")
-    for module in (f"interextra.{tmp_path}/broken", "interextra..x", "interextra." + "x" * 300, "interextra.a\0b"):
+    for module in (
+        f"interextra.{tmp_path}/broken",
+        "interextra..x",
+        "interextra." + "x" * 300,
+        "interextra.a\0b",
+    ):
         config = config_of(PAGE) | {"uses": [f"{module}:f"]}
-        assert from_config(config).code == PAGE.code, "nothing of the package: it is no part of the code"
-        put(tmp_path / "planned" / f"{'0' * 20}.json", json.dumps({"key": "0" * 20, "config": config}))
+        assert from_config(config).code == PAGE.code, (
+            "nothing of the package: it is no part of the code"
+        )
+        put(
+            tmp_path / "planned" / f"{'0' * 20}.json",
+            json.dumps({"key": "0" * 20, "config": config}),
+        )
         assert fresh(tmp_path).planned() == []

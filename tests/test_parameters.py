@@ -62,7 +62,9 @@ def test_parameters_of_no_cell_are_declared_by_the_profile_mini(house):
         "depth: 10  # passages per query\nrecipes:  # systems\n  - bm25\nonly: {}  # of these\nextra: []  # more\n"
     )
     found = declared_parameters(house / "notebooks" / "00_toy.ipynb")
-    assert found["depth"] == ("depth", "int", 10, "passages per query") and found["sizes"].default == [2, 4]
+    assert found["depth"] == ("depth", "int", 10, "passages per query") and found[
+        "sizes"
+    ].default == [2, 4]
     assert [found[name].type for name in ("recipes", "only", "extra")] == ["list", "dict", "list"]
     entry = {"label": "A", "recipe": "bm25", "k1": [0.9]}
     assert (
@@ -84,7 +86,10 @@ def test_profile_then_override_win_over_defaults(house):
 
 
 def test_misspelt_key_is_named_with_the_near_one(house):
-    with pytest.raises(InputError, match=r"params/other/00_toy.yaml: unknown parameter 'size'.*did you mean 'sizes'"):
+    with pytest.raises(
+        InputError,
+        match=r"params/other/00_toy.yaml: unknown parameter 'size'.*did you mean 'sizes'",
+    ):
         given(house, "size: [8]")
     with pytest.raises(InputError, match="unknown parameter 'raet'"):
         given(house, raet=0.1)
@@ -98,7 +103,10 @@ def test_ill_typed_value_is_named(house, bad):
 
 IMPOSSIBLE = {
     ("", "sizes: []"): "parameter 'sizes' must not be empty",
-    ("", "sizes: [4, -2]"): "parameter 'sizes' must be 1 to 1,000,000,000 \\(training queries\\), is \\[4, -2\\]",
+    (
+        "",
+        "sizes: [4, -2]",
+    ): "parameter 'sizes' must be 1 to 1,000,000,000 \\(training queries\\), is \\[4, -2\\]",
     ("", "sizes: [4, 4]"): "parameter 'sizes' repeats a value",
     ("", "n_boot: 0"): "parameter 'n_boot' must be 40 to 1,000,000",
     ("", "rate: -0.5"): "parameter 'rate' must be 0 to",
@@ -107,18 +115,47 @@ IMPOSSIBLE = {
     ("", "measures: [R]"): "R",
 }
 # Of real notebooks: what was accepted, or found after hours.
-REPORTED = ("01 error_rate: 2.0", "01 annotators: 1", "01 candidates: 0", "07 n_tau: 1", "07 neighbours: 0")
-REPORTED += ("06 map_queries: 0", "02 depth: 99999999", "02 n_boot: 99999999999", "03 k: 1", "08 measure: nope")
+REPORTED = (
+    "01 error_rate: 2.0",
+    "01 annotators: 1",
+    "01 candidates: 0",
+    "07 n_tau: 1",
+    "07 neighbours: 0",
+)
+REPORTED += (
+    "06 map_queries: 0",
+    "02 depth: 99999999",
+    "02 n_boot: 99999999999",
+    "03 k: 1",
+    "08 measure: nope",
+)
 IMPOSSIBLE |= {(line[:2], line[3:]): line[3:].partition(":")[0] for line in REPORTED}
 
 
 @pytest.mark.parametrize(("only", "bad"), IMPOSSIBLE)
 def test_value_that_cannot_be_meant_is_refused_before_anything_is_computed(house, root, only, bad):
     with pytest.raises(InputError, match=IMPOSSIBLE[only, bad]):
-        profile_parameters(root, "mini", *notebooks(root, only), yaml.safe_load(bad)) if only else given(house, bad)
+        profile_parameters(
+            root, "mini", *notebooks(root, only), yaml.safe_load(bad)
+        ) if only else given(house, bad)
 
 
-ODD_PATHS = ["a #b", "a: b", "{a}", "[a", "'a'", '"a', "- a", "*a", "&a b", "!a", "%a", "null", "1e5", "é=ü,ß"]
+ODD_PATHS = [
+    "a #b",
+    "a: b",
+    "{a}",
+    "[a",
+    "'a'",
+    '"a',
+    "- a",
+    "*a",
+    "&a b",
+    "!a",
+    "%a",
+    "null",
+    "1e5",
+    "é=ü,ß",
+]
 ODD_PATHS += ["a\tb", " a "]
 
 
@@ -169,7 +206,9 @@ def test_profile_must_be_a_name_under_params(house, profile):
 
 
 def wrong_values():
-    """(notebook, parameter, value that cannot be meant) for every number and every measure of the notebooks."""
+    """(notebook, parameter, value that cannot be meant) for every number and every measure of the
+    notebooks.
+    """
     for path in notebooks(Path(__file__).parents[1]):
         for name, parameter in declared_parameters(path).items():
             low, high = BOUNDS.get(name, (0, LARGE))
@@ -182,7 +221,9 @@ def wrong_values():
 @pytest.mark.parametrize(("notebook", "name", "value"), list(wrong_values()))
 def test_every_number_and_measure_of_every_notebook_is_checked(notebook, name, value):
     declared = declared_parameters(notebook)
-    assert checked(declared, {}, "here") == {name: parameter.default for name, parameter in declared.items()}
+    assert checked(declared, {}, "here") == {
+        name: parameter.default for name, parameter in declared.items()
+    }
     with pytest.raises(InputError, match=rf"here: parameter '{name}' must be .* to|nope"):
         checked(declared, {name: value}, "here")
 
@@ -192,13 +233,18 @@ def test_bounds_are_of_parameters_that_there_are(root):
 
 
 def test_changed_parameters_go_to_a_folder_of_their_own(house):
-    assert output_name(house, "mini", {}, "") == "mini" and output_name(house, "mini", {}, "mini") == "mini"
+    assert (
+        output_name(house, "mini", {}, "") == "mini"
+        and output_name(house, "mini", {}, "mini") == "mini"
+    )
     assert output_name(house, "mini", {"seed": 2, "sizes": [4, 8]}, "") == "mini-seed-2-sizes-4-8"
     assert output_name(house, "mini", {"seed": 2}, "mine_2.0") == "mine_2.0"
     assert output_name(house, "mini", {"seed": 2}, "a" * 200) == "a" * 200
 
 
-@pytest.mark.parametrize("name", ["../mini", "..", ".", "a..b", ".git", "-x", "a b", "ä", "a/b", "a\n", "a" * 201])
+@pytest.mark.parametrize(
+    "name", ["../mini", "..", ".", "a..b", ".git", "-x", "a b", "ä", "a/b", "a\n", "a" * 201]
+)
 def test_name_that_would_leave_outputs_or_hide_there_is_refused(house, name):
     with pytest.raises(InputError, match="--name"):
         output_name(house, "mini", {}, name)
@@ -246,12 +292,18 @@ def in_the_cell(notebook):
     """What the parameters cell of a notebook sets when it runs alone: name → value."""
     elsewhere = read_yaml(notebook.parents[1] / "params" / "mini" / f"{notebook.stem}.yaml")
     declared = declared_parameters(notebook)
-    return {name: parameter.default for name, parameter in declared.items() if name not in elsewhere}
+    return {
+        name: parameter.default for name, parameter in declared.items() if name not in elsewhere
+    }
 
 
 def test_a_profile_s_file_alone_gives_its_parameters_and_its_name(root):
     """As `papermill -f params/small/03_resttest.yaml` injects them."""
-    files = [path for path in (root / "params").glob("*/*.yaml") if path.parent.name not in ("mini", "worlds")]
+    files = [
+        path
+        for path in (root / "params").glob("*/*.yaml")
+        if path.parent.name not in ("mini", "worlds")
+    ]
     assert len(files) > 30
     for path in files:
         profile, [notebook] = path.parent.name, notebooks(root, path.stem)
@@ -260,7 +312,9 @@ def test_a_profile_s_file_alone_gives_its_parameters_and_its_name(root):
 
 
 def test_a_named_profile_without_its_parameters_is_refused(root, monkeypatch):
-    """As `papermill -p profile small` gives it: the results of mini would have the name of small."""
+    """As `papermill -p profile small` gives it: the results of mini would have the name of
+    small.
+    """
     monkeypatch.delenv("INTEREXTRA_OUTPUT", raising=False)
     for notebook in notebooks(root):
         variables = in_the_cell(notebook) | {"profile": "small"}
@@ -299,7 +353,10 @@ def test_what_is_fitted_is_changed_among_the_notebook_s_variables(house, root, m
 
 def test_a_changed_table_of_scores_is_another_notebook(root, tmp_path):
     """Else a second run would take the page of the older file."""
-    scores, parameters = tmp_path / "scores.csv", {"profile": "small", "results": str(tmp_path / "scores.csv")}
+    scores, parameters = (
+        tmp_path / "scores.csv",
+        {"profile": "small", "results": str(tmp_path / "scores.csv")},
+    )
     path = root / "notebooks" / "08_beir_correlation.ipynb"
     with pytest.raises(InputError, match="there is no file"):
         _listing(path, "", parameters, "")
@@ -310,16 +367,27 @@ def test_a_changed_table_of_scores_is_another_notebook(root, tmp_path):
 
 
 def test_a_notebook_depends_on_the_committed_files_that_it_reads(tmp_path):
-    path, code = tmp_path / "notebooks" / "12_own.ipynb", 'nb.root / "small" / "11_pool_bias" / "values"'
-    read = ("worlds/12_own/tables/arms.csv", "small/12_own/tables/claims.csv", "development/12_own/tables/dose.csv")
+    path, code = (
+        tmp_path / "notebooks" / "12_own.ipynb",
+        'nb.root / "small" / "11_pool_bias" / "values"',
+    )
+    read = (
+        "worlds/12_own/tables/arms.csv",
+        "small/12_own/tables/claims.csv",
+        "development/12_own/tables/dose.csv",
+    )
     read += ("small/12_own/metrics.json", "small/11_pool_bias/values/by_pool.parquet")
     known = {_listing(path, code, {"profile": "mini"}, "")}
-    for number, name in enumerate((*read, "mini/12_own/tables/claims.csv", "small/10_other/values/runs.parquet"), 1):
+    for number, name in enumerate(
+        (*read, "mini/12_own/tables/claims.csv", "small/10_other/values/runs.parquet"), 1
+    ):
         file = tmp_path / "outputs" / "reference" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(name)
         known.add(_listing(path, code, {"profile": "mini"}, ""))
-        assert len(known) == 1 + min(number, len(read))  # neither its own profile's tables, nor what others read
+        assert len(known) == 1 + min(
+            number, len(read)
+        )  # neither its own profile's tables, nor what others read
 
 
 @pytest.mark.parametrize(
@@ -338,15 +406,25 @@ def test_a_notebook_depends_on_the_committed_files_that_it_reads(tmp_path):
         ("08", "skip_own: [{}]", "'skip_own'"),
         ("10", "reranker: bm25", "'reranker, architecture': 'bm25' is none of 'reranker'"),
         ("10", "indexes: [nope]", "'indexes': faiss makes no index 'nope'"),
-        ("10", "searches: [{label: x, of: Dense, index: PQ7x4}]", "multiple of the number of subquantizers"),
-        ("10", "searches: [{label: x, of: Dense, truncate_dim: 9999}]", "truncate_dim = 9999 of 64"),
+        (
+            "10",
+            "searches: [{label: x, of: Dense, index: PQ7x4}]",
+            "multiple of the number of subquantizers",
+        ),
+        (
+            "10",
+            "searches: [{label: x, of: Dense, truncate_dim: 9999}]",
+            "truncate_dim = 9999 of 64",
+        ),
         ("12", "baseline: mini-dense", "'baseline, architecture'"),
         ("12", "own_recipe: mini-colbert", "'own_recipe, architecture'"),
         ("12", "own_size: 1000000", "size 1000000"),
         ("12", "gate_split: nope", "no split 'nope'"),
     ],
 )
-def test_what_a_plan_cannot_compute_is_said_before_anything_runs(root, monkeypatch, only, change, words):
+def test_what_a_plan_cannot_compute_is_said_before_anything_runs(
+    root, monkeypatch, only, change, words
+):
     monkeypatch.chdir(root)
     with pytest.raises(InputError, match=words):
         planned(root, "mini", only, yaml.safe_load(change))

@@ -1,4 +1,6 @@
-"""Measures of incomplete judgements by hand and beside ir_measures; pools that lack what some runs contributed."""
+"""Measures of incomplete judgements by hand and beside ir_measures; pools that lack what some runs
+contributed.
+"""
 
 import ir_measures
 import numpy as np
@@ -16,7 +18,11 @@ from interextra.store.errors import InputError
 
 
 def run_of(**ranked):
-    rows = [(query, doc, -float(rank)) for query, docs in ranked.items() for rank, doc in enumerate(docs)]
+    rows = [
+        (query, doc, -float(rank))
+        for query, docs in ranked.items()
+        for rank, doc in enumerate(docs)
+    ]
     return RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
 
 
@@ -34,7 +40,9 @@ def test_range_of_ndcg_by_hand():
     ideal = np.array([2, 1, 1]) @ discount
     assert found.loc["q", "least"] == pytest.approx(2 / ideal)
     assert found.loc["q", "condensed"] == pytest.approx(np.array([2, 0, 1]) @ discount / ideal)
-    assert found.loc["q", "most"] == pytest.approx(np.array([2, 2, 0]) @ discount / (np.array([2, 2, 1]) @ discount))
+    assert found.loc["q", "most"] == pytest.approx(
+        np.array([2, 2, 0]) @ discount / (np.array([2, 2, 1]) @ discount)
+    )
     assert (found.loc["r"] == 1).all()  # all is judged: nothing is open
     assert found.loc["q", "least"] < found.loc["q", "bootstrapped"] < found.loc["q", "most"]
 
@@ -42,13 +50,18 @@ def test_range_of_ndcg_by_hand():
 def test_bootstrapped_is_the_mean_over_all_grades_that_can_be_drawn():
     run, discount = run_of(q="axbc"), 1 / np.log2([2, 3, 4])
     expected = {}
-    for prior, grades in (("topic", [2, 0, 1, 1]), ("run", [2, 0])):  # the run's first three hold a, x, b
+    for prior, grades in (
+        ("topic", [2, 0, 1, 1]),
+        ("run", [2, 0]),
+    ):  # the run's first three hold a, x, b
         values = []
         for grade in grades:
             ideal = np.sort([2, 1, 1, grade])[::-1][:3] @ discount
             values.append(np.array([2, grade, 0]) @ discount / ideal)
         expected[prior] = np.mean(values)
-        found = pool.pool_range(run, QRELS, k=3, prior=prior, n_draws=40_000).loc["q", "bootstrapped"]
+        found = pool.pool_range(run, QRELS, k=3, prior=prior, n_draws=40_000).loc[
+            "q", "bootstrapped"
+        ]
         assert found == pytest.approx(expected[prior], abs=0.004)
     assert abs(expected["topic"] - expected["run"]) > 0.01
     with pytest.raises(InputError, match="no prior 'pool'; there are topic, run"):
@@ -57,13 +70,17 @@ def test_bootstrapped_is_the_mean_over_all_grades_that_can_be_drawn():
 
 def test_a_run_without_judged_passages_draws_from_the_topic():
     found = pool.pool_range(run_of(q="xyz"), QRELS, prior="run")
-    assert found.loc["q", "least"] == found.loc["q", "condensed"] == 0 < found.loc["q", "bootstrapped"]
+    assert (
+        found.loc["q", "least"] == found.loc["q", "condensed"] == 0 < found.loc["q", "bootstrapped"]
+    )
     assert found.loc["r", "bootstrapped"] == 0  # it returned nothing
 
 
 def test_rank_biased_precision_and_its_residual_by_hand():
     found = pool.rank_biased_precision(run_of(q="axbc"), QRELS, p=0.8)
-    assert found.loc["q"].tolist() == pytest.approx([0.2 + 0.2 * 0.512 / 2, 1 - 0.2 * (1 + 0.64 + 0.512)])
+    assert found.loc["q"].tolist() == pytest.approx(
+        [0.2 + 0.2 * 0.512 / 2, 1 - 0.2 * (1 + 0.64 + 0.512)]
+    )
     assert found.loc["r"].tolist() == [0, 1]
 
 
@@ -71,7 +88,12 @@ def test_only_what_nobody_else_has_is_left_out():
     own, other = run_of(q="abx", r="b"), run_of(q="bca", r="a")
     assert pool.left_out(QRELS, [own], [other], depth=3).equals(QRELS[QRELS.index != 5])
     shallow = pool.left_out(QRELS, [own], [other], depth=1)  # a is first only in own, b of r, too
-    assert set(map(tuple, shallow[pool.PAIR].values)) == {("q", "b"), ("q", "c"), ("q", "d"), ("r", "a")}
+    assert set(map(tuple, shallow[pool.PAIR].values)) == {
+        ("q", "b"),
+        ("q", "c"),
+        ("q", "d"),
+        ("r", "a"),
+    }
     assert len(pool.left_out(QRELS, [own], [], depth=3)) == 3
     assert pool.left_out(QRELS, [], [other], depth=3).equals(QRELS)
 
@@ -86,7 +108,10 @@ def test_condensed_measures_are_those_of_ir_measures(real_data):
         ours = per_query(pool.condensed(run, qrels), qrels, ["nDCG@10"])["nDCG@10"]
         lines = ir_measures.iter_calc([theirs], qrels, run.frame())
         for value in lines:
-            assert ours[value.query_id] == pytest.approx(value.value, abs=1e-9), (path.name, value.query_id)
+            assert ours[value.query_id] == pytest.approx(value.value, abs=1e-9), (
+                path.name,
+                value.query_id,
+            )
 
 
 def test_the_residual_of_passages_that_are_judged_irrelevant():
@@ -109,7 +134,10 @@ def test_rank_biased_precision_is_that_of_the_leaderboards(real_data):
 
 def test_flips_and_the_agreement_of_orders():
     names = ["judged_by", "system", "measure", "query_id", "value"]
-    means = {pool_bias.ALL: {"BM25": 0.4, "a": 0.5, "b": 0.3}, "small": {"BM25": 0.4, "a": 0.2, "b": 0.1}}
+    means = {
+        pool_bias.ALL: {"BM25": 0.4, "a": 0.5, "b": 0.3},
+        "small": {"BM25": 0.4, "a": 0.2, "b": 0.1},
+    }
     luck = np.random.default_rng(1).normal(scale=0.01, size=(3, 20))
     rows = [
         (judged_by, system, "nDCG@10", f"q{query}", value + luck[place, query])
@@ -118,21 +146,31 @@ def test_flips_and_the_agreement_of_orders():
         for query in range(20)
     ]
     table = effects(pd.DataFrame(rows, columns=names), names[:3], n_boot=200)
-    flips = pool_bias.order_flips(table.contrast("system", [("a", "BM25"), ("b", "BM25")])).set_index("system")
+    flips = pool_bias.order_flips(
+        table.contrast("system", [("a", "BM25"), ("b", "BM25")])
+    ).set_index("system")
     assert flips["flipped"].to_dict() == flips["is_sure"].to_dict() == {"a": True, "b": False}
     found = pool_bias.agreement_of_orders(table, seed=1).iloc[0]
     assert found["judged_by"] == "small" and found["tau"] == pytest.approx(1 / 3)
-    assert np.isnan([found["low"], found["high"]]).all()  # whatever topics are drawn, the orders are these
+    assert np.isnan(
+        [found["low"], found["high"]]
+    ).all()  # whatever topics are drawn, the orders are these
     assert found["n_systems"] == 3
 
 
 def given(folder, qrels, **runs):
-    """Parameters of notebook 11 for runs of a user: the judged passages with their grades, the passages of each run."""
+    """Parameters of notebook 11 for runs of a user: the judged passages with their grades, the
+    passages of each run.
+    """
     (folder / "qrels").write_text("".join(f"q 0 {doc} {grade}\n" for doc, grade in qrels.items()))
     rows = []
     for family, docs in runs.items():
-        (folder / family).write_text("".join(f"q Q0 {doc} {n} {-n}.0 x\n" for n, doc in enumerate(docs, 1)))
-        rows.append({"test_set": "mine", "family": family, "system": family, "file": str(folder / family)})
+        (folder / family).write_text(
+            "".join(f"q Q0 {doc} {n} {-n}.0 x\n" for n, doc in enumerate(docs, 1))
+        )
+        rows.append(
+            {"test_set": "mine", "family": family, "system": family, "file": str(folder / family)}
+        )
     return {"runs": rows, "qrels": [{"test_set": "mine", "file": str(folder / "qrels")}]}
 
 
@@ -143,10 +181,18 @@ def test_judgements_that_are_given_back_restore_the_difference(root, tmp_path):
     values = judged.restored("neural", [0, 1, 2], 4, seed=1)
     assert set(values["query_id"]) == {"mine q"}
     means = values.pivot_table("value", "per_topic", ["family", "seed"])
-    assert (means.loc[0, "neural"] == 0).all() and (means.loc[0, "BM25"] == 1).all()  # a alone is judged relevant
+    assert (means.loc[0, "neural"] == 0).all() and (
+        means.loc[0, "BM25"] == 1
+    ).all()  # a alone is judged relevant
     assert means.loc[1, "neural"].nunique() == 2  # c or d, at the first or the second rank
-    every = judged.values().query("judged_by == @pool_bias.ALL and measure == 'nDCG@10'").set_index("system")["value"]
-    assert np.allclose(means.loc[2, "neural"], every["neural"]) and np.allclose(means.loc[2, "BM25"], every["BM25"])
+    every = (
+        judged.values()
+        .query("judged_by == @pool_bias.ALL and measure == 'nDCG@10'")
+        .set_index("system")["value"]
+    )
+    assert np.allclose(means.loc[2, "neural"], every["neural"]) and np.allclose(
+        means.loc[2, "BM25"], every["BM25"]
+    )
 
 
 def test_runs_of_a_user_are_judged_by_their_files_alone_and_need_both_families(root, tmp_path):
@@ -154,10 +200,13 @@ def test_runs_of_a_user_are_judged_by_their_files_alone_and_need_both_families(r
     p = profile_parameters(root, "mini", root / "notebooks" / "11_pool_bias.ipynb", mine)
     judged = pool_bias.Judged(pool_bias.plan(p), None, depth=10, complete=p["complete"])
     values = (
-        judged.values().query("measure == 'Judged@10' and judged_by == @pool_bias.ALL").set_index("system")["value"]
+        judged.values()
+        .query("measure == 'Judged@10' and judged_by == @pool_bias.ALL")
+        .set_index("system")["value"]
     )
     assert p["complete"] and values.to_dict() == pytest.approx({"BM25": 2 / 3, "neural": 1 / 3})
     with pytest.raises(
-        InputError, match="no test set has the families BM25 and neural, which are compared; there are BM25$"
+        InputError,
+        match="no test set has the families BM25 and neural, which are compared; there are BM25$",
     ):
         pool_bias.plan(p | {"runs": mine["runs"][:1]})

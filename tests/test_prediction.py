@@ -13,10 +13,14 @@ from interextra.store.errors import InputError
 
 
 def columns(n=120, seed=0):
-    """Predictors [n, 3] and targets [n, 2] that follow a common ease; some with many ties, as RR@10 has."""
+    """Predictors [n, 3] and targets [n, 2] that follow a common ease; some with many ties, as RR@10
+    has.
+    """
     rng = np.random.default_rng(seed)
     ease = rng.normal(size=n)
-    predictors = np.column_stack([ease + rng.normal(size=n), (ease + rng.normal(size=n)).round(), rng.normal(size=n)])
+    predictors = np.column_stack(
+        [ease + rng.normal(size=n), (ease + rng.normal(size=n)).round(), rng.normal(size=n)]
+    )
     reciprocal = np.where(rng.random(n) < 0.6, 0, 1 / rng.integers(1, 11, n))
     return predictors, np.column_stack([ease + rng.normal(size=n), reciprocal])
 
@@ -65,14 +69,18 @@ def test_draws_are_scipy_on_explicit_resamples_whatever_the_blocks(monkeypatch, 
         for p in range(3):
             for t in range(2):
                 one, other = x[rows, p], y[rows, t]
-                assert taus[draw, p, t] == pytest.approx(stats.kendalltau(one, other).statistic, abs=1e-6)
+                assert taus[draw, p, t] == pytest.approx(
+                    stats.kendalltau(one, other).statistic, abs=1e-6
+                )
 
 
 def test_draws_of_more_rows_than_a_block_of_signs():
     x, y = columns(700, seed=5)  # blocks of 256 rows
     w = weights(700, 1, 3)
     taus = kendall_draws(x, y, w)
-    expected = [[[stats.kendalltau(a, b).statistic for b in y[r].T] for a in x[r].T] for r in explicit(w)]
+    expected = [
+        [[stats.kendalltau(a, b).statistic for b in y[r].T] for a in x[r].T] for r in explicit(w)
+    ]
     assert taus == pytest.approx(np.array(expected), abs=1e-6)
 
 
@@ -107,7 +115,9 @@ def test_within_groups_is_the_mean_of_the_groups():
     sizes = {"a": 50, "b": 30, "c": 9}
     for p in range(3):
         for t in range(2):
-            own = {g: stats.kendalltau(x[groups == g, p], y[groups == g, t]).statistic for g in sizes}
+            own = {
+                g: stats.kendalltau(x[groups == g, p], y[groups == g, t]).statistic for g in sizes
+            }
             assert tau[p, t] == pytest.approx(sum(own[g] * n for g, n in sizes.items()) / 89)
             assert stats.kendalltau(x[:, p], y[:, t]).statistic > tau[p, t] + 0.1
     for draw in range(20):
@@ -145,7 +155,9 @@ def test_interval_is_that_of_the_draws():
     x, y = frames()
     row = table_of(x, y, n_boot=300).iloc[0]
     draws = kendall_draws(x.to_numpy(), y.to_numpy(), weights(60, 4, 300))[:, 0, 0]
-    assert [row["kendall_low"], row["kendall_high"]] == pytest.approx(np.quantile(draws, [0.025, 0.975]), abs=0.01)
+    assert [row["kendall_low"], row["kendall_high"]] == pytest.approx(
+        np.quantile(draws, [0.025, 0.975]), abs=0.01
+    )
 
 
 def test_missing_values_are_dropped_for_their_predictor_alone():
@@ -156,15 +168,23 @@ def test_missing_values_are_dropped_for_their_predictor_alone():
     for (predictor, target), row in table.iterrows():
         kept = x[predictor].notna()
         assert row["n_queries"] == kept.sum() == {"R": 58, "length": 59, "noise": 60}[predictor]
-        assert row["kendall"] == pytest.approx(stats.kendalltau(x.loc[kept, predictor], y.loc[kept, target]).statistic)
+        assert row["kendall"] == pytest.approx(
+            stats.kendalltau(x.loc[kept, predictor], y.loc[kept, target]).statistic
+        )
 
 
 def test_a_side_that_is_turned_turns_tau_round():
     x, y = frames()
     turned = (x, y), (x.assign(R=-x["R"]), y.assign(loss=-y["loss"]))
-    plain, turned = (table_of(*pair).drop(columns="draws").set_index(["name", "target"]) for pair in turned)
-    assert turned.loc[("R", "RR@10"), "kendall"] == pytest.approx(-plain.loc[("R", "RR@10"), "kendall"])
-    assert turned.loc[("R", "RR@10"), "kendall_low"] == pytest.approx(-plain.loc[("R", "RR@10"), "kendall_high"])
+    plain, turned = (
+        table_of(*pair).drop(columns="draws").set_index(["name", "target"]) for pair in turned
+    )
+    assert turned.loc[("R", "RR@10"), "kendall"] == pytest.approx(
+        -plain.loc[("R", "RR@10"), "kendall"]
+    )
+    assert turned.loc[("R", "RR@10"), "kendall_low"] == pytest.approx(
+        -plain.loc[("R", "RR@10"), "kendall_high"]
+    )
     for pair in (("R", "loss"), ("noise", "RR@10")):  # both sides turned, or none
         assert turned.loc[pair].tolist() == pytest.approx(plain.loc[pair].tolist())
 
@@ -176,7 +196,11 @@ def test_tau_within_groups_leaves_out_what_is_between_them():
     y["loss"] += np.where(groups == "near", 100, 0)
     w = weights(60, 2, 100)
     table = pn.prediction_table(x, y, groups, w)
-    row, drawn, (tau, draws) = table.iloc[0], table.drawn(), kendall_within(x[["R"]], y[["loss"]], groups, w)
+    row, drawn, (tau, draws) = (
+        table.iloc[0],
+        table.drawn(),
+        kendall_within(x[["R"]], y[["loss"]], groups, w),
+    )
     assert row["within"] == pytest.approx(tau[0, 0]) and row["within"] < row["kendall"] - 0.2
     assert row["within_low"] in draws and row["within_low"] < tau[0, 0] < row["within_high"]
     assert drawn.shape == (6, 100) and drawn[0] == pytest.approx(draws[:, 0, 0])

@@ -64,8 +64,16 @@ def plan():
 
 def test_plan_trains_each_way_and_each_start_once(plan):
     trained = plan.strategies_restrain[plan.strategies_restrain["model"] != "BM25"]
-    assert trained.groupby("model").size().to_dict() == dict.fromkeys(("Random", "STAR", "ADORE", "TCT-ColBERT"), 4)
-    assert plan.starts_restrain["model"].unique().tolist() == ["BM25", "nothing", "words", "spans, other", "spans"]
+    assert trained.groupby("model").size().to_dict() == dict.fromkeys(
+        ("Random", "STAR", "ADORE", "TCT-ColBERT"), 4
+    )
+    assert plan.starts_restrain["model"].unique().tolist() == [
+        "BM25",
+        "nothing",
+        "words",
+        "spans, other",
+        "spans",
+    ]
     assert plan.judged_by["starts"] == {"ReSTrain": "R(rel=2)@100", "ReSTTest": "R@100"}
     assert set(plan.starts_resttest["left_out"]) == {"1", "2"}
 
@@ -74,14 +82,22 @@ def test_what_comes_first_is_trained_on_the_same_queries_and_shared(plan):
     runs = plan.strategies_restrain.set_index(["model", "regime", "seed"])["run"]
     random, star, adore = (runs[name, REGIMES[0], 2].model for name in ("Random", "STAR", "ADORE"))
     assert star.first.key == star.ranking.model.key == random.key and adore.first.key == star.key
-    assert star.ranking.queries == (star.train,) and star.ranking.depth == star.recipe.negative_depth
+    assert (
+        star.ranking.queries == (star.train,) and star.ranking.depth == star.recipe.negative_depth
+    )
     teacher = runs["TCT-ColBERT", REGIMES[0], 2].model.teacher
     assert (teacher.recipe.architecture, teacher.seed) == ("colbert", 2)
     kinds = {cell.key for run in runs for cell in run.model.needs() if isinstance(cell, Pretrained)}
     assert not kinds
     seeds = [
         cell.seed
-        for cell in cells_of([row.run.model.first for row in plan.starts_restrain.itertuples() if row.model == "spans"])
+        for cell in cells_of(
+            [
+                row.run.model.first
+                for row in plan.starts_restrain.itertuples()
+                if row.model == "spans"
+            ]
+        )
     ]
     assert sorted(seeds) == [1, 2]  # a pretraining a training, shared by its regimes
 
@@ -91,7 +107,10 @@ def test_what_comes_first_is_trained_on_the_same_queries_and_shared(plan):
     [
         ({"protocols": ["nope"]}, "'protocols': write ReSTrain, or ReSTrain and ReSTTest"),
         ({"protocols": ["ReSTTest"]}, "'protocols': write ReSTrain, or ReSTrain and ReSTTest"),
-        ({"protocols": ["ReSTrain", "nope"]}, "'protocols': write ReSTrain, or ReSTrain and ReSTTest"),
+        (
+            {"protocols": ["ReSTrain", "nope"]},
+            "'protocols': write ReSTrain, or ReSTrain and ReSTTest",
+        ),
         ({"mapped": ["words", "nope"]}, "'mapped': 'nope' is none of '"),
         (
             {"strategies": [{"label": "Lexical", "recipe": "bm25"}, *P["strategies"][1:]]},
@@ -107,33 +126,60 @@ def test_what_ended_after_all_trainings_is_refused_in_the_plan(change, said):
 
 
 def test_no_analysis_computes_a_result_that_the_provenance_misses(root):
-    """The vectors of Table 10 trained a model whose weights were gone, and the provenance did not name it."""
+    """The vectors of Table 10 trained a model whose weights were gone, and the provenance did not
+    name it.
+    """
     folders = {"lib/interextra/experiments": "*.py", "notebooks": "*.ipynb"}
     files = [path for folder, form in folders.items() for path in (root / folder).glob(form)]
     texts = {path.name: path.read_text() for path in files}
     building = {name for name, text in texts.items() if re.search(r"store\.build\b", text)}
-    # The commands, which no notebook's provenance names, and what computes for a caller who gives nothing else
+    # The commands, which no notebook's provenance names, and what computes for a caller who gives
+    # nothing else
     assert len(files) > 15 and building == {"own_commands.py", "probe.py"}
-    assert all("compute=nb.run" in text for text in texts.values() if re.search(r"ix\.probe\((?!train=f)", text))
+    assert all(
+        "compute=nb.run" in text
+        for text in texts.values()
+        if re.search(r"ix\.probe\((?!train=f)", text)
+    )
 
 
 def test_without_resttest_there_are_no_buckets(plan):
     assert plan_of("06_pretraining_study", P | {"protocols": ["ReSTrain"]}).starts_resttest.empty
-    with pytest.raises(InputError, match="'starts, words': 'wiki' is none of 'none', 'other', 'target'"):
-        plan_of("06_pretraining_study", P | {"starts": [{"label": "words", "objective": "words", "text": "wiki"}]})
+    with pytest.raises(
+        InputError, match="'starts, words': 'wiki' is none of 'none', 'other', 'target'"
+    ):
+        plan_of(
+            "06_pretraining_study",
+            P | {"starts": [{"label": "words", "objective": "words", "text": "wiki"}]},
+        )
 
 
 def test_marks_say_what_a_start_has_and_whose_place_it_takes(plan):
     marks = plan.marks.set_index("model")
-    assert marks["te"].to_dict() == {"nothing": False, "words": False, "spans, other": True, "spans": True}
-    assert marks["tc"].to_dict() == {"nothing": False, "words": False, "spans, other": False, "spans": True}
+    assert marks["te"].to_dict() == {
+        "nothing": False,
+        "words": False,
+        "spans, other": True,
+        "spans": True,
+    }
+    assert marks["tc"].to_dict() == {
+        "nothing": False,
+        "words": False,
+        "spans, other": False,
+        "spans": True,
+    }
     assert marks["role"].tolist() == ["", "RoBERTa", "coCon-wiki", "coCon-marco"]
     theirs = pretraining.published_table(9, 2).set_index(["role", "protocol", "measure"])["scaled"]
-    assert theirs["Rand", "ReSTrain", "R(rel=2)@100"] == -0.30 and theirs["coCon-marco", "ReSTTest", "R@100"] == -0.03
+    assert (
+        theirs["Rand", "ReSTrain", "R(rel=2)@100"] == -0.30
+        and theirs["coCon-marco", "ReSTTest", "R@100"] == -0.03
+    )
     assert ("BERT, HardNeg", "ReSTrain", "nDCG@10") in pretraining.published_table(8, 2).set_index(
         ["role", "protocol", "measure"]
     ).index
-    assert "R@100" in set(pretraining.published_table(9, 1).query("protocol == 'ReSTrain'")["measure"])
+    assert "R@100" in set(
+        pretraining.published_table(9, 1).query("protocol == 'ReSTrain'")["measure"]
+    )
 
 
 def test_starts_from_given_weights_keep_what_these_have():
@@ -151,22 +197,37 @@ def test_starts_from_given_weights_keep_what_these_have():
     ]
     plan = plan_of("06_pretraining_study", P | {"starts": more, "start_recipe": "small-dense"})
     marks = plan.marks.set_index("model")
-    assert marks["te"].to_dict() == {"Rand": False, "MiniLM": True, "words, target": True, "spans, target": True}
+    assert marks["te"].to_dict() == {
+        "Rand": False,
+        "MiniLM": True,
+        "words, target": True,
+        "spans, target": True,
+    }
     assert marks["made"].tolist() == ["given", "base", "ours", "ours"]
-    # "words" goes on from a model that has had a task for the whole text: it is not in RoBERTa's place
+    # "words" goes on from a model that has had a task for the whole text: it is not in RoBERTa's
+    # place
     assert marks["role"].tolist() == ["Rand", "", "", "coCon-marco"]
     assert list(plan.pretrained) == ["words, target", "spans, target"]
     runs = plan.starts_restrain.drop_duplicates("model").set_index("model")["run"]
-    assert runs["Rand"].model.first is None and runs["Rand"].model.start == runs["MiniLM"].model.start
+    assert (
+        runs["Rand"].model.first is None and runs["Rand"].model.start == runs["MiniLM"].model.start
+    )
     assert runs["spans, target"].model.first.initialisation == "minilm:layers=2"
     levels = {("starts", name): (0.6, 0.5 + 0.01 * place) for place, name in enumerate(marks.index)}
     made = table(levels)
     added = pretraining.steps(made, plan.marks)
-    assert added["added"].tolist() == ["words, on the target"] and added["second"].tolist() == ["MiniLM"]
+    assert added["added"].tolist() == ["words, on the target"] and added["second"].tolist() == [
+        "MiniLM"
+    ]
     with pytest.raises(InputError, match="'starts, X': 'word' is none of 'none', 'words'"):
         plan_of(
             "06_pretraining_study",
-            P | {"starts": [{"label": "X", "objective": "word", "text": "other", "recipe": "mini-dense"}]},
+            P
+            | {
+                "starts": [
+                    {"label": "X", "objective": "word", "text": "other", "recipe": "mini-dense"}
+                ]
+            },
         )
     with pytest.raises(InputError, match=r"'start_measures, ReSTrain': 'AP' is none of"):
         plan_of("06_pretraining_study", P | {"start_measures": ["AP"]})
@@ -180,9 +241,20 @@ def table(levels, noise=0.01):
         for regime, level in zip(REGIMES, sides, strict=True):
             values = level + base + draw.normal(scale=noise, size=300)
             row = {"study": study, "model": model, "regime": regime, "seed": 1}
-            parts.append(pd.DataFrame(row | {"query_id": np.arange(300), "measure": "R@100", "value": values}))
+            parts.append(
+                pd.DataFrame(
+                    row | {"query_id": np.arange(300), "measure": "R@100", "value": values}
+                )
+            )
     by = ["study", "model", "measure"]
-    how = {"on": "regime", "sides": REGIMES, "effect": "delta", "seed": 1, "n_boot": 500, "family": []}
+    how = {
+        "on": "regime",
+        "sides": REGIMES,
+        "effect": "delta",
+        "seed": 1,
+        "n_boot": 500,
+        "family": [],
+    }
     return effects(pd.concat(parts), by, **how)
 
 
@@ -200,21 +272,33 @@ def test_claims_of_section_5_2_are_answered_by_the_rows_of_both_studies():
     assert found.loc["hard-negatives-interpolation", "estimate"] == pytest.approx(0.03, abs=0.005)
     holding = ["hard-negatives-interpolation", "pretraining-gap", "random-initialisation-gap"]
     assert found.loc[holding, "verdict"].tolist() == ["holds"] * 3
-    assert found.loc["hard-negatives-gap", "verdict"] == "contradicted"  # they lose 4 points more: no equality
+    assert (
+        found.loc["hard-negatives-gap", "verdict"] == "contradicted"
+    )  # they lose 4 points more: no equality
     assert "target-collection-gap" not in found.index  # a start that is not there
-    closed = verdicts.concluded(verdicts.answered(verdicts.of_notebook(pretraining.NOTEBOOK), [made], ahead.iloc[:0]))
+    closed = verdicts.concluded(
+        verdicts.answered(verdicts.of_notebook(pretraining.NOTEBOOK), [made], ahead.iloc[:0])
+    )
     closed = closed.set_index("claim")["verdict"]
-    assert closed["pretraining-gap"] == "undecided" and closed["random-initialisation-gap"] == "holds"  # asks no gate
+    assert (
+        closed["pretraining-gap"] == "undecided" and closed["random-initialisation-gap"] == "holds"
+    )  # asks no gate
 
 
 def test_what_a_pretraining_adds_is_the_difference_of_two_starts():
     columns = ["model", "objective", "te", "tc", "made", "role"]
-    rows = [("words", "words", False, False, "ours", ""), ("other", "condenser", True, False, "ours", "")]
+    rows = [
+        ("words", "words", False, False, "ours", ""),
+        ("other", "condenser", True, False, "ours", ""),
+    ]
     marks = pd.DataFrame([*rows, ("target", "condenser", True, True, "ours", "")], columns=columns)
     levels = {("starts", "words"): (0.6, 0.5), ("starts", "other"): (0.6, 0.55)}
     added = pretraining.steps(table(levels | {("starts", "target"): (0.6, 0.55)}), marks)
     added = added.set_index("added")["difference"]
-    assert added["condenser"] == pytest.approx(1 / 12, abs=0.01) and abs(added["condenser: the target"]) < 0.01
+    assert (
+        added["condenser"] == pytest.approx(1 / 12, abs=0.01)
+        and abs(added["condenser: the target"]) < 0.01
+    )
 
 
 def test_relevant_passages_are_those_of_one_query_alone():
@@ -224,8 +308,26 @@ def test_relevant_passages_are_those_of_one_query_alone():
 
     data = type("Data", (), {"passages": Rows()})
     queries = pd.DataFrame({"query_id": ["a", "b", "c"], "text": ["A", "B", "C"]})
-    pairs = [("a", "d1"), ("a", "d2"), ("a", "d3"), ("b", "d3"), ("b", "d4"), ("c", "d5"), ("c", "d6"), ("c", "d7")]
-    qrels = pd.DataFrame([(q, d, 1) for q, d in pairs] + [("a", "d8", 0)], columns=["query_id", "doc_id", "relevance"])
+    pairs = [
+        ("a", "d1"),
+        ("a", "d2"),
+        ("a", "d3"),
+        ("b", "d3"),
+        ("b", "d4"),
+        ("c", "d5"),
+        ("c", "d6"),
+        ("c", "d7"),
+    ]
+    qrels = pd.DataFrame(
+        [(q, d, 1) for q, d in pairs] + [("a", "d8", 0)],
+        columns=["query_id", "doc_id", "relevance"],
+    )
     found = pretraining.relevant_passages(data, queries, qrels, least=2)
-    assert found.values.tolist() == [["c", "C", 5], ["c", "C", 6], ["c", "C", 7], ["a", "A", 1], ["a", "A", 2]]
+    assert found.values.tolist() == [
+        ["c", "C", 5],
+        ["c", "C", 6],
+        ["c", "C", 7],
+        ["a", "A", 1],
+        ["a", "A", 2],
+    ]
     assert pretraining.relevant_passages(data, queries, qrels, least=4).empty

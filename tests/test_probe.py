@@ -1,4 +1,6 @@
-"""A user's training is tried on each set of a split: models by what they can, one message for what can nothing."""
+"""A user's training is tried on each set of a split: models by what they can, one message for what
+can nothing.
+"""
 
 import json
 from pathlib import Path
@@ -17,7 +19,9 @@ from interextra.own.splitting import DEFAULTS, export, split_of
 from interextra.store import progress
 from interextra.store.errors import InputError
 
-WORDS = sorted({word for topic, words in TOPICS.items() for word in [topic, *words.split()]}) + list("012345")
+WORDS = sorted(
+    {word for topic, words in TOPICS.items() for word in [topic, *words.split()]}
+) + list("012345")
 
 
 @pytest.fixture
@@ -78,7 +82,8 @@ class Ragged:
 
 
 @pytest.mark.parametrize(
-    ("model", "message"), [(object(), "gave object; it needs encode_query"), (Ragged(), "no matrix")]
+    ("model", "message"),
+    [(object(), "gave object; it needs encode_query"), (Ragged(), "no matrix")],
 )
 def test_what_can_do_nothing_is_one_message(given, model, message):
     with pytest.raises(InputError, match=message):
@@ -86,7 +91,9 @@ def test_what_can_do_nothing_is_one_message(given, model, message):
 
 
 def test_a_planted_loss_of_a_training_is_found(spec, tmp_path):
-    """The training sees its folder: the model here knows the topics of its training queries alone."""
+    """The training sees its folder: the model here knows the topics of its training queries
+    alone.
+    """
 
     class Knowing(Searcher):
         def __init__(self, topics):
@@ -94,7 +101,10 @@ def test_a_planted_loss_of_a_training_is_found(spec, tmp_path):
 
         def search(self, queries):
             known = {query_id: query_id.split("-")[0] in self.topics for query_id in queries}
-            found = {one: {f"p-{one}": 1.0 if ok else 0.1, "p-sky-aurora-0": 0.5} for one, ok in known.items()}
+            found = {
+                one: {f"p-{one}": 1.0 if ok else 0.1, "p-sky-aurora-0": 0.5}
+                for one, ok in known.items()
+            }
             for one in [one for one, ok in known.items() if not ok and one[-1] in "01"]:
                 del found[one][f"p-{one}"]  # not all lose alike, which would say nothing of others
             return found
@@ -103,15 +113,29 @@ def test_a_planted_loss_of_a_training_is_found(spec, tmp_path):
 
     def train(folder, seed):
         seen.append((folder.name, seed, (folder / "exposed.txt").is_file()))
-        assert len(load_from_disk(folder / "st")) and len(load_from_disk(folder.parent / "corpus")) == 72
-        return Knowing({query_id.split("-")[0] for query_id in load_from_disk(folder / "ids")["query_id"]})
+        assert (
+            len(load_from_disk(folder / "st"))
+            and len(load_from_disk(folder.parent / "corpus")) == 72
+        )
+        return Knowing(
+            {query_id.split("-")[0] for query_id in load_from_disk(folder / "ids")["query_id"]}
+        )
 
-    options = {"protocol": "shift", "attribute": "column:topic", "measures": ["RR@10"], "n_boot": 400}
+    options = {
+        "protocol": "shift",
+        "attribute": "column:topic",
+        "measures": ["RR@10"],
+        "n_boot": 400,
+    }
     found = ix.probe(train, spec, out=tmp_path / "probe", **options)
-    assert seen == [(f"without-{topic}", seed, True) for topic in ("plant", "sky", "stone") for seed in (1, 2)]
+    assert seen == [
+        (f"without-{topic}", seed, True) for topic in ("plant", "sky", "stone") for seed in (1, 2)
+    ]
     every = found.changes.set_index("queries").loc["all"]
     assert every["interpolation"] == 1 and every["extrapolation"] < 0.7 and every["high"] < 0
-    assert (tmp_path / "probe" / "regimes.html").is_file() and len(list((tmp_path / "probe" / "runs").iterdir())) == 6
+    assert (tmp_path / "probe" / "regimes.html").is_file() and len(
+        list((tmp_path / "probe" / "runs").iterdir())
+    ) == 6
     again = ix.probe(train, spec, out=tmp_path / "probe", **options)
     assert again.changes.equals(found.changes)
     with pytest.raises(InputError, match="no option 'splits'"):
@@ -166,7 +190,9 @@ def test_a_search_without_hits_counts_0(spec, capsys):
 
     def train(folder, seed):
         queries = load_from_disk(folder.parent / "queries")
-        asked = [line.split("\t")[0] for line in (folder.parent / "test.tsv").read_text().splitlines()]
+        asked = [
+            line.split("\t")[0] for line in (folder.parent / "test.tsv").read_text().splitlines()
+        ]
         assert not set(asked) & set(queries["query_id"])
         return {one: {f"p-{one}": 1.0} if at else {} for at, one in enumerate(asked)}
 
@@ -177,33 +203,58 @@ def test_a_search_without_hits_counts_0(spec, capsys):
 
 
 def test_passages_that_no_trec_file_can_name_are_found(spec):
-    """White space in the id of a passage that nobody judged: the runs are kept in a form that holds it."""
+    """White space in the id of a passage that nobody judged: the runs are kept in a form that holds
+    it.
+    """
     with Path(spec.removeprefix("beir:"), "corpus.jsonl").open("a") as file:
         file.write(json.dumps({"_id": "blue sky", "text": "nothing of the kind"}) + "\n")
 
     def train(folder, seed):
-        asked = [line.split("\t")[0] for line in (folder.parent / "test.tsv").read_text().splitlines()]
+        asked = [
+            line.split("\t")[0] for line in (folder.parent / "test.tsv").read_text().splitlines()
+        ]
         return {one: {"blue sky": 2.0, f"p-{one}": 1.0} for one in asked}
 
     found = ix.probe(train, spec, size=12, measures=["RR@10"], n_boot=400, out="spaced")
-    assert found.values["value"].eq(0.5).all() and len(list(Path("spaced/runs").glob("*.parquet"))) == 4
+    assert (
+        found.values["value"].eq(0.5).all()
+        and len(list(Path("spaced/runs").glob("*.parquet"))) == 4
+    )
 
 
 def test_the_command_trains_on_each_set_and_says_first_what_it_costs(spec, capsys, monkeypatch):
     monkeypatch.setattr(progress, "MINUTE", 0.0)  # a line at every look, none of them in the JSON
-    asked = ["probe", "-m", "tiny-base", "--recipe", "mini-dense{steps: 2}", "--collection", spec, "--size", "0.25"]
+    asked = [
+        "probe",
+        "-m",
+        "tiny-base",
+        "--recipe",
+        "mini-dense{steps: 2}",
+        "--collection",
+        spec,
+        "--size",
+        "0.25",
+    ]
     asked += ["--seeds", "1", "--batch-size", "4", "--measures", "RR@10", "--n-boot", "400"]
     assert main([*asked, "--check"]) == 0
     out, cost = capsys.readouterr()
-    assert "It ranks 10 passages for 10 queries" in out and "2 training sets, 1 trainings of each" in cost
+    assert (
+        "It ranks 10 passages for 10 queries" in out
+        and "2 training sets, 1 trainings of each" in cost
+    )
     assert not Path("probe").exists()
     assert main([*asked, "--json", "--prediction-folder", "runs"]) == 0
     out, cost = capsys.readouterr()
     told = json.loads(out)
-    assert {row["claim"] for row in told["claims"]} == {"loss", "lead"} and "with 80 % power" in cost
+    assert {row["claim"] for row in told["claims"]} == {
+        "loss",
+        "lead",
+    } and "with 80 % power" in cost
     assert "results done" in cost
     runs = sorted(path.name for path in Path("runs").iterdir())
     assert runs == ["extrapolation-12.1.run", "interpolation-12.1.run"]
     queries = pd.read_csv("runs/interpolation-12.1.run", sep=" ", header=None)[0].nunique()
     assert queries == 24 and Path("probe/regimes.html").is_file()
-    assert main([*asked, "-m", "no/such/folder"]) == 2 and "no such folder" in capsys.readouterr().err
+    assert (
+        main([*asked, "-m", "no/such/folder"]) == 2 and "no such folder" in capsys.readouterr().err
+    )

@@ -1,4 +1,6 @@
-"""How far a run is: counted in its store, shown on a terminal or in lines, logged, and the same in another shell."""
+"""How far a run is: counted in its store, shown on a terminal or in lines, logged, and the same in
+another shell.
+"""
 
 import fcntl
 import io
@@ -43,7 +45,9 @@ class Page(Toy):
 
     def build(self, folder, store):
         super().build(folder, store)
-        write_json(folder / "provenance.json", {"seconds": {"cells": 1.0, "whole notebook": self.took}})
+        write_json(
+            folder / "provenance.json", {"seconds": {"cells": 1.0, "whole notebook": self.took}}
+        )
 
 
 @pytest.fixture
@@ -76,9 +80,14 @@ def test_what_is_missing_and_what_it_needs_counts_and_shares_the_workers(store):
     store.build(ONE)
     state = Results(store, [LAST]).state()
     left = sum(cell.seconds() for cell in (TWO, LAST)) / n_workers(2)
-    assert state == (3, 1, {}, left) and str(state).startswith("1 of 3 results done, none being computed, about ")
+    assert state == (3, 1, {}, left) and str(state).startswith(
+        "1 of 3 results done, none being computed, about "
+    )
     store.build(LAST)
-    assert str(Results(store, [LAST]).state()) == "1 of 1 results done, none being computed, nothing left"
+    assert (
+        str(Results(store, [LAST]).state())
+        == "1 of 1 results done, none being computed, nothing left"
+    )
 
 
 def test_what_is_gone_and_not_needed_does_not_count(store):
@@ -91,7 +100,11 @@ def test_what_is_being_computed_and_since_when_without_what_a_killed_process_lef
     lock = building(Page())
     state = Results(store, [LAST, Page()]).state()
     [(key, since)] = state.running.items()
-    assert key == Page().key and time.time() - since == pytest.approx(60, abs=5) and "1 being computed" in str(state)
+    assert (
+        key == Page().key
+        and time.time() - since == pytest.approx(60, abs=5)
+        and "1 being computed" in str(state)
+    )
     lock.close()
     assert Results(store, [LAST, Page()]).state().running == {}
 
@@ -105,7 +118,17 @@ def test_speed_of_this_machine_scales_what_is_left(store):
     assert results.state().seconds_left == pytest.approx(600 * (PRIOR + 1200) / (PRIOR + 600))
 
 
-FOREIGN = [None, "1", [1], {"whole notebook": "1"}, {"whole notebook": [1]}, -1, float("nan"), float("inf"), 10**400]
+FOREIGN = [
+    None,
+    "1",
+    [1],
+    {"whole notebook": "1"},
+    {"whole notebook": [1]},
+    -1,
+    float("nan"),
+    float("inf"),
+    10**400,
+]
 
 
 @pytest.mark.parametrize("seconds", FOREIGN, ids=lambda value: f"{value!r:.30}")
@@ -122,14 +145,25 @@ def test_every_computed_result_is_logged_with_its_seconds_and_its_worker(store, 
         build_all(store, [cell], watch=Progress(store, [cell], folder))
     head, *rows = [line.split("\t") for line in (folder / LOG).read_text().splitlines()]
     assert head == ["finished", "seconds", "worker", "key", "what"]
-    assert [row[3] for row in rows] == [ONE.key, TWO.key, LAST.key] and {row[4] for row in rows} == {"Toy"}
-    assert all(float(row[1]) >= 0 and int(row[2]) >= 1 and re.match(r"20\d\d-\d\d-\d\dT", row[0]) for row in rows)
+    assert [row[3] for row in rows] == [ONE.key, TWO.key, LAST.key] and {
+        row[4] for row in rows
+    } == {"Toy"}
+    assert all(
+        float(row[1]) >= 0 and int(row[2]) >= 1 and re.match(r"20\d\d-\d\d-\d\dT", row[0])
+        for row in rows
+    )
 
 
 def test_log_is_no_part_of_a_sealed_result(store, tmp_path):
     page, folder = Page(), tmp_path / "outputs" / "it"
-    build_all(store, [page], lambda cell: publish(cell, store, folder), Progress(store, [page], folder))
-    assert keys_in(folder / LOG) == [page.key] and not list(folder.glob(f"*/{LOG}")) and not seal_problem(store[page])
+    build_all(
+        store, [page], lambda cell: publish(cell, store, folder), Progress(store, [page], folder)
+    )
+    assert (
+        keys_in(folder / LOG) == [page.key]
+        and not list(folder.glob(f"*/{LOG}"))
+        and not seal_problem(store[page])
+    )
 
 
 def test_without_a_terminal_a_line_a_minute(store, tmp_path, capsys, monkeypatch):
@@ -139,14 +173,18 @@ def test_without_a_terminal_a_line_a_minute(store, tmp_path, capsys, monkeypatch
     monkeypatch.setattr(progress, "MINUTE", 0.0)
     watch([job], None)
     [line] = capsys.readouterr().out.splitlines()
-    assert line.startswith("0 of 4 results done, ") and line.endswith(" left: notebook [bold]00_it (60 s)")
+    assert line.startswith("0 of 4 results done, ") and line.endswith(
+        " left: notebook [bold]00_it (60 s)"
+    )
 
 
 def test_a_terminal_shows_results_workers_and_the_pages(store, tmp_path):
     watch, text = Progress(store, [LAST, Page()], tmp_path), io.StringIO()
     store.build(ONE)
     (tmp_path / "00_it.html").touch(), (tmp_path / "index.html").touch()
-    Console(file=text, width=300, force_terminal=True).print(watch._drawn([Job(Page(), 2, time.time() - 5)]))
+    Console(file=text, width=300, force_terminal=True).print(
+        watch._drawn([Job(Page(), 2, time.time() - 5)])
+    )
     shown = re.sub(r"\x1b(\[[\d;?]*[A-Za-z]|\]8;[^\x1b]*\x1b\\)", "", text.getvalue())
     assert "1 of 4 results" in shown and re.search(r"about \d+ (s|min) left", shown)
     assert re.search(r"worker 2 +5 s  notebook \[bold\]00_it", shown)
@@ -168,7 +206,9 @@ def test_live_display_leaves_the_terminal_as_it_was(store, tmp_path, monkeypatch
         raise RuntimeError("no more")
     assert sys.stdout is out and threading.active_count() == threads
     written = out.getvalue()
-    assert "a line above it" in written and "worker 1" in written and written.rindex("\x1b[?25h") > 0  # the cursor
+    assert (
+        "a line above it" in written and "worker 1" in written and written.rindex("\x1b[?25h") > 0
+    )  # the cursor
 
 
 def test_status_looks_at_the_store_only(house, capsys, building):
@@ -176,7 +216,9 @@ def test_status_looks_at_the_store_only(house, capsys, building):
         assert main(["status", *SMOKE_00, *more]) == 0
         return capsys.readouterr().out
 
-    assert re.search(r"(?m)^0 of (\d+) results done, none being computed, about \d+ s left\.$", status())
+    assert re.search(
+        r"(?m)^0 of (\d+) results done, none being computed, about \d+ s left\.$", status()
+    )
     assert not (house / "outputs").exists() or not list((house / "outputs").rglob("*.json"))
     assert main(["plan", "--json", *SMOKE_00]) == 0
     [rows] = [notebook["cells"] for notebook in json.loads(capsys.readouterr().out)]
@@ -185,10 +227,15 @@ def test_status_looks_at_the_store_only(house, capsys, building):
     (house / "outputs" / "cells" / first.key / SEAL).touch()
     building(second, house / "outputs" / "cells")
     text = status()
-    assert re.search(rf"00_start_here +{len(rows)} +1\n", text) and f"being computed for 60 s: {second.title()}" in text
+    assert (
+        re.search(rf"00_start_here +{len(rows)} +1\n", text)
+        and f"being computed for 60 s: {second.title()}" in text
+    )
     assert f"1 of {len(rows)} results done, 1 being computed, about " in text.splitlines()[-1]
     found = json.loads(status("--json"))
-    assert found["notebooks"] == {"00_start_here": [len(rows), 1]} and list(found["computing"]) == [second.title()]
+    assert found["notebooks"] == {"00_start_here": [len(rows), 1]} and list(found["computing"]) == [
+        second.title()
+    ]
 
 
 def test_status_of_a_profile_that_is_not_there_is_one_line(house, capsys):

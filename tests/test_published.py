@@ -10,7 +10,8 @@ from interextra.papers.published import SIZES, load, zhan_deltas
 from interextra.stats.effects import Effects
 from interextra.store.errors import InputError
 
-# (cells, cells without a value, sum of all printed numbers), counted on the papers' text and not with the loader.
+# (cells, cells without a value, sum of all printed numbers), counted on the papers' text and not
+# with the loader.
 EXPECTED = {
     ("zhan", "1"): (9, 0, 300),
     ("zhan", "2"): (9, 0, 300),
@@ -34,7 +35,10 @@ EXPECTED = {
     ("hofstaetter", "6"): (36, 0, 11.3635),
     ("hofstaetter", "7"): (55, 0, 1644.622),
 }
-TABLE_FIELDS = {"section", "caption", "keys", "columns", "rows"}, {"cells", "where", "notes", "null_means"}
+TABLE_FIELDS = (
+    {"section", "caption", "keys", "columns", "rows"},
+    {"cells", "where", "notes", "null_means"},
+)
 
 
 def documents() -> dict:
@@ -52,7 +56,9 @@ def cells() -> pd.DataFrame:
 
 
 def test_no_table_is_missing_or_unexpected():
-    found = {(paper, table) for paper, document in documents().items() for table in document["tables"]}
+    found = {
+        (paper, table) for paper, document in documents().items() for table in document["tables"]
+    }
     assert found == {*EXPECTED, ("zhan", "10")}
     with pytest.raises(InputError, match="zhan, table 10: no numbers. .*scatter plots"):
         load("zhan", 10)
@@ -77,7 +83,11 @@ def test_every_field_of_a_table_file_is_known_and_every_rule_is_used():
                 for name, wanted in rule["when"].items():
                     found = found[(found[name] == wanted)] if name in found else found[:0]
                 changed = rule["set"].get("measure")  # a rule that changes what it asks for
-                assert len(found) or changed in set(load(paper, number)["measure"]), (paper, number, rule)
+                assert len(found) or changed in set(load(paper, number)["measure"]), (
+                    paper,
+                    number,
+                    rule,
+                )
 
 
 def test_no_cell_is_impossible(cells):
@@ -107,9 +117,15 @@ def test_all_66_zhan_deltas_follow_from_the_shown_means(cells):
     assert len(deltas) == 66
     for delta in deltas.itertuples():
         stem = delta.column.removesuffix("Δ")
-        inter, extra = (values[delta.table, delta.row, stem + name] for name in ("Inter.", "Extra."))
+        inter, extra = (
+            values[delta.table, delta.row, stem + name] for name in ("Inter.", "Extra.")
+        )
         low, high = ((extra + d) / (inter - d) for d in (-0.0005, 0.0005))
-        assert 100 * (low - 1) - 0.5 <= delta.value <= 100 * (high - 1) + 0.5, (delta.table, delta.row, delta.column)
+        assert 100 * (low - 1) - 0.5 <= delta.value <= 100 * (high - 1) + 0.5, (
+            delta.table,
+            delta.row,
+            delta.column,
+        )
 
 
 def test_all_40_lupart_losses_follow_from_the_shown_means(cells):
@@ -120,7 +136,11 @@ def test_all_40_lupart_losses_follow_from_the_shown_means(cells):
         model = loss.row.removesuffix("Rel Loss")
         inside, out = (values[loss.table, model + name, loss.column] for name in ("Avg In", "Out"))
         low, high = (1 - (out + d) / (inside - d) for d in (0.05, -0.05))
-        assert 100 * low - 0.05 <= loss.value <= 100 * high + 0.05, (loss.table, loss.row, loss.column)
+        assert 100 * low - 0.05 <= loss.value <= 100 * high + 0.05, (
+            loss.table,
+            loss.row,
+            loss.column,
+        )
 
 
 def test_same_experiment_has_the_same_numbers_in_two_zhan_tables():
@@ -144,8 +164,17 @@ def test_podcast_scores_of_table_7_are_those_of_table_4_rounded():
 
 
 def test_attributes_name_measure_regime_and_collection():
-    cell = load("zhan", 8).query("finetune == 'Distill' and column == 'TREC DL | R@100 | Extra.'").iloc[0]
-    wanted = {"value": 0.554, "measure": "R(rel=2)@100", "regime": "extrapolation", "protocol": "ReSTrain"}
+    cell = (
+        load("zhan", 8)
+        .query("finetune == 'Distill' and column == 'TREC DL | R@100 | Extra.'")
+        .iloc[0]
+    )
+    wanted = {
+        "value": 0.554,
+        "measure": "R(rel=2)@100",
+        "regime": "extrapolation",
+        "protocol": "ReSTrain",
+    }
     assert cell[list(wanted)].to_dict() == wanted
     assert load("lupart", 1).query("row == 'C4 | 3'")["topic"].tolist() == ["Biology/Physics"]
 
@@ -168,7 +197,9 @@ def drawn(ours: pd.DataFrame) -> Effects:
 
 
 def verdict(effect: float, low: float, high: float, theirs: float) -> str:
-    """The verdict of one effect beside one that was printed as whole percents (NaN: not printed)."""
+    """The verdict of one effect beside one that was printed as whole percents (NaN: not
+    printed).
+    """
     ours = pd.DataFrame([{"model": "m", "delta": effect, "low": low, "high": high}])
     printed = pd.DataFrame({"model": ["m"], "scaled": [theirs], "rounding": [0.005]}).dropna()
     return drawn(ours).beside(printed, on=["model"])["verdict"].item()
@@ -202,17 +233,27 @@ def test_one_verdict_by_its_rule(ours, theirs, expected):
 
 def test_an_interval_that_holds_0_never_counts_as_agreement():
     rng = np.random.default_rng(1)
-    for low, high, theirs in zip(-rng.random(200), rng.random(200), rng.uniform(-1, 1, 200).round(2), strict=True):
+    for low, high, theirs in zip(
+        -rng.random(200), rng.random(200), rng.uniform(-1, 1, 200).round(2), strict=True
+    ):
         assert verdict(rng.uniform(low, high), low, high, theirs) != "agrees"
 
 
 def test_beside_keeps_our_rows_and_their_order():
     printed = load("zhan", 7).query("regime == 'delta'")
-    ours = pd.DataFrame({"model": ["SPLADE", "mine", "SPLADE"], "measure": "RR@10", "n_train": [900, 900, 100]})
-    ours = ours.assign(delta=-0.1, low=-0.2, high=-0.05).set_axis([7, 0, 3])  # by the index draws are found
+    ours = pd.DataFrame(
+        {"model": ["SPLADE", "mine", "SPLADE"], "measure": "RR@10", "n_train": [900, 900, 100]}
+    )
+    ours = ours.assign(delta=-0.1, low=-0.2, high=-0.05).set_axis(
+        [7, 0, 3]
+    )  # by the index draws are found
     table = drawn(ours).beside(printed, on=["model", "measure"])
     assert table[list(ours)].equals(ours) and table.attrs == ours.attrs
-    assert table["published"].tolist()[::2] == [-0.13, -0.13] and table["verdict"].tolist() == ["agrees", "", "agrees"]
+    assert table["published"].tolist()[::2] == [-0.13, -0.13] and table["verdict"].tolist() == [
+        "agrees",
+        "",
+        "agrees",
+    ]
 
 
 def test_ambiguous_comparison_is_an_error():
@@ -228,12 +269,21 @@ def test_bm25_stands_beside_every_size_and_every_published_delta_once():
     table = zhan_deltas()
     assert not table.duplicated(["protocol", "published_n_train", "model", "measure"]).any()
     bm25 = table[(table["model"] == "BM25") & (table["protocol"] == "ReSTrain")]
-    assert bm25.groupby("published_n_train")["scaled"].agg(list).to_dict() == dict.fromkeys(SIZES, [0.01, 0.01])
+    assert bm25.groupby("published_n_train")["scaled"].agg(list).to_dict() == dict.fromkeys(
+        SIZES, [0.01, 0.01]
+    )
 
 
 def test_a_delta_of_exactly_0_has_no_direction():
     """Δ = 0 was counted as a disagreement."""
-    ours = pd.DataFrame({"protocol": "ReSTrain", "published_n_train": "14k", "model": "BM25", "measure": ["nDCG@10"]})
+    ours = pd.DataFrame(
+        {
+            "protocol": "ReSTrain",
+            "published_n_train": "14k",
+            "model": "BM25",
+            "measure": ["nDCG@10"],
+        }
+    )
     ours = drawn(ours.assign(delta=0.0, low=0.0, high=0.0))
     on = ["protocol", "published_n_train", "model", "measure"]
     assert ours.beside(zhan_deltas(), on)["verdict"].tolist() == ["undecided"]

@@ -1,4 +1,6 @@
-"""README and RESULTS say what the committed tables say, in a page that stays one; what they link to is there."""
+"""README and RESULTS say what the committed tables say, in a page that stays one; what they link to
+is there.
+"""
 
 import itertools
 import json
@@ -48,19 +50,29 @@ def text_of(root, page):
 def rows_of(table):
     """First cell without its source → the other cells, of a table in Markdown."""
     table = table.replace(readme.NO_BREAK, " ")
-    found = (line.strip("| ").split(" | ") for line in table.splitlines()[2:] if line.startswith("|"))
+    found = (
+        line.strip("| ").split(" | ") for line in table.splitlines()[2:] if line.startswith("|")
+    )
     return {cells[0].rpartition(" (")[0]: cells[1:] for cells in found}
 
 
 def test_generated_parts_of_both_pages_are_those_of_the_reference(root):
     reference = root / "outputs" / "reference"
-    for page, blocks in (("README.md", readme.readme(reference)), ("RESULTS.md", readme.results(reference))):
-        assert readme.filled(text_of(root, page), blocks) == text_of(root, page), f"{page}: make readme"
+    for page, blocks in (
+        ("README.md", readme.readme(reference)),
+        ("RESULTS.md", readme.results(reference)),
+    ):
+        assert readme.filled(text_of(root, page), blocks) == text_of(root, page), (
+            f"{page}: make readme"
+        )
 
 
 def test_every_pair_of_marks_is_filled(root):
     reference = root / "outputs" / "reference"
-    names = {page: {name for _, name, _ in readme.BLOCK.findall(text_of(root, page))} for page in PAGES[:2]}
+    names = {
+        page: {name for _, name, _ in readme.BLOCK.findall(text_of(root, page))}
+        for page in PAGES[:2]
+    }
     assert names["README.md"] == {*readme.readme(reference), "sample"}
     assert names["RESULTS.md"] == set(readme.results(reference))
     with pytest.raises(InputError, match="no marks for the parts 'findings'"):
@@ -86,8 +98,12 @@ def test_the_figure_shows_the_numbers_of_the_reference(reference, root):
 def test_the_figure_has_each_loss_published_on_medquad_and_in_the_worlds(reference):
     frame = readme.losses(reference)
     assert frame.groupby("system").size().eq(3).all() and frame["system"].nunique() == 7
-    [row] = frame.query("system == 'Dense, left-out bucket' and data == 'MedQuAD'").to_dict("records")
-    claims = pd.read_csv(reference / "small" / "03_resttest" / "tables" / "claims.csv").set_index("claim")
+    [row] = frame.query("system == 'Dense, left-out bucket' and data == 'MedQuAD'").to_dict(
+        "records"
+    )
+    claims = pd.read_csv(reference / "small" / "03_resttest" / "tables" / "claims.csv").set_index(
+        "claim"
+    )
     assert row["change"] == claims.loc["resttest-dense", "estimate"]
     of_claim = [verdicts.stated()[name] for name in readme.written("losses").values()]
     assert all(claim.unit == "%" for claim in of_claim)  # one axis
@@ -100,7 +116,9 @@ def test_readme_is_a_page_with_short_lines(root):
 
 
 def test_no_result_is_typed_into_the_readme(root):
-    """Outside of the generated parts no percentage, points or interval; and no number in the caveats."""
+    """Outside of the generated parts no percentage, points or interval; and no number in the
+    caveats.
+    """
     text = readme.BLOCK.sub("", text_of(root, "README.md"))
     text = text.replace("95 % confidence", "")
     assert not re.findall(r"\d ?%|\d points|[+-]\d|\[[\d.+-]+, ", text)
@@ -161,16 +179,22 @@ def test_each_primary_claim_has_a_row_and_its_cells_say_what_the_tables_say(refe
             scale, places = (100, 1) if claim.unit else (1, 2)
             low, high = (f"{scale * row[name]:+.{places}f}" for name in ("low", "high"))
             assert f"{scale * row['estimate']:+.{places}f}" in cell and f"[{low}, {high}]" in cell
-            assert row["verdict"] in cell and ("gate" in cell) == str(row["reason"]).startswith("gate")
+            assert row["verdict"] in cell and ("gate" in cell) == str(row["reason"]).startswith(
+                "gate"
+            )
             assert ("no difference" in cell) == str(row["size"]).startswith("no difference")
 
 
 def test_the_page_says_which_claims_have_a_gate(reference):
     told = readme.results(reference)["gates"]
     primary = [claim for claim in verdicts.stated().values() if not claim.secondary]
-    assert told.startswith(f"{sum(claim.is_gated for claim in primary)} of the {len(primary)} primary claims")
+    assert told.startswith(
+        f"{sum(claim.is_gated for claim in primary)} of the {len(primary)} primary claims"
+    )
     for claim in primary:
-        assert (claim.sentence in told) == (claim.gate in ("none: one system", "none: as published"))
+        assert (claim.sentence in told) == (
+            claim.gate in ("none: one system", "none: as published")
+        )
 
 
 def test_every_claim_stands_on_the_page(reference):
@@ -178,7 +202,9 @@ def test_every_claim_stands_on_the_page(reference):
     for path in reference.glob("*/*/tables/claims.csv"):
         for row in pd.read_csv(path).to_dict("records"):
             assert f"| {verdicts.stated()[row['claim']].sentence} |" in page
-            assert pd.isna(row["n_queries"]) or f"{int(row['n_queries']):,}" in page  # a table of models has none
+            assert (
+                pd.isna(row["n_queries"]) or f"{int(row['n_queries']):,}" in page
+            )  # a table of models has none
 
 
 def test_shared_judgements_are_told_in_both_readings(reference):
@@ -217,7 +243,10 @@ def test_worlds_and_level_that_the_page_names_are_those_of_the_code(root):
     text = " ".join(text_of(root, "RESULTS.md").split())
     assert f"The worlds of the tables, {min(SEEDS)} to {max(SEEDS)}," in text and len(SEEDS) == 14
     assert f"one-sided tests at {100 * verdicts.LEVEL:.0f} %" in text
-    assert f"Fewer than {verdicts.LEAST['queries']} queries, or {verdicts.LEAST['worlds']} models" in text
+    assert (
+        f"Fewer than {verdicts.LEAST['queries']} queries, or {verdicts.LEAST['worlds']} models"
+        in text
+    )
 
 
 def test_the_python_of_contributing_runs(root):
@@ -225,40 +254,77 @@ def test_the_python_of_contributing_runs(root):
     random, parts = np.random.default_rng(1), []
     for model, left_out in itertools.product(("BM25", "DR (base)"), (1, 2)):
         ids = [f"q{at}" for at in range(20)]
-        values = {"query_id": ids, "stratum": [1, 2] * 10, "measure": "RR@10", "value": random.random(20)}
+        values = {
+            "query_id": ids,
+            "stratum": [1, 2] * 10,
+            "measure": "RR@10",
+            "value": random.random(20),
+        }
         parts.append(pd.DataFrame({"model": model, "left_out": left_out, "seed": 1} | values))
-    nb = SimpleNamespace(measure=lambda design, measures, strata: pd.concat(parts, ignore_index=True), store=None)
+    nb = SimpleNamespace(
+        measure=lambda design, measures, strata: pd.concat(parts, ignore_index=True), store=None
+    )
     plan = SimpleNamespace(design=None, split=SimpleNamespace(strata=lambda store: None))
     names = {"ix": interextra, "nb": nb, "plan": plan}
     exec(compile(text, "CONTRIBUTING.md", "exec"), names)
-    assert names["beside"].groupby("model")["verdict"].size().to_dict() == {"BM25": 2, "DR (base)": 2}
+    assert names["beside"].groupby("model")["verdict"].size().to_dict() == {
+        "BM25": 2,
+        "DR (base)": 2,
+    }
 
 
 def test_a_trainer_of_your_own_runs_as_printed(root, spec, store):
-    """The script of the page, which is that of notebook 12, trains on a split, and `regimes` reads what it wrote."""
-    text = text_of(root, "book/own_retriever.md").partition("### A script for sentence-transformers")[2]
+    """The script of the page, which is that of notebook 12, trains on a split, and `regimes` reads
+    what it wrote.
+    """
+    text = text_of(root, "book/own_retriever.md").partition(
+        "### A script for sentence-transformers"
+    )[2]
     script = text.partition("```python\n")[2].partition("```")[0]
-    cells = json.loads((root / "notebooks" / "12_your_own_retriever.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads(
+        (root / "notebooks" / "12_your_own_retriever.ipynb").read_text(encoding="utf-8")
+    )["cells"]
     sources = ["".join(cell["source"]) for cell in cells]
-    parts = [source for source in sources if source.startswith(("from datasets import", "def trained(", "def search("))]
+    parts = [
+        source
+        for source in sources
+        if source.startswith(("from datasets import", "def trained(", "def search("))
+    ]
     assert len(parts) == 3 and all(part in script for part in parts)
     assert len([line for line in script.splitlines() if line.strip()]) <= 42
     asked = ["--collection", spec, "--size", "12", "--format", "ids", "st", "--out", "folds"]
     assert main(["split", "restrain", *asked]) == 0
     Path("own.py").write_text(script)
-    done = subprocess.run([sys.executable, "own.py", str(verified_base()), "2"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "own.py", str(verified_base()), "2"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
-    assert main(["regimes", "--split", "folds", "--runs", "runs/{part}.{seed}.run", "--n-boot", "400"]) == 0
+    assert (
+        main(["regimes", "--split", "folds", "--runs", "runs/{part}.{seed}.run", "--n-boot", "400"])
+        == 0
+    )
     table = pd.read_csv("regimes/regimes.csv")
     assert table["n_trainings"].tolist() == [2, 2, 2] and table["interpolation"].between(0, 1).all()
 
 
 def test_a_notebook_alone_runs_by_papermill_with_a_profile_s_file(house, root):
-    """As README prints it, with the shortest profile and notebook; the folder of a user who has no `interextra run`."""
-    command = ["papermill", "notebooks/00_start_here.ipynb", "out.ipynb", "-f", "params/smoke/00_start_here.yaml"]
-    done = subprocess.run([f"{sys.prefix}/bin/{command[0]}", *command[1:]], capture_output=True, text=True)
+    """As README prints it, with the shortest profile and notebook; the folder of a user who has no
+    `interextra run`.
+    """
+    command = [
+        "papermill",
+        "notebooks/00_start_here.ipynb",
+        "out.ipynb",
+        "-f",
+        "params/smoke/00_start_here.yaml",
+    ]
+    done = subprocess.run(
+        [f"{sys.prefix}/bin/{command[0]}", *command[1:]], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
-    record = json.loads(Path("outputs/lab/00_start_here/provenance.json").read_text(encoding="utf-8"))
+    record = json.loads(
+        Path("outputs/lab/00_start_here/provenance.json").read_text(encoding="utf-8")
+    )
     given = yaml.safe_load(text_of(root, "params/smoke/00_start_here.yaml"))
     assert record["method"]["parameters"].items() >= given.items() and given["profile"] == "smoke"
 
@@ -271,12 +337,19 @@ def test_installing_runs_nothing_and_prints_commands_that_exist(root, tmp_path):
         (tmp_path / name).touch()
     done = subprocess.run(["make", "install"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0 and not done.stderr
-    commands = [re.split(r"\s{2,}", line.strip())[0] for line in done.stdout.splitlines() if line.startswith("  ")]
+    commands = [
+        re.split(r"\s{2,}", line.strip())[0]
+        for line in done.stdout.splitlines()
+        if line.startswith("  ")
+    ]
     words = [shlex.split(command) for command in commands]
     assert {first for first, *_ in words} == {".venv/bin/interextra", "make"}
     for program, *arguments in words:
         if program == "make":
-            assert subprocess.run(["make", "-n", *arguments], cwd=root, capture_output=True).returncode == 0
+            assert (
+                subprocess.run(["make", "-n", *arguments], cwd=root, capture_output=True).returncode
+                == 0
+            )
         else:
             parser().parse_args(arguments)
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == [".venv"]
@@ -285,14 +358,20 @@ def test_installing_runs_nothing_and_prints_commands_that_exist(root, tmp_path):
 def test_every_make_target_is_documented_and_every_named_one_exists(root):
     makefile = text_of(root, "Makefile")
     targets = set(re.findall(r"(?m)^([a-z-]+):", makefile))
-    named = {name for page in PAGES for name in re.findall(r"(?m)(?:`|^)make ([a-z-]+)", text_of(root, page))}
+    named = {
+        name
+        for page in PAGES
+        for name in re.findall(r"(?m)(?:`|^)make ([a-z-]+)", text_of(root, page))
+    }
     assert named == targets
 
 
 def test_every_notebook_has_its_line_with_its_question(root):
     text = text_of(root, "README.md")
     for path in (root / "notebooks").glob("*.ipynb"):
-        question = json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"][0].strip("# \n")
+        question = json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"][0].strip(
+            "# \n"
+        )
         assert f"| [{path.stem[:2]}](notebooks/{path.name}) | {question} |" in text
 
 
@@ -304,7 +383,8 @@ def test_links_of_the_pages_go_to_files_and_headings_that_are_there(root, page):
         path = (root / page).parent / name if name else root / page
         assert path.exists(), target
         headings = [
-            re.sub(r"[^\w -]", "", line).strip().lower() for line in re.findall(r"(?m)^#+ (.*)", text_of(root, path))
+            re.sub(r"[^\w -]", "", line).strip().lower()
+            for line in re.findall(r"(?m)^#+ (.*)", text_of(root, path))
         ]
         assert not heading or heading in [line.replace(" ", "-") for line in headings], target
 
@@ -325,5 +405,7 @@ def test_the_citation_names_the_kit_and_the_papers_as_citation_cff_does(root):
         assert f"{{{paper['title']}}}" in cite and f"year = {{{paper['year']}}}" in cite
         plain = re.sub(r"\{\\.(\w)\}", r"\1", cite)
         for author in paper["authors"]:
-            name = f"{author['family-names']}, {author['given-names']}".replace("ä", "a").replace("é", "e")
+            name = f"{author['family-names']}, {author['given-names']}".replace("ä", "a").replace(
+                "é", "e"
+            )
             assert name in plain.replace("ä", "a"), name

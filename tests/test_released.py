@@ -1,4 +1,6 @@
-"""Released split files: what is read is written back byte for byte, and what they hold is measured."""
+"""Released split files: what is read is written back byte for byte, and what they hold is
+measured.
+"""
 
 import json
 
@@ -25,7 +27,9 @@ def test_qrels_of_zhan_are_written_back_byte_for_byte(real_data, tmp_path):
         assert (tmp_path / "qrels").read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("cluster", [file for files in CLUSTERS.values() for file in files.values()])
+@pytest.mark.parametrize(
+    "cluster", [file for files in CLUSTERS.values() for file in files.values()]
+)
 def test_shift_files_are_written_back_byte_for_byte(real_data, tmp_path, cluster):
     folder = real_data / "ms-marco-shift"
     queries, qrels, without_text = released.read_shift(folder, cluster)
@@ -54,7 +58,9 @@ def shift_folder(tmp_path, queries: str, qrels: str):
 
 
 def test_queries_with_qrels_but_no_text_are_reported(tmp_path):
-    folder = shift_folder(tmp_path, "7\tdouble  space â€™\n", json.dumps({"9": {"1": 1}, "7": {"3": 1, "2": 1}}))
+    folder = shift_folder(
+        tmp_path, "7\tdouble  space â€™\n", json.dumps({"9": {"1": 1}, "7": {"3": 1, "2": 1}})
+    )
     queries, qrels, without_text = released.read_shift(folder, "wha")
     assert queries["text"].tolist() == ["double  space â€™"]
     assert qrels.to_numpy().tolist() == [["9", "1", 1], ["7", "3", 1], ["7", "2", 1]]
@@ -80,20 +86,30 @@ def test_broken_shift_qrels_are_refused(tmp_path, qrels, told):
 
 
 def test_what_the_shift_format_cannot_hold_is_refused(tmp_path):
-    queries, qrels, _ = released.read_shift(shift_folder(tmp_path, "7\ta\n", '{"7": {"1": 1}}'), "wha")
+    queries, qrels, _ = released.read_shift(
+        shift_folder(tmp_path, "7\ta\n", '{"7": {"1": 1}}'), "wha"
+    )
     tabbed = queries.assign(text="a\tb")
     assert "query_id '7': a tab" in fails(released.write_shift, tmp_path, "wha", tabbed, qrels)
     twice = pd.concat([qrels, qrels])
-    assert "repeat a query_id and doc_id" in fails(released.write_shift, tmp_path, "wha", queries, twice)
+    assert "repeat a query_id and doc_id" in fails(
+        released.write_shift, tmp_path, "wha", queries, twice
+    )
 
 
 QUERIES = pd.DataFrame({"query_id": ["1", "2", "3"], "text": ["one", "two", "three"]})
-QRELS = pd.DataFrame({"query_id": ["3", "1", "2", "1"], "doc_id": ["a", "b", "c", "d"], "relevance": [1, 0, 2, 1]})
+QRELS = pd.DataFrame(
+    {"query_id": ["3", "1", "2", "1"], "doc_id": ["a", "b", "c", "d"], "relevance": [1, 0, 2, 1]}
+)
 
 
 def test_a_split_of_an_unknown_kind_writes_nothing(tmp_path):
-    told = fails(released.export_split, "restran", {"interpolation-2": ["1"]}, QUERIES, QRELS, tmp_path)
-    assert "no kind 'restran'; there are restrain, resttest, shift" in told and not list(tmp_path.iterdir())
+    told = fails(
+        released.export_split, "restran", {"interpolation-2": ["1"]}, QUERIES, QRELS, tmp_path
+    )
+    assert "no kind 'restran'; there are restrain, resttest, shift" in told and not list(
+        tmp_path.iterdir()
+    )
 
 
 def test_our_splits_are_written_as_the_releases_are(tmp_path):
@@ -107,7 +123,8 @@ def test_our_splits_are_written_as_the_releases_are(tmp_path):
     released.export_split("resttest", {"1": ["1"], "2": ["3"]}, QUERIES, QRELS, tmp_path)
     folder = tmp_path / "bucket-1"
     written = [
-        read_qrels(folder / f"{name}.test-qrel.txt")["doc_id"].tolist() for name in ("extrapolate", "interpolate")
+        read_qrels(folder / f"{name}.test-qrel.txt")["doc_id"].tolist()
+        for name in ("extrapolate", "interpolate")
     ]
     assert written == [["b", "d"], ["a"]]
 

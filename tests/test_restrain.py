@@ -56,8 +56,14 @@ def test_rows_equal_the_union_of_the_rankings(rankings, space, k):
 def test_i_is_the_largest_and_e_the_smallest_that_fit(rankings, space, size):
     split = restrain(space, size, "as-released")
     assert set(split.interpolation.tolist()) == union_of_top(rankings, split.top_i)
-    assert set(split.extrapolation.tolist()) == set(range(N_TRAIN)) - union_of_top(rankings, split.top_e)
-    assert len(union_of_top(rankings, split.top_i)) <= size < len(union_of_top(rankings, split.top_i + 1))
+    assert set(split.extrapolation.tolist()) == set(range(N_TRAIN)) - union_of_top(
+        rankings, split.top_e
+    )
+    assert (
+        len(union_of_top(rankings, split.top_i))
+        <= size
+        < len(union_of_top(rankings, split.top_i + 1))
+    )
     left = [N_TRAIN - len(union_of_top(rankings, e)) for e in (split.top_e - 1, split.top_e)]
     assert left[1] <= size < left[0]
 
@@ -71,7 +77,9 @@ def test_exact_gives_precisely_the_size_in_both_regimes(space, size):
 
 def test_exact_fills_the_border_rank_by_similarity(space):
     loose, exact = restrain(space, 101, "as-released"), restrain(space, 101, match="exact")
-    assert set(loose.interpolation) < set(exact.interpolation) and set(loose.extrapolation) <= set(exact.extrapolation)
+    assert set(loose.interpolation) < set(exact.interpolation) and set(loose.extrapolation) <= set(
+        exact.extrapolation
+    )
     border = np.flatnonzero(space.best_rank == exact.top_i)
     inside = np.isin(border, exact.interpolation)
     assert 0 < inside.sum() < len(border)  # the case is a real one
@@ -86,7 +94,9 @@ def test_exact_fills_the_border_rank_by_similarity(space):
 def test_sets_of_growing_size_are_nested_and_disjoint(space, match):
     small, middle, large = (restrain(space, s, match) for s in (40, 90, 280))
     for a, b in ((small, middle), (middle, large)):
-        assert set(a.interpolation) < set(b.interpolation) and set(a.extrapolation) < set(b.extrapolation)
+        assert set(a.interpolation) < set(b.interpolation) and set(a.extrapolation) < set(
+            b.extrapolation
+        )
     assert not set(large.interpolation) & set(large.extrapolation)
 
 
@@ -94,7 +104,9 @@ def test_smaller_extrapolation_sets_lie_farther_away(space):
     small, large = restrain(space, 40, "as-released"), restrain(space, 280, "as-released")
     assert small.extrapolation_similarity < large.extrapolation_similarity
     assert small.interpolation_similarity > large.interpolation_similarity
-    assert small.interpolation_similarity == pytest.approx(space.similarity[small.interpolation].mean(), rel=1e-5)
+    assert small.interpolation_similarity == pytest.approx(
+        space.similarity[small.interpolation].mean(), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,10 +139,17 @@ def test_random_part_is_a_seeded_subset(space):
 def test_bands_divide_all_training_queries_by_similarity(space):
     made = bands(space)
     assert sorted(np.concatenate(list(made.values()))) == list(range(len(space.similarity)))
-    lowest, highest = ([function(space.similarity[rows]) for rows in made.values()] for function in (min, max))
+    lowest, highest = (
+        [function(space.similarity[rows]) for rows in made.values()] for function in (min, max)
+    )
     assert lowest[0] >= highest[1] and lowest[1] >= highest[2]
-    means = [[space.mean_similarity(random_part(rows, size, 1)) for size in (40, 120)] for rows in made.values()]
-    assert all(abs(small - large) < 0.2 * (means[0][1] - means[2][1]) for small, large in means)  # size is not distance
+    means = [
+        [space.mean_similarity(random_part(rows, size, 1)) for size in (40, 120)]
+        for rows in made.values()
+    ]
+    assert all(
+        abs(small - large) < 0.2 * (means[0][1] - means[2][1]) for small, large in means
+    )  # size is not distance
 
 
 @pytest.fixture(scope="module")
@@ -157,24 +176,36 @@ def test_cell_holds_the_sets_of_the_library(cell, store):
         assert tuned.loc[size].tolist() == [found.top_i, found.top_e]
         assert similarity[f"extrapolation-{size}"] == pytest.approx(found.extrapolation_similarity)
     assert all(len(found) == cell.size_of(name) for name, found in sets.items())
-    named = {f"{regime}-{size}" for size in cell.sizes for regime in ("interpolation", "extrapolation")}
-    drawn = {f"{band}-{size}-{number}" for band in BANDS for size in cell.sizes for number in (0, 1)}
+    named = {
+        f"{regime}-{size}" for size in cell.sizes for regime in ("interpolation", "extrapolation")
+    }
+    drawn = {
+        f"{band}-{size}-{number}" for band in BANDS for size in cell.sizes for number in (0, 1)
+    }
     assert set(sets) == named | drawn
     far, near = (similarity[similarity.index.str.startswith(band)] for band in ("far-", "near-"))
     assert far.max() < near.min()
 
 
 def test_each_draw_is_one_of_its_own(cell, store):
-    """One draw for all would take the same places of each band, and follow the seed of another study."""
+    """One draw for all would take the same places of each band, and follow the seed of another
+    study.
+    """
     sets = cell.sets(store)
     next_seed = ReSTrain(vectors=cell.vectors, sizes=cell.sizes, draws=1, seed=2)
     store.build(next_seed)
     assert next_seed.sets(store)["far-40-0"] not in (sets["far-40-0"], sets["far-40-1"])
-    assert not set(sets["far-40-0"]) <= set(sets["far-100-0"]) and sets["far-40-0"] != sets["far-40-1"]
+    assert (
+        not set(sets["far-40-0"]) <= set(sets["far-100-0"]) and sets["far-40-0"] != sets["far-40-1"]
+    )
 
 
-def test_nearest_training_queries_of_judged_queries_lie_in_the_released_interpolation_set(real_data):
-    """Even by words (tf-idf, not the authors' encoder) the released regimes show for the judged DL queries."""
+def test_nearest_training_queries_of_judged_queries_lie_in_the_released_interpolation_set(
+    real_data,
+):
+    """Even by words (tf-idf, not the authors' encoder) the released regimes show for the judged DL
+    queries.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     def tsv(path, names):
@@ -184,12 +215,17 @@ def test_nearest_training_queries_of_judged_queries_lie_in_the_released_interpol
         path = f"extrapolate-eval/restrain_files/msmarco-passage/200k/{regime}.train-qrel.txt"
         return tsv(path, ["query_id", "q", "doc_id", "relevance"])["query_id"].unique()
 
-    train = tsv("msmarco/queries.train.partial.tsv.gz", ["query_id", "text"]).sample(30_000, random_state=1)
+    train = tsv("msmarco/queries.train.partial.tsv.gz", ["query_id", "text"]).sample(
+        30_000, random_state=1
+    )
     topics = pd.concat(
-        tsv(f"msmarco/{name}.txt", ["query_id", "text"]) for name in ("topics.dl19-passage", "topics.dl20")
+        tsv(f"msmarco/{name}.txt", ["query_id", "text"])
+        for name in ("topics.dl19-passage", "topics.dl20")
     )
     judged = pd.concat(
-        pd.read_csv(real_data / f"msmarco/qrels.dl{y}-passage.txt", sep=r"\s+", header=None, dtype=str)[0]
+        pd.read_csv(
+            real_data / f"msmarco/qrels.dl{y}-passage.txt", sep=r"\s+", header=None, dtype=str
+        )[0]
         for y in (19, 20)
     )
     topics = topics[topics["query_id"].isin(judged)]
@@ -198,7 +234,10 @@ def test_nearest_training_queries_of_judged_queries_lie_in_the_released_interpol
     matrix = vectorizer.fit_transform(train["text"])
     scores = (vectorizer.transform(topics["text"]) @ matrix.T).toarray()
     near = train["query_id"].to_numpy()[np.argsort(-scores, axis=1, kind="stable")[:, :10]]
-    assert np.isin(near, released("interpolate")).mean() > 5 * np.isin(near, released("extrapolate")).mean()
+    assert (
+        np.isin(near, released("interpolate")).mean()
+        > 5 * np.isin(near, released("extrapolate")).mean()
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,7 +260,9 @@ def test_a_set_that_no_split_has_is_found_wrong_when_it_is_planned():
     """Other sizes in `trained_sizes` than in `sizes` were found after the encoder was trained."""
     split = ReSTrain(vectors=drawn(), sizes=(20, 30), draws=2)
     assert Part(of=split, part="far-30-1").size() == 30
-    with pytest.raises(InputError, match="has no set 'interpolation-40'; it has interpolation-20, extrapolation-20"):
+    with pytest.raises(
+        InputError, match="has no set 'interpolation-40'; it has interpolation-20, extrapolation-20"
+    ):
         Part(of=split, part="interpolation-40")
 
 

@@ -29,19 +29,28 @@ def test_each_draw_of_test_queries_has_sets_and_trainings_of_its_own():
     assert plan.draws.groupby(["draw", "model"]).size().unique().tolist() == [2]
     first, second = (part["run"].tolist() for _, part in plan.draws.groupby("draw"))
     for one, other in zip(first, second, strict=True):
-        assert one.model.train.of.key != other.model.train.of.key and one.model.seed != other.model.seed
+        assert (
+            one.model.train.of.key != other.model.train.of.key
+            and one.model.seed != other.model.seed
+        )
         assert one.queries == one.model.train.of.vectors.test and len(one.queries[0].ids()) == 8
         assert one.model.train.of.vectors.encoder == plan.vectors.encoder
     assert set(first[0].queries[0].ids()) != set(second[0].queries[0].ids())
 
 
 def grid(both=0.0, noise=0.0):
-    """Two runs on each of 27 sets: twice the queries add 0.1 to delta, 0.1 of similarity 0.02; noise is of the sets."""
+    """Two runs on each of 27 sets: twice the queries add 0.1 to delta, 0.1 of similarity 0.02;
+    noise is of the sets.
+    """
     draw, rows = np.random.default_rng(3), []
     for n_train, band, number in itertools.product((100, 200, 400), range(3), range(3)):
         size, nearer = np.log2(n_train / 200), 1 - band
         delta = 0.1 * size + 0.02 * nearer + both * size * nearer + noise * draw.normal()
-        row = {"set": f"{band}-{n_train}-{number}", "n_train": n_train, "nearest_similarity": 0.6 + 0.1 * nearer}
+        row = {
+            "set": f"{band}-{n_train}-{number}",
+            "n_train": n_train,
+            "nearest_similarity": 0.6 + 0.1 * nearer,
+        }
         rows += [row | {"model": "m", "delta": delta}] * 2
     return pd.DataFrame(rows)
 
@@ -55,16 +64,26 @@ def test_regression_finds_what_size_and_distance_were_built_to_do():
 
 
 def test_more_trainings_on_the_same_sets_do_not_make_the_regression_surer():
-    """As if each training had a set of its own, ten times as many made the intervals a third as wide."""
-    once, often = (restrain.size_and_distance(pd.concat([grid(noise=0.05)] * n), ["model"]) for n in (1, 10))
+    """As if each training had a set of its own, ten times as many made the intervals a third as
+    wide.
+    """
+    once, often = (
+        restrain.size_and_distance(pd.concat([grid(noise=0.05)] * n), ["model"]) for n in (1, 10)
+    )
     np.testing.assert_allclose(often["high"] - often["low"], once["high"] - once["low"], rtol=0.05)
 
 
 def test_runs_of_a_grid_stand_against_its_largest_near_sets():
     rows = [("m", "RR@10", n, band, 0, s, v) for n, band, s, v in GRID]
-    values = pd.DataFrame(rows, columns=["model", "measure", "n_train", "band", "draw", "seed", "value"])
-    values = pd.concat([values.assign(query_id="p", value=values["value"] - 0.1), values.assign(query_id="q")])
-    sets = pd.DataFrame({"set": ["near-9-0", "far-9-0", "near-3-0"], "mean_max_similarity": [0.9, 0.3, 0.8]})
+    values = pd.DataFrame(
+        rows, columns=["model", "measure", "n_train", "band", "draw", "seed", "value"]
+    )
+    values = pd.concat(
+        [values.assign(query_id="p", value=values["value"] - 0.1), values.assign(query_id="q")]
+    )
+    sets = pd.DataFrame(
+        {"set": ["near-9-0", "far-9-0", "near-3-0"], "mean_max_similarity": [0.9, 0.3, 0.8]}
+    )
     runs = restrain.grid_runs(values, sets).set_index(["set", "seed"])
     np.testing.assert_allclose(runs["value"], [0.45, 0.55, 0.25, 0.1])
     np.testing.assert_allclose(runs["delta"], [-0.1, 0.1, -0.5, -0.8])
@@ -75,7 +94,9 @@ GRID = [(9, "near", 1, 0.5), (9, "near", 2, 0.6), (9, "far", 1, 0.3), (3, "near"
 
 
 def test_loss_of_a_query_is_the_mean_over_trainings():
-    values = pd.DataFrame({"model": "m", "regime": ["interpolation", "interpolation", "extrapolation"]})
+    values = pd.DataFrame(
+        {"model": "m", "regime": ["interpolation", "interpolation", "extrapolation"]}
+    )
     values = values.assign(query_id="q", seed=[1, 2, 1], value=[0.2, 0.6, 0.1])
     assert restrain.query_losses(values).loc["q", "m"] == pytest.approx(0.3)
 
@@ -89,4 +110,7 @@ def test_nearest_queries_come_from_the_set_of_each_regime(tmp_path):
     for regime, part in near.groupby("regime"):
         assert set(part["nearest"]) <= set(sets[f"{regime}-20"])
     means = near.groupby("regime")["similarity"].mean()
-    assert means["interpolation"] > means["extrapolation"] and not near.duplicated(["query_id", "regime"]).any()
+    assert (
+        means["interpolation"] > means["extrapolation"]
+        and not near.duplicated(["query_id", "regime"]).any()
+    )

@@ -1,4 +1,6 @@
-"""ReSTTest against loops that follow the paper's sentences, and against what the released buckets are."""
+"""ReSTTest against loops that follow the paper's sentences, and against what the released buckets
+are.
+"""
 
 import numpy as np
 import pandas as pd
@@ -34,15 +36,22 @@ def clouds():
 def test_clouds_are_found_and_numbered_by_training_size(clouds, normalise):
     train, train_cloud, test, test_cloud = clouds
     found = buckets(train, test, 4, seed=SEED, normalise=normalise)
-    assert agreement(found.test, test_cloud)["ari"] == agreement(found.train, train_cloud)["ari"] == 1
+    assert (
+        agreement(found.test, test_cloud)["ari"] == agreement(found.train, train_cloud)["ari"] == 1
+    )
     sizes = found.sizes["n_train"].tolist()
-    assert sizes == sorted(sizes, reverse=True) == sorted(np.bincount(train_cloud).tolist(), reverse=True)
+    assert (
+        sizes
+        == sorted(sizes, reverse=True)
+        == sorted(np.bincount(train_cloud).tolist(), reverse=True)
+    )
     assert found.sizes["n_test"].sum() == 90
 
 
 def test_plain_k_means_reaches_the_inertia_of_scikit_learn():
     train, test = (
-        np.random.default_rng(seed).normal(size=(n, 5)).astype(np.float32) for seed, n in ((1, 500), (2, 90))
+        np.random.default_rng(seed).normal(size=(n, 5)).astype(np.float32)
+        for seed, n in ((1, 500), (2, 90))
     )
     ours = min(buckets(train, test, 4, seed, normalise=False).inertia for seed in range(20))
     theirs = KMeans(4, n_init=20, random_state=1).fit(np.concatenate([train, test]))
@@ -63,7 +72,8 @@ def test_every_query_is_in_the_bucket_of_its_nearest_centroid(clouds, normalise)
 
 def test_same_seed_gives_the_same_bytes_and_length_matters_only_without_normalise():
     train, test = (
-        np.random.default_rng(seed).normal(size=(n, 6)).astype(np.float32) for seed, n in ((1, 700), (2, 90))
+        np.random.default_rng(seed).normal(size=(n, 6)).astype(np.float32)
+        for seed, n in ((1, 700), (2, 90))
     )
     one, same, other = (buckets(train, test, 5, seed) for seed in (1, 1, 2))
     for name in ("train", "test", "centroids"):
@@ -78,7 +88,8 @@ def test_same_seed_gives_the_same_bytes_and_length_matters_only_without_normalis
 
 def test_nothing_is_printed_or_sampled(capfd):
     train, test = (
-        np.random.default_rng(seed).normal(size=(n, 4)).astype(np.float32) for seed, n in ((1, 1500), (2, 9))
+        np.random.default_rng(seed).normal(size=(n, 4)).astype(np.float32)
+        for seed, n in ((1, 1500), (2, 9))
     )
     buckets(train, test, 2, seed=1)  # faiss samples above 256 points a centroid and warns below 39
     buckets(train[:12], test, 2, seed=1)
@@ -86,7 +97,9 @@ def test_nothing_is_printed_or_sampled(capfd):
     train, _ = drawn(2000, seed=5)
     found = buckets(train, CENTRES, 4, seed=SEED, normalise=False)
     everyone, bucket = np.concatenate([train, CENTRES]), np.concatenate([found.train, found.test])
-    means = [everyone[bucket == b].mean(axis=0) for b in range(4)]  # a sample would have other means
+    means = [
+        everyone[bucket == b].mean(axis=0) for b in range(4)
+    ]  # a sample would have other means
     np.testing.assert_allclose(found.centroids, means, atol=1e-4)
 
 
@@ -115,8 +128,13 @@ def test_folds_are_the_training_queries_outside_the_bucket(clouds):
     smallest = min(len(rows) for rows in made)
     equal = folds(found, smallest - 10, seed=1)
     assert {len(rows) for rows in equal} == {smallest - 10}
-    assert all(set(part) <= set(whole) and (np.diff(part) > 0).all() for part, whole in zip(equal, made, strict=True))
-    assert [rows.tolist() for rows in equal] == [rows.tolist() for rows in folds(found, smallest - 10, seed=1)]
+    assert all(
+        set(part) <= set(whole) and (np.diff(part) > 0).all()
+        for part, whole in zip(equal, made, strict=True)
+    )
+    assert [rows.tolist() for rows in equal] == [
+        rows.tolist() for rows in folds(found, smallest - 10, seed=1)
+    ]
     with pytest.raises(InputError, match=f"of {smallest} training queries; use"):
         folds(found, smallest + 1)
 
@@ -137,7 +155,12 @@ def test_agreement_matches_buckets_whatever_their_numbers():
 def test_distinctive_words_need_evidence():
     texts = ["how much does a cow cost"] * 30 + ["who was a king"] * 30 + ["how zyx"]
     words = distinctive_words(texts, [0] * 30 + [1] * 30 + [0], n=3)
-    assert "how" in words[0] and "zyx" not in words[0] and "who" in words[1] and "a" not in words[0] + words[1]
+    assert (
+        "how" in words[0]
+        and "zyx" not in words[0]
+        and "who" in words[1]
+        and "a" not in words[0] + words[1]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -153,14 +176,20 @@ def store(tmp_path_factory, cell):
 
 
 def test_cell_holds_the_buckets_and_folds_of_the_library(cell, store):
-    found, ids, sets = buckets(*cell.vectors.read(store), 3, 1), np.array(cell.pool.ids()), cell.sets(store)
+    found, ids, sets = (
+        buckets(*cell.vectors.read(store), 3, 1),
+        np.array(cell.pool.ids()),
+        cell.sets(store),
+    )
     assert np.array_equal(np.load(store[cell] / "train.npy"), found.train)
     assert sets == {f"without-{b}": ids[rows].tolist() for b, rows in enumerate(folds(found), 1)}
     sizes = pd.read_csv(store[cell] / "sizes.csv")
     assert sizes["bucket"].tolist() == [1, 2, 3]
     assert sizes["n_train"].tolist() == np.bincount(found.train).tolist()
     asked = [query_id for part in cell.vectors.test for query_id in part.ids()]
-    assert cell.strata(store).to_dict() == {name: str(b + 1) for name, b in zip(asked, found.test, strict=True)}
+    assert cell.strata(store).to_dict() == {
+        name: str(b + 1) for name, b in zip(asked, found.test, strict=True)
+    }
 
 
 def test_equal_folds_and_their_estimate(cell, store):
@@ -186,11 +215,17 @@ def averages(values):
 def by_loops(values, bucket, average):
     k, n = values.shape
     if average == "micro":
-        inside = np.mean([np.mean([values[b, q] for b in range(k) if b != bucket[q]]) for q in range(n)])
+        inside = np.mean(
+            [np.mean([values[b, q] for b in range(k) if b != bucket[q]]) for q in range(n)]
+        )
         outside = np.mean([values[bucket[q], q] for q in range(n)])
     else:
-        inside = np.mean([np.mean([values[b, q] for q in range(n) if bucket[q] != b]) for b in range(k)])
-        outside = np.mean([np.mean([values[b, q] for q in range(n) if bucket[q] == b]) for b in range(k)])
+        inside = np.mean(
+            [np.mean([values[b, q] for q in range(n) if bucket[q] != b]) for b in range(k)]
+        )
+        outside = np.mean(
+            [np.mean([values[b, q] for q in range(n) if bucket[q] == b]) for b in range(k)]
+        )
     return [inside, outside, outside / inside - 1]
 
 
@@ -198,8 +233,12 @@ def by_loops(values, bucket, average):
 def test_micro_and_macro_averages_are_those_of_the_paper(average, prepared):
     rng = np.random.default_rng(6)
     values, bucket = rng.random((4, 60)), np.r_[np.arange(4), rng.choice(4, 56, p=SHARES)]
-    assert averages(prepared(tidy(values, bucket))) == pytest.approx(by_loops(values, bucket, average))
-    both = pd.concat([tidy(v, bucket).assign(seed=s) for s, v in ((1, values), (2, values**2))]).sample(frac=1)
+    assert averages(prepared(tidy(values, bucket))) == pytest.approx(
+        by_loops(values, bucket, average)
+    )
+    both = pd.concat(
+        [tidy(v, bucket).assign(seed=s) for s, v in ((1, values), (2, values**2))]
+    ).sample(frac=1)
     for (_, of), mine in zip(prepared(both).groupby("seed"), (values, values**2), strict=True):
         assert averages(of) == pytest.approx(by_loops(mine, bucket, average))
 
@@ -212,7 +251,9 @@ def test_macro_is_micro_for_equal_buckets():
 def test_weights_alone_move_a_macro_effect_and_no_micro_effect():
     bucket, rng = np.repeat([0, 1, 2], [8, 2, 2]), np.random.default_rng(3)
     values = rng.random((3, 12)) * np.r_[np.full(8, 0.8), np.full(4, 0.2)]
-    same = np.tile([values[[b for b in range(3) if b != bucket[q]], q].mean() for q in range(12)], (3, 1))
+    same = np.tile(
+        [values[[b for b in range(3) if b != bucket[q]], q].mean() for q in range(12)], (3, 1)
+    )
     flat = constant(tidy(values, bucket))
     assert flat["value"].to_numpy() == pytest.approx(same.ravel())
     assert averages(flat)[2] == pytest.approx(0)

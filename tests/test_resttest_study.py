@@ -11,8 +11,15 @@ from interextra.stats.effects import effects
 
 
 def folds(spread):
-    """Three systems' folds: query q of bucket b has value q / 10 under all models, less `spread` without its bucket."""
-    rows = [(m, left, str(q), b, q / 10 - spread * (left == b)) for m in "xy" for left in "123" for q, b in QUERIES]
+    """Three systems' folds: query q of bucket b has value q / 10 under all models, less `spread`
+    without its bucket.
+    """
+    rows = [
+        (m, left, str(q), b, q / 10 - spread * (left == b))
+        for m in "xy"
+        for left in "123"
+        for q, b in QUERIES
+    ]
     table = pd.DataFrame(rows, columns=["model", "left_out", "query_id", "stratum", "value"])
     return table.assign(measure="RR@10")
 
@@ -22,7 +29,13 @@ QUERIES = [(1, "1"), (2, "1"), (3, "1"), (4, "1"), (5, "2"), (6, "2"), (9, "3")]
 
 def test_macro_delta_of_models_that_are_all_the_same_is_that_of_its_weights():
     """Counted as a loss with p below .001 before, with "worse 322, better 178"."""
-    how = {"on": "regime", "sides": REGIMES, "effect": "delta", "family": ["average"], "n_boot": 200}
+    how = {
+        "on": "regime",
+        "sides": REGIMES,
+        "effect": "delta",
+        "family": ["average"],
+        "n_boot": 200,
+    }
     table = effects(resttest.averages(folds(0.0)), ["model", "average"], **how)
     delta = table.set_index(["model", "average"])["delta"]
     assert delta["x", "micro"] == pytest.approx(0) and abs(delta["x", "macro"]) > 0.05
@@ -36,9 +49,17 @@ def test_macro_delta_of_models_that_are_all_the_same_is_that_of_its_weights():
 
 def test_rows_to_be_compared_are_micro_and_macro_without_what_its_weights_do():
     draw = np.random.default_rng(5)
-    values = pd.concat([folds(spread).assign(model=model) for model, spread in (("kept", 0.0), ("lost", 0.05))])
+    values = pd.concat(
+        [folds(spread).assign(model=model) for model, spread in (("kept", 0.0), ("lost", 0.05))]
+    )
     values["value"] += 0.2 + 0.001 * draw.normal(size=len(values))
-    how = {"on": "regime", "sides": REGIMES, "effect": "delta", "family": ["average"], "n_boot": 400}
+    how = {
+        "on": "regime",
+        "sides": REGIMES,
+        "effect": "delta",
+        "family": ["average"],
+        "n_boot": 400,
+    }
     table = effects(resttest.averages(values), ["model", "average", "measure"], **how)
     found = resttest.less_constant(table)
     assert found["average"].drop_duplicates().tolist() == ["micro", "macro less constant"]
@@ -50,4 +71,6 @@ def test_rows_to_be_compared_are_micro_and_macro_without_what_its_weights_do():
 
 def test_a_query_is_in_extrapolation_without_its_bucket():
     found = in_regimes(folds(0.0))
-    assert (found["regime"] == "extrapolation").tolist() == (found["left_out"] == found["stratum"]).tolist()
+    assert (found["regime"] == "extrapolation").tolist() == (
+        found["left_out"] == found["stratum"]
+    ).tolist()

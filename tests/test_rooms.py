@@ -32,7 +32,9 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 
 def module_of(path):
-    return ".".join(("interextra", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+    return ".".join(("interextra", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    )
 
 
 def imported(path):
@@ -54,13 +56,20 @@ def test_imports_go_downwards_only():
     def room(module):
         return ORDER[module.split(".")[1] if "." in module else "__init__"]
 
-    wrong = [(one, other) for one, others in IMPORTS.items() for other in others if room(other) > room(one)]
+    wrong = [
+        (one, other)
+        for one, others in IMPORTS.items()
+        for other in others
+        if room(other) > room(one)
+    ]
     assert not wrong
 
 
 def test_no_import_circle():
     packages = {module_of(path) for path in FILES if path.name == "__init__.py"}
-    graph = {one: {other for other in others if other not in packages} for one, others in IMPORTS.items()}
+    graph = {
+        one: {other for other in others if other not in packages} for one, others in IMPORTS.items()
+    }
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -68,8 +77,12 @@ def test_no_import_circle():
 
 
 def test_every_function_and_class_has_a_caller(root):
-    """By name: in the library, the notebooks, the tools, the benchmarks, or as a name of the front door."""
-    outside = [path for folder in ("bench", "tools", "notebooks") for path in (root / folder).glob("*.*")]
+    """By name: in the library, the notebooks, the tools, the benchmarks, or as a name of the front
+    door.
+    """
+    outside = [
+        path for folder in ("bench", "tools", "notebooks") for path in (root / folder).glob("*.*")
+    ]
     texts = [path.read_text() for path in [*FILES, *outside] if path.is_file()]
     counts = Counter(re.findall(r"\w+", "\n".join(texts)))
     called_by_others = {
@@ -84,8 +97,16 @@ def test_every_function_and_class_has_a_caller(root):
     for path in [*FILES, *(root / "tools").glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             registered = getattr(node, "decorator_list", [])  # a validator, a plan
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__") and not registered:
-                named = counts[node.name] > 1 or node.name in called_by_others or node.name in interextra.__all__
+            if (
+                isinstance(node, ast.FunctionDef | ast.ClassDef)
+                and not node.name.startswith("__")
+                and not registered
+            ):
+                named = (
+                    counts[node.name] > 1
+                    or node.name in called_by_others
+                    or node.name in interextra.__all__
+                )
                 idle += [] if named else [f"{path.stem}.{node.name}"]
     assert not idle
 
@@ -99,6 +120,13 @@ def test_every_name_of_the_front_door_is_there():
 def test_stored_code_has_no_suppressed_formatting_or_rule(root):
     folders = ("lib", "notebooks", "tests", "bench", "tools")
     marks = ("fmt" + ": skip", "no" + "qa")
-    files = [path for folder in folders for path in Path(root / folder).rglob("*") if path.suffix in (".py", ".ipynb")]
-    files = [path for path in files if "structure" not in path.name]  # which has the rule for notebooks
+    files = [
+        path
+        for folder in folders
+        for path in Path(root / folder).rglob("*")
+        if path.suffix in (".py", ".ipynb")
+    ]
+    files = [
+        path for path in files if "structure" not in path.name
+    ]  # which has the rule for notebooks
     assert not [(str(path), mark) for path in files for mark in marks if mark in path.read_text()]

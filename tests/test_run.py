@@ -1,4 +1,6 @@
-"""A model is trained once and searches anything: other collections, other depths, fused; its weights may be freed."""
+"""A model is trained once and searches anything: other collections, other depths, fused; its
+weights may be freed.
+"""
 
 import json
 import zipfile
@@ -53,7 +55,9 @@ def test_model_is_trained_once_and_searches_another_collection(home):
     home.build(there)
     found = read(home, there, "test")
     assert set(found.query_ids) == set(queries(ELSEWHERE, "test").ids())
-    assert set(found.frame()["doc_id"]) <= set(queries(ELSEWHERE, "test").source.open().passages.doc_ids.to_pylist())
+    assert set(found.frame()["doc_id"]) <= set(
+        queries(ELSEWHERE, "test").source.open().passages.doc_ids.to_pylist()
+    )
 
 
 def test_all_sets_of_queries_are_searched_at_once_and_kept_apart(home):
@@ -95,15 +99,28 @@ def test_fusion_is_the_sum_of_its_parts_and_breaks_ties_as_every_run_does(home, 
     parts = []
     for weight, one in zip(weights, runs, strict=True):
         frame = read(home, one).frame()
-        low, high = (frame.groupby("query_id")["score"].transform(end).astype(float) for end in ("min", "max"))
+        low, high = (
+            frame.groupby("query_id")["score"].transform(end).astype(float)
+            for end in ("min", "max")
+        )
         scaled = (frame["score"].astype(float) - low) / (high - low).clip(1e-9)
-        parts.append(frame.assign(score=1 / (60 + frame["rank"]) if how["method"] == "rrf" else weight * scaled))
+        parts.append(
+            frame.assign(
+                score=1 / (60 + frame["rank"]) if how["method"] == "rrf" else weight * scaled
+            )
+        )
     every = pd.concat(parts).groupby(["query_id", "doc_id"], as_index=False)["score"].sum()
-    expected = RunFile.from_frame(every).frame().query("rank <= 10").set_index(["query_id", "doc_id"])
+    expected = (
+        RunFile.from_frame(every).frame().query("rank <= 10").set_index(["query_id", "doc_id"])
+    )
     found = read(home, fused).frame().set_index(["query_id", "doc_id"])
     assert found["rank"].to_dict() == expected["rank"].to_dict()
-    assert found["score"].to_numpy() == pytest.approx(expected.loc[found.index, "score"].to_numpy(), rel=1e-5)
-    assert every.groupby("query_id")["score"].agg(lambda scores: scores.duplicated().any()).any()  # there are ties
+    assert found["score"].to_numpy() == pytest.approx(
+        expected.loc[found.index, "score"].to_numpy(), rel=1e-5
+    )
+    assert (
+        every.groupby("query_id")["score"].agg(lambda scores: scores.duplicated().any()).any()
+    )  # there are ties
 
 
 @pytest.mark.parametrize("how", [{"method": "rrf"}, {"method": "wsum", "weights": (0.5, 0.5)}])
@@ -114,13 +131,20 @@ def test_query_that_one_run_lacks_keeps_the_order_of_the_other(home, tmp_path, h
     lacking = read(home, run(BM25)).frame()
     lacking = lacking[lacking["query_id"] != dense.queries[0].ids()[0]]
     RunFile.from_frame(lacking).write_trec(tmp_path / "lacking.trec")
-    given = Imported(file=GivenFile.of(tmp_path / "lacking.trec"), queries=dense.queries, missing_queries=True)
+    given = Imported(
+        file=GivenFile.of(tmp_path / "lacking.trec"), queries=dense.queries, missing_queries=True
+    )
     home.build(given)
     for runs in ((given, dense), (dense, given)):
         home.build(fused := Fused(runs=runs, depth=10, **how))
-        alone, both = (read(home, one).frame().groupby("query_id")["doc_id"].agg(list) for one in (dense, fused))
+        alone, both = (
+            read(home, one).frame().groupby("query_id")["doc_id"].agg(list)
+            for one in (dense, fused)
+        )
         assert set(both.index) == set(alone.index)
-        assert [query_id for query_id in alone.index if both[query_id] == alone[query_id]] == dense.queries[0].ids()[:1]
+        assert [
+            query_id for query_id in alone.index if both[query_id] == alone[query_id]
+        ] == dense.queries[0].ids()[:1]
 
 
 def test_weight_of_one_leaves_the_order_of_its_run(home):
@@ -128,7 +152,9 @@ def test_weight_of_one_leaves_the_order_of_its_run(home):
     fused = Fused(runs=(bm25, run(DENSE)), method="wsum", weights=(1.0, 0.0), depth=5)
     home.build(fused)
     frame = pd.DataFrame({"run": [bm25, fused], "model": ["BM25", "fused"]})
-    values = measures.values(frame, home, ["RR@10"]).pivot(index="query_id", columns="model", values="value")
+    values = measures.values(frame, home, ["RR@10"]).pivot(
+        index="query_id", columns="model", values="value"
+    )
     assert (values["BM25"] - values["fused"]).abs().mean() < 0.05
     with pytest.raises(InputError, match="a weight for each run"):
         home.build(Fused(runs=(bm25, run(DENSE)), method="wsum", weights=(1.0,)))
@@ -148,7 +174,9 @@ def test_two_samples_of_a_split_in_one_run_are_ranked_and_measured_apart(home):
     for part in (one, two):
         assert set(both.read(home, part).query_ids) == set(part.ids())
     table = measures.values(pd.DataFrame({"run": [both]}), home, ["RR@10"])
-    expected = measures.values(pd.DataFrame({"run": [whole]}), home, ["RR@10"]).set_index("query_id")["value"]
+    expected = measures.values(pd.DataFrame({"run": [whole]}), home, ["RR@10"]).set_index(
+        "query_id"
+    )["value"]
     assert expected[one.ids()].gt(0).all()
     for name, part in (("test (1)", one), ("test (2)", two)):
         rows = table[table["test_set"] == name]
@@ -171,14 +199,18 @@ def test_values_of_two_samples_of_a_split_travel_apart(home, tmp_path):
 def test_set_of_queries_that_is_not_ranked_is_named_with_those_that_are(home):
     both = run(BM25, sample(5, 1), sample(5, 2))
     home.build(both)
-    with pytest.raises(InputError, match=r"has no ranking of 'test'; it has 'test \(1\)', 'test \(2\)'"):
+    with pytest.raises(
+        InputError, match=r"has no ranking of 'test'; it has 'test \(1\)', 'test \(2\)'"
+    ):
         both.read(home, "test")
     with pytest.raises(InputError, match="has no ranking of 'test of mini"):
         both.read(home, queries(TRAIN, "test"))
 
 
 def test_label_of_a_training_set_may_hold_a_slash(home):
-    """Hard negatives are read from a ranking of the training queries, whose file is named by what they are."""
+    """Hard negatives are read from a ranking of the training queries, whose file is named by what
+    they are.
+    """
     pool = sample(30, 1, "train")
     split = Shift(pool=pool, by="length:limit=9", clusters=(), n_test=2, train_size=0, seed=1)
     part = Part(of=split, part=split.parts()[0])
@@ -188,7 +220,9 @@ def test_label_of_a_training_set_may_hold_a_slash(home):
 
 def test_queries_of_two_collections_are_no_run(home, tmp_path):
     here, there = queries(TRAIN, "dev"), queries(ELSEWHERE, "test")
-    with pytest.raises(InputError, match=r"of several collections \('mini:n_train=400,n_dev=40', 'mini:ood-hobby"):
+    with pytest.raises(
+        InputError, match=r"of several collections \('mini:n_train=400,n_dev=40', 'mini:ood-hobby"
+    ):
         run(BM25, here, there)
     encoded = Encoded(model=run(DENSE).model, source=here.source)
     with pytest.raises(InputError, match="Searched: the queries are of several collections"):
@@ -209,7 +243,9 @@ def test_plan_is_priced_before_a_download(monkeypatch, tmp_path):
     monkeypatch.setenv("INTEREXTRA_CACHE", str(tmp_path))
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "irds"))
     with pricing():
-        model = Model.of(load_recipe("msmarco-dense"), queries("irds:msmarco-passage", "train"), seed=1)
+        model = Model.of(
+            load_recipe("msmarco-dense"), queries("irds:msmarco-passage", "train"), seed=1
+        )
     assert model.train.source.fingerprint == "" and model.train.size() == 502_939
     assert model.seconds() > 3600 and not list(tmp_path.rglob("*.tar.gz"))
 
@@ -231,7 +267,9 @@ def test_as_many_workers_as_gpus_each_with_its_own(monkeypatch, tmp_path):
     monkeypatch.setattr(schedule, "GPUS", tmp_path / "gpus")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     store, cells, workers = Store(tmp_path / "cells"), [Visible(n=n) for n in range(16)], set()
-    schedule.build_all(store, cells, watch=lambda running, ended: workers.update(job.worker for job in running))
+    schedule.build_all(
+        store, cells, watch=lambda running, ended: workers.update(job.worker for job in running)
+    )
     assert workers == {1, 2, 3}
     assert {(store[cell] / "answer.txt").read_text() for cell in cells} <= {"0", "1", "2"}
 
@@ -239,7 +277,10 @@ def test_as_many_workers_as_gpus_each_with_its_own(monkeypatch, tmp_path):
 def test_queries_that_are_not_there_are_found_wrong_when_they_are_planned():
     with pytest.raises(InputError, match="has no split 'teach'; it has train, dev"):
         queries(TRAIN, "teach")
-    with pricing(), pytest.raises(InputError, match="has no split 'nope'; it has train, dev, dl19, dl20"):
+    with (
+        pricing(),
+        pytest.raises(InputError, match="has no split 'nope'; it has train, dev, dl19, dl20"),
+    ):
         queries("irds:msmarco-passage", "nope")
     with pytest.raises(InputError, match="-1 queries of the split 'dev': give a number, 0 for all"):
         Queries(source=Source.of(TRAIN), split="dev", limit=-1)

@@ -31,7 +31,10 @@ def brute_force_order(frame: pd.DataFrame) -> list[tuple[str, str]]:
     rows = []
     for query in dict.fromkeys(frame.query_id):
         part = frame[frame.query_id == query]
-        keyed = [(np.float32(score), doc.encode()) for doc, score in zip(part.doc_id, part.score, strict=True)]
+        keyed = [
+            (np.float32(score), doc.encode())
+            for doc, score in zip(part.doc_id, part.score, strict=True)
+        ]
         rows += [(query, doc.decode()) for _, doc in sorted(keyed, reverse=True)]
     return rows
 
@@ -56,16 +59,22 @@ def test_order_is_score_then_doc_id_both_descending(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_order_is_that_of_trec_eval(seed):
-    """The first relevant passage is at the rank that trec_eval sees, for every passage of a tied list in turn."""
+    """The first relevant passage is at the rank that trec_eval sees, for every passage of a tied
+    list in turn.
+    """
     frame = random_frame(seed, n_queries=1, depth=25, levels=2).query("query_id == 'q0'")
     scores = {"q0": dict(zip(frame.doc_id, frame.score.astype(float), strict=True))}
     for row in RunFile.from_frame(frame).frame().itertuples():
-        seen = pytrec_eval.RelevanceEvaluator({"q0": {row.doc_id: 1}}, {"recip_rank"}).evaluate(scores)
+        seen = pytrec_eval.RelevanceEvaluator({"q0": {row.doc_id: 1}}, {"recip_rank"}).evaluate(
+            scores
+        )
         assert seen["q0"]["recip_rank"] == pytest.approx(1 / row.rank)
 
 
 def test_scores_equal_in_single_precision_are_tied():
-    frame = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b", "c"], "score": [1 + 1e-9, 1.0, -0.0]})
+    frame = pd.DataFrame(
+        {"query_id": "q", "doc_id": ["a", "b", "c"], "score": [1 + 1e-9, 1.0, -0.0]}
+    )
     assert RunFile.from_frame(frame).frame().doc_id.tolist() == ["b", "a", "c"]
     zeros = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b"], "score": [0.0, -0.0]})
     assert RunFile.from_frame(zeros).frame().doc_id.tolist() == ["b", "a"]
@@ -77,7 +86,9 @@ def test_rows_already_in_order_are_the_same_as_shuffled_rows():
     ordered = run.frame()[["query_id", "doc_id", "score"]]
     assert same(RunFile.from_frame(ordered), run)
     shuffled = ordered.sample(frac=1, random_state=0)
-    again = RunFile.from_frame(shuffled).frame().sort_values(["query_id", "rank"], ignore_index=True)
+    again = (
+        RunFile.from_frame(shuffled).frame().sort_values(["query_id", "rank"], ignore_index=True)
+    )
     assert again.equals(run.frame().sort_values(["query_id", "rank"], ignore_index=True))
 
 
@@ -90,12 +101,19 @@ def test_arrays_of_a_search_give_the_run_and_padding_is_dropped(kind):
         "chunked": pa.chunked_array([doc_ids[:1], doc_ids[1:]]),
         "large_string": pa.array(doc_ids, pa.large_string()),
     }[kind]
-    rows, scores = np.array([[0, 1, 2], [2, -1, -1], [-1, -1, -1]]), np.array([[1, 1, 3.0], [5, 0, 0], [0, 0, 0]])
+    rows, scores = (
+        np.array([[0, 1, 2], [2, -1, -1], [-1, -1, -1]]),
+        np.array([[1, 1, 3.0], [5, 0, 0], [0, 0, 0]]),
+    )
     run = RunFile.from_arrays(["q1", "q2", "q3"], taken, rows, scores)
     assert pairs(run) == [("q1", "c"), ("q1", "b"), ("q1", "a"), ("q2", "c")]
     assert run.doc_ids.to_pylist() == ["a", "b", "c"]  # sorted, only those used
     assert run.offsets.tolist() == [0, 3, 4, 4]
-    assert (run.query_codes.dtype, run.doc_codes.dtype, run.scores.dtype) == (np.int32, np.int32, np.float32)
+    assert (run.query_codes.dtype, run.doc_codes.dtype, run.scores.dtype) == (
+        np.int32,
+        np.int32,
+        np.float32,
+    )
 
 
 @pytest.mark.parametrize("name", ["run.txt", "run.parquet"])
@@ -115,7 +133,9 @@ def test_parquet_keeps_queries_without_passages_and_empty_runs(tmp_path):
 
 def test_a_run_over_the_ids_of_a_collection_is_written(tmp_path):
     ids = pa.chunked_array([pa.array(["a", "b"], pa.large_string())])
-    RunFile.from_arrays(["q"], ids, np.array([[1, 0]]), np.array([[2.0, 1.0]])).write_trec(tmp_path / "run")
+    RunFile.from_arrays(["q"], ids, np.array([[1, 0]]), np.array([[2.0, 1.0]])).write_trec(
+        tmp_path / "run"
+    )
     assert (tmp_path / "run").read_text() == "q Q0 b 1 2 interextra\nq Q0 a 2 1 interextra\n"
 
 
@@ -128,9 +148,17 @@ def test_the_same_run_gives_the_same_bytes(tmp_path):
 
 @pytest.mark.parametrize("separator", [" ", "\t", "  ", " \t "])
 @pytest.mark.parametrize("end", ["\n", "\r\n", " \n", "\n\n"])
-def test_any_white_space_separates_and_order_and_rank_of_the_file_do_not_matter(tmp_path, separator, end):
-    lines = [["2", "Q0", "x", "9", "-1e-1", "t"], ["1", "0", 'a"', "7", "2", "t"], ["2", "0", "NA", "0", "3.5", "t"]]
-    (tmp_path / "run").write_bytes("".join(separator.join(fields) + end for fields in lines).encode())
+def test_any_white_space_separates_and_order_and_rank_of_the_file_do_not_matter(
+    tmp_path, separator, end
+):
+    lines = [
+        ["2", "Q0", "x", "9", "-1e-1", "t"],
+        ["1", "0", 'a"', "7", "2", "t"],
+        ["2", "0", "NA", "0", "3.5", "t"],
+    ]
+    (tmp_path / "run").write_bytes(
+        "".join(separator.join(fields) + end for fields in lines).encode()
+    )
     assert pairs(RunFile.read(tmp_path / "run")) == [("2", "NA"), ("2", "x"), ("1", 'a"')]
 
 
@@ -143,7 +171,10 @@ def test_any_white_space_separates_and_order_and_rank_of_the_file_do_not_matter(
         ),
         (LINE.format(q=1, d=1, s="high"), ":1: score 'high' is not a number"),
         (LINE.format(q=1, d=1, s="1_0"), ":1: score '1_0' is not a number"),
-        (LINE.format(q=1, d=1, s=2) + "\n" + LINE.format(q=1, d=2, s="nan"), ":3: score 'nan' is not a number"),
+        (
+            LINE.format(q=1, d=1, s=2) + "\n" + LINE.format(q=1, d=2, s="nan"),
+            ":3: score 'nan' is not a number",
+        ),
         (
             "".join(LINE.format(q=1, d=i, s="NaN") for i in range(5)),
             ":1: score 'NaN' is not a number: 'q1 Q0 d0 1 NaN t'",
@@ -220,16 +251,22 @@ def test_scores_of_another_shape_are_refused():
 
 
 def test_a_damaged_run_cell_is_refused(tmp_path):
-    run = RunFile.from_frame(pd.DataFrame({"query_id": ["q", "q"], "doc_id": ["d", "e"], "score": [2.0, 1.0]}))
+    run = RunFile.from_frame(
+        pd.DataFrame({"query_id": ["q", "q"], "doc_id": ["d", "e"], "score": [2.0, 1.0]})
+    )
     replace(run, doc_codes=np.zeros(2, np.int32)).write_parquet(tmp_path / "run.parquet")
-    with pytest.raises(InputError, match="run.parquet: row 2: 1 rows repeat a query_id and doc_id: 'q d'"):
+    with pytest.raises(
+        InputError, match="run.parquet: row 2: 1 rows repeat a query_id and doc_id: 'q d'"
+    ):
         RunFile.read(tmp_path / "run.parquet")
 
 
 def test_a_passage_twice_for_a_query_is_refused_also_under_two_rows():
     with pytest.raises(InputError, match="1 rows repeat a query_id and doc_id: 'q d1'"):
         RunFile.from_arrays(["q"], ["d1", "d1"], np.array([[0, 1]]), np.array([[2.0, 1.0]]))
-    run = RunFile.from_arrays(["p", "q"], ["d1", "d1"], np.array([[0], [1]]), np.ones((2, 1)))  # once a query
+    run = RunFile.from_arrays(
+        ["p", "q"], ["d1", "d1"], np.array([[0], [1]]), np.ones((2, 1))
+    )  # once a query
     assert pairs(run) == [("p", "d1"), ("q", "d1")] and run.doc_ids.to_pylist() == ["d1"]
 
 
@@ -238,10 +275,18 @@ def test_ids_are_strings_or_whole_numbers_as_written_and_never_floats(column):
     frame = pd.DataFrame({"query_id": ["1", "2"], "doc_id": ["1", "2"], "score": [2.0, 1.0]})
     assert same(RunFile.from_frame(frame.assign(**{column: [1, 2]})), RunFile.from_frame(frame))
     assert same(RunFile.from_frame(frame.astype({column: "category"})), RunFile.from_frame(frame))
-    told_of = {"1.0 is a float": [1.0, 2.0], "2.5 is a float": ["1", 2.5], "True is a bool": [True, False]}
+    told_of = {
+        "1.0 is a float": [1.0, 2.0],
+        "2.5 is a float": ["1", 2.5],
+        "True is a bool": [True, False],
+    }
     for told, wrong in told_of.items():
-        with pytest.raises(InputError, match=rf"run: {column} {told}; read ids as strings, e.g. dtype="):
-            RunFile.from_frame(frame.assign(**{column: pd.Series(wrong, dtype=object if "1" in wrong else None)}))
+        with pytest.raises(
+            InputError, match=rf"run: {column} {told}; read ids as strings, e.g. dtype="
+        ):
+            RunFile.from_frame(
+                frame.assign(**{column: pd.Series(wrong, dtype=object if "1" in wrong else None)})
+            )
     with pytest.raises(InputError, match="query_id 1.0 is a float"):
         RunFile.from_arrays([1.0], ["d"], np.zeros((1, 1), int), np.ones((1, 1)))
     with pytest.raises(InputError, match="doc_id 1.0 is a float"):
@@ -256,8 +301,12 @@ def test_all_queries_that_were_asked_are_in_the_run():
 
 
 def test_no_flipped_bit_of_a_written_run_gives_another_run(tmp_path):
-    """Each bit of a small file in turn; without the digest some gave another score or another query."""
-    run = RunFile.from_arrays(["p", "q", "nothing"], ["a", "b"], np.array([[0, 1], [1, 0], [-1, -1]]), np.ones((3, 2)))
+    """Each bit of a small file in turn; without the digest some gave another score or another
+    query.
+    """
+    run = RunFile.from_arrays(
+        ["p", "q", "nothing"], ["a", "b"], np.array([[0, 1], [1, 0], [-1, -1]]), np.ones((3, 2))
+    )
     run.write_parquet(tmp_path / "run.parquet")
     data, refused = (tmp_path / "run.parquet").read_bytes(), 0
     for bit in range(0, 8 * len(data), 3):
@@ -273,13 +322,27 @@ def test_no_flipped_bit_of_a_written_run_gives_another_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "query_ids", ["", "[", "{}", "5", "null", '["p"]', '["p", "p", "q"]', "[1, 2]", '["\\ud83d"]', "[" * 100_000]
+    "query_ids",
+    [
+        "",
+        "[",
+        "{}",
+        "5",
+        "null",
+        '["p"]',
+        '["p", "p", "q"]',
+        "[1, 2]",
+        '["\\ud83d"]',
+        "[" * 100_000,
+    ],
 )
 def test_foreign_query_ids_in_the_metadata_are_input_errors(tmp_path, query_ids):
     run = RunFile.from_frame(random_frame(2, n_queries=3))
     run.write_parquet(tmp_path / "run.parquet")
     table = pq.read_table(tmp_path / "run.parquet")
-    pq.write_table(table.replace_schema_metadata({"query_ids": query_ids}), tmp_path / "run.parquet")
+    pq.write_table(
+        table.replace_schema_metadata({"query_ids": query_ids}), tmp_path / "run.parquet"
+    )
     with pytest.raises(InputError, match="run.parquet"):
         RunFile.read(tmp_path / "run.parquet")
 
@@ -287,15 +350,29 @@ def test_foreign_query_ids_in_the_metadata_are_input_errors(tmp_path, query_ids)
 @pytest.mark.parametrize(
     "columns",
     [
-        {"query_id": ["p", "q"], "doc_id": ["a", "b"], "score": pa.array([2.0, 1.0], pa.float32())},  # not coded
+        {
+            "query_id": ["p", "q"],
+            "doc_id": ["a", "b"],
+            "score": pa.array([2.0, 1.0], pa.float32()),
+        },  # not coded
         {"query_id": [1, 2], "doc_id": ["a", "b"], "score": [2.0, 1.0]},
-        {"query_id": pa.array(["p", None]).dictionary_encode(), "doc_id": ["a", "b"], "score": [2.0, 1.0]},
-        {"query_id": pa.array(["p", "q"]).dictionary_encode(), "doc_id": [["a"], ["b"]], "score": [2.0, 1.0]},
+        {
+            "query_id": pa.array(["p", None]).dictionary_encode(),
+            "doc_id": ["a", "b"],
+            "score": [2.0, 1.0],
+        },
+        {
+            "query_id": pa.array(["p", "q"]).dictionary_encode(),
+            "doc_id": [["a"], ["b"]],
+            "score": [2.0, 1.0],
+        },
         {"query_id": pa.array(["p", "q"]).dictionary_encode()},
     ],
 )
 def test_foreign_columns_beside_our_metadata_are_input_errors(tmp_path, columns):
-    pq.write_table(pa.table(columns, metadata={"query_ids": '["p", "q"]'}), tmp_path / "run.parquet")
+    pq.write_table(
+        pa.table(columns, metadata={"query_ids": '["p", "q"]'}), tmp_path / "run.parquet"
+    )
     with pytest.raises(InputError, match="run.parquet: not a run written by"):
         RunFile.read(tmp_path / "run.parquet")
 

@@ -85,7 +85,9 @@ def test_a_failing_cell_ends_what_runs_beside_it(tmp_path, two_workers, is_deaf)
 
 
 def test_a_killed_worker_is_an_error_that_names_the_cell_and_the_signal(tmp_path):
-    with pytest.raises(WorkerLost, match=r"^Killed: the process that computed it was killed by signal 9"):
+    with pytest.raises(
+        WorkerLost, match=r"^Killed: the process that computed it was killed by signal 9"
+    ):
         build_all(Store(tmp_path), [Killed()])
     assert not multiprocessing.active_children()
 
@@ -95,7 +97,10 @@ def test_a_killed_worker_is_one_line_of_the_command_line(tmp_path, monkeypatch, 
     monkeypatch.setattr(cli, "parser", lambda: Namespace(parse_args=lambda given: command))
     assert cli.main([]) == 1
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("interextra: Killed: ") and "start again: results that are finished are kept" in line
+    assert (
+        line.startswith("interextra: Killed: ")
+        and "start again: results that are finished are kept" in line
+    )
 
 
 def test_an_error_that_goes_through_no_pipe_is_told_by_its_words(tmp_path):
@@ -126,19 +131,33 @@ def test_an_exception_of_who_watches_ends_the_workers(tmp_path, two_workers):
 
 @pytest.fixture
 def started(tmp_path):
-    """A function that starts the command line in a process group of its own and waits until its cells sleep."""
+    """A function that starts the command line in a process group of its own and waits until its
+    cells sleep.
+    """
     (tmp_path / "notebooks").mkdir(), (tmp_path / "params").mkdir()
     (tmp_path / "driver.py").write_text(DRIVER)
     running = []
 
     def start(command, n):
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])
+        }
         arguments = [sys.executable, "driver.py", str(n), command]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        process = subprocess.Popen(arguments, cwd=tmp_path, env=environment, start_new_session=True, **pipes)
+        process = subprocess.Popen(
+            arguments, cwd=tmp_path, env=environment, start_new_session=True, **pipes
+        )
         running.append(process)
-        asleep = [tmp_path / f"begun{i}" for i in range(n)] + ([tmp_path / "begun"] if command == "run" else [])
-        until(lambda: process.poll() is not None or all(path.exists() and path.read_text() for path in asleep), 60)
+        asleep = [tmp_path / f"begun{i}" for i in range(n)] + (
+            [tmp_path / "begun"] if command == "run" else []
+        )
+        until(
+            lambda: (
+                process.poll() is not None
+                or all(path.exists() and path.read_text() for path in asleep)
+            ),
+            60,
+        )
         return process, [int(path.read_text()) for path in asleep]
 
     yield start
@@ -150,7 +169,9 @@ def started(tmp_path):
 
 @pytest.mark.parametrize("to_all", [False, True], ids=["to the parent", "to the group"])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_run_that_is_stopped_says_what_is_kept_and_leaves_no_process(tmp_path, started, number, code, to_all):
+def test_a_run_that_is_stopped_says_what_is_kept_and_leaves_no_process(
+    tmp_path, started, number, code, to_all
+):
     process, workers = started("run", 2)
     (os.killpg if to_all else os.kill)(process.pid, number)
     took = until(lambda: not any(map(is_running, workers)), 5)
@@ -160,7 +181,9 @@ def test_a_run_that_is_stopped_says_what_is_kept_and_leaves_no_process(tmp_path,
     assert told == f"interextra: stopped by {number.name}; {goes_on}\n"
     assert took < 2
     store = Store(tmp_path / "outputs" / "cells")
-    assert [path.parent.name for path in store.root.glob("*/seal.json")] == [Toy().key] and store.valid(Toy())
+    assert [path.parent.name for path in store.root.glob("*/seal.json")] == [
+        Toy().key
+    ] and store.valid(Toy())
 
 
 def test_a_second_signal_changes_nothing(started):
@@ -169,7 +192,11 @@ def test_a_second_signal_changes_nothing(started):
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.1)
     _, told = process.communicate(timeout=10)
-    assert process.returncode == 130 and len(told.splitlines()) == 1 and not any(map(is_running, workers))
+    assert (
+        process.returncode == 130
+        and len(told.splitlines()) == 1
+        and not any(map(is_running, workers))
+    )
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -177,7 +204,9 @@ def test_a_single_result_that_is_stopped_says_what_is_kept(tmp_path, started, nu
     process, _ = started("cell", 1)
     os.kill(process.pid, number)
     out, told = process.communicate(timeout=10)
-    assert process.returncode == code and told.startswith(f"interextra: stopped by {number.name}; results that are")
+    assert process.returncode == code and told.startswith(
+        f"interextra: stopped by {number.name}; results that are"
+    )
     assert len(told.splitlines()) == 1 and Toy().key in out, "the first of the two was finished"
     assert not list((tmp_path / "outputs" / "cells" / "building").iterdir())
 
@@ -198,8 +227,12 @@ sys.exit(cli.main([]))
 
 
 def test_a_jvm_in_the_process_leaves_the_signals_to_the_command_line():
-    done = subprocess.run([sys.executable, "-c", WITH_JAVA], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 143 and done.stderr.startswith("interextra: stopped by SIGTERM; "), done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_JAVA], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 143 and done.stderr.startswith("interextra: stopped by SIGTERM; "), (
+        done.stderr
+    )
 
 
 def test_workers_end_with_a_parent_that_was_killed(started):
@@ -212,7 +245,9 @@ def test_a_signal_that_the_caller_ignores_is_no_concern_of_the_command_line(monk
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         monkeypatch.setattr(cli, "COMMANDS", {})
-        monkeypatch.setattr(cli, "parser", lambda: os.kill(os.getpid(), signal.SIGINT) or sys.exit(7))
+        monkeypatch.setattr(
+            cli, "parser", lambda: os.kill(os.getpid(), signal.SIGINT) or sys.exit(7)
+        )
         with pytest.raises(SystemExit, match="7"):
             cli.main([])
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN

@@ -19,12 +19,18 @@ LABELS = np.array(list("aaaaaaabbbbbccccc") + ["", "", "d"], dtype=object)
 
 def test_training_sets_hold_the_other_clusters_and_no_test_query():
     made = shift(LABELS, n_test=2, clusters=("a", "b", "c"), seed=3)
-    assert [int(made.test[made.labels == name].sum()) for name in "abc"] == [2, 2, 2] and made.test.sum() == 6
+    assert [int(made.test[made.labels == name].sum()) for name in "abc"] == [
+        2,
+        2,
+        2,
+    ] and made.test.sum() == 6
     for name in "abc":
         rows = made.complement(name)
         assert not made.test[rows].any() and name not in made.labels[rows]
         assert set(made.labels[rows]) == set("abc") - {name}  # neither d nor queries without label
-        expected = [i for i in range(len(LABELS)) if LABELS[i] in set("abc") - {name} and not made.test[i]]
+        expected = [
+            i for i in range(len(LABELS)) if LABELS[i] in set("abc") - {name} and not made.test[i]
+        ]
         assert rows.tolist() == expected
 
 
@@ -32,7 +38,9 @@ def test_equal_sizes_are_drawn_from_the_complement_by_the_seed():
     made = shift(LABELS, n_test=2, clusters=("a", "b", "c"))
     drawn = [made.complement("a", size=4, seed=s) for s in (0, 0, 1, 2, 3)]
     assert all(len(set(rows)) == 4 and set(rows) <= set(made.complement("a")) for rows in drawn)
-    assert np.array_equal(drawn[0], drawn[1]) and any(not np.array_equal(drawn[0], rows) for rows in drawn[2:])
+    assert np.array_equal(drawn[0], drawn[1]) and any(
+        not np.array_equal(drawn[0], rows) for rows in drawn[2:]
+    )
     with pytest.raises(InputError, match="7 of 6 training queries"):
         made.complement("a", size=7)
 
@@ -69,20 +77,30 @@ def store(tmp_path_factory):
 
 
 def by_words(**change) -> Shift:
-    return Shift(**{"pool": queries(), "by": "wh-words", "clusters": ("how", "who"), "n_test": 15, "seed": 1} | change)
+    return Shift(
+        **{"pool": queries(), "by": "wh-words", "clusters": ("how", "who"), "n_test": 15, "seed": 1}
+        | change
+    )
 
 
 def test_cell_divides_by_the_attribute(store):
     cell = by_words()
     kept = pd.read_parquet(store.build(cell) / "labels.parquet")
     expected = attributes.labels(cell.pool.frame(), "wh-words")
-    assert kept["cluster"].tolist() == [label if label in ("how", "who") else "" for label in expected]
+    assert kept["cluster"].tolist() == [
+        label if label in ("how", "who") else "" for label in expected
+    ]
     sets, cluster = cell.sets(store), kept.set_index("query_id")["cluster"]
     assert sets.keys() == {"without-how", "without-who", "held-out"}
-    assert set(cluster[sets["without-how"]]) == {"who"} and set(cluster[sets["without-who"]]) == {"how"}
+    assert set(cluster[sets["without-how"]]) == {"who"} and set(cluster[sets["without-who"]]) == {
+        "how"
+    }
     assert not set(sets["held-out"]) & {*sets["without-how"], *sets["without-who"]}
     strata = cell.strata(store)
-    assert strata.index.tolist() == sets["held-out"] and strata.value_counts().to_dict() == {"how": 15, "who": 15}
+    assert strata.index.tolist() == sets["held-out"] and strata.value_counts().to_dict() == {
+        "how": 15,
+        "who": 15,
+    }
     assert (strata == cluster[sets["held-out"]]).all()
     assert cell.size_of("held-out") == 30 and by_words(train_size=40).size_of("without-how") == 40
 
@@ -93,10 +111,17 @@ def test_a_planned_note_imports_no_module_until_it_is_built(tmp_path, monkeypatc
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    elsewhere = queries().model_copy(update={"source": Source(spec="mini", fingerprint="planned by another process")})
-    note = config_of(Shift(pool=elsewhere, by="python:own_rule:rule", n_test=5, by_sha256="of another file"))
+    elsewhere = queries().model_copy(
+        update={"source": Source(spec="mini", fingerprint="planned by another process")}
+    )
+    note = config_of(
+        Shift(pool=elsewhere, by="python:own_rule:rule", n_test=5, by_sha256="of another file")
+    )
     assert from_config(note).by_sha256 == "of another file"
-    assert from_config({name: of for name, of in note.items() if name != "by_sha256"}) and not Path("ran").exists()
+    assert (
+        from_config({name: of for name, of in note.items() if name != "by_sha256"})
+        and not Path("ran").exists()
+    )
     planned = Shift(pool=queries(), by="python:interextra.world.truth:kind_of_question", n_test=5)
     with pytest.raises(InputError, match="has changed since it was planned"):
         store.build(planned.model_copy(update={"by_sha256": "of another file"}))
@@ -105,7 +130,9 @@ def test_a_planned_note_imports_no_module_until_it_is_built(tmp_path, monkeypatc
 def test_cell_divides_by_topics_that_are_a_cell(store):
     grown = Topics(vectors=drawn(), n_topics=2, k=10, target=100, seed=1)
     cell = Shift(pool=queries(), by=grown, n_test=15, train_size=40, seed=1)
-    assert cell.needs() == (grown,) and cell.names == ("C0", "C1") and cell.size_of("without-C0") == 40
+    assert (
+        cell.needs() == (grown,) and cell.names == ("C0", "C1") and cell.size_of("without-C0") == 40
+    )
     made = shift(grown.labels(store) if store.build(cell) else (), 15, ("C0", "C1"), 1)
     ids, sets = np.array(cell.pool.ids()), cell.sets(store)
     assert sets["held-out"] == ids[made.test].tolist()
@@ -129,14 +156,23 @@ def test_clusters_are_known_and_checked_before_anything_is_built():
 
 
 def test_each_choice_names_another_cell():
-    changes = ({}, {"seed": 2}, {"n_test": 16}, {"train_size": 40}, {"by": "wh-words:whole=true"}, {"clusters": ()})
+    changes = (
+        {},
+        {"seed": 2},
+        {"n_test": 16},
+        {"train_size": 40},
+        {"by": "wh-words:whole=true"},
+        {"clusters": ()},
+    )
     assert len({by_words(**change).key for change in changes}) == len(changes)
 
 
 def test_a_function_of_your_own_is_named_by_its_content(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     module = tmp_path / "my_attribute.py"
-    module.write_text("def label(query):\n    return 'even' if len(query['text']) % 2 == 0 else 'odd'\n")
+    module.write_text(
+        "def label(query):\n    return 'even' if len(query['text']) % 2 == 0 else 'odd'\n"
+    )
     key = by_words(by="python:my_attribute:label", clusters=("odd", "even")).key
     assert key == by_words(by="python:my_attribute:label", clusters=("odd", "even")).key
     module.write_text(module.read_text() + "# changed\n")

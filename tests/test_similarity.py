@@ -9,7 +9,9 @@ from interextra.store.errors import InputError
 
 
 def brute_force(q, c, k):
-    q, c = (x.astype(float) / np.linalg.norm(x.astype(float), axis=1, keepdims=True) for x in (q, c))
+    q, c = (
+        x.astype(float) / np.linalg.norm(x.astype(float), axis=1, keepdims=True) for x in (q, c)
+    )
     scores = (q[:, None, :] * c[None, :, :]).sum(-1).astype(np.float32)
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(scores, order, 1), order

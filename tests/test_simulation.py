@@ -11,7 +11,9 @@ def simulated():
 
 
 def test_few_verdicts_are_wrong(simulated):
-    """At most 5 % in truth: of 100 notebooks, and of each of six claims, at most 12 % but for one time in 500."""
+    """At most 5 % in truth: of 100 notebooks, and of each of six claims, at most 12 % but for one
+    time in 500.
+    """
     bounded = simulated[simulated["should_be"] == "at most 0.05"]
     assert len(bounded) == 8 and (bounded["share"] <= 0.12).all(), bounded
 

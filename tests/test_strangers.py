@@ -46,21 +46,39 @@ def refused(capsys, *arguments):
 
 
 def test_a_split_folder_loads_no_code(spec, store, code, capsys):
-    """By its attribute, that of a split inside its vectors, and by the attribute of a user's own split in its place."""
+    """By its attribute, that of a split inside its vectors, and by the attribute of a user's own
+    split in its place.
+    """
     split, _ = written(spec, store, "shift", "out", attribute="column:topic")
     asked = ["regimes", "--split", "out", "--runs", "{part}.run"]
     change(Path("out/manifest.json"), split__by="python:stranger:rule")
     assert "--attribute python:stranger:rule" in refused(capsys, *asked)
     written(spec, store, "restrain", "near", size=12)
     inner = json.loads(Path("out/manifest.json").read_text())["split"]
-    model = {"kind": "interextra.models.model.Model", "queries": {"kind": "interextra.data.queries.Part", "of": inner}}
+    model = {
+        "kind": "interextra.models.model.Model",
+        "queries": {"kind": "interextra.data.queries.Part", "of": inner},
+    }
     vectors = json.loads(Path("near/manifest.json").read_text())["split"]["vectors"]
     change(Path("near/manifest.json"), split__vectors=vectors | {"model": model})
-    assert "--attribute python:stranger:rule" in refused(capsys, "regimes", "--split", "near", "--runs", "{part}.run")
+    assert "--attribute python:stranger:rule" in refused(
+        capsys, "regimes", "--split", "near", "--runs", "{part}.run"
+    )
     Path("probe").mkdir()
     Path("out").rename("probe/split")
-    options = ["--protocol", "shift", "--attribute", "column:topic", "--collection", spec, "--seeds", "1"]
-    assert "is code" in refused(capsys, "probe", "-m", "tiny-base", "--recipe", "mini-dense{steps: 1}", *options)
+    options = [
+        "--protocol",
+        "shift",
+        "--attribute",
+        "column:topic",
+        "--collection",
+        spec,
+        "--seeds",
+        "1",
+    ]
+    assert "is code" in refused(
+        capsys, "probe", "-m", "tiny-base", "--recipe", "mini-dense{steps: 1}", *options
+    )
     assert not code.exists() and "stranger" not in sys.modules
 
 
@@ -72,9 +90,21 @@ def test_a_split_by_one_s_own_code_is_opened_where_the_user_names_it(spec, store
     assert Given.open(Path("out"), "python:stranger:rule").sets == ["without-sky", "without-stone"]
     was, file = sha256("stranger.py"), Path("stranger.py")
     file.write_text(RULE + "# another one\n")
-    asked = ["regimes", "--split", "out", "--runs", "{part}.run", "--attribute", "python:stranger:rule"]
+    asked = [
+        "regimes",
+        "--split",
+        "out",
+        "--runs",
+        "{part}.run",
+        "--attribute",
+        "python:stranger:rule",
+    ]
     line = refused(capsys, *asked)
-    assert was[:12] in line and sha256(file)[:12] in line and "the code of python:stranger:rule" in line
+    assert (
+        was[:12] in line
+        and sha256(file)[:12] in line
+        and "the code of python:stranger:rule" in line
+    )
 
 
 class Touching:
@@ -88,16 +118,35 @@ class Touching:
 
 
 def test_no_file_that_a_command_reads_is_unpickled_or_imported(spec, store, house, code, capsys):
-    """A pickle with the name of each file that is read, and the name of a module in each that holds text."""
+    """A pickle with the name of each file that is read, and the name of a module in each that holds
+    text.
+    """
     written(spec, store, "restrain", "out", size=12)
     bomb, text = pickle.dumps(Touching(code)), "python:stranger:rule"
     names = ["a.npy", "a.parquet", "a.json", "a.jsonl", "a.csv", "a.run", "a.tsv", "a.qrels"]
     for content in (bomb, text.encode(), json.dumps({"_format_type": text, "kind": text}).encode()):
         for name in names:
             Path(name).write_bytes(content)
-            split = ["split", "restrain", "--collection", spec, "--out", "new", "--vectors", name, name]
+            split = [
+                "split",
+                "restrain",
+                "--collection",
+                spec,
+                "--out",
+                "new",
+                "--vectors",
+                name,
+                name,
+            ]
             refused(capsys, *split)
-            refused(capsys, "regimes", "--split", "out", "--runs", str(house / name).replace("a.", "{part}."))
+            refused(
+                capsys,
+                "regimes",
+                "--split",
+                "out",
+                "--runs",
+                str(house / name).replace("a.", "{part}."),
+            )
             refused(capsys, "evaluate", "--qrels", name, "--run", name, "-m", "RR@10")
             refused(capsys, "audit", "--train", name, "--test", name)
             for part in ("interpolation", "extrapolation"):
@@ -107,7 +156,9 @@ def test_no_file_that_a_command_reads_is_unpickled_or_imported(spec, store, hous
             folder = Path("out/interpolation-12/ids")
             whole = (folder / name).read_bytes()
             (folder / name).write_bytes(content)
-            refused(capsys, "audit", "--train", f"datasets:{folder}", "--test", f"datasets:{folder}")
+            refused(
+                capsys, "audit", "--train", f"datasets:{folder}", "--test", f"datasets:{folder}"
+            )
             (folder / name).write_bytes(whole)
         for name in ("manifest.json", "test.tsv", "test.qrels", "gate.txt"):
             whole = Path("out", name).read_bytes()
@@ -121,7 +172,14 @@ WRONG = {
     "sets": [{}, [], 5, {"interpolation-12": 3}, {"other-12": {"queries": 1, "pairs": 1}}, None],
     "gate": [5, None, ["dev"], "nothing"],
     "files": [[], {}, None, {"test.tsv": 5}, "sha"],
-    "split": [{}, [], 5, {"kind": 5}, {"kind": "os.system"}, {"kind": "interextra.splits.restrain.ReSTrain"}],
+    "split": [
+        {},
+        [],
+        5,
+        {"kind": 5},
+        {"kind": "os.system"},
+        {"kind": "interextra.splits.restrain.ReSTrain"},
+    ],
     "protocol": [5, "ReSTTest"],
     "n_test": ["1", -1],
     "negatives": ["1", 0, None],
@@ -130,7 +188,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in WRONG.items() for value in values]
+)
 def test_a_manifest_of_other_types_is_one_line(spec, store, capsys, name, value):
     written(spec, store, "restrain", "out", size=12)
     change(Path("out/manifest.json"), **{name: value})
@@ -138,7 +198,9 @@ def test_a_manifest_of_other_types_is_one_line(spec, store, capsys, name, value)
     assert "out/manifest.json" in line and (name in line or "split" in line)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"split": ' * 600 + "1" + "}" * 600, "[]", "5", '"\\ud83d"', "", "{"])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"split": ' * 600 + "1" + "}" * 600, "[]", "5", '"\\ud83d"', "", "{"]
+)
 def test_a_manifest_that_is_none_is_one_line(spec, store, capsys, text):
     written(spec, store, "restrain", "out", size=12)
     Path("out/manifest.json").write_text(text)
@@ -175,5 +237,15 @@ def test_an_attribute_that_is_no_function_of_a_file_is_one_line(spec, house, cap
         ("failing_rule:rule", "fails for the query"),
         ("no_such_module:rule", "cannot be imported"),
     ):
-        line = refused(capsys, "split", "shift", "--collection", spec, "--out", "x", "--attribute", f"python:{rule}")
+        line = refused(
+            capsys,
+            "split",
+            "shift",
+            "--collection",
+            spec,
+            "--out",
+            "x",
+            "--attribute",
+            f"python:{rule}",
+        )
         assert told in line and rule in line and not own.Path("x").exists()

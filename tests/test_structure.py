@@ -52,19 +52,27 @@ BAD = {
     ],
     "`noqa` switches a check off": lambda cells: cells[4].update(source="import os  # noqa: F401"),
     "`fmt: skip` switches a check off": lambda cells: cells[4].update(source="n  # fmt: skip"),
-    "'n' is a function, and named anew": lambda cells: cells[4].update(source="def n():\n    n = 1\n\n\nn = 2"),
+    "'n' is a function, and named anew": lambda cells: cells[4].update(
+        source="def n():\n    n = 1\n\n\nn = 2"
+    ),
     "not unique": lambda cells: cells[4].update(id=cells[6]["id"]),
     "asks a question": lambda cells: cells[0].update(source="# It holds"),
     "the second cell must be tagged `answer`": lambda cells: cells[1]["metadata"].clear(),
-    'ix.answer("bad")': lambda cells: cells[1].update(source='import interextra as ix\n\nix.answer("other")'),
+    'ix.answer("bad")': lambda cells: cells[1].update(
+        source='import interextra as ix\n\nix.answer("other")'
+    ),
     "no cell notes the answer": lambda cells: cells[-1].update(source="nb.finish()"),
     "must stand once": lambda cells: cells[4].update(source="import interextra as ix"),
     "no heading with 'Exercises'": lambda cells: cells[7].update(source="## Homework"),
     "must record the provenance": lambda cells: cells[-1].update(source="n"),
-    "stands in the text without a source": lambda cells: cells[9].update(source="## In short\nThe loss is 0.123."),
+    "stands in the text without a source": lambda cells: cells[9].update(
+        source="## In short\nThe loss is 0.123."
+    ),
     "2 exercises, but 1 code cells": lambda cells: cells[11]["metadata"].clear(),
     "stands in the open": lambda cells: cells[11]["metadata"].pop("jupyter"),
-    "no link to the next notebook": lambda cells: cells[13].update(source="**Next:** [`gone`](gone.ipynb)"),
+    "no link to the next notebook": lambda cells: cells[13].update(
+        source="**Next:** [`gone`](gone.ipynb)"
+    ),
 }
 
 

@@ -1,4 +1,6 @@
-"""Versions for a class: what students get holds no solution, runs without them, and is what the graders read."""
+"""Versions for a class: what students get holds no solution, runs without them, and is what the
+graders read.
+"""
 
 import json
 import subprocess
@@ -42,7 +44,9 @@ def cells():
         tagged(code("one"), "slide"),
         text(EXERCISES),
         tagged(code(CHECKED), "solution"),
-        tagged(code("assert [1 for x in (1,)] and (four := 2 * two) == 4"), "solution", "continued"),
+        tagged(
+            code("assert [1 for x in (1,)] and (four := 2 * two) == 4"), "solution", "continued"
+        ),
         tagged(text("1. It is, since 2 is divisible by 2."), "solution"),
         tagged(code("odd = two % 2\nassert not odd"), "solution"),
         tagged(code("two / 2"), "solution"),
@@ -55,7 +59,9 @@ def cells():
 def one(tmp_path):
     """A repository with one notebook."""
     (tmp_path / "notebooks").mkdir()
-    nbformat.write(nbformat.v4.new_notebook(cells=cells()), tmp_path / "notebooks" / "02_even.ipynb")
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=cells()), tmp_path / "notebooks" / "02_even.ipynb"
+    )
     return tmp_path
 
 
@@ -74,7 +80,9 @@ def test_student_version_asks_and_holds_no_solution_and_nothing_for_teachers(one
         f"# Exercise 2. True or false: it is odd.\n{STUB}",
         f"# Exercise 3. Look: at half of it.\n{STUB}",
     ]
-    assert [cell.source for cell in found[:4] + found[7:]] == [cell.source for cell in cells()[:4] + cells()[-1:]]
+    assert [cell.source for cell in found[:4] + found[7:]] == [
+        cell.source for cell in cells()[:4] + cells()[-1:]
+    ]
 
 
 def test_solution_version_shows_all(one):
@@ -92,10 +100,14 @@ def test_source_for_nbgrader_marks_solutions_and_checks_what_they_name(one):
     )
     checks = "assert two == 2\nassert (\n    two % 2 == 0\n)"
     assert found[1].source == f"### BEGIN HIDDEN TESTS\n{checks}\n### END HIDDEN TESTS"
-    assert "assert not odd\n### END SOLUTION" in found[2].source  # who answers in words names nothing
+    assert (
+        "assert not odd\n### END SOLUTION" in found[2].source
+    )  # who answers in words names nothing
     marks = [cell.metadata["nbgrader"] for cell in found]
     assert all(mark["schema_version"] == 3 and mark["grade"] and not mark["task"] for mark in marks)
-    assert [[mark[name] for name in ("grade_id", "points", "solution", "locked")] for mark in marks] == [
+    assert [
+        [mark[name] for name in ("grade_id", "points", "solution", "locked")] for mark in marks
+    ] == [
         ["exercise-1", 1, True, False],
         ["exercise-1-check", 1, False, True],
         ["exercise-2", 2, True, False],
@@ -109,10 +121,18 @@ def test_source_for_otter_puts_each_exercise_between_raw_cells(one):
     raw = [cell.source.split("\n") for cell in found if cell.cell_type == "raw"]
     assert raw[0] == ["# BEGIN QUESTION", "name: exercise_1", "points: 2", "manual: false"]
     assert raw[6] == ["# BEGIN QUESTION", "name: exercise_2", "points: 2", "manual: true"]
-    solution, tests = (["# BEGIN SOLUTION"], ["# END SOLUTION"]), (["# BEGIN TESTS"], ["# END TESTS"])
-    assert raw[1:6] == [*solution, *tests, ["# END QUESTION"]] and raw[7:10] == [*solution, ["# END QUESTION"]]
+    solution, tests = (
+        (["# BEGIN SOLUTION"], ["# END SOLUTION"]),
+        (["# BEGIN TESTS"], ["# END TESTS"]),
+    )
+    assert raw[1:6] == [*solution, *tests, ["# END QUESTION"]] and raw[7:10] == [
+        *solution,
+        ["# END QUESTION"],
+    ]
     assert [cell.source for cell in found if cell.source.startswith("# HIDDEN\nassert two == 2\n")]
-    assert "os.chdir(_dh[0])" in found[2].source  # after the notebook went to the root of the repository
+    assert (
+        "os.chdir(_dh[0])" in found[2].source
+    )  # after the notebook went to the root of the repository
 
 
 def test_slides_begin_with_a_text_and_keep_the_outputs(one):
@@ -121,7 +141,11 @@ def test_slides_begin_with_a_text_and_keep_the_outputs(one):
     (one / "runs" / "02_even").mkdir(parents=True)
     nbformat.write(stored, one / "runs" / "02_even" / "02_even.ipynb")
     found = made(one, "slides", "02_even.ipynb")
-    assert [cell.metadata["slideshow"]["slide_type"] for cell in found] == ["slide", "-", "subslide"]
+    assert [cell.metadata["slideshow"]["slide_type"] for cell in found] == [
+        "slide",
+        "-",
+        "subslide",
+    ]
     assert found[0].source == "# Is it even?" and found[1]["outputs"][0]["text"] == "1"
 
 
@@ -169,7 +193,17 @@ def test_stored_notebooks_as_students_get_them_name_nothing_that_a_solution_defi
     write(house, "plain", "", house / "class", house, False)
     students = sorted((house / "class" / "student").glob("*.ipynb"))
     assert [path.name for path in students] == [path.name for path in notebooks(house)]
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--select", "F821", *students]
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--isolated",
+        "--no-cache",
+        "--select",
+        "F821",
+        *students,
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     for path in notebooks(house):

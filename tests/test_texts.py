@@ -1,4 +1,6 @@
-"""Texts are the same, and share words, as a reader sees them: in any script, under any form of the same letters."""
+"""Texts are the same, and share words, as a reader sees them: in any script, under any form of the
+same letters.
+"""
 
 import random
 
@@ -32,7 +34,14 @@ def test_one_text_in_two_forms_is_the_same(name):
 
 
 def test_texts_that_differ_stay_apart():
-    pairs = [("a cat", "a cot"), ("1 2", "12"), ("re-sign", "resign"), ("का", "की"), ("は", "ば"), ("x²y", "x3y")]
+    pairs = [
+        ("a cat", "a cot"),
+        ("1 2", "12"),
+        ("re-sign", "resign"),
+        ("का", "की"),
+        ("は", "ば"),
+        ("x²y", "x3y"),
+    ]
     assert all(normalised(one) != normalised(other) for one, other in pairs)
     assert tokens("का") != tokens("की")  # vowels that are marks belong to the word
 
@@ -73,14 +82,30 @@ def test_a_changed_character_leaves_a_near_duplicate_where_no_space_parts_words(
 
 def test_words_with_spaces_between_them_are_whole_and_as_before():
     text = "Who's the CEO of foo_bar, café № 5 — Ελλάδα, Москва, العربية"
-    expected = ["Who", "s", "the", "CEO", "of", "foo", "bar", "café", "5", "Ελλάδα", "Москва", "العربية"]
+    expected = [
+        "Who",
+        "s",
+        "the",
+        "CEO",
+        "of",
+        "foo",
+        "bar",
+        "café",
+        "5",
+        "Ελλάδα",
+        "Москва",
+        "العربية",
+    ]
     assert words_of(text) == expected
     assert lower_words("Foo_Bar café") == ["foo_bar", "café"]
     assert words_of("GPUを使う") == ["GPU", "を使", "使う", "使"]
 
 
 def test_the_directions_of_queries_without_spaces_say_what_they_share():
-    places, asks = ["北京", "上海", "广州", "成都", "西安"], ["的天气怎么样", "有什么好吃的", "的人口是多少"]
+    places, asks = (
+        ["北京", "上海", "广州", "成都", "西安"],
+        ["的天气怎么样", "有什么好吃的", "的人口是多少"],
+    )
     texts = [f"{place}{ask}" for place in places for ask in asks]
     vectors = LSA("", texts).encode_queries([*texts, "北京的天气好吗"])
     assert (np.linalg.norm(vectors, axis=1) > 0.99).all()

@@ -1,4 +1,6 @@
-"""Topic clusters against enumeration of all subsets, loops that follow the rules, and hand-worked lines of points."""
+"""Topic clusters against enumeration of all subsets, loops that follow the rules, and hand-worked
+lines of points.
+"""
 
 import itertools
 import json
@@ -21,9 +23,14 @@ def expand(centroids, sizes, chosen, target, merge="native", order="nearest", st
 
 
 def enumerated(centroids, n):
-    """The first of the subsets with the largest sum, up to rounding; that sum; how many subsets have it."""
+    """The first of the subsets with the largest sum, up to rounding; that sum; how many subsets
+    have it.
+    """
     sums = {
-        rows: sum(float(np.linalg.norm(centroids[a] - centroids[b])) for a, b in itertools.combinations(rows, 2))
+        rows: sum(
+            float(np.linalg.norm(centroids[a] - centroids[b]))
+            for a, b in itertools.combinations(rows, 2)
+        )
         for rows in itertools.combinations(range(len(centroids)), n)
     }
     most = max(sums.values())
@@ -52,7 +59,9 @@ def test_ties_go_to_the_first_subset(n):
         several += tied > 1
     assert several >= 6  # the cases do tie
     angles = np.arange(11) * 2 * np.pi / 11
-    ring = np.stack([np.cos(angles), np.sin(angles)], axis=1)[np.random.default_rng(1).permutation(11)]
+    ring = np.stack([np.cos(angles), np.sin(angles)], axis=1)[
+        np.random.default_rng(1).permutation(11)
+    ]
     for unit in (1, 1e6):  # of each best subset the turned ones are as good but for rounding
         assert farthest(unit * ring, n)[0].tolist() == enumerated(ring, n)[0]
     for method in ("exact", "greedy"):
@@ -84,7 +93,11 @@ def test_exact_choice_of_five_among_a_hundred_beats_every_exchange():
 def test_greedy_starts_with_the_farthest_pair_and_is_never_above_the_exact_choice():
     line = [[0.0], [1], [2], [9], [10]]
     assert farthest(line, 2, "greedy")[0].tolist() == [0, 4]
-    assert farthest(line, 3, "greedy")[0].tolist() == [0, 1, 4]  # 1, 2 and 9 add 10 each: the lowest
+    assert farthest(line, 3, "greedy")[0].tolist() == [
+        0,
+        1,
+        4,
+    ]  # 1, 2 and 9 add 10 each: the lowest
     assert farthest(line, 4, "greedy")[0].tolist() == [0, 1, 3, 4]  # 9 adds 18, 2 adds 11
     assert farthest(line, 4, "greedy")[1] == 10 + 10 + 18
     below = 0
@@ -107,19 +120,38 @@ def test_greedy_starts_with_the_farthest_pair_and_is_never_above_the_exact_choic
     [
         # positions: 0 at 0, 1 at 3, 2 at 5.5, 3 at 10, 4 at 20, 5 at -12; topics start at 0 and 10
         ("native", "nearest", [[0, 1, 5], [3, 2, 4]]),  # 5.5 is 5.5 from 0 and 4.5 from 10
-        ("merged", "nearest", [[0, 1, 2], [3, 4]]),  # with 3 joined, the first topic's centre is 2.4, 3.1 from 5.5
+        (
+            "merged",
+            "nearest",
+            [[0, 1, 2], [3, 4]],
+        ),  # with 3 joined, the first topic's centre is 2.4, 3.1 from 5.5
         ("native", "turns", [[0, 1, 5], [3, 2, 4]]),
-        ("merged", "turns", [[0, 1, 5], [3, 2, 4]]),  # the second topic's turn comes before the first one's second
+        (
+            "merged",
+            "turns",
+            [[0, 1, 5], [3, 2, 4]],
+        ),  # the second topic's turn comes before the first one's second
     ],
 )
-def test_where_distance_is_measured_from_decides_who_gets_the_cluster_between(merge, order, expected):
+def test_where_distance_is_measured_from_decides_who_gets_the_cluster_between(
+    merge, order, expected
+):
     line = [[0.0], [3], [5.5], [10], [20], [-12]]
     assert expand(line, [2, 8, 2, 2, 10, 10], [0, 3], 12, merge=merge, order=order) == expected
 
 
-@pytest.mark.parametrize(("order", "expected"), [("nearest", [[0, 1, 2], [3, 4]]), ("turns", [[0, 1, 4], [3, 2, 5]])])
+@pytest.mark.parametrize(
+    ("order", "expected"), [("nearest", [[0, 1, 2], [3, 4]]), ("turns", [[0, 1, 4], [3, 2, 5]])]
+)
 def test_nearest_pair_first_or_in_turn(order, expected):
-    line = [[0.0], [1], [2], [4.5], [-9], [60]]  # the second topic, at 4.5, needs a turn to get the cluster at 2
+    line = [
+        [0.0],
+        [1],
+        [2],
+        [4.5],
+        [-9],
+        [60],
+    ]  # the second topic, at 4.5, needs a turn to get the cluster at 2
     assert expand(line, [2, 2, 2, 1, 5, 9], [0, 3], 6, order=order) == expected
 
 
@@ -148,7 +180,11 @@ def test_a_cluster_that_stays_free_joins_another_topic():
 
 def by_the_rules(centroids, sizes, chosen, target, merge, stop, order):
     """Expansion in plain loops; None where the free clusters run out."""
-    groups, done, free = [[c] for c in chosen], [False] * len(chosen), set(range(len(centroids))) - set(chosen)
+    groups, done, free = (
+        [[c] for c in chosen],
+        [False] * len(chosen),
+        set(range(len(centroids))) - set(chosen),
+    )
     turn = 0
 
     def size(group):
@@ -169,7 +205,10 @@ def by_the_rules(centroids, sizes, chosen, target, merge, stop, order):
             while turn % len(groups) not in open_topics:
                 turn += 1
             open_topics, turn = [turn % len(groups)], turn + 1
-        t, cluster = min(itertools.product(open_topics, sorted(free)), key=lambda pair: away(groups[pair[0]], pair[1]))
+        t, cluster = min(
+            itertools.product(open_topics, sorted(free)),
+            key=lambda pair: away(groups[pair[0]], pair[1]),
+        )
         short, over = target - size(groups[t]), size(groups[t]) + sizes[cluster] - target
         if stop == "closest" and over > 0 and over >= short:
             done[t] = True
@@ -194,7 +233,10 @@ def test_expansion_follows_the_rules(merge, order, stop):
         joined = expand(centroids, sizes, chosen, target, merge, order, stop)
         assert joined == expected
         together = [cluster for clusters in joined for cluster in clusters]
-        assert len(set(together)) == len(together) and [clusters[0] for clusters in joined] == chosen.tolist()
+        assert (
+            len(set(together)) == len(together)
+            and [clusters[0] for clusters in joined] == chosen.tolist()
+        )
         for clusters in joined:
             if stop == "reach":
                 assert sizes[clusters].sum() >= target
@@ -234,12 +276,17 @@ def test_topics_are_made_of_whole_native_clusters(vectors, normalise):
     others = np.setdiff1d(np.arange(40), np.concatenate(found.joined))
     assert len(others) and np.array_equal(found.topic == -1, np.isin(found.native, others))
     assert found.sizes["n_queries"].tolist() == [(found.topic == topic).sum() for topic in range(5)]
-    assert found.sizes["n_native"].tolist() == sizes[found.chosen].tolist() and found.sizes["n_queries"].min() >= 150
+    assert (
+        found.sizes["n_native"].tolist() == sizes[found.chosen].tolist()
+        and found.sizes["n_queries"].min() >= 150
+    )
     assert found.sizes["n_clusters"].tolist() == [len(clusters) for clusters in found.joined]
 
 
 def test_topics_are_the_steps_one_by_one(vectors):
-    found = topics(vectors, 4, 25, 300, 3, choose="greedy", merge="merged", order="turns", stop="closest")
+    found = topics(
+        vectors, 4, 25, 300, 3, choose="greedy", merge="merged", order="turns", stop="closest"
+    )
     plain = kmeans(vectors, 25, 3, False)
     assert sorted(map(tuple, found.centroids.tolist())) == sorted(map(tuple, plain.tolist()))
     rows, spread = farthest(found.centroids, 4, "greedy")
@@ -267,9 +314,13 @@ def test_same_seed_gives_the_same_bytes(vectors):
 
 
 def test_length_matters_only_without_normalise(vectors):
-    factors = np.random.default_rng(5).choice([0.5, 1, 2], (len(vectors), 1)).astype(np.float32)  # no rounding differs
+    factors = (
+        np.random.default_rng(5).choice([0.5, 1, 2], (len(vectors), 1)).astype(np.float32)
+    )  # no rounding differs
     for normalise in (True, False):
-        one, longer = (topics(x, 5, 40, 150, 0, normalise=normalise) for x in (vectors, factors * vectors))
+        one, longer = (
+            topics(x, 5, 40, 150, 0, normalise=normalise) for x in (vectors, factors * vectors)
+        )
         assert np.array_equal(one.topic, longer.topic) == normalise
 
 
@@ -320,7 +371,8 @@ def test_impossible_choices_are_refused(arguments, words):
 
 def test_topics_that_run_out_of_clusters_are_refused():
     with pytest.raises(
-        InputError, match=r"no free cluster left for topic '1 \(4 queries\)', target 5: lower it or raise k"
+        InputError,
+        match=r"no free cluster left for topic '1 \(4 queries\)', target 5: lower it or raise k",
     ):
         expand([[0.0], [1], [2], [9]], [4, 3, 1, 3], [0, 3], 5)
 
@@ -331,7 +383,9 @@ def test_cell_holds_the_topics_of_the_library(tmp_path):
     folder = store.build(cell)
     found = topics(cell.vectors.read(store)[0], 2, 10, 100, 1, merge="merged")
     names = ["C0", "C1", ""]
-    assert cell.labels(store).tolist() == [names[topic] for topic in found.topic] and cell.names == ("C0", "C1")
+    assert cell.labels(store).tolist() == [
+        names[topic] for topic in found.topic
+    ] and cell.names == ("C0", "C1")
     assert np.array_equal(np.load(folder / "native.npy"), found.native)
     assert np.array_equal(np.load(folder / "centroids.npy"), found.centroids)
     note = json.loads((folder / "topics.json").read_text())

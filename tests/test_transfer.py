@@ -14,13 +14,19 @@ from interextra.stats.correlation import drawn_groups, steiger, stretched_z
 from interextra.stats.effects import Effects, effects
 from interextra.store.errors import InputError
 
-METHODS, SIZES, REGIMES = [f"m{i}" for i in range(8)], [100, 200, 400], ["interpolation", "extrapolation"]
+METHODS, SIZES, REGIMES = (
+    [f"m{i}" for i in range(8)],
+    [100, 200, 400],
+    ["interpolation", "extrapolation"],
+)
 
 
 def values_of(means, name="", part="", n=40, noise=0.05, seed=0):
     """Values per query of each model: `means` float[regimes, methods, sizes]."""
     random, rows = np.random.default_rng(seed), []
-    for (r, regime), (m, method), (s, size) in itertools.product(*map(enumerate, (REGIMES, METHODS, SIZES))):
+    for (r, regime), (m, method), (s, size) in itertools.product(
+        *map(enumerate, (REGIMES, METHODS, SIZES))
+    ):
         rows.append(
             pd.DataFrame(
                 {
@@ -32,7 +38,10 @@ def values_of(means, name="", part="", n=40, noise=0.05, seed=0):
                         "collection": name,
                         "part": part,
                     },
-                    **{"query_id": [f"q{i}" for i in range(n)], "unit": [f"q{i}" for i in range(n)]},
+                    **{
+                        "query_id": [f"q{i}" for i in range(n)],
+                        "unit": [f"q{i}" for i in range(n)],
+                    },
                     "measure": "nDCG@10",
                     "value": means[r, m, s] + noise * random.normal(size=n),
                 }
@@ -46,7 +55,9 @@ def points():
     """Two collections: one that follows extrapolation, one that nothing in domain predicts."""
     random = np.random.default_rng(7)
     inside = random.uniform(0.2, 0.8, size=(2, 8, 3))
-    follows = np.stack([random.uniform(0.2, 0.8, size=(8, 3)), inside[1] + 0.02 * random.normal(size=(8, 3))])
+    follows = np.stack(
+        [random.uniform(0.2, 0.8, size=(8, 3)), inside[1] + 0.02 * random.normal(size=(8, 3))]
+    )
     other = random.uniform(0.2, 0.8, size=(2, 8, 3))
     outside = [values_of(follows, "follows", "a", seed=1), values_of(other, "other", "a", seed=2)]
     return correlation.points(values_of(inside), pd.concat(outside), seed=1, n_boot=400)
@@ -57,7 +68,9 @@ def frame_of(points):
     names = ["method", "n_train", "regime"]
     long = pd.DataFrame(points).melt(["collection", *names[:2]], REGIMES, "regime", "out_of_domain")
     is_inside = long["collection"] == correlation.IN_DOMAIN
-    inside = long[is_inside].drop(columns="collection").rename(columns={"out_of_domain": "in_domain"})
+    inside = (
+        long[is_inside].drop(columns="collection").rename(columns={"out_of_domain": "in_domain"})
+    )
     return long[~is_inside].merge(inside, on=names)
 
 
@@ -75,7 +88,9 @@ def test_table_5_agrees_with_scipy(points):
                 assert getattr(row, regime) == pytest.approx(
                     function(part["in_domain"], part["out_of_domain"]).statistic
                 )
-    row = table[(table["statistic"] == correlation.WITHIN) & (table["collection"] == "other")].iloc[0]
+    row = table[(table["statistic"] == correlation.WITHIN) & (table["collection"] == "other")].iloc[
+        0
+    ]
     part = frame[(frame["collection"] == "other") & (frame["regime"] == "extrapolation")]
     ranks = part[["in_domain", "out_of_domain"]].rank()
     left = ranks - ranks.groupby(part["n_train"]).transform("mean")
@@ -86,23 +101,35 @@ def test_the_order_in_which_models_were_measured_elsewhere_does_not_matter():
     drawn = np.random.default_rng(5).uniform(0.2, 0.8, size=(2, 2, 8, 3))
     inside, outside = values_of(drawn[0]), values_of(drawn[1], "c", "a", seed=1)
     turned = outside.sort_values(["method", "n_train"], ascending=[False, True], kind="stable")
-    found = [correlation.table_5(correlation.points(inside, one, seed=1, n_boot=100), 1) for one in (outside, turned)]
+    found = [
+        correlation.table_5(correlation.points(inside, one, seed=1, n_boot=100), 1)
+        for one in (outside, turned)
+    ]
     sides = ["interpolation", "extrapolation", "difference"]
     assert np.allclose(*(np.asarray(table[sides], float) for table in found))
 
 
 def test_each_size_but_one_costs_steigers_test_a_point(points):
-    frame, table = frame_of(points), correlation.table_5(points, 1).set_index(["collection", "statistic"])
-    parts = [frame[(frame["collection"] == "other") & (frame["regime"] == regime)] for regime in REGIMES]
+    frame, table = (
+        frame_of(points),
+        correlation.table_5(points, 1).set_index(["collection", "statistic"]),
+    )
+    parts = [
+        frame[(frame["collection"] == "other") & (frame["regime"] == regime)] for regime in REGIMES
+    ]
     sides = [part[side] for part in parts for side in ("in_domain", "out_of_domain")]
     ranks = [stats.rankdata(side).reshape(8, 3) for side in sides]  # [methods, sizes]
     left = [(side - side.mean(axis=0)).ravel() for side in ranks]
     for statistic, matrix, n in (("Spearman", ranks, 24), (correlation.WITHIN, left, 22)):
         matrix = np.corrcoef([side.ravel() for side in matrix])
-        assert table.loc[("other", statistic), "p_value"] == pytest.approx(steiger(matrix, n)[1], rel=1e-9)
+        assert table.loc[("other", statistic), "p_value"] == pytest.approx(
+            steiger(matrix, n)[1], rel=1e-9
+        )
     pairs = np.random.default_rng(1).normal(size=(2, 2, 5))
     assert np.isfinite(correlation.dependent(pairs, "Spearman", list("aaaab")))
-    assert np.isnan(correlation.dependent(pairs, "Spearman", list("aaabc")))  # three points are left
+    assert np.isnan(
+        correlation.dependent(pairs, "Spearman", list("aaabc"))
+    )  # three points are left
 
 
 def judged(points, lead=0.1):
@@ -127,36 +154,58 @@ def test_a_regime_that_predicts_is_found_and_one_that_does_not_is_not(points):
 
     found = judged(alone("follows"))
     assert found["verdict"].tolist() == ["holds", "holds"] and found["n_models"].eq(24).all()
-    assert -1 < found.loc["extrapolation-predicts", "low"] < found.loc["extrapolation-predicts", "high"] < 1
+    assert (
+        -1
+        < found.loc["extrapolation-predicts", "low"]
+        < found.loc["extrapolation-predicts", "high"]
+        < 1
+    )
     assert judged(alone("follows"), lead=-0.1)["reason"].eq(verdicts.GATE).all()
     assert judged(alone("other"))["verdict"].tolist() == ["undecided", "undecided"]
 
 
 def test_ways_of_training_of_one_lineage_are_drawn_as_one(points):
     means = np.random.default_rng(9).uniform(size=(2, 8, 3))
-    one = correlation.points(values_of(means), values_of(means, "c", "a"), seed=1, n_boot=50, lineage=METHODS[:3])
+    one = correlation.points(
+        values_of(means), values_of(means, "c", "a"), seed=1, n_boot=50, lineage=METHODS[:3]
+    )
     units = one[one["collection"] == "c"].set_index("method")["unit"]
     drawn = drawn_groups(units, 1, 50)
     counts = pd.DataFrame(drawn.T, units.index)
-    assert (counts.loc["m0"].to_numpy() == counts.loc["m2"].to_numpy()).all() and units.nunique() == 6
+    assert (
+        counts.loc["m0"].to_numpy() == counts.loc["m2"].to_numpy()
+    ).all() and units.nunique() == 6
     assert (drawn[:, ::3].sum(axis=1) != 8).any()  # six units, of which one has three ways
 
 
 def test_intervals_draw_ways_of_training_not_points():
     """Three equal sizes of each method hold no more than one of them does."""
     random = np.random.default_rng(8)
-    inside, outside = (np.repeat(random.uniform(0.2, 0.8, size=(2, 8, 1)), 3, axis=2) for _ in range(2))
-    both = correlation.points(values_of(inside, noise=0), values_of(outside, "c", "a", noise=0), seed=1, n_boot=2000)
+    inside, outside = (
+        np.repeat(random.uniform(0.2, 0.8, size=(2, 8, 1)), 3, axis=2) for _ in range(2)
+    )
+    both = correlation.points(
+        values_of(inside, noise=0), values_of(outside, "c", "a", noise=0), seed=1, n_boot=2000
+    )
     table = correlation.table_5(both, 1)
     row = table[(table["statistic"] == "Pearson") & (table["collection"] == "c")].iloc[0]
     drawn = [random.integers(8, size=8) for _ in range(2000)]
-    once = [stats.pearsonr(inside[1, d, 0], outside[1, d, 0]).statistic for d in drawn if len(set(d)) > 1]
+    once = [
+        stats.pearsonr(inside[1, d, 0], outside[1, d, 0]).statistic
+        for d in drawn
+        if len(set(d)) > 1
+    ]
     once = stretched_z(np.array(once), row["extrapolation"], 8)
-    assert [row["extra_low"], row["extra_high"]] == pytest.approx(np.quantile(once, [0.025, 0.975]), abs=0.08)
+    assert [row["extra_low"], row["extra_high"]] == pytest.approx(
+        np.quantile(once, [0.025, 0.975]), abs=0.08
+    )
 
 
 def test_exchanging_the_regimes_turns_the_difference(points):
-    by, sides = ["collection", "method", "n_train"], [points.drawn(side) for side in ("second", "first", "effect")]
+    by, sides = (
+        ["collection", "method", "n_train"],
+        [points.drawn(side) for side in ("second", "first", "effect")],
+    )
     swapped = pd.DataFrame(points).rename(columns=dict(zip(REGIMES, REGIMES[::-1], strict=True)))
     turned = Effects.of(swapped, by, [*REGIMES, "difference"], *sides)
     one, two = correlation.table_5(points, 1), correlation.table_5(turned, 1)
@@ -169,9 +218,15 @@ def test_the_gate_is_the_lead_of_half_of_the_ways_of_training():
     means = np.full((2, 8, 3), 0.5)
     means[1, :6] = 0.3
     both = correlation.points(values_of(means), values_of(means, "c", "a"), seed=1, n_boot=200)
-    bm25 = values_of(means).query("method == 'm0' and n_train == 100 and regime == 'interpolation'").assign(value=0.4)
+    bm25 = (
+        values_of(means)
+        .query("method == 'm0' and n_train == 100 and regime == 'interpolation'")
+        .assign(value=0.4)
+    )
     leads = correlation.leads(both, bm25, 1)
-    passing = leads.assign(passing=leads["lead_low"] > 0).groupby("regime", sort=False)["passing"].sum()
+    passing = (
+        leads.assign(passing=leads["lead_low"] > 0).groupby("regime", sort=False)["passing"].sum()
+    )
     assert passing.to_dict() == {"interpolation": 24, "extrapolation": 6}
     found = correlation.gate(leads).set_index("regime")
     assert found["lead"].round(1).to_dict() == {"interpolation": 0.1, "extrapolation": -0.1}
@@ -181,7 +236,9 @@ def test_the_gate_is_the_lead_of_half_of_the_ways_of_training():
 def test_some_points_are_measured_as_if_they_were_all(points):
     few = points[points["n_train"] > 100]
     once = correlation.table_5(few, 1).query("statistic == 'Kendall'").set_index("collection")
-    part = frame_of(points).query("n_train > 100 and collection == 'other' and regime == 'extrapolation'")
+    part = frame_of(points).query(
+        "n_train > 100 and collection == 'other' and regime == 'extrapolation'"
+    )
     assert once.loc["other", "extrapolation"] == pytest.approx(
         stats.kendalltau(part["in_domain"], part["out_of_domain"]).statistic
     )
@@ -190,20 +247,31 @@ def test_some_points_are_measured_as_if_they_were_all(points):
 
 def test_a_collection_of_parts_is_their_mean_whatever_their_sizes():
     means = np.random.default_rng(9).uniform(size=(2, 8, 3))
-    parts = [values_of(means, "c", "a", n=10, noise=0), values_of(means + 1, "c", "b", n=30, noise=0)]
-    both = pd.concat([*parts, *(part.assign(measure=correlation.JUDGED, value=0.5) for part in parts)])
+    parts = [
+        values_of(means, "c", "a", n=10, noise=0),
+        values_of(means + 1, "c", "b", n=30, noise=0),
+    ]
+    both = pd.concat(
+        [*parts, *(part.assign(measure=correlation.JUDGED, value=0.5) for part in parts)]
+    )
     bm25 = both.query("method == 'm0' and n_train == 100 and regime == 'extrapolation'")
     own = bm25.assign(collection=correlation.IN_DOMAIN)
     found = correlation.out_of_domain(both, pd.concat([bm25, own]), "nDCG@10")
-    assert len(found) == 49 and (found["n_queries"] == 40).all() and (found["judged_at_10"] == 0.5).all()
-    assert found.loc[found["model"] == "m3, 200, extrapolation, 1", "value"].item() == pytest.approx(
-        means[1, 3, 1] + 0.5
+    assert (
+        len(found) == 49
+        and (found["n_queries"] == 40).all()
+        and (found["judged_at_10"] == 0.5).all()
     )
+    assert found.loc[
+        found["model"] == "m3, 200, extrapolation, 1", "value"
+    ].item() == pytest.approx(means[1, 3, 1] + 0.5)
     [row] = correlation.by_collection(found, {"c": "no"}).to_dict("records")
     assert (row["seen in pretraining"], row["queries"], row["Judged@10, models"]) == ("no", 40, 0.5)
     ends = [row["least effective model"], row["most effective model"], row["BM25"]]
     assert ends == pytest.approx([means.min() + 0.5, means.max() + 0.5, means[1, 0, 0] + 0.5])
-    made = correlation.points(parts[0], pd.concat(parts), seed=1, n_boot=10).query("collection == 'c'")
+    made = correlation.points(parts[0], pd.concat(parts), seed=1, n_boot=10).query(
+        "collection == 'c'"
+    )
     assert made[REGIMES].to_numpy().T.ravel() == pytest.approx((means + 0.5).ravel())
 
 
@@ -219,15 +287,24 @@ def test_a_model_that_lacks_queries_is_refused():
 def test_points_draw_as_effects_do():
     """Equal seed and equal queries: a row of `effects` has the draws of the point."""
     values = values_of(np.random.default_rng(3).uniform(size=(2, 8, 3)), "c", "a")
-    made = correlation.points(values, values, seed=4, n_boot=50).query("method == 'm2' and n_train == 200")
+    made = correlation.points(values, values, seed=4, n_boot=50).query(
+        "method == 'm2' and n_train == 200"
+    )
     one = effects(values.query("method == 'm2' and n_train == 200"), ["regime"], seed=4, n_boot=50)
     for side, expected in zip(("first", "second"), one.drawn(), strict=True):
-        assert made.drawn(side) == pytest.approx(np.stack([expected] * 3), rel=1e-12)  # in domain, c, and the mean
+        assert made.drawn(side) == pytest.approx(
+            np.stack([expected] * 3), rel=1e-12
+        )  # in domain, c, and the mean
 
 
 def test_a_printed_difference_is_rounded_as_both_correlations():
-    ends = {"difference_low": 0.3049, "difference_high": 0.4}  # .841 - .537 = .304, printed within .001
-    ours = pd.DataFrame({"collection": ["TREC-Covid", "mine"], "statistic": "Spearman", "difference": 0.35} | ends)
+    ends = {
+        "difference_low": 0.3049,
+        "difference_high": 0.4,
+    }  # .841 - .537 = .304, printed within .001
+    ours = pd.DataFrame(
+        {"collection": ["TREC-Covid", "mine"], "statistic": "Spearman", "difference": 0.35} | ends
+    )
     table = Effects.of(ours, ["collection", "statistic"], ["difference"], np.zeros((2, 1)))
     [row] = published.beside_differences(table).to_dict("records")
     assert row["published"] == pytest.approx(0.841 - 0.537) and row["verdict"] == "agrees"
@@ -236,12 +313,22 @@ def test_a_printed_difference_is_rounded_as_both_correlations():
 
 
 def test_published_differences_are_those_of_the_paper_with_intervals():
-    """inventory F9: one difference of 14 has p < .05, none after Holm; TREC-COVID .537 [.14, .78], .841 [.62, .94]."""
+    """inventory F9: one difference of 14 has p < .05, none after Holm; TREC-COVID .537 [.14, .78],
+    .841 [.62, .94].
+    """
     table = published.zhan_correlations().query("statistic == 'Spearman'").set_index("collection")
     covid = table.loc["TREC-Covid"]
-    assert covid[["inter_low", "inter_high", "extra_low", "extra_high"]].round(2).tolist() == [0.14, 0.78, 0.62, 0.94]
+    assert covid[["inter_low", "inter_high", "extra_low", "extra_high"]].round(2).tolist() == [
+        0.14,
+        0.78,
+        0.62,
+        0.94,
+    ]
     assert covid["p_value"] == pytest.approx(0.07, abs=0.005)
-    assert table.index[table["p_value"] < 0.05].tolist() == ["CQADupS."] and (table["p_holm"] > 0.05).all()
+    assert (
+        table.index[table["p_value"] < 0.05].tolist() == ["CQADupS."]
+        and (table["p_holm"] > 0.05).all()
+    )
     assert table.loc["CQADupS.", "p_value"] == pytest.approx(0.018, abs=0.001)
 
 
@@ -250,10 +337,15 @@ def parameters(root):
     return profile_parameters(root, "mini", root / "notebooks" / "08_beir_correlation.ipynb", {})
 
 
-def test_mini_has_32_models_and_trains_none_of_the_largest_sets_again(root, parameters, monkeypatch):
+def test_mini_has_32_models_and_trains_none_of_the_largest_sets_again(
+    root, parameters, monkeypatch
+):
     monkeypatch.chdir(root)
     plan = plan_of("08_beir_correlation", parameters)
-    assert len(plan.in_domain) == 32 and plan.in_domain.groupby("regime").size().tolist() == [16, 16]
+    assert len(plan.in_domain) == 32 and plan.in_domain.groupby("regime").size().tolist() == [
+        16,
+        16,
+    ]
     assert len(plan.elsewhere) == 32 * 8 and len(plan.bm25) == 9
     given = profile_parameters(root, "mini", root / "notebooks" / "06_pretraining_study.ipynb", {})
     there = {cell.key for cell in cells_of(plan_of("06_pretraining_study", given))}
@@ -263,8 +355,13 @@ def test_mini_has_32_models_and_trains_none_of_the_largest_sets_again(root, para
 
 def test_sets_of_further_sizes_leave_those_that_are_shared_alone(root, parameters, monkeypatch):
     monkeypatch.chdir(root)
-    more = correlation.plan(parameters | {"sizes": [1600], "trained_sizes": [1600], "more_sizes": [112, 360]})
-    assert more.sets[1600].sizes == (1600,) and more.sets[112].sizes == more.sets[360].sizes == (112, 360)
+    more = correlation.plan(
+        parameters | {"sizes": [1600], "trained_sizes": [1600], "more_sizes": [112, 360]}
+    )
+    assert more.sets[1600].sizes == (1600,) and more.sets[112].sizes == more.sets[360].sizes == (
+        112,
+        360,
+    )
     assert sorted(more.in_domain["n_train"].unique()) == [112, 360, 1600]
 
 

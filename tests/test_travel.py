@@ -1,4 +1,6 @@
-"""Values and small cells of a reference: the same numbers without the files that they were computed from."""
+"""Values and small cells of a reference: the same numbers without the files that they were computed
+from.
+"""
 
 import zipfile
 
@@ -26,7 +28,9 @@ def executed(tmp_path_factory):
     store, dev = Store(home / "cells"), Queries(source=Source.of(SPEC), split="dev")
     train = Queries(source=Source.of(SPEC), split="train")
     runs = {
-        b: Run(model=Model.of(load_recipe("bm25", k1=[0.9], b=[b]), train, 1), queries=(dev,), depth=20)
+        b: Run(
+            model=Model.of(load_recipe("bm25", k1=[0.9], b=[b]), train, 1), queries=(dev,), depth=20
+        )
         for b in (0.2, 0.8)
     }
     for run in runs.values():
@@ -55,7 +59,9 @@ def store_toy(store):
 def test_values_are_those_of_the_rankings(executed, reference):
     store, design, _ = executed
     expected = measures.values(design, store, ["RR@10", "nDCG@10"])
-    pd.testing.assert_frame_equal(measures.values(design, reference, ["RR@10", "nDCG@10"]), expected)
+    pd.testing.assert_frame_equal(
+        measures.values(design, reference, ["RR@10", "nDCG@10"]), expected
+    )
 
 
 def test_small_files_travel_and_rankings_do_not(executed, reference):
@@ -64,11 +70,15 @@ def test_small_files_travel_and_rankings_do_not(executed, reference):
     assert run.log(reference)["k1"] == 0.9 and not list(reference[run].glob("*.parquet"))
     assert (reference[Toy(n=7)] / "part" / "more.txt").read_text() == "more\n"
     assert not list(reference[Toy(n=7)].glob("provenance.json"))
-    assert reference.missing([run, Toy(n=7)]) == [] and reference.kept("kept")["x"].tolist() == [1.5]
+    assert reference.missing([run, Toy(n=7)]) == [] and reference.kept("kept")["x"].tolist() == [
+        1.5
+    ]
 
 
 def test_a_cell_whose_files_do_not_travel_is_not_computed_again(executed, tmp_path):
-    """Vectors of a trained encoder: else its training would be wanted, and what follows from them is kept."""
+    """Vectors of a trained encoder: else its training would be wanted, and what follows from them
+    is kept.
+    """
     store, design, folder = executed
     model = design["run"][0].model
     store.build(model)
@@ -94,7 +104,9 @@ def test_the_same_cells_give_the_same_archive(executed, reference, tmp_path):
     assert (tmp_path / "again" / CELLS).read_bytes() == (reference.folder / CELLS).read_bytes()
 
 
-@pytest.mark.parametrize("name", ["../out.txt", "a" * 20 + "/../../out.txt", "/out.txt", "b" * 20 + "/sub/../../../x"])
+@pytest.mark.parametrize(
+    "name", ["../out.txt", "a" * 20 + "/../../out.txt", "/out.txt", "b" * 20 + "/sub/../../../x"]
+)
 def test_an_archive_that_leaves_its_folder_is_refused(tmp_path, name):
     with zipfile.ZipFile(tmp_path / CELLS, "w") as archive:
         archive.writestr(name, "x")

@@ -1,4 +1,6 @@
-"""Claims are answered from the rows that they name, and judged by intervals over queries and trainings, or worlds."""
+"""Claims are answered from the rows that they name, and judged by intervals over queries and
+trainings, or worlds.
+"""
 
 import itertools
 
@@ -41,8 +43,15 @@ def measured(deltas, trainings=3, n_queries=400, noise=0.02, **labels):
         for seed in range(trainings):
             for regime, factor in (("interpolation", 1.0), ("extrapolation", 1 + delta)):
                 off = RANDOM.normal(scale=noise, size=n_queries) + RANDOM.normal(scale=noise * 0.15)
-                made = {"model": model, "regime": regime, "seed": seed, "value": base * factor + off}
-                parts.append(pd.DataFrame(made | {"query_id": [f"q{row}" for row in range(n_queries)]}))
+                made = {
+                    "model": model,
+                    "regime": regime,
+                    "seed": seed,
+                    "value": base * factor + off,
+                }
+                parts.append(
+                    pd.DataFrame(made | {"query_id": [f"q{row}" for row in range(n_queries)]})
+                )
     return pd.concat(parts, ignore_index=True).assign(measure="RR@10", **labels)
 
 
@@ -83,11 +92,23 @@ def state(monkeypatch):
 
 def test_all_entries_of_the_file_are_read():
     found = verdicts.stated()
-    assert found["resttest-dense"].published == pytest.approx(-0.115) and found["resttest-dense"].paper == "zhan"
-    assert np.isnan(found["vocabulary-overlap"].published) and found["resttest-dense"].levels == (0.313, 0.277)
-    assert found["random-initialisation-gap"].gate == "none: as published" and found["resttest-dense"].is_gated
+    assert (
+        found["resttest-dense"].published == pytest.approx(-0.115)
+        and found["resttest-dense"].paper == "zhan"
+    )
+    assert np.isnan(found["vocabulary-overlap"].published) and found["resttest-dense"].levels == (
+        0.313,
+        0.277,
+    )
+    assert (
+        found["random-initialisation-gap"].gate == "none: as published"
+        and found["resttest-dense"].is_gated
+    )
     assert found["resttest-bm25"].gate == "none: no system" and not found["resttest-bm25"].is_gated
-    assert [one.name for one in verdicts.of_notebook("03_resttest")] == ["resttest-dense", "resttest-bm25"]
+    assert [one.name for one in verdicts.of_notebook("03_resttest")] == [
+        "resttest-dense",
+        "resttest-bm25",
+    ]
 
 
 def test_estimates_are_sums_and_means_of_the_rows_named(state):
@@ -98,11 +119,20 @@ def test_estimates_are_sums_and_means_of_the_rows_named(state):
         claim("two", "above", {"model": ["a", "b"]}, {"model": "c"}),
         claim("sum", "above", [{"model": "a"}, {"model": "b"}], [{"model": "c"}]),
         claim("number", "above", {"model": "a"}, 0.3, side="in domain"),
-        claim("sides", "above", {"model": "a", "side": "out of domain"}, {"model": "b", "side": "in domain"}),
+        claim(
+            "sides",
+            "above",
+            {"model": "a", "side": "out of domain"},
+            {"model": "b", "side": "in domain"},
+        ),
         claim("absent", "above", {"model": "d"}),
     )
     found = answered(claims, [table], NOBODY).set_index("claim")["estimate"]
-    expected = {"one": at["a"], "two": (at["a"] + at["b"]) / 2 - at["c"], "sum": at["a"] + at["b"] - at["c"]}
+    expected = {
+        "one": at["a"],
+        "two": (at["a"] + at["b"]) / 2 - at["c"],
+        "sum": at["a"] + at["b"] - at["c"],
+    }
     expected["number"] = table.set_index("model").loc["a", "interpolation"] - 0.3
     sides = table.set_index("model")
     expected["sides"] = sides.loc["a", "extrapolation"] - sides.loc["b", "interpolation"]
@@ -112,7 +142,11 @@ def test_estimates_are_sums_and_means_of_the_rows_named(state):
 def test_the_main_row_is_the_largest_size_with_all_negatives(state):
     tables = [
         losses({"a": delta}, n_train=size, negative_passages=passages)
-        for delta, size, passages in ((-0.1, 100, "all"), (-0.3, 200, "all"), (-0.5, 200, "unexposed"))
+        for delta, size, passages in (
+            (-0.1, 100, "all"),
+            (-0.3, 200, "all"),
+            (-0.5, 200, "unexposed"),
+        )
     ]
     [row] = answered(
         state(claim("one", "below", {"model": "a"})), [pd.concat(tables, ignore_index=True)], NOBODY
@@ -121,7 +155,9 @@ def test_the_main_row_is_the_largest_size_with_all_negatives(state):
 
 
 def test_a_claim_that_fits_several_rows_is_refused(state):
-    table = pd.concat([losses({"a": -0.1}, shift="one"), losses({"a": -0.2}, shift="two")], ignore_index=True)
+    table = pd.concat(
+        [losses({"a": -0.1}, shift="one"), losses({"a": -0.2}, shift="two")], ignore_index=True
+    )
     with pytest.raises(InputError, match="claim one: .* fits 2 rows"):
         answered(state(claim("one", "below", {"model": "a"})), [table], NOBODY)
 
@@ -139,23 +175,44 @@ def test_direction_and_size_are_judged_apart(state):
     )
     ahead = pd.DataFrame({"model": ["a", "b"], "lead": 0.2, "lead_low": 0.1})
     found = concluded(answered(claims, [table], ahead)).set_index("claim")
-    verdict = {"large": "holds", "wrong": "contradicted", "small": "holds", "same": "holds", "told only": ""}
-    assert found["verdict"].to_dict() == verdict | {"not the same": "contradicted", "told, small": ""}
+    verdict = {
+        "large": "holds",
+        "wrong": "contradicted",
+        "small": "holds",
+        "same": "holds",
+        "told only": "",
+    }
+    assert found["verdict"].to_dict() == verdict | {
+        "not the same": "contradicted",
+        "told, small": "",
+    }
     assert found["p_size"].isna().to_dict() == dict.fromkeys(verdict, False) | {
         "not the same": False,
         "told only": True,
         "told, small": True,
     }
-    assert found["size"].ne("").to_dict() == dict.fromkeys(found.index, False) | {"small": True, "same": True}
-    assert (found["high"] - found["low"])["told only"] < (found["high"] - found["low"])["large"]  # no family
+    assert found["size"].ne("").to_dict() == dict.fromkeys(found.index, False) | {
+        "small": True,
+        "same": True,
+    }
+    assert (found["high"] - found["low"])["told only"] < (found["high"] - found["low"])[
+        "large"
+    ]  # no family
 
 
 def test_an_undecided_claim_says_what_its_noise_is_of(state):
     few = losses({"a": -0.01, "BM25": 0.0}, n_queries=12)
-    [queries] = concluded(answered(state(claim("one", "below", {"model": "a"})), [few], NOBODY)).to_dict("records")
-    assert (queries["verdict"], queries["reason"]) == ("undecided", "queries") and queries["resolution"] > 0.01
+    [queries] = concluded(
+        answered(state(claim("one", "below", {"model": "a"})), [few], NOBODY)
+    ).to_dict("records")
+    assert (queries["verdict"], queries["reason"]) == ("undecided", "queries") and queries[
+        "resolution"
+    ] > 0.01
     noisy = few.assign(sd_trainings=0.2)
-    assert answered(state(claim("one", "below", {"model": "a"})), [noisy], NOBODY)["noise"].item() == "trainings"
+    assert (
+        answered(state(claim("one", "below", {"model": "a"})), [noisy], NOBODY)["noise"].item()
+        == "trainings"
+    )
     of_models = few.assign(drawn_units="models")
     found = concluded(answered(state(claim("one", "below", {"model": "a"})), [of_models], NOBODY))
     assert found["reason"].item() == "models" and verdicts.REASONS["models"] == "too few models"
@@ -182,10 +239,17 @@ def test_a_system_that_does_not_beat_bm25_is_undecided_but_stays(state):
 
 
 def in_worlds(names, estimates, lead=0.1, n_queries=300):
-    """Tables of claims and of leads of several worlds; each claim speaks of the system that it is named after."""
-    worlds = [pd.DataFrame({"claim": names, "estimate": row, "bias": 0.0, "n_queries": n_queries}) for row in estimates]
+    """Tables of claims and of leads of several worlds; each claim speaks of the system that it is
+    named after.
+    """
+    worlds = [
+        pd.DataFrame({"claim": names, "estimate": row, "bias": 0.0, "n_queries": n_queries})
+        for row in estimates
+    ]
     of_system = pd.DataFrame({"claim": names, "system": names, "lead": lead})
-    return worlds, [of_system.assign(lead=of_system["lead"] + 1e-4 * at) for at in range(len(worlds))]
+    return worlds, [
+        of_system.assign(lead=of_system["lead"] + 1e-4 * at) for at in range(len(worlds))
+    ]
 
 
 def test_worlds_are_judged_by_students_test(state):
@@ -196,12 +260,16 @@ def test_worlds_are_judged_by_students_test(state):
         ends = stats.ttest_1samp(estimates[:, at], 0).confidence_interval(1 - 0.05 / 2)
         assert found.loc[at, ["low", "high"]].tolist() == pytest.approx(list(ends))
         deviations = TTestPower().solve_power(nobs=12, alpha=0.05 / 2, power=0.8)
-        assert found.loc[at, "resolution"] == pytest.approx(deviations * estimates[:, at].std(ddof=1), rel=1e-4)
+        assert found.loc[at, "resolution"] == pytest.approx(
+            deviations * estimates[:, at].std(ddof=1), rel=1e-4
+        )
     assert found["n_worlds"].eq(12).all() and found["n_queries"].eq(3600).all()
 
 
 def test_size_over_worlds_is_tested_at_five_percent_in_both_directions(state):
-    """One claim a family; its p-value is that of Student's one-sided test against the nearer end of the margin."""
+    """One claim a family; its p-value is that of Student's one-sided test against the nearer end of
+    the margin.
+    """
     estimates = np.array([[-0.01], [0.01], [0.004]] * 4)
     for shift, tested in itertools.product((0.0, 0.02, -0.02), (0.049, 0.051)):
         shifted = estimates + shift
@@ -209,7 +277,9 @@ def test_size_over_worlds_is_tested_at_five_percent_in_both_directions(state):
         state(claim("one", "equal", {"model": "a"}, margin=edge))
         [row] = over_worlds(*in_worlds(["one"], shifted)).to_dict("records")
         sided = ((-edge, "greater"), (edge, "less"))
-        p_values = [stats.ttest_1samp(shifted[:, 0], end, alternative=side).pvalue for end, side in sided]
+        p_values = [
+            stats.ttest_1samp(shifted[:, 0], end, alternative=side).pvalue for end, side in sided
+        ]
         assert row["p_size"] == pytest.approx(max(p_values)) == pytest.approx(tested)
         assert row["size"] == (WITHIN if tested < 0.05 else "")
 
@@ -218,21 +288,38 @@ def test_tests_of_size_are_corrected_by_holm_within_the_family(state):
     """Those of equality apart from those of the others; a secondary claim is in no family."""
     table = losses({"a": -0.02, "b": -0.02, "c": -0.02, "d": -0.02}, noise=0.4)
     margins = {"a": 0.09, "b": 0.11, "c": 0.10}
-    equal = [claim(f"{name} equal", "equal", {"model": name}, margin=edge) for name, edge in margins.items()]
-    below = [claim(f"{name} below", "below", {"model": name}, margin=edge) for name, edge in margins.items()]
+    equal = [
+        claim(f"{name} equal", "equal", {"model": name}, margin=edge)
+        for name, edge in margins.items()
+    ]
+    below = [
+        claim(f"{name} below", "below", {"model": name}, margin=edge)
+        for name, edge in margins.items()
+    ]
     told = claim("told", "equal", {"model": "d"}, margin=0.09, secondary=True)
-    answers = answered(state(*itertools.chain(*zip(equal, below, strict=True)), told), [table], NOBODY)
-    found, draws = concluded(answers).set_index("claim"), dict(zip(answers["claim"], answers.drawn(), strict=True))
+    answers = answered(
+        state(*itertools.chain(*zip(equal, below, strict=True)), told), [table], NOBODY
+    )
+    found, draws = (
+        concluded(answers).set_index("claim"),
+        dict(zip(answers["claim"], answers.drawn(), strict=True)),
+    )
     for family in (equal, below):
         raw = [outside(draws[one.name], one.margin) for one in family]
         holm = multipletests(raw, method="holm")[1]
-        assert found["p_size"][[one.name for one in family]].tolist() == pytest.approx(holm.tolist())
-        assert (holm > raw).any() and min(raw) < max(raw)  # the correction shows, and so does its order
+        assert found["p_size"][[one.name for one in family]].tolist() == pytest.approx(
+            holm.tolist()
+        )
+        assert (holm > raw).any() and min(raw) < max(
+            raw
+        )  # the correction shows, and so does its order
     assert np.isnan(found.loc["told", "p_size"]) and found.loc["told", "size"] == ""
 
 
 def test_equality_claims_of_a_family_hold_only_if_they_do_after_holm(state):
-    """Three p-values of .03 each: alone each holds, of the three none does; claims of direction are no part of it."""
+    """Three p-values of .03 each: alone each holds, of the three none does; claims of direction are
+    no part of it.
+    """
     estimates = np.repeat(np.array([[-0.01], [0.01], [0.004]] * 4), 4, axis=1)
     edge = abs(estimates[:, 0].mean()) + stats.sem(estimates[:, 0]) * stats.t.isf(0.03, 11)
     for n in (1, 3):
@@ -240,7 +327,9 @@ def test_equality_claims_of_a_family_hold_only_if_they_do_after_holm(state):
         asks = dict.fromkeys(names, "equal") | {"other": "below"}
         state(*(claim(name, asks[name], {"model": name}, margin=edge) for name in names))
         found = over_worlds(*in_worlds(names, estimates[:, : n + 1])).set_index("claim")
-        assert found["p_size"].to_dict() == pytest.approx(dict.fromkeys(names, 0.03 * n) | {"other": 0.03})
+        assert found["p_size"].to_dict() == pytest.approx(
+            dict.fromkeys(names, 0.03 * n) | {"other": 0.03}
+        )
         assert found["verdict"].drop("other").eq("holds" if n == 1 else "undecided").all()
         assert found.loc["other", "size"] == WITHIN
 
@@ -249,7 +338,9 @@ def test_the_p_value_of_a_size_is_the_share_of_draws_beyond_the_margin(state):
     draws = np.linspace(-0.0995, 0.0995, 200)  # one of 200 each .001
     table = drawn_table({"a": draws})
     for margin, beyond in ((0.099, 1), (0.09, 10), (0.2, 0)):
-        answers = answered(state(claim("one", "equal", {"model": "a"}, margin=margin)), [table], NOBODY)
+        answers = answered(
+            state(claim("one", "equal", {"model": "a"}, margin=margin)), [table], NOBODY
+        )
         assert concluded(answers)["p_size"].item() == pytest.approx((beyond + 1) / 201)
 
 
@@ -264,7 +355,9 @@ def drawn_table(draws, **columns):
 def test_few_queries_give_no_verdict_and_no_size(state, n_queries):
     table = losses({"a": -0.3, "b": 0.0001}, trainings=1, n_queries=n_queries, noise=0.0001)
     answers = answered(
-        state(claim("loss", "below", {"model": "a"}), claim("same", "equal", {"model": "b"})), [table], NOBODY
+        state(claim("loss", "below", {"model": "a"}), claim("same", "equal", {"model": "b"})),
+        [table],
+        NOBODY,
     )
     found = concluded(answers)
     if n_queries == 10:
@@ -285,7 +378,9 @@ def test_the_least_number_of_units_is_of_what_is_drawn(state, drawn, least):
     verdict = {}
     for n in (least - 1, least):
         table = drawn_table({"a": draws}, **{counted: n, "drawn_units": drawn})
-        row = concluded(answered(state(claim("one", "below", {"model": "a"})), [table], NOBODY)).iloc[0]
+        row = concluded(
+            answered(state(claim("one", "below", {"model": "a"})), [table], NOBODY)
+        ).iloc[0]
         verdict[n] = (row["verdict"], row["reason"])
     assert verdict == {least - 1: ("undecided", FEW), least: ("holds", "")}
 
@@ -297,15 +392,21 @@ def test_few_worlds_give_no_verdict_and_no_size(state, n_worlds):
     found = over_worlds(*in_worlds(["loss", "same"], estimates))
     is_few = n_worlds < 4
     assert found["verdict"].eq("undecided" if is_few else "holds").all()
-    assert found["reason"].eq(FEW if is_few else "").all() and found["p_size"].isna().eq(is_few).all()
+    assert (
+        found["reason"].eq(FEW if is_few else "").all() and found["p_size"].isna().eq(is_few).all()
+    )
 
 
 def test_where_all_queries_differ_by_the_same_nothing_is_decided(state):
     values = measured({"a": -0.2, "b": 0.0}, trainings=1, noise=0.0)
-    values["value"] = np.where(values["regime"] == "interpolation", 0.5, np.where(values["model"] == "a", 0.4, 0.5))
+    values["value"] = np.where(
+        values["regime"] == "interpolation", 0.5, np.where(values["model"] == "a", 0.4, 0.5)
+    )
     claims = state(claim("loss", "below", {"model": "a"}), claim("same", "equal", {"model": "b"}))
     found = concluded(answered(claims, [compared(values)], NOBODY))
-    assert found["estimate"].tolist() == pytest.approx([-0.2, 0.0]) and found[["low", "high"]].isna().all(axis=None)
+    assert found["estimate"].tolist() == pytest.approx([-0.2, 0.0]) and found[
+        ["low", "high"]
+    ].isna().all(axis=None)
     assert found["verdict"].eq("undecided").all() and found["reason"].eq(NO_VARIATION).all()
     assert found["size"].eq("").all() and found["p_size"].isna().all()
     assert verdicts.formatted(found.iloc[0]).startswith("-20.0 % [undefined], 400 queries")
@@ -323,13 +424,33 @@ def test_a_claim_that_one_world_does_not_estimate_is_undecided(state):
 
 
 def test_the_bias_of_a_ratio_is_taken_out_of_the_mean_over_worlds(state):
-    """Of independent sides it is the variance of the first mean over its square: of 60 queries some .03."""
-    claims, draw, worlds = state(claim("one", "below", {"model": "a"})), np.random.default_rng(3), []
+    """Of independent sides it is the variance of the first mean over its square: of 60 queries some
+    .03.
+    """
+    claims, draw, worlds = (
+        state(claim("one", "below", {"model": "a"})),
+        np.random.default_rng(3),
+        [],
+    )
     reciprocal = 1.0 / np.arange(1, 30)
     for world in range(40):
-        ranks = pd.DataFrame(draw.choice(reciprocal, (60, 2)), columns=["inside", "out"]).rename_axis("query_id")
-        values = ranks.reset_index().melt("query_id", var_name="regime").assign(model="a", measure="RR@10")
-        table = effects(values, ["model", "measure"], "regime", ("inside", "out"), "delta", seed=world, n_boot=400)
+        ranks = pd.DataFrame(
+            draw.choice(reciprocal, (60, 2)), columns=["inside", "out"]
+        ).rename_axis("query_id")
+        values = (
+            ranks.reset_index()
+            .melt("query_id", var_name="regime")
+            .assign(model="a", measure="RR@10")
+        )
+        table = effects(
+            values,
+            ["model", "measure"],
+            "regime",
+            ("inside", "out"),
+            "delta",
+            seed=world,
+            n_boot=400,
+        )
         worlds.append(in_one_world(answered(claims, [table], NOBODY)))
     gates = [pd.DataFrame({"claim": ["one"], "system": ["a"], "lead": [0.1]})] * len(worlds)
     plain, bias = (np.mean([one[name].item() for one in worlds]) for name in ("estimate", "bias"))
@@ -340,12 +461,19 @@ def test_the_bias_of_a_ratio_is_taken_out_of_the_mean_over_worlds(state):
 
 
 def test_a_tie_at_a_bound_decides_nothing(state):
-    for asks, low, high in (("above", 0.0, 0.1), ("above", -0.1, 0.0), ("below", -0.1, 0.0), ("below", 0.0, 0.1)):
+    for asks, low, high in (
+        ("above", 0.0, 0.1),
+        ("above", -0.1, 0.0),
+        ("below", -0.1, 0.0),
+        ("below", 0.0, 0.1),
+    ):
         assert verdicts.verdict(asks, low, high, 0.05, False) == "undecided"
     for low, high in ((0.05, 0.1), (-0.1, -0.05)):
         assert verdicts.verdict("equal", low, high, 0.05, False) == "undecided"
     state(*(claim(name, "equal", {"model": name}, margin=0.25) for name in "abc"))
-    found = over_worlds(*in_worlds(list("abc"), [[0.25, -0.25, 0.125]] * 4))  # worlds that do not vary say nothing
+    found = over_worlds(
+        *in_worlds(list("abc"), [[0.25, -0.25, 0.125]] * 4)
+    )  # worlds that do not vary say nothing
     assert found["verdict"].eq("undecided").all() and found["reason"].eq(NO_VARIATION).all()
     assert found["size"].eq("").all() and found[["low", "high", "p_size"]].isna().all(axis=None)
     centred = np.array([-0.01, 0.01, -0.02, 0.02])[:, None] + np.array([0.25, -0.25, 0.125])
@@ -358,9 +486,14 @@ def test_a_tie_at_a_bound_decides_nothing(state):
 
 def test_a_lead_that_no_world_measured_opens_no_gate(state):
     state(claim("a", "below", {"model": "a"}, **GATED), claim("bm25", "below", {"model": "BM25"}))
-    worlds, gates = in_worlds(["a", "bm25"], [[-0.3 + 0.01 * at] * 2 for at in range(5)], lead=[np.nan, 0.1])
+    worlds, gates = in_worlds(
+        ["a", "bm25"], [[-0.3 + 0.01 * at] * 2 for at in range(5)], lead=[np.nan, 0.1]
+    )
     found = over_worlds(worlds, gates)
-    assert found["verdict"].tolist() == ["undecided", "holds"] and found["reason"].tolist() == [UNMEASURED, ""]
+    assert found["verdict"].tolist() == ["undecided", "holds"] and found["reason"].tolist() == [
+        UNMEASURED,
+        "",
+    ]
     gates[0] = gates[0].assign(lead=0.2)  # measured in one world alone
     assert over_worlds(worlds, gates)["reason"].tolist() == [UNMEASURED, ""]
 
@@ -376,29 +509,56 @@ def test_the_lead_of_each_system_is_pooled_before_the_weakest_is_taken(state):
     """In every world one of both is behind BM25; over the worlds both are ahead."""
     state(claim("both", "below", {"model": ["a", "b"]}, **GATED))
     worlds, _ = in_worlds(["both"], [[-0.3 + 0.01 * at] for at in range(6)])
-    leads = [(0.16, 0.0 - 0.001 * at) for at in range(3)] + [(0.0 - 0.001 * at, 0.16) for at in range(3)]
-    gates = [pd.DataFrame({"claim": "both", "system": ["a", "b"], "lead": pair}) for pair in leads * 2]
+    leads = [(0.16, 0.0 - 0.001 * at) for at in range(3)] + [
+        (0.0 - 0.001 * at, 0.16) for at in range(3)
+    ]
+    gates = [
+        pd.DataFrame({"claim": "both", "system": ["a", "b"], "lead": pair}) for pair in leads * 2
+    ]
     [row] = over_worlds(worlds * 2, gates).to_dict("records")
-    assert row["verdict"] == "holds" and row["lead"] == pytest.approx(np.mean([pair[0] for pair in leads]))
+    assert row["verdict"] == "holds" and row["lead"] == pytest.approx(
+        np.mean([pair[0] for pair in leads])
+    )
     behind = [gate.assign(lead=[0.1, -0.01 - 0.001 * at]) for at, gate in enumerate(gates)]
     assert over_worlds(worlds * 2, behind)["reason"].tolist() == [GATE]
 
 
 def test_the_gate_lists_each_system_of_a_claim_with_its_lead(state):
-    claims = state(claim("one", "below", {"model": ["a", "b"]}, **GATED), claim("bm25", "equal", {"model": "BM25"}))
+    claims = state(
+        claim("one", "below", {"model": ["a", "b"]}, **GATED),
+        claim("bm25", "equal", {"model": "BM25"}),
+    )
     ahead = pd.DataFrame({"model": ["a", "b"], "lead": [0.2, 0.1], "lead_low": [0.1, -0.1]})
     answers = answered(claims, [losses({"a": -0.2, "b": -0.1, "BM25": 0.0})], ahead)
     found = verdicts.gate(answers)
-    assert found[["claim", "system", "lead"]].values.tolist() == [["one", "a", 0.2], ["one", "b", 0.1]]
-    assert list(verdicts.gate(answers[:0])) == list(found) == ["claim", "system", "lead", "lead_low"]
-    assert verdicts.formatted(concluded(answers).iloc[0]).endswith(f"undecided ({GATE}; lead +10.0 points)")
+    assert found[["claim", "system", "lead"]].values.tolist() == [
+        ["one", "a", 0.2],
+        ["one", "b", 0.1],
+    ]
+    assert (
+        list(verdicts.gate(answers[:0])) == list(found) == ["claim", "system", "lead", "lead_low"]
+    )
+    assert verdicts.formatted(concluded(answers).iloc[0]).endswith(
+        f"undecided ({GATE}; lead +10.0 points)"
+    )
 
 
 def test_a_claim_that_needs_more_than_ten_times_the_data_is_declared_out_of_reach(state):
     state(claim("one", "below", {"model": "a"}, margin=0.05, published=-0.1))
-    row = {"claim": "one", "estimate": 0.0, "low": -0.5, "high": 0.5, "verdict": "undecided", "size": ""}
-    far, near = (verdicts.formatted(row | {"reason": "queries", "resolution": size}) for size in (0.4, 0.3))
-    assert far.endswith("undecided (queries; detects 40.0 %; out of reach: needs 16 times as many queries)")
+    row = {
+        "claim": "one",
+        "estimate": 0.0,
+        "low": -0.5,
+        "high": 0.5,
+        "verdict": "undecided",
+        "size": "",
+    }
+    far, near = (
+        verdicts.formatted(row | {"reason": "queries", "resolution": size}) for size in (0.4, 0.3)
+    )
+    assert far.endswith(
+        "undecided (queries; detects 40.0 %; out of reach: needs 16 times as many queries)"
+    )
     assert near.endswith("undecided (queries; detects 30.0 %)")
     worlds = verdicts.formatted(row | {"reason": "worlds", "resolution": 0.4, "n_worlds": 12})
     assert worlds.endswith("out of reach: needs 16 times as many worlds)")
@@ -406,10 +566,21 @@ def test_a_claim_that_needs_more_than_ten_times_the_data_is_declared_out_of_reac
 
 @pytest.mark.parametrize("share", [0.6, 0.97, 0.999])
 def test_more_trainings_are_asked_for_as_the_variance_of_the_queries_allows(state, share):
-    """The variance wanted is a sixteenth: of n times the trainings the queries' share stays as it is."""
+    """The variance wanted is a sixteenth: of n times the trainings the queries' share stays as it
+    is.
+    """
     state(claim("one", "below", {"model": "a"}, margin=0.05, published=-0.1))
-    row = {"claim": "one", "estimate": 0.0, "low": -0.5, "high": 0.5, "verdict": "undecided", "size": ""}
-    text = verdicts.formatted(row | {"reason": "trainings", "resolution": 0.4, "share_trainings": share})
+    row = {
+        "claim": "one",
+        "estimate": 0.0,
+        "low": -0.5,
+        "high": 0.5,
+        "verdict": "undecided",
+        "size": "",
+    }
+    text = verdicts.formatted(
+        row | {"reason": "trainings", "resolution": 0.4, "share_trainings": share}
+    )
     if share < 15 / 16:  # no number of trainings is enough
         assert text.endswith("out of reach: needs 16 times as many training runs and queries)")
         return
@@ -425,11 +596,19 @@ def test_claims_of_a_world_alone_have_plain_intervals_and_no_verdict(state):
     assert alone["verdict"].eq("").all() and alone["reason"].eq("one world").all()
     assert (alone["high"] - alone["low"] < together["high"] - together["low"]).all()
     assert alone[["low", "high", "bias"]].equals(pd.DataFrame(answers)[["low", "high", "bias"]])
-    assert alone["size"].eq("").all() and alone["p_size"].isna().all() and together["p_size"].notna().all()
+    assert (
+        alone["size"].eq("").all()
+        and alone["p_size"].isna().all()
+        and together["p_size"].notna().all()
+    )
 
 
-def test_rows_come_from_the_first_table_that_has_them_and_a_page_says_what_each_data_set_says(state, tmp_path):
-    claims = state(claim("one", "below", {"model": "a"}), claim("two", "above", {"model": "a", "band": "far"}))
+def test_rows_come_from_the_first_table_that_has_them_and_a_page_says_what_each_data_set_says(
+    state, tmp_path
+):
+    claims = state(
+        claim("one", "below", {"model": "a"}), claim("two", "above", {"model": "a", "band": "far"})
+    )
     tables = [losses({"a": -0.2}), losses({"a": 0.3}, band="far")]
     found = answered(claims, tables, NOBODY)
     assert found["estimate"].tolist() == pytest.approx([-0.2, 0.3], abs=0.02)
@@ -440,16 +619,34 @@ def test_rows_come_from_the_first_table_that_has_them_and_a_page_says_what_each_
     assert page["this run"].item().endswith("400 queries, 3 training runs: one world")
     table = in_one_world(found)
     table.to_csv(tmp_path / "claims.csv", index=False)
-    assert verdicts.page({"here": pd.read_csv(tmp_path / "claims.csv")}).equals(verdicts.page({"here": table}))
+    assert verdicts.page({"here": pd.read_csv(tmp_path / "claims.csv")}).equals(
+        verdicts.page({"here": table})
+    )
 
 
 @pytest.mark.parametrize(("profile", "collection"), [("mini", "mini"), ("small", "medquad")])
 def test_a_sentence_gives_each_data_set_its_own_estimate(tmp_path, profile, collection):
-    """Real data as committed, or of this run where it is of `small`; the worlds; a run of another profile."""
+    """Real data as committed, or of this run where it is of `small`; the worlds; a run of another
+    profile.
+    """
     row = {"claim": "resttest-dense", "n_queries": 900, "size": ""}
-    small = {"estimate": -0.1, "low": -0.12, "high": -0.08, "n_trainings": 5, "verdict": "holds", "reason": ""}
+    small = {
+        "estimate": -0.1,
+        "low": -0.12,
+        "high": -0.08,
+        "n_trainings": 5,
+        "verdict": "holds",
+        "reason": "",
+    }
     small |= {"over": TRAININGS}
-    worlds = {"estimate": 0.02, "low": -0.01, "high": 0.05, "n_worlds": 12, "verdict": "undecided", "reason": "worlds"}
+    worlds = {
+        "estimate": 0.02,
+        "low": -0.01,
+        "high": 0.05,
+        "n_worlds": 12,
+        "verdict": "undecided",
+        "reason": "worlds",
+    }
     worlds |= {"over": "worlds"}
     for name, values in (("small", small), ("worlds", worlds)):
         folder = tmp_path / "outputs" / "reference" / name / "03_resttest" / "tables"
@@ -460,7 +657,9 @@ def test_a_sentence_gives_each_data_set_its_own_estimate(tmp_path, profile, coll
     nb.conclude(losses({"DR (base)": -0.3}, protocol="ReSTTest"), ahead=ahead)
     made = pd.read_csv(nb.folder / "tables" / "claims.csv").iloc[0]
     here = "{:+.1f} % [{:+.1f}, {:+.1f}]".format(*(100 * made[["estimate", "low", "high"]]))
-    real, this = (here, "") if profile == "small" else ("-10.0 % [-12.0, -8.0]", f"this run {here}; ")
+    real, this = (
+        (here, "") if profile == "small" else ("-10.0 % [-12.0, -8.0]", f"this run {here}; ")
+    )
     estimates = f"MedQuAD {real}; fourteen worlds +2.0 % [-1.0, +5.0]; {this}published -11.5 %"
     told = "replicated on real data, undecided in the worlds"
     [sentence] = nb.concluded  # the claim answers the title
@@ -472,28 +671,45 @@ def test_a_sentence_gives_each_data_set_its_own_estimate(tmp_path, profile, coll
 def test_decided_claims_come_before_undecided_ones(state):
     names = ["resttest-dense", "resttest-bm25", "topics-dense"]
     verdict = dict(zip(names, ["undecided", "undecided", "contradicted"], strict=True))
-    rows = [told(name, "queries" * (verdict[name] == "undecided"), verdict=verdict[name]) for name in names]
+    rows = [
+        told(name, "queries" * (verdict[name] == "undecided"), verdict=verdict[name])
+        for name in names
+    ]
     first, second, third = verdicts.sentences({"MedQuAD": pd.concat(rows)}, "03_resttest")
-    assert first.startswith("Undecided (too few queries)") and ": contradicted on real data" in second
+    assert (
+        first.startswith("Undecided (too few queries)") and ": contradicted on real data" in second
+    )
     assert ": undecided on real data" in third
 
 
 def test_two_claims_and_a_page_without_any(state):
-    nothing = concluded(answered(state(claim("one", "below", {"model": "z"})), [losses({"a": -0.2})], NOBODY))
+    nothing = concluded(
+        answered(state(claim("one", "below", {"model": "z"})), [losses({"a": -0.2})], NOBODY)
+    )
     assert nothing.empty and {"verdict", "size", "reason", "resolution", "estimate"} <= set(nothing)
     assert verdicts.page({"here": nothing}).empty and verdicts.sentences({"here": nothing}) == []
 
 
 def told(name, reason="", size="", verdict="undecided"):
     """A table with one claim that was found to be 0."""
-    row = {"claim": name, "estimate": 0.0, "low": 0.0, "high": 0.0, "n_queries": 9, "reason": reason}
+    row = {
+        "claim": name,
+        "estimate": 0.0,
+        "low": 0.0,
+        "high": 0.0,
+        "n_queries": 9,
+        "reason": reason,
+    }
     return pd.DataFrame([row | {"verdict": verdict, "size": size}])
 
 
 def test_a_sentence_says_why_a_claim_has_no_verdict():
     dense, second, *_ = (one.name for one in verdicts.of_notebook("08_beir_correlation"))
     here = pd.concat([told(name, "one world", verdict="") for name in (second, dense)])
-    texts, why = verdicts.sentences({"here": here}, "08_beir_correlation"), "one generated world decides no claim"
+    texts, why = (
+        verdicts.sentences({"here": here}, "08_beir_correlation"),
+        "one generated world decides no claim",
+    )
     assert texts[0].startswith(f"Not judged ({why}): a model's ") and len(texts) == 2
     published = verdicts.published(verdicts.stated()[second])
     assert f": not judged, {why} (" in texts[1] and f"; published {published})." in texts[1]
@@ -501,12 +717,22 @@ def test_a_sentence_says_why_a_claim_has_no_verdict():
 
 def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
     given = {("holds", "holds"): "holds", ("contradicted", "contradicted"): "contradicted"}
-    given |= {("holds", "contradicted"): "It depends on the data. ", ("within", "holds"): "It depends on the data. "}
-    given |= {("within", "within"): "equal", ("undecided", "undecided"): "Undecided (too few queries): "}
+    given |= {
+        ("holds", "contradicted"): "It depends on the data. ",
+        ("within", "holds"): "It depends on the data. ",
+    }
+    given |= {
+        ("within", "within"): "equal",
+        ("undecided", "undecided"): "Undecided (too few queries): ",
+    }
     for notebook, answer in yaml.safe_load(verdicts.ANSWERS.read_text()).items():
         claim = verdicts.stated()[answer["claim"]]
         other = next(name for name, one in verdicts.stated().items() if one.notebook != notebook)
-        assert claim.notebook == notebook and not claim.secondary and answer["holds"] != answer["contradicted"]
+        assert (
+            claim.notebook == notebook
+            and not claim.secondary
+            and answer["holds"] != answer["contradicted"]
+        )
         for said, expected in given.items():
             rows = [
                 told(claim.name, "queries", "within")
@@ -518,35 +744,50 @@ def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
             found = {real: pd.concat([told(other), rows[0]]), "worlds": rows[1]}
             sentence, _ = verdicts.sentences(found, notebook)
             assert sentence.startswith(answer.get(expected, expected).removesuffix("."))
-            assert (f": {verdicts.page(found)['conclusion'].iloc[1]}" in sentence) == (said[0] != "undecided")
+            assert (f": {verdicts.page(found)['conclusion'].iloc[1]}" in sentence) == (
+                said[0] != "undecided"
+            )
     assert verdicts.sentences({"worlds": pd.DataFrame()}, "03_resttest") == []
 
 
 def test_a_plan_says_what_a_design_can_tell(state, tmp_path):
-    state(claim("one", "below", {"model": "a"}, published=-0.1), claim("two", "equal", {"model": "a"}, margin=0.05))
+    state(
+        claim("one", "below", {"model": "a"}, published=-0.1),
+        claim("two", "equal", {"model": "a"}, margin=0.05),
+    )
     path = tmp_path / "claims.csv"
-    pd.DataFrame({"claim": ["one", "two"], "resolution": [0.2, 0.05], "n_worlds": 12}).to_csv(path, index=False)
+    pd.DataFrame({"claim": ["one", "two"], "resolution": [0.2, 0.05], "n_worlds": 12}).to_csv(
+        path, index=False
+    )
     found = verdicts.resolutions([path, tmp_path / "none.csv"])
-    assert found[["asked", "times"]].values.tolist() == [[0.1, pytest.approx(4)], [0.05, pytest.approx(1)]]
+    assert found[["asked", "times"]].values.tolist() == [
+        [0.1, pytest.approx(4)],
+        [0.05, pytest.approx(1)],
+    ]
     assert found["more_of"].eq("worlds").all() and verdicts.resolutions([]).empty
 
 
 def simulated(effect, n_worlds, n_queries, rng):
-    """A claim's estimates in worlds: difference of two systems' reciprocal ranks, many of them 0, with the noise of
-    worlds, of trainings, and of queries about the same entity."""
+    """A claim's estimates in worlds: difference of two systems' reciprocal ranks, many of them 0,
+    with the noise of worlds, of trainings, and of queries about the same entity.
+    """
     world, training = rng.normal(scale=0.03, size=n_worlds), rng.normal(scale=0.02, size=n_worlds)
     entity = rng.normal(scale=0.5, size=(n_worlds, n_queries // 5)).repeat(5, axis=1)
     sides = []
     for shift in (0.0, 1.0):
         quality = entity + rng.normal(scale=1.0, size=(n_worlds, n_queries))
         rank = np.floor(np.exp(1.2 - quality)) + 1
-        sides.append(np.where(rank <= 10, 1 / rank, 0).mean(axis=1) + shift * (effect + world + training))
+        sides.append(
+            np.where(rank <= 10, 1 / rank, 0).mean(axis=1) + shift * (effect + world + training)
+        )
     return sides[1] - sides[0]
 
 
 @pytest.mark.parametrize("effect", [0.0, 0.05])
 def test_verdicts_over_worlds_are_as_sure_as_they_say(state, effect):
-    """Of families of four claims with no effect at most 5 % have a wrong one; power is what the resolution promises."""
+    """Of families of four claims with no effect at most 5 % have a wrong one; power is what the
+    resolution promises.
+    """
     names = ["a", "b", "c", "d"]
     state(*(claim(name, "above", {"model": name}) for name in names))
     rng, wrong, right, resolution, n = np.random.default_rng(1), 0, 0, [], 120
@@ -569,31 +810,72 @@ def test_verdicts_over_worlds_are_as_sure_as_they_say(state, effect):
 
 
 def judged(real, worlds, name="MedQuAD"):
-    """Rows of data sets: verdict, size and reason, one after the other; none of a data set without the claim."""
+    """Rows of data sets: verdict, size and reason, one after the other; none of a data set without
+    the claim.
+    """
     given, names = {name: real, "worlds": worlds}, ("verdict", "size", "reason")
-    return {of: dict(zip(names, (*said.split(", "), "", "")[:3], strict=True)) for of, said in given.items() if said}
+    return {
+        of: dict(zip(names, (*said.split(", "), "", "")[:3], strict=True))
+        for of, said in given.items()
+        if said
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "real", "worlds", "told"),
     [
         ("resttest-dense", None, None, "not judged"),
-        ("resttest-dense", "holds", "holds", "replicated on real data, agrees in direction in the worlds"),
+        (
+            "resttest-dense",
+            "holds",
+            "holds",
+            "replicated on real data, agrees in direction in the worlds",
+        ),
         ("negatives-reverse", "holds", "holds", "supported"),
         ("negatives-reverse", "contradicted", "contradicted", "contradicted"),
-        ("resttest-dense", "contradicted", "contradicted", "contradicted on real data, differs in the worlds"),
+        (
+            "resttest-dense",
+            "contradicted",
+            "contradicted",
+            "contradicted on real data, differs in the worlds",
+        ),
         ("resttest-dense", "contradicted", "holds", "depends on the data"),
         ("resttest-dense", "undecided", "undecided", "undecided"),
-        ("resttest-dense", "undecided", "holds", "agrees in direction in the worlds, undecided on real data"),
+        (
+            "resttest-dense",
+            "undecided",
+            "holds",
+            "agrees in direction in the worlds, undecided on real data",
+        ),
         ("resttest-dense", "undecided, within", "undecided, within", "no difference"),
         ("resttest-dense", None, "undecided, within, gate: not shown", "undecided in the worlds"),
-        ("resttest-dense", "holds, within", None, "replicated, but smaller than the margin, on real data"),
+        (
+            "resttest-dense",
+            "holds, within",
+            None,
+            "replicated, but smaller than the margin, on real data",
+        ),
         ("resttest-bm25", "holds, within", None, "replicated on real data"),
-        ("resttest-bm25", "holds, within", "holds, within", "replicated on real data, agrees in the worlds"),
+        (
+            "resttest-bm25",
+            "holds, within",
+            "holds, within",
+            "replicated on real data, agrees in the worlds",
+        ),
         ("similarity-trend", "holds", "holds", "agrees in direction"),
         ("overlap-intents", "holds", None, "not testable on real data"),
-        ("extrapolation-predicts", "holds", "contradicted", "differs in the worlds, not testable on real data"),
-        ("extrapolation-predicts", "holds", "undecided", "not testable on real data, undecided in the worlds"),
+        (
+            "extrapolation-predicts",
+            "holds",
+            "contradicted",
+            "differs in the worlds, not testable on real data",
+        ),
+        (
+            "extrapolation-predicts",
+            "holds",
+            "undecided",
+            "not testable on real data, undecided in the worlds",
+        ),
         ("restrain-reranker", "holds, within", "contradicted", "not testable"),
     ],
 )
@@ -604,8 +886,12 @@ def test_a_conclusion_says_where_a_claim_holds(name, real, worlds, told):
 @pytest.mark.parametrize("verdict", ["holds", "contradicted"])
 @pytest.mark.parametrize("asks", ["above", "equal"])
 @pytest.mark.parametrize("data", ["MedQuAD", "here", "worlds"])
-@pytest.mark.parametrize(("paper", "design"), [("zhan", "of the paper"), ("zhan", "ours"), ("kit", "ours")])
-def test_only_the_design_of_the_paper_on_real_data_replicates_or_contradicts_it(paper, design, data, asks, verdict):
+@pytest.mark.parametrize(
+    ("paper", "design"), [("zhan", "of the paper"), ("zhan", "ours"), ("kit", "ours")]
+)
+def test_only_the_design_of_the_paper_on_real_data_replicates_or_contradicts_it(
+    paper, design, data, asks, verdict
+):
     one = claim("one", asks, {"model": "a"}, paper=paper, design=design)
     is_replication = paper == "zhan" and design == "of the paper" and data != "worlds"
     if is_replication:
@@ -613,7 +899,10 @@ def test_only_the_design_of_the_paper_on_real_data_replicates_or_contradicts_it(
     elif paper == "kit":
         words = {"holds": "supported", "contradicted": "contradicted"}
     else:
-        words = {"holds": "agrees" if asks == "equal" else "agrees in direction", "contradicted": "differs"}
+        words = {
+            "holds": "agrees" if asks == "equal" else "agrees in direction",
+            "contradicted": "differs",
+        }
     place = {"MedQuAD": "on real data", "here": "here", "worlds": "in the worlds"}[data]
     row = {"verdict": verdict, "size": "", "reason": ""}
     assert verdicts.conclusion(one, {data: row}) == f"{words[verdict]} {place}"
@@ -649,7 +938,13 @@ def test_sentences_name_the_margin_where_it_decides():
     ("rows", "measure", "scale", "unit", "margin"),
     [
         (({"model": "a"},), "RR@10", "change", "%", "5.0 %"),
-        (({"model": "a"}, {"model": "b"}), "RR@10", "change", "percentage points of Δ", "5.0 percentage points of Δ"),
+        (
+            ({"model": "a"}, {"model": "b"}),
+            "RR@10",
+            "change",
+            "percentage points of Δ",
+            "5.0 percentage points of Δ",
+        ),
         (({"model": "a"}, 0.5), "RR@10", "points", "points", "5.0 points"),
         (({"statistic": "Spearman", "regime": "extrapolation"},), "RR@10", "points", "", "0.05"),
         (({"model": "a"},), "Kendall correlation", "points", "", "0.05"),
@@ -658,7 +953,15 @@ def test_sentences_name_the_margin_where_it_decides():
 def test_the_unit_of_a_claim_follows_from_its_scale(rows, measure, scale, unit, margin):
     one = claim("one", "above", *rows, measure=measure, scale=scale)
     assert one.unit == unit and verdicts.margin(one) == margin
-    row = {"claim": "one", "estimate": 0.1, "low": 0.0, "high": 0.2, "verdict": "holds", "size": "", "reason": ""}
+    row = {
+        "claim": "one",
+        "estimate": 0.1,
+        "low": 0.0,
+        "high": 0.2,
+        "verdict": "holds",
+        "size": "",
+        "reason": "",
+    }
     estimate = f"+10.0 {unit} [+0.0, +20.0]" if unit else "+0.10 [+0.00, +0.20]"
     assert verdicts.formatted(row, one) == f"{estimate}: holds"
 
@@ -666,7 +969,10 @@ def test_the_unit_of_a_claim_follows_from_its_scale(rows, measure, scale, unit, 
 def test_a_gate_is_one_of_four_and_only_beating_bm25_closes_it(state):
     with pytest.raises(ValidationError, match="gate"):
         claim("one", "below", {"model": "a"}, gate="none")
-    table, behind = losses({"a": -0.2}), pd.DataFrame({"model": ["a"], "lead": [-0.1], "lead_low": [-0.2]})
+    table, behind = (
+        losses({"a": -0.2}),
+        pd.DataFrame({"model": ["a"], "lead": [-0.1], "lead_low": [-0.2]}),
+    )
     found = {}
     for kind in ("beats BM25", "none: one system", "none: as published", "none: no system"):
         one = claim("one", "below", {"model": "a"}, gate=kind)
@@ -678,7 +984,14 @@ def test_an_interval_is_over_what_the_least_known_of_its_rows_is_over(state):
     said = {"a": TRAININGS, "b": ONE_TRAINING, "c": QUERIES}
     table = losses(dict.fromkeys(said, -0.2))
     table["over"] = table["model"].map(said)
-    wanted = {"a": TRAININGS, "b": ONE_TRAINING, "c": QUERIES, "ab": ONE_TRAINING, "ac": TRAININGS, "cb": ONE_TRAINING}
+    wanted = {
+        "a": TRAININGS,
+        "b": ONE_TRAINING,
+        "c": QUERIES,
+        "ab": ONE_TRAINING,
+        "ac": TRAININGS,
+        "cb": ONE_TRAINING,
+    }
     claims = state(*(claim(name, "below", {"model": list(name)}) for name in wanted))
     found = concluded(answered(claims, [table], NOBODY))
     assert dict(zip(found["claim"], found["over"], strict=True)) == wanted
@@ -687,11 +1000,15 @@ def test_an_interval_is_over_what_the_least_known_of_its_rows_is_over(state):
 def test_an_answer_says_what_its_interval_is_over():
     answer = told("resttest-dense", verdict="holds").assign(over=ONE_TRAINING)
     [sentence] = verdicts.sentences({"MedQuAD": answer}, "03_resttest")
-    assert sentence.endswith("; simultaneous 95 % confidence intervals over queries of one training run).")
+    assert sentence.endswith(
+        "; simultaneous 95 % confidence intervals over queries of one training run)."
+    )
 
 
 def repro_eval(base, advanced, base_published, advanced_published):
-    """Effect ratio and delta relative improvement of values by topic, as Breuer et al. (SIGIR 2020) define them."""
+    """Effect ratio and delta relative improvement of values by topic, as Breuer et al. (SIGIR 2020)
+    define them.
+    """
     ratio = np.mean(advanced - base) / np.mean(advanced_published - base_published)
     improvement = [(np.mean(new) - np.mean(old)) / np.mean(old) for old, new in ((base, advanced),)]
     published = (np.mean(advanced_published) - np.mean(base_published)) / np.mean(base_published)
@@ -707,7 +1024,9 @@ def test_effect_ratio_and_delta_ri_are_those_of_repro_eval(state):
     levels = tuple(each.mean() for each in theirs)
     claims = state(
         claim("change", "below", {"model": "a"}, levels=levels),
-        claim("systems", "below", {"model": "b"}, {"model": "a"}, levels=levels, side="out of domain"),
+        claim(
+            "systems", "below", {"model": "b"}, {"model": "a"}, levels=levels, side="out of domain"
+        ),
         claim("unpublished", "below", {"model": "a"}),
     )
     found = answered(claims, [table], NOBODY).set_index("claim")
@@ -717,10 +1036,13 @@ def test_effect_ratio_and_delta_ri_are_those_of_repro_eval(state):
     }
     for name, (base, advanced) in sides.items():
         expected = repro_eval(by_topic[base], by_topic[advanced], *theirs)
-        assert found.loc[name, ["effect_ratio", "delta_ri"]].tolist() == pytest.approx(list(expected))
+        assert found.loc[name, ["effect_ratio", "delta_ri"]].tolist() == pytest.approx(
+            list(expected)
+        )
         drawn = {model: table[table["model"] == model] for model in "ab"}
         first, second = (
-            drawn[m].drawn("first" if regime == "interpolation" else "second")[0] for m, regime in (base, advanced)
+            drawn[m].drawn("first" if regime == "interpolation" else "second")[0]
+            for m, regime in (base, advanced)
         )
         ratios = (second - first) / (levels[1] - levels[0])
         differences = (levels[1] / levels[0] - 1) - (second / first - 1)
@@ -733,7 +1055,9 @@ def test_effect_ratio_and_delta_ri_are_those_of_repro_eval(state):
 
 
 def test_effect_ratio_by_hand(state):
-    """Ours .50 to .40, theirs .60 to .45: two thirds of the effect; relative improvements -.20 and -.25."""
+    """Ours .50 to .40, theirs .60 to .45: two thirds of the effect; relative improvements -.20 and
+    -.25.
+    """
     values = measured({"a": 0.0}, trainings=1, n_queries=40)
     at = values["query_id"].str.slice(1).astype(int) % 2
     values["value"] = np.where(values["regime"] == "interpolation", 0.4 + 0.2 * at, 0.4)
@@ -744,9 +1068,15 @@ def test_effect_ratio_by_hand(state):
 
 
 def test_effect_ratio_over_worlds_has_students_interval(state):
-    state(claim("one", "below", {"model": "a"}, levels=(0.6, 0.45)), claim("two", "below", {"model": "a"}))
+    state(
+        claim("one", "below", {"model": "a"}, levels=(0.6, 0.45)),
+        claim("two", "below", {"model": "a"}),
+    )
     worlds, gates = in_worlds(["one", "two"], RANDOM.normal(-0.1, 0.02, size=(6, 2)))
-    measures = {"effect_ratio": RANDOM.normal(0.7, 0.1, size=6), "delta_ri": RANDOM.normal(-0.05, 0.02, size=6)}
+    measures = {
+        "effect_ratio": RANDOM.normal(0.7, 0.1, size=6),
+        "delta_ri": RANDOM.normal(-0.05, 0.02, size=6),
+    }
     for at, world in enumerate(worlds):
         for name, of_worlds in measures.items():
             world[name] = [of_worlds[at], np.nan]
@@ -758,14 +1088,18 @@ def test_effect_ratio_over_worlds_has_students_interval(state):
     assert found.loc["two", verdicts.NEARNESS].isna().all()
 
 
-VALUES = measured(dict(zip("abcdef", (-0.1, -0.2, -0.13, -0.4, -0.07, -0.011), strict=True)), n_queries=40)
+VALUES = measured(
+    dict(zip("abcdef", (-0.1, -0.2, -0.13, -0.4, -0.07, -0.011), strict=True)), n_queries=40
+)
 MANY = [
     claim("mean", "below", {"model": ["c", "a", "b"]}, levels=(0.6, 0.5)),
     claim("contrast", "above", {"model": ["f", "e", "d"]}, {"model": ["b", "c", "a"]}),
     claim("same", "equal", {"model": ["e", "f", "a", "b", "c"]}, side="in domain", margin=0.6),
     claim("far", "below", {"model": ["A", "B", "C"], "band": "far"}, **GATED),
 ]
-AHEAD = pd.DataFrame({"model": list("ABCDEF"), "lead": 0.1, "lead_low": [0.02, 0.01, 0.03, 0.04, 0.05, 0.06]})
+AHEAD = pd.DataFrame(
+    {"model": list("ABCDEF"), "lead": 0.1, "lead_low": [0.02, 0.01, 0.03, 0.04, 0.05, 0.06]}
+)
 
 
 def tables_of(values):
@@ -786,13 +1120,18 @@ def test_the_order_of_rows_and_tables_moves_no_claim():
         shuffled = [table.iloc[random.permutation(len(table))] for table in tables][::turned]
         found = concluded(answered(MANY, shuffled, AHEAD.sample(frac=1, random_state=7)), MANY)
         pd.testing.assert_frame_equal(found, expected, check_exact=True)
-    pd.testing.assert_frame_equal(made_of(VALUES.sample(frac=1, random_state=7)), expected, check_exact=True)
+    pd.testing.assert_frame_equal(
+        made_of(VALUES.sample(frac=1, random_state=7)), expected, check_exact=True
+    )
 
 
 def test_a_system_that_no_claim_names_moves_none():
     """Nor does it if its values are on other queries, or of one training."""
     expected = made_of(VALUES)
-    for more in (measured({"z": -0.5}, n_queries=40), measured({"z": -0.5}, trainings=1, n_queries=70)):
+    for more in (
+        measured({"z": -0.5}, n_queries=40),
+        measured({"z": -0.5}, trainings=1, n_queries=70),
+    ):
         for parts in ([VALUES, more], [more, VALUES]):
             found = made_of(pd.concat(parts, ignore_index=True))
             pd.testing.assert_frame_equal(found, expected, check_exact=True)

@@ -1,4 +1,6 @@
-"""The Snakefile plans the same cells as the command line; every command of README and its pages works as printed."""
+"""The Snakefile plans the same cells as the command line; every command of README and its pages
+works as printed.
+"""
 
 import importlib.util
 import itertools
@@ -18,7 +20,12 @@ from interextra.cli import main, parser
 from interextra.site.parameters import declared_parameters, read_yaml
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "CONTRIBUTING.md", "RESULTS.md", *(f"book/{name}.md" for name in ("reproducing", "cluster")))
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "RESULTS.md",
+    *(f"book/{name}.md" for name in ("reproducing", "cluster")),
+)
 PAGES += ("book/own_retriever.md", "book/teaching.md")
 # What stands for placeholders of these pages, and the notebook that has the parameter.
 PARAMETERS = {
@@ -37,7 +44,9 @@ PROGRAMS = ("make", "interextra", "papermill", "snakemake", "conda")
 
 def commands_of(text):
     """The words of every command of a page, in its blocks, after a prompt, and in its sentences."""
-    blocks = [block for language, block in re.findall(r"(?ms)^```(.*?)\n(.*?)^```$", text) if not language]
+    blocks = [
+        block for language, block in re.findall(r"(?ms)^```(.*?)\n(.*?)^```$", text) if not language
+    ]
     prompted = re.findall(r"(?m)^\$ (.*)$", text)
     inline = re.findall(r"`([^`]+)`", re.sub(r"(?ms)^```.*?^```$", "", text))
     found = [code.replace("\n", " ") for code in inline if code not in NAMES_ALONE]
@@ -49,13 +58,17 @@ def commands_of(text):
                 continue
             while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
                 words = words[1:]
-            if len(words) > 1 and (words[0].startswith((".venv/bin/", "python3", "-p")) or words[0] in PROGRAMS):
+            if len(words) > 1 and (
+                words[0].startswith((".venv/bin/", "python3", "-p")) or words[0] in PROGRAMS
+            ):
                 yield words
 
 
 def printed():
     """The words of every command of the pages, each once."""
-    found = [words for page in PAGES for words in commands_of((ROOT / page).read_text(encoding="utf-8"))]
+    found = [
+        words for page in PAGES for words in commands_of((ROOT / page).read_text(encoding="utf-8"))
+    ]
     return list({" ".join(words): words for words in found}.values())
 
 
@@ -68,7 +81,18 @@ def of(*programs):
 
 def test_commands_of_the_pages_are_found():
     assert {words[0].removeprefix(".venv/bin/") for words in PRINTED} == {
-        *("interextra", "make", "papermill", "snakemake", "pip", "python", "python3", "conda", "jupyter", "-p")
+        *(
+            "interextra",
+            "make",
+            "papermill",
+            "snakemake",
+            "pip",
+            "python",
+            "python3",
+            "conda",
+            "jupyter",
+            "-p",
+        )
     }
     commands = {"run", "status", "plan", "cell", "clean", "evaluate", "audit", "split", "regimes"}
     commands |= {"probe", "export", "class"}
@@ -81,13 +105,17 @@ def test_commands_of_the_pages_are_found():
 def test_interextra_takes_its_commands_as_printed(house, capsys, words):
     arguments = words[1:]
     if arguments in MENTIONED:
-        arguments.append("--help")  # the command exists; a sentence that names it needs none of its options
+        arguments.append(
+            "--help"
+        )  # the command exists; a sentence that names it needs none of its options
         with pytest.raises(SystemExit, match="^0$"):
             parser().parse_args(arguments)
         return
     parser().parse_args(arguments)
     (house / "outputs").mkdir()
-    (house / "outputs" / "reference").symlink_to(ROOT / "outputs" / "reference")  # for --from-reference
+    (house / "outputs" / "reference").symlink_to(
+        ROOT / "outputs" / "reference"
+    )  # for --from-reference
     if arguments[0] in ("run", "plan"):
         assert main(["plan", *arguments[1:]]) == 0
         assert "to_compute" in capsys.readouterr().out
@@ -96,7 +124,9 @@ def test_interextra_takes_its_commands_as_printed(house, capsys, words):
 @pytest.mark.parametrize("words", of("-p"), ids=" ".join)
 def test_parameters_as_printed_are_planned(house, tiny, capsys, words):
     scores = [f"{model},0.4,0.5,0.6" for model in "abcd"]
-    (house / "scores.csv").write_text("\n".join(["model,msmarco_dev_ndcg10,fiqa,nfcorpus", *scores]))
+    (house / "scores.csv").write_text(
+        "\n".join(["model,msmarco_dev_ndcg10,fiqa,nfcorpus", *scores])
+    )
     only, others = PARAMETERS[words[1]]
     given = [word for value in others or words[1:] for word in ("-p", value)]
     assert main(["plan", "--only", only, *given]) == 0, capsys.readouterr().err
@@ -112,7 +142,10 @@ def test_papermill_is_given_a_notebook_its_parameters_and_files_that_are_there(r
         return
     given = read_yaml(root / value) if flag == "-f" else yaml.safe_load(value)
     assert given and given.keys() <= declared.keys()
-    assert flag == "-y" or (given["profile"], Path(notebook).stem) == (Path(value).parent.name, Path(value).stem)
+    assert flag == "-y" or (given["profile"], Path(notebook).stem) == (
+        Path(value).parent.name,
+        Path(value).stem,
+    )
 
 
 @pytest.mark.parametrize("words", of("make"), ids=" ".join)
@@ -123,7 +156,11 @@ def test_make_has_its_targets(root, words):
 
 @pytest.mark.parametrize("words", of("python", "python3", "pip", "conda"), ids=" ".join)
 def test_what_other_programs_are_given_is_there(root, words):
-    named = [after for flag, after in zip(words, words[1:], strict=False) if flag in ("-r", "-f", "-e", "-m")]
+    named = [
+        after
+        for flag, after in zip(words, words[1:], strict=False)
+        if flag in ("-r", "-f", "-e", "-m")
+    ]
     assert named, words
     for name in named:
         assert (root / name).exists() or importlib.util.find_spec(name), name
@@ -132,10 +169,16 @@ def test_what_other_programs_are_given_is_there(root, words):
 def snakemake(house, *arguments):
     """A dry run by the program of this environment, which is not on the PATH."""
     shutil.copy(ROOT / "Snakefile", house)
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(house), "INTEREXTRA_CACHE": str(house / "cache")}
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(house),
+        "INTEREXTRA_CACHE": str(house / "cache"),
+    }
     environment["PYTHONPATH"] = str(Path(interextra.__file__).parents[1])
     command = [f"{sys.prefix}/bin/snakemake", *arguments, "-n"]
-    done = subprocess.run(command, cwd=house, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, cwd=house, env=environment, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -147,4 +190,7 @@ def test_snakemake_plans_every_cell_and_the_notebooks_as_printed(house, capsys, 
     profile = re.search("profile=([a-z]+)|$", " ".join(given))[1] or "mini"
     assert main(["plan", "--only", "00", "--profile", profile, "--json"]) == 0
     [notebook] = json.loads(capsys.readouterr().out)
-    assert said.count("rule cell:") == len(notebook["cells"]) - 1 and said.count("rule notebooks:") == 1
+    assert (
+        said.count("rule cell:") == len(notebook["cells"]) - 1
+        and said.count("rule notebooks:") == 1
+    )

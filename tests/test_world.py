@@ -1,4 +1,6 @@
-"""The generated world: same bytes everywhere, overlap as planned, sound passages, queries and judgements."""
+"""The generated world: same bytes everywhere, overlap as planned, sound passages, queries and
+judgements.
+"""
 
 import hashlib
 import json
@@ -26,7 +28,19 @@ from interextra.world.templates import domain, load
 from interextra.world.truth import expected_reciprocal_rank
 
 CHECKSUM = "72bc90bfe9cf4114b83be29e4620a151130f24fab39c2340e74c9151d30dd2e4"
-WH = {"what", "who", "when", "where", "which", "why", "how", "how much", "how many", "yes-no", "keyword"}
+WH = {
+    "what",
+    "who",
+    "when",
+    "where",
+    "which",
+    "why",
+    "how",
+    "how much",
+    "how many",
+    "yes-no",
+    "keyword",
+}
 
 
 def checksum(world) -> str:
@@ -51,7 +65,9 @@ def mini():
 
 @pytest.fixture(scope="module")
 def other_words():
-    """A world whose passages share as few words with the queries as can be, with more graded queries."""
+    """A world whose passages share as few words with the queries as can be, with more graded
+    queries.
+    """
     return generate("mini", seed=901, mismatch=84)
 
 
@@ -125,18 +141,28 @@ def test_order_of_ids_tells_nothing(mini):
 def test_sound_english(mini):
     for _, text in mini.passages:
         assert not re.search(r"[{}\[\]|]|  | [,.;:?]|\.\.", text), text
-        assert not re.search(r"\b[Aa] [aeio]|\b[Aa]n [bcdfgjklmpqrtvwxz]|\b(\w{3,}) \1\b", text), text
+        assert not re.search(r"\b[Aa] [aeio]|\b[Aa]n [bcdfgjklmpqrtvwxz]|\b(\w{3,}) \1\b", text), (
+            text
+        )
         assert text[0] == text[0].upper() and text[-1] in ".?!", text
     for frame in mini.queries.values():
         for text in frame["text"]:
-            assert text == text.lower() and not re.search(r"[{}\[\]|]|  |\b(?!death)(\w{3,}) \1\b", text), text
+            assert text == text.lower() and not re.search(
+                r"[{}\[\]|]|  |\b(?!death)(\w{3,}) \1\b", text
+            ), text
 
 
 @pytest.mark.parametrize(
     ("world", "split", "test_set"),
     [
-        *(("mini", split, name) for split, name in (("test", "dl19"), ("test", "dl20"), ("dev", "dev"))),
-        *(("other_words", split, name) for split, name in (("test", "dl20"), ("dev", "dev"), ("graded", "graded"))),
+        *(
+            ("mini", split, name)
+            for split, name in (("test", "dl19"), ("test", "dl20"), ("dev", "dev"))
+        ),
+        *(
+            ("other_words", split, name)
+            for split, name in (("test", "dl20"), ("dev", "dev"), ("graded", "graded"))
+        ),
     ],
 )
 def test_overlap_is_exactly_as_asked(request, world, split, test_set):
@@ -148,9 +174,13 @@ def test_overlap_is_exactly_as_asked(request, world, split, test_set):
     assert entity.tolist() == frame["planned_entity"].tolist()
     assert intent.tolist() == frame["planned_intent"].tolist()
     counts, shares = Counter(entity), SHARES[test_set]
-    assert [counts[label] for label in ("full", "partial", "zero")] == whole(shares["entity"], len(frame))
+    assert [counts[label] for label in ("full", "partial", "zero")] == whole(
+        shares["entity"], len(frame)
+    )
     counts = Counter(intent)
-    assert [counts[k] for k in ("duplicate", "similar", "dissimilar")] == whole(shares["intent"], len(frame))
+    assert [counts[k] for k in ("duplicate", "similar", "dissimilar")] == whole(
+        shares["intent"], len(frame)
+    )
 
 
 def test_overlap_equals_pairwise_comparison(mini):
@@ -161,9 +191,14 @@ def test_overlap_equals_pairwise_comparison(mini):
         mine = set(query.entities)
         label = "full" if mine in sets else "partial" if any(mine & s for s in sets) else "zero"
         assert entity[query.query_id] == label
-        same = [mine & s and g == query.intent_group for s, g in zip(sets, train["intent_group"], strict=True)]
+        same = [
+            mine & s and g == query.intent_group
+            for s, g in zip(sets, train["intent_group"], strict=True)
+        ]
         label = "similar" if any(same) else "dissimilar"
-        assert intent[query.query_id] == ("duplicate" if query.intent in set(train["intent"]) else label)
+        assert intent[query.query_id] == (
+            "duplicate" if query.intent in set(train["intent"]) else label
+        )
 
 
 def test_unknown_worlds_and_too_few_training_queries_are_refused():
@@ -186,7 +221,9 @@ def test_labels(mini):
     frame = mini.queries["train"].merge(mini.qrels["train"])
     for row in frame.itertuples():
         fact = facts.loc[row.doc_id]
-        assert [*fact["entities"]] == row.entities and fact["attributes"][0] == row.intent.split("|")[1]
+        assert [*fact["entities"]] == row.entities and fact["attributes"][0] == row.intent.split(
+            "|"
+        )[1]
         assert fact["kind"] == "fact" and row.intent.split("|")[0] == ";".join(row.entities)
 
 
@@ -219,14 +256,42 @@ def test_wordings_are_many_and_do_not_give_away_the_domain(mini):
 
 def test_some_queries_have_typos(mini):
     known = {word for _, text in mini.passages for word in re.findall(r"[a-z]+", text.lower())}
-    seen = Counter(word for text in mini.queries["train"]["text"] for word in re.findall(r"[a-z]+", text))
-    odd = sum(any(w not in known and seen[w] == 1 for w in text.split()) for text in mini.queries["train"]["text"])
+    seen = Counter(
+        word for text in mini.queries["train"]["text"] for word in re.findall(r"[a-z]+", text)
+    )
+    odd = sum(
+        any(w not in known and seen[w] == 1 for w in text.split())
+        for text in mini.queries["train"]["text"]
+    )
     assert 0.02 < odd / 4000 < 0.08
 
 
-def bm25_tops(passages: list[str], queries: list[str], k1: float = 0.9, b: float = 0.4, k: int = 10) -> list:
-    stop = {"a", "an", "and", "are", "as", "at", "be", "by", "for", "if", "in", "is", "it", "of", "on", "or", "the"}
-    tokens = [[t.rstrip("s") for t in re.findall(r"[a-z0-9]+", text.lower()) if t not in stop] for text in passages]
+def bm25_tops(
+    passages: list[str], queries: list[str], k1: float = 0.9, b: float = 0.4, k: int = 10
+) -> list:
+    stop = {
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "by",
+        "for",
+        "if",
+        "in",
+        "is",
+        "it",
+        "of",
+        "on",
+        "or",
+        "the",
+    }
+    tokens = [
+        [t.rstrip("s") for t in re.findall(r"[a-z0-9]+", text.lower()) if t not in stop]
+        for text in passages
+    ]
     mean = np.mean([len(t) for t in tokens])
     postings = defaultdict(dict)
     for row, words in enumerate(tokens):
@@ -249,7 +314,9 @@ def bm25_of(world) -> float:
     wanted = dict(world.qrels["dev"][["query_id", "doc_id"]].itertuples(index=False))
     tops = bm25_tops([text for _, text in world.passages], world.queries["dev"]["text"].tolist())
     ranks = [
-        [ids[row] for row in top].index(wanted[q]) + 1 if wanted[q] in [ids[row] for row in top] else math.inf
+        [ids[row] for row in top].index(wanted[q]) + 1
+        if wanted[q] in [ids[row] for row in top]
+        else math.inf
         for q, top in zip(world.queries["dev"]["query_id"], tops, strict=True)
     ]
     return np.mean([1 / rank for rank in ranks])
@@ -265,7 +332,9 @@ def test_bm25_finds_less_where_passages_are_in_other_words(other_words):
     assert bm25_of(other_words) < bm25_of(generate("mini", seed=901, mismatch=4)) - 0.1
 
 
-@pytest.mark.parametrize(("n", "relevant", "cutoff"), [(1, 1, 10), (4, 1, 10), (5, 2, 10), (6, 3, 2), (6, 1, 3)])
+@pytest.mark.parametrize(
+    ("n", "relevant", "cutoff"), [(1, 1, 10), (4, 1, 10), (5, 2, 10), (6, 3, 2), (6, 1, 3)]
+)
 def test_floor_equals_all_orders(n, relevant, cutoff):
     labels = [1] * relevant + [0] * (n - relevant)
     ranks = [order.index(1) + 1 for order in permutations(labels)]
@@ -275,7 +344,10 @@ def test_floor_equals_all_orders(n, relevant, cutoff):
 
 def test_an_intent_whose_wordings_are_all_too_long_is_left_out():
     found = generate("ood-affairs-lookup", seed=4)  # one of its intents is of that kind
-    assert len(found.queries["test"]) == 50 and found.queries["test"]["text"].str.split().str.len().max() <= 15
+    assert (
+        len(found.queries["test"]) == 50
+        and found.queries["test"]["text"].str.split().str.len().max() <= 15
+    )
 
 
 def test_out_of_domain_worlds_share_nothing_with_mini(mini, ood):
@@ -287,8 +359,15 @@ def test_out_of_domain_worlds_share_nothing_with_mini(mini, ood):
         entities = {entity.lower() for entities in world.facts["entities"] for entity in entities}
         assert not entities & known and not set(world.facts["domain"]) & set(mini.facts["domain"])
         assert 300 <= len(world.passages) <= 650 and list(world.queries) == ["test"]
-        assert len(world.queries["test"]) == 50 and set(world.qrels["test"]["relevance"]) == {0, 1, 2, 3}
+        assert len(world.queries["test"]) == 50 and set(world.qrels["test"]["relevance"]) == {
+            0,
+            1,
+            2,
+            3,
+        }
         assert not texts & {letters(text) for text in world.queries["test"]["text"]}
-        assert not {letters(t) for _, t in world.passages} & {letters(t) for t in world.queries["test"]["text"]}
+        assert not {letters(t) for _, t in world.passages} & {
+            letters(t) for t in world.queries["test"]["text"]
+        }
         worlds[name.split("-")[1]] |= entities
     assert len(worlds) == 2 and not worlds["hobby"] & worlds["affairs"]

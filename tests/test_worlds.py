@@ -12,7 +12,13 @@ from interextra.site.worlds import SEEDS, planned
 
 
 def effects(loss, **more):
-    table = {"n_train": [10, 20], "model": ["a", "a"], "loss": loss, "low": [0.0, 0.0], "high": [1.0, 1.0]}
+    table = {
+        "n_train": [10, 20],
+        "model": ["a", "a"],
+        "loss": loss,
+        "low": [0.0, 0.0],
+        "high": [1.0, 1.0],
+    }
     return pd.DataFrame(table | {"p_value": [0.5, 0.5], "n_queries": [7, 7]} | more)
 
 
@@ -20,8 +26,12 @@ def test_mean_and_interval_are_those_over_worlds():
     made = pooled([effects([0.1, 0.5]), effects([0.2, 0.5]), effects([0.6, 0.5])])
     assert list(made) == ["n_train", "model", "loss", "low", "high", "least", "most", "n"]
     theirs = stats.t.interval(0.95, 2, 0.3, stats.sem([0.1, 0.2, 0.6]))
-    assert made.loc[0, ["low", "high"]].tolist() == pytest.approx(theirs) and made["n"].tolist() == [3, 3]
-    assert made.loc[1, "loss"] == 0.5 and made.loc[1, ["low", "high"]].isna().all()  # alike in all worlds: no interval
+    assert made.loc[0, ["low", "high"]].tolist() == pytest.approx(theirs) and made[
+        "n"
+    ].tolist() == [3, 3]
+    assert (
+        made.loc[1, "loss"] == 0.5 and made.loc[1, ["low", "high"]].isna().all()
+    )  # alike in all worlds: no interval
 
 
 def test_row_that_a_world_lacks_is_left_out_and_a_table_without_intervals_is_none():
@@ -39,7 +49,9 @@ def test_counts_of_a_world_tell_no_rows_apart():
 
 def test_profile_worlds_has_the_notebooks_with_a_file_each_in_every_world(root):
     cells = planned(root, "worlds", "09")
-    assert [cell.name for cell in cells] == ["09_negative_exposure"] and len(cells[0].runs) == len(SEEDS)
+    assert [cell.name for cell in cells] == ["09_negative_exposure"] and len(cells[0].runs) == len(
+        SEEDS
+    )
     specs = {run.parameters.split('"collection": "')[1].split('"')[0] for run in cells[0].runs}
     assert specs == {f"mini:seed={seed}" for seed in SEEDS}
 

@@ -55,7 +55,9 @@ class Stuck(Toy):
 
 
 class Sleeping(Toy):
-    """Notes its process in a file, then takes a minute; `is_deaf`: in C, where no handler of Python's is called."""
+    """Notes its process in a file, then takes a minute; `is_deaf`: in C, where no handler of
+    Python's is called.
+    """
 
     begun: str
     is_deaf: bool = False

@@ -1,4 +1,6 @@
-"""A small collection for the tests of models: made-up animals, where each lives and what it eats."""
+"""A small collection for the tests of models: made-up animals, where each lives and what it
+eats.
+"""
 
 import hashlib
 
@@ -12,13 +14,19 @@ FOODS = ["grass", "fish", "seeds", "insects", "honey", "roots"]
 
 
 def collection_of(folder, passages, queries=(), qrels=()) -> Collection:
-    """A collection with one split, `train`, of (doc_id, text), (query_id, text), (query_id, doc_id, relevance)."""
+    """A collection with one split, `train`, of (doc_id, text), (query_id, text), (query_id, doc_id,
+    relevance).
+    """
     folder.mkdir(parents=True, exist_ok=True)
     write_passages(folder / "passages.arrow", passages)
     queries = pd.DataFrame(queries, columns=["query_id", "text"])
     qrels = pd.DataFrame(qrels, columns=["query_id", "doc_id", "relevance"])
-    content = hashlib.sha256(repr((passages, queries.values.tolist(), qrels.values.tolist())).encode()).hexdigest()
-    return Collection("toy", "toy", Passages(folder / "passages.arrow"), queries, {"train": qrels}, content)
+    content = hashlib.sha256(
+        repr((passages, queries.values.tolist(), qrels.values.tolist())).encode()
+    ).hexdigest()
+    return Collection(
+        "toy", "toy", Passages(folder / "passages.arrow"), queries, {"train": qrels}, content
+    )
 
 
 def animals(folder, n: int = 60) -> Collection:
@@ -33,7 +41,10 @@ def animals(folder, n: int = 60) -> Collection:
                 f"The {name} lives in the {draw.choice(PLACES)}; many a {name} was seen there.",
                 f"where does the {name} live",
             ),
-            (f"A {name} eats {draw.choice(FOODS)}. No other food is known of the {name}.", f"what does a {name} eat"),
+            (
+                f"A {name} eats {draw.choice(FOODS)}. No other food is known of the {name}.",
+                f"what does a {name} eat",
+            ),
         ]
         for text, query in facts:
             passages.append((f"d{len(passages) * 7919 % 1000:03d}", text))

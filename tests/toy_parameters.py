@@ -7,11 +7,30 @@ COMMON = {
     "test_splits": ["test"],
 }
 COMMON["gate_splits"] = []
-COMMON |= {"encoder": "lsa", "steps": 0, "seed": 1, "depth": 10, "match": "exact", "normalise": True, "fold_size": 0}
+COMMON |= {
+    "encoder": "lsa",
+    "steps": 0,
+    "seed": 1,
+    "depth": 10,
+    "match": "exact",
+    "normalise": True,
+    "fold_size": 0,
+}
 COMMON |= {"recall_relevance": 2, "real_encoders": ["lsa"], "real_msmarco": False}
-COMPARED = COMMON | {"sizes": [20, 60], "trained_sizes": [20, 60], "k": 2, "seeds": [1], "other_seeds": [1]}
+COMPARED = COMMON | {
+    "sizes": [20, 60],
+    "trained_sizes": [20, 60],
+    "k": 2,
+    "seeds": [1],
+    "other_seeds": [1],
+}
 COMPARED |= {"resttest_splits": ["dev"], "restrain_measures": ["nDCG@10"]}
 
-RESTRAIN = {"recipes": ["bm25", "mini-dense"], "sizes": [20, 60], "seeds": [1], "measures": ["RR@10"]}
+RESTRAIN = {
+    "recipes": ["bm25", "mini-dense"],
+    "sizes": [20, 60],
+    "seeds": [1],
+    "measures": ["RR@10"],
+}
 RESTRAIN |= {"grid_sizes": [30, 90], "grid_draws": 0, "grid_seeds": [1, 2], "grid_steps": 0}
 RESTRAIN |= {"test_draws": 0, "draw_splits": ["test"], "test_size": 8, "draw_train": 20}

@@ -25,10 +25,15 @@ class Drawn(Cell):
         for at, part in enumerate((self.train, *self.test)):
             rng = np.random.default_rng([7, at])
             centres = 2 * np.eye(6)[rng.choice(4, part.size(), p=(0.1, 0.2, 0.3, 0.4))]
-            np.save(folder / f"{part.name}.npy", (centres + rng.normal(size=centres.shape)).astype(np.float32))
+            np.save(
+                folder / f"{part.name}.npy",
+                (centres + rng.normal(size=centres.shape)).astype(np.float32),
+            )
 
     def read(self, store):
-        train, *test = (np.load(store[self] / f"{part.name}.npy") for part in (self.train, *self.test))
+        train, *test = (
+            np.load(store[self] / f"{part.name}.npy") for part in (self.train, *self.test)
+        )
         return train, np.concatenate([train[:0], *test])
 
 

@@ -18,7 +18,11 @@ def write_topics(folder: Path) -> str:
             for at in range(6):
                 name = f"{topic}-{word}-{at}"
                 queries.append(
-                    {"_id": name, "text": f"which {topic} is {word} number {at}", "metadata": {"topic": topic}}
+                    {
+                        "_id": name,
+                        "text": f"which {topic} is {word} number {at}",
+                        "metadata": {"topic": topic},
+                    }
                 )
                 judged["train" if at < 4 else "test"].append(f"{name}\tp-{name}\t1")
     (folder / "qrels").mkdir(parents=True)
@@ -29,5 +33,7 @@ def write_topics(folder: Path) -> str:
     for name, rows in write.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for split, lines in judged.items():
-        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
+        (folder / "qrels" / f"{split}.tsv").write_text(
+            "\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n"
+        )
     return f"beir:{folder}"

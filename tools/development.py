@@ -1,8 +1,8 @@
-"""Development worlds: their quality in domain, by which the mismatch of the reported worlds and the recipes were
-chosen, and what dense retrieval loses in them, which was looked at after that choice.
+"""Development worlds: their quality in domain, by which the mismatch of the reported worlds and the
+recipes were chosen, and what dense retrieval loses in them, which was looked at after that choice.
 
-Development worlds have the seeds 901 and following; no reported world has one of them. Mismatch 4 is that of an older
-generator; 44 is that of the reported worlds.
+Development worlds have the seeds 901 and following; no reported world has one of them. Mismatch 4
+is that of an older generator; 44 is that of the reported worlds.
 """
 
 import sys
@@ -26,8 +26,11 @@ N_TRAIN = 1600  # the largest size of ReSTrain
 SYSTEMS = ["bm25", "mini-dense", "mini-splade", "mini-colbert", "mini-reranker"]
 
 
-def quality(seeds: list[int], mismatches: list[int], recipes: list[str], folder: Path) -> pd.DataFrame:
-    """RR@10 on dev and nDCG@10 on graded queries of each system, one training of `N_TRAIN` random queries.
+def quality(
+    seeds: list[int], mismatches: list[int], recipes: list[str], folder: Path
+) -> pd.DataFrame:
+    """RR@10 on dev and nDCG@10 on graded queries of each system, one training of `N_TRAIN` random
+    queries.
 
     Returns DataFrame[mismatch, seed_of_world, model, test_set, measure, value].
     """
@@ -35,9 +38,18 @@ def quality(seeds: list[int], mismatches: list[int], recipes: list[str], folder:
     for seed in seeds:
         for mismatch in mismatches:
             spec = f"mini:seed={seed},mismatch={mismatch},n_graded=300"
-            given = {"collection": spec, "train_split": "train", "train_limit": N_TRAIN, "seed": 1, "steps": 0}
+            given = {
+                "collection": spec,
+                "train_split": "train",
+                "train_limit": N_TRAIN,
+                "seed": 1,
+                "steps": 0,
+            }
             p = given | {"recipes": recipes, "seeds": [1], "depth": 100}
-            sets, tested = [({}, plans.training_queries(p))], plans.test_queries(p, ["dev", "graded"])
+            sets, tested = (
+                [({}, plans.training_queries(p))],
+                plans.test_queries(p, ["dev", "graded"]),
+            )
             made = plans.systems(p)
             rows += plans.runs(p, made, sets, tested, mismatch=mismatch, seed_of_world=seed)
     design, store = plans.design(rows), Store(folder)
@@ -48,27 +60,42 @@ def quality(seeds: list[int], mismatches: list[int], recipes: list[str], folder:
     return found.groupby(by, sort=False)["value"].mean().reset_index()
 
 
-def losses(seeds: list[int], mismatches: list[int], recipes: list[str], folder: Path) -> pd.DataFrame:
-    """Relative change of RR@10 under ReSTTest (notebook 03) in each world, and its lead over BM25 on dev queries.
+def losses(
+    seeds: list[int], mismatches: list[int], recipes: list[str], folder: Path
+) -> pd.DataFrame:
+    """Relative change of RR@10 under ReSTTest (notebook 03) in each world, and its lead over BM25
+    on dev queries.
 
-    Returns DataFrame[mismatch, model, delta, low, high, least, most, n, lead] : over the worlds, with Student's
-    intervals.
+    Returns DataFrame[mismatch, model, delta, low, high, least, most, n, lead] : over the worlds,
+    with Student's intervals.
     """
     root, rows = repository_root(), []
     for mismatch in mismatches:
         for seed in seeds:
-            changed = {"collection": f"mini:seed={seed},mismatch={mismatch}", "recipes": recipes, "measures": ["RR@10"]}
+            changed = {
+                "collection": f"mini:seed={seed},mismatch={mismatch}",
+                "recipes": recipes,
+                "measures": ["RR@10"],
+            }
             [path] = notebooks(root, resttest.NOTEBOOK)
-            plan, store = resttest.plan(profile_parameters(root, "worlds", path, changed)), Store(folder)
+            plan, store = (
+                resttest.plan(profile_parameters(root, "worlds", path, changed)),
+                Store(folder),
+            )
             build_all(store, list(plan.design["run"]))
             found = values(plan.design, store, ["RR@10"], plan.split.strata(store))
             is_gate = found["test_set"] == "dev"
             means = (
-                resttest.in_regimes(found[is_gate]).query("regime == 'interpolation'").groupby("model")["value"].mean()
+                resttest.in_regimes(found[is_gate])
+                .query("regime == 'interpolation'")
+                .groupby("model")["value"]
+                .mean()
             )
             loss = resttest.averages(found[~is_gate]).query("average == 'micro'")
             table = effects(loss, ["model", "measure"], "regime", REGIMES, "delta", n_boot=1000)
-            table = pd.DataFrame(table)[["model", "delta"]].assign(lead=table["model"].map(means) - means[BM25])
+            table = pd.DataFrame(table)[["model", "delta"]].assign(
+                lead=table["model"].map(means) - means[BM25]
+            )
             rows.append(table.assign(mismatch=mismatch, world=seed))
     every, by = pd.concat(rows, ignore_index=True), ["mismatch", "model"]
     leads = every.groupby(by, sort=False)["lead"].mean().reset_index()
@@ -88,7 +115,14 @@ if __name__ == "__main__":
         by = ["mismatch", "measure", "model"]
         print(made.pivot_table("value", by, "seed_of_world", sort=False).round(3).to_string())
     else:  # committed: notebook 03 shows it
-        target = repository_root() / REFERENCE / "development" / resttest.NOTEBOOK / "tables" / "mismatch.csv"
+        target = (
+            repository_root()
+            / REFERENCE
+            / "development"
+            / resttest.NOTEBOOK
+            / "tables"
+            / "mismatch.csv"
+        )
         target.parent.mkdir(parents=True, exist_ok=True)
         made.to_csv(target, index=False, float_format="%.10g", lineterminator="\n")
         print(made.round(3).to_string())

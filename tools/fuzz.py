@@ -2,10 +2,11 @@
 
     python -m tools.fuzz --seed 1 --n 200
 
-Of every reader and of the commands evaluate, audit, split and regimes, `n` inputs each: a small valid set of files of
-which one is damaged. Counted are answers, refusals (InputError; exit code 2), tracebacks, hangs, and wrong answers
-where that can be known: a Parquet file with other bytes gives what the sound one gives or nothing, and a TREC run what
-a plain reading of its lines gives. The failing inputs stay in build/fuzz.
+Of every reader and of the commands evaluate, audit, split and regimes, `n` inputs each: a small
+valid set of files of which one is damaged. Counted are answers, refusals (InputError; exit code 2),
+tracebacks, hangs, and wrong answers where that can be known: a Parquet file with other bytes gives
+what the sound one gives or nothing, and a TREC run what a plain reading of its lines gives. The
+failing inputs stay in build/fuzz.
 """
 
 import argparse
@@ -42,9 +43,40 @@ from interextra.store import InputError
 KEPT = Path(__file__).resolve().parents[1] / "build" / "fuzz"
 SECONDS = 20  # an input
 OUTCOMES = ("answered", "refused", "traceback", "hang", "wrong")
-ODD = [b"\0", b"\xff", b"\xef\xbb\xbf", b"\x1f\x8b", b"\r", b"\xe2\x80\xa8", b"\xc2\x85", b"\t", b" ", b",", b'"', b"#"]
-VALUES = [b"{}", b"[]", b"null", b"true", b"NaN", b"-1", b"0.5", b"1e999", b'"x"', b'""', b"9" * 30, b"9" * 5000]
-VALUES += [b"[" * 100_000, b'"\\ud83d"', b'"a\\u0000b"', b'"' + b"n" * 300 + b'"']  # deep, half of an emoji, too long
+ODD = [
+    b"\0",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\x1f\x8b",
+    b"\r",
+    b"\xe2\x80\xa8",
+    b"\xc2\x85",
+    b"\t",
+    b" ",
+    b",",
+    b'"',
+    b"#",
+]
+VALUES = [
+    b"{}",
+    b"[]",
+    b"null",
+    b"true",
+    b"NaN",
+    b"-1",
+    b"0.5",
+    b"1e999",
+    b'"x"',
+    b'""',
+    b"9" * 30,
+    b"9" * 5000,
+]
+VALUES += [
+    b"[" * 100_000,
+    b'"\\ud83d"',
+    b'"a\\u0000b"',
+    b'"' + b"n" * 300 + b'"',
+]  # deep, half of an emoji, too long
 COLUMNS = ["query_id", "doc_id", "score"]
 WORDS = ["granite", "marble", "basalt", "slate", "tulip", "willow", "clover", "bamboo"]
 TOKEN = re.compile(rb'"[^"\n]*"|-?\d+(?:\.\d+)?|\b(?:null|true|false)\b|\S+')
@@ -83,25 +115,39 @@ DAMAGES = (flip, cut, insert, swap, swap, repeat)
 
 
 def damage(draw: random.Random, path: Path) -> bool:
-    """Damage a file; whether a sound reader can only refuse it or give what it gave before (Parquet, by its digest)."""
+    """Damage a file; whether a sound reader can only refuse it or give what it gave before
+    (Parquet, by its digest).
+    """
     if path.suffix == ".parquet" and draw.random() < 0.3:
         key = draw.choice([b"query_ids", b"interextra.content", b"pandas"])
         table = pq.read_table(path)
-        told = (table.schema.metadata or {}) | {key: draw.choice([b"", b"\xff", b'["q1"]', b'[["q1"]]', *VALUES])}
+        told = (table.schema.metadata or {}) | {
+            key: draw.choice([b"", b"\xff", b'["q1"]', b'[["q1"]]', *VALUES])
+        }
         pq.write_table(table.replace_schema_metadata(told), path)
         return False
     for _ in range(1 if path.suffix == ".parquet" else draw.choice([1, 1, 2])):
         if data := path.read_bytes():
-            path.write_bytes((flip if path.suffix == ".parquet" else draw.choice(DAMAGES))(draw, data))
+            path.write_bytes(
+                (flip if path.suffix == ".parquet" else draw.choice(DAMAGES))(draw, data)
+            )
     return path.suffix == ".parquet" and "theirs" not in path.name
 
 
 def write_sound(folder: Path) -> None:
-    """A collection of 48 queries, a split of it, runs in every format, and files of the other readers."""
+    """A collection of 48 queries, a split of it, runs in every format, and files of the other
+    readers.
+    """
     asked = {f"q{word}{at}": f"which {word} is number {at}" for word in WORDS for at in range(6)}
     tests = [name for name in asked if name[-1] in "45"]
-    write_collection(folder / "coll", asked, {"train": [name for name in asked if name not in tests], "test": tests})
-    (folder / "queries.tsv").write_text("".join(f"{name}\t{text}\n" for name, text in asked.items()))
+    write_collection(
+        folder / "coll",
+        asked,
+        {"train": [name for name in asked if name not in tests], "test": tests},
+    )
+    (folder / "queries.tsv").write_text(
+        "".join(f"{name}\t{text}\n" for name, text in asked.items())
+    )
     (folder / "a.qrels").write_text("".join(f"{name} 0 p-{name} 1\n" for name in tests))
     (folder / "qrel.json").write_text(json.dumps({name: {f"p-{name}": 1} for name in tests}))
     pair = ["t", "tea", "q", "hot tea", "bm25", "full", "similar"]
@@ -118,13 +164,21 @@ def write_sound(folder: Path) -> None:
 def write_collection(folder: Path, asked: dict[str, str], splits: dict[str, list[str]]) -> None:
     """A folder in BEIR's layout, a passage a query."""
     (folder / "qrels").mkdir(parents=True)
-    rows = {"queries": [{"_id": name, "text": asked[name], "metadata": {"kind": name[1]}} for name in asked]}
-    rows["corpus"] = [{"_id": f"p-{name}", "title": "About", "text": text} for name, text in asked.items()]
+    rows = {
+        "queries": [
+            {"_id": name, "text": asked[name], "metadata": {"kind": name[1]}} for name in asked
+        ]
+    }
+    rows["corpus"] = [
+        {"_id": f"p-{name}", "title": "About", "text": text} for name, text in asked.items()
+    ]
     for name, objects in rows.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in objects))
     for split, names in splits.items():
         lines = [f"{name}\tp-{name}\t1\n" for name in names]
-        (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+        (folder / "qrels" / f"{split}.tsv").write_text(
+            "query-id\tcorpus-id\tscore\n" + "".join(lines)
+        )
 
 
 def write_runs(path: Path, tests: list[str]) -> None:
@@ -135,7 +189,9 @@ def write_runs(path: Path, tests: list[str]) -> None:
     run.write_trec(path.with_suffix(".run"))
     run.write_parquet(path.with_suffix(".parquet"))
     run.frame().to_csv(path.with_suffix(".csv"), index=False)
-    path.with_suffix(".json").write_text(json.dumps({"mteb_model_meta": {}, "default": {"test": hits}}))
+    path.with_suffix(".json").write_text(
+        json.dumps({"mteb_model_meta": {}, "default": {"test": hits}})
+    )
     with path.with_suffix(".jsonl").open("w") as lines:
         for query_id, found in hits.items():
             results = [{"corpus_id": doc_id, "score": score} for doc_id, score in found.items()]
@@ -143,7 +199,9 @@ def write_runs(path: Path, tests: list[str]) -> None:
 
 
 def commanded(arguments: list[str]) -> Callable[[Path, str], str]:
-    """A command on the files of a folder: what it prints; `*` in an argument is the damaged file."""
+    """A command on the files of a folder: what it prints; `*` in an argument is the damaged
+    file.
+    """
 
     def run(folder: Path, name: str) -> str:
         out, err = io.StringIO(), io.StringIO()
@@ -165,7 +223,11 @@ def plainly(data: bytes) -> list[tuple[str, str, float]]:
     """The rows of a TREC run, read line by line."""
     text = data.decode("utf-8-sig", "replace")  # a tag may be of any encoding
     lines = (re.split(r"[ \t]+", line.strip(" \t")) for line in re.split(r"[\r\n]+", text))
-    return [(one[0], one[2], float(np.float32(one[4]))) for one in lines if one[0] and not one[0].startswith("#")]
+    return [
+        (one[0], one[2], float(np.float32(one[4])))
+        for one in lines
+        if one[0] and not one[0].startswith("#")
+    ]
 
 
 def rows_of(run: RunFile) -> str:
@@ -173,23 +235,56 @@ def rows_of(run: RunFile) -> str:
 
 
 RUNS = tuple(f"a.{end}" for end in ("run", "parquet", "json", "jsonl", "csv")) + ("theirs.parquet",)
-COLLECTION = tuple(f"coll/{name}" for name in ("corpus.jsonl", "queries.jsonl", "qrels/train.tsv", "qrels/test.tsv"))
+COLLECTION = tuple(
+    f"coll/{name}"
+    for name in ("corpus.jsonl", "queries.jsonl", "qrels/train.tsv", "qrels/test.tsv")
+)
 SPLIT = tuple(f"out/{name}" for name in ("manifest.json", "test.tsv", "test.qrels", "gate.txt"))
-MEASURED = tuple(f"runs/interpolation-12.{end}" for end in ("run", "parquet", "json", "jsonl", "csv"))
-REGIMES = ["regimes", "--split", "out", "--runs", "runs/{part}SUFFIX", "--baseline", "a.run", "--out", "found"]
+MEASURED = tuple(
+    f"runs/interpolation-12.{end}" for end in ("run", "parquet", "json", "jsonl", "csv")
+)
+REGIMES = [
+    "regimes",
+    "--split",
+    "out",
+    "--runs",
+    "runs/{part}SUFFIX",
+    "--baseline",
+    "a.run",
+    "--out",
+    "found",
+]
 SPLITTING = ["split", "restrain", "--collection", "beir:coll", "--size", "12", "--out"]
 TARGETS: dict[str, tuple[tuple[str, ...], Callable[[Path, str], object]]] = {
     "RunFile.read": (RUNS[:2], lambda folder, name: rows_of(RunFile.read(folder / name))),
     "read_run": (RUNS, lambda folder, name: rows_of(read_run(folder / name))),
-    "read_qrels": (("a.qrels", "coll/qrels/test.tsv"), lambda folder, name: read_qrels(folder / name)),
+    "read_qrels": (
+        ("a.qrels", "coll/qrels/test.tsv"),
+        lambda folder, name: read_qrels(folder / name),
+    ),
     "read_queries_tsv": (("queries.tsv",), lambda folder, name: read_queries_tsv(folder / name)),
     "read_qrels_json": (("qrel.json",), lambda folder, name: read_qrels_json(folder / name)),
     "read_sheet": (("sheet.csv",), lambda folder, name: read_sheet(folder / name)),
-    "open_collection": (COLLECTION, lambda folder, name: open_collection(f"beir:{folder / 'coll'}")),
-    "evaluate a run": (RUNS[:2], commanded(["evaluate", "--run", "*", "--qrels", "a.qrels", "-m", "nDCG@10"])),
-    "evaluate by qrels": (("a.qrels",), commanded(["evaluate", "--run", "a.run", "--qrels", "*", "-m", "nDCG@10"])),
-    "audit lines": (("queries.tsv",), commanded(["audit", "--train", "*", "--test", "beir:coll@test"])),
-    "audit a collection": (COLLECTION, commanded(["audit", "--train", "beir:coll", "--test", "beir:coll@test"])),
+    "open_collection": (
+        COLLECTION,
+        lambda folder, name: open_collection(f"beir:{folder / 'coll'}"),
+    ),
+    "evaluate a run": (
+        RUNS[:2],
+        commanded(["evaluate", "--run", "*", "--qrels", "a.qrels", "-m", "nDCG@10"]),
+    ),
+    "evaluate by qrels": (
+        ("a.qrels",),
+        commanded(["evaluate", "--run", "a.run", "--qrels", "*", "-m", "nDCG@10"]),
+    ),
+    "audit lines": (
+        ("queries.tsv",),
+        commanded(["audit", "--train", "*", "--test", "beir:coll@test"]),
+    ),
+    "audit a collection": (
+        COLLECTION,
+        commanded(["audit", "--train", "beir:coll", "--test", "beir:coll@test"]),
+    ),
     "split": (COLLECTION, commanded([*SPLITTING, "new"])),
     "regimes": ((*SPLIT, *MEASURED), commanded([*REGIMES, "--n-boot", "40"])),
 }
@@ -239,7 +334,9 @@ def fuzz(seed: int, n: int, only: str = "") -> pd.DataFrame:
                 shutil.copytree(sound, folder)
                 what, answers[name] = outcome(call, folder, name)
                 if what != "answered":
-                    raise RuntimeError(f"{target} does not answer on the sound {name}: {answers[name]}")
+                    raise RuntimeError(
+                        f"{target} does not answer on the sound {name}: {answers[name]}"
+                    )
                 shutil.rmtree(folder)
             draw = random.Random(f"{seed} {target}")
             for at in range(n):
@@ -254,7 +351,9 @@ def fuzz(seed: int, n: int, only: str = "") -> pd.DataFrame:
                     kept = KEPT / f"{target.replace(' ', '-')}-{seed}-{at}"
                     shutil.rmtree(kept, ignore_errors=True)
                     shutil.copytree(folder, kept)
-                    print(f"{target}: {what}: {kept / name}\n{str(answer)[-1500:]}", file=sys.stderr)
+                    print(
+                        f"{target}: {what}: {kept / name}\n{str(answer)[-1500:]}", file=sys.stderr
+                    )
                 shutil.rmtree(folder)
     return pd.DataFrame(counts, index=OUTCOMES).T.fillna(0).astype(int)
 

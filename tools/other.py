@@ -1,7 +1,9 @@
-"""Text of other worlds, with invented names and shuffled values, for pretraining a base that knows nothing of `mini`.
+"""Text of other worlds, with invented names and shuffled values, for pretraining a base that knows
+nothing of `mini`.
 
-Names repeat within a text, so that matching tokens can be learnt; a question is never followed by its answer. Frames
-are those of other.yaml only; single words may be those of `mini`, except its names.
+Names repeat within a text, so that matching tokens can be learnt; a question is never followed by
+its answer. Frames are those of other.yaml only; single words may be those of `mini`, except its
+names.
 """
 
 from collections.abc import Iterator
@@ -19,7 +21,9 @@ _LISTS = ("kinds", "nouns", "verbs", "verbs2", "past", "adj", "people")
 
 @cache
 def vocabulary() -> tuple[str, ...]:
-    """The single words of `mini`, sorted, without words of entity names, brackets, slots and figures."""
+    """The single words of `mini`, sorted, without words of entity names, brackets, slots and
+    figures.
+    """
     words: dict[str, None] = {}
     names: set[str] = set()
     for file in load("common.yaml")["domains"]:
@@ -32,7 +36,9 @@ def vocabulary() -> tuple[str, ...]:
         for mark in "[]|,.;:?!()$/{}":
             blocks = [block.replace(mark, " ") for block in blocks]
         words.update(dict.fromkeys(" ".join(blocks).lower().split()))
-    return tuple(sorted(word for word in words if word.isalpha() and len(word) > 2 and word not in names))
+    return tuple(
+        sorted(word for word in words if word.isalpha() and len(word) > 2 and word not in names)
+    )
 
 
 @cache
@@ -40,12 +46,17 @@ def _material() -> tuple[dict, dict]:
     raw = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
     pools = {key: raw[key].split() for key in (*_LISTS, "syllables", "endings")}
     pools |= {key: raw[key].split("|") for key in ("where", "when")} | {"w": vocabulary()}
-    frames = {key: [parse(line) for line in lines(raw[key])] for key in ("statements", "questions", "follow")}
+    frames = {
+        key: [parse(line) for line in lines(raw[key])]
+        for key in ("statements", "questions", "follow")
+    }
     return pools, frames
 
 
 def _name(rng: Random, pools: dict) -> str:
-    one = "".join(pick(rng, pools["syllables"]) for _ in range(1 + int(rng.random() * 3))) + pick(rng, pools["endings"])
+    one = "".join(pick(rng, pools["syllables"]) for _ in range(1 + int(rng.random() * 3))) + pick(
+        rng, pools["endings"]
+    )
     if rng.random() < 0.3:
         return f"{one} {pick(rng, pools['syllables'])}{pick(rng, pools['syllables'])}{pick(rng, pools['endings'])}"
     return one
@@ -67,7 +78,9 @@ class _Slots(dict):
 
 
 def other_worlds_text(seed: int, n_worlds: int) -> Iterator[str]:
-    """Texts of `n_worlds` invented worlds, 100 each, lower case; the same for the same seed on every machine."""
+    """Texts of `n_worlds` invented worlds, 100 each, lower case; the same for the same seed on
+    every machine.
+    """
     pools, frames = _material()
     for world in range(n_worlds):
         rng = Random(f"other-{seed}-{world}")
@@ -75,6 +88,8 @@ def other_worlds_text(seed: int, n_worlds: int) -> Iterator[str]:
         for _ in range(TEXTS_PER_WORLD):
             row, step = int(rng.random() * len(names)), 1 + int(rng.random() * (len(names) - 1))
             slots = _Slots(rng, pools, x=names[row], y=names[(row + step) % len(names)])
-            for slot, kind in zip(("question", "s1", "s2", "s3"), ("questions", *3 * ["statements"]), strict=True):
+            for slot, kind in zip(
+                ("question", "s1", "s2", "s3"), ("questions", *3 * ["statements"]), strict=True
+            ):
                 slots[slot] = fill(pick(rng, frames[kind]), rng, slots)
             yield fill(pick(rng, frames["follow"]), rng, slots)

@@ -16,17 +16,21 @@ LETTERS = ("bcdfghjklmnprstvwz", "aeiou")
 
 
 def renamed_passages(seed: int, n_worlds: int) -> Iterator[str]:
-    """Passages of `n_worlds` generated worlds, lower case, names of entities replaced by invented ones.
+    """Passages of `n_worlds` generated worlds, lower case, names of entities replaced by invented
+    ones.
 
     Questions are taken out: a heading with its answer would be a pair of query and passage.
     """
     from interextra.world import generate
 
     for world in range(n_worlds):
-        made = generate("mini", seed=1_000_000 + 1_000 * seed + world, n_train=1_500, n_dev=100, mismatch=4)
+        made = generate(
+            "mini", seed=1_000_000 + 1_000 * seed + world, n_train=1_500, n_dev=100, mismatch=4
+        )
         draw = Random(f"renamed-{seed}-{world}")
         names = sorted(
-            {name.lower() for names in made.facts["entities"] for name in names}, key=lambda name: (-len(name), name)
+            {name.lower() for names in made.facts["entities"] for name in names},
+            key=lambda name: (-len(name), name),
         )
         other = {name: " ".join(_invented(draw) for _ in name.split()[:2]) for name in names}
         pattern = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
@@ -37,11 +41,16 @@ def renamed_passages(seed: int, n_worlds: int) -> Iterator[str]:
 
 def _invented(draw: Random) -> str:
     length = 4 + int(draw.random() * 5)
-    return "".join(pool[int(draw.random() * len(pool))] for _, pool in zip(range(length), cycle(LETTERS), strict=False))
+    return "".join(
+        pool[int(draw.random() * len(pool))]
+        for _, pool in zip(range(length), cycle(LETTERS), strict=False)
+    )
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int):
-    """A lower-cased WordPiece tokenizer (transformers, fast) trained on `texts`; the same texts give the same bytes."""
+    """A lower-cased WordPiece tokenizer (transformers, fast) trained on `texts`; the same texts
+    give the same bytes.
+    """
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -54,9 +63,11 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int):
         return pieces
 
     learner = wordpiece()
-    letters = sorted(set(learner.normalizer.normalize_str("".join(sorted(set().union(*texts))))) - {" "})
-    # The trainer numbers letters in the order of a hash table and breaks ties by number. Named in advance, as if they
-    # were special, they have fixed numbers.
+    letters = sorted(
+        set(learner.normalizer.normalize_str("".join(sorted(set().union(*texts))))) - {" "}
+    )
+    # The trainer numbers letters in the order of a hash table and breaks ties by number. Named in
+    # advance, as if they were special, they have fixed numbers.
     alphabet = [*letters, *(f"##{letter}" for letter in letters)]
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary, special_tokens=[*SPECIAL, *alphabet], show_progress=False
@@ -68,7 +79,11 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int):
     pieces.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
     )
-    roles = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
+    roles = dict(
+        zip(
+            ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True
+        )
+    )
     return PreTrainedTokenizerFast(tokenizer_object=pieces, model_max_length=128, **roles)
 
 
@@ -76,14 +91,18 @@ def token_ids(tokenizer, texts: Sequence[str]) -> np.ndarray:
     """int16[n, LENGTH], padded with 0."""
     out = np.zeros((len(texts), LENGTH), dtype=np.int16)
     for start in range(0, len(texts), 10_000):
-        batch = tokenizer(list(texts[start : start + 10_000]), truncation=True, max_length=LENGTH)["input_ids"]
+        batch = tokenizer(list(texts[start : start + 10_000]), truncation=True, max_length=LENGTH)[
+            "input_ids"
+        ]
         for row, ids in enumerate(batch, start):
             out[row, : len(ids)] = ids
     return out
 
 
 def repeated_names(tokenizer, texts: Sequence[str], names: set[str]) -> list[tuple[int, int]]:
-    """(text, position) of one token a text that belongs to a word of `names` and occurs at least twice in the text."""
+    """(text, position) of one token a text that belongs to a word of `names` and occurs at least
+    twice in the text.
+    """
     found = []
     for row, text in enumerate(texts):
         coded = tokenizer(text, truncation=True, max_length=LENGTH, return_offsets_mapping=True)
@@ -98,7 +117,9 @@ def repeated_names(tokenizer, texts: Sequence[str], names: set[str]) -> list[tup
 
 
 def rare_words(texts: Iterable[str], share: float = 1e-3) -> set[str]:
-    """Words (lower case) that occur in less than `share` of the texts: in text of other worlds these are the names."""
+    """Words (lower case) that occur in less than `share` of the texts: in text of other worlds
+    these are the names.
+    """
     texts = list(texts)
     counts = Counter(word for text in texts for word in set(WORD.findall(text.lower())))
     return {word for word, count in counts.items() if count < share * len(texts)}

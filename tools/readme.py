@@ -1,7 +1,9 @@
-"""The parts of README.md and RESULTS.md that hold numbers, written from the committed reference and never by hand.
+"""The parts of README.md and RESULTS.md that hold numbers, written from the committed reference and
+never by hand.
 
-`python -m tools.readme` (`make readme`) writes the text between each pair of marks, and the README's figure.
-`python -m tools.readme sample` first measures the run again whose output the README shows; it takes two minutes.
+`python -m tools.readme` (`make readme`) writes the text between each pair of marks, and the
+README's figure. `python -m tools.readme sample` first measures the run again whose output the
+README shows; it takes two minutes.
 """
 
 import inspect
@@ -22,7 +24,17 @@ import yaml
 from matplotlib.figure import Figure
 
 from interextra import figures
-from interextra.claims.verdicts import DATA, NAMED, REAL, WITHIN, Claim, conclusion, page, published, stated
+from interextra.claims.verdicts import (
+    DATA,
+    NAMED,
+    REAL,
+    WITHIN,
+    Claim,
+    conclusion,
+    page,
+    published,
+    stated,
+)
 from interextra.cli import main
 from interextra.site.parameters import notebooks, repository_root
 from interextra.stats.effects import spelled
@@ -32,24 +44,33 @@ from interextra.world.generate import generate_mini
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 WHERE = {"MedQuAD": "real data", "worlds": "fourteen generated worlds"}  # heading of each of DATA
 OVERLAP, EXPOSURE = "01_overlap_annotation_analysis", "09_negative_exposure"
-SOURCES = {"zhan": "Zhan et al.", "lupart": "Lupart et al.", "hofstaetter": "Hofstätter et al.", "kit": "ours"}
+SOURCES = {
+    "zhan": "Zhan et al.",
+    "lupart": "Lupart et al.",
+    "hofstaetter": "Hofstätter et al.",
+    "kit": "ours",
+}
 NO_BREAK = "\N{NO-BREAK SPACE}"
 WRITTEN = Path(__file__).with_suffix(".yaml")  # what people write beside the numbers
 FIGURE = "book/static/losses.png"
-SAMPLE = "outputs/reference/development/probe"  # values per query of the run whose output the README shows
+# values per query of the run whose output the README shows
+SAMPLE = "outputs/reference/development/probe"
 LABEL = "← loss   |   change in effectiveness   |   gain →"
 MODEL = "tiny-base"  # that it fine-tunes
 DESIGN = ["--collection", "mini", "--test-splits", "test", "graded"]  # of that run
 
 
 def filled(text: str, blocks: Mapping[str, str]) -> str:
-    """A page with new text between its marks `<!-- generated: NAME -->` and `<!-- end -->`, for the names in `blocks`.
+    """A page with new text between its marks `<!-- generated: NAME -->` and `<!-- end -->`, for the
+    names in `blocks`.
 
     >>> filled("a\\n<!-- generated: n -->\\nold\\n<!-- end -->\\nb", {"n": "new"})
     'a\\n<!-- generated: n -->\\nnew\\n<!-- end -->\\nb'
     """
     if missing := blocks.keys() - {name for _, name, _ in BLOCK.findall(text)}:
-        raise InputError(f"no marks for the parts {offenders(sorted(missing))}: put them back into the page")
+        raise InputError(
+            f"no marks for the parts {offenders(sorted(missing))}: put them back into the page"
+        )
 
     def new(found: re.Match) -> str:
         begin, name, end = found.groups()
@@ -59,8 +80,14 @@ def filled(text: str, blocks: Mapping[str, str]) -> str:
 
 
 def readme(reference: Path) -> dict[str, str]:
-    """Name → text of the generated parts of README.md, except the sample, which takes seconds: see `sample`."""
-    return {"figure": _figure(reference), "findings": _findings(reference), "notebooks": _notebooks(reference)}
+    """Name → text of the generated parts of README.md, except the sample, which takes seconds: see
+    `sample`.
+    """
+    return {
+        "figure": _figure(reference),
+        "findings": _findings(reference),
+        "notebooks": _notebooks(reference),
+    }
 
 
 def results(reference: Path) -> dict[str, str]:
@@ -78,11 +105,19 @@ def results(reference: Path) -> dict[str, str]:
 
 
 def answers(reference: Path) -> dict[str, dict[str, dict]]:
-    """Data set → claim → its row in the committed tables `claims`, with an empty text where one is missing."""
+    """Data set → claim → its row in the committed tables `claims`, with an empty text where one is
+    missing.
+    """
     found: dict[str, dict[str, dict]] = {}
     for data, profile in DATA.items():
-        tables = [pd.read_csv(path) for path in sorted((reference / profile).glob("*/tables/claims.csv"))]
-        rows = [row for table in tables for row in table.astype(object).where(table.notna(), "").to_dict("records")]
+        tables = [
+            pd.read_csv(path) for path in sorted((reference / profile).glob("*/tables/claims.csv"))
+        ]
+        rows = [
+            row
+            for table in tables
+            for row in table.astype(object).where(table.notna(), "").to_dict("records")
+        ]
         found[data] = {row["claim"]: row for row in rows}
     return found
 
@@ -90,7 +125,8 @@ def answers(reference: Path) -> dict[str, dict[str, dict]]:
 def losses(reference: Path) -> pd.DataFrame:
     """The rows of the README's figure: system, data, change, low, high, excluded, published.
 
-    What is published is a row of its own. Excluded is a system that is not shown to beat BM25 in domain.
+    What is published is a row of its own. Excluded is a system that is not shown to beat BM25 in
+    domain.
     """
     rows, found = [], answers(reference)
     for label, name in written("losses").items():
@@ -100,7 +136,9 @@ def losses(reference: Path) -> pd.DataFrame:
                 row = of[name]
                 ends, excluded = (row["low"], row["high"]), row["reason"].startswith("gate")
                 rows.append((label, NAMED.get(data, data), row["estimate"], *ends, excluded, None))
-    frame = pd.DataFrame(rows, columns=["system", "data", "change", "low", "high", "excluded", "published"])
+    frame = pd.DataFrame(
+        rows, columns=["system", "data", "change", "low", "high", "excluded", "published"]
+    )
     return frame.astype(dict.fromkeys(("change", "low", "high", "published"), float))
 
 
@@ -116,7 +154,9 @@ def draw(reference: Path, path: Path) -> None:
 def _one_legend(drawn: Figure) -> None:
     """Instead of the two legends of a forest, in which what is published stands twice."""
     colours, marks = (legend.legend_handles for legend in drawn.legends)
-    names = {mark.get_label(): mark for mark in (*colours, *marks)}  # of two with one name the diamond
+    names = {
+        mark.get_label(): mark for mark in (*colours, *marks)
+    }  # of two with one name the diamond
     names.pop("estimate, 95 % interval")
     for legend in list(drawn.legends):
         legend.remove()
@@ -133,16 +173,22 @@ def shown_in(frame: pd.DataFrame) -> str:
 
 
 def sample(root: Path) -> str:
-    """What `regimes` prints for the committed values of `probe` on the generated collection, without its files."""
+    """What `regimes` prints for the committed values of `probe` on the generated collection,
+    without its files.
+    """
     printed = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(printed):
         design = ["split", "restrain", *DESIGN, "--out", f"{folder}/split"]
         measure = ["regimes", "--split", f"{folder}/split", "--out", f"{folder}/regimes"]
         codes = [main(design), main([*measure, "--runs", f"{root / SAMPLE}/{{part}}.{{seed}}.csv"])]
     if any(codes):
-        raise InputError("the sample of the README cannot be made: run `python -m tools.readme sample`")
+        raise InputError(
+            "the sample of the README cannot be made: run `python -m tools.readme sample`"
+        )
     lines = [line for line in printed.getvalue().splitlines() if folder not in line]
-    lines = [part for line in lines for part in textwrap.wrap(line, 118, subsequent_indent="  ") or [""]]
+    lines = [
+        part for line in lines for part in textwrap.wrap(line, 118, subsequent_indent="  ") or [""]
+    ]
     command = f"$ .venv/bin/interextra probe -m {MODEL} {' '.join(DESIGN)}"
     return "\n".join(["```console", command, *lines, "```"]).replace("\n\n```", "\n```")
 
@@ -177,7 +223,10 @@ def _figure(reference: Path) -> str:
     percent = (100 * frame["change"].fillna(frame["published"])).round().astype(int)
     table = frame.assign(percent=percent).pivot(index="system", columns="data", values="percent")
     table = table.loc[frame["system"].unique(), frame["data"].unique()]
-    seen = [f"{system}: {', '.join(f'{value:+.0f}' for value in values)}" for system, *values in table.itertuples()]
+    seen = [
+        f"{system}: {', '.join(f'{value:+.0f}' for value in values)}"
+        for system, *values in table.itertuples()
+    ]
     alt = f"Relative changes in percent ({', '.join(table)}). {'; '.join(seen)}."
     return _paragraph(f'<img src="{FIGURE}" width="600" alt="{escape(alt)}">')
 
@@ -188,7 +237,9 @@ def _findings(reference: Path) -> str:
     found = answers(reference)
     for name, caveat in written("findings").items():
         claim, rows = stated()[name], {data: of[name] for data, of in found.items() if name in of}
-        finding = f"{claim.sentence} **{conclusion(claim, rows).capitalize()}** ({claim.notebook[:2]})"
+        finding = (
+            f"{claim.sentence} **{conclusion(claim, rows).capitalize()}** ({claim.notebook[:2]})"
+        )
         estimates = [_estimate(claim, data, rows.get(data)) for data in DATA]
         if rows.get("MedQuAD"):
             estimates[0] = f"{_real(claim)}: {estimates[0]}"
@@ -204,13 +255,20 @@ def _notebooks(reference: Path) -> str:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         question = "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
         number = path.stem[:2]
-        lines.append(f"| [{number}](notebooks/{path.name}) | {question} | {written('notebooks')[number]} |")
+        lines.append(
+            f"| [{number}](notebooks/{path.name}) | {question} | {written('notebooks')[number]} |"
+        )
     return "\n".join(lines)
 
 
 def _primary(found: Mapping[str, Mapping]) -> str:
-    """A row a primary claim: what is published, what each data set says of it, and both together."""
-    lines = [f"| claim | published | {' | '.join(WHERE.values())} | conclusion |", "|---|---|---|---|---|"]
+    """A row a primary claim: what is published, what each data set says of it, and both
+    together.
+    """
+    lines = [
+        f"| claim | published | {' | '.join(WHERE.values())} | conclusion |",
+        "|---|---|---|---|---|",
+    ]
     for claim in (claim for claim in stated().values() if not claim.secondary):
         cells = [_cell(claim, data, rows.get(claim.name)) for data, rows in found.items()]
         source = f"{SOURCES[claim.paper]}, {claim.notebook[:2]}"
@@ -226,16 +284,22 @@ def _claims(reference: Path) -> str:
     parts = []
     every, told = DATA | {"mini": "mini"}, set()
     for notebook in sorted({claim.notebook for claim in stated().values()}):
-        tables = {data: reference / of / notebook / "tables" / "claims.csv" for data, of in every.items()}
+        tables = {
+            data: reference / of / notebook / "tables" / "claims.csv" for data, of in every.items()
+        }
         made = page({data: pd.read_csv(path) for data, path in tables.items() if path.is_file()})
         if made.empty:
             continue
-        made = made.rename(columns={"fourteen worlds": WHERE["worlds"], "mini": "one generated world"})
+        made = made.rename(
+            columns={"fourteen worlds": WHERE["worlds"], "mini": "one generated world"}
+        )
         told |= set(made["claim"])
         rows = [made.columns, ["---"] * made.shape[1], *made.itertuples(index=False)]
         parts.append(f"### {notebook}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows))
     unasked = [
-        f"- {claim.sentence} ({claim.notebook[:2]})" for claim in stated().values() if claim.sentence not in told
+        f"- {claim.sentence} ({claim.notebook[:2]})"
+        for claim in stated().values()
+        if claim.sentence not in told
     ]
     if unasked:
         parts.append("### Claims that no committed run evaluates\n\n" + "\n".join(unasked))
@@ -243,7 +307,9 @@ def _claims(reference: Path) -> str:
 
 
 def _cell(claim: Claim, data: str, row: Mapping | None) -> str:
-    """Estimate, interval and verdict of a claim on a data set; † where its answer was known before."""
+    """Estimate, interval and verdict of a claim on a data set; † where its answer was known
+    before.
+    """
     if row is None:
         return "–"
     parts = [row["verdict"], row["size"] and WITHIN, row["reason"].startswith("gate") and "gate"]
@@ -270,15 +336,24 @@ def _real(claim: Claim) -> str:
 
 
 def _counts(reference: Path, found: Mapping[str, Mapping]) -> str:
-    """How many claims there are, how many are decided where, and how many comparisons stand beside them."""
+    """How many claims there are, how many are decided where, and how many comparisons stand beside
+    them.
+    """
     primary = [claim.name for claim in stated().values() if not claim.secondary]
     counted = []
     for data, rows in found.items():
         asked = [rows[name] for name in primary if name in rows]
         decided = sum(row["verdict"] in ("holds", "contradicted") for row in asked)
         counted.append(f"{decided} of {len(asked)} on {WHERE[data]}")
-    tables = [path for of in DATA.values() for path in (reference / of).glob("*/tables/*.csv") if path.stem != "claims"]
-    explored = sum(len(frame) for frame in map(pd.read_csv, tables) if {"low", "high"} <= set(frame))
+    tables = [
+        path
+        for of in DATA.values()
+        for path in (reference / of).glob("*/tables/*.csv")
+        if path.stem != "claims"
+    ]
+    explored = sum(
+        len(frame) for frame in map(pd.read_csv, tables) if {"low", "high"} <= set(frame)
+    )
     return _paragraph(
         f"The kit states {len(primary)} primary claims. It decides {' and '.join(counted)}; the others are undecided. "
         f"The same data sets give {explored:,} exploratory estimates, with individual 95 % intervals and no verdict."
@@ -286,25 +361,41 @@ def _counts(reference: Path, found: Mapping[str, Mapping]) -> str:
 
 
 def _gates() -> str:
-    """Which claims a system must earn by beating BM25 in domain, and which are judged without that."""
+    """Which claims a system must earn by beating BM25 in domain, and which are judged without
+    that.
+    """
     primary = [claim for claim in stated().values() if not claim.secondary]
     gated = sum(claim.is_gated for claim in primary)
-    said = [f"{gated} of the {len(primary)} primary claims have this gate (`gate` in claims.yaml). Without it are"]
-    reasons = {"none: one system": "contrasts within one system", "none: as published": "claims about BM25 itself"}
+    said = [
+        f"{gated} of the {len(primary)} primary claims have this gate (`gate` in claims.yaml). Without it are"
+    ]
+    reasons = {
+        "none: one system": "contrasts within one system",
+        "none: as published": "claims about BM25 itself",
+    }
     for gate, words in reasons.items():
         said += ["", f"{words}:", ""]
-        said += [f"- {claim.sentence} ({claim.notebook[:2]})" for claim in primary if claim.gate == gate]
+        said += [
+            f"- {claim.sentence} ({claim.notebook[:2]})" for claim in primary if claim.gate == gate
+        ]
     return "\n".join([*said, "", "and claims about no system that is trained."])
 
 
 def _readings(reference: Path) -> str:
     """Table 3 of Zhan et al. in both readings."""
     folder = reference / "small" / OVERLAP
-    share = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["share_of_training_queries_with_labels"]
+    share = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))[
+        "share_of_training_queries_with_labels"
+    ]
     table = pd.read_csv(folder / "tables" / "label_overlap.csv").query("relevance_threshold == 1")
-    caption, script = (part.set_index("test_set").loc[["dl19", "dl20"]] for _, part in table.groupby("min_shared"))
+    caption, script = (
+        part.set_index("test_set").loc[["dl19", "dl20"]] for _, part in table.groupby("min_shared")
+    )
     printed = script["published_percent"]
-    both = ["{:.0f} and {:.0f} %".format(*column) for column in (script["percent"], caption["percent"], printed)]
+    both = [
+        "{:.0f} and {:.0f} %".format(*column)
+        for column in (script["percent"], caption["percent"], printed)
+    ]
     apart = [(reading["percent"] - printed).abs() for reading in (script, caption)]
     nearer = {1.0: "the script's count is nearer", 0.0: "the caption's count is nearer"}
     nearest = nearer.get((apart[0] < apart[1]).mean(), "a different count is nearer in each")
@@ -320,7 +411,9 @@ def _readings(reference: Path) -> str:
 def _exposure(reference: Path, found: Mapping[str, Mapping]) -> str:
     """How exposed negatives are where the loss was measured, and on MS MARCO."""
     tables = reference / "small" / EXPOSURE / "tables"
-    seen = pd.read_csv(tables / "exposed_negatives.csv").query("negatives == 'random' and negative_passages == 'all'")
+    seen = pd.read_csv(tables / "exposed_negatives.csv").query(
+        "negatives == 'random' and negative_passages == 'all'"
+    )
     there = pd.read_csv(tables / "on_ms_marco.csv")["exposed"]
     arms = {name: row["verdict"] for name, row in found["worlds"].items()}
     costs = arms.get("exposure-kind") == arms.get("exposure-other-kinds") == "holds"
@@ -341,7 +434,11 @@ def _mismatch(reference: Path) -> str:
     lines = ["| mismatch | dense retrieval | BM25 |", "|---|---|---|"]
     for ours, theirs in zip(dense.itertuples(), bm25.itertuples(), strict=True):
         both = [spelled(row.delta, row.low, row.high) for row in (ours, theirs)]
-        label = f"{ours.mismatch}, as in the reported worlds" if ours.mismatch == reported else ours.mismatch
+        label = (
+            f"{ours.mismatch}, as in the reported worlds"
+            if ours.mismatch == reported
+            else ours.mismatch
+        )
         lines.append(f"| {label} | {' | '.join(both)} |")
     return "\n".join(lines)
 

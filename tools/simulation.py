@@ -1,12 +1,14 @@
-"""Are the verdicts over worlds as sure as they say? Notebooks are simulated whose true effects are known.
+"""Are the verdicts over worlds as sure as they say? Notebooks are simulated whose true effects are
+known.
 
-A notebook here is the claims of 05 in fourteen worlds. Its data come from a hierarchical model, not from the kit's own
-resampling: a world, two trainings a claim, entities, queries, and reciprocal ranks many of which are 0. A claim's
-estimate is the relative change between the sides, with a true value given; the lead over BM25 is measured on queries of
-its own. What judges them is what judges the committed results: `verdicts.over_worlds`, and `verdicts.concluded` on one
-data set.
+A notebook here is the claims of 05 in fourteen worlds. Its data come from a hierarchical model, not
+from the kit's own resampling: a world, two trainings a claim, entities, queries, and reciprocal
+ranks many of which are 0. A claim's estimate is the relative change between the sides, with a true
+value given; the lead over BM25 is measured on queries of its own. What judges them is what judges
+the committed results: `verdicts.over_worlds`, and `verdicts.concluded` on one data set.
 
-`few_units`: how often the interval of an effect misses it, by the number of queries that are resampled.
+`few_units`: how often the interval of an effect misses it, by the number of queries that are
+resampled.
 """
 
 import sys
@@ -39,7 +41,8 @@ POPULATIONS = {
 
 
 def reciprocal_ranks(draw: np.random.Generator, found: np.ndarray) -> np.ndarray:
-    """RR@10 float[..., n_queries] of queries whose passage is found with these probabilities, paired along axis -2.
+    """RR@10 float[..., n_queries] of queries whose passage is found with these probabilities,
+    paired along axis -2.
 
     Both sides of a pair share the rank of a query, and mostly whether it is found.
     """
@@ -49,30 +52,49 @@ def reciprocal_ranks(draw: np.random.Generator, found: np.ndarray) -> np.ndarray
     return (luck < found) / rank
 
 
-def notebook(draw: np.random.Generator, true: np.ndarray, lead: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Estimates, their bias and leads float[n_worlds, n_claims] of a notebook whose effects and lead are truly these.
+def notebook(
+    draw: np.random.Generator, true: np.ndarray, lead: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Estimates, their bias and leads float[n_worlds, n_claims] of a notebook whose effects and
+    lead are truly these.
 
     The bias of a ratio is what resampling its entities finds of it, here to the second order.
     """
     shape = (N_WORLDS, len(true), 2)
     of_world = 1 + SPREAD["world"] * draw.standard_normal((N_WORLDS, 1, 1))
     effects = true + SPREAD["effect"] * draw.standard_normal((N_WORLDS, len(true)))
-    entities = 1 + SPREAD["entity"] * draw.uniform(-1.7, 1.7, (N_WORLDS, 1, 1, N_ENTITIES))  # their deviation is 1
+    entities = 1 + SPREAD["entity"] * draw.uniform(
+        -1.7, 1.7, (N_WORLDS, 1, 1, N_ENTITIES)
+    )  # their deviation is 1
 
     def measured(factor: np.ndarray) -> np.ndarray:
-        """Sums of RR@10 float[n_worlds, n_claims, 2, n_entities]; chances are of training, world and entity."""
+        """Sums of RR@10 float[n_worlds, n_claims, 2, n_entities]; chances are of training, world
+        and entity.
+        """
         trained = factor * of_world * (1 + SPREAD["training"] * draw.standard_normal(shape))
         entity = draw.integers(0, N_ENTITIES, N_QUERIES)
-        found = reciprocal_ranks(draw, np.clip(FOUND * trained[..., None] * entities[..., entity], 0, 1))
+        found = reciprocal_ranks(
+            draw, np.clip(FOUND * trained[..., None] * entities[..., entity], 0, 1)
+        )
         return found @ (entity[:, None] == np.arange(N_ENTITIES))
 
-    # The noise of trainings in a denominator raises the expected relative change by its variance: taken out again.
-    in_and_out = np.stack([np.ones_like(effects), (1 + effects) / (1 + SPREAD["training"] ** 2)], axis=-1)
+    # The noise of trainings in a denominator raises the expected relative change by its variance:
+    # taken out again.
+    in_and_out = np.stack(
+        [np.ones_like(effects), (1 + effects) / (1 + SPREAD["training"] ** 2)], axis=-1
+    )
     sums = measured(in_and_out)
-    (inside, out), apart = (sums.mean(axis=-1)[..., side] for side in (0, 1)), sums - sums.mean(axis=-1, keepdims=True)
-    varied = (apart * apart[..., :1, :]).mean(axis=-1) / N_ENTITIES  # of the first side, with the second
+    (inside, out), apart = (
+        (sums.mean(axis=-1)[..., side] for side in (0, 1)),
+        sums - sums.mean(axis=-1, keepdims=True),
+    )
+    varied = (apart * apart[..., :1, :]).mean(
+        axis=-1
+    ) / N_ENTITIES  # of the first side, with the second
     bias = out / inside * (varied[..., 0] / inside**2 - varied[..., 1] / (inside * out))
-    beside = np.array([1.0, 1 - lead / (FOUND * (RANKS / np.arange(1, 11)).sum())])  # the model, and BM25
+    beside = np.array(
+        [1.0, 1 - lead / (FOUND * (RANKS / np.arange(1, 11)).sum())]
+    )  # the model, and BM25
     ahead = measured(np.broadcast_to(beside, shape)).sum(axis=-1) / N_QUERIES
     return out / inside - 1, bias, ahead[..., 0] - ahead[..., 1]
 
@@ -84,7 +106,9 @@ def judged(claims: list[Claim], true: np.ndarray, lead: float, n: int, seed: int
     for at in range(n):
         estimates, biases, leads = notebook(draw, true, lead)
         worlds = [
-            pd.DataFrame({"claim": names, "estimate": estimate, "bias": bias, "n_queries": N_QUERIES})
+            pd.DataFrame(
+                {"claim": names, "estimate": estimate, "bias": bias, "n_queries": N_QUERIES}
+            )
             for estimate, bias in zip(estimates, biases, strict=True)
         ]
         gates = [pd.DataFrame({"claim": names, "system": names, "lead": ahead}) for ahead in leads]
@@ -93,9 +117,11 @@ def judged(claims: list[Claim], true: np.ndarray, lead: float, n: int, seed: int
 
 
 def rates(n: int, seed: int = 1, more: int = 1) -> pd.DataFrame:
-    """How often verdicts are wrong, and how often an effect is found: DataFrame[what, share, should_be].
+    """How often verdicts are wrong, and how often an effect is found: DataFrame[what, share,
+    should_be].
 
-    `more`: times as many notebooks at the margin, where a rate is as high as its bound by construction.
+    `more`: times as many notebooks at the margin, where a rate is as high as its bound by
+    construction.
     """
     claims = [claim for claim in of_notebook(NOTEBOOK) if not claim.secondary]
     towards = np.array([1.0 if claim.asks == "above" else -1.0 for claim in claims])
@@ -105,7 +131,9 @@ def rates(n: int, seed: int = 1, more: int = 1) -> pd.DataFrame:
     rows = []
 
     none = judged(claims, 0 * towards, LEAD, n, seed)
-    wrong = none["verdict"].eq("contradicted") | (none["verdict"].eq("holds") & none["claim"].isin(directed))
+    wrong = none["verdict"].eq("contradicted") | (
+        none["verdict"].eq("holds") & none["claim"].isin(directed)
+    )
     wrong = wrong.groupby(none["notebook"]).any().mean()
     rows.append(("effect 0: notebooks with a wrong verdict", wrong, "at most 0.05"))
 
@@ -127,26 +155,43 @@ def rates(n: int, seed: int = 1, more: int = 1) -> pd.DataFrame:
             mine = found[found["claim"] == claim.name]
             error = (mine["high"] - mine["low"]).mean() / 2 / critical
             printed = stats.nct.sf(critical, N_WORLDS - 1, size / error)
-            rows.append((f"{what}, {claim.name}: holds", mine["verdict"].eq("holds").mean(), f"{printed:.3f}"))
-        true = found.groupby("claim")["resolution"].mean()[[claim.name for claim in claims]].to_numpy()
+            rows.append(
+                (
+                    f"{what}, {claim.name}: holds",
+                    mine["verdict"].eq("holds").mean(),
+                    f"{printed:.3f}",
+                )
+            )
+        true = (
+            found.groupby("claim")["resolution"].mean()[[claim.name for claim in claims]].to_numpy()
+        )
     return pd.DataFrame(rows, columns=["what", "share", "should_be"])
 
 
 def on_one_data_set(n: int, loss: float, seed: int = 1, n_boot: int = 1000) -> pd.DataFrame:
-    """Rows of `verdicts.concluded` of n notebooks on one data set: SPLADE truly loses this, no other system anything.
+    """Rows of `verdicts.concluded` of n notebooks on one data set: SPLADE truly loses this, no
+    other system anything.
 
     The resampling of queries and the noise of trainings are the kit's (`effects`).
     """
     claims, draw, rows = of_notebook(NOTEBOOK), np.random.default_rng(seed), []
-    used = {(term["model"], term["protocol"], claim.measure) for claim in claims for _, term in claim.terms()}
+    used = {
+        (term["model"], term["protocol"], claim.measure)
+        for claim in claims
+        for _, term in claim.terms()
+    }
     for at in range(n):
         entity = draw.integers(0, N_ENTITIES, N_QUERIES)
         ease = 1 + SPREAD["entity"] * draw.uniform(-1.7, 1.7, N_ENTITIES)[entity]
         parts = []
         for model, protocol, measure in sorted(used):
             factor = np.array([1.0, 1 - loss * (model == "SPLADE")])
-            trained = factor * (1 + SPREAD["training"] * draw.standard_normal((N_TRAININGS, 2)))  # [trainings, sides]
-            found = reciprocal_ranks(draw, np.clip(FOUND * trained.reshape(-1, 1) * ease, 0, 1))  # one luck for all
+            trained = factor * (
+                1 + SPREAD["training"] * draw.standard_normal((N_TRAININGS, 2))
+            )  # [trainings, sides]
+            found = reciprocal_ranks(
+                draw, np.clip(FOUND * trained.reshape(-1, 1) * ease, 0, 1)
+            )  # one luck for all
             levels = {"seed": range(N_TRAININGS), "regime": REGIMES, "query_id": range(N_QUERIES)}
             index = pd.MultiIndex.from_product(levels.values(), names=levels)
             of = {"model": model, "protocol": protocol, "measure": measure}
@@ -165,10 +210,20 @@ def rates_on_one_data_set(n: int, seed: int = 1) -> pd.DataFrame:
     none = on_one_data_set(n, 0.0, seed)
     none = none[none["verdict"] != ""]
     directed = [claim.name for claim in of_notebook(NOTEBOOK) if claim.asks != "equal"]
-    wrong = none["verdict"].eq("contradicted") | (none["verdict"].eq("holds") & none["claim"].isin(directed))
-    rows = [("one data set, effect 0: notebooks with a wrong verdict", wrong.groupby(none["notebook"]).any().mean())]
+    wrong = none["verdict"].eq("contradicted") | (
+        none["verdict"].eq("holds") & none["claim"].isin(directed)
+    )
+    rows = [
+        (
+            "one data set, effect 0: notebooks with a wrong verdict",
+            wrong.groupby(none["notebook"]).any().mean(),
+        )
+    ]
     judged_rows = none
-    for step in (1, 2):  # an effect changes the noise: what is said is read where this effect is true
+    for step in (
+        1,
+        2,
+    ):  # an effect changes the noise: what is said is read where this effect is true
         splade = judged_rows[judged_rows["claim"] == "resttest-splade"]
         judged_rows = on_one_data_set(n, splade["resolution"].mean(), seed + step)
     found = judged_rows.loc[judged_rows["claim"] == "resttest-splade", "verdict"].eq("holds").mean()
@@ -176,22 +231,34 @@ def rates_on_one_data_set(n: int, seed: int = 1) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["what", "share"]).assign(should_be=["at most 0.05", "0.800"])
 
 
-def pairs(draw: np.random.Generator, found: tuple[float, float], shared: float, n: int) -> np.ndarray:
+def pairs(
+    draw: np.random.Generator, found: tuple[float, float], shared: float, n: int
+) -> np.ndarray:
     """RR@10 float[n, 2] of n queries on two sides, see POPULATIONS."""
     alike = draw.random((n, 1)) < shared
-    luck, rank = draw.random((n, 2)), np.searchsorted(np.cumsum(RANKS)[:-1], draw.random((n, 2))) + 1
+    luck, rank = (
+        draw.random((n, 2)),
+        np.searchsorted(np.cumsum(RANKS)[:-1], draw.random((n, 2))) + 1,
+    )
     luck, rank = (np.where(alike, each[:, :1], each) for each in (luck, rank))
     return (luck < np.array(found)) / rank
 
 
-def missed(n: int, found: tuple[float, float], shared: float, n_simulated: int, n_boot: int = 1000) -> dict[str, float]:
-    """How often the interval of each effect of n queries misses the true one; without one it misses nothing.
+def missed(
+    n: int, found: tuple[float, float], shared: float, n_simulated: int, n_boot: int = 1000
+) -> dict[str, float]:
+    """How often the interval of each effect of n queries misses the true one; without one it misses
+    nothing.
 
     Of plain resamples, and as `stats.effects` stretches them.
     """
     draw = np.random.default_rng(n)
     truth = pairs(np.random.default_rng(0), found, shared, 2_000_000).mean(axis=0)
-    errors = {f"{effect}, {how}": 0 for effect in ("difference", "delta") for how in ("plain", "stretched")}
+    errors = {
+        f"{effect}, {how}": 0
+        for effect in ("difference", "delta")
+        for how in ("plain", "stretched")
+    }
     for at in range(n_simulated):
         values = pairs(draw, found, shared, n)
         [means] = resampled_means([values], np.arange(n), at, n_boot)
@@ -206,7 +273,9 @@ def missed(n: int, found: tuple[float, float], shared: float, n_simulated: int, 
 
 
 def few_units(n_simulated: int) -> pd.DataFrame:
-    """A row a population and number of queries, a column an effect and rule: share of intervals that miss it."""
+    """A row a population and number of queries, a column an effect and rule: share of intervals
+    that miss it.
+    """
     rows = [
         {"population": name, "queries": n} | missed(n, *population, n_simulated)
         for name, population in POPULATIONS.items()
@@ -218,4 +287,8 @@ def few_units(n_simulated: int) -> pd.DataFrame:
 if __name__ == "__main__":
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     print(few_units(n).round(4).to_string(index=False))
-    print(pd.concat([rates(n, more=4), rates_on_one_data_set(n // 10)]).round(4).to_string(index=False))
+    print(
+        pd.concat([rates(n, more=4), rates_on_one_data_set(n // 10)])
+        .round(4)
+        .to_string(index=False)
+    )

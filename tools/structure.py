@@ -73,9 +73,15 @@ def checks_kept(cells: list[dict], path: Path) -> Iterator[str]:
 def names_of_functions(cells: list[dict], path: Path) -> Iterator[str]:
     """What a cell of another profile names anew, a later cell would call."""
     tree = ast.parse("\n".join(_sources(cells, "code")))
-    stored = [made.argval for made in dis.get_instructions(compile(tree, path.name, "exec")) if "STORE" in made.opname]
+    stored = [
+        made.argval
+        for made in dis.get_instructions(compile(tree, path.name, "exec"))
+        if "STORE" in made.opname
+    ]
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    yield from (f"{name!r} is a function, and named anew" for name in functions if Counter(stored)[name] > 1)
+    yield from (
+        f"{name!r} is a function, and named anew" for name in functions if Counter(stored)[name] > 1
+    )
 
 
 def ids_of_cells(cells: list[dict], path: Path) -> Iterator[str]:
@@ -85,14 +91,21 @@ def ids_of_cells(cells: list[dict], path: Path) -> Iterator[str]:
 
 
 def title(cells: list[dict], path: Path) -> Iterator[str]:
-    first = "".join(cells[0]["source"]).split("\n")[0] if cells and cells[0]["cell_type"] == "markdown" else ""
+    first = (
+        "".join(cells[0]["source"]).split("\n")[0]
+        if cells and cells[0]["cell_type"] == "markdown"
+        else ""
+    )
     if not (first.startswith("# ") and first.rstrip().endswith("?")):
         yield "the first cell must be a title that asks a question (`# …?`)"
 
 
 def answer_box(cells: list[dict], path: Path) -> Iterator[str]:
     """The second cell shows the answer of the notebook, a later one notes it."""
-    code, box = "\n".join(_sources(cells, "code")), f'import interextra as ix\n\nix.answer("{path.stem}")'
+    code, box = (
+        "\n".join(_sources(cells, "code")),
+        f'import interextra as ix\n\nix.answer("{path.stem}")',
+    )
     if "".join(cells[1]["source"]) != box or cells[1] not in _tagged(cells, "answer"):
         yield f"the second cell must be tagged `answer` and be: {box!r}"
     if "nb.answer(" not in code:
@@ -103,7 +116,11 @@ def answer_box(cells: list[dict], path: Path) -> Iterator[str]:
 
 def headings(cells: list[dict], path: Path) -> Iterator[str]:
     text = "\n".join(_sources(cells, "markdown"))
-    yield from (f"no heading with {name!r}" for name in HEADINGS if not re.search(rf"^##+ .*{name}", text, re.M))
+    yield from (
+        f"no heading with {name!r}"
+        for name in HEADINGS
+        if not re.search(rf"^##+ .*{name}", text, re.M)
+    )
 
 
 def provenance_last(cells: list[dict], path: Path) -> Iterator[str]:
@@ -120,8 +137,15 @@ def numbers_in_prose(cells: list[dict], path: Path) -> Iterator[str]:
 
 
 def solutions(cells: list[dict], path: Path) -> Iterator[str]:
-    asked = [source for source in _sources(cells, "markdown") if re.search(r"^##+ .*Exercises", source, re.M)]
-    exercises, solved = len(re.findall(r"^\d+\. ", "\n".join(asked), re.M)), _tagged(cells, "solution")
+    asked = [
+        source
+        for source in _sources(cells, "markdown")
+        if re.search(r"^##+ .*Exercises", source, re.M)
+    ]
+    exercises, solved = (
+        len(re.findall(r"^\d+\. ", "\n".join(asked), re.M)),
+        _tagged(cells, "solution"),
+    )
     if len(solved) < exercises:
         yield f"{exercises} exercises, but {len(solved)} code cells tagged `solution`"
     if not all(cell["metadata"].get("jupyter", {}).get("source_hidden") for cell in solved):
@@ -170,5 +194,7 @@ if __name__ == "__main__":
     stored = notebooks(top)
     wrong = [line for path in stored for line in problems(path)]
     wrong += damaged_results(Store(top / "outputs" / "cells"))
-    print("\n".join(wrong) or f"{len(stored)} stored notebooks and the results on disk: nothing wrong")
+    print(
+        "\n".join(wrong) or f"{len(stored)} stored notebooks and the results on disk: nothing wrong"
+    )
     sys.exit(1 if wrong else 0)

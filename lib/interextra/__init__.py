@@ -1,10 +1,11 @@
 """interextra: do neural retrievers interpolate or extrapolate?
 
-The front door: `import interextra as ix`, and five verbs. A *design* is a frame of runs, `nb.measure` gives their
-values per query, `ix.effects` a table of effects with intervals, its `beside` puts the published figures beside it, and
-`ix.figures` draws it. What else there is stands in the rooms, each importing those before it only: store, stats,
-data and world, splits, models, measures and overlap, papers, claims, own, notebooks, site
-(`from interextra.models.search.run import Run`).
+The front door: `import interextra as ix`, and five verbs. A *design* is a frame of runs,
+`nb.measure` gives their values per query, `ix.effects` a table of effects with intervals, its
+`beside` puts the published figures beside it, and `ix.figures` draws it. What else there is stands
+in the rooms, each importing those before it only: store, stats, data and world, splits, models,
+measures and overlap, papers, claims, own, notebooks, site (`from interextra.models.search.run
+import Run`).
 """
 
 import importlib
@@ -13,10 +14,16 @@ from pathlib import Path
 
 __version__ = "0.2.0"
 
-# The instructions that the libraries choose for arithmetic in fp32, held alike on x86 processors with and without
-# AVX-512: sums in another order train another model. To be set before the libraries are loaded.
-_INSTRUCTIONS = dict.fromkeys(("MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "FAISS_OPT_LEVEL", "FAISS_SIMD_LEVEL"), "AVX2")
-_INSTRUCTIONS |= {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell"}  # torch; numpy's matrices
+# The instructions that the libraries choose for arithmetic in fp32, held alike on x86 processors
+# with and without AVX-512: sums in another order train another model. To be set before the
+# libraries are loaded.
+_INSTRUCTIONS = dict.fromkeys(
+    ("MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "FAISS_OPT_LEVEL", "FAISS_SIMD_LEVEL"), "AVX2"
+)
+_INSTRUCTIONS |= {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "OPENBLAS_CORETYPE": "Haswell",
+}  # torch; numpy's matrices
 _INSTRUCTIONS["NPY_DISABLE_CPU_FEATURES"] = "X86_V4 AVX512_ICL AVX512_SPR"
 if (_cpu := Path("/proc/cpuinfo")).is_file() and " avx2 " in _cpu.read_text(encoding="utf-8"):
     os.environ.update(_INSTRUCTIONS | dict(os.environ))
@@ -30,7 +37,12 @@ _DEFINITIONS = {
     "stats.effects": ["across", "effects", "shown", "tests", "with_interval"],
     "models.model": ["fit", "load_model"],
     "models.recipe": ["load_recipe"],
-    "models.search.run": ["Fused", "Imported", "Run", "Searched"],  # to search with, in a design of one's own
+    "models.search.run": [
+        "Fused",
+        "Imported",
+        "Run",
+        "Searched",
+    ],  # to search with, in a design of one's own
     "claims.verdicts": ["leads"],
     "site.session": ["start"],
     "site.answers": ["answer"],
@@ -50,7 +62,9 @@ _NOTEBOOKS = {
     "pool_bias": "n11_pool_bias",
 }
 # Name → what it stands for, loaded when it is used, so that nothing heavy is imported for nothing.
-FRONT = {name: f"interextra.{module}:{name}" for module, names in _DEFINITIONS.items() for name in names}
+FRONT = {
+    name: f"interextra.{module}:{name}" for module, names in _DEFINITIONS.items() for name in names
+}
 FRONT |= {module.rpartition(".")[2]: f"interextra.{module}" for module in _MODULES}
 FRONT |= {name: f"interextra.notebooks.{module}" for name, module in _NOTEBOOKS.items()}
 __all__ = list(FRONT)

@@ -1,7 +1,9 @@
-"""JupyterLab for real: 02 and 08 run from a clean kernel in headless Chromium, the annotation widget of 01 is clicked.
+"""JupyterLab for real: 02 and 08 run from a clean kernel in headless Chromium, the annotation
+widget of 01 is clicked.
 
-`make test-browser` runs it. The notebooks run from the committed values of mini (nothing is trained), as copies under
-build/browser, where their outputs, the log of JupyterLab and screenshots are left.
+`make test-browser` runs it. The notebooks run from the committed values of mini (nothing is
+trained), as copies under build/browser, where their outputs, the log of JupyterLab and screenshots
+are left.
 """
 
 import csv
@@ -21,8 +23,10 @@ ROOT = Path(__file__).resolve().parents[2]
 OUT, REFERENCE = ROOT / "build" / "browser", ROOT / "outputs" / "reference" / "mini"
 MINUTE = 60_000  # in milliseconds
 SETTINGS = {
-    "notebook-extension/tracker": '{"windowingMode": "none"}',  # cells out of sight are on the page, too
-    "apputils-extension/notification": '{"fetchNews": "false", "checkForUpdates": false}',  # no network
+    # cells out of sight are on the page, too
+    "notebook-extension/tracker": '{"windowingMode": "none"}',
+    # no network
+    "apputils-extension/notification": '{"fetchNews": "false", "checkForUpdates": false}',
 }
 ERROR = '[data-mime-type="application/vnd.jupyter.error"], [data-mime-type="application/vnd.jupyter.stderr"]'
 OUTPUT = ".jp-OutputArea-output"
@@ -33,7 +37,9 @@ CLICKED = [("full", "duplicate"), ("partial", "similar"), ("zero", "dissimilar")
 
 @contextmanager
 def lab(browser, name: str) -> Iterator:
-    """A page on which JupyterLab shows the notebook; its server has a free port, a token, settings of its own."""
+    """A page on which JupyterLab shows the notebook; its server has a free port, a token, settings
+    of its own.
+    """
     folder, settings = OUT / name, OUT / "settings"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -45,12 +51,34 @@ def lab(browser, name: str) -> Iterator:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port, token = free.getsockname()[1], secrets.token_hex(16)
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"]
-    command += ["--port-retries=0", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}"]
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # of this script alone
-    environment |= {"INTEREXTRA_REFERENCE": str(REFERENCE / name), "INTEREXTRA_OUTPUT": str(folder / "output")}
-    environment |= {"JUPYTERLAB_SETTINGS_DIR": str(settings), "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces")}
-    environment |= {"JUPYTER_PREFER_ENV_PATH": "1"}  # the kernel of this environment, not one from the user's home
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--allow-root",
+        "--ip=127.0.0.1",
+        f"--port={port}",
+    ]
+    command += [
+        "--port-retries=0",
+        f"--IdentityProvider.token={token}",
+        f"--ServerApp.root_dir={folder}",
+    ]
+    environment = {
+        key: value for key, value in os.environ.items() if key != "PYTHONPATH"
+    }  # of this script alone
+    environment |= {
+        "INTEREXTRA_REFERENCE": str(REFERENCE / name),
+        "INTEREXTRA_OUTPUT": str(folder / "output"),
+    }
+    environment |= {
+        "JUPYTERLAB_SETTINGS_DIR": str(settings),
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+    }
+    environment |= {
+        "JUPYTER_PREFER_ENV_PATH": "1"
+    }  # the kernel of this environment, not one from the user's home
     with (folder / "jupyterlab.log").open("w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
         page = browser.new_page(viewport={"width": 1200, "height": 900})
@@ -58,7 +86,9 @@ def lab(browser, name: str) -> Iterator:
         try:
             while server.poll() is None and not answers(port):
                 time.sleep(0.5)
-            with page.expect_websocket(lambda opened: "/channels" in opened.url):  # of a kernel: it can be restarted
+            with page.expect_websocket(
+                lambda opened: "/channels" in opened.url
+            ):  # of a kernel: it can be restarted
                 page.goto(f"http://127.0.0.1:{port}/lab/tree/{name}.ipynb?token={token}")
             yield page
         except BaseException:
@@ -76,19 +106,25 @@ def answers(port: int) -> bool:
 
 
 def run_all(page, name: str) -> None:
-    """Restart the kernel, run all cells: no error, nothing on the error stream, all tables of the reference written."""
+    """Restart the kernel, run all cells: no error, nothing on the error stream, all tables of the
+    reference written.
+    """
     page.locator('[data-status="idle"].jp-Notebook-ExecutionIndicator').wait_for()
     page.locator('[data-command="notebook:restart-run-all"]').first.click()
     page.locator(".jp-Dialog .jp-mod-accept").click()
     page.wait_for_function(DONE, timeout=20 * MINUTE)
     errors = page.locator(ERROR).all_inner_texts()
     assert not errors, errors
-    made, committed = (set(os.listdir(of / "tables")) for of in (OUT / name / "output", REFERENCE / name))
+    made, committed = (
+        set(os.listdir(of / "tables")) for of in (OUT / name / "output", REFERENCE / name)
+    )
     assert committed <= made, committed - made
 
 
 def look(page, name: str) -> None:
-    """The last table has rows, the last figure has pixels. (JupyterLab itself drops the alt text of a figure.)"""
+    """The last table has rows, the last figure has pixels. (JupyterLab itself drops the alt text of
+    a figure.)
+    """
     table, figure = (page.locator(f"{OUTPUT} {what}").last for what in ("table", "img"))
     table.scroll_into_view_if_needed()
     page.screenshot(path=OUT / name / "table.png")
@@ -97,7 +133,9 @@ def look(page, name: str) -> None:
     page.screenshot(path=OUT / name / "figure.png")
     width, height = figure.evaluate("image => [image.naturalWidth, image.naturalHeight]")
     assert rows and min(width, height) > 200, (rows, width, height)
-    print(f"{name}: all cells ran; last table {len(rows)} rows, last figure {width} × {height} pixels")
+    print(
+        f"{name}: all cells ran; last table {len(rows)} rows, last figure {width} × {height} pixels"
+    )
 
 
 def annotate(page, name: str) -> None:
@@ -110,14 +148,18 @@ def annotate(page, name: str) -> None:
         box.get_by_text(then).wait_for()
 
     def sheet() -> list[dict]:
-        with (OUT / name / "output" / "sheet_annotator_1.csv").open(newline="", encoding="utf-8") as file:
+        with (OUT / name / "output" / "sheet_annotator_1.csv").open(
+            newline="", encoding="utf-8"
+        ) as file:
             return list(csv.DictReader(file))
 
     for _ in range(2):
         click("undo", re.compile(r"pair 1 "))
     total = len(sheet())
     for at, (entity, intent) in enumerate(CLICKED, start=1):
-        assert [sheet()[at - 1][key] for key in ("test_query", "train_query")] == box.locator("b").all_inner_texts()
+        assert [sheet()[at - 1][key] for key in ("test_query", "train_query")] == box.locator(
+            "b"
+        ).all_inner_texts()
         click(entity, re.compile(f"pair {at} "))
         click(intent, re.compile(f"pair {at + 1} · labelled {at} of {total}"))
     click("undo", re.compile(f"pair 3 · labelled 2 of {total}"))
@@ -131,10 +173,16 @@ def annotate(page, name: str) -> None:
 def main() -> None:
     from playwright.sync_api import sync_playwright
 
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    chromium = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
     if not chromium:
         raise SystemExit("no Chromium found: apt install chromium")
-    steps = {"02_restrain": look, "08_beir_correlation": look, "01_overlap_annotation_analysis": annotate}
+    steps = {
+        "02_restrain": look,
+        "08_beir_correlation": look,
+        "01_overlap_annotation_analysis": annotate,
+    }
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for name, step in steps.items():

@@ -1,4 +1,6 @@
-"""One string opens any collection: `mini`, `beir:PATH`, `irds:ID`, each with options after commas."""
+"""One string opens any collection: `mini`, `beir:PATH`, `irds:ID`, each with options after
+commas.
+"""
 
 import os
 from collections.abc import Set
@@ -22,12 +24,13 @@ FORMS = "mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID, msmarco-querie
 def open_collection(spec: str) -> Collection | QuerySets:
     """Open the collection that `spec` names, once per process.
 
-    The generated world `mini`, `mini:seed=7,n_train=1000` or `mini:ood-NAME`; a folder `beir:PATH`; a data set of
-    ir_datasets `irds:ID` or `irds:ID,SPLIT=ID,SPLIT=ID`. The last two take `,dangling=drop` (leave out qrels of unknown
-    queries or passages) and `,empty=keep` (allow empty texts); a folder takes `,keep=N`, too (whole entities until the
-    first split has N queries; what any split asks of them stays, with its passages). `$INTEREXTRA_DATA` in it stands
-    for the folder of real data, and `msmarco-queries` opens the queries of MS MARCO and TREC DL in that folder, without
-    passages. An InputError names an unknown option, a missing folder, a broken file.
+    The generated world `mini`, `mini:seed=7,n_train=1000` or `mini:ood-NAME`; a folder `beir:PATH`;
+    a data set of ir_datasets `irds:ID` or `irds:ID,SPLIT=ID,SPLIT=ID`. The last two take
+    `,dangling=drop` (leave out qrels of unknown queries or passages) and `,empty=keep` (allow empty
+    texts); a folder takes `,keep=N`, too (whole entities until the first split has N queries; what
+    any split asks of them stays, with its passages). `$INTEREXTRA_DATA` in it stands for the folder
+    of real data, and `msmarco-queries` opens the queries of MS MARCO and TREC DL in that folder,
+    without passages. An InputError names an unknown option, a missing folder, a broken file.
     """
     located = with_data_folder(spec)
     if located.encode(errors="replace").decode() != located:
@@ -36,7 +39,9 @@ def open_collection(spec: str) -> Collection | QuerySets:
 
 
 def peek(spec: str) -> dict | None:
-    """What opening a data set of ir_datasets would download, see `peek_irds`; None where nothing is."""
+    """What opening a data set of ir_datasets would download, see `peek_irds`; None where nothing
+    is.
+    """
     scheme, _, rest = with_data_folder(spec).partition(":")
     return peek_irds(*_irds_options(spec, rest)) if scheme == "irds" and rest else None
 
@@ -46,13 +51,17 @@ def data_folder() -> Path:
     given = os.environ.get("INTEREXTRA_DATA", "")
     folder = os.path.expanduser(given)
     if not given or not os.path.isdir(folder):
-        raise InputError(f"real data: set the environment variable INTEREXTRA_DATA ({given!r}) to their folder")
+        raise InputError(
+            f"real data: set the environment variable INTEREXTRA_DATA ({given!r}) to their folder"
+        )
     return Path(folder).resolve()
 
 
 def with_data_folder(text: str) -> str:
     """The text with the folder of the real data in the place of `$INTEREXTRA_DATA`."""
-    return text.replace("$INTEREXTRA_DATA", str(data_folder())) if "$INTEREXTRA_DATA" in text else text
+    return (
+        text.replace("$INTEREXTRA_DATA", str(data_folder())) if "$INTEREXTRA_DATA" in text else text
+    )
 
 
 @lru_cache(maxsize=32)
@@ -63,7 +72,9 @@ def _opened(spec: str, located: str, cache: Path) -> Collection | QuerySets:
     if scheme == "mini" and bool(colon) == bool(rest):
         return _open_mini(spec)
     if scheme == "beir" and rest:
-        path, options = (rest, {}) if os.path.isdir(os.path.expanduser(rest)) else split_options(spec, rest)
+        path, options = (
+            (rest, {}) if os.path.isdir(os.path.expanduser(rest)) else split_options(spec, rest)
+        )
         keep = options.pop("keep", "0")
         if not _is_number(keep):
             raise InputError(f"{spec!r}: keep={keep} must be a number of queries")
@@ -96,7 +107,9 @@ def _is_number(text: str) -> bool:
 def _switches(spec: str, options: dict[str, str]) -> Set[str]:
     for key, value in options.items():
         if value != SWITCHES.get(key):
-            raise InputError(f"{spec!r}: unknown option {key}={value}; allowed are dangling=drop, empty=keep")
+            raise InputError(
+                f"{spec!r}: unknown option {key}={value}; allowed are dangling=drop, empty=keep"
+            )
     return options.keys()
 
 
@@ -115,13 +128,17 @@ def open_world(spec: str) -> world.World:
 
 def _open_mini(spec: str) -> Collection:
     """A generated world, kept by its name, its parameters, and the generator's code and texts."""
-    texts = [[path.name, sha256(path)] for path in sorted(Path(world.__file__).parent.glob("*.yaml"))]
+    texts = [
+        [path.name, sha256(path)] for path in sorted(Path(world.__file__).parent.glob("*.yaml"))
+    ]
     name, parameters = _world_of(spec)
 
     def read() -> converted.Parts:
         made = open_world(spec)
         queries = pd.concat(made.queries.values(), ignore_index=True)
-        return converted.Parts(made.passages, queries, made.qrels, lambda part, row: f"{spec} {part}, row {row + 1}")
+        return converted.Parts(
+            made.passages, queries, made.qrels, lambda part, row: f"{spec} {part}, row {row + 1}"
+        )
 
     folder = converted.folder_of(name, "interextra.world:generate", name, parameters, texts)
     return converted.stored(folder, name, spec, read, set())

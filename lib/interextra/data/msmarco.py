@@ -20,7 +20,8 @@ TEST_FILES = {
 class QuerySets:
     """Training, dev and judged DL queries of MS MARCO, like a Collection without passages.
 
-    `FOLDER/msmarco` holds the official `queries.train.tsv` (or a part of it), and Anserini's `topics.*`, `qrels.*`.
+    `FOLDER/msmarco` holds the official `queries.train.tsv` (or a part of it), and Anserini's
+    `topics.*`, `qrels.*`.
     """
 
     name, passages, splits = "MS MARCO queries", (), ("train", *TEST_FILES)
@@ -29,10 +30,14 @@ class QuerySets:
         self.folder, self.spec = Path(folder) / "msmarco", spec
         self._train_file = next(filter(Path.is_file, map(self.folder.joinpath, TRAIN_FILES)), None)
         if not self._train_file:
-            raise InputError(f"{self.folder}: no training queries; put the official queries.train.tsv there")
+            raise InputError(
+                f"{self.folder}: no training queries; put the official queries.train.tsv there"
+            )
 
     def queries(self, split: str) -> pd.DataFrame:
-        """query_id, text; of a test set the queries with judgements, as the papers use them (43, 54, 6,980)."""
+        """query_id, text; of a test set the queries with judgements, as the papers use them (43,
+        54, 6,980).
+        """
         if split == "train":
             return self._training.copy(deep=False)  # copied where it is written to
         if split not in TEST_FILES:
@@ -57,6 +62,9 @@ class QuerySets:
     def fingerprint(self) -> str:
         """SHA-256 over the bytes of all files that are read."""
         total = hashlib.sha256()
-        for path in (self._train_file, *(self.folder / name for pair in TEST_FILES.values() for name in pair)):
+        for path in (
+            self._train_file,
+            *(self.folder / name for pair in TEST_FILES.values() for name in pair),
+        ):
             total.update(path.name.encode() + bytes.fromhex(sha256(path)))
         return total.hexdigest()

@@ -1,7 +1,8 @@
 """Runs: what a retriever returned for each query, as integer-coded arrays in memory and on disk.
 
-A run is ordered as trec_eval orders it, whatever order or rank a file declares: score (as float32) descending, then
-doc_id descending by its UTF-8 bytes. Others break ties otherwise: ranx by memory order, MS MARCO by doc_id ascending.
+A run is ordered as trec_eval orders it, whatever order or rank a file declares: score (as float32)
+descending, then doc_id descending by its UTF-8 bytes. Others break ties otherwise: ranx by memory
+order, MS MARCO by doc_id ascending.
 """
 
 import json
@@ -28,16 +29,24 @@ COLUMNS = {"qid": "query_id", "docno": "doc_id"}  # PyTerrier's names
 ASKED, CONTENT = b"query_ids", b"interextra.content"
 MARKS = {ASKED, CONTENT}
 NOT_OURS = "not a run written by RunFile.write_parquet"
-BROKEN = (pa.ArrowException, OSError, KeyError, ValueError, TypeError, OverflowError)  # what Arrow raises of damage
+BROKEN = (
+    pa.ArrowException,
+    OSError,
+    KeyError,
+    ValueError,
+    TypeError,
+    OverflowError,
+)  # what Arrow raises of damage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunFile:
     """A ranked list of passages per query; build it with `from_arrays`, `from_frame` or `read`.
 
-    `query_ids` (n_queries) and `doc_ids` (Arrow strings, sorted, unique) are the dictionaries; `query_codes` int32[n],
-    `doc_codes` int32[n] and `scores` float32[n] are the rows, by query and then by rank; the rows of query `i` are
-    `offsets[i]:offsets[i + 1]`. A query without rows has retrieved nothing.
+    `query_ids` (n_queries) and `doc_ids` (Arrow strings, sorted, unique) are the dictionaries;
+    `query_codes` int32[n], `doc_codes` int32[n] and `scores` float32[n] are the rows, by query and
+    then by rank; the rows of query `i` are `offsets[i]:offsets[i + 1]`. A query without rows has
+    retrieved nothing.
 
     >>> found = pd.DataFrame({"query_id": "q", "doc_id": ["d1", "d2", "d3"], "score": [1.0, 1.0, 2.0]})
     >>> RunFile.from_frame(found).frame().doc_id.tolist()  # a tie goes to the larger doc_id
@@ -57,18 +66,28 @@ class RunFile:
     @property
     def ranks(self) -> np.ndarray:
         """Rank of each row, int32[n], from 1."""
-        return (np.arange(len(self), dtype=np.int64) - self.offsets[self.query_codes] + 1).astype(np.int32)
+        return (np.arange(len(self), dtype=np.int64) - self.offsets[self.query_codes] + 1).astype(
+            np.int32
+        )
 
     @classmethod
-    def from_arrays(cls, query_ids: Sequence[str], doc_ids, rows: np.ndarray, scores: np.ndarray) -> "RunFile":
-        """Run of a search: `rows` int[n_queries, k] into `doc_ids` (-1 = padding), `scores` float[n_queries, k].
+    def from_arrays(
+        cls, query_ids: Sequence[str], doc_ids, rows: np.ndarray, scores: np.ndarray
+    ) -> "RunFile":
+        """Run of a search: `rows` int[n_queries, k] into `doc_ids` (-1 = padding), `scores`
+        float[n_queries, k].
 
-        `doc_ids` is any sequence of str or an Arrow string array, e.g. `passages.doc_ids`; only those used are kept.
+        `doc_ids` is any sequence of str or an Arrow string array, e.g. `passages.doc_ids`; only
+        those used are kept.
         """
         if rows.shape != scores.shape or len(rows) != len(query_ids):
-            raise InputError(f"run: {len(query_ids)} queries, rows {rows.shape}, scores {scores.shape} do not agree")
+            raise InputError(
+                f"run: {len(query_ids)} queries, rows {rows.shape}, scores {scores.shape} do not agree"
+            )
         if rows.min(initial=-1) < -1 or rows.max(initial=-1) >= len(doc_ids):
-            raise InputError(f"run: a row lies outside the {len(doc_ids)} doc_ids; only -1 (padding) may")
+            raise InputError(
+                f"run: a row lies outside the {len(doc_ids)} doc_ids; only -1 (padding) may"
+            )
         kept = rows >= 0
         query_codes = np.repeat(np.arange(len(rows), dtype=np.int32), kept.sum(axis=1))
         doc_codes, used = pd.factorize(rows[kept])
@@ -82,10 +101,14 @@ class RunFile:
         return cls._build(asked, query_codes, taken, doc_codes.astype(np.int32), scores[kept])
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame, at: str = "run", asked: Sequence[str] | None = None) -> "RunFile":
-        """Run of a table with columns query_id, doc_id, score; queries in order of first appearance.
+    def from_frame(
+        cls, frame: pd.DataFrame, at: str = "run", asked: Sequence[str] | None = None
+    ) -> "RunFile":
+        """Run of a table with columns query_id, doc_id, score; queries in order of first
+        appearance.
 
-        at : where the table is from, for errors. asked : ids of all queries that were searched, in the order wanted;
+        at : where the table is from, for errors. asked : ids of all queries that were searched, in
+        the order wanted;
             those without rows have retrieved nothing.
         """
         needed, there = ["query_id", "doc_id", "score"], list(frame.columns)
@@ -95,7 +118,9 @@ class RunFile:
         try:
             scores = _numbers(frame["score"])
         except (TypeError, ValueError, OverflowError) as error:
-            raise InputError(f"{at}: needed is a numeric score ({one_line(error)}); write numbers") from None
+            raise InputError(
+                f"{at}: needed is a numeric score ({one_line(error)}); write numbers"
+            ) from None
         if len(empty := np.flatnonzero(frame[needed].isna().any(axis=1))):
             shown = offenders(frame[needed].iloc[empty[:4]].itertuples(index=False, name=None))
             told = f"{at}: an empty query_id, doc_id or score in {len(empty)} rows: {shown}"
@@ -105,24 +130,35 @@ class RunFile:
 
     @classmethod
     def read(cls, path: str | Path) -> "RunFile":
-        """Run of a TREC file (six columns, plain or gzipped) or a `.parquet` file written by `write_parquet`.
+        """Run of a TREC file (six columns, plain or gzipped) or a `.parquet` file written by
+        `write_parquet`.
 
-        Rank and tag are ignored, as trec_eval does. A Parquet file is compared with its digest. An InputError has file,
-        line and the first three offenders.
+        Rank and tag are ignored, as trec_eval does. A Parquet file is compared with its digest. An
+        InputError has file, line and the first three offenders.
         """
         if Path(path).suffix != ".parquet":
-            return cls._from_table(read_table(path, RUN), lambda row: line_of(path, row, is_trec=True))
+            return cls._from_table(
+                read_table(path, RUN), lambda row: line_of(path, row, is_trec=True)
+            )
         with open_parquet(path) as file:
-            return cls._as_written(file.read_row_group(0), path)  # read alone it keeps its dictionaries whole
+            return cls._as_written(
+                file.read_row_group(0), path
+            )  # read alone it keeps its dictionaries whole
 
     @classmethod
     def _as_written(cls, table: pa.Table, path: str | Path) -> "RunFile":
         """Run of what `write_parquet` wrote; InputError, ValueError, KeyError for anything else."""
         metadata = table.schema.metadata or {}
         asked = parse_json(metadata[ASKED], f"{path}: {NOT_OURS}: its query_ids")
-        queries, docs, scores = (table[name].combine_chunks() for name in ("query_id", "doc_id", "score"))
+        queries, docs, scores = (
+            table[name].combine_chunks() for name in ("query_id", "doc_id", "score")
+        )
         for ids in (queries, docs):
-            if not isinstance(ids, pa.DictionaryArray) or ids.null_count or not _is_text(ids.dictionary):
+            if (
+                not isinstance(ids, pa.DictionaryArray)
+                or ids.null_count
+                or not _is_text(ids.dictionary)
+            ):
                 raise ValueError("its ids are of another type")
         if scores.type != pa.float32() or scores.null_count:
             raise ValueError("its scores are of another type")
@@ -138,43 +174,65 @@ class RunFile:
         made = cls._build(asked, *rows, str(path))
         digest = metadata.get(CONTENT)  # older ones have none
         if digest is not None and digest != made.content.encode():
-            raise InputError(f"{path}: was changed since it was written (its digest is another); write it again")
+            raise InputError(
+                f"{path}: was changed since it was written (its digest is another); write it again"
+            )
         return made
 
     @property
     def content(self) -> str:
         """Digest of queries, passages and scores in their order."""
         numbers = self.query_codes, self.doc_codes, self.scores.view(np.int32)
-        return content_hash([[pa.array(self.query_ids, pa.string()), self.doc_ids, *map(pa.array, numbers)]])
+        return content_hash(
+            [[pa.array(self.query_ids, pa.string()), self.doc_ids, *map(pa.array, numbers)]]
+        )
 
     def _coded(self) -> tuple[pa.DictionaryArray, pa.DictionaryArray]:
         """query_id and doc_id of each row."""
-        queries = pa.DictionaryArray.from_arrays(self.query_codes, pa.array(self.query_ids, pa.string()))
+        queries = pa.DictionaryArray.from_arrays(
+            self.query_codes, pa.array(self.query_ids, pa.string())
+        )
         return queries, pa.DictionaryArray.from_arrays(self.doc_codes, self.doc_ids)
 
     def frame(self) -> pd.DataFrame:
         """Table of query_id, doc_id, score, rank, by query and rank."""
         queries, docs = (column.dictionary_decode() for column in self._coded())
-        return pa.table({"query_id": queries, "doc_id": docs, "score": self.scores, "rank": self.ranks}).to_pandas()
+        return pa.table(
+            {"query_id": queries, "doc_id": docs, "score": self.scores, "rank": self.ranks}
+        ).to_pandas()
 
     def write_parquet(self, path: str | Path) -> None:
-        """Dictionary-coded Parquet, in rank order, with a digest of its content; written aside and renamed."""
+        """Dictionary-coded Parquet, in rank order, with a digest of its content; written aside and
+        renamed.
+        """
         metadata = {ASKED: json.dumps(self.query_ids), CONTENT: self.content}
-        table = pa.table([*self._coded(), self.scores], ["query_id", "doc_id", "score"], metadata=metadata)
+        table = pa.table(
+            [*self._coded(), self.scores], ["query_id", "doc_id", "score"], metadata=metadata
+        )
         # one row group with whole dictionaries, so that reading needs no hashing of ids
-        layout = {"row_group_size": max(len(self), 1), "dictionary_pagesize_limit": 1 << 30, "data_page_size": 1 << 26}
+        layout = {
+            "row_group_size": max(len(self), 1),
+            "dictionary_pagesize_limit": 1 << 30,
+            "data_page_size": 1 << 26,
+        }
         with write_aside(path) as aside:
-            pq.write_table(table, aside, compression="lz4", use_dictionary=["query_id", "doc_id"], **layout)
+            pq.write_table(
+                table, aside, compression="lz4", use_dictionary=["query_id", "doc_id"], **layout
+            )
 
     def write_trec(self, path: str | Path) -> None:
         """TREC file of six columns; written aside and renamed."""
         refuse_white_space("query_id", pa.array(self.query_ids, pa.string()))
         refuse_white_space("doc_id", self.doc_ids)
-        table = pa.table([*self._coded(), self.ranks, self.scores], ["query_id", "doc_id", "rank", "score"])
+        table = pa.table(
+            [*self._coded(), self.ranks, self.scores], ["query_id", "doc_id", "rank", "score"]
+        )
         with write_aside(path) as aside, open(aside, "wb") as out:
             for batch in table.to_batches(1_000_000):
                 query, doc, rank, score = (column.cast(pa.string()) for column in batch.columns)
-                lines = pc.binary_join_element_wise(query, "Q0", doc, rank, score, "interextra\n", " ")
+                lines = pc.binary_join_element_wise(
+                    query, "Q0", doc, rank, score, "interextra\n", " "
+                )
                 out.write(lines.buffers()[2])  # the strings of an Arrow array lie end to end
 
     @classmethod
@@ -182,34 +240,55 @@ class RunFile:
         cls, table: pa.Table, at: str | Callable[[int], str], asked: Sequence[str] | None = None
     ) -> "RunFile":
         """Of columns query_id, doc_id, score; `asked`: all queries, as `from_frame` takes them."""
-        queries, docs = (table[name].combine_chunks().dictionary_encode() for name in ("query_id", "doc_id"))
+        queries, docs = (
+            table[name].combine_chunks().dictionary_encode() for name in ("query_id", "doc_id")
+        )
         found, codes = queries.dictionary.to_pylist(), np.asarray(queries.indices, np.int32)
         if asked is not None:
             place = {query_id: code for code, query_id in enumerate(asked)}
             codes = np.array([place[query_id] for query_id in found], np.int32)[codes]
         doc_codes, scores = np.asarray(docs.indices, np.int32), np.asarray(table["score"])
-        return cls._build(found if asked is None else list(asked), codes, docs.dictionary, doc_codes, scores, at)
+        return cls._build(
+            found if asked is None else list(asked), codes, docs.dictionary, doc_codes, scores, at
+        )
 
     @classmethod
-    def _build(cls, query_ids: list[str], query_codes, doc_ids, doc_codes, scores, at="run") -> "RunFile":
-        """Sort the doc_ids once, then the rows by query, score and doc_id (both descending); refuse repeats and NaN."""
+    def _build(
+        cls, query_ids: list[str], query_codes, doc_ids, doc_codes, scores, at="run"
+    ) -> "RunFile":
+        """Sort the doc_ids once, then the rows by query, score and doc_id (both descending); refuse
+        repeats and NaN.
+        """
         refuse_repeated(pd.DataFrame({"query_id": query_ids}, dtype=object), at)
         if len(doc_ids) > 1 and not pc.all(pc.less(doc_ids[:-1], doc_ids[1:])).as_py():
             doc_ids, place = _sorted_once(doc_ids)
             doc_codes = place[doc_codes]
         if pd.Series(query_codes * np.int64(len(doc_ids)) + doc_codes).duplicated().any():
-            rows = pa.array(query_ids).take(pa.array(query_codes)), doc_ids.take(pa.array(doc_codes))
+            rows = (
+                pa.array(query_ids).take(pa.array(query_codes)),
+                doc_ids.take(pa.array(doc_codes)),
+            )
             refuse_repeated(pa.table(rows, ["query_id", "doc_id"]).to_pandas(), at)
         with np.errstate(over="ignore"):  # beyond single precision is infinite, as in trec_eval
             scores = np.asarray(scores).astype(np.float32, copy=False)
         scores = scores + np.float32(0)  # -0.0 and 0.0 are the same score
         if len(bad := np.flatnonzero(np.isnan(scores))):
-            pairs = [(query_ids[query_codes[row]], doc_ids[int(doc_codes[row])].as_py()) for row in bad[:4]]
+            pairs = [
+                (query_ids[query_codes[row]], doc_ids[int(doc_codes[row])].as_py())
+                for row in bad[:4]
+            ]
             where = at(int(bad[0])) if callable(at) else at
-            raise InputError(f"{where}: the score of {offenders(pairs)} (query_id, doc_id) is NaN; give a number")
-        next_query, same_query = query_codes[1:] > query_codes[:-1], query_codes[1:] == query_codes[:-1]
+            raise InputError(
+                f"{where}: the score of {offenders(pairs)} (query_id, doc_id) is NaN; give a number"
+            )
+        next_query, same_query = (
+            query_codes[1:] > query_codes[:-1],
+            query_codes[1:] == query_codes[:-1],
+        )
         falling, level = scores[1:] < scores[:-1], scores[1:] == scores[:-1]
-        if not (next_query | same_query & (falling | level & (doc_codes[1:] < doc_codes[:-1]))).all():
+        if not (
+            next_query | same_query & (falling | level & (doc_codes[1:] < doc_codes[:-1]))
+        ).all():
             order = np.lexsort((-doc_codes, -scores, query_codes))
             query_codes, doc_codes, scores = query_codes[order], doc_codes[order], scores[order]
         offsets = np.searchsorted(query_codes, np.arange(len(query_ids) + 1, dtype=np.int32))
@@ -218,7 +297,8 @@ class RunFile:
 
 @contextmanager
 def open_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
-    """A Parquet file, its pages compared with their checksums where it has some; its faults are InputErrors.
+    """A Parquet file, its pages compared with their checksums where it has some; its faults are
+    InputErrors.
 
     So are those that show when it is read, within the block.
     """
@@ -249,7 +329,9 @@ def _numbers(column: pd.Series) -> np.ndarray:
 
 
 def _sorted_once(ids: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    """The different ids in the order of their UTF-8 bytes (trec_eval's strcmp), and the place int32[n] of each."""
+    """The different ids in the order of their UTF-8 bytes (trec_eval's strcmp), and the place
+    int32[n] of each.
+    """
     order = pc.sort_indices(ids)
     ids, place = ids.take(order), np.argsort(order)
     is_new = np.append(True, np.asarray(pc.not_equal(ids[1:], ids[:-1])))
@@ -257,13 +339,14 @@ def _sorted_once(ids: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 
 def strings(column: pd.Series, what: str = "id") -> pa.Array:
-    """A column of ids as one Arrow string array: strings as they are, whole numbers as they are written.
+    """A column of ids as one Arrow string array: strings as they are, whole numbers as they are
+    written.
 
     Raises
     ------
     InputError
-        `what`, and the first ids that are neither. A table whose ids became floats (7 is then 7.0, and matches no 7)
-        was read with a missing id in it, or without saying that ids are strings.
+        `what`, and the first ids that are neither. A table whose ids became floats (7 is then 7.0,
+        and matches no 7) was read with a missing id in it, or without saying that ids are strings.
 
     Examples
     --------
@@ -285,5 +368,7 @@ def strings(column: pd.Series, what: str = "id") -> pa.Array:
     try:
         array = pa.array(column.astype(str), pa.string())
     except (UnicodeEncodeError, ValueError, pa.ArrowException) as error:
-        raise InputError(f"{what}: no text that UTF-8 can hold ({one_line(error)}); write whole characters") from None
+        raise InputError(
+            f"{what}: no text that UTF-8 can hold ({one_line(error)}); write whole characters"
+        ) from None
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

@@ -1,7 +1,8 @@
 """When two texts are the same to a reader, in any script.
 
-A passage or a query often stands in a collection twice, under two ids, as other bytes: letters composed or not, other
-cases, widths, ligatures, apostrophes, characters without a width. `normalised` sets them equal.
+A passage or a query often stands in a collection twice, under two ids, as other bytes: letters
+composed or not, other cases, widths, ligatures, apostrophes, characters without a width.
+`normalised` sets them equal.
 """
 
 import unicodedata
@@ -11,8 +12,11 @@ from hashlib import blake2b
 import numpy as np
 import pandas as pd
 
-_WITHOUT_WIDTH = "\u00ad\u034f\u061c\u180e\ufeff"  # soft hyphen, joiner of graphemes, marks of direction, of byte order
-_WITHOUT_WIDTH += "".join(map(chr, [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070)]))
+# soft hyphen, joiner of graphemes, marks of direction, of byte order
+_WITHOUT_WIDTH = "\u00ad\u034f\u061c\u180e\ufeff"
+_WITHOUT_WIDTH += "".join(
+    map(chr, [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070)])
+)
 _WITHOUT_WIDTH += "".join(map(chr, range(0xFE00, 0xFE10)))  # which picture of a character is meant
 _PLAIN = dict.fromkeys(map(ord, _WITHOUT_WIDTH), None)
 _PLAIN |= dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u2032\u00b4"), "'")
@@ -21,7 +25,8 @@ _PLAIN |= dict.fromkeys(map(ord, "\u2010\u2011"), "-")
 
 
 def normalised(text: str) -> str:
-    """A text as far as a reader tells it from others: compatible characters (NFKC), no case, plain apostrophes.
+    """A text as far as a reader tells it from others: compatible characters (NFKC), no case, plain
+    apostrophes.
 
     Soft hyphens and characters without a width are left out; white space becomes one space.
 
@@ -46,6 +51,8 @@ def same_text(texts: Iterable[str]) -> np.ndarray:
     >>> same_text(["On tea", "On gold", "on  TEA"]).tolist()
     [0, 1, 0]
     """
-    digests = (blake2b(normalised(text).encode(errors="replace"), digest_size=8).digest() for text in texts)
+    digests = (
+        blake2b(normalised(text).encode(errors="replace"), digest_size=8).digest() for text in texts
+    )
     numbers = np.frombuffer(b"".join(digests), np.uint64)
     return pd.factorize(numbers)[0].astype(np.int64)

@@ -3,8 +3,9 @@
 import re
 import unicodedata
 
-# Scripts without a space between words (Thai, Lao, Tibetan, Burmese, Khmer, kana, Han), that join what other languages
-# write apart (Hangul), or whose vowels are marks, at which a pattern of letters breaks a word (those of India).
+# Scripts without a space between words (Thai, Lao, Tibetan, Burmese, Khmer, kana, Han), that join
+# what other languages write apart (Hangul), or whose vowels are marks, at which a pattern of
+# letters breaks a word (those of India).
 _DENSE_BLOCKS = (
     (0x0900, 0x0DFF),  # of India
     (0x0E00, 0x109F),  # Thai to Burmese
@@ -22,10 +23,16 @@ _DENSE_BLOCKS = (
 
 
 def _class_of(blocks: tuple[tuple[int, int], ...]) -> str:
-    """Letters, marks and digits of blocks as the inside of a class of a regular expression; of large blocks all."""
+    """Letters, marks and digits of blocks as the inside of a class of a regular expression; of
+    large blocks all.
+    """
     whole = "".join(f"{chr(low)}-{chr(high)}" for low, high in blocks if low >= 0x3400)
     few = (chr(code) for low, high in blocks if low < 0x3400 for code in range(low, high + 1))
-    return whole + "".join(one for one in few if unicodedata.category(one)[0] in "LMN") + "\u3005\u3007"
+    return (
+        whole
+        + "".join(one for one in few if unicodedata.category(one)[0] in "LMN")
+        + "\u3005\u3007"
+    )
 
 
 _DENSE = re.compile(f"[{_class_of(_DENSE_BLOCKS)}]+")
@@ -35,9 +42,11 @@ _WORD = re.compile(rf"{_DENSE.pattern}|(?:(?!{_DENSE.pattern})[^\W_])+")
 
 
 def words_of(text: str) -> list[str]:
-    """The words and numbers of a text as it is; a run of a dense script (see `_DENSE_BLOCKS`) by its characters.
+    """The words and numbers of a text as it is; a run of a dense script (see `_DENSE_BLOCKS`) by
+    its characters.
 
-    Of such a run all pairs of neighbouring characters count as words, and each Chinese character alone, too.
+    Of such a run all pairs of neighbouring characters count as words, and each Chinese character
+    alone, too.
 
     Examples
     --------
@@ -59,7 +68,8 @@ def _parts_of(run: str) -> list[str]:
 
 
 def lower_words(text: str) -> list[str]:
-    """Of a text in small letters all runs of letters, numbers and underscores; of one without spaces `words_of`.
+    """Of a text in small letters all runs of letters, numbers and underscores; of one without
+    spaces `words_of`.
 
     >>> lower_words("Red fox_2")
     ['red', 'fox_2']

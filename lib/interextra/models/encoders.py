@@ -1,8 +1,10 @@
-"""Encoders of queries without training of ours: a class each, named in small letters before the colon of `NAME:OPTION`.
+"""Encoders of queries without training of ours: a class each, named in small letters before the
+colon of `NAME:OPTION`.
 
 FORM            how it is written
 SIZE            what prices it where it has no option, see `recipe.size_of`
-encode_queries  texts → float32[n, d], of one that was made with (option, texts); LSA is fitted on the texts
+encode_queries  texts → float32[n, d], of one that was made with (option, texts); LSA is fitted on
+the texts
 """
 
 from collections.abc import Sequence
@@ -39,7 +41,9 @@ class CLS(dense.Dense):
 
 
 class LSA:
-    """Latent semantic analysis: TF-IDF (sublinear) and truncated SVD, rows of length 1; no weights of others."""
+    """Latent semantic analysis: TF-IDF (sublinear) and truncated SVD, rows of length 1; no weights
+    of others.
+    """
 
     FORM, SIZE = "lsa", "tiny-base"
 
@@ -48,15 +52,21 @@ class LSA:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         if not any(map(lower_words, texts)):
-            raise InputError(f"lsa: none of {len(texts)} texts holds a word; give others, or another encoder")
+            raise InputError(
+                f"lsa: none of {len(texts)} texts holds a word; give others, or another encoder"
+            )
         self._weights = TfidfVectorizer(sublinear_tf=True, analyzer=lower_words)
         counts = self._weights.fit_transform(texts)
-        self._svd = TruncatedSVD(n_components=max(1, min(64, min(counts.shape) - 1)), random_state=0).fit(counts)
+        self._svd = TruncatedSVD(
+            n_components=max(1, min(64, min(counts.shape) - 1)), random_state=0
+        ).fit(counts)
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
         vectors = self._svd.transform(self._weights.transform(texts))
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)  # a text of unknown words stays zero
+        return (vectors / np.where(norms > 0, norms, 1)).astype(
+            np.float32
+        )  # a text of unknown words stays zero
 
 
 class MiniLM:
@@ -68,8 +78,12 @@ class MiniLM:
         from sentence_transformers import SentenceTransformer
 
         quiet()
-        self._model = SentenceTransformer(str(verified_minilm()), device=device(), trust_remote_code=False)
+        self._model = SentenceTransformer(
+            str(verified_minilm()), device=device(), trust_remote_code=False
+        )
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
-        vectors = self._model.encode(list(texts), batch_size=64, show_progress_bar=False, normalize_embeddings=True)
+        vectors = self._model.encode(
+            list(texts), batch_size=64, show_progress_bar=False, normalize_embeddings=True
+        )
         return np.asarray(vectors, dtype=np.float32).reshape(len(texts), -1)

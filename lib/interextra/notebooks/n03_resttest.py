@@ -20,44 +20,61 @@ def plan(p: dict) -> plans.Plan:
     rows = plans.runs(p, plans.with_bm25(plans.systems(p)), plans.without_each(split), queries)
     real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
     dev = {encoder: real_dev_vectors(encoder) for encoder in real}
-    return plans.Plan(vectors=split.vectors, split=split, design=plans.design(rows), real=real, real_dev=dev)
+    return plans.Plan(
+        vectors=split.vectors, split=split, design=plans.design(rows), real=real, real_dev=dev
+    )
 
 
 def averages(values: pd.DataFrame) -> pd.DataFrame:
     """Values of a ReSTTest design in regimes, three times, told apart by `average`.
 
-    micro: every query counts the same. macro: every bucket does. constant: the macro average as if no training made a
-    difference, which is what comes from the weights alone. macro less constant is what comes from the models.
+    micro: every query counts the same. macro: every bucket does. constant: the macro average as if
+    no training made a difference, which is what comes from the weights alone. macro less constant
+    is what comes from the models.
     """
     made = {"micro": values, "macro": macro(values), "constant": macro(constant(values))}
-    return pd.concat([in_regimes(part).assign(average=name) for name, part in made.items()], ignore_index=True)
+    return pd.concat(
+        [in_regimes(part).assign(average=name) for name, part in made.items()], ignore_index=True
+    )
 
 
 def macro(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of `sides`, weighted so that their plain means are macro averages: of each fold first, then of the folds.
+    """Values of `sides`, weighted so that their plain means are macro averages: of each fold first,
+    then of the folds.
 
-    A query of a small stratum counts more than one of a large stratum. Both sides have such weights, and not the same,
-    so a macro effect moves even where no training makes a difference: see `constant`. The bootstrap holds them fixed.
+    A query of a small stratum counts more than one of a large stratum. Both sides have such
+    weights, and not the same, so a macro effect moves even where no training makes a difference:
+    see `constant`. The bootstrap holds them fixed.
     """
     values = sides(values)
     labels = [name for name in values if name not in APART]
     k = values.groupby(labels, dropna=False)["left_out"].transform("nunique")
     columns = [*labels, "left_out"], [*labels, "left_out", "side"]
-    n_queries, n_side = (values.groupby(each, dropna=False)["left_out"].transform("size") for each in columns)
-    models = np.where(values["side"] == "in", k - 1, 1)  # whose values of a query are averaged later
+    n_queries, n_side = (
+        values.groupby(each, dropna=False)["left_out"].transform("size") for each in columns
+    )
+    models = np.where(
+        values["side"] == "in", k - 1, 1
+    )  # whose values of a query are averaged later
     return values.assign(value=values["value"] * models * n_queries / (k * n_side))
 
 
 def constant(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of `sides` as if no training made a difference: every query has its mean in-value under all models."""
+    """Values of `sides` as if no training made a difference: every query has its mean in-value
+    under all models.
+    """
     values = sides(values)
     query = [values[name] for name in values if name not in APART or name == "query_id"]
     inside = values["side"] == "in"
-    return values.assign(value=values["value"].where(inside).groupby(query, dropna=False).transform("mean"))
+    return values.assign(
+        value=values["value"].where(inside).groupby(query, dropna=False).transform("mean")
+    )
 
 
 def less_constant(table: Effects) -> Effects:
-    """Deltas of `averages` as they can be judged: the rows of micro, and those of macro less constant."""
+    """Deltas of `averages` as they can be judged: the rows of micro, and those of macro less
+    constant.
+    """
     micro, rows = (table[table["average"] == name] for name in ("micro", "macro"))
     apart = table.contrast("average", [("macro", "constant")])
     rows = rows.assign(average="macro less constant")

@@ -1,8 +1,9 @@
-"""Notebook 04: how much does a retriever lose on unseen kinds of query? (Lupart et al., ECIR 2023, §4 and §5.1)
+"""Notebook 04: how much does a retriever lose on unseen kinds of query? (Lupart et al., ECIR 2023,
+§4 and §5.1)
 
-An effect is Out / Avg In - 1, the paper's RelLoss with the other sign: negative is a loss (of ASL, positive is).
+An effect is Out / Avg In - 1, the paper's RelLoss with the other sign: negative is a loss (of ASL,
+positive is).
 """
-
 
 import numpy as np
 import pandas as pd
@@ -24,10 +25,15 @@ NOTEBOOK = "04_ms_shift_clusters"
 def plan(p: dict) -> plans.Plan:
     """Each system without each cluster of each shift (`design`), also under the control.
 
-    `design`, `control`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control's last.
-    Beside them `pool`, `topics`, and with `real_encoder` the vectors `real` and the folder of the files `released`.
+    `design`, `control`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control's
+    last. Beside them `pool`, `topics`, and with `real_encoder` the vectors `real` and the folder of
+    the files `released`.
     """
-    shifts, made, chance = shifts_of(p), plans.with_bm25(plans.systems(p)), read_shift(p["control"])[0]
+    shifts, made, chance = (
+        shifts_of(p),
+        plans.with_bm25(plans.systems(p)),
+        read_shift(p["control"])[0],
+    )
     gate, rows = plans.gate_queries(p), {"design": [], "control": []}
     for shift, cell in shifts.items():
         asked, queries = plans.asked_of(p, shift, made), (Part(of=cell, part="held-out"), *gate)
@@ -44,68 +50,101 @@ def plan(p: dict) -> plans.Plan:
 def shifts_of(p: dict) -> dict[str, Shift]:
     """Name of each shift → its cell; `shifts` holds an attribute, `NAME=ATTRIBUTE`, or `topics`.
 
-    `/A/B/C` behind the attribute keeps these clusters only; {shift: …, train_size: N, n_test: M} sets its own.
+    `/A/B/C` behind the attribute keeps these clusters only; {shift: …, train_size: N, n_test: M}
+    sets its own.
     """
     found = {}
     for entry in [*p["shifts"], *filter(None, [p["control"]])]:
-        text, own = plans.fields({"shift": entry} if isinstance(entry, str) else entry, "shift", more=True)
+        text, own = plans.fields(
+            {"shift": entry} if isinstance(entry, str) else entry, "shift", more=True
+        )
         name, spec, kept = read_shift(text)
         by = topics_of(p) if spec == "topics" else spec
         options = {"n_test": p["n_test"], "train_size": p["train_size"], "seed": p["seed"]} | own
-        if own.keys() - {"train_size", "n_test"} or not all(isinstance(number, int) for number in own.values()):
-            raise InputError(f"parameter 'shifts': {entry!r}: write {{shift: …, train_size: NUMBER, n_test: NUMBER}}")
+        if own.keys() - {"train_size", "n_test"} or not all(
+            isinstance(number, int) for number in own.values()
+        ):
+            raise InputError(
+                f"parameter 'shifts': {entry!r}: write {{shift: …, train_size: NUMBER, n_test: NUMBER}}"
+            )
         found[name] = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **options)
     return found
 
 
 def topics_of(p: dict) -> Topics:
-    """Topic clusters by the vectors of the encoder `topic_encoder`, with the switches of the notebook."""
+    """Topic clusters by the vectors of the encoder `topic_encoder`, with the switches of the
+    notebook.
+    """
     names = ("choose", "merge", "order", "stop")
     if len(p["topic_switches"]) != len(names):
-        raise InputError(f"parameter 'topic_switches': give {len(names)}, one each of {', '.join(names)}")
-    switches = dict(zip(names, p["topic_switches"], strict=True)) | {"normalise": p["normalise"], "seed": p["seed"]}
+        raise InputError(
+            f"parameter 'topic_switches': give {len(names)}, one each of {', '.join(names)}"
+        )
+    switches = dict(zip(names, p["topic_switches"], strict=True)) | {
+        "normalise": p["normalise"],
+        "seed": p["seed"],
+    }
     sizes = {"n_topics": p["n_topics"], "k": p["native_clusters"], "target": p["topic_size"]}
-    return Topics(vectors=Vectors(encoder=p["topic_encoder"], train=plans.training_queries(p)), **sizes, **switches)
+    return Topics(
+        vectors=Vectors(encoder=p["topic_encoder"], train=plans.training_queries(p)),
+        **sizes,
+        **switches,
+    )
 
 
 def describe(store: Store, shifts: dict[str, Shift], vectors: np.ndarray) -> pd.DataFrame:
-    """What is in the clusters of all shifts; `vectors` float[n, d] of the pool's queries say what is typical.
+    """What is in the clusters of all shifts; `vectors` float[n, d] of the pool's queries say what
+    is typical.
 
-    Returns shift, cluster, n_queries, n_train, n_test, median_words, words (distinctive), typical (three queries).
+    Returns shift, cluster, n_queries, n_train, n_test, median_words, words (distinctive), typical
+    (three queries).
     """
     rows = []
     for shift, cell in shifts.items():
-        texts, label = cell.pool.frame()["text"], pd.read_parquet(store[cell] / "labels.parquet")["cluster"]
+        texts, label = (
+            cell.pool.frame()["text"],
+            pd.read_parquet(store[cell] / "labels.parquet")["cluster"],
+        )
         inside = label != ""
         words = distinctive_words(texts[inside].tolist(), label[inside].tolist())
-        for row in pd.read_csv(store[cell] / "sizes.csv", dtype={"cluster": str}).to_dict("records"):
+        for row in pd.read_csv(store[cell] / "sizes.csv", dtype={"cluster": str}).to_dict(
+            "records"
+        ):
             here = np.flatnonzero(label == row["cluster"])
             far = ((vectors[here] - vectors[here].mean(axis=0)) ** 2).sum(axis=1)
             typical = " | ".join(texts.iloc[here[np.argsort(far, kind="stable")[:3]]])
-            made = {"median_words": texts.iloc[here].str.split().str.len().median(), "typical": typical}
+            made = {
+                "median_words": texts.iloc[here].str.split().str.len().median(),
+                "typical": typical,
+            }
             rows.append({"shift": shift} | row | made | {"words": " ".join(words[row["cluster"]])})
     return pd.DataFrame(rows)
 
 
 def switch_table(vectors: np.ndarray, options: dict, changes: dict[str, dict]) -> pd.DataFrame:
-    """Topics under one changed option after the other, compared with those under `options` of `splits.topics.topics`.
+    """Topics under one changed option after the other, compared with those under `options` of
+    `splits.topics.topics`.
 
-    Returns change, share_kept (queries of a topic that are in any topic there), ari and share_matched over these.
+    Returns change, share_kept (queries of a topic that are in any topic there), ari and
+    share_matched over these.
     """
     made, rows = topics(vectors, **options).topic, []
     for name, change in changes.items():
         other = topics(vectors, **options | change).topic
         both = (made >= 0) & (other >= 0)
         same = agreement(other[both], made[both]) if both.any() else {}
-        rows.append((name, both.sum() / (made >= 0).sum(), same.get("ari"), same.get("share_matched")))
+        rows.append(
+            (name, both.sum() / (made >= 0).sum(), same.get("ari"), same.get("share_matched"))
+        )
     return pd.DataFrame(rows, columns=["change", "share_kept", "ari", "share_matched"])
 
 
 def exceptions(matrix: pd.DataFrame) -> pd.DataFrame:
-    """How many models that had a cluster in training are worse on it than the one that had not (§5.1: in general none).
+    """How many models that had a cluster in training are worse on it than the one that had not
+    (§5.1: in general none).
 
-    `matrix`: shift, model, measure, left_out, stratum (the cluster that is tested), value. Returns shift, model,
-    measure, n_comparisons (k (k - 1) for k clusters), n_exceptions.
+    `matrix`: shift, model, measure, left_out, stratum (the cluster that is tested), value. Returns
+    shift, model, measure, n_comparisons (k (k - 1) for k clusters), n_exceptions.
     """
     system, is_out = ["shift", "model", "measure"], matrix["left_out"] == matrix["stratum"]
     pairs = matrix[~is_out].merge(matrix[is_out], on=[*system, "stratum"], suffixes=("", "_out"))

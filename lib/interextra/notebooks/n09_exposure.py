@@ -1,7 +1,9 @@
-"""Negative exposure: what notebook 09 measures. Both papers leave out queries and leave their answers in the corpus.
+"""Negative exposure: what notebook 09 measures. Both papers leave out queries and leave their
+answers in the corpus.
 
-There every sampler of negatives finds them. A held-out answer, or a passage like it, is then a negative, now and again,
-and never a positive: the model learns that such passages are wrong. Neither paper takes the two apart.
+There every sampler of negatives finds them. A held-out answer, or a passage like it, is then a
+negative, now and again, and never a positive: the model learns that such passages are wrong.
+Neither paper takes the two apart.
 """
 
 import itertools
@@ -38,9 +40,11 @@ OFFSETS = np.linspace(-3, 3, 61)  # standard deviations of a run's scores
 
 
 class Spared(Cell):
-    """`doc_ids.json`: some of the passages that are exposed where a kind of query is left out, or as many others.
+    """`doc_ids.json`: some of the passages that are exposed where a kind of query is left out, or
+    as many others.
 
-    Never negatives. `which`: what answers the left-out kind (kind), all others (other kinds), test queries (answers).
+    Never negatives. `which`: what answers the left-out kind (kind), all others (other kinds), test
+    queries (answers).
     """
 
     shift: Shift
@@ -49,40 +53,59 @@ class Spared(Cell):
     control: int | None = None  # seed: as many random passages of the collection in their place
 
     def build(self, folder: Path, store: Store) -> None:
-        data, pool, sets, answers = self.shift.pool.source.open(), self.shift.pool.split, self.shift.sets(store), []
+        data, pool, sets, answers = (
+            self.shift.pool.source.open(),
+            self.shift.pool.split,
+            self.shift.sets(store),
+            [],
+        )
         pairs = training_pairs(data, sets[f"without-{self.left_out}"], pool, relevance=1)
         chosen = exposed_passages(data, pairs, relevance=1)  # bool[passages]
         for split in data.splits:
             queries, qrels = data.queries(split), data.qrels(split)
-            of_kind = queries["query_id"][attributes.labels(queries, self.shift.by) == self.left_out]
+            of_kind = queries["query_id"][
+                attributes.labels(queries, self.shift.by) == self.left_out
+            ]
             of_test = sets["held-out"] if split == pool else []
             wanted = qrels["query_id"].isin(of_test if self.which == "answers" else of_kind)
             answers += qrels.loc[(qrels["relevance"] >= 1) & wanted, "doc_id"].tolist()
         inside = np.isin(np.arange(len(chosen)), data.passages.rows(answers))
         chosen &= ~inside if self.which == "other kinds" else inside
         if self.control is not None:
-            drawn = np.random.default_rng(self.control).choice(len(chosen), chosen.sum(), replace=False)
+            drawn = np.random.default_rng(self.control).choice(
+                len(chosen), chosen.sum(), replace=False
+            )
             chosen = np.isin(np.arange(len(chosen)), drawn)
-        write_json(folder / "doc_ids.json", pd.Series(data.passages.doc_ids.to_pylist())[chosen].tolist())
+        write_json(
+            folder / "doc_ids.json", pd.Series(data.passages.doc_ids.to_pylist())[chosen].tolist()
+        )
 
     def read(self, store: Store) -> list[str]:
         return json.loads((store[self] / "doc_ids.json").read_text(encoding="utf-8"))
 
 
 def plan(p: dict) -> plans.Plan:
-    """Each system without each cluster of one shift, by the source of its negatives and by which passages may be drawn.
+    """Each system without each cluster of one shift, by the source of its negatives and by which
+    passages may be drawn.
 
-    `design`: model, negatives, negative_passages, left_out, seed, run; with `arms` also the dense system whose
-    negatives spare only some exposed passages, each with its control (see ARMS). `dose`: of the dense system with
-    random negatives, and share, the probability that a negative is exposed. `kind`: left_out → Spared, its answers.
+    `design`: model, negatives, negative_passages, left_out, seed, run; with `arms` also the dense
+    system whose negatives spare only some exposed passages, each with its control (see ARMS).
+    `dose`: of the dense system with random negatives, and share, the probability that a negative is
+    exposed. `kind`: left_out → Spared, its answers.
     """
     _, by, kept = read_shift(p["shift"])
     sizes = {name: p[name] for name in ("n_test", "train_size", "seed")}
     shift = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **sizes)
     tested = (Part(of=shift, part="held-out"), *plans.gate_queries(p))
-    conditions = [plans.fields(entry, "label", "source", "recipe", more=True) for entry in p["conditions"]]
-    plans.refuse_unknown("restricted", p["restricted"], dict.fromkeys(model for model, *_ in conditions))
-    plans.refuse_unknown("restricted", itertools.chain(*p["restricted"].values()), ("unexposed", "control"))
+    conditions = [
+        plans.fields(entry, "label", "source", "recipe", more=True) for entry in p["conditions"]
+    ]
+    plans.refuse_unknown(
+        "restricted", p["restricted"], dict.fromkeys(model for model, *_ in conditions)
+    )
+    plans.refuse_unknown(
+        "restricted", itertools.chain(*p["restricted"].values()), ("unexposed", "control")
+    )
     plans.refuse_unknown("arms", p["arms"], ARMS)
 
     def trained(model: str, made: Recipe, negatives: str, passages: str | float) -> list[dict]:
@@ -92,10 +115,14 @@ def plan(p: dict) -> plans.Plan:
     def sparing(row: dict, which: str, control: bool) -> dict:
         run, seed = row["run"], row["seed"] if control else None
         spared = Spared(shift=shift, left_out=row["left_out"], which=which, control=seed)
-        return row | {"run": run.model_copy(update={"model": run.model.model_copy(update={"spared": spared})})}
+        return row | {
+            "run": run.model_copy(update={"model": run.model.model_copy(update={"spared": spared})})
+        }
 
     plain, dose = {"negatives": NONE, "negative_passages": "all"}, []
-    rows = plans.runs(p, plans.with_bm25(plans.systems(p)), plans.without_each(shift), tested, **plain)
+    rows = plans.runs(
+        p, plans.with_bm25(plans.systems(p)), plans.without_each(shift), tested, **plain
+    )
     for model, negatives, name, options in conditions:
         made = plans.recipe(p, name, **options)
         drawing = made.negatives not in ("in-batch", "both")
@@ -103,63 +130,103 @@ def plan(p: dict) -> plans.Plan:
             rows += trained(model, changed(made, negative_passages=passages), negatives, passages)
         for which in p["arms"] if drawing and model == DENSE else []:
             for control, label in enumerate(ARMS[which]):
-                rows += [sparing(row, which, bool(control)) for row in trained(model, made, negatives, label)]
+                rows += [
+                    sparing(row, which, bool(control))
+                    for row in trained(model, made, negatives, label)
+                ]
         for share in p["doses"] if model == DENSE and made.negatives == "random" else []:
             exposed = changed(made, negative_passages=share)
             dose += [row | {"share": share} for row in trained(model, exposed, negatives, share)]
-    kind = {name: Spared(shift=shift, left_out=name, which="kind") for name in shift.names if p["arms"]}
+    kind = {
+        name: Spared(shift=shift, left_out=name, which="kind") for name in shift.names if p["arms"]
+    }
     return plans.Plan(shift=shift, design=plans.design(rows), dose=pd.DataFrame(dose), kind=kind)
 
 
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:
-    """Means over models: *condition, exposed_passages (of the collection), exposed_negatives (of all), n_models."""
+    """Means over models: *condition, exposed_passages (of the collection), exposed_negatives (of
+    all), n_models.
+    """
     drawing = design[design["negatives"] != NONE].reset_index(drop=True)
     logs = pd.DataFrame([run.log(store) for run in drawing["run"]])
-    of = drawing[CONDITION].join(logs[["exposed_passages", "exposed_negatives"]]).groupby(CONDITION, sort=False)
+    of = (
+        drawing[CONDITION]
+        .join(logs[["exposed_passages", "exposed_negatives"]])
+        .groupby(CONDITION, sort=False)
+    )
     return of.mean().assign(n_models=of.size()).reset_index()
 
 
 def exposed_answers(shift: Shift, store: Store, data: Collection) -> pd.DataFrame:
-    """Share of test queries all of whose answers are exposed: left_out, side (out: its queries), exposed, n_queries."""
+    """Share of test queries all of whose answers are exposed: left_out, side (out: its queries),
+    exposed, n_queries.
+    """
     cluster, qrels, rows = shift.strata(store), shift.pool.qrels(store), []
     qrels = qrels[(qrels["relevance"] >= 1) & qrels["query_id"].isin(cluster.index)]
     answers = data.passages.rows(qrels["doc_id"].tolist())
     for name in shift.names:
-        pairs = training_pairs(data, shift.sets(store)[f"without-{name}"], shift.pool.split, relevance=1)
+        pairs = training_pairs(
+            data, shift.sets(store)[f"without-{name}"], shift.pool.split, relevance=1
+        )
         exposed = pd.Series(exposed_passages(data, pairs, relevance=1)[answers], qrels["query_id"])
         exposed = exposed.groupby(level=0).all()
-        for which, part in exposed.groupby(np.where(exposed.index.map(cluster) == name, "out", "in")):
+        for which, part in exposed.groupby(
+            np.where(exposed.index.map(cluster) == name, "out", "in")
+        ):
             rows.append((name, which, part.mean(), len(part)))
     return pd.DataFrame(rows, columns=["left_out", "side", "exposed", "n_queries"])
 
 
 def relative_losses(values: pd.DataFrame, seed: int, n_boot: int) -> tuple[Effects, Effects]:
-    """Out / Avg In - 1 of each condition and measure, two tables of `effects`: a row a left-out cluster; their mean."""
-    compared = {"on": "side", "sides": ("in", "out"), "effect": "delta", "family": [], "seed": seed, "n_boot": n_boot}
+    """Out / Avg In - 1 of each condition and measure, two tables of `effects`: a row a left-out
+    cluster; their mean.
+    """
+    compared = {
+        "on": "side",
+        "sides": ("in", "out"),
+        "effect": "delta",
+        "family": [],
+        "seed": seed,
+        "n_boot": n_boot,
+    }
     each = effects(values, [*CONDITION, "measure", "stratum"], **compared)
     return each, effects(values, [*CONDITION, "measure"], strata="stratum", **compared)
 
 
 def gate_in_domain(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of the gate's queries under the models that had their cluster, for `leads`: BM25 in every condition."""
+    """Values of the gate's queries under the models that had their cluster, for `leads`: BM25 in
+    every condition.
+    """
     inside = in_domain(values)
-    rivals, is_rival = inside.loc[inside["model"] != BM25, CONDITION[1:]].drop_duplicates(), inside["model"] == BM25
-    return pd.concat([inside[~is_rival], inside[is_rival].drop(columns=CONDITION[1:]).merge(rivals, how="cross")])
+    rivals, is_rival = (
+        inside.loc[inside["model"] != BM25, CONDITION[1:]].drop_duplicates(),
+        inside["model"] == BM25,
+    )
+    return pd.concat(
+        [inside[~is_rival], inside[is_rival].drop(columns=CONDITION[1:]).merge(rivals, how="cross")]
+    )
 
 
 def exposure_table(shift: str, each: pd.DataFrame, mean: pd.DataFrame) -> pd.DataFrame:
-    """Both tables of `relative_losses` as one, with the columns of exposure.csv; left_out is a cluster, or `mean`."""
-    both = pd.concat([each.rename(columns={"stratum": "left_out"}), mean.assign(left_out="mean")], ignore_index=True)
+    """Both tables of `relative_losses` as one, with the columns of exposure.csv; left_out is a
+    cluster, or `mean`.
+    """
+    both = pd.concat(
+        [each.rename(columns={"stratum": "left_out"}), mean.assign(left_out="mean")],
+        ignore_index=True,
+    )
     both = both.assign(shift=shift).rename(columns={"in": "avg_in"})
     columns = ["avg_in", "out", "delta", "low", "high", "n_queries", "n_trainings", "sd_trainings"]
     return both[["shift", "left_out", *CONDITION, *columns]]
 
 
 def share_of_loss(mean: Effects) -> pd.DataFrame:
-    """How much of a loss is exposure: 1 - delta with unexposed negatives / delta with all (or with the control).
+    """How much of a loss is exposure: 1 - delta with unexposed negatives / delta with all (or with
+    the control).
 
-    `mean`: of `relative_losses`. Returns model, negatives, against (all or control), delta, delta_unexposed, saved
-    (what the second is above the first), saved_low, saved_high, share_of_loss, low, high, n_queries, n_trainings.
+    `mean`: of `relative_losses`. Returns model, negatives, against (all or control), delta,
+    delta_unexposed, saved (what the second is above the first), saved_low, saved_high,
+    share_of_loss, low, high, n_queries, n_trainings.
     """
     at, rows = {tuple(row[CONDITION]): row for _, row in mean.iterrows()}, []
     for (model, negatives, against), one in at.items():
@@ -170,17 +237,32 @@ def share_of_loss(mean: Effects) -> pd.DataFrame:
         saved = other["delta"] - one["delta"], *interval(spared - drawn)
         share = 1 - ratio(other["delta"], one["delta"]).item(), *interval(1 - ratio(spared, drawn))
         counts = [min(one[name], other[name]) for name in ("n_queries", "n_trainings")]
-        rows.append((model, negatives, against, one["delta"], other["delta"], *saved, *share, *counts))
-    columns = ["model", "negatives", "against", "delta", "delta_unexposed", "saved", "saved_low", "saved_high"]
-    return pd.DataFrame(rows, columns=[*columns, "share_of_loss", "low", "high", "n_queries", "n_trainings"])
+        rows.append(
+            (model, negatives, against, one["delta"], other["delta"], *saved, *share, *counts)
+        )
+    columns = [
+        "model",
+        "negatives",
+        "against",
+        "delta",
+        "delta_unexposed",
+        "saved",
+        "saved_low",
+        "saved_high",
+    ]
+    return pd.DataFrame(
+        rows, columns=[*columns, "share_of_loss", "low", "high", "n_queries", "n_trainings"]
+    )
 
 
 def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
-    """RR@10 of the dense runs if passages of the left-out kind get a constant more, as values for `effects`.
+    """RR@10 of the dense runs if passages of the left-out kind get a constant more, as values for
+    `effects`.
 
-    If exposure acts as a prior against a kind of passage, whatever the query, one number a model restores its cost: of
-    OFFSETS the best on all queries about half of the entities is applied to those about the other half, both ways.
-    Returns the labels of the design, query_id, unit, stratum, measure, value.
+    If exposure acts as a prior against a kind of passage, whatever the query, one number a model
+    restores its cost: of OFFSETS the best on all queries about half of the entities is applied to
+    those about the other half, both ways. Returns the labels of the design, query_id, unit,
+    stratum, measure, value.
     """
     unit = entity_units(plan.shift.pool.frame(store))
     cluster = pd.read_parquet(store[plan.shift] / "labels.parquet").set_index("query_id")["cluster"]
@@ -192,19 +274,27 @@ def with_offset(plan: plans.Plan, store: Store, seed: int) -> pd.DataFrame:
         relevant = pd.MultiIndex.from_frame(run[["query_id", "doc_id"]]).isin(held)
         query, query_ids = pd.factorize(run["query_id"])
         like = run["doc_id"].isin(plan.kind[row["left_out"]].read(store)).to_numpy()
-        shifted = run["score"].to_numpy() + np.outer(OFFSETS * run["score"].std(), like)  # [offsets, rows]
+        shifted = run["score"].to_numpy() + np.outer(
+            OFFSETS * run["score"].std(), like
+        )  # [offsets, rows]
         found = np.stack([reciprocal_ranks(scores, query, relevant) for scores in shifted])
         units = pd.factorize(pd.Index(query_ids).map(unit))[0]
         half = np.random.default_rng(seed).permutation(units.max() + 1)[units] % 2 == 0  # [queries]
-        best = [found[:, ~side].mean(axis=1).argmax() for side in (half, ~half)]  # fitted on the other half
+        best = [
+            found[:, ~side].mean(axis=1).argmax() for side in (half, ~half)
+        ]  # fitted on the other half
         value = np.where(half, found[best[0]], found[best[1]])
-        parts.append(pd.DataFrame({"query_id": query_ids, "measure": "RR@10", "value": value} | row))
+        parts.append(
+            pd.DataFrame({"query_id": query_ids, "measure": "RR@10", "value": value} | row)
+        )
     table = pd.concat(parts, ignore_index=True)
     return table.assign(unit=table["query_id"].map(unit), stratum=table["query_id"].map(cluster))
 
 
 def reciprocal_ranks(scores: np.ndarray, query: np.ndarray, relevant: np.ndarray) -> np.ndarray:
-    """RR@10 of each query int[rows] from the scores of its passages float[rows]; of ties the relevant one is last."""
+    """RR@10 of each query int[rows] from the scores of its passages float[rows]; of ties the
+    relevant one is last.
+    """
     best = np.full(query.max() + 1, -np.inf)
     np.maximum.at(best, query[relevant], scores[relevant])
     rank = np.bincount(query, (scores >= best[query]) & ~relevant) + 1

@@ -1,4 +1,6 @@
-"""Notebook 11: runs judged by all judgements, and by smaller pools, to which some of the runs contributed nothing."""
+"""Notebook 11: runs judged by all judgements, and by smaller pools, to which some of the runs
+contributed nothing.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -23,7 +25,11 @@ from interextra.store import InputError, Store, offenders
 NOTEBOOK = "11_pool_bias"
 ALL, OWN = "all judgements", "without the run's own"
 NEURAL = "neural"
-FAMILIES = {NEURAL: [NEURAL], "neural and reranking": [NEURAL, "reranker"], "lexical": [BM25, "lexical"]}
+FAMILIES = {
+    NEURAL: [NEURAL],
+    "neural and reranking": [NEURAL, "reranker"],
+    "lexical": [BM25, "lexical"],
+}
 RUN = ["test_set", "family", "system"]
 FIRST = "nDCG@10"
 MEASURES = [FIRST, "Bpref", "Judged@10"]
@@ -31,19 +37,30 @@ CONDENSED = f"{FIRST}, condensed"
 
 
 def plan(p: dict) -> plans.Plan:
-    """`runs`: test_set, family, system, and path, or run (a cell) and its queries; `qrels`: test set → path, of files.
+    """`runs`: test_set, family, system, and path, or run (a cell) and its queries; `qrels`: test
+    set → path, of files.
 
-    Runs are files (`runs`, `qrels`), or those of trained systems on the collection's `test_splits`: BM25 is a family of
-    its own, all others are neural. `vectors`: of the real queries, with `real_encoder`.
+    Runs are files (`runs`, `qrels`), or those of trained systems on the collection's `test_splits`:
+    BM25 is a family of its own, all others are neural. `vectors`: of the real queries, with
+    `real_encoder`.
     """
     named = [plans.fields(entry, "test_set", "file") for entry in p["qrels"]]
     qrels = {name: with_data_folder(path) for name, path in named}
-    rows = [dict(zip([*RUN, "path"], plans.fields(entry, *RUN, "file"), strict=True)) for entry in p["runs"]]
+    rows = [
+        dict(zip([*RUN, "path"], plans.fields(entry, *RUN, "file"), strict=True))
+        for entry in p["runs"]
+    ]
     rows = [row | {"path": with_data_folder(row["path"])} for row in rows]
-    if missing := [path for path in [*qrels.values(), *(row["path"] for row in rows)] if not Path(path).is_file()]:
+    if missing := [
+        path
+        for path in [*qrels.values(), *(row["path"] for row in rows)]
+        if not Path(path).is_file()
+    ]:
         raise InputError(f"parameters 'runs' and 'qrels': no file {offenders(missing)}")
     if without := {row["test_set"] for row in rows} - set(qrels):
-        raise InputError(f"parameter 'qrels': no file for the test set {offenders(sorted(without))}")
+        raise InputError(
+            f"parameter 'qrels': no file for the test set {offenders(sorted(without))}"
+        )
     train, queries = plans.training_queries(p), plans.test_queries(p, p["test_splits"])
     for label, made in plans.with_bm25(plans.systems(p)).items() if not rows else ():
         run = plans.run_of(p, made, train, p["seed"], queries)
@@ -54,38 +71,69 @@ def plan(p: dict) -> plans.Plan:
         raise InputError(f"parameter 'runs': {offenders(repeated)} stands twice for a test set")
     if not any({BM25, NEURAL} <= set(part) for _, part in found.groupby("test_set")["family"]):
         told = f"which are compared; there are {', '.join(found['family'].unique())}"
-        raise InputError(f"parameter 'runs': no test set has the families {BM25} and {NEURAL}, {told}")
-    return plans.Plan(runs=found, qrels=qrels, vectors=real_vectors(p["real_encoder"]) if p["real_encoder"] else None)
+        raise InputError(
+            f"parameter 'runs': no test set has the families {BM25} and {NEURAL}, {told}"
+        )
+    return plans.Plan(
+        runs=found,
+        qrels=qrels,
+        vectors=real_vectors(p["real_encoder"]) if p["real_encoder"] else None,
+    )
 
 
 class Judged:
-    """Runs and judgements of a plan; `complete`: what a run returns is judged, as relevance is known (not of files)."""
+    """Runs and judgements of a plan; `complete`: what a run returns is judged, as relevance is
+    known (not of files).
+    """
 
     def __init__(self, plan: plans.Plan, store: Store, depth: int, complete: bool):
-        self.depth, self.runs, self.qrels = depth, {}, {name: read_qrels(path) for name, path in plan.qrels.items()}
+        self.depth, self.runs, self.qrels = (
+            depth,
+            {},
+            {name: read_qrels(path) for name, path in plan.qrels.items()},
+        )
         for row in plan.runs.to_dict("records"):
             key, queries = tuple(row[name] for name in RUN), row.get("queries")
-            self.runs[key] = row["run"].read(store, queries) if queries else RunFile.read(row["path"])
+            self.runs[key] = (
+                row["run"].read(store, queries) if queries else RunFile.read(row["path"])
+            )
             if queries:
-                self.qrels.setdefault(row["test_set"], queries.qrels(store)[[*pool.PAIR, "relevance"]])
-        self.heads = {key: RunFile.from_frame(run.frame()[run.ranks <= depth]) for key, run in self.runs.items()}
+                self.qrels.setdefault(
+                    row["test_set"], queries.qrels(store)[[*pool.PAIR, "relevance"]]
+                )
+        self.heads = {
+            key: RunFile.from_frame(run.frame()[run.ranks <= depth])
+            for key, run in self.runs.items()
+        }
         for name in set(self.qrels) - set(plan.qrels) if complete else ():
-            every = pool.pooled(self.of(name).values(), depth=10**9).to_frame(index=False).assign(relevance=0)
-            every = pd.concat([self.qrels[name], every[every["query_id"].isin(self.qrels[name]["query_id"])]])
+            every = (
+                pool.pooled(self.of(name).values(), depth=10**9)
+                .to_frame(index=False)
+                .assign(relevance=0)
+            )
+            every = pd.concat(
+                [self.qrels[name], every[every["query_id"].isin(self.qrels[name]["query_id"])]]
+            )
             self.qrels[name] = every.drop_duplicates(pool.PAIR, ignore_index=True)
 
     def of(self, test_set: str, *families: str) -> dict[tuple, RunFile]:
         """The runs of a test set, or of some families there."""
-        keys = [key for key in self.runs if key[0] == test_set and (not families or key[1] in families)]
+        keys = [
+            key for key in self.runs if key[0] == test_set and (not families or key[1] in families)
+        ]
         return {key: self.runs[key] for key in keys}
 
     def without(self, test_set: str, own: Sequence[tuple]) -> pd.DataFrame:
         """Judgements of a test set without those that some of its runs alone contribute."""
         others = [self.heads[key] for key in self.of(test_set) if key not in own]
-        return pool.left_out(self.qrels[test_set], [self.heads[key] for key in own], others, self.depth)
+        return pool.left_out(
+            self.qrels[test_set], [self.heads[key] for key in own], others, self.depth
+        )
 
     def pools(self, key: tuple) -> dict[str, pd.DataFrame]:
-        """The judgements by which a run is judged: all, without the own ones of FAMILIES, without the run's own."""
+        """The judgements by which a run is judged: all, without the own ones of FAMILIES, without
+        the run's own.
+        """
         test_set = key[0]
         made, seen = {ALL: self.qrels[test_set]}, [[], list(self.of(test_set))]
         for name, families in FAMILIES.items():
@@ -95,35 +143,54 @@ class Judged:
         return made | {OWN: self.without(test_set, [key])}
 
     def values(self) -> pd.DataFrame:
-        """Of each run by each pool: test_set, family, system, judged_by, query_id, measure, value."""
+        """Of each run by each pool: test_set, family, system, judged_by, query_id, measure,
+        value.
+        """
         parts = []
         for key, run in self.runs.items():
             for name, qrels in self.pools(key).items():
                 table = per_query(run, qrels, MEASURES)
                 table[CONDENSED] = per_query(pool.condensed(run, qrels), qrels, [FIRST])[FIRST]
-                # one that loses all its judgements has no relevant passage that is known: 0, as for any other system
+                # one that loses all its judgements has no relevant passage that is known: 0, as for
+                # any other system
                 table = table.reindex(self.qrels[key[0]]["query_id"].unique(), fill_value=0.0)
-                part = table.rename_axis("query_id").reset_index().melt("query_id", var_name="measure")
+                part = (
+                    table.rename_axis("query_id").reset_index().melt("query_id", var_name="measure")
+                )
                 parts.append(part.assign(**dict(zip(RUN, key, strict=True)), judged_by=name))
         found = pd.concat(parts, ignore_index=True)
-        return found.assign(query_id=found["test_set"] + " " + found["query_id"])  # TREC-COVID's rounds share topics
+        return found.assign(
+            query_id=found["test_set"] + " " + found["query_id"]
+        )  # TREC-COVID's rounds share topics
 
     def ranges(self, seed: int) -> pd.DataFrame:
-        """Means of `pool.pool_range` and of RBP for each run and pool: the columns of pool_bias.csv."""
+        """Means of `pool.pool_range` and of RBP for each run and pool: the columns of
+        pool_bias.csv.
+        """
         rows = []
         for key, run in self.runs.items():
             for name, qrels in self.pools(key).items():
                 judged = per_query(run, qrels, ["Judged@10"]).set_axis(["judged_at_10"], axis=1)
-                tables = pool.pool_range(run, qrels, seed=seed), pool.rank_biased_precision(run, qrels), judged
+                tables = (
+                    pool.pool_range(run, qrels, seed=seed),
+                    pool.rank_biased_precision(run, qrels),
+                    judged,
+                )
                 means = pd.concat([table.mean() for table in tables])
-                rows.append(dict(zip(RUN, key, strict=True)) | {"judged_by": name} | means.to_dict())
+                rows.append(
+                    dict(zip(RUN, key, strict=True)) | {"judged_by": name} | means.to_dict()
+                )
         return pd.DataFrame(rows)
 
-    def restored(self, family: str, numbers: Sequence[int], n_draws: int, seed: int) -> pd.DataFrame:
-        """nDCG@10 where a pool without a family's own runs gets some of its missing judgements back.
+    def restored(
+        self, family: str, numbers: Sequence[int], n_draws: int, seed: int
+    ) -> pd.DataFrame:
+        """nDCG@10 where a pool without a family's own runs gets some of its missing judgements
+        back.
 
-        They are drawn for each topic, as many as `numbers` say. Returns means over the runs of the family and of BM25,
-        on test sets that have both: per_topic, family, seed (the draw), query_id, value.
+        They are drawn for each topic, as many as `numbers` say. Returns means over the runs of the
+        family and of BM25, on test sets that have both: per_topic, family, seed (the draw),
+        query_id, value.
         """
         random, parts = np.random.default_rng(seed), {}
         for name, every in self.qrels.items():
@@ -135,9 +202,13 @@ class Judged:
             kept, missing = parts[name]
             given = missing.iloc[random.permutation(len(missing))].groupby("query_id").head(number)
             qrels = pd.concat([kept, given], ignore_index=True)
-            qrels = qrels[(qrels["relevance"] > 0) | ~qrels.duplicated("query_id")]  # others count as if unjudged
+            qrels = qrels[
+                (qrels["relevance"] > 0) | ~qrels.duplicated("query_id")
+            ]  # others count as if unjudged
             for side in (family, BM25):
-                values = [per_query(run, qrels, [FIRST])[FIRST] for run in self.of(name, side).values()]
+                values = [
+                    per_query(run, qrels, [FIRST])[FIRST] for run in self.of(name, side).values()
+                ]
                 found[number, side, draw, name] = pd.concat(values, axis=1).mean(axis=1)
         labels = ["per_topic", "family", "seed", "test_set", "query_id"]
         table = pd.concat(found, names=labels).rename("value").reset_index()
@@ -146,14 +217,19 @@ class Judged:
 
 def by_family(values: pd.DataFrame) -> pd.DataFrame:
     """Means over the systems of a family: judged_by, family, measure, query_id, value."""
-    return values.groupby(["judged_by", "family", "measure", "query_id"], sort=False)["value"].mean().reset_index()
+    return (
+        values.groupby(["judged_by", "family", "measure", "query_id"], sort=False)["value"]
+        .mean()
+        .reset_index()
+    )
 
 
 def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
-    """Does a smaller pool turn the order of a system and BM25 round? `differences`: contrasts of systems with BM25.
+    """Does a smaller pool turn the order of a system and BM25 round? `differences`: contrasts of
+    systems with BM25.
 
-    Returns system, judged_by, by_all (the difference by all judgements), difference, low, high, flipped (its sign is
-    another one) and is_sure (both intervals exclude 0).
+    Returns system, judged_by, by_all (the difference by all judgements), difference, low, high,
+    flipped (its sign is another one) and is_sure (both intervals exclude 0).
     """
     is_by_all = differences["judged_by"] == ALL
     found = differences[~is_by_all].rename(columns={"first": "system"})
@@ -161,13 +237,17 @@ def order_flips(differences: pd.DataFrame) -> pd.DataFrame:
     flipped = np.sign(found["difference"]) * np.sign(every["difference"]) < 0
     is_sure = flipped & (found["low"] * found["high"] > 0) & (every["low"] * every["high"] > 0)
     table = found.assign(by_all=every["difference"], flipped=flipped, is_sure=is_sure)
-    return table[["system", "judged_by", "by_all", "difference", "low", "high", "flipped", "is_sure"]]
+    return table[
+        ["system", "judged_by", "by_all", "difference", "low", "high", "flipped", "is_sure"]
+    ]
 
 
 def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
-    """Kendall's tau of the orders of systems (`means`: by judged_by, system, measure) by all judgements and by others.
+    """Kendall's tau of the orders of systems (`means`: by judged_by, system, measure) by all
+    judgements and by others.
 
-    Returns judged_by, measure, tau, low, high (topics are drawn), low_runs, high_runs (systems, too), n_systems.
+    Returns judged_by, measure, tau, low, high (topics are drawn), low_runs, high_runs (systems,
+    too), n_systems.
     """
     rows = []
     for measure, part in means.groupby("measure", sort=False):
@@ -178,17 +258,23 @@ def agreement_of_orders(means: Effects, seed: int) -> pd.DataFrame:
             same = np.ones(drawn[0].shape)
             tau = correlations(every["mean"], found["mean"], same[:1], "Kendall").item()
             of_topics = ends_of(correlations(*drawn, same, "Kendall"))
-            of_runs = ends_of(correlations(*drawn, drawn_groups(every.index, seed, len(same)), "Kendall"))
+            of_runs = ends_of(
+                correlations(*drawn, drawn_groups(every.index, seed, len(same)), "Kendall")
+            )
             rows.append((name, measure, tau, *of_topics, *of_runs, len(every)))
     columns = ["judged_by", "measure", "tau", "low", "high", "low_runs", "high_runs", "n_systems"]
     return pd.DataFrame(rows, columns=columns)
 
 
 def distances(plan: plans.Plan, store: Store) -> pd.DataFrame:
-    """The nearest training query of real test queries: query_id (of `Judged.values`), cosine, is_near (nearer half)."""
+    """The nearest training query of real test queries: query_id (of `Judged.values`), cosine,
+    is_near (nearer half).
+    """
     train, test = plan.vectors.read(store)
     cosine = nearest(test, train, 1)[0][:, 0]
     names = [(part.name, query_id) for part in plan.vectors.test for query_id in part.ids(store)]
     found = pd.DataFrame(names, columns=["test_set", "query_id"]).assign(cosine=cosine)
     found["is_near"] = found["cosine"] > found.groupby("test_set")["cosine"].transform("median")
-    return found.assign(query_id=found["test_set"] + " " + found["query_id"]).drop(columns="test_set")
+    return found.assign(query_id=found["test_set"] + " " + found["query_id"]).drop(
+        columns="test_set"
+    )

@@ -1,7 +1,9 @@
-"""Which cells a notebook needs, from its parameters alone: notebook, plan and workflow ask the same place.
+"""Which cells a notebook needs, from its parameters alone: notebook, plan and workflow ask the same
+place.
 
-A plan is a namespace of cells, of frames of runs (a *design*: labels and, in the column `run`, the cell), or of lists.
-Each notebook has a module here, which names it in NOTEBOOK and makes its plan in `plan(parameters)`.
+A plan is a namespace of cells, of frames of runs (a *design*: labels and, in the column `run`, the
+cell), or of lists. Each notebook has a module here, which names it in NOTEBOOK and makes its plan
+in `plan(parameters)`.
 """
 
 import importlib
@@ -29,9 +31,15 @@ Plan = SimpleNamespace
 
 
 def plan_of(notebook: str, parameters: dict) -> Plan:
-    """The plan of a notebook, empty where nothing is kept; InputError for a split that the collection does not have."""
+    """The plan of a notebook, empty where nothing is kept; InputError for a split that the
+    collection does not have.
+    """
     for name, value in parameters.items() if "collection" in parameters else ():
-        splits = ([value] if isinstance(value, str) else value) if name.endswith(("_split", "_splits")) else ()
+        splits = (
+            ([value] if isinstance(value, str) else value)
+            if name.endswith(("_split", "_splits"))
+            else ()
+        )
         test_queries(parameters, filter(None, splits))
     if parameters.get("real_encoder"):
         encoder_of(parameters["real_encoder"])
@@ -48,14 +56,22 @@ def cells_of(plan: Any) -> list[Cell]:
     parts = vars(plan) if isinstance(plan, Plan) else plan
     if isinstance(parts, pd.DataFrame):
         parts = [parts[name].tolist() for name in parts if parts[name].dtype == object]
-    parts = parts.values() if isinstance(parts, dict) else parts if isinstance(parts, list | tuple) else ()
+    parts = (
+        parts.values()
+        if isinstance(parts, dict)
+        else parts
+        if isinstance(parts, list | tuple)
+        else ()
+    )
     return list({cell.key: cell for part in parts for cell in cells_of(part)}.values())
 
 
 def training_queries(p: dict) -> Queries:
     """The queries of the training split that a training can learn from, or some of them."""
     limit = p.get("train_limit", 0)
-    every = Queries(source=Source.of(p["collection"]), split=p["train_split"], limit=limit, seed=p["seed"])
+    every = Queries(
+        source=Source.of(p["collection"]), split=p["train_split"], limit=limit, seed=p["seed"]
+    )
     return every.trainable()
 
 
@@ -74,41 +90,59 @@ def gate_queries(p: dict) -> tuple[Queries, ...]:
 
 
 def searched(p: dict) -> dict:
-    """The parameters with the splits that each protocol searches: its test splits, and those of the gate.
+    """The parameters with the splits that each protocol searches: its test splits, and those of the
+    gate.
 
     What measures one protocol's loss may open the other one's gate.
     """
-    return p | {name: list(dict.fromkeys([*p[name], *p["gate_splits"]])) for name in ("test_splits", "resttest_splits")}
+    return p | {
+        name: list(dict.fromkeys([*p[name], *p["gate_splits"]]))
+        for name in ("test_splits", "resttest_splits")
+    }
 
 
 def recipe(p: dict, name: str, /, **options: Any) -> Recipe:
-    """The recipe of this name with `options`; the parameters `steps` and `negative_passages` go before its values."""
-    known, asked = type(load_recipe(name, **options)).model_fields, {"steps": 0, "negative_passages": "all"}
-    given = {key: p[key] for key, unset in asked.items() if key in known and p.get(key, unset) != unset}
+    """The recipe of this name with `options`; the parameters `steps` and `negative_passages` go
+    before its values.
+    """
+    known, asked = (
+        type(load_recipe(name, **options)).model_fields,
+        {"steps": 0, "negative_passages": "all"},
+    )
+    given = {
+        key: p[key] for key, unset in asked.items() if key in known and p.get(key, unset) != unset
+    }
     return load_recipe(name, **options | given)
 
 
 def systems(p: dict) -> dict[str, Recipe]:
     """Label in tables → recipe, of the parameter `recipes` in its order.
 
-    An entry is the name of a recipe, whose label is that of its architecture, or {label: …, recipe: …, option: value}.
+    An entry is the name of a recipe, whose label is that of its architecture, or {label: …, recipe:
+    …, option: value}.
     """
     found: dict[str, Recipe] = {}
     for entry in p["recipes"]:
-        name, options = fields({"recipe": entry} if isinstance(entry, str) else entry, "recipe", more=True)
+        name, options = fields(
+            {"recipe": entry} if isinstance(entry, str) else entry, "recipe", more=True
+        )
         label = options.pop("label", "")
         if not isinstance(label, str):
             raise InputError(f"parameter 'recipes': the label {label!r} must be words")
         made = recipe(p, name, **options)
         label = label or architectures()[made.architecture].LABEL
         if label in found:
-            raise InputError(f"parameter 'recipes': {label!r} stands twice; give one of them another label")
+            raise InputError(
+                f"parameter 'recipes': {label!r} stands twice; give one of them another label"
+            )
         found[label] = made
     return found
 
 
 def with_bm25(made: dict[str, Recipe], name: str = "recipes") -> dict[str, Recipe]:
-    """The systems of the parameter `name`; InputError where none is BM25 with its label, which the gate asks for."""
+    """The systems of the parameter `name`; InputError where none is BM25 with its label, which the
+    gate asks for.
+    """
     if BM25 not in made or made[BM25].architecture != "bm25":
         raise InputError(
             f"parameter {name!r}: no system is BM25 with the label {BM25!r}, which the others must beat in domain: "
@@ -118,15 +152,20 @@ def with_bm25(made: dict[str, Recipe], name: str = "recipes") -> dict[str, Recip
 
 
 def asked_of(p: dict, part: str, made: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
-    """The systems of a shift or protocol: BM25 and what the parameter `only` names for it, all where it names none."""
+    """The systems of a shift or protocol: BM25 and what the parameter `only` names for it, all
+    where it names none.
+    """
     named = p.get("only", {}).get(part)
     if named and not set(named) & made.keys():
-        raise InputError(f"parameter 'only', {part}: {offenders(named)} is none of the systems {offenders(made, 20)}")
+        raise InputError(
+            f"parameter 'only', {part}: {offenders(named)} is none of the systems {offenders(made, 20)}"
+        )
     return {model: one for model, one in made.items() if model in {BM25, *named}} if named else made
 
 
 def fields(entry: Any, *names: str, more: bool = False) -> list:
-    """The values, words all, of these names in an entry of a parameter; with `more` at the end what else it gives.
+    """The values, words all, of these names in an entry of a parameter; with `more` at the end what
+    else it gives.
 
     >>> fields({"label": "DR, pairwise", "recipe": "mini-dense", "loss": "pairwise"}, "label", "recipe", more=True)
     ['DR, pairwise', 'mini-dense', {'loss': 'pairwise'}]
@@ -143,31 +182,49 @@ def refuse_unknown(name: str, given: Iterable[str | int], known: Iterable[str | 
     """InputError for what the parameter `name` holds and is not known."""
     known = list(known)
     if unknown := [one for one in given if one not in known]:
-        raise InputError(f"parameter {name!r}: {offenders(unknown)} is none of {offenders(known, 20) or 'nothing'}")
+        raise InputError(
+            f"parameter {name!r}: {offenders(unknown)} is none of {offenders(known, 20) or 'nothing'}"
+        )
 
 
 def runs(
-    p: dict, made: Mapping[str, Recipe], sets: Sequence[tuple[dict, Queries | Part]], queries: tuple, **labels: Any
+    p: dict,
+    made: Mapping[str, Recipe],
+    sets: Sequence[tuple[dict, Queries | Part]],
+    queries: tuple,
+    **labels: Any,
 ) -> list[dict]:
     """Rows of a design: each system, on each training set, with each of its seeds.
 
-    `made`: label → recipe; `sets`: the labels of a training set, and its queries; `labels`: of all rows, before others.
-    Seeds are `seeds` for dense, `other_seeds` for the others; one where nothing is trained.
+    `made`: label → recipe; `sets`: the labels of a training set, and its queries; `labels`: of all
+    rows, before others. Seeds are `seeds` for dense, `other_seeds` for the others; one where
+    nothing is trained.
     """
     rows = []
     for model, one in made.items():
         seeds = p["seeds"] if one.architecture == "dense" else p.get("other_seeds", p["seeds"])
-        for (named, train), seed in itertools.product(sets, seeds if one.training_steps(1) else seeds[:1]):
-            rows.append(labels | {"model": model} | named | {"seed": seed, "run": run_of(p, one, train, seed, queries)})
+        for (named, train), seed in itertools.product(
+            sets, seeds if one.training_steps(1) else seeds[:1]
+        ):
+            rows.append(
+                labels
+                | {"model": model}
+                | named
+                | {"seed": seed, "run": run_of(p, one, train, seed, queries)}
+            )
     return rows
 
 
-def run_of(p: dict, made: Recipe, train: Queries | Part, seed: int, queries: tuple[Queries | Part, ...]) -> Run:
+def run_of(
+    p: dict, made: Recipe, train: Queries | Part, seed: int, queries: tuple[Queries | Part, ...]
+) -> Run:
     return Run(model=model_of(made, train, seed), queries=queries, depth=p["depth"])
 
 
 def query_vectors(p: dict, test: tuple[Queries, ...]) -> QueryVectors:
-    """Vectors of training and test queries by `encoder`: trained (dense, on all training queries), minilm, lsa."""
+    """Vectors of training and test queries by `encoder`: trained (dense, on all training queries),
+    minilm, lsa.
+    """
     train = training_queries(p)
     if p["encoder"] != "trained":
         return Vectors(encoder=p["encoder"], train=train, test=test)
@@ -179,7 +236,9 @@ def query_vectors(p: dict, test: tuple[Queries, ...]) -> QueryVectors:
 
 
 def measures_of(p: dict, name: str) -> list[str]:
-    """The measures that a parameter names; R@100 counts from the parameter `recall_relevance` on."""
+    """The measures that a parameter names; R@100 counts from the parameter `recall_relevance`
+    on.
+    """
     rel = f"(rel={p['recall_relevance']})" if p["recall_relevance"] > 1 else ""
     return [f"R{rel}@100" if measure == "R@100" else measure for measure in p[name]]
 
@@ -196,14 +255,19 @@ def resttest_of(p: dict, test_splits: list[str]) -> ReSTTest:
     if p["k"] > (n := sum(queries.size() for queries in test)):
         raise InputError(f"parameter 'k': {p['k']} buckets of {n} test queries; give fewer")
     vectors, options = query_vectors(p, test), ("k", "fold_size", "normalise")
-    return ReSTTest(vectors=vectors, seed=p["seed"], **{name: p[name] for name in options if name in p})
+    return ReSTTest(
+        vectors=vectors, seed=p["seed"], **{name: p[name] for name in options if name in p}
+    )
 
 
 def in_both_regimes(split: ReSTrain, sizes: Sequence[int]) -> list[tuple[dict, Part]]:
     """The training sets of a ReSTrain split for `runs`: labels n_train and regime."""
     refuse_unknown("trained_sizes", sizes, split.sizes)
     places = itertools.product(sizes, REGIMES)
-    return [({"n_train": n, "regime": regime}, Part(of=split, part=f"{regime}-{n}")) for n, regime in places]
+    return [
+        ({"n_train": n, "regime": regime}, Part(of=split, part=f"{regime}-{n}"))
+        for n, regime in places
+    ]
 
 
 def without_each(split: Any) -> list[tuple[dict, Part]]:
@@ -211,13 +275,26 @@ def without_each(split: Any) -> list[tuple[dict, Part]]:
     return [({"left_out": name}, Part(of=split, part=f"without-{name}")) for name in split.names]
 
 
-def both_protocols(p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapping[str, Recipe]) -> tuple[list, list]:
-    """Rows of two designs: ReSTrain's (n_train, model, regime, seed, run), ReSTTest's (model, left_out, seed, run)."""
-    if unasked := set(made).difference(*(asked_of(p, protocol, made) for protocol in ("ReSTrain", "ReSTTest"))):
-        raise InputError(f"parameter 'only' names no protocol for {offenders(sorted(unasked))}: add it or empty 'only'")
-    trained, folds = in_both_regimes(sets, p["trained_sizes"]), without_each(buckets) if buckets else []
+def both_protocols(
+    p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapping[str, Recipe]
+) -> tuple[list, list]:
+    """Rows of two designs: ReSTrain's (n_train, model, regime, seed, run), ReSTTest's (model,
+    left_out, seed, run).
+    """
+    if unasked := set(made).difference(
+        *(asked_of(p, protocol, made) for protocol in ("ReSTrain", "ReSTTest"))
+    ):
+        raise InputError(
+            f"parameter 'only' names no protocol for {offenders(sorted(unasked))}: add it or empty 'only'"
+        )
+    trained, folds = (
+        in_both_regimes(sets, p["trained_sizes"]),
+        without_each(buckets) if buckets else [],
+    )
     restrain = runs(p, asked_of(p, "ReSTrain", made), trained, test_queries(p, p["test_splits"]))
-    return restrain, runs(p, asked_of(p, "ReSTTest", made), folds, test_queries(p, p["resttest_splits"]))
+    return restrain, runs(
+        p, asked_of(p, "ReSTTest", made), folds, test_queries(p, p["resttest_splits"])
+    )
 
 
 def design(rows: list[dict]) -> pd.DataFrame:

@@ -1,4 +1,6 @@
-"""Filling in an annotation sheet in a notebook: a session that knows no browser, and a widget around it."""
+"""Filling in an annotation sheet in a notebook: a session that knows no browser, and a widget
+around it.
+"""
 
 from collections.abc import Callable
 from html import escape
@@ -13,7 +15,8 @@ from interextra.overlap.labels import LABELS
 class Annotation:
     """One annotator's way through a sheet. Each choice is on disk before the next pair is shown.
 
-    `row`, the place in the sheet, starts at the first pair that lacks a label. `changed` is called after each step.
+    `row`, the place in the sheet, starts at the first pair that lacks a label. `changed` is called
+    after each step.
     """
 
     def __init__(self, path: Path | str):
@@ -33,7 +36,9 @@ class Annotation:
         return np.flatnonzero((self.sheet[list(LABELS)] == "").any(axis=1))
 
     def next(self, step: int = 1) -> None:
-        """Go to the first pair with an open label, from `step` pairs on and round the end; stay where none is open."""
+        """Go to the first pair with an open label, from `step` pairs on and round the end; stay
+        where none is open.
+        """
         if len(self.open):
             self.row = int(self.open[np.argmax(self.open >= self.row + step)])
         self.changed()
@@ -55,7 +60,9 @@ class Annotation:
 
 
 def widget(sheet_path: Path | str):
-    """A box to label a sheet pair by pair, its source hidden; it writes each choice. `session`: its `Annotation`."""
+    """A box to label a sheet pair by pair, its source hidden; it writes each choice. `session`: its
+    `Annotation`.
+    """
     import ipywidgets
 
     session, view, buttons, rows = Annotation(sheet_path), ipywidgets.HTML(), {}, []
@@ -77,8 +84,14 @@ def widget(sheet_path: Path | str):
     for column, labels in LABELS.items():
         for label in labels:
             buttons[column, label] = button(label, session.label, column, label)
-        rows.append(ipywidgets.HBox([ipywidgets.Label(column), *(buttons[column, label] for label in labels)]))
-    rows.append(ipywidgets.HBox([button("undo", session.undo), button("next open pair", session.next)]))
+        rows.append(
+            ipywidgets.HBox(
+                [ipywidgets.Label(column), *(buttons[column, label] for label in labels)]
+            )
+        )
+    rows.append(
+        ipywidgets.HBox([button("undo", session.undo), button("next open pair", session.next)])
+    )
     session.changed = show
     show()
     box = ipywidgets.VBox([view, *rows])

@@ -1,4 +1,6 @@
-"""Notebook 12: a training of the user's on each set of a split, and what its models say of both regimes."""
+"""Notebook 12: a training of the user's on each set of a split, and what its models say of both
+regimes.
+"""
 
 import itertools
 import sys
@@ -24,13 +26,26 @@ from interextra.models.search.run import Run
 from interextra.models.search.topk import exact_search
 from interextra.own import regimes
 from interextra.own import splitting as own
-from interextra.own.given import COLUMNS, Given, nearest, of_hits, of_training, read_run, together, values_of
+from interextra.own.given import (
+    COLUMNS,
+    Given,
+    nearest,
+    of_hits,
+    of_training,
+    read_run,
+    together,
+    values_of,
+)
 from interextra.own.options import refuse_numbers
 from interextra.splits.split import Split
 from interextra.stats.effects import detectable
 from interextra.store import Cell, InputError, Store, offenders
 
-DEPTH, RERANKED, BLOCK = 1000, 100, 8192  # passages in a run, of BM25 that a `predict` orders, encoded at once
+DEPTH, RERANKED, BLOCK = (
+    1000,
+    100,
+    8192,
+)  # passages in a run, of BM25 that a `predict` orders, encoded at once
 CAN = "encode_query and encode_document, encode(list[str]), predict(pairs), or search({query_id: text})"
 
 
@@ -48,23 +63,34 @@ def probe(
     n_boot: int = 10_000,
     **options: Any,
 ) -> regimes.Report:
-    """Train on each set of a split with each seed, search its test queries, and report: a `cross_validate`.
+    """Train on each set of a split with each seed, search its test queries, and report: a
+    `cross_validate`.
 
-    train : f(folder, seed) → a model or a run. The folder holds the training set as `ids` and `st`, and exposed.txt,
-        what to exclude from negatives; beside it lie the data sets `queries` and `corpus` (see `formats`). A model can
-        one of `CAN`; a run: a cell to compute, `RunFile`, file, frame (qid, docno, score), {query_id: {doc_id: score}}.
-    protocol, options : of `own.split_of` and `own.export`, see `own.DEFAULTS`.
-    out : the split and the report go there, the models' runs too, or into `predictions`.
-    store, compute : where results are kept, and what computes one there: in a notebook `nb.store`, `nb.run`.
+    train : f(folder, seed) → a model or a run. The folder holds the training set as `ids` and `st`,
+    and exposed.txt,
+        what to exclude from negatives; beside it lie the data sets `queries` and `corpus` (see
+        `formats`). A model can one of `CAN`; a run: a cell to compute, `RunFile`, file, frame (qid,
+        docno, score), {query_id: {doc_id: score}}.
+    protocol, options : of `own.split_of` and `own.export`, see `own.DEFAULTS`. out : the split and
+    the report go there, the models' runs too, or into `predictions`. store, compute : where results
+    are kept, and what computes one there: in a notebook `nb.store`, `nb.run`.
     """
     check_measures(measures)
     regimes.refuse_first(measures[0])
     if not callable(train):
-        raise InputError(f"probe: train is {type(train).__name__}; give a function of a folder and a seed")
+        raise InputError(
+            f"probe: train is {type(train).__name__}; give a function of a folder and a seed"
+        )
     if unknown := sorted(options.keys() - own.DEFAULTS.keys()):
-        raise InputError(f"probe: no option {offenders(unknown)}; there are {', '.join(own.DEFAULTS)}")
+        raise InputError(
+            f"probe: no option {offenders(unknown)}; there are {', '.join(own.DEFAULTS)}"
+        )
     p, out = own.DEFAULTS | options, Path(out)
-    folder, runs, store = out / "split", Path(predictions or out / "runs"), store or Store(out / "cells")
+    folder, runs, store = (
+        out / "split",
+        Path(predictions or out / "runs"),
+        store or Store(out / "cells"),
+    )
     refuse_numbers(Namespace(**p, seeds=list(seeds), margin=margin, n_boot=n_boot))
     for place in (out, runs):
         own.refuse_place(place)
@@ -80,7 +106,9 @@ def probe(
     compute(given.bm25)
     first = given.read(given.bm25, store)
     rival = values_of(first, given, measures)
-    tested = rival.loc[(rival["measure"] == measures[0]) & ~rival["query_id"].isin(given.held), "value"]
+    tested = rival.loc[
+        (rival["measure"] == measures[0]) & ~rival["query_id"].isin(given.held), "value"
+    ]
     error = tested.sem()
     smallest = 100 * detectable(-1.96 * error, 1.96 * error, error) / (tested.mean() or np.nan)
     told = f"{len(tested):,} queries find a change of about {smallest:.0f} % with 80 % power (of queries alone, if the"
@@ -100,14 +128,18 @@ def probe(
 
 
 def _suffix(given: Given) -> str:
-    """Of the files of runs: TREC's, or Parquet where a doc_id has white space, which a TREC file cannot hold."""
+    """Of the files of runs: TREC's, or Parquet where a doc_id has white space, which a TREC file
+    cannot hold.
+    """
     doc_ids = given.split.pool.source.open().passages.doc_ids
     has_space = pc.any(pc.match_substring_regex(doc_ids, r"\s")).as_py()
     return ".parquet" if has_space else ".run"
 
 
 def run_of(found: Any, given: Given, first: RunFile) -> RunFile:
-    """The run of what a training gave, by what it can; `first`: BM25's, which a `predict` reranks."""
+    """The run of what a training gave, by what it can; `first`: BM25's, which a `predict`
+    reranks.
+    """
     text_of = given.queries.set_index("query_id")["text"]
     passages = given.split.pool.source.open().passages
     if isinstance(found, RunFile):
@@ -123,15 +155,23 @@ def run_of(found: Any, given: Given, first: RunFile) -> RunFile:
     if encode := getattr(found, "encode_query", getattr(found, "encode", None)):
         encode_document = getattr(found, "encode_document", encode)
         is_cosine = getattr(found, "similarity_fn_name", "") == "cosine"
-        blocks = (_matrix(encode_document, block, is_cosine) for _, block in passages.batches(BLOCK))
+        blocks = (
+            _matrix(encode_document, block, is_cosine) for _, block in passages.batches(BLOCK)
+        )
         scores = inner_products(_matrix(encode, text_of.tolist(), is_cosine))
         hits = exact_search(passages, blocks, scores, len(text_of), DEPTH, BLOCK)
         return RunFile.from_arrays(text_of.index.tolist(), passages.doc_ids, *hits)
     if not hasattr(found, "predict"):
-        raise InputError(f"probe: the training gave {type(found).__name__}; it needs {CAN}, or give a run")
+        raise InputError(
+            f"probe: the training gave {type(found).__name__}; it needs {CAN}, or give a run"
+        )
     kept = first.frame().query("rank <= @RERANKED")
-    pairs = zip(text_of[kept["query_id"]], passages.texts(passages.rows(kept["doc_id"])), strict=True)
-    return RunFile.from_frame(kept.assign(score=np.asarray(found.predict(list(pairs)), float).ravel()))
+    pairs = zip(
+        text_of[kept["query_id"]], passages.texts(passages.rows(kept["doc_id"])), strict=True
+    )
+    return RunFile.from_frame(
+        kept.assign(score=np.asarray(found.predict(list(pairs)), float).ravel())
+    )
 
 
 def _matrix(encode: Callable, texts: list[str], is_cosine: bool) -> np.ndarray:
@@ -140,21 +180,27 @@ def _matrix(encode: Callable, texts: list[str], is_cosine: bool) -> np.ndarray:
     except (ValueError, TypeError):
         found = np.empty(0)
     if found.shape[:1] != (len(texts),) or found.ndim != 2:
-        raise InputError(f"probe: the model gave no matrix for {len(texts)} texts, a row each; give it a search")
+        raise InputError(
+            f"probe: the model gave no matrix for {len(texts)} texts, a row each; give it a search"
+        )
     return found / np.linalg.norm(found, axis=1, keepdims=True).clip(1e-12) if is_cosine else found
 
 
 def recipe_of(
     model: str, revision: str = "", fine_tuning: str = "", batch_size: int = 0, spare: bool = False
 ) -> Recipe:
-    """A recipe that starts from the user's model, of a hub id in some revision; `spare`: no exposed negatives."""
+    """A recipe that starts from the user's model, of a hub id in some revision; `spare`: no exposed
+    negatives.
+    """
     if revision:
         from huggingface_hub import snapshot_download
 
         try:
             model = snapshot_download(model, revision=revision)
         except (OSError, ValueError) as error:
-            raise InputError(f"--model-revision {revision}: {model} is not there: {error}") from None
+            raise InputError(
+                f"--model-revision {revision}: {model} is not there: {error}"
+            ) from None
     fine_tuning = fine_tuning or ("mini-dense" if model == "tiny-base" else "small-dense")
     options = {"batch_size": batch_size} if batch_size else {}
     options |= {"negative_passages": "unexposed"} if spare else {}
@@ -162,13 +208,19 @@ def recipe_of(
 
 
 def trainer(recipe: Recipe, split: Split, gate: str) -> Callable[[Path, int], Run]:
-    """Our own training, for `probe`: (folder, seed) → its run, of which the cost is known before it is computed."""
+    """Our own training, for `probe`: (folder, seed) → its run, of which the cost is known before it
+    is computed.
+    """
     search = {"queries": own.searched(split, gate), "depth": DEPTH}
-    return lambda folder, seed: Run(model=hybrid.any_model_of(recipe, Part(of=split, part=folder.name), seed), **search)
+    return lambda folder, seed: Run(
+        model=hybrid.any_model_of(recipe, Part(of=split, part=folder.name), seed), **search
+    )
 
 
 def check(recipe: Recipe, split: Split) -> str:
-    """Train one step on ten queries and, of an encoder, rank ten passages: what is wrong is said before it costs."""
+    """Train one step on ten queries and, of an encoder, rank ten passages: what is wrong is said
+    before it costs.
+    """
     if recipe.needs():
         told = f"this recipe trains other models first ({', '.join(recipe.needs())}), which --check does not"
         raise InputError(f"--check: {told}; run without it")
@@ -178,6 +230,8 @@ def check(recipe: Recipe, split: Split) -> str:
         log = fit(once, data, split.pool.ids()[:10], split.pool.split, 1, folder)
         told = f"A training step on ten queries has the loss {log['loss'][0][1]:.3f}."
         if isinstance(model := load_model(folder), Encoder):
-            scores = model.open_queries(texts)(model.encode_block(data.passages.texts(slice(10))))(slice(None))
+            scores = model.open_queries(texts)(model.encode_block(data.passages.texts(slice(10))))(
+                slice(None)
+            )
             told += f" It ranks {scores.shape[1]} passages for {scores.shape[0]} queries."
     return told

@@ -1,7 +1,9 @@
-"""Does in-domain quality predict out-of-domain quality among published models? Any table of scores, a row a model.
+"""Does in-domain quality predict out-of-domain quality among published models? Any table of scores,
+a row a model.
 
-These are not the models of Zhan et al.: nobody resampled their training queries. Their table (section 4.2) asks whether
-*extrapolation* predicts it; here is what plain quality in domain predicts, among the models that people use.
+These are not the models of Zhan et al.: nobody resampled their training queries. Their table
+(section 4.2) asks whether *extrapolation* predicts it; here is what plain quality in domain
+predicts, among the models that people use.
 """
 
 import itertools
@@ -26,30 +28,42 @@ OTHER = r"multilingual|english|en|r\d|instruct|long|only|ablated|unsupervised|su
 
 
 def read(path: str) -> pd.DataFrame:
-    """A table of scores: model, msmarco_dev_ndcg10 and, for each collection, a column with its nDCG@10, fractions.
+    """A table of scores: model, msmarco_dev_ndcg10 and, for each collection, a column with its
+    nDCG@10, fractions.
 
-    `$INTEREXTRA_DATA` stands for the folder of real data. Columns that may be there: model_type (dense, sparse,
-    late-interaction), trained_on_of_these (names of collections, with spaces between them), training_data (declared, or
-    something else), msmarco_test_dl19_ndcg10. Every other column of numbers is a collection. Returns the table with
-    `family` and "mean of all". InputError names what is missing, twice, or no fraction.
+    `$INTEREXTRA_DATA` stands for the folder of real data. Columns that may be there: model_type
+    (dense, sparse, late-interaction), trained_on_of_these (names of collections, with spaces
+    between them), training_data (declared, or something else), msmarco_test_dl19_ndcg10. Every
+    other column of numbers is a collection. Returns the table with `family` and "mean of all".
+    InputError names what is missing, twice, or no fraction.
     """
     place = located(path)
     try:
         table = pd.read_csv(place)
     except ValueError as error:  # not a table, empty, or not text
-        raise InputError(f"{path}: no comma-separated table ({error}); give one with a row per model") from None
+        raise InputError(
+            f"{path}: no comma-separated table ({error}); give one with a row per model"
+        ) from None
     if absent := [name for name in ("model", DEV) if name not in table]:
-        raise InputError(f"{path}: no column {offenders(absent)}; there are {offenders(list(table), 20)}")
+        raise InputError(
+            f"{path}: no column {offenders(absent)}; there are {offenders(list(table), 20)}"
+        )
     if (twice := table["model"].duplicated()).any():
         raise InputError(f"{path}: model {offenders(table['model'][twice].unique())} stands twice")
-    table = table.assign(**{name: "" for name in ABOUT if name not in table}, family=table["model"].map(family))
+    table = table.assign(
+        **{name: "" for name in ABOUT if name not in table}, family=table["model"].map(family)
+    )
     table[ABOUT] = table[ABOUT].fillna("")
     sets = collections(table)
     if len(sets) < 2 or len(table) < 4:
-        raise InputError(f"{path}: {len(table)} models on {len(sets)} collections; needs 4 models and 2 collections")
+        raise InputError(
+            f"{path}: {len(table)} models on {len(sets)} collections; needs 4 models and 2 collections"
+        )
     for name in [DEV, *sets]:
         if len(wrong := table.index[~table[name].between(0, 1)]):
-            raise InputError(f"{path}, line {wrong[0] + 2}: {name} = {table[name][wrong[0]]} is no fraction")
+            raise InputError(
+                f"{path}, line {wrong[0] + 2}: {name} = {table[name][wrong[0]]} is no fraction"
+            )
     return table.assign(**{ALL: table[sets].mean(axis=1)})
 
 
@@ -76,7 +90,8 @@ def family(model: str) -> str:
 
 
 def subsets(table: pd.DataFrame, collection: str, floor: float) -> dict[str, pd.Series]:
-    """Name → which models, bool: all, those above the floor, and of these some by the training that they declare.
+    """Name → which models, bool: all, those above the floor, and of these some by the training that
+    they declare.
 
     For the mean of all, *not trained on it* means on none of the collections.
     """
@@ -95,9 +110,11 @@ def subsets(table: pd.DataFrame, collection: str, floor: float) -> dict[str, pd.
 
 
 def correlated(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.DataFrame:
-    """Correlations of quality: collection, subset, statistic, value, low, high, n_models, n_families.
+    """Correlations of quality: collection, subset, statistic, value, low, high, n_models,
+    n_families.
 
-    In domain is MS MARCO dev, or TREC DL 2019 in the subsets so named. Families are drawn; below four, no interval.
+    In domain is MS MARCO dev, or TREC DL 2019 in the subsets so named. Families are drawn; below
+    four, no interval.
     """
     rows = []
     for collection in [*collections(table), ALL]:
@@ -117,15 +134,26 @@ def correlated(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> pd.
                 drawn = correlations(x, y, drawn_groups(families, seed, n_boot), statistic)
                 ends = ends_of(stretched_z(drawn, value, families.nunique()))
             rows.append((collection, name, statistic, value, *ends, len(part), families.nunique()))
-    columns = ["collection", "subset", "statistic", "value", "low", "high", "n_models", "n_families"]
+    columns = [
+        "collection",
+        "subset",
+        "statistic",
+        "value",
+        "low",
+        "high",
+        "n_models",
+        "n_families",
+    ]
     return pd.DataFrame(rows, columns=columns)
 
 
 def by_declaration(table: pd.DataFrame, floor: float, seed: int, n_boot: int) -> Effects:
-    """Spearman correlation of quality on MS MARCO dev with the mean of all, of models above the floor.
+    """Spearman correlation of quality on MS MARCO dev with the mean of all, of models above the
+    floor.
 
-    Of those that declare training on one of the collections, and of those that declare none; families are drawn once
-    for both. Returns Effects[models (declared, not declared), measure, estimate, n_models, drawn_units].
+    Of those that declare training on one of the collections, and of those that declare none;
+    families are drawn once for both. Returns Effects[models (declared, not declared), measure,
+    estimate, n_models, drawn_units].
     """
     part = table[table[DEV] > floor]
     counts, rows, drawn = drawn_groups(part["family"], seed, n_boot), [], []
@@ -133,7 +161,12 @@ def by_declaration(table: pd.DataFrame, floor: float, seed: int, n_boot: int) ->
     for name, which in (("declared", ~clean), ("not declared", clean)):
         x, y = part[DEV].to_numpy()[which], part[ALL].to_numpy()[which]
         value = correlations(x, y, np.ones((1, len(x))), "Spearman")[0]
-        row = {"models": name, "measure": "Spearman correlation", "estimate": value, "n_models": len(x)}
+        row = {
+            "models": name,
+            "measure": "Spearman correlation",
+            "estimate": value,
+            "n_models": len(x),
+        }
         rows.append(row | {DRAWN: "models"})
         plain = correlations(x, y, counts[:, which], "Spearman")
         drawn.append(stretched_z(plain, value, part["family"][which].nunique()))

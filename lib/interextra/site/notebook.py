@@ -1,4 +1,6 @@
-"""An executed notebook as a cell like the others: made from the notebook, its parameters and the cells of its plan."""
+"""An executed notebook as a cell like the others: made from the notebook, its parameters and the
+cells of its plan.
+"""
 
 import json
 import logging
@@ -30,7 +32,9 @@ TIMEOUT = 7200  # seconds that one notebook cell may take
 
 
 class NotebookError(RuntimeError):
-    """A notebook stopped on an error that is not the user's; names the executed copy with the traceback."""
+    """A notebook stopped on an error that is not the user's; names the executed copy with the
+    traceback.
+    """
 
 
 class Notebook(Cell):
@@ -41,8 +45,11 @@ class Notebook(Cell):
     parameters: str  # JSON
     uses: tuple[str, ...]  # definitions of this package that its code names
     plan: tuple[Cell, ...]
-    files: str  # digest of what it reads beside its cells: published tables, annotation sheets, real data
-    reference: str = ""  # folder under outputs/reference whose values it is executed from; empty: from its cells
+    # digest of what it reads beside its cells: published tables, annotation sheets, real data
+    files: str
+    reference: str = (
+        ""  # folder under outputs/reference whose values it is executed from; empty: from its cells
+    )
 
     @classmethod
     def of(cls, path: Path, parameters: dict[str, Any], reference: str = "") -> "Notebook":
@@ -60,7 +67,9 @@ class Notebook(Cell):
 
     @property
     def by_place(self) -> dict[str, "Notebook"]:
-        """Itself alone, where `worlds.Worlds` has several, by the folder of its values in its reference."""
+        """Itself alone, where `worlds.Worlds` has several, by the folder of its values in its
+        reference.
+        """
         return {"": self}
 
     def modules(self) -> tuple[str, ...]:
@@ -78,24 +87,45 @@ class Notebook(Cell):
         from traitlets.config import Config
 
         root = store.root.parent.parent
-        notebook, executed = root / "notebooks" / f"{self.name}.ipynb", folder / f"{self.name}.ipynb"
+        notebook, executed = (
+            root / "notebooks" / f"{self.name}.ipynb",
+            folder / f"{self.name}.ipynb",
+        )
         if sha256(notebook) != self.source:
             raise InputError(f"{notebook.name} has changed since it was planned; plan again")
         kept, given = root / "outputs" / f"{self.name}.failed.ipynb", json.loads(self.parameters)
         reference = str(root / REFERENCE / self.reference) if self.reference else ""
-        environment = {"INTEREXTRA_OUTPUT": str(folder.resolve()), "INTEREXTRA_REFERENCE": reference}
-        environment["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel of this environment, not one from the user's home
-        logging.getLogger("papermill").setLevel("ERROR")  # it does not know the parameters of params/
+        environment = {
+            "INTEREXTRA_OUTPUT": str(folder.resolve()),
+            "INTEREXTRA_REFERENCE": reference,
+        }
+        environment["JUPYTER_PREFER_ENV_PATH"] = (
+            "1"  # the kernel of this environment, not one from the user's home
+        )
+        logging.getLogger("papermill").setLevel(
+            "ERROR"
+        )  # it does not know the parameters of params/
         # A short path: a socket's name has at most 107 bytes
-        with patch.dict(os.environ, environment), tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as sockets:
+        with (
+            patch.dict(os.environ, environment),
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as sockets,
+        ):
             # sockets of this user instead of open ports; no log lines of the kernel itself
             config = Config(
                 KernelManager={"transport": "ipc", "ip": f"{sockets}/k"},
                 NotebookClient={"extra_arguments": ["--IPKernelApp.log_level=50"]},
             )
-            options = {"kernel_name": "python3", "progress_bar": False, "execution_timeout": TIMEOUT, "config": config}
-            try:  # from the root: relative paths in parameters mean the same here and on the command line
-                papermill.execute_notebook(str(notebook), str(executed), given, cwd=str(root), **options)
+            options = {
+                "kernel_name": "python3",
+                "progress_bar": False,
+                "execution_timeout": TIMEOUT,
+                "config": config,
+            }
+            # from the root: relative paths in parameters mean the same here and on the command line
+            try:
+                papermill.execute_notebook(
+                    str(notebook), str(executed), given, cwd=str(root), **options
+                )
             except PapermillExecutionError as error:
                 if error.ename == "InputError":
                     raise InputError(f"{self.name}: {error.evalue}") from None
@@ -108,21 +138,35 @@ class Notebook(Cell):
 
 
 def _listing(notebook: Path, code: str, parameters: dict[str, Any], reference: str) -> str:
-    """Digest of all that a notebook reads beside its cells; of the real data, of names, sizes and times."""
+    """Digest of all that a notebook reads beside its cells; of the real data, of names, sizes and
+    times.
+    """
     root = notebook.parent.parent / REFERENCE
     parts = [f"small/{notebook.stem}/{part}" for part in ("figures/*", "metrics.json")]
-    parts += [f"small/{other}/{VALUES}/*" for other in re.findall(r"\b\d\d_\w+", code) if other != notebook.stem]
+    parts += [
+        f"small/{other}/{VALUES}/*"
+        for other in re.findall(r"\b\d\d_\w+", code)
+        if other != notebook.stem
+    ]
     parts += [f"{reference}/{part}" for part in (f"{VALUES}/*", CELLS)] if reference else []
     committed = {path for part in parts for path in root.glob(part)}
     of_profiles = root.glob(f"*/{notebook.stem}/tables/*")
-    committed |= {path for path in of_profiles if path.relative_to(root).parts[0] != parameters["profile"]}
+    committed |= {
+        path for path in of_profiles if path.relative_to(root).parts[0] != parameters["profile"]
+    }
     read = [*sorted(committed), *parameters.get("sheets", [])]
     read += [located(parameters["results"])] if parameters.get("results") else []
     texts = [_content(path) for path in (*sorted(FOLDER.glob("*.yaml")), RELEASES)]
     files = [str([*texts, _content(ANSWERS).get(notebook.stem), of_notebook(notebook.stem)])]
-    if parameters.get("real_msmarco") or (parameters.get("real_encoder") and "real_msmarco" not in parameters):
+    if parameters.get("real_msmarco") or (
+        parameters.get("real_encoder") and "real_msmarco" not in parameters
+    ):
         folder = data_folder()
-        found = [(path.relative_to(folder).as_posix(), path.stat()) for path in folder.rglob("*") if path.is_file()]
+        found = [
+            (path.relative_to(folder).as_posix(), path.stat())
+            for path in folder.rglob("*")
+            if path.is_file()
+        ]
         files += sorted([name, stat.st_size, stat.st_mtime_ns] for name, stat in found)
     return digest([list(map(sha256, read)), files])
 

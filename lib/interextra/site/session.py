@@ -35,14 +35,17 @@ from interextra.stats.effects import DRAWS, Effects, shown
 from interextra.store import InputError, Store, provenance, sha256, write_json
 from interextra.store.schedule import build_all, described, priced
 
-OUTPUT = "INTEREXTRA_OUTPUT"  # set by `interextra run` for the notebook that it executes: the folder of its results
+# set by `interextra run` for the notebook that it executes: the folder of its results
+OUTPUT = "INTEREXTRA_OUTPUT"
 
 
 def start(name: str, variables: MutableMapping[str, Any], goal: str) -> "Session":
-    """Open a notebook's output folder; its parameters, from its `globals()`, are checked. `goal`: its question.
+    """Open a notebook's output folder; its parameters, from its `globals()`, are checked. `goal`:
+    its question.
 
-    Where `interextra run` did not start the notebook, they are completed as it does (`parameters.completed`); what
-    changes on another collection is changed among the variables, too.
+    Where `interextra run` did not start the notebook, they are completed as it does
+    (`parameters.completed`); what changes on another collection is changed among the variables,
+    too.
     """
     root = repository_root()
     os.chdir(root)  # relative paths in parameters mean the same as on the command line
@@ -60,7 +63,9 @@ def start(name: str, variables: MutableMapping[str, Any], goal: str) -> "Session
 
 
 class Session:
-    """One run of one notebook, in a cell by `interextra run` or in outputs/lab/; `nb["k"]` is its parameter k."""
+    """One run of one notebook, in a cell by `interextra run` or in outputs/lab/; `nb["k"]` is its
+    parameter k.
+    """
 
     def __init__(self, name: str, parameters: dict[str, Any], root: Path, goal: str):
         self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
@@ -76,7 +81,10 @@ class Session:
         self.data: dict[str, str] = {}
         self.cells: set[str] = set()
         self.values: list[pd.DataFrame] = []  # of all measured designs
-        self.trained, self.untrained = False, []  # has a trained model been used; tables written before
+        self.trained, self.untrained = (
+            False,
+            [],
+        )  # has a trained model been used; tables written before
         self.drawn: dict[str, tuple[Any, Image]] = {}  # figures and their pictures by name
         self.claims, self.concluded = pd.DataFrame(), []
         self._begin = time.perf_counter()
@@ -91,36 +99,54 @@ class Session:
         return collection
 
     def run(self, plan: Any) -> None:
-        """Compute what is missing of the cells of a plan, a frame, a list; several at once on several cores."""
+        """Compute what is missing of the cells of a plan, a frame, a list; several at once on
+        several cores.
+        """
         cells, begin = cells_of(plan), time.perf_counter()
         build_all(self.store, cells)
-        self.seconds["cells"] = round(self.seconds.get("cells", 0.0) + time.perf_counter() - begin, 3)
+        self.seconds["cells"] = round(
+            self.seconds.get("cells", 0.0) + time.perf_counter() - begin, 3
+        )
         self.cells |= {cell.key for cell in cells}
         self.trained = self.trained or any(trained_behind(cell) for cell in cells)
 
     def cost(self, plan: Any) -> Any:
-        """What the notebook needs: a row a kind of result, with estimated seconds of one core or GPU and MB on disk.
+        """What the notebook needs: a row a kind of result, with estimated seconds of one core or
+        GPU and MB on disk.
 
         Prints which parameters are other than in the profile, where the collection is.
         """
         rows = described(self.store, cells_of(plan))
         seconds = [row["seconds"] for row in rows if row["state"] == "todo"]
-        rest = f"{len(seconds)} of them need about {sum(seconds):.0f} s" if seconds else "all are computed already"
+        rest = (
+            f"{len(seconds)} of them need about {sum(seconds):.0f} s"
+            if seconds
+            else "all are computed already"
+        )
         print(f"{len(rows)} results; {rest}")
         if "collection" in self.parameters:
-            usual = profile_parameters(self.root, self["profile"], self.root / "notebooks" / f"{self.name}.ipynb", {})
+            usual = profile_parameters(
+                self.root, self["profile"], self.root / "notebooks" / f"{self.name}.ipynb", {}
+            )
             other = {name: value for name, value in self.parameters.items() if value != usual[name]}
             if other.pop("collection", ""):
                 told = "; ".join(f"{name} {value}" for name, value in other.items())
                 print(f"On this collection, other than in the profile: {told or 'nothing'}.")
-        [table, _] = priced({self.name: [row | {"state": "todo"} for row in rows]}, cores=1).values()
-        return shown(table[["results", "seconds", "MB"]].round().astype(int).reset_index(names="what"))
+        [table, _] = priced(
+            {self.name: [row | {"state": "todo"} for row in rows]}, cores=1
+        ).values()
+        return shown(
+            table[["results", "seconds", "MB"]].round().astype(int).reset_index(names="what")
+        )
 
-    def measure(self, design: pd.DataFrame, names: Iterable[str], strata: pd.Series | None = None) -> pd.DataFrame:
-        """Values: the labels of each run of a design, query_id, measure and value; runs are computed where missing.
+    def measure(
+        self, design: pd.DataFrame, names: Iterable[str], strata: pd.Series | None = None
+    ) -> pd.DataFrame:
+        """Values: the labels of each run of a design, query_id, measure and value; runs are
+        computed where missing.
 
-        `strata`: query_id → label, becomes the column stratum. `trained`: which trained model a value is of, "" where
-        nothing was trained.
+        `strata`: query_id → label, becomes the column stratum. `trained`: which trained model a
+        value is of, "" where nothing was trained.
         """
         self.run(design)
         marks = {RUN: [run.identity for run in design["run"]], SKIPS: design.get("skip_own", False)}
@@ -130,9 +156,11 @@ class Session:
         return measured.assign(trained=measured[RUN].map(trained)).drop(columns=list(marks))
 
     def kept(self, name: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-        """What is computed from files that don't travel with a reference (rankings, vectors, weights), kept with it.
+        """What is computed from files that don't travel with a reference (rankings, vectors,
+        weights), kept with it.
 
-        `compute` gives a frame without texts; it is called where the files are, else the kept frame is read.
+        `compute` gives a frame without texts; it is called where the files are, else the kept frame
+        is read.
         """
         if isinstance(self.store, Reference):
             return self.store.kept(name)
@@ -144,20 +172,28 @@ class Session:
         """Write `tables/<name>.csv` (10 digits, no index) and return the frame."""
         if not len(frame.columns):
             raise InputError(f"table {name!r} has no columns: nothing was measured")
-        path, plain = self.folder / "tables" / f"{name}.csv", frame.drop(columns=DRAWS, errors="ignore")
+        path, plain = (
+            self.folder / "tables" / f"{name}.csv",
+            frame.drop(columns=DRAWS, errors="ignore"),
+        )
         plain.to_csv(path, index=False, float_format="%.10g", lineterminator="\n")
         if not self.trained:
             self.untrained.append(name)
         return frame
 
     def conclude(self, *tables: Effects, ahead: pd.DataFrame) -> Any:
-        """Write `tables/claims.csv`, this notebook's claims judged by the rows of some tables (`papers.verdicts`), and
-        `tables/gate.csv`, the leads over BM25 behind them; no file where the tables answer none.
+        """Write `tables/claims.csv`, this notebook's claims judged by the rows of some tables
+        (`papers.verdicts`), and `tables/gate.csv`, the leads over BM25 behind them; no file where
+        the tables answer none.
 
-        `ahead`: of `ix.leads`. A generated world alone decides nothing. Returns the claims for the page, beside what
-        the committed reference says of other data; they are in `concluded` as sentences, the first one on the title.
+        `ahead`: of `ix.leads`. A generated world alone decides nothing. Returns the claims for the
+        page, beside what the committed reference says of other data; they are in `concluded` as
+        sentences, the first one on the title.
         """
-        profile, is_world = self.parameters["profile"], self.parameters["collection"].startswith("mini")
+        profile, is_world = (
+            self.parameters["profile"],
+            self.parameters["collection"].startswith("mini"),
+        )
         claims = verdicts.of_notebook(self.name)
         answers = verdicts.answered(claims, tables, ahead)
         here = verdicts.in_one_world(answers) if is_world else verdicts.concluded(answers)
@@ -165,24 +201,38 @@ class Session:
             if len(made):
                 self.table(made, name)
         self.claims = here[:0] if is_world else here
-        found = {name: self.reference(of, "claims") if of != profile else here for name, of in verdicts.DATA.items()}
+        found = {
+            name: self.reference(of, "claims") if of != profile else here
+            for name, of in verdicts.DATA.items()
+        }
         found |= {} if profile in verdicts.DATA.values() else {"here": here}
-        if unasked := [claim.sentence for claim in claims if claim.name not in set(answers["claim"])]:
+        if unasked := [
+            claim.sentence for claim in claims if claim.name not in set(answers["claim"])
+        ]:
             print("Claims that this run does not evaluate:", *unasked, sep="\n- ")
         self.concluded = verdicts.sentences(found, self.name)
         return shown(verdicts.page(found))
 
     def claimed(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Effects with the simultaneous interval of the claim on a row, where `conclude` judged one, for `forest`."""
+        """Effects with the simultaneous interval of the claim on a row, where `conclude` judged
+        one, for `forest`.
+        """
         return verdicts.on_rows(frame, self.claims)
 
     def figure(self, figure: Any, name: str) -> Image:
-        """Show its caption, write `figures/<name>.png` and `.svg`; returns the picture, with alt text."""
-        path, texts = self.folder / "figures" / f"{name}.png", {"Title": figure.caption, "Description": figure.alt}
+        """Show its caption, write `figures/<name>.png` and `.svg`; returns the picture, with alt
+        text.
+        """
+        path, texts = (
+            self.folder / "figures" / f"{name}.png",
+            {"Title": figure.caption, "Description": figure.alt},
+        )
         # without a date: the same picture gives the same bytes
         figure.savefig(path, metadata={"Software": None} | texts)
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None} | texts)
-        picture = Image(path, alt=figure.alt, width=int(96 * figure.get_figwidth()))  # pixels; the file has more
+        picture = Image(
+            path, alt=figure.alt, width=int(96 * figure.get_figwidth())
+        )  # pixels; the file has more
         self.drawn[name] = figure, picture
         display(Markdown(escape(figure.caption, quote=False)))
         return picture
@@ -192,44 +242,65 @@ class Session:
         self.metrics[name] = value.item() if hasattr(value, "item") else value
 
     def answer(self, *sentences: str, not_shown: str = "", figure: str = "") -> Markdown:
-        """Note the answer of this notebook, for the box under its title: sentences with numbers, and the one figure.
+        """Note the answer of this notebook, for the box under its title: sentences with numbers,
+        and the one figure.
 
-        `not_shown`: what a reader could expect and this run does not say. `figure`: name of one, written as PDF, too.
+        `not_shown`: what a reader could expect and this run does not say. `figure`: name of one,
+        written as PDF, too.
         """
         if figure and figure not in self.drawn:
-            raise InputError(f"answer: no figure {figure!r}; there are {', '.join(self.drawn) or 'none'}")
+            raise InputError(
+                f"answer: no figure {figure!r}; there are {', '.join(self.drawn) or 'none'}"
+            )
         none = ["This run asks none of the claims of this notebook."]
         noted = {"sentences": list(sentences) or none, "not_shown": not_shown, "figure": figure}
         if figure:  # as it goes into a paper
             drawn, picture = self.drawn[figure]
-            metadata = {"CreationDate": None, "Creator": None, "Producer": None, "Title": drawn.caption}
+            metadata = {
+                "CreationDate": None,
+                "Creator": None,
+                "Producer": None,
+                "Title": drawn.caption,
+            }
             drawn.column().savefig(self.folder / "figures" / f"{figure}.pdf", metadata=metadata)
             noted |= {"alt": picture.alt, "width": picture.width}
         self.metric("answer", noted)
         return Markdown(text_of(noted, "In this run"))
 
     def reference(self, profile: str, table: str) -> pd.DataFrame:
-        """A committed table of this notebook, from outputs/reference; without columns where there is none."""
+        """A committed table of this notebook, from outputs/reference; without columns where there
+        is none.
+        """
         path = self.root / REFERENCE / profile / self.name / "tables" / f"{table}.csv"
         return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
-    def optional(self, name: str, when: Any, compute: Callable[[], pd.DataFrame], travels: bool = True) -> pd.DataFrame:
-        """A table that only some profiles make: computed and written where `when`, else the committed one of small.
+    def optional(
+        self, name: str, when: Any, compute: Callable[[], pd.DataFrame], travels: bool = True
+    ) -> pd.DataFrame:
+        """A table that only some profiles make: computed and written where `when`, else the
+        committed one of small.
 
-        `travels`: False where it needs real data that no reference holds; from a reference the committed one stands.
+        `travels`: False where it needs real data that no reference holds; from a reference the
+        committed one stands.
         """
         if not when:
             return self.reference("small", name)
         stays = not travels and isinstance(self.store, Reference)
-        return self.table(self.reference(self.parameters["profile"], name) if stays else compute(), name)
+        return self.table(
+            self.reference(self.parameters["profile"], name) if stays else compute(), name
+        )
 
     def finish(self) -> None:
-        """Write metrics.json and provenance.json (all declared parameters, versions, checksums, seconds a stage)."""
+        """Write metrics.json and provenance.json (all declared parameters, versions, checksums,
+        seconds a stage).
+        """
         self.seconds["whole notebook"] = round(time.perf_counter() - self._begin, 3)
         write_json(self.folder / "metrics.json", self.metrics)
         if self.values and not isinstance(self.store, Reference):
             write_runs(self.folder / RUNS, self.values)
-        written = sorted(path for part in ("tables", "figures") for path in (self.folder / part).glob("*.*"))
+        written = sorted(
+            path for part in ("tables", "figures") for path in (self.folder / part).glob("*.*")
+        )
         method = {"parameters": self.parameters, "cells": sorted(self.cells)}
         record = provenance.record(
             self.root,
@@ -240,4 +311,6 @@ class Session:
             seconds=self.seconds,
         )
         write_json(self.folder / "provenance.json", record)
-        print(f"{self.seconds['whole notebook']:.1f} s, commit {record['implementation']['source']['commit'][:12]}")
+        print(
+            f"{self.seconds['whole notebook']:.1f} s, commit {record['implementation']['source']['commit'][:12]}"
+        )

@@ -1,6 +1,8 @@
-"""The notebooks of a profile as cells; `worlds` has each in several generated worlds, and its tables over them.
+"""The notebooks of a profile as cells; `worlds` has each in several generated worlds, and its
+tables over them.
 
-A generated world is random. How sure an effect is, only several say: the mean over worlds, with Student's interval.
+A generated world is random. How sure an effect is, only several say: the mean over worlds, with
+Student's interval.
 """
 
 import json
@@ -16,7 +18,9 @@ from interextra.site.travel import CELLS, REFERENCE
 from interextra.store import Cell, InputError, Store, offenders, provenance, write_json
 
 PROFILE = "worlds"
-SEEDS = tuple(range(31, 45))  # fresh: nothing was chosen by a look at one; 43 and 44 came later, see RESULTS.md
+SEEDS = tuple(
+    range(31, 45)
+)  # fresh: nothing was chosen by a look at one; 43 and 44 came later, see RESULTS.md
 
 
 class Worlds(Cell):
@@ -35,34 +39,59 @@ class Worlds(Cell):
 
     def build(self, folder: Path, store: Store) -> None:
         (folder / "tables").mkdir()
-        tables = [{path.name: pd.read_csv(path) for path in (store[run] / "tables").glob("*.csv")} for run in self.runs]
+        tables = [
+            {path.name: pd.read_csv(path) for path in (store[run] / "tables").glob("*.csv")}
+            for run in self.runs
+        ]
         found = {name: [of[name] for of in tables if name in of] for name in set().union(*tables)}
-        made = {name: pooled(frames) for name, frames in found.items() if name not in ("claims.csv", "gate.csv")}
+        made = {
+            name: pooled(frames)
+            for name, frames in found.items()
+            if name not in ("claims.csv", "gate.csv")
+        }
         if "claims.csv" in found:
             gates = [of.get("gate.csv", gate(pd.DataFrame())) for of in tables]
             made["claims.csv"] = over_worlds(found["claims.csv"], gates)
-            made["gate.csv"] = pd.concat(gates, keys=list(self.by_place), names=["world"]).reset_index("world")
+            made["gate.csv"] = pd.concat(
+                gates, keys=list(self.by_place), names=["world"]
+            ).reset_index("world")
         for name, table in made.items():
             if len(table):
-                table.to_csv(folder / "tables" / name, index=False, float_format="%.10g", lineterminator="\n")
+                table.to_csv(
+                    folder / "tables" / name, index=False, float_format="%.10g", lineterminator="\n"
+                )
         write_json(folder / "metrics.json", {})
-        noted = {"parameters": json.loads(self.runs[0].parameters), "worlds": len(self.runs), "untrained tables": []}
-        write_json(folder / "provenance.json", provenance.record(store.root.parent.parent, method=noted))
+        noted = {
+            "parameters": json.loads(self.runs[0].parameters),
+            "worlds": len(self.runs),
+            "untrained tables": [],
+        }
+        write_json(
+            folder / "provenance.json", provenance.record(store.root.parent.parent, method=noted)
+        )
 
 
 def planned(
-    root: Path, profile: str, only: str, overrides: dict[str, Any] | None = None, from_reference: bool = False
+    root: Path,
+    profile: str,
+    only: str,
+    overrides: dict[str, Any] | None = None,
+    from_reference: bool = False,
 ) -> list[Cell]:
-    """The cells of a profile: its notebooks, or of `worlds` those that have a file under params/worlds.
+    """The cells of a profile: its notebooks, or of `worlds` those that have a file under
+    params/worlds.
 
-    `overrides` change parameters of one notebook. All parameters are checked before the first plan is made.
-    `from_reference`: executed from the committed values, see `travel`; InputError where a notebook has none.
+    `overrides` change parameters of one notebook. All parameters are checked before the first plan
+    is made. `from_reference`: executed from the committed values, see `travel`; InputError where a
+    notebook has none.
     """
     # `changes`: by the folder of its values in the reference, what a notebook's run changes
     chosen, changes = notebooks(root, only), {"": overrides or {}}
     if profile == PROFILE:
         if overrides:
-            raise InputError("-p: the profile worlds has its own worlds; change its files under params/worlds")
+            raise InputError(
+                "-p: the profile worlds has its own worlds; change its files under params/worlds"
+            )
         files = [path.stem for path in sorted((root / "params" / PROFILE).glob("*.yaml"))]
         if not (chosen := [path for path in chosen if path.stem in files]):
             raise InputError(f"--only {only}: the profile worlds has {', '.join(files)}")
@@ -71,12 +100,21 @@ def planned(
         raise InputError("-p changes one notebook: name it with --only")
     pairs = [(path, place) for path in chosen for place in changes]
     checked = [profile_parameters(root, profile, path, changes[place]) for path, place in pairs]
-    references = [Path(profile, path.stem, place).as_posix() if from_reference else "" for path, place in pairs]
-    runs = [Notebook.of(path, *given) for (path, _), *given in zip(pairs, checked, references, strict=True)]
+    references = [
+        Path(profile, path.stem, place).as_posix() if from_reference else ""
+        for path, place in pairs
+    ]
+    runs = [
+        Notebook.of(path, *given)
+        for (path, _), *given in zip(pairs, checked, references, strict=True)
+    ]
     absent = {run.name for run in runs if not (root / REFERENCE / run.reference / CELLS).is_file()}
     if from_reference and absent:
         told = f"{REFERENCE / profile} has no values of {offenders(sorted(absent))}"
         raise InputError(f"{told}: run without the reference, or name others with --only")
     if profile != PROFILE:
         return runs
-    return [Worlds(name=path.stem, runs=tuple(run for run in runs if run.name == path.stem)) for path in chosen]
+    return [
+        Worlds(name=path.stem, runs=tuple(run for run in runs if run.name == path.stem))
+        for path in chosen
+    ]

@@ -1,8 +1,10 @@
-"""ReSTTest: k-means buckets of training and test queries, one held out from training at a time (Zhan §4.1.3).
+"""ReSTTest: k-means buckets of training and test queries, one held out from training at a time
+(Zhan §4.1.3).
 
-A test query is extrapolation for the model trained without its bucket, and interpolation for the other k - 1 models:
-both regimes are measured on the same queries. The paper doesn't say how k-means was started nor how the k folds are
-averaged; here both are choices. Taught in notebooks/03_resttest.
+A test query is extrapolation for the model trained without its bucket, and interpolation for the
+other k - 1 models: both regimes are measured on the same queries. The paper doesn't say how k-means
+was started nor how the k folds are averaged; here both are choices. Taught in
+notebooks/03_resttest.
 """
 
 from dataclasses import dataclass
@@ -19,14 +21,23 @@ from interextra.splits.similarity import same_space
 from interextra.splits.split import REGIMES, OfVectors, Split
 from interextra.store import InputError, Store, offenders
 
-APART = ("left_out", "trained", "test_set", "query_id", "unit", "stratum", "value", "side")  # label no system
+APART = (
+    "left_out",
+    "trained",
+    "test_set",
+    "query_id",
+    "unit",
+    "stratum",
+    "value",
+    "side",
+)  # label no system
 
 
 class ReSTTest(OfVectors, Split):
     """Training sets without one of k buckets each, and the bucket of every query.
 
-    Sets: without-1 to without-k. Files: sets.json, sizes.csv (bucket from 1, n_train, n_test), train.npy and test.npy
-    (bucket of each query, from 0).
+    Sets: without-1 to without-k. Files: sets.json, sizes.csv (bucket from 1, n_train, n_test),
+    train.npy and test.npy (bucket of each query, from 0).
     """
 
     release = "resttest"
@@ -64,7 +75,11 @@ class ReSTTest(OfVectors, Split):
         np.save(folder / "train.npy", found.train)
         np.save(folder / "test.npy", found.test)
         found.sizes.assign(bucket=self.names).to_csv(folder / "sizes.csv", index=False)
-        self.write_sets(folder, store, dict(zip(self.parts(), folds(found, self.fold_size, self.seed), strict=True)))
+        self.write_sets(
+            folder,
+            store,
+            dict(zip(self.parts(), folds(found, self.fold_size, self.seed), strict=True)),
+        )
 
     def strata(self, store: Store) -> pd.Series:
         """Bucket of each test query, one of `names`; index query_id."""
@@ -86,15 +101,23 @@ class Buckets:
     @property
     def sizes(self) -> pd.DataFrame:
         """bucket, n_train, n_test: a row a bucket."""
-        counts = [np.bincount(rows, minlength=len(self.centroids)) for rows in (self.train, self.test)]
-        return pd.DataFrame({"bucket": range(len(self.centroids)), "n_train": counts[0], "n_test": counts[1]})
+        counts = [
+            np.bincount(rows, minlength=len(self.centroids)) for rows in (self.train, self.test)
+        ]
+        return pd.DataFrame(
+            {"bucket": range(len(self.centroids)), "n_train": counts[0], "n_test": counts[1]}
+        )
 
 
-def buckets(train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalise: bool = True) -> Buckets:
-    """Cluster training and test queries, float[n_train, d] and float[n_test, d], into `k` buckets; the paper's are 5.
+def buckets(
+    train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalise: bool = True
+) -> Buckets:
+    """Cluster training and test queries, float[n_train, d] and float[n_test, d], into `k` buckets;
+    the paper's are 5.
 
-    `normalise` brings vectors and centroids to length 1 (spherical k-means: nearest by cosine, as the release says of
-    its similarity). InputError: NaN, zero vectors where normalised, a bucket without a training or a test query.
+    `normalise` brings vectors and centroids to length 1 (spherical k-means: nearest by cosine, as
+    the release says of its similarity). InputError: NaN, zero vectors where normalised, a bucket
+    without a training or a test query.
 
     >>> found = buckets([[0.0], [1], [9]], [[2.0], [8], [10]], k=2, normalise=False)
     >>> found.train.tolist(), found.test.tolist(), found.centroids.ravel().tolist()
@@ -108,10 +131,14 @@ def buckets(train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalis
     nearest = distances.argmin(axis=1)  # ties: the lower number
     order = np.argsort(-np.bincount(nearest[: len(train)], minlength=k), kind="stable")
     at, inertia = np.argsort(order)[nearest], float(distances.min(axis=1).sum())
-    found = Buckets(at[: len(train)], at[len(train) :], centroids[order], distances[:, order], inertia)
+    found = Buckets(
+        at[: len(train)], at[len(train) :], centroids[order], distances[:, order], inertia
+    )
     for name, rows in (("training", found.train), ("test", found.test)):
         if len(missing := np.setdiff1d(np.arange(k), rows)):
-            raise InputError(f"empty bucket: no {name} query in {offenders(missing.tolist())}; lower k or other seed")
+            raise InputError(
+                f"empty bucket: no {name} query in {offenders(missing.tolist())}; lower k or other seed"
+            )
     return found
 
 
@@ -122,7 +149,8 @@ def check_k(k: int, n: int) -> None:
 
 
 def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]:
-    """Per bucket the training queries outside it, sorted rows; with `fold_size`, of all buckets alike, a random part.
+    """Per bucket the training queries outside it, sorted rows; with `fold_size`, of all buckets
+    alike, a random part.
 
     >>> found = Buckets(np.array([0, 0, 1]), np.array([0, 1]), np.zeros((2, 1)), np.zeros((5, 2)), 0.0)
     >>> [rows.tolist() for rows in folds(found)]
@@ -133,23 +161,35 @@ def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]
 
 
 def sides(values: pd.DataFrame) -> pd.DataFrame:
-    """Values with the column `side`: "out" for the model trained without the query's stratum, "in" for the others.
+    """Values with the column `side`: "out" for the model trained without the query's stratum, "in"
+    for the others.
 
-    Of tidy values of any leave-one-out design: left_out (of the run) and stratum (of the query) have the same names.
-    Plain means over queries are micro averages. InputError: a system was not trained without each of the strata.
+    Of tidy values of any leave-one-out design: left_out (of the run) and stratum (of the query)
+    have the same names. Plain means over queries are micro averages. InputError: a system was not
+    trained without each of the strata.
 
     >>> values = pd.DataFrame({"model": "a", "left_out": [1, 2, 1, 2], "query_id": list("ppqq"), "value": 0.5})
     >>> sides(values.assign(stratum=list("1122")))["side"].tolist()
     ['out', 'in', 'in', 'out']
     """
-    named = values.assign(left_out=values["left_out"].astype(str), stratum=values["stratum"].astype(str))
+    named = values.assign(
+        left_out=values["left_out"].astype(str), stratum=values["stratum"].astype(str)
+    )
     labels = [name for name in values if name not in APART]
-    for label, runs in named[[*labels, "left_out", "stratum"]].drop_duplicates().groupby(labels, dropna=False):
+    for label, runs in (
+        named[[*labels, "left_out", "stratum"]].drop_duplicates().groupby(labels, dropna=False)
+    ):
         if odd := sorted(set(runs["left_out"]) ^ set(runs["stratum"])):
-            raise InputError(f"leave-one-out, {label}: {offenders(odd)} is not both left out and a stratum of queries")
+            raise InputError(
+                f"leave-one-out, {label}: {offenders(odd)} is not both left out and a stratum of queries"
+            )
     return values.assign(side=np.where(named["left_out"] == named["stratum"], "out", "in"))
 
 
 def in_regimes(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of a leave-one-out design with `regime`: extrapolation for the model without the query's stratum."""
-    return sides(values).assign(regime=lambda of: of["side"].map(dict(zip(("in", "out"), REGIMES, strict=True))))
+    """Values of a leave-one-out design with `regime`: extrapolation for the model without the
+    query's stratum.
+    """
+    return sides(values).assign(
+        regime=lambda of: of["side"].map(dict(zip(("in", "out"), REGIMES, strict=True)))
+    )

@@ -1,7 +1,9 @@
-"""A leave-one-out shift: clusters of queries, each divided for training and test, one left out at a time (Lupart §3.1).
+"""A leave-one-out shift: clusters of queries, each divided for training and test, one left out at a
+time (Lupart §3.1).
 
-The model of a cluster is trained on the training queries of all others; its test queries come from the cluster itself,
-as in the paper for topics and question words. Taught in notebooks/04_ms_shift_clusters.
+The model of a cluster is trained on the training queries of all others; its test queries come from
+the cluster itself, as in the paper for topics and question words. Taught in
+notebooks/04_ms_shift_clusters.
 """
 
 import re
@@ -26,32 +28,43 @@ OUTSIDE = "no cluster of the shift"
 class Shift(Split):
     """Training sets without one cluster each, and the test queries of all clusters.
 
-    Sets: without-CLUSTER, and held-out. Files: sets.json, sizes.csv (cluster, n_queries, n_train, n_test),
-    labels.parquet (query_id, cluster or "", test).
+    Sets: without-CLUSTER, and held-out. Files: sets.json, sizes.csv (cluster, n_queries, n_train,
+    n_test), labels.parquet (query_id, cluster or "", test).
     """
 
     release = "shift"
     pool: Queries
     by: Topics | str  # topics of the same pool, or an attribute: see `splits.attributes.attribute`
-    clusters: tuple[str, ...] = ()  # those that take part, in the order of the tables; default: all, the largest first
+    clusters: tuple[
+        str, ...
+    ] = ()  # those that take part, in the order of the tables; default: all, the largest first
     n_test: int  # queries per cluster
     train_size: int = 0  # queries of a training set, drawn; 0: all
     seed: int = 0
-    by_sha256: str = ""  # `attributes.fingerprint`, set where this is planned, so that reading a note runs no code
+    # `attributes.fingerprint`, set where this is planned, so that reading a note runs no code
+    by_sha256: str = ""
 
     def __init__(self, **fields):
         by, pool = fields.get("by"), fields.get("pool")
         if isinstance(by, str) and isinstance(pool, Queries) and pool.source.is_open:
             now, then = attributes.fingerprint(by), fields.get("by_sha256", "")
             if then and then != now:
-                raise InputError(f"attribute {by!r}: its code has changed since it was planned; plan again")
+                raise InputError(
+                    f"attribute {by!r}: its code has changed since it was planned; plan again"
+                )
             fields["by_sha256"] = now
         super().__init__(**fields)
         if isinstance(self.by, Topics) and self.by.pool != self.pool:
-            raise InputError(f"a shift of {self.pool} by topics of other queries, {self.by.pool}: take the same")
+            raise InputError(
+                f"a shift of {self.pool} by topics of other queries, {self.by.pool}: take the same"
+            )
         if self.n_test < 1:
-            raise InputError(f"n_test {self.n_test}: give the number of test queries per cluster, 1 or more")
-        if self.pool.source.is_open and not isinstance(self.by, Topics):  # topics have no sizes before they are made
+            raise InputError(
+                f"n_test {self.n_test}: give the number of test queries per cluster, 1 or more"
+            )
+        if self.pool.source.is_open and not isinstance(
+            self.by, Topics
+        ):  # topics have no sizes before they are made
             for name in self.names if self.train_size else ():
                 _divided(self).complement(name, self.train_size, self.seed)
 
@@ -83,24 +96,40 @@ class Shift(Split):
     def size_of(self, part: str) -> int:
         n = len(self.names)
         each = self.by.target if isinstance(self.by, Topics) else self.pool.size() // n
-        return n * self.n_test if part == "held-out" else self.train_size or (n - 1) * max(1, each - self.n_test)
+        return (
+            n * self.n_test
+            if part == "held-out"
+            else self.train_size or (n - 1) * max(1, each - self.n_test)
+        )
 
     def build(self, folder: Path, store: Store) -> None:
         queries = self.pool.frame(store)
         if isinstance(self.by, str) and attributes.fingerprint(self.by) != self.by_sha256:
-            raise InputError(f"attribute {self.by!r}: its code has changed since it was planned; plan again")
-        labels = self.by.labels(store) if isinstance(self.by, Topics) else attributes.labels(queries, self.by)
+            raise InputError(
+                f"attribute {self.by!r}: its code has changed since it was planned; plan again"
+            )
+        labels = (
+            self.by.labels(store)
+            if isinstance(self.by, Topics)
+            else attributes.labels(queries, self.by)
+        )
         made = shift(labels, self.n_test, self.names, self.seed)
-        without = {f"without-{name}": made.complement(name, self.train_size, self.seed) for name in made.clusters}
+        without = {
+            f"without-{name}": made.complement(name, self.train_size, self.seed)
+            for name in made.clusters
+        }
         self.write_sets(folder, store, without | {"held-out": made.test})
         made.sizes.to_csv(folder / "sizes.csv", index=False)
-        queries[["query_id"]].assign(cluster=made.labels, test=made.test).to_parquet(folder / "labels.parquet")
+        queries[["query_id"]].assign(cluster=made.labels, test=made.test).to_parquet(
+            folder / "labels.parquet"
+        )
 
     def strata(self, store: Store, gate: Sequence[str] = ()) -> pd.Series:
-        """Cluster of each test query, one of `names`, and of the queries of the splits `gate`; index query_id.
+        """Cluster of each test query, one of `names`, and of the queries of the splits `gate`;
+        index query_id.
 
-        A gate's query that is in no cluster of the shift has OUTSIDE, and "" with topics, which only the pool's
-        queries have.
+        A gate's query that is in no cluster of the shift has OUTSIDE, and "" with topics, which
+        only the pool's queries have.
         """
         kept = pd.read_parquet(store[self] / "labels.parquet").query("test").set_index("query_id")
         found = [kept["cluster"]]
@@ -116,8 +145,12 @@ class Shift(Split):
 
 @lru_cache(maxsize=16)
 def _divided(cell: Shift) -> "Division":
-    """The division of a shift by an attribute, which runs, workers and planned notes ask for again and again."""
-    return shift(attributes.labels(cell.pool.frame(), cell.by), cell.n_test, cell.clusters, cell.seed)
+    """The division of a shift by an attribute, which runs, workers and planned notes ask for again
+    and again.
+    """
+    return shift(
+        attributes.labels(cell.pool.frame(), cell.by), cell.n_test, cell.clusters, cell.seed
+    )
 
 
 @dataclass(frozen=True)
@@ -132,11 +165,15 @@ class Division:
     def sizes(self) -> pd.DataFrame:
         """cluster, n_queries, n_train, n_test: a row a cluster."""
         inside = [(name, self.labels == name) for name in self.clusters]
-        rows = [(name, rows.sum(), (rows & ~self.test).sum(), (rows & self.test).sum()) for name, rows in inside]
+        rows = [
+            (name, rows.sum(), (rows & ~self.test).sum(), (rows & self.test).sum())
+            for name, rows in inside
+        ]
         return pd.DataFrame(rows, columns=["cluster", "n_queries", "n_train", "n_test"])
 
     def complement(self, cluster: str, size: int = 0, seed: int = 0) -> np.ndarray:
-        """Training queries of all clusters but `cluster`, sorted rows; with `size` a random part of that size.
+        """Training queries of all clusters but `cluster`, sorted rows; with `size` a random part of
+        that size.
 
         >>> made = Division(np.array(["a", "b", "c", "", "a"]), ("a", "b", "c"), np.array([0, 0, 0, 0, 1], bool))
         >>> made.complement("b").tolist()
@@ -147,27 +184,41 @@ class Division:
         return random_part(rows, size, seed) if size else rows
 
 
-def shift(labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed: int = 0) -> Division:
+def shift(
+    labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed: int = 0
+) -> Division:
     """Divide each cluster at random into training and test queries.
 
-    labels : of each query; "" for none. n_test : test queries per cluster; in the paper about 6,200 of 25,000.
-    clusters : which labels take part, in the order of the tables; default: all, the largest first, ties by name.
+    labels : of each query; "" for none. n_test : test queries per cluster; in the paper about 6,200
+    of 25,000. clusters : which labels take part, in the order of the tables; default: all, the
+    largest first, ties by name.
 
     >>> made = shift(["a", "b", "a", "", "b", "b"], n_test=1)
     >>> made.clusters, made.sizes.n_train.tolist()
     (('b', 'a'), [2, 1])
     """
     labels = np.asarray(labels, dtype=object)
-    counts = pd.Series(labels[labels != ""]).value_counts().sort_index().sort_values(ascending=False, kind="stable")
+    counts = (
+        pd.Series(labels[labels != ""])
+        .value_counts()
+        .sort_index()
+        .sort_values(ascending=False, kind="stable")
+    )
     if unknown := [name for name in clusters if name not in counts]:
         has_slash = any("/" in name for name in counts.index)
         hint = "; behind a /, write the / inside of a label as %2F" if has_slash else ""
-        raise InputError(f"no query of cluster {offenders(unknown)}; there are {offenders(counts.index, 12)}{hint}")
+        raise InputError(
+            f"no query of cluster {offenders(unknown)}; there are {offenders(counts.index, 12)}{hint}"
+        )
     names = tuple(clusters) or tuple(counts.index)
     if len(set(names)) < max(2, len(names)):
-        raise InputError(f"a shift needs at least two different clusters, not {', '.join(names) or 'none'}")
+        raise InputError(
+            f"a shift needs at least two different clusters, not {', '.join(names) or 'none'}"
+        )
     if small := [f"{name} ({counts[name]})" for name in names if counts[name] <= n_test]:
-        raise InputError(f"{n_test} test queries leave no training query of {offenders(small)}; lower n_test or choose")
+        raise InputError(
+            f"{n_test} test queries leave no training query of {offenders(small)}; lower n_test or choose"
+        )
     test = np.zeros(len(labels), bool)
     for at, name in enumerate(names):
         rows = np.flatnonzero(labels == name)
@@ -176,12 +227,15 @@ def shift(labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed
 
 
 def in_domain(values: pd.DataFrame) -> pd.DataFrame:
-    """The values, with strata of `Shift.strata`, of queries whose cluster the model was trained on; with topics all."""
+    """The values, with strata of `Shift.strata`, of queries whose cluster the model was trained on;
+    with topics all.
+    """
     return values[(values["stratum"] != values["left_out"]) & (values["stratum"] != OUTSIDE)]
 
 
 def read_shift(text: str) -> tuple[str, str, list[str]]:
-    """(name, attribute, clusters) of a shift as it is written in the parameters, see `written_shift`.
+    """(name, attribute, clusters) of a shift as it is written in the parameters, see
+    `written_shift`.
 
     >>> read_shift("kind=column:qtype/causes/stages"), read_shift("length:limit=9"), read_shift("python:a:b")[0]
     (('kind', 'column:qtype', ['causes', 'stages']), ('length', 'length:limit=9', []), 'b')
@@ -196,12 +250,15 @@ def read_shift(text: str) -> tuple[str, str, list[str]]:
 def written_shift(start: str, clusters: Iterable[str]) -> str:
     """A shift as the parameters write it, of how it starts (`[NAME=]ATTRIBUTE`) and its clusters.
 
-    A / inside of a cluster's label is written %2F; where the label itself has %2F, or %25, its % is written %25.
+    A / inside of a cluster's label is written %2F; where the label itself has %2F, or %25, its % is
+    written %25.
 
     >>> written_shift("kind=column:kind", ["n/a", "100 %"]), read_shift("column:kind/n%2Fa")[2]
     ('kind=column:kind/n%2Fa/100 %', ['n/a'])
     """
-    return "/".join([start, *(re.sub("%(?=2F|25)", "%25", label).replace("/", "%2F") for label in clusters)])
+    return "/".join(
+        [start, *(re.sub("%(?=2F|25)", "%25", label).replace("/", "%2F") for label in clusters)]
+    )
 
 
 def _plain(written: str) -> str:

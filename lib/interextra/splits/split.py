@@ -25,7 +25,8 @@ class OfVectors(Cell):
     def directed(self, store: Store) -> tuple[np.ndarray, np.ndarray]:
         """The vectors float32[n, d] of the training and of the test queries, none of length 0.
 
-        InputError: the split and the query_ids without a direction, such as blank texts: they are similar to no query.
+        InputError: the split and the query_ids without a direction, such as blank texts: they are
+        similar to no query.
         """
         train, test = self.vectors.read(store)
         vectors = np.concatenate([train, test]) if len(test) else train
@@ -36,16 +37,21 @@ class OfVectors(Cell):
             if len(inside):
                 shown = offenders(inside[["query_id", "text"]].itertuples(index=False, name=None))
                 told = f"{queries.source.spec}, split {queries.split}: {len(inside)} queries have a vector of zeros"
-                raise InputError(f"{told}: {shown}; leave them out, write their texts, or take another encoder")
+                raise InputError(
+                    f"{told}: {shown}; leave them out, write their texts, or take another encoder"
+                )
             first += len(frame)
         return train, test
 
 
 class Split(Cell):
-    """What all kinds of split have in common: they divide the queries of their `pool`, a field or a property, and some
-    divide test queries, too, those of `tested` into `strata`."""
+    """What all kinds of split have in common: they divide the queries of their `pool`, a field or a
+    property, and some divide test queries, too, those of `tested` into `strata`.
+    """
 
-    release: ClassVar[str] = ""  # how test queries are written, see `released.export_split`; "": it divides none
+    release: ClassVar[str] = (
+        ""  # how test queries are written, see `released.export_split`; "": it divides none
+    )
 
     @abstractmethod
     def size_of(self, part: str) -> int:

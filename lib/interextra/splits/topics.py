@@ -1,8 +1,10 @@
-"""Topics of MS-Shift: few, far-apart groups of queries grown from k-means clusters (Lupart et al., ECIR 2023, §3.1).
+"""Topics of MS-Shift: few, far-apart groups of queries grown from k-means clusters (Lupart et al.,
+ECIR 2023, §3.1).
 
-Three steps: k-means makes k native clusters of all queries; the n_topics with the largest sum of pairwise distances
-between their centroids start a topic each; each topic joins the nearest free clusters until it has about `target`
-queries. Most queries end in no topic, which keeps the topics apart. What the paper doesn't say are arguments here.
+Three steps: k-means makes k native clusters of all queries; the n_topics with the largest sum of
+pairwise distances between their centroids start a topic each; each topic joins the nearest free
+clusters until it has about `target` queries. Most queries end in no topic, which keeps the topics
+apart. What the paper doesn't say are arguments here.
 """
 
 import itertools
@@ -30,7 +32,8 @@ SWITCHES = {
 class Topics(OfVectors):
     """Topics of the training queries of the vectors; its fields are the arguments of `topics`.
 
-    Files: topic.npy, native.npy, centroids.npy, topics.json (chosen, joined, spread): see `TopicClusters`.
+    Files: topic.npy, native.npy, centroids.npy, topics.json (chosen, joined, spread): see
+    `TopicClusters`.
     """
 
     n_topics: int
@@ -46,7 +49,9 @@ class Topics(OfVectors):
     def __init__(self, **fields):
         super().__init__(**fields)
         n = self.pool.size() if self.pool.source.is_open else None
-        check(self.n_topics, self.k, self.target, n, {name: getattr(self, name) for name in SWITCHES})
+        check(
+            self.n_topics, self.k, self.target, n, {name: getattr(self, name) for name in SWITCHES}
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,36 +77,51 @@ class Topics(OfVectors):
 
 @dataclass(frozen=True)
 class TopicClusters:
-    """Native clusters, numbered from 0, most queries first, and the topics that start from some of them."""
+    """Native clusters, numbered from 0, most queries first, and the topics that start from some of
+    them.
+    """
 
     native: np.ndarray  # int64[n], native cluster of each query, 0 to k - 1
     centroids: np.ndarray  # float32[k, d], of length 1 where normalised
-    chosen: np.ndarray  # int64[n_topics], the native cluster that starts each topic, ascending: the largest first
+    chosen: (
+        np.ndarray
+    )  # int64[n_topics], the native cluster that starts each topic, ascending: the largest first
     joined: list[list[int]]  # per topic its native clusters in the order of joining, `chosen` first
     topic: np.ndarray  # int64[n], topic of each query, 0 to n_topics - 1; -1: in no topic
     spread: float  # sum of the pairwise l2 distances of the chosen centroids
 
     @property
     def sizes(self) -> pd.DataFrame:
-        """topic, n_clusters, n_native (queries of the cluster that starts it), n_queries: a row a topic."""
+        """topic, n_clusters, n_native (queries of the cluster that starts it), n_queries: a row a
+        topic.
+        """
         native = np.bincount(self.native)[self.chosen]
-        sizes = pd.DataFrame({"topic": range(len(self.chosen)), "n_clusters": list(map(len, self.joined))})
+        sizes = pd.DataFrame(
+            {"topic": range(len(self.chosen)), "n_clusters": list(map(len, self.joined))}
+        )
         return sizes.assign(n_native=native, n_queries=np.bincount(self.topic[self.topic >= 0]))
 
 
 def topics(
-    vectors: np.ndarray, n_topics: int, k: int, target: int, seed: int, normalise: bool = False, **switches: str
+    vectors: np.ndarray,
+    n_topics: int,
+    k: int,
+    target: int,
+    seed: int,
+    normalise: bool = False,
+    **switches: str,
 ) -> TopicClusters:
     """Cluster queries into topics and a rest that is in none.
 
-    vectors : float[n, d]; the paper's are [CLS] of a DistilBERT.
-    n_topics, k, target : number of topics, of native clusters, and queries a topic should have; the paper's are 5, 100
+    vectors : float[n, d]; the paper's are [CLS] of a DistilBERT. n_topics, k, target : number of
+    topics, of native clusters, and queries a topic should have; the paper's are 5, 100
         and 25,000 for its 500,000 queries: for others keep the share, target = n / 20.
-    seed, normalise : of `kmeans`; with `normalise` the vectors have length 1, too.
-    switches : choose, see `farthest`, and merge, order, stop, see `expand`; by default the first of SWITCHES.
+    seed, normalise : of `kmeans`; with `normalise` the vectors have length 1, too. switches :
+    choose, see `farthest`, and merge, order, stop, see `expand`; by default the first of SWITCHES.
 
-    Native clusters that k-means leaves without a query come last, and neither start nor join a topic. InputError: a
-    number that the queries do not allow, an unknown switch, NaN, zero vectors where normalised.
+    Native clusters that k-means leaves without a query come last, and neither start nor join a
+    topic. InputError: a number that the queries do not allow, an unknown switch, NaN, zero vectors
+    where normalised.
 
     >>> found = topics([[0.0], [1], [10], [11], [30], [31], [32]], n_topics=2, k=3, target=2, seed=0)
     >>> found.native.tolist(), found.centroids.ravel().tolist(), found.spread
@@ -127,21 +147,31 @@ def topics(
 
 
 def check(n_topics: int, k: int, target: int, n: int | None, switches: dict[str, str]) -> None:
-    """InputError for an unknown switch, and for numbers that `n` queries (None: not known yet) do not allow."""
+    """InputError for an unknown switch, and for numbers that `n` queries (None: not known yet) do
+    not allow.
+    """
     for name, value in switches.items():
         if value not in SWITCHES.get(name, ()):
-            raise InputError(f"unknown {name} {value!r}: one of {', '.join(SWITCHES.get(name, SWITCHES))}")
+            raise InputError(
+                f"unknown {name} {value!r}: one of {', '.join(SWITCHES.get(name, SWITCHES))}"
+            )
     if n is not None and not 1 <= n_topics <= k <= n:
-        raise InputError(f"{n_topics} topics of k={k} clusters of {n} queries: none may exceed the next")
+        raise InputError(
+            f"{n_topics} topics of k={k} clusters of {n} queries: none may exceed the next"
+        )
     if n is not None and not 1 <= target <= n // n_topics:
-        raise InputError(f"{n_topics} topics of {target} queries: {n} can make topics of 1 to {n // n_topics}")
+        raise InputError(
+            f"{n_topics} topics of {target} queries: {n} can make topics of 1 to {n // n_topics}"
+        )
 
 
 def farthest(centroids: np.ndarray, n: int, method: str = "exact") -> tuple[np.ndarray, float]:
-    """Rows int64[n], ascending, of the centroids with the largest sum of pairwise l2 distances, and this sum.
+    """Rows int64[n], ascending, of the centroids with the largest sum of pairwise l2 distances, and
+    this sum.
 
-    Lupart §3.1, step ii. method "exact": the best of all subsets; ties (up to rounding): the lexicographically first.
-    "greedy": the farthest pair, then one by one the farthest in sum from those chosen; ties: the lower number.
+    Lupart §3.1, step ii. method "exact": the best of all subsets; ties (up to rounding): the
+    lexicographically first. "greedy": the farthest pair, then one by one the farthest in sum from
+    those chosen; ties: the lower number.
 
     >>> farthest([[0.0], [1], [5], [6]], n=3)  # 0, 1, 6 and 0, 5, 6 are as far apart: the first
     (array([0, 1, 3]), 12.0)
@@ -149,8 +179,12 @@ def farthest(centroids: np.ndarray, n: int, method: str = "exact") -> tuple[np.n
     centroids, k = np.asarray(centroids, np.float64), len(centroids)
     if not 1 <= n <= k:
         raise InputError(f"n={n}: of {k} centroids 1 to {k} can be chosen")
-    if method == "exact" and math.comb(k, n) > 2 * 10**8:  # 100 centroids make 75 million subsets of five
-        raise InputError(f"{math.comb(k, n):,} subsets of {n} among {k} centroids are too many to try; use 'greedy'")
+    if (
+        method == "exact" and math.comb(k, n) > 2 * 10**8
+    ):  # 100 centroids make 75 million subsets of five
+        raise InputError(
+            f"{math.comb(k, n):,} subsets of {n} among {k} centroids are too many to try; use 'greedy'"
+        )
     if n == 1:
         return np.zeros(1, np.int64), 0.0
     distances = cdist(centroids, centroids)
@@ -159,17 +193,29 @@ def farthest(centroids: np.ndarray, n: int, method: str = "exact") -> tuple[np.n
 
 
 def expand(
-    centroids: np.ndarray, sizes: np.ndarray, chosen: np.ndarray, target: int, merge: str, order: str, stop: str
+    centroids: np.ndarray,
+    sizes: np.ndarray,
+    chosen: np.ndarray,
+    target: int,
+    merge: str,
+    order: str,
+    stop: str,
 ) -> list[list[int]]:
-    """Clusters of each topic in the order of joining: the chosen one, then free ones (Lupart §3.1, step iii).
+    """Clusters of each topic in the order of joining: the chosen one, then free ones (Lupart §3.1,
+    step iii).
 
-    centroids, sizes : float[k, d], int[k] (queries) of the native clusters; chosen : int[n_topics], those that start.
-    merge : a cluster is near to a topic by its distance to the centroid of the topic's first cluster ("native"), or of
+    centroids, sizes : float[k, d], int[k] (queries) of the native clusters; chosen : int[n_topics],
+    those that start. merge : a cluster is near to a topic by its distance to the centroid of the
+    topic's first cluster ("native"), or of
         all that it has joined so far, weighted by size ("merged").
-    order : "nearest": of all topics still growing and all free clusters the nearest pair joins first. "turns": the
-        topics join their nearest free cluster in turn. Ties: the first topic, then the lower cluster.
-    stop : "reach": a topic joins until it has `target` queries or more. "closest": the cluster that would take it
-        past `target` joins only if the size gets nearer to `target`; else it stays free, and the topic is done.
+    order : "nearest": of all topics still growing and all free clusters the nearest pair joins
+    first. "turns": the
+        topics join their nearest free cluster in turn. Ties: the first topic, then the lower
+        cluster.
+    stop : "reach": a topic joins until it has `target` queries or more. "closest": the cluster that
+    would take it
+        past `target` joins only if the size gets nearer to `target`; else it stays free, and the
+        topic is done.
 
     >>> line, sizes, chosen = np.array([[0.0], [1], [3], [4], [9]]), np.full(5, 2), np.array([0, 4])
     >>> expand(line, sizes, chosen, 4, merge="native", order="nearest", stop="reach")
@@ -183,7 +229,9 @@ def expand(
     while growing.any():
         if np.isinf(distances).all():
             short = [f"{number} ({size[number]} queries)" for number in np.flatnonzero(growing)]
-            raise InputError(f"no free cluster left for topic {offenders(short)}, target {target}: lower it or raise k")
+            raise InputError(
+                f"no free cluster left for topic {offenders(short)}, target {target}: lower it or raise k"
+            )
         ready = np.flatnonzero(growing)
         if order == "turns":  # the first behind the last one, or from the start again
             ready = ready[[np.searchsorted(ready, last, side="right") % len(ready)]]
@@ -198,7 +246,9 @@ def expand(
         distances[:, cluster] = np.inf
         if merge == "merged":
             centre = np.average(centroids[joined[last]], axis=0, weights=sizes[joined[last]])
-            distances[last] = np.where(np.isinf(distances[last]), np.inf, cdist(centre[None], centroids)[0])
+            distances[last] = np.where(
+                np.isinf(distances[last]), np.inf, cdist(centre[None], centroids)[0]
+            )
     return joined
 
 
@@ -212,7 +262,9 @@ def _greedy(distances: np.ndarray, n: int) -> np.ndarray:
 
 
 def _exact(distances: np.ndarray, n: int) -> np.ndarray:
-    """For all that the first n - 2 members may be, in order, the best last two at once, as a matrix of sums."""
+    """For all that the first n - 2 members may be, in order, the best last two at once, as a matrix
+    of sums.
+    """
     k, best, rows = len(distances), -np.inf, ()
     farthest_pair = distances.max()
     tolerance = 1e-12 * n**2 * farthest_pair  # sums that rounding alone sets apart are ties

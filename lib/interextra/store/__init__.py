@@ -2,7 +2,25 @@
 
 from interextra.store.cells import Cell, Store
 from interextra.store.errors import InputError, offenders
-from interextra.store.files import cache_folder, digest, scratch, sha256, write_aside, write_json, write_text
+from interextra.store.files import (
+    cache_folder,
+    digest,
+    scratch,
+    sha256,
+    write_aside,
+    write_json,
+    write_text,
+)
 
-__all__ = ["Cell", "InputError", "Store", "cache_folder", "digest", "offenders", "scratch", "sha256", "write_aside"]
+__all__ = [
+    "Cell",
+    "InputError",
+    "Store",
+    "cache_folder",
+    "digest",
+    "offenders",
+    "scratch",
+    "sha256",
+    "write_aside",
+]
 __all__ += ["write_json", "write_text"]

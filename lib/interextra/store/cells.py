@@ -1,7 +1,8 @@
-"""Cells: results in content-addressed folders, the unit of compute. Without a valid seal a cell does not exist.
+"""Cells: results in content-addressed folders, the unit of compute. Without a valid seal a cell
+does not exist.
 
-The name of the folder is the key: configuration, keys of what it is made from, and code. A result of other code has
-another name and is never served, however small the change was.
+The name of the folder is the key: configuration, keys of what it is made from, and code. A result
+of other code has another name and is never served, however small the change was.
 """
 
 import fcntl
@@ -25,24 +26,38 @@ from interextra.store.errors import InputError
 from interextra.store.files import SEAL, digest, read_json, scratch, seal, seal_problem, write_json
 
 NOTES = ("config.json", "provenance.json", SEAL)  # what stands beside the results of a cell
-# What a note that was damaged, made by another version or written by a stranger can do to the kinds of cell. A package
-# that does not even parse is none of it: `clean` would take all results for those of older code.
-UNREADABLE = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, ImportError, RecursionError)
+# What a note that was damaged, made by another version or written by a stranger can do to the kinds
+# of cell. A package that does not even parse is none of it: `clean` would take all results for
+# those of older code.
+UNREADABLE = (
+    TypeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    ImportError,
+    RecursionError,
+)
 
 _reading = ContextVar("_reading", default=False)
 
 
 class Cell(BaseModel, ABC, frozen=True, extra="forbid", arbitrary_types_allowed=True):
-    """A result that is kept. Its fields are its configuration, and the cells among them are what it needs."""
+    """A result that is kept. Its fields are its configuration, and the cells among them are what it
+    needs.
+    """
 
-    # Patterns of the files that go with a committed reference: small ones, without texts and weights
+    # Patterns of the files that go with a committed reference: small ones, without texts and
+    # weights
     travels: ClassVar[tuple[str, ...]] = ("*",)
-    # Whether the cell is of no use once what is made from it is there: `interextra clean` removes it then
+    # Whether the cell is of no use once what is made from it is there: `interextra clean` removes
+    # it then
     is_stepping_stone: ClassVar[bool] = False
 
     @abstractmethod
     def build(self, folder: Path, store: "Store") -> None:
-        """Write the files of the cell into an empty folder; `store[needed]` is the folder of a cell that it needs.
+        """Write the files of the cell into an empty folder; `store[needed]` is the folder of a cell
+        that it needs.
 
         The same cell must give the same bytes: no seconds and no dates.
         """
@@ -60,7 +75,8 @@ class Cell(BaseModel, ABC, frozen=True, extra="forbid", arbitrary_types_allowed=
         return 0.0
 
     def modules(self) -> tuple[str, ...]:
-        """Definitions and modules that decide the result with all that they reach, see `store.code.behind`.
+        """Definitions and modules that decide the result with all that they reach, see
+        `store.code.behind`.
 
         What `build` looks up while it runs must be named here.
         """
@@ -76,12 +92,16 @@ class Cell(BaseModel, ABC, frozen=True, extra="forbid", arbitrary_types_allowed=
 
     @cached_property
     def identity(self) -> str:
-        """Digest of the configuration alone, its own and that of all that it needs; it names committed values."""
+        """Digest of the configuration alone, its own and that of all that it needs; it names
+        committed values.
+        """
         return digest(config_of(self, lambda cell: cell.identity))
 
     @cached_property
     def key(self) -> str:
-        """Name of the cell: 20 hex digits of its configuration, the keys of the cells it needs, and its code."""
+        """Name of the cell: 20 hex digits of its configuration, the keys of the cells it needs, and
+        its code.
+        """
         return digest([config_of(self, lambda cell: cell.key), self.code])
 
     def __copy__(self) -> "Cell":
@@ -106,7 +126,8 @@ def nested(value: Any) -> Iterator[Cell]:
 def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:
     """Plain JSON of a cell or of any of its values; fields at their default are left out.
 
-    `inner` replaces each cell inside the value (for a key, by its key); a kind is then named without its module.
+    `inner` replaces each cell inside the value (for a key, by its key); a kind is then named
+    without its module.
     """
 
     def plain(part: Any) -> Any:
@@ -114,7 +135,11 @@ def config_of(value: Any, inner: Callable[[Cell], Any] | None = None) -> Any:
 
     if isinstance(value, BaseModel):
         kind, fields = type(value), type(value).model_fields
-        given = {name: getattr(value, name) for name in fields if getattr(value, name) != fields[name].default}
+        given = {
+            name: getattr(value, name)
+            for name in fields
+            if getattr(value, name) != fields[name].default
+        }
         named = kind.__name__ if inner else f"{kind.__module__}.{kind.__qualname__}"
         return {"kind": named} | {name: plain(part) for name, part in given.items()}
     if isinstance(value, tuple | list):
@@ -140,8 +165,9 @@ def from_config(config: Any) -> Any:
 
 
 def is_reading() -> bool:
-    """Whether cells are being made from a note: a kind then opens no collection and imports no attribute to check it,
-    for the note may be anybody's. It was checked when it was planned."""
+    """Whether cells are being made from a note: a kind then opens no collection and imports no
+    attribute to check it, for the note may be anybody's. It was checked when it was planned.
+    """
     return _reading.get()
 
 
@@ -155,10 +181,11 @@ def _made(config: Any) -> Any:
 
 
 def _kind(named: Any) -> type[BaseModel]:
-    """The class that a note names: one of this package, or a kind of cell of another module that is loaded.
+    """The class that a note names: one of this package, or a kind of cell of another module that is
+    loaded.
 
-    Nothing is imported but a module of this package whose source has such a class, and no attribute of a module is
-    asked for, which a module may answer by importing others.
+    Nothing is imported but a module of this package whose source has such a class, and no attribute
+    of a module is asked for, which a module may answer by importing others.
     """
     place, _, name = named.rpartition(".") if isinstance(named, str) else ("", "", "")
     is_own = place.startswith(f"{code.PACKAGE}.")
@@ -175,7 +202,9 @@ class Store:
     """The folder of all cells, made when needed."""
 
     _valid: set[Path] = set()  # checksums are read once a process
-    measured: Callable | None = None  # gives values of a run without its files, where they came with a reference
+    measured: Callable | None = (
+        None  # gives values of a run without its files, where they came with a reference
+    )
 
     def __init__(self, root: Path | str):
         self.root = Path(root).resolve()
@@ -206,20 +235,30 @@ class Store:
         return note if isinstance(note, dict) else {}
 
     def plan(self, cell: Cell) -> None:
-        """Note the cell, so that `interextra cell KEY` can build it; a damaged note is written again."""
+        """Note the cell, so that `interextra cell KEY` can build it; a damaged note is written
+        again.
+        """
         path = self.root / "planned" / f"{cell.key}.json"
         if self.noted(path).get("key") != cell.key:
             write_json(path, {"key": cell.key, "config": config_of(cell)})
 
     def planned(self) -> list[Cell]:
         """All cells that were planned with today's code."""
-        return [cell for path in sorted(self.root.glob("planned/*.json")) if (cell := self._read(path.stem))]
+        return [
+            cell
+            for path in sorted(self.root.glob("planned/*.json"))
+            if (cell := self._read(path.stem))
+        ]
 
     def cell(self, key: str) -> Cell:
-        """A planned cell; InputError where none has this key, or where its code has changed since."""
+        """A planned cell; InputError where none has this key, or where its code has changed
+        since.
+        """
         if cell := self._read(key):
             return cell
-        raise InputError(f"no cell {key!r} is planned in {self.root}: run `interextra plan` (again, if code changed)")
+        raise InputError(
+            f"no cell {key!r} is planned in {self.root}: run `interextra plan` (again, if code changed)"
+        )
 
     def _read(self, key: str) -> Cell | None:
         try:
@@ -229,7 +268,9 @@ class Store:
             return None
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
-        """What must be computed, each after what it needs; what a finished cell was made from (weights) may be gone."""
+        """What must be computed, each after what it needs; what a finished cell was made from
+        (weights) may be gone.
+        """
         found: dict[str, Cell] = {}
 
         def visit(cell: Cell) -> None:
@@ -243,7 +284,9 @@ class Store:
         return list(found.values())
 
     def build(self, cell: Cell) -> Path:
-        """The cell's folder, built first (with what it needs) when there is none with a valid seal."""
+        """The cell's folder, built first (with what it needs) when there is none with a valid
+        seal.
+        """
         for needed in self.missing([cell]):
             self.plan(needed)
             with self._locked(needed.key):
@@ -266,20 +309,30 @@ class Store:
             yield is_ours
 
     def _build(self, cell: Cell) -> None:
-        """Build a cell in a folder aside, note and seal it, and put it into its place; under the cell's lock."""
+        """Build a cell in a folder aside, note and seal it, and put it into its place; under the
+        cell's lock.
+        """
         with scratch(self.root / "building" / cell.key) as aside:
             begin = time.perf_counter()
             cell.build(aside, self)
             seconds = round(time.perf_counter() - begin, 3)
-            write_json(aside / "config.json", {"key": cell.key, "code": cell.code, "config": config_of(cell)})
+            write_json(
+                aside / "config.json",
+                {"key": cell.key, "code": cell.code, "config": config_of(cell)},
+            )
             if not (aside / "provenance.json").exists():
-                write_json(aside / "provenance.json", provenance.record(self.root.parent.parent, seconds=seconds))
+                write_json(
+                    aside / "provenance.json",
+                    provenance.record(self.root.parent.parent, seconds=seconds),
+                )
             seal(aside)
             os.replace(aside, self.path(cell))
         self._valid.add(self.path(cell))
 
     def _put_aside(self, cell: Cell) -> None:
-        """Rename what stands in the cell's place without being valid (it may be read just now), under its lock."""
+        """Rename what stands in the cell's place without being valid (it may be read just now),
+        under its lock.
+        """
         folder = self.path(cell)
         if not folder.exists() or not any(folder.iterdir()):  # a workflow engine makes an empty one
             return
@@ -287,14 +340,19 @@ class Store:
         aside.parent.mkdir(parents=True, exist_ok=True)
         problem = seal_problem(folder) or "it is another cell"
         os.replace(folder, aside)
-        print(f"cell {cell.key} is damaged ({problem}): put aside under damaged/, computed again", file=sys.stderr)
+        print(
+            f"cell {cell.key} is damaged ({problem}): put aside under damaged/, computed again",
+            file=sys.stderr,
+        )
 
     def clean(self) -> tuple[int, int, int]:
-        """Remove stepping stones that no planned cell still needs, cells of older code, and what is damaged or half
-        built; returns (folders removed, bytes freed, cells that another process computes just now).
+        """Remove stepping stones that no planned cell still needs, cells of older code, and what is
+        damaged or half built; returns (folders removed, bytes freed, cells that another process
+        computes just now).
 
-        Where there are such cells, only what is damaged or half built goes: they may need any of the others, and the
-        process that computes them may have been started before the code changed.
+        Where there are such cells, only what is damaged or half built goes: they may need any of
+        the others, and the process that computes them may have been started before the code
+        changed.
         """
         planned = self.planned()
         kept = {cell.key for cell in planned if not cell.is_stepping_stone}
@@ -306,7 +364,9 @@ class Store:
                 live += not is_ours
         if live:
             return 0, freed, live
-        gone = [path.parent for path in self.root.glob("*/config.json") if path.parent.name not in kept]
+        gone = [
+            path.parent for path in self.root.glob("*/config.json") if path.parent.name not in kept
+        ]
         for folder in gone:
             freed += _remove(folder)
         for path in self.root.glob("planned/*.json"):

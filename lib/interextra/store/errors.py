@@ -7,11 +7,14 @@ LONGEST = 200  # characters of an offender, or of another library's message, tha
 
 
 class InputError(ValueError):
-    """What was wrong, where, the first offenders, and what to do. The command line ends with exit code 2 on it."""
+    """What was wrong, where, the first offenders, and what to do. The command line ends with exit
+    code 2 on it.
+    """
 
 
 def offenders(items: Iterable[object], n: int = 3) -> str:
-    """The first `n` items, quoted and comma-separated, for an error message; of a long one its beginning.
+    """The first `n` items, quoted and comma-separated, for an error message; of a long one its
+    beginning.
 
     >>> offenders(["d7", "d9", "d12", "d40"])
     "'d7', 'd9', 'd12', …"
@@ -22,6 +25,8 @@ def offenders(items: Iterable[object], n: int = 3) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """Another library's message for an error message: some have many lines, some end with a line feed."""
+    """Another library's message for an error message: some have many lines, some end with a line
+    feed.
+    """
     text = " ".join(str(error).split())
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -16,13 +16,17 @@ SEAL = "seal.json"
 
 
 def cache_folder() -> Path:
-    """Where converted collections and indexes are kept: INTEREXTRA_CACHE, or ~/.cache/interextra."""
+    """Where converted collections and indexes are kept: INTEREXTRA_CACHE, or
+    ~/.cache/interextra.
+    """
     return Path(os.environ.get("INTEREXTRA_CACHE") or Path.home() / ".cache" / "interextra")
 
 
 @contextmanager
 def write_aside(path: str | Path) -> Iterator[Path]:
-    """Give a path to write to; rename it to `path` when the block ends well, remove it when it does not."""
+    """Give a path to write to; rename it to `path` when the block ends well, remove it when it does
+    not.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f"{path.name}.tmp{os.getpid()}")
@@ -57,13 +61,15 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def parse_json(text: str | bytes, where: object) -> Any:
-    """A JSON value from anybody's text; `where` (a file, a file and line, a key) begins the message of an error.
+    """A JSON value from anybody's text; `where` (a file, a file and line, a key) begins the message
+    of an error.
 
     Raises
     ------
     InputError
-        no UTF-8, no JSON, an object with one key twice, nested too deeply for this parser, a whole number of thousands
-        of digits, or half of a surrogate pair (a cut emoji), which no file can hold as UTF-8.
+        no UTF-8, no JSON, an object with one key twice, nested too deeply for this parser, a whole
+        number of thousands of digits, or half of a surrogate pair (a cut emoji), which no file can
+        hold as UTF-8.
 
     Examples
     --------
@@ -81,10 +87,14 @@ def parse_json(text: str | bytes, where: object) -> Any:
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
-        raise InputError(f"{where}: {half} is half of a surrogate pair (a cut emoji?); write the whole one") from None
+        raise InputError(
+            f"{where}: {half} is half of a surrogate pair (a cut emoji?); write the whole one"
+        ) from None
     except RecursionError:
         raise InputError(f"{where}: the JSON is nested too deeply; write it again") from None
-    except ValueError as error:  # also UnicodeDecodeError, and whole numbers beyond Python's limit of digits
+    except (
+        ValueError
+    ) as error:  # also UnicodeDecodeError, and whole numbers beyond Python's limit of digits
         raise InputError(f"{where}: not readable as JSON ({error}); write it again") from None
     return value
 
@@ -120,7 +130,9 @@ def digest(value: Any) -> str:
 
 def _sums(folder: Path) -> dict[str, str]:
     """SHA-256 of all files below a folder but its seal, by relative name."""
-    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
+    }
     return {name: sha256(path) for name, path in files.items() if name != SEAL}
 
 
@@ -130,7 +142,9 @@ def seal(folder: Path) -> None:
 
 
 def seal_problem(folder: Path) -> str | None:
-    """Why a folder is not just what its seal names (a file more, one gone, or other bytes), or None when it is."""
+    """Why a folder is not just what its seal names (a file more, one gone, or other bytes), or None
+    when it is.
+    """
     try:
         named = read_json(folder / SEAL)
         if not named or not isinstance(named, dict):

@@ -1,4 +1,6 @@
-"""How far a run is: on a terminal, in lines, in a log, and for `interextra status` in another shell."""
+"""How far a run is: on a terminal, in lines, in a log, and for `interextra status` in another
+shell.
+"""
 
 import fcntl
 import os
@@ -16,7 +18,8 @@ from interextra.store.schedule import Job, n_workers
 LOG, COLUMNS = "run.log", ("finished", "seconds", "worker", "key", "what")  # under outputs/<name>/
 MINUTE = 60.0  # seconds between two lines
 LONGEST = 1e9  # seconds that a result can have taken: a record with more is damaged
-PRIOR = 10.0  # seconds that count as computed just as estimated, so that the first small results set no speed
+# seconds that count as computed just as estimated, so that the first small results set no speed
+PRIOR = 10.0
 
 
 def lasting(seconds: float) -> str:
@@ -29,7 +32,9 @@ def lasting(seconds: float) -> str:
 
 
 class State(NamedTuple):
-    """How many results there are and are done, those being computed (key → since), and estimated seconds left."""
+    """How many results there are and are done, those being computed (key → since), and estimated
+    seconds left.
+    """
 
     results: int
     done: int
@@ -37,12 +42,18 @@ class State(NamedTuple):
     seconds_left: float
 
     def __str__(self) -> str:
-        left = f"about {lasting(self.seconds_left)} left" if self.done < self.results else "nothing left"
+        left = (
+            f"about {lasting(self.seconds_left)} left"
+            if self.done < self.results
+            else "nothing left"
+        )
         return f"{self.done:,} of {self.results:,} results done, {len(self.running) or 'none'} being computed, {left}"
 
 
 class Results:
-    """Some cells and what those that are missing need, as the store has them; no checksum is read."""
+    """Some cells and what those that are missing need, as the store has them; no checksum is
+    read.
+    """
 
     def __init__(self, store: Store, cells: Iterable[Cell]):
         self.store, self.cells, todo = store, {}, list(cells)
@@ -57,7 +68,9 @@ class Results:
         return (self.store.root / key / SEAL).is_file()
 
     def learn(self, key: str) -> float | None:
-        """The seconds that a result took, which tell the speed of this machine; None where its record has none."""
+        """The seconds that a result took, which tell the speed of this machine; None where its
+        record has none.
+        """
         took = self.store.noted(self.store.root / key / "provenance.json").get("seconds")
         took = took.get("whole notebook") if isinstance(took, dict) else took
         if not isinstance(took, int | float) or not 0 <= took < LONGEST:
@@ -68,11 +81,18 @@ class Results:
     def state(self) -> State:
         missing = [key for key in self.cells if not self.is_done(key)]
         running = {key: since for key in missing if (since := self._since(key))}
-        left = sum(self._seconds[key] for key in missing) * self._took / self._estimated / n_workers(len(missing) or 1)
+        left = (
+            sum(self._seconds[key] for key in missing)
+            * self._took
+            / self._estimated
+            / n_workers(len(missing) or 1)
+        )
         return State(len(self.cells), len(self.cells) - len(missing), running, left)
 
     def _since(self, key: str) -> float | None:
-        """When the building of a cell began; None for a folder that a killed process left, whose lock is free."""
+        """When the building of a cell began; None for a folder that a killed process left, whose
+        lock is free.
+        """
         with suppress(FileNotFoundError), open(self.store.root / "locks" / key) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -82,26 +102,42 @@ class Results:
 
 
 class Progress(ExitStack):
-    """Shows a run: `build_all` calls it. Live on a terminal, else a line a minute; what is computed goes to the log."""
+    """Shows a run: `build_all` calls it. Live on a terminal, else a line a minute; what is computed
+    goes to the log.
+    """
 
     def __init__(self, store: Store, cells: Sequence[Cell], folder: Path):
         super().__init__()
-        self.results, self.folder, self.live, self.shown = Results(store, cells), folder, None, time.time()
+        self.results, self.folder, self.live, self.shown = (
+            Results(store, cells),
+            folder,
+            None,
+            time.time(),
+        )
 
     def __enter__(self) -> "Progress":
         if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
             from rich.console import Console
             from rich.live import Live
 
-            # a console of its own: the shared one keeps what stdout was when a library first used it
-            self.live = self.enter_context(Live(console=Console(), auto_refresh=False, transient=True))
+            # a console of its own: the shared one keeps what stdout was when a library first used
+            # it
+            self.live = self.enter_context(
+                Live(console=Console(), auto_refresh=False, transient=True)
+            )
         return self
 
     def __call__(self, running: list[Job], ended: Job | None) -> None:
         if ended and (took := self.results.learn(ended.cell.key)) is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             what = " ".join(ended.cell.title().split())
-            row = (time.strftime("%Y-%m-%dT%H:%M:%S%z"), f"{took:.3f}", str(ended.worker), ended.cell.key, what)
+            row = (
+                time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+                f"{took:.3f}",
+                str(ended.worker),
+                ended.cell.key,
+                what,
+            )
             with open(self.folder / LOG, "a", encoding="utf-8") as file:
                 rows = (row,) if os.fstat(file.fileno()).st_size else (COLUMNS, row)
                 file.writelines("\t".join(row) + "\n" for row in rows)

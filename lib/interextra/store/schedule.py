@@ -1,4 +1,6 @@
-"""Cells in as many single-threaded worker processes as there are cores, or as there are GPUs, dependencies first."""
+"""Cells in as many single-threaded worker processes as there are cores, or as there are GPUs,
+dependencies first.
+"""
 
 import gc
 import multiprocessing
@@ -20,13 +22,15 @@ from typing import NamedTuple
 
 from interextra.store.cells import Cell, Store
 
-# One thread a process: two torch processes with two threads each run eight times slower. And glibc keeps large arrays
-# of a training step instead of giving them back after each: about a third less time with a large vocabulary; on huge
-# pages, where Linux offers them: up to 6 % less.
+# One thread a process: two torch processes with two threads each run eight times slower. And glibc
+# keeps large arrays of a training step instead of giving them back after each: about a third less
+# time with a large vocabulary; on huge pages, where Linux offers them: up to 6 % less.
 WORKER = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 WORKER |= {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
 WORKER["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
-WORKER["NUMBA_DISABLE_JIT"] = "1"  # ranx: each process compiles for half a minute what takes a second uncompiled
+WORKER["NUMBA_DISABLE_JIT"] = (
+    "1"  # ranx: each process compiles for half a minute what takes a second uncompiled
+)
 GPUS = Path("/proc/driver/nvidia/gpus")
 STOPPING = (signal.SIGINT, signal.SIGTERM)  # what ends a run from outside
 GRACE = 0.5  # seconds for a stopped worker to remove what it has half built, before it is killed
@@ -50,14 +54,16 @@ def build_all(
     done: Callable[[Cell], None] = lambda cell: None,
     watch: Callable[[list[Job], Job | None], None] = lambda running, ended: None,
 ) -> list[Cell]:
-    """Compute the cells that are missing or damaged, and what they need; returns what had to be computed.
+    """Compute the cells that are missing or damaged, and what they need; returns what had to be
+    computed.
 
-    Whatever can start does, in the order of `cells`: results of a later notebook while an earlier one is executed, and
-    the last but one waits until the results that the last one needs are begun, so that fewer cores idle at the end.
-    `watch` gets the running jobs every second, and one that has ended.
+    Whatever can start does, in the order of `cells`: results of a later notebook while an earlier
+    one is executed, and the last but one waits until the results that the last one needs are begun,
+    so that fewer cores idle at the end. `watch` gets the running jobs every second, and one that
+    has ended.
 
-    The first failure, or an exception from outside (Ctrl-C), ends all: what runs beside it is stopped and leaves no
-    result, what is finished stays.
+    The first failure, or an exception from outside (Ctrl-C), ends all: what runs beside it is
+    stopped and leaves no result, what is finished stays.
 
     Raises
     ------
@@ -72,7 +78,9 @@ def build_all(
         store.plan(cell)
     if not missing:
         return []
-    needed = {key: {need.key for need in cell.needs()} & missing.keys() for key, cell in missing.items()}
+    needed = {
+        key: {need.key for need in cell.needs()} & missing.keys() for key, cell in missing.items()
+    }
     graph, order = TopologicalSorter(needed), {key: place for place, key in enumerate(missing)}
     graph.prepare()
     workers, running, ready = {}, {}, []  # Worker by its number, Job by its worker
@@ -83,7 +91,9 @@ def build_all(
             while ready and free:
                 job = Job(missing[ready.pop(0)], free.pop(), time.time())
                 if job.worker not in workers:
-                    with _held_back():  # a worker is known, and will be stopped, before the signal counts
+                    with (
+                        _held_back()
+                    ):  # a worker is known, and will be stopped, before the signal counts
                         workers[job.worker] = Worker(job.worker)
                 workers[job.worker].begin(store, job.cell)
                 running[workers[job.worker]] = job
@@ -101,7 +111,9 @@ def build_all(
 
 
 def n_workers(n_cells: int) -> int:
-    """How many of them this machine computes at once: no more than it has GPUs, where it has some."""
+    """How many of them this machine computes at once: no more than it has GPUs, where it has
+    some.
+    """
     return min(len(list(GPUS.glob("*"))) or os.cpu_count() or 1, n_cells)
 
 
@@ -128,21 +140,31 @@ class Worker:
         except (EOFError, ConnectionError):
             self.process.join(GRACE)
             code = self.process.exitcode
-            how = f"was killed by signal {-code} (out of memory?)" if code and code < 0 else f"ended with code {code}"
+            how = (
+                f"was killed by signal {-code} (out of memory?)"
+                if code and code < 0
+                else f"ended with code {code}"
+            )
             todo = "start again: results that are finished are kept"
-            raise WorkerLost(f"{cell.title()}: the process that computed it {how}; {todo}") from None
+            raise WorkerLost(
+                f"{cell.title()}: the process that computed it {how}; {todo}"
+            ) from None
         if error:
             raise error
 
 
 def _ended(running: Collection[Worker], seconds: float) -> list[Worker]:
-    """The workers whose cell is finished or whose process is gone, waiting for the first of them so long at most."""
+    """The workers whose cell is finished or whose process is gone, waiting for the first of them so
+    long at most.
+    """
     by_pipe = {worker.pipe: worker for worker in running}
     return [by_pipe[pipe] for pipe in wait_for(list(by_pipe), seconds)]
 
 
 def _stop(workers: Iterable[Worker]) -> None:
-    """End all of them, by force where they do not end by themselves, with the processes that they started."""
+    """End all of them, by force where they do not end by themselves, with the processes that they
+    started.
+    """
     workers = list(workers)
     for worker in workers:
         worker.pipe.close()
@@ -160,8 +182,11 @@ def _stop(workers: Iterable[Worker]) -> None:
 
 @contextmanager
 def _held_back() -> Iterator[None]:
-    """What ends a run from outside is held back during a block, and by a process that is started in it."""
-    resource_tracker.ensure_running()  # multiprocessing would start it in the block and end the block
+    """What ends a run from outside is held back during a block, and by a process that is started in
+    it.
+    """
+    # multiprocessing would start it in the block and end the block
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     try:
         yield
@@ -187,10 +212,13 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 def _work(pipe: Connection, gpu: int | None) -> None:
     """Compute what comes through the pipe; None or an exception goes back for each.
 
-    In a group of its own, so that Ctrl-C reaches the parent alone, and what this process started can be killed with it.
+    In a group of its own, so that Ctrl-C reaches the parent alone, and what this process started
+    can be killed with it.
     """
     os.setpgid(0, 0)
-    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a terminal may stop a group in the background that writes to it
+    signal.signal(
+        signal.SIGTTOU, signal.SIG_IGN
+    )  # a terminal may stop a group in the background that writes to it
     signal.signal(signal.SIGINT, lambda number, frame: None)
     signal.signal(signal.SIGTERM, _leave)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
@@ -203,7 +231,9 @@ def _work(pipe: Connection, gpu: int | None) -> None:
 
 
 def _leave(number: int, frame: object) -> None:
-    """End this worker, once: what it half built is removed on the way, and what it would say is of no use."""
+    """End this worker, once: what it half built is removed on the way, and what it would say is of
+    no use.
+    """
     signal.signal(number, signal.SIG_IGN)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     raise SystemExit(128 + number)
@@ -236,11 +266,15 @@ def _build(store: Store, cell: Cell) -> None:
     store.build(cell)
     if "torch" in sys.modules and not gc.get_freeze_count():
         gc.collect()
-        gc.freeze()  # every training starts with a garbage collection: half of a short one, over all that is imported
+        # every training starts with a garbage collection: half of a short one, over all that is
+        # imported
+        gc.freeze()
 
 
 def described(store: Store, cells: Sequence[Cell]) -> list[dict]:
-    """A row a cell, after those it needs: key, state (`done`, `todo`), what, needs; estimated seconds, megabytes."""
+    """A row a cell, after those it needs: key, state (`done`, `todo`), what, needs; estimated
+    seconds, megabytes.
+    """
     missing = {cell.key: cell for cell in store.missing(cells)}
     rows = []
     for key, cell in (missing | {cell.key: cell for cell in cells}).items():
@@ -252,16 +286,26 @@ def described(store: Store, cells: Sequence[Cell]) -> list[dict]:
 
 
 def priced(rows: Mapping[str, list[dict]], cores: int) -> dict:
-    """What notebooks cost, from the rows of `described` of each: a table a notebook, and one of all of them.
+    """What notebooks cost, from the rows of `described` of each: a table a notebook, and one of all
+    of them.
 
-    Each is a DataFrame[results, to_compute, seconds, MB, hours on N cores] with a row a kind of result (or a notebook),
-    the last one their sum. What several notebooks need costs the first of them.
+    Each is a DataFrame[results, to_compute, seconds, MB, hours on N cores] with a row a kind of
+    result (or a notebook), the last one their sum. What several notebooks need costs the first of
+    them.
     """
     import pandas as pd
 
     frame = pd.concat(pd.DataFrame(found).assign(notebook=name) for name, found in rows.items())
-    kind, todo = frame["what"].str.split(" · ").str[0], frame["state"].eq("todo") & ~frame["key"].duplicated()
-    counts = {"results": 1, "to_compute": todo, "seconds": frame["seconds"] * todo, "MB": frame["megabytes"] * todo}
+    kind, todo = (
+        frame["what"].str.split(" · ").str[0],
+        frame["state"].eq("todo") & ~frame["key"].duplicated(),
+    )
+    counts = {
+        "results": 1,
+        "to_compute": todo,
+        "seconds": frame["seconds"] * todo,
+        "MB": frame["megabytes"] * todo,
+    }
     counts[f"hours on {cores} cores"] = counts["seconds"] / 3600 / cores
     frame = frame.assign(kind=kind, **counts)
 
@@ -269,5 +313,7 @@ def priced(rows: Mapping[str, list[dict]], cores: int) -> dict:
         table = part.groupby(by, sort=False)[list(counts)].sum()
         return pd.concat([table, table.sum().to_frame("in all").T])
 
-    tables = {str(name): summed(part, "kind") for name, part in frame.groupby("notebook", sort=False)}
+    tables = {
+        str(name): summed(part, "kind") for name, part in frame.groupby("notebook", sort=False)
+    }
     return tables | {"all notebooks": summed(frame, "notebook")}

@@ -1,4 +1,6 @@
-"""The generated world behind the embedded collection, and small out-of-domain worlds, from the facts in YAML files."""
+"""The generated world behind the embedded collection, and small out-of-domain worlds, from the
+facts in YAML files.
+"""
 
 from interextra.world.generate import World, generate_mini, generate_ood, ood_names
 from interextra.world.truth import entity_overlap, floor, intent_overlap
@@ -7,5 +9,7 @@ __all__ = ["entity_overlap", "floor", "generate", "generate_mini", "intent_overl
 
 
 def generate(name: str, **parameters) -> World:
-    """The world `mini` with the parameters of `generate_mini`, or an out-of-domain collection (see `ood_names`)."""
+    """The world `mini` with the parameters of `generate_mini`, or an out-of-domain collection (see
+    `ood_names`).
+    """
     return generate_mini(**parameters) if name == "mini" else generate_ood(name, **parameters)

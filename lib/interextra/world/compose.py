@@ -6,14 +6,35 @@ from random import Random
 from interextra.world.templates import domain, lines, load, pick, render, sentence, shuffled, typo
 
 MIN_WORDS, MAX_WORDS, MAX_QUERY_WORDS = 15, 40, 15
-# Shares of the passages about one fact that name it in front, open with a question, name it at the end, or share little
-# but the name with a query. The rest says it in the searcher's own words (the last wordings of a `say` block: four, in
-# the small worlds two).
+# Shares of the passages about one fact that name it in front, open with a question, name it at the
+# end, or share little but the name with a query. The rest says it in the searcher's own words (the
+# last wordings of a `say` block: four, in the small worlds two).
 OPENINGS, FAQ, CLOSINGS, MISMATCH = 0.12, 0.02, 0.02, 0.04
 _POSSESSIVE = {"he": "his", "she": "her", "it": "its"}
-_PLURAL = {"wolf": "wolves", "butterfly": "butterflies", "fox": "foxes", "octopus": "octopuses", "inch": "inches"}
+_PLURAL = {
+    "wolf": "wolves",
+    "butterfly": "butterflies",
+    "fox": "foxes",
+    "octopus": "octopuses",
+    "inch": "inches",
+}
 _PLURAL |= {"potato": "potatoes", "tomato": "tomatoes", "radish": "radishes"}
-_YES_NO = {"is", "are", "was", "were", "does", "do", "did", "can", "could", "should", "will", "would", "am", "has"}
+_YES_NO = {
+    "is",
+    "are",
+    "was",
+    "were",
+    "does",
+    "do",
+    "did",
+    "can",
+    "could",
+    "should",
+    "will",
+    "would",
+    "am",
+    "has",
+}
 
 
 def plural(name: str) -> str:
@@ -24,11 +45,15 @@ def plural(name: str) -> str:
     """
     head, of, rest = name.partition(" of ")
     first, space, last = head.rpartition(" ")
-    return name if last.endswith(("tz", "s")) else first + space + _PLURAL.get(last, last + "s") + of + rest
+    return (
+        name
+        if last.endswith(("tz", "s"))
+        else first + space + _PLURAL.get(last, last + "s") + of + rest
+    )
 
 
 def be(noun: str) -> str:
-    """is or are, for a noun phrase.
+    """Is or are, for a noun phrase.
 
     >>> be("side effects"), be("cause of death"), be("diagnosis")
     ('are', 'is', 'is')
@@ -38,13 +63,18 @@ def be(noun: str) -> str:
 
 
 def wh_form(text: str) -> str:
-    """How a query opens: what, who, when, where, which, why, how, how much, how many, yes-no or keyword.
+    """How a query opens: what, who, when, where, which, why, how, how much, how many, yes-no or
+    keyword.
 
     >>> wh_form("how many feet in a mile"), wh_form("in what year did it end"), wh_form("aspirin dose")
     ('how many', 'what', 'keyword')
     """
     first, second, *_ = text.split()
-    first = second if first in ("in", "at", "from") else {"whats": "what"}.get(first, first.removesuffix("'s"))
+    first = (
+        second
+        if first in ("in", "at", "from")
+        else {"whats": "what"}.get(first, first.removesuffix("'s"))
+    )
     if first == "how" and second in ("much", "many"):
         return f"how {second}"
     if first in ("what", "who", "when", "where", "which", "why", "how"):
@@ -55,12 +85,25 @@ def wh_form(text: str) -> str:
 class Composer:
     """Writes the passages and queries of some domains."""
 
-    def __init__(self, files: list[str], rng: Random, pairs: float = 0.4, direct: int = 4, mismatch: float = MISMATCH):
+    def __init__(
+        self,
+        files: list[str],
+        rng: Random,
+        pairs: float = 0.4,
+        direct: int = 4,
+        mismatch: float = MISMATCH,
+    ):
         self.rng, self.direct, self.own_words = rng, direct, 1 - mismatch
-        self.common = {key: lines(block) for key, block in load("common.yaml").items() if isinstance(block, str)}
+        self.common = {
+            key: lines(block)
+            for key, block in load("common.yaml").items()
+            if isinstance(block, str)
+        }
         self.passages: list[dict] = []  # text, entities, attributes, domain, kind
         self.texts: set[str] = set()
-        self.intents: list[dict] = []  # entities, attribute, group, rows, spec, gold: the passages (positions) about it
+        self.intents: list[
+            dict
+        ] = []  # entities, attribute, group, rows, spec, gold: the passages (positions) about it
         for file in files:
             spec = domain(f"{file}.yaml")
             for row in spec["rows"]:
@@ -68,8 +111,16 @@ class Composer:
             self._pairs(spec, pairs)
 
     def _slots(self, spec: dict, row: dict, attribute: str) -> dict:
-        full = f"{row['N']} ({row['alias']})" if row["alias"] and self.rng.random() < 0.4 else row["N"]
-        slots = {"N": full, "n": row["name"], "ns": plural(row["name"]), "who": spec["who"], "v": row[attribute]}
+        full = (
+            f"{row['N']} ({row['alias']})" if row["alias"] and self.rng.random() < 0.4 else row["N"]
+        )
+        slots = {
+            "N": full,
+            "n": row["name"],
+            "ns": plural(row["name"]),
+            "who": spec["who"],
+            "v": row[attribute],
+        }
         slots |= {"it": row["it"], "It": row["it"], "its": _POSSESSIVE[row["it"]]}
         return slots | {"noun": pick(self.rng, spec["attributes"][attribute]["nouns"])}
 
@@ -77,8 +128,12 @@ class Composer:
         wording = pick(self.rng, spec["attributes"][attribute]["clause"])
         return render(wording, self.rng, **self._slots(spec, row, attribute))
 
-    def _add(self, wordings: list[str], slots: dict, tails: list[str], head: str = "", **about) -> int | None:
-        """Position of a new passage; None if none fits the length limits. `tails` are general sentences, to fill up."""
+    def _add(
+        self, wordings: list[str], slots: dict, tails: list[str], head: str = "", **about
+    ) -> int | None:
+        """Position of a new passage; None if none fits the length limits. `tails` are general
+        sentences, to fill up.
+        """
         for _ in range(50):
             wording = pick(self.rng, wordings)
             if head.endswith(",") and not wording.startswith("{"):
@@ -98,40 +153,66 @@ class Composer:
                 return len(self.passages) - 1
         return None
 
-    def _intent(self, spec: dict, rows: list[dict], attribute: str, group: str, gold: list[int | None]) -> None:
+    def _intent(
+        self, spec: dict, rows: list[dict], attribute: str, group: str, gold: list[int | None]
+    ) -> None:
         """A new intent, where there is a passage that is about just this."""
         if gold := [row for row in gold if row is not None]:
-            about = {"entities": tuple(sorted(row["name"] for row in rows)), "attribute": attribute, "group": group}
+            about = {
+                "entities": tuple(sorted(row["name"] for row in rows)),
+                "attribute": attribute,
+                "group": group,
+            }
             self.intents.append({**about, "rows": rows, "spec": spec, "gold": gold})
 
     def _entity(self, spec: dict, row: dict) -> None:
         rng, about = self.rng, {"entities": (row["name"],), "domain": spec["domain"]}
-        known = {attribute: own for attribute, own in spec["attributes"].items() if row[attribute] != "-"}
+        known = {
+            attribute: own for attribute, own in spec["attributes"].items() if row[attribute] != "-"
+        }
         for attribute, own in known.items():
             chance, gold = rng.random(), []
             for _ in range(2 if chance > 0.92 else int(chance > 0.18)):
                 slots, tails = self._slots(spec, row, attribute), spec["tails"]
-                head, chance, say, direct = "", rng.random(), own["say"][: -self.direct], own["say"][-self.direct :]
+                head, chance, say, direct = (
+                    "",
+                    rng.random(),
+                    own["say"][: -self.direct],
+                    own["say"][-self.direct :],
+                )
                 if chance < OPENINGS:
                     head = render(pick(rng, self.common["fact_opening"]), rng, **slots)
                 elif chance < OPENINGS + FAQ:
                     head = render(pick(rng, own["faq"]), rng, **slots).replace(" i ", " I ") + "?"
                 elif chance < OPENINGS + FAQ + CLOSINGS:
-                    tails = [render(closing, rng, **slots) for closing in self.common["fact_closing"]]
+                    tails = [
+                        render(closing, rng, **slots) for closing in self.common["fact_closing"]
+                    ]
                 elif chance < self.own_words:
                     say = direct
-                gold.append(self._add(say, slots, tails, head, attributes=(attribute,), kind="fact", **about))
+                gold.append(
+                    self._add(
+                        say, slots, tails, head, attributes=(attribute,), kind="fact", **about
+                    )
+                )
             self._intent(spec, [row], attribute, own["group"], gold)
         texts = self.common | {"background": spec["background"]}
         for kind, chance, n in (("two", 0.8, 2), ("near", 0.25, 1), ("background", 0.25, 0)):
             if rng.random() < chance:
                 two = shuffled(rng, known)[:2]
                 slots = self._slots(spec, row, two[0])
-                slots |= {f"clause{i}": self._clause(spec, row, attribute) for i, attribute in enumerate(two, 1)}
-                self._add(texts[kind], slots, spec["tails"], attributes=tuple(two[:n]), kind=kind, **about)
+                slots |= {
+                    f"clause{i}": self._clause(spec, row, attribute)
+                    for i, attribute in enumerate(two, 1)
+                }
+                self._add(
+                    texts[kind], slots, spec["tails"], attributes=tuple(two[:n]), kind=kind, **about
+                )
 
     def _pairs(self, spec: dict, share: float) -> None:
-        """Relations with a value of their own, and comparisons of entities that stand near each other in the file."""
+        """Relations with a value of their own, and comparisons of entities that stand near each
+        other in the file.
+        """
         rows, by_name = spec["rows"], {row["name"]: row for row in spec["rows"]}
         relations = {(one, other): value for one, other, value in spec["relation_values"]}
         couples, wanted = list(relations), int(share * len(rows))
@@ -143,25 +224,41 @@ class Composer:
             self._pair(spec, [by_name[name] for name in couple], relations.get(couple))
 
     def _pair(self, spec: dict, rows: list[dict], relation: str | None) -> None:
-        about = {"entities": tuple(sorted(row["name"] for row in rows)), "domain": spec["domain"], "kind": "fact"}
+        about = {
+            "entities": tuple(sorted(row["name"] for row in rows)),
+            "domain": spec["domain"],
+            "kind": "fact",
+        }
         slots = {"A": rows[0]["N"], "B": rows[1]["N"], "who": spec["who"]}
 
-        def add(wordings: list[str], more: dict, tails: list[str], attributes: tuple, group: str) -> None:
+        def add(
+            wordings: list[str], more: dict, tails: list[str], attributes: tuple, group: str
+        ) -> None:
             gold = self._add(wordings, slots | more, tails, attributes=attributes, **about)
             self._intent(spec, rows, attributes[0], group, [gold])
 
         if relation:
             say, group = lines(spec["relation"]["say"]), spec["relation"]["group"]
             add(say, {"v": relation}, spec["tails"], ("relation",), group)
-        both = [a for a, s in spec["attributes"].items() if s["pair"] and rows[0][a] != "-" != rows[1][a]]
+        both = [
+            a
+            for a, s in spec["attributes"].items()
+            if s["pair"] and rows[0][a] != "-" != rows[1][a]
+        ]
         for attribute in (both := shuffled(self.rng, both)[:3]):
             own = spec["attributes"][attribute]
             more = {"noun": pick(self.rng, own["nouns"])}
-            more |= {f"clause{x}": self._clause(spec, row, attribute) for x, row in zip("AB", rows, strict=True)}
+            more |= {
+                f"clause{x}": self._clause(spec, row, attribute)
+                for x, row in zip("AB", rows, strict=True)
+            }
             add(self.common["pair"], more, self.common["pair_tails"], (attribute,), own["group"])
         if len(both) >= 2:
             parts = product(zip("AB", rows, strict=True), zip(("", 2), both[:2], strict=True))
-            more = {f"clause{x}{i}": self._clause(spec, row, attribute) for (x, row), (i, attribute) in parts}
+            more = {
+                f"clause{x}{i}": self._clause(spec, row, attribute)
+                for (x, row), (i, attribute) in parts
+            }
             add(self.common["pair_difference"], more, [], ("difference", *both[:2]), "comparison")
 
     def query(self, intent: dict, rng: Random, typos: float = 0.04) -> tuple[str, str]:
@@ -198,7 +295,8 @@ class Composer:
 
 
 def grade(intent: dict, passage: dict, group_of: dict[tuple[str, str], str]) -> int:
-    """Relevance 0–3 as in TREC DL: 3 about just this, 2 answers among other matter, 1 related, no answer, 0 neither.
+    """Relevance 0–3 as in TREC DL: 3 about just this, 2 answers among other matter, 1 related, no
+    answer, 0 neither.
 
     group_of: (domain, attribute) -> intent group.
     """
@@ -207,8 +305,12 @@ def grade(intent: dict, passage: dict, group_of: dict[tuple[str, str], str]) -> 
     if passage["kind"] == "near":
         return int(wanted == about and attributes[0] == attribute)
     if wanted <= about and attribute in attributes:
-        return 3 if wanted == about and attributes[0] == attribute and passage["kind"] == "fact" else 2
+        return (
+            3 if wanted == about and attributes[0] == attribute and passage["kind"] == "fact" else 2
+        )
     if wanted == about:
-        same_group = any(group_of.get((passage["domain"], a)) == intent["group"] for a in attributes)
+        same_group = any(
+            group_of.get((passage["domain"], a)) == intent["group"] for a in attributes
+        )
         return int(same_group or len(wanted) == 2)
     return int(about < wanted and attribute in attributes)

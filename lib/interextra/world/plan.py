@@ -1,4 +1,6 @@
-"""Which intents are held out of training, so that the overlap of test with training queries comes out as asked."""
+"""Which intents are held out of training, so that the overlap of test with training queries comes
+out as asked.
+"""
 
 from collections import Counter, defaultdict
 from random import Random
@@ -31,7 +33,8 @@ def whole(shares: list[float], n: int) -> list[int]:
 def cells(test_set: str, n: int) -> dict[tuple[str, str], int]:
     """Queries in each cell of entity overlap × intent overlap; the margins are exactly SHARES.
 
-    From the scarcest: a query with no shared entity takes a whole entity out of training, a duplicate takes nothing.
+    From the scarcest: a query with no shared entity takes a whole entity out of training, a
+    duplicate takes nothing.
 
     >>> cells("dl19", 43)[("full", "duplicate")]
     22
@@ -51,7 +54,9 @@ def cells(test_set: str, n: int) -> dict[tuple[str, str], int]:
 
 
 class Holdout:
-    """Intents of a composer, by their positions, that training may not have (`banned`) and must have (`required`)."""
+    """Intents of a composer, by their positions, that training may not have (`banned`) and must
+    have (`required`).
+    """
 
     def __init__(self, intents: list[dict], rng: Random):
         self.intents, self.rng = intents, rng
@@ -67,9 +72,13 @@ class Holdout:
                 self.of_entity[entity].append(i)
 
     def demands(self, i: int, cell: tuple[str, str]) -> tuple[set[int], list[int]]:
-        """What `cell` asks of training for intent `i`: all of the first out, then one that is left of the second in."""
+        """What `cell` asks of training for intent `i`: all of the first out, then one that is left
+        of the second in.
+        """
         me = self.intents[i]
-        sharing = list(dict.fromkeys(j for entity in me["entities"] for j in self.of_entity[entity]))
+        sharing = list(
+            dict.fromkeys(j for entity in me["entities"] for j in self.of_entity[entity])
+        )
         same = [j for j in sharing if self.intents[j]["entities"] == me["entities"]]
         group = [j for j in sharing if self.intents[j]["group"] == me["group"]]
         return {
@@ -82,7 +91,9 @@ class Holdout:
         }[cell]
 
     def take(self, cell: tuple[str, str], pair: bool) -> int | None:
-        """An unused intent that can serve `cell`, of 30 the one that takes least out of training; None if none can."""
+        """An unused intent that can serve `cell`, of 30 the one that takes least out of training;
+        None if none can.
+        """
         pool, found = self.pools[pair], []
         start = int(self.rng.random() * len(pool))
         for i in pool[start:] + pool[:start]:
@@ -105,7 +116,9 @@ class Holdout:
 
 
 def plan(intents: list[dict], sizes: dict[str, int], rng: Random) -> tuple[dict, Holdout]:
-    """Intents of each test set with their planned labels: {test set: [(intent, entity label, intent label)]}."""
+    """Intents of each test set with their planned labels: {test set: [(intent, entity label, intent
+    label)]}.
+    """
     wanted = {test_set: cells(test_set, n) for test_set, n in sizes.items()}
     holdout, chosen = Holdout(intents, rng), {test_set: [] for test_set in sizes}
     for cell in next(iter(wanted.values())):

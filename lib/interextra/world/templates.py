@@ -1,7 +1,9 @@
-"""Wordings with alternatives, random choice that is the same on every machine, and the world's YAML files.
+"""Wordings with alternatives, random choice that is the same on every machine, and the world's YAML
+files.
 
-A wording is a line such as ``[what is|whats] the [usual|] dose of {N}``: square brackets hold alternatives (nested ones
-too), braces are slots. ``{N}`` is a name with its article, ``{n}`` the bare name, ``{v}`` a value.
+A wording is a line such as ``[what is|whats] the [usual|] dose of {N}``: square brackets hold
+alternatives (nested ones too), braces are slots. ``{N}`` is a name with its article, ``{n}`` the
+bare name, ``{v}`` a value.
 """
 
 import re
@@ -12,7 +14,9 @@ from random import Random
 import yaml
 
 _TOKENS = re.compile(r"[\[\]|]|\{\w+\}|[^\[\]|{}]+")
-_ARTICLE = re.compile(r"\b([Aa]) (?=[aeioAEIO]|[uU](?!ni|s|ro)|(?:8|11|18)\b|8\d)(?!(?:eu|one|once|Eu)\w*)")
+_ARTICLE = re.compile(
+    r"\b([Aa]) (?=[aeioAEIO]|[uU](?!ni|s|ro)|(?:8|11|18)\b|8\d)(?!(?:eu|one|once|Eu)\w*)"
+)
 
 
 @cache
@@ -33,7 +37,9 @@ def parse(wording: str) -> list:
 
 
 def pick(rng: Random, items):
-    """One of `items`; only `rng.random()` is used, whose values are fixed across Python versions."""
+    """One of `items`; only `rng.random()` is used, whose values are fixed across Python
+    versions.
+    """
     return items[int(rng.random() * len(items))]
 
 
@@ -48,7 +54,10 @@ def shuffled(rng: Random, items) -> list:
 
 def fill(parts: list, rng: Random, slots: dict) -> str:
     """One text of a parsed wording, untidied."""
-    drawn = (fill(pick(rng, part), rng, slots) if isinstance(part, list) else part.format_map(slots) for part in parts)
+    drawn = (
+        fill(pick(rng, part), rng, slots) if isinstance(part, list) else part.format_map(slots)
+        for part in parts
+    )
     return "".join(drawn)
 
 
@@ -71,7 +80,9 @@ def sentence(text: str) -> str:
 
 
 def typo(text: str, rng: Random) -> str:
-    """One slip in one word of five letters or more: a letter dropped, doubled, or swapped with the next."""
+    """One slip in one word of five letters or more: a letter dropped, doubled, or swapped with the
+    next.
+    """
     words = text.split()
     long = [i for i, word in enumerate(words) if len(word) >= 5 and word.isalpha()]
     if not long:
@@ -80,7 +91,9 @@ def typo(text: str, rng: Random) -> str:
     word, kind = words[row], rng.random()
     at = 1 + int(rng.random() * (len(word) - 2))
     letter, following, rest = word[at], word[at + 1], word[at + 2 :]
-    middle = following if kind < 0.4 else 2 * letter + following if kind < 0.6 else following + letter
+    middle = (
+        following if kind < 0.4 else 2 * letter + following if kind < 0.6 else following + letter
+    )
     words[row] = word[:at] + middle + rest
     return " ".join(words)
 
@@ -109,7 +122,15 @@ def domain(file: str) -> dict:
     for attribute, spec in raw["attributes"].items():
         split = {key: lines(spec.get(key)) for key in ("ask", "say", "clause", "pair")}
         nouns = [noun.strip() for noun in spec["nouns"].split(";")]
-        faq = [line for line in split["ask"] if re.match(r"(wh|how|is|are|do|can)", line) and "{n}" not in line]
+        faq = [
+            line
+            for line in split["ask"]
+            if re.match(r"(wh|how|is|are|do|can)", line) and "{n}" not in line
+        ]
         attributes[attribute] = {"group": spec["group"], "nouns": nouns, "faq": faq, **split}
-    tables = {"rows": rows, "attributes": attributes, "relation_values": _table(raw.get("relation_values"))}
+    tables = {
+        "rows": rows,
+        "attributes": attributes,
+        "relation_values": _table(raw.get("relation_values")),
+    }
     return raw | tables | {key: lines(raw[key]) for key in ("tails", "background")}

@@ -16,6 +16,8 @@ from types import ModuleType
 
 @cache
 def architectures() -> dict[str, ModuleType]:
-    """Name of each architecture of the kit → its module (none of them imports torch before it is used)."""
+    """Name of each architecture of the kit → its module (none of them imports torch before it is
+    used).
+    """
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return {name: import_module(f"{__name__}.{name}") for name in names}

@@ -1,4 +1,6 @@
-"""BM25 with Lucene: a model is k1 and b, tuned on training queries; its index is the collection's (see `lucene`)."""
+"""BM25 with Lucene: a model is k1 and b, tuned on training queries; its index is the collection's
+(see `lucene`).
+"""
 
 import itertools
 import json
@@ -44,11 +46,15 @@ class BM25(NamedTuple):
 
 def reciprocal_rank(rows: np.ndarray, relevant: Sequence[np.ndarray]) -> np.ndarray:
     """RR@10 of each ranking; `relevant[i]` are the rows that count for query i."""
-    hits = np.stack([np.isin(ranking[:10], right) for ranking, right in zip(rows, relevant, strict=True)])
+    hits = np.stack(
+        [np.isin(ranking[:10], right) for ranking, right in zip(rows, relevant, strict=True)]
+    )
     return np.where(hits.any(axis=1), 1 / (hits.argmax(axis=1) + 1), 0.0)
 
 
-def fit(recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path) -> dict:
+def fit(
+    recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path
+) -> dict:
     """Choose k1 and b by mean RR@10 on (a sample of) the training queries; write them to `out_dir`.
 
     The first best pair in the order of the recipe wins. A grid of one point needs no queries.

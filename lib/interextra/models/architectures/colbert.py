@@ -1,6 +1,7 @@
 """ColBERT: a vector a token, ranked by MaxSim (sentence-transformers).
 
-score(q, d) = Σ over tokens i of q of max over tokens j of d of q_i · d_j (Khattab & Zaharia 2020, equation 3).
+score(q, d) = Σ over tokens i of q of max over tokens j of d of q_i · d_j (Khattab & Zaharia 2020,
+equation 3).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,18 +18,23 @@ LABEL = "ColBERT"
 COLOUR = "#E69F00"
 ENCODES_QUERIES, INTERACTS = True, True
 
-# Tokens of queries and of passages that are scored at once: the scores of a tile stay in the processor's cache
+# Tokens of queries and of passages that are scored at once: the scores of a tile stay in the
+# processor's cache
 TILE = (256, 4096)
 GPU_TILE = (4096, 32768)  # half a GB of scores, so that starting the kernels costs little
 
 
 class Options(Trained):
     dimension: Dimension = Field(128, ge=1)  # of a token's vector
-    query_expansion: bool = False  # pad queries with [MASK] to query_length and let the masks score, too
+    query_expansion: bool = (
+        False  # pad queries with [MASK] to query_length and let the masks score, too
+    )
 
 
 class ColBERT(Encoder):
-    """Wraps a `MultiVectorEncoder`. A block: for each passage or query float32[tokens, d], vectors of length 1."""
+    """Wraps a `MultiVectorEncoder`. A block: for each passage or query float32[tokens, d], vectors
+    of length 1.
+    """
 
     block_size = 1024
 
@@ -60,9 +66,11 @@ def maxsim(queries: Sequence[np.ndarray], passages: Sequence[np.ndarray]):
 
 
 def _tiles(block: Sequence[np.ndarray], size: int, where: str, repeat: bool):
-    """Texts by length, at most `size` tokens (or one text) at once: (int64[n] which, float32[n, longest, d] vectors).
+    """Texts by length, at most `size` tokens (or one text) at once: (int64[n] which, float32[n,
+    longest, d] vectors).
 
-    Padding repeats a passage's first token, which leaves the maximum as it is; in a query it is a zero vector.
+    Padding repeats a passage's first token, which leaves the maximum as it is; in a query it is a
+    zero vector.
     """
     import torch
 
@@ -71,7 +79,9 @@ def _tiles(block: Sequence[np.ndarray], size: int, where: str, repeat: bool):
     first = np.cumsum(lengths) - lengths
     order, start = np.argsort(lengths, kind="stable"), 0
     while start < len(order):
-        sizes = lengths[order[start:]] * np.arange(1, len(order) - start + 1)  # ascending: the last text is the longest
+        sizes = lengths[order[start:]] * np.arange(
+            1, len(order) - start + 1
+        )  # ascending: the last text is the longest
         stop = start + max(1, int(np.searchsorted(sizes, size, side="right")))
         some = order[start:stop]
         at = np.arange(lengths[some[-1]])
@@ -82,24 +92,41 @@ def _tiles(block: Sequence[np.ndarray], size: int, where: str, repeat: bool):
 
 
 def build(recipe: Options, seed: int):
-    """The untrained `MultiVectorEncoder` of a recipe, on the device: a projection without bias to `dimension`."""
+    """The untrained `MultiVectorEncoder` of a recipe, on the device: a projection without bias to
+    `dimension`.
+    """
     import torch
     from sentence_transformers import MultiVectorEncoder
     from sentence_transformers.base.modules import Dense
     from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
     from sentence_transformers.sentence_transformer.modules import Normalize
 
-    expansion = {"strategy": "fixed", "length": recipe.query_length} if recipe.query_expansion else None
+    expansion = (
+        {"strategy": "fixed", "length": recipe.query_length} if recipe.query_expansion else None
+    )
     words = transformer(recipe, seed, query_expansion=expansion)
     torch.manual_seed(seed)
-    shape = {"in_features": words.get_embedding_dimension(), "out_features": recipe.dimension, "bias": False}
-    projection = Dense(**shape, activation_function=torch.nn.Identity(), module_input_name="token_embeddings")
-    modules = [words, projection, MultiVectorMask(), Normalize(module_input_name="token_embeddings")]
+    shape = {
+        "in_features": words.get_embedding_dimension(),
+        "out_features": recipe.dimension,
+        "bias": False,
+    }
+    projection = Dense(
+        **shape, activation_function=torch.nn.Identity(), module_input_name="token_embeddings"
+    )
+    modules = [
+        words,
+        projection,
+        MultiVectorMask(),
+        Normalize(module_input_name="token_embeddings"),
+    ]
     return MultiVectorEncoder(modules=modules, device=device())
 
 
 def _matrix(queries, passages):
-    """MaxSim of all pairs for training: the gradient goes to one best token only, which is faster than spreading it."""
+    """MaxSim of all pairs for training: the gradient goes to one best token only, which is faster
+    than spreading it.
+    """
     (left, counts), (right, there) = queries, passages
     (n, t, d), (m, width, _) = left.shape, right.shape
     scores = (left.reshape(-1, d) @ right.reshape(-1, d).T).float().view(n, t, m, width)
@@ -107,7 +134,9 @@ def _matrix(queries, passages):
     return (best * counts[:, :, None]).sum(dim=1)
 
 
-def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
+def fit(
+    recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path
+) -> dict:
     from sentence_transformers.util.similarity import maxsim_pairwise
 
     from interextra.models.training.trainer import SharedNegatives, train

@@ -1,8 +1,10 @@
-"""A dense retriever whose training makes its vectors smaller: a second pass, in which nothing is frozen.
+"""A dense retriever whose training makes its vectors smaller: a second pass, in which nothing is
+frozen.
 
-It goes on from the weights of a first pass (`after`), with a linear layer after pooling (Hofstätter et al., TREC 2021,
-section 3), or with its loss taken at shorter lengths of the vectors, too (Matryoshka: Kusupati et al., 2022); any loss
-of a dense retriever will do. Taught in notebooks/10_compression_and_hybrid.
+It goes on from the weights of a first pass (`after`), with a linear layer after pooling (Hofstätter
+et al., TREC 2021, section 3), or with its loss taken at shorter lengths of the vectors, too
+(Matryoshka: Kusupati et al., 2022); any loss of a dense retriever will do. Taught in
+notebooks/10_compression_and_hybrid.
 """
 
 from typing import ClassVar
@@ -29,4 +31,6 @@ def fit(recipe: Options, collection, query_ids, split: str, seed: int, *out_dir,
     from interextra.models.training.second_pass import AtLengths
     from interextra.models.training.trainer import train
 
-    return train(AtLengths(recipe, seed), recipe, collection, query_ids, split, seed, *out_dir, **given)
+    return train(
+        AtLengths(recipe, seed), recipe, collection, query_ids, split, seed, *out_dir, **given
+    )

@@ -24,7 +24,9 @@ class Options(Trained):
 
 
 class Dense(Encoder):
-    """A bi-encoder; wraps a `SentenceTransformer`. A block, of passages or of queries: float32[n, d]."""
+    """A bi-encoder; wraps a `SentenceTransformer`. A block, of passages or of queries: float32[n,
+    d].
+    """
 
     def encode_queries(self, texts: Sequence[str]) -> np.ndarray:
         return self.encode_block(texts, "query")
@@ -60,16 +62,22 @@ def build(recipe: Options, seed: int):
     words = transformer(recipe, seed)
     modules = [words, Pooling(words.get_embedding_dimension(), pooling_mode=recipe.pooling)]
     modules += [Normalize()] if recipe.similarity == "cosine" else []
-    model = SentenceTransformer(modules=modules, device=device(), similarity_fn_name=recipe.similarity)
+    model = SentenceTransformer(
+        modules=modules, device=device(), similarity_fn_name=recipe.similarity
+    )
     return _first_token_only(model, recipe)
 
 
 def _first_token_only(model, recipe: Options):
-    """Let the last layer of a BERT go on with [CLS] alone where nothing else is read: the same vectors, faster."""
+    """Let the last layer of a BERT go on with [CLS] alone where nothing else is read: the same
+    vectors, faster.
+    """
     for words in words_of(model):
         if recipe.pooling == "cls" and words.config.model_type in ("bert", "roberta"):
             # a hook, so that a saved model is a plain one of the library
-            words.model.base_model.encoder.layer[-1].attention.output.register_forward_pre_hook(_cut_to_first)
+            words.model.base_model.encoder.layer[-1].attention.output.register_forward_pre_hook(
+                _cut_to_first
+            )
     return model
 
 
@@ -77,8 +85,12 @@ def _cut_to_first(module, inputs: tuple) -> tuple:
     return tuple(states[:, :1] for states in inputs)
 
 
-def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
-    """With `negatives: own` the encoder of queries alone is trained, and saved beside that of passages as it was."""
+def fit(
+    recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path
+) -> dict:
+    """With `negatives: own` the encoder of queries alone is trained, and saved beside that of
+    passages as it was.
+    """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import Router
 
@@ -87,8 +99,12 @@ def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: 
     model = build(recipe, seed)
     loss = SharedNegatives(model, recipe, *INNER_PRODUCT)
     if recipe.negatives == "own":
-        routes = Router.for_query_document(list(model), list(copy.deepcopy(model).requires_grad_(False)))
-        both = SentenceTransformer(modules=[routes], device=device(), similarity_fn_name=model.similarity_fn_name)
+        routes = Router.for_query_document(
+            list(model), list(copy.deepcopy(model).requires_grad_(False))
+        )
+        both = SentenceTransformer(
+            modules=[routes], device=device(), similarity_fn_name=model.similarity_fn_name
+        )
         loss = OwnRanking(both, recipe, np.concatenate([*Dense(model, recipe).blocks(collection)]))
     return train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
 

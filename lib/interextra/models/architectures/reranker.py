@@ -1,4 +1,6 @@
-"""Cross-encoder reranker: query and passage read together, over the first passages of BM25 (sentence-transformers)."""
+"""Cross-encoder reranker: query and passage read together, over the first passages of BM25
+(sentence-transformers).
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +27,9 @@ class Options(Trained, bm25.Options):
     # both: as many positives of the batch's other queries as random passages
     negatives: Literal["random", "both", "bm25"] = "random"
     rerank_depth: PositiveInt = 1000  # so many passages of BM25
-    first_stage_weight: float = Field(0.0, ge=0, le=1)  # of BM25's score in the final one, both standardised per query
+    first_stage_weight: float = Field(
+        0.0, ge=0, le=1
+    )  # of BM25's score in the final one, both standardised per query
 
     @property
     def longest(self) -> int:
@@ -39,11 +43,15 @@ class Options(Trained, bm25.Options):
 
     def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
         pair = self.query_length + self.passage_length
-        return self._cost(n_train, (self.batch_size + self.drawn()) * pair, n_queries * self.rerank_depth * pair)
+        return self._cost(
+            n_train, (self.batch_size + self.drawn()) * pair, n_queries * self.rerank_depth * pair
+        )
 
 
 class Reranker(Neural):
-    """BM25's first `rerank_depth` passages in the order of a `CrossEncoder`; below them the rest, as BM25 ranked it."""
+    """BM25's first `rerank_depth` passages in the order of a `CrossEncoder`; below them the rest,
+    as BM25 ranked it.
+    """
 
     def __init__(self, model, recipe: Options, first_stage: bm25.BM25):
         super().__init__(model, recipe)
@@ -59,12 +67,16 @@ class Reranker(Neural):
             rows, scores = (part[start : start + BLOCK] for part in found)
             scored = self.score(collection.passages, texts[start : start + BLOCK], rows[:, :depth])
             if weight:
-                scored = (1 - weight) * standardised(scored) + weight * standardised(scores[:, :depth])
+                scored = (1 - weight) * standardised(scored) + weight * standardised(
+                    scores[:, :depth]
+                )
             parts.append(below(rows, scores, scored, place, k))
         return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
     def score(self, passages, texts: Sequence[str], rows: np.ndarray) -> np.ndarray:
-        """The cross-encoder's scores of each text with its own passages `rows` [n, k]: float32, -inf for padding."""
+        """The cross-encoder's scores of each text with its own passages `rows` [n, k]: float32,
+        -inf for padding.
+        """
         import torch
 
         there = rows >= 0
@@ -77,7 +89,8 @@ class Reranker(Neural):
 
 
 def standardised(scores: np.ndarray) -> np.ndarray:
-    """Scores float32[n, k] less their query's mean over its passages, in standard deviations; -inf (padding) stays.
+    """Scores float32[n, k] less their query's mean over its passages, in standard deviations; -inf
+    (padding) stays.
 
     >>> standardised(np.array([[1.0, 3.0, -np.inf]])).tolist()
     [[-1.0, 1.0, -inf]]
@@ -91,16 +104,20 @@ def standardised(scores: np.ndarray) -> np.ndarray:
 
 
 def below(first, first_scores, scored, place: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Reranked passages above, the rest of the first stage below in its own order: (rows, scores) [n, k].
+    """Reranked passages above, the rest of the first stage below in its own order: (rows, scores)
+    [n, k].
 
-    first, first_scores: int32, float32 [n, depth], the ranking of the first stage, padding row -1 with score -inf;
-    scored: float32[n, r], r ≤ depth, new scores of its first r passages; place: `passages.tie_order[1]`. The rest is
-    shifted below the lowest new score of its query by the difference of the first stage's scores.
+    first, first_scores: int32, float32 [n, depth], the ranking of the first stage, padding row -1
+    with score -inf; scored: float32[n, r], r ≤ depth, new scores of its first r passages; place:
+    `passages.tie_order[1]`. The rest is shifted below the lowest new score of its query by the
+    difference of the first stage's scores.
     """
     lowest = np.where(np.isfinite(scored), scored, np.inf).min(axis=1, keepdims=True)
     rest = first_scores[:, scored.shape[1] :]
     # a query without any hit has neither a lowest new score nor a first old one
-    fall = np.subtract(rest, first_scores[:, :1], out=np.full_like(rest, -np.inf), where=np.isfinite(rest))
+    fall = np.subtract(
+        rest, first_scores[:, :1], out=np.full_like(rest, -np.inf), where=np.isfinite(rest)
+    )
     rest = np.where(np.isfinite(lowest), lowest, 0) - 1 + fall
     scores = np.concatenate([scored, rest.astype(np.float32)], axis=1)
     order = np.lexsort((np.where(first >= 0, place[first], len(place)), -scores), axis=1)[:, :k]
@@ -108,9 +125,11 @@ def below(first, first_scores, scored, place: np.ndarray, k: int) -> tuple[np.nd
 
 
 def build(recipe: Options, seed: int):
-    """The untrained `CrossEncoder` of a recipe, on the device: one score from the pooled vector of the pair.
+    """The untrained `CrossEncoder` of a recipe, on the device: one score from the pooled vector of
+    the pair.
 
-    Query and passage are told apart by BERT's segment ids, also where the checkpoint's tokenizer leaves them out.
+    Query and passage are told apart by BERT's segment ids, also where the checkpoint's tokenizer
+    leaves them out.
     """
     import torch
     from sentence_transformers import CrossEncoder
@@ -118,21 +137,41 @@ def build(recipe: Options, seed: int):
     from sentence_transformers.sentence_transformer.modules import Pooling
 
     words = transformer(recipe, seed, max_seq_length=recipe.longest)
-    if getattr(words.config, "type_vocab_size", 1) > 1 and "token_type_ids" not in words.tokenizer.model_input_names:
+    if (
+        getattr(words.config, "type_vocab_size", 1) > 1
+        and "token_type_ids" not in words.tokenizer.model_input_names
+    ):
         names = [*words.tokenizer.model_input_names, "token_type_ids"]
-        words.tokenizer.model_input_names = words.tokenizer.init_kwargs["model_input_names"] = names  # … is saved
+        words.tokenizer.model_input_names = words.tokenizer.init_kwargs["model_input_names"] = (
+            names  # … is saved
+        )
     torch.manual_seed(seed)
     size = words.get_embedding_dimension()
     head = Dense(size, 1, activation_function=torch.nn.Identity(), module_output_name="scores")
-    return CrossEncoder(modules=[words, Pooling(size, pooling_mode=recipe.pooling), head], device=device())
+    return CrossEncoder(
+        modules=[words, Pooling(size, pooling_mode=recipe.pooling), head], device=device()
+    )
 
 
-def fit(recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path) -> dict:
-    """Tune BM25's k1 and b, train a cross-encoder and save both; see `interextra.models.model.fit`."""
+def fit(
+    recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path
+) -> dict:
+    """Tune BM25's k1 and b, train a cross-encoder and save both; see
+    `interextra.models.model.fit`.
+    """
     from interextra.models.training.trainer import PairLoss, train
 
     tuned = bm25.fit(recipe, collection, query_ids, split, seed, out_dir)
-    log = train(PairLoss(build(recipe, seed), recipe), recipe, collection, query_ids, split, seed, out_dir, **given)
+    log = train(
+        PairLoss(build(recipe, seed), recipe),
+        recipe,
+        collection,
+        query_ids,
+        split,
+        seed,
+        out_dir,
+        **given,
+    )
     return log | {"first_stage": {name: tuned[name] for name in ("k1", "b", "tuning_queries")}}
 
 

@@ -1,4 +1,6 @@
-"""Passages of several runs in the order of a cross-encoder; and the models of TAS-Balanced, which such scores train."""
+"""Passages of several runs in the order of a cross-encoder; and the models of TAS-Balanced, which
+such scores train.
+"""
 
 from pathlib import Path
 
@@ -15,9 +17,11 @@ from interextra.store import InputError, Store
 
 
 class Reranked(OfModel, Ranking):
-    """The union of the first `depth` passages of some runs, each once, by the scores of a cross-encoder alone.
+    """The union of the first `depth` passages of some runs, each once, by the scores of a
+    cross-encoder alone.
 
-    `hybrid_cat` of Hofstätter et al. (TREC 2021, section 5). `relevant`: with all relevant passages, which teach.
+    `hybrid_cat` of Hofstätter et al. (TREC 2021, section 5). `relevant`: with all relevant
+    passages, which teach.
     """
 
     runs: tuple[Ranking, ...]
@@ -29,15 +33,24 @@ class Reranked(OfModel, Ranking):
         return self.runs[0].queries if self.runs else ()
 
     def build(self, folder: Path, store: Store) -> None:
-        model, passages = load_model(store[self.model] / "weights"), self.queries[0].source.open().passages
+        model, passages = (
+            load_model(store[self.model] / "weights"),
+            self.queries[0].source.open().passages,
+        )
         if not isinstance(model, Reranker) or {run.queries for run in self.runs} != {self.queries}:
             raise InputError(f"{self.title()}: give a reranker, and runs on the same queries")
         for queries in self.queries:
-            frames = [run.read(store, queries).frame().query(f"rank <= {self.depth}") for run in self.runs]
+            frames = [
+                run.read(store, queries).frame().query(f"rank <= {self.depth}") for run in self.runs
+            ]
             if self.relevant:
                 frames.append(queries.qrels(store).query("relevance >= 1"))
             texts = queries.frame(store).set_index("query_id")["text"]
-            found = pd.concat(frames)[["query_id", "doc_id"]].drop_duplicates().query("query_id in @texts.index")
+            found = (
+                pd.concat(frames)[["query_id", "doc_id"]]
+                .drop_duplicates()
+                .query("query_id in @texts.index")
+            )
             rows = np.asarray(passages.rows(found["doc_id"].tolist()))[:, None]
             scores = model.score(passages, texts[found["query_id"]].tolist(), rows)[:, 0]
             RunFile.from_frame(found.assign(score=scores)).write_parquet(folder / file_of(queries))
@@ -52,11 +65,19 @@ class Reranked(OfModel, Ranking):
 
 
 def any_model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
-    """As `run.model_of`, and of a TAS-Balanced recipe, too, with both teachers, the scores of pairs, a first pass."""
+    """As `run.model_of`, and of a TAS-Balanced recipe, too, with both teachers, the scores of
+    pairs, a first pass.
+    """
     if recipe.architecture != "tas_balanced":
         return model_of(recipe, train, seed)
     first = recipe.after and any_model_of(load_recipe(recipe.after), train, seed)
-    teacher, judge = (model_of(load_recipe(name), train, seed) for name in (recipe.teacher, recipe.pair_teacher))
-    lexical = Run(model=model_of(load_recipe("bm25"), train, seed), queries=(train,), depth=recipe.negative_depth)
+    teacher, judge = (
+        model_of(load_recipe(name), train, seed) for name in (recipe.teacher, recipe.pair_teacher)
+    )
+    lexical = Run(
+        model=model_of(load_recipe("bm25"), train, seed),
+        queries=(train,),
+        depth=recipe.negative_depth,
+    )
     ranking = Reranked(runs=(lexical,), model=judge, depth=recipe.negative_depth, relevant=True)
     return Model.of(recipe, train, seed, first=first or None, ranking=ranking, teacher=teacher)

@@ -1,4 +1,6 @@
-"""Search over vectors that are there: by faiss indexes, and by vectors that sentence-transformers quantises."""
+"""Search over vectors that are there: by faiss indexes, and by vectors that sentence-transformers
+quantises.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,16 +15,24 @@ PRECISIONS = ("int8", "uint8", "binary", "ubinary")  # as sentence-transformers 
 
 
 def quantised_search(
-    vectors: np.ndarray, queries: np.ndarray, k: int, precision: str, rescore_multiplier: int = 2, calibration: int = 0
+    vectors: np.ndarray,
+    queries: np.ndarray,
+    k: int,
+    precision: str,
+    rescore_multiplier: int = 2,
+    calibration: int = 0,
 ) -> tuple[tuple[np.ndarray, np.ndarray], int]:
-    """Search with quantised vectors float32[n, d] and queries: as `Index.search` gives it, and the bytes of all codes.
+    """Search with quantised vectors float32[n, d] and queries: as `Index.search` gives it, and the
+    bytes of all codes.
 
-    Codes are compared by inner product, bits by how many agree less how many differ, as in `semantic_search_faiss` of
-    sentence-transformers. Codes of uint8, which are all positive, favour passages of large codes; those of int8 do not.
+    Codes are compared by inner product, bits by how many agree less how many differ, as in
+    `semantic_search_faiss` of sentence-transformers. Codes of uint8, which are all positive, favour
+    passages of large codes; those of int8 do not.
 
-    precision : of PRECISIONS. rescore_multiplier : so many times k passages are scored again, with the query as it was
-    and numbers restored from codes (0 and 1 for bits); 0: never. calibration : the first so many passages give the
-    range of each dimension (int8, uint8); 0: all. InputError: an unknown precision, a calibration by one passage.
+    precision : of PRECISIONS. rescore_multiplier : so many times k passages are scored again, with
+    the query as it was and numbers restored from codes (0 and 1 for bits); 0: never. calibration :
+    the first so many passages give the range of each dimension (int8, uint8); 0: all. InputError:
+    an unknown precision, a calibration by one passage.
     """
     import faiss
     from sentence_transformers.util import quantize_embeddings
@@ -33,7 +43,9 @@ def quantised_search(
     is_bits, given = precision.endswith("binary"), np.asarray(vectors[: calibration or None])
     ranges = np.stack([given.min(axis=0), given.max(axis=0)])
     name, n_first = "ubinary" if is_bits else precision, k * max(rescore_multiplier, 1)
-    codes, asked = (quantize_embeddings(np.asarray(part), name, ranges=ranges) for part in (vectors, queries))
+    codes, asked = (
+        quantize_embeddings(np.asarray(part), name, ranges=ranges) for part in (vectors, queries)
+    )
     size = codes.nbytes + (0 if is_bits else ranges.nbytes)
     if is_bits:
         index = faiss.IndexBinaryFlat(8 * codes.shape[1])
@@ -56,10 +68,11 @@ def quantised_search(
 
 
 class Index:
-    """A faiss index over vectors float32[n, d] that are inserted by one thread, so that a repetition gives the same.
+    """A faiss index over vectors float32[n, d] that are inserted by one thread, so that a
+    repetition gives the same.
 
-    `index` and `parameters` as faiss's index_factory and ParameterSpace read them; `seed`: of the order of insertion, 0
-    is that of the vectors. InputError for what faiss refuses.
+    `index` and `parameters` as faiss's index_factory and ParameterSpace read them; `seed`: of the
+    order of insertion, 0 is that of the vectors. InputError for what faiss refuses.
     """
 
     def __init__(self, vectors: np.ndarray, index: str, parameters: str = "", seed: int = 0):
@@ -72,12 +85,14 @@ class Index:
                 self.made.train(np.ascontiguousarray(vectors))
             for start in range(0, n, BLOCK):
                 self.made.add(np.ascontiguousarray(vectors[self.order[start : start + BLOCK]]))
-        if index.startswith("PCA"):  # faiss centres queries, too, which would favour passages along the mean
+        if index.startswith(
+            "PCA"
+        ):  # faiss centres queries, too, which would favour passages along the mean
             self.mean = np.asarray(vectors).mean(axis=0)
 
     @contextmanager
     def _faiss(self, parameters: str) -> Iterator[ModuleType]:
-        """faiss with one thread, its errors made clear."""
+        """Faiss with one thread, its errors made clear."""
         import faiss
 
         threads = faiss.omp_get_max_threads()
@@ -86,15 +101,21 @@ class Index:
             yield faiss
         except RuntimeError as error:
             message = " ".join(str(error).split())[-200:]
-            raise InputError(f"faiss: index {self.name!r} with parameters {parameters!r}: {message}") from None
+            raise InputError(
+                f"faiss: index {self.name!r} with parameters {parameters!r}: {message}"
+            ) from None
         finally:
             faiss.omp_set_num_threads(threads)
 
-    def search(self, queries: np.ndarray, k: int, parameters: str = "") -> tuple[np.ndarray, np.ndarray]:
+    def search(
+        self, queries: np.ndarray, k: int, parameters: str = ""
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(rows int64[n, k], scores float32[n, k]); row -1, score -inf where it finds fewer."""
         with self._faiss(parameters) as faiss:
             faiss.ParameterSpace().set_index_parameters(self.made, parameters)
-            scores, places = self.made.search(np.ascontiguousarray(queries + self.mean, dtype=np.float32), k)
+            scores, places = self.made.search(
+                np.ascontiguousarray(queries + self.mean, dtype=np.float32), k
+            )
         return np.where(places < 0, -1, self.order[places]), np.where(places < 0, -np.inf, scores)
 
     @property

@@ -1,4 +1,6 @@
-"""Rankings as cells: of a trained model on any collection, of an index, of others, and several fused into one."""
+"""Rankings as cells: of a trained model on any collection, of an index, of others, and several
+fused into one.
+"""
 
 import itertools
 import json
@@ -23,10 +25,11 @@ from interextra.store import Cell, InputError, Store, offenders, write_json
 
 
 class Ranking(Cell):
-    """A ranking of at least one set of queries, a file each (`file_of`); of a trained model also its `training.json`.
+    """A ranking of at least one set of queries, a file each (`file_of`); of a trained model also
+    its `training.json`.
 
-    A kind of ranking has `queries`, a field or a property. All sets belong to one collection, whose passages are
-    ranked: InputError for sets of several collections, and for no set.
+    A kind of ranking has `queries`, a field or a property. All sets belong to one collection, whose
+    passages are ranked: InputError for sets of several collections, and for no set.
     """
 
     travels: ClassVar[tuple[str, ...]] = (LOG,)
@@ -46,34 +49,55 @@ class Ranking(Cell):
 
     @property
     def rerank_depth(self) -> float:
-        """So many passages are reranked, below them the first stage's order stays; infinite without a reranker."""
+        """So many passages are reranked, below them the first stage's order stays; infinite without
+        a reranker.
+        """
         return getattr(self.recipe, "rerank_depth", np.inf)
 
     def read(self, store: Store, queries: Queries | Part | str) -> RunFile:
-        """The ranking of one of the sets of queries, given or named; InputError for a set that is not ranked here."""
+        """The ranking of one of the sets of queries, given or named; InputError for a set that is
+        not ranked here.
+        """
         return RunFile.read(store[self] / file_of(self.set_of(queries)))
 
     def set_of(self, queries: Queries | Part | str) -> Queries | Part:
         """One of the sets of queries of this ranking, given or by its name in `names_of`."""
         names = names_of(self.queries)
-        known = dict(zip(names if isinstance(queries, str) else self.queries, self.queries, strict=True))
+        known = dict(
+            zip(names if isinstance(queries, str) else self.queries, self.queries, strict=True)
+        )
         if queries not in known:
-            asked = queries if isinstance(queries, str) else f"{queries.name} of {queries.source.spec}"
-            raise InputError(f"{self.title()} has no ranking of {asked!r}; it has {offenders(names, 20)}")
+            asked = (
+                queries if isinstance(queries, str) else f"{queries.name} of {queries.source.spec}"
+            )
+            raise InputError(
+                f"{self.title()} has no ranking of {asked!r}; it has {offenders(names, 20)}"
+            )
         return known[queries]
 
     def log(self, store: Store) -> dict:
-        """What the model noted of its training (steps, loss, n_train, …); {} where nothing was trained."""
+        """What the model noted of its training (steps, loss, n_train, …); {} where nothing was
+        trained.
+        """
         path = store[self] / LOG
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
     def write(self, folder: Path, store: Store, search: Callable) -> None:
-        """What `search` (texts → rows, scores [n, k]) finds for all sets of queries, and the log of the model."""
+        """What `search` (texts → rows, scores [n, k]) finds for all sets of queries, and the log of
+        the model.
+        """
         frames = [queries.frame(store) for queries in self.queries]
         found = search([text for frame in frames for text in frame["text"]])
-        ends, doc_ids = np.cumsum([len(frame) for frame in frames])[:-1], self.queries[0].source.open().passages.doc_ids
-        for queries, frame, *hits in zip(self.queries, frames, *(np.split(part, ends) for part in found), strict=True):
-            RunFile.from_arrays(frame["query_id"].tolist(), doc_ids, *hits).write_parquet(folder / file_of(queries))
+        ends, doc_ids = (
+            np.cumsum([len(frame) for frame in frames])[:-1],
+            self.queries[0].source.open().passages.doc_ids,
+        )
+        for queries, frame, *hits in zip(
+            self.queries, frames, *(np.split(part, ends) for part in found), strict=True
+        ):
+            RunFile.from_arrays(frame["query_id"].tolist(), doc_ids, *hits).write_parquet(
+                folder / file_of(queries)
+            )
         shutil.copy(store[self.model] / LOG, folder)
 
     def megabytes(self) -> float:
@@ -101,27 +125,42 @@ class Run(OfModel, Ranking):
         return f"run {self.model.title().removeprefix('model ')} → {found} of {self.queries[0].source.spec}"
 
     def seconds(self) -> float:
-        return self.recipe.cost(0, self.queries[0].source.n_passages(), self.n_queries())["encode_seconds"]
+        return self.recipe.cost(0, self.queries[0].source.n_passages(), self.n_queries())[
+            "encode_seconds"
+        ]
 
 
 def model_of(recipe: Recipe, train: Queries | Part, seed: int) -> Model:
-    """The model of a recipe with what it needs first: pretrained weights, a model that mines negatives, a teacher.
+    """The model of a recipe with what it needs first: pretrained weights, a model that mines
+    negatives, a teacher.
 
-    All are trained on the same queries with the same seed; negatives are drawn from the same `negative_passages`.
+    All are trained on the same queries with the same seed; negatives are drawn from the same
+    `negative_passages`.
     """
     if not isinstance(recipe, Trained):
         return Model.of(recipe, train, seed)
-    same, named = {"negative_passages": recipe.negative_passages}, {"first": recipe.after, "teacher": recipe.teacher}
-    others = {role: model_of(load_recipe(name, **same), train, seed) for role, name in named.items() if name}
+    same, named = (
+        {"negative_passages": recipe.negative_passages},
+        {"first": recipe.after, "teacher": recipe.teacher},
+    )
+    others = {
+        role: model_of(load_recipe(name, **same), train, seed)
+        for role, name in named.items()
+        if name
+    }
     if recipe.pretraining:
         others["first"] = Pretrained.of(recipe.pretraining, recipe.initialisation, seed)
     if recipe.negatives.startswith("mined"):
-        others["ranking"] = Run(model=others["first"], queries=(train,), depth=recipe.negative_depth)
+        others["ranking"] = Run(
+            model=others["first"], queries=(train,), depth=recipe.negative_depth
+        )
     return Model.of(recipe, train, seed, **others)
 
 
 class Encoded(OfModel):
-    """`passages.npy`: the vectors float32[n, d] of a collection's passages, by a model with one vector a text."""
+    """`passages.npy`: the vectors float32[n, d] of a collection's passages, by a model with one
+    vector a text.
+    """
 
     model: Model
     source: Source
@@ -155,15 +194,21 @@ class Encoded(OfModel):
 class Searched(OfModel, Ranking):
     """The first `depth` passages of each query by an index over vectors that are there.
 
-    `Flat` is exact, with the ranking of a `Run`; ties of faiss's other indexes are broken among what they return.
-    `bytes.json`: what a passage costs, the whole of codes, codebooks and graph divided by the passages.
+    `Flat` is exact, with the ranking of a `Run`; ties of faiss's other indexes are broken among
+    what they return. `bytes.json`: what a passage costs, the whole of codes, codebooks and graph
+    divided by the passages.
     """
 
     encoded: Encoded
-    queries: tuple[Queries | Part, ...]  # of the collection that is encoded; the same model encodes them
-    # As faiss's index_factory reads it: HNSW32, "IVF1024,Flat", "IVF1024,PQ16", …; or one of `indexes.PRECISIONS`
+    queries: tuple[
+        Queries | Part, ...
+    ]  # of the collection that is encoded; the same model encodes them
+    # As faiss's index_factory reads it: HNSW32, "IVF1024,Flat", "IVF1024,PQ16", …; or one of
+    # `indexes.PRECISIONS`
     index: str = "Flat"
-    parameters: str = ""  # as faiss's ParameterSpace reads them: "efConstruction=80,efSearch=64", nprobe=16, …
+    parameters: str = (
+        ""  # as faiss's ParameterSpace reads them: "efConstruction=80,efSearch=64", nprobe=16, …
+    )
     seed: int = 0  # of the order in which passages are inserted; 0 is that of the collection
     truncate_dim: int = Field(0, ge=0)  # the first so many dimensions; 0: all
     rescore_multiplier: int = Field(2, ge=0)  # these two: see `indexes.quantised_search`
@@ -178,18 +223,32 @@ class Searched(OfModel, Ranking):
 
     def build(self, folder: Path, store: Store) -> None:
         if self.queries[0].source != self.encoded.source:
-            raise InputError(f"{self.title()}: the queries are of another collection than the encoded passages")
+            raise InputError(
+                f"{self.title()}: the queries are of another collection than the encoded passages"
+            )
         vectors = self.encoded.read(store)
         if self.truncate_dim > vectors.shape[1]:
-            raise InputError(f"{self.title()}: truncate_dim = {self.truncate_dim} of {vectors.shape[1]} dimensions")
+            raise InputError(
+                f"{self.title()}: truncate_dim = {self.truncate_dim} of {vectors.shape[1]} dimensions"
+            )
         vectors = vectors[:, : self.truncate_dim or None]
-        model, passages = load_model(store[self.model] / "weights"), self.encoded.source.open().passages
+        model, passages = (
+            load_model(store[self.model] / "weights"),
+            self.encoded.source.open().passages,
+        )
 
         def search(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-            queries, size = model.encode_queries(texts)[:, : vectors.shape[1]], vectors.size * NUMBER * 1e6
+            queries, size = (
+                model.encode_queries(texts)[:, : vectors.shape[1]],
+                vectors.size * NUMBER * 1e6,
+            )
             if self.index == "Flat":
-                blocks = (np.array(vectors[at : at + BLOCK]) for at in range(0, len(vectors), BLOCK))
-                found = exact_search(passages, blocks, inner_products(queries), len(texts), self.depth, BLOCK)
+                blocks = (
+                    np.array(vectors[at : at + BLOCK]) for at in range(0, len(vectors), BLOCK)
+                )
+                found = exact_search(
+                    passages, blocks, inner_products(queries), len(texts), self.depth, BLOCK
+                )
             elif self.index in PRECISIONS:
                 how = self.index, self.rescore_multiplier, self.calibration
                 found, size = quantised_search(vectors, queries, self.depth, *how)
@@ -209,31 +268,51 @@ class Searched(OfModel, Ranking):
         return f"search · {self.index} {self.parameters} → {found} of {self.encoded.title()}"
 
     def seconds(self) -> float:
-        return self.n_queries() * self.encoded.source.n_passages() * self.recipe.size.dimension / INNER_PRODUCTS
+        return (
+            self.n_queries()
+            * self.encoded.source.n_passages()
+            * self.recipe.size.dimension
+            / INNER_PRODUCTS
+        )
 
 
 class Imported(Ranking):
-    """Anybody's run (a TREC file, or Parquet as `RunFile` writes it) on the queries that it ranks for."""
+    """Anybody's run (a TREC file, or Parquet as `RunFile` writes it) on the queries that it ranks
+    for.
+    """
 
     file: GivenFile
     queries: tuple[Queries | Part, ...]
-    missing_queries: bool = False  # whether the run may lack queries, which have then retrieved nothing
+    missing_queries: bool = (
+        False  # whether the run may lack queries, which have then retrieved nothing
+    )
 
     def build(self, folder: Path, store: Store) -> None:
-        run, ids = RunFile.read(self.file.open()), {queries: queries.ids(store) for queries in self.queries}
+        run, ids = (
+            RunFile.read(self.file.open()),
+            {queries: queries.ids(store) for queries in self.queries},
+        )
         asked, doc_ids = set().union(*ids.values()), np.array(run.doc_ids)
         unknown = self.queries[0].source.open().passages.rows(doc_ids) < 0
         wrong = {
-            "query_ids are not among the queries": [query_id for query_id in run.query_ids if query_id not in asked],
+            "query_ids are not among the queries": [
+                query_id for query_id in run.query_ids if query_id not in asked
+            ],
             "doc_ids are not in the collection": doc_ids[unknown].tolist(),
         }
         if not self.missing_queries:
-            wrong["queries are missing (missing_queries allows it)"] = sorted(asked - set(run.query_ids))
-        if found := [f"{len(these)} {what}: {offenders(these)}" for what, these in wrong.items() if these]:
+            wrong["queries are missing (missing_queries allows it)"] = sorted(
+                asked - set(run.query_ids)
+            )
+        if found := [
+            f"{len(these)} {what}: {offenders(these)}" for what, these in wrong.items() if these
+        ]:
             raise InputError(f"{self.file.path}: {'; '.join(found)}")
         frame = run.frame().query("rank <= @self.depth")
         for queries, part in ids.items():
-            RunFile.from_frame(frame[frame["query_id"].isin(part)]).write_parquet(folder / file_of(queries))
+            RunFile.from_frame(frame[frame["query_id"].isin(part)]).write_parquet(
+                folder / file_of(queries)
+            )
 
     def title(self) -> str:
         return f"imported run {Path(self.file.path).name} → {'+'.join(queries.name for queries in self.queries)}"
@@ -243,20 +322,25 @@ RANX = ["query_id", "doc_id", "score"]
 
 
 def _ranx(file: RunFile, by_rank: bool):
-    """A run of ranx, which refuses pandas' own strings; with ranks turned round as scores it has no ties."""
+    """A run of ranx, which refuses pandas' own strings; with ranks turned round as scores it has no
+    ties.
+    """
     import ranx
 
     frame = file.frame()
     frame["score"] = -frame["rank"] if by_rank else frame["score"]
-    return ranx.Run.from_df(frame.astype({"query_id": object, "doc_id": object, "score": float}), *RANX)
+    return ranx.Run.from_df(
+        frame.astype({"query_id": object, "doc_id": object, "score": float}), *RANX
+    )
 
 
 class Fused(Ranking):
     """Runs on the same queries in one ranking.
 
-    `method` is one of ranx: rrf (reciprocal rank fusion, k = 60), or wsum with `weights`, one a run, of scores that
-    were brought to 0…1 by query (the weighted interpolation of Hofstätter et al., TREC 2021). With `tuned`, queries
-    that measure nothing, the weights are chosen among tenths by their nDCG@10: `weights.json`.
+    `method` is one of ranx: rrf (reciprocal rank fusion, k = 60), or wsum with `weights`, one a
+    run, of scores that were brought to 0…1 by query (the weighted interpolation of Hofstätter et
+    al., TREC 2021). With `tuned`, queries that measure nothing, the weights are chosen among tenths
+    by their nDCG@10: `weights.json`.
     """
 
     runs: tuple[Ranking, ...]
@@ -269,8 +353,13 @@ class Fused(Ranking):
         return self.runs[0].queries if self.runs else ()
 
     def build(self, folder: Path, store: Store) -> None:
-        if {run.queries for run in self.runs} != {self.queries} or len(self.weights) not in (0, len(self.runs)):
-            raise InputError("fusion: give runs on the same queries, and a weight for each run or none")
+        if {run.queries for run in self.runs} != {self.queries} or len(self.weights) not in (
+            0,
+            len(self.runs),
+        ):
+            raise InputError(
+                "fusion: give runs on the same queries, and a weight for each run or none"
+            )
         if self.method == "rrf" and (self.weights or self.tuned):
             raise InputError("fusion by rrf: it has no weights; give none, or the method wsum")
         weights = self._tuned(store) if self.tuned else self.weights
@@ -281,7 +370,9 @@ class Fused(Ranking):
             self._fused(files, weights).write_parquet(folder / file_of(queries))
 
     def _fused(self, files: Sequence[RunFile], weights: Sequence[float]) -> RunFile:
-        """Ties have the order of `RunFile`; ranx breaks them anyhow, so it gets ranks where ranks are what counts."""
+        """Ties have the order of `RunFile`; ranx breaks them anyhow, so it gets ranks where ranks
+        are what counts.
+        """
         import ranx
 
         by_rank, params = self.method == "rrf", {"weights": weights} if weights else None
@@ -296,19 +387,35 @@ class Fused(Ranking):
         return RunFile.from_frame(found.query("rank <= @self.depth"))
 
     def _tuned(self, store: Store) -> tuple[float, ...]:
-        """The weights, in tenths, that are best on the queries `tuned`, of those that all runs have."""
+        """The weights, in tenths, that are best on the queries `tuned`, of those that all runs
+        have.
+        """
         import ranx
 
-        qrels, frames = self.tuned.qrels(store), [run.read(store, self.tuned).frame() for run in self.runs]
+        qrels, frames = (
+            self.tuned.qrels(store),
+            [run.read(store, self.tuned).frame() for run in self.runs],
+        )
         shared = set(qrels["query_id"]).intersection(*(frame["query_id"] for frame in frames))
         if not shared:
-            raise InputError(f"fusion: no query of {self.tuned.name} has judgements and a ranking of each run")
+            raise InputError(
+                f"fusion: no query of {self.tuned.name} has judgements and a ranking of each run"
+            )
         files = [RunFile.from_frame(frame[frame["query_id"].isin(shared)]) for frame in frames]
-        qrels = qrels[qrels["query_id"].isin(shared)].astype({"query_id": object, "doc_id": object, "relevance": int})
+        qrels = qrels[qrels["query_id"].isin(shared)].astype(
+            {"query_id": object, "doc_id": object, "relevance": int}
+        )
         judged = ranx.Qrels.from_df(qrels, "query_id", "doc_id", "relevance")
-        tenths = [part for part in itertools.product(range(11), repeat=len(files)) if sum(part) == 10]
+        tenths = [
+            part for part in itertools.product(range(11), repeat=len(files)) if sum(part) == 10
+        ]
         weights = [tuple(tenth / 10 for tenth in part) for part in tenths]
-        return max(weights, key=lambda part: ranx.evaluate(judged, _ranx(self._fused(files, part), True), "ndcg@10"))
+        return max(
+            weights,
+            key=lambda part: ranx.evaluate(
+                judged, _ranx(self._fused(files, part), True), "ndcg@10"
+            ),
+        )
 
     def title(self) -> str:
         return f"fusion by {self.method} of {len(self.runs)} runs"

@@ -1,4 +1,6 @@
-"""Vectors of queries as cells: by an encoder without training of ours, by a trained model, or from a user's files."""
+"""Vectors of queries as cells: by an encoder without training of ours, by a trained model, or from
+a user's files.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,10 +20,12 @@ from interextra.store import Cell, InputError, Store, offenders, sha256
 
 
 class QueryVectors(Cell):
-    """Vectors float32[n, d] of training queries, `train.npy`, and of sets of test queries, `test1.npy`, `test2.npy`, …
+    """Vectors float32[n, d] of training queries, `train.npy`, and of sets of test queries,
+    `test1.npy`, `test2.npy`, …
 
-    Files are named by the place of a set: two sets may have one name, and a tested split may be called `train`.
-    A kind has vectors(store) → an iterator of those of the training queries, then of each set of test queries.
+    Files are named by the place of a set: two sets may have one name, and a tested split may be
+    called `train`. A kind has vectors(store) → an iterator of those of the training queries, then
+    of each set of test queries.
     """
 
     travels: ClassVar[tuple[str, ...]] = ()
@@ -33,7 +37,9 @@ class QueryVectors(Cell):
             np.save(folder / name, vectors)
 
     def read(self, store: Store) -> tuple[np.ndarray, np.ndarray]:
-        """(vectors of the training queries float32[n_train, d], of the test queries one set after another)."""
+        """(vectors of the training queries float32[n_train, d], of the test queries one set after
+        another).
+        """
         train, *test = (np.load(store[self] / name) for name in self.files_of_sets())
         return train, np.concatenate([train[:0], *test])
 
@@ -42,9 +48,11 @@ class QueryVectors(Cell):
 
 
 class Encodings(QueryVectors):
-    """By something that encodes queries; a kind has `size()`, that of the encoder, by which it is priced.
+    """By something that encodes queries; a kind has `size()`, that of the encoder, by which it is
+    priced.
 
-    It has open(texts of the training queries, store) → an object with encode_queries(texts) → float32[n, d].
+    It has open(texts of the training queries, store) → an object with encode_queries(texts) →
+    float32[n, d].
     """
 
     def vectors(self, store: Store) -> Iterator[np.ndarray]:
@@ -66,11 +74,17 @@ class Vectors(Encodings):
     start: str = ""  # of a folder: what it holds, by content, set where this is planned
 
     def __init__(self, **fields):
-        super().__init__(**fields if fields.get("start") else fields | {"start": self._start_of(fields.get("encoder"))})
+        super().__init__(
+            **fields
+            if fields.get("start")
+            else fields | {"start": self._start_of(fields.get("encoder"))}
+        )
 
     @staticmethod
     def _start_of(encoder: Any) -> str:
-        """What a folder holds; empty for all that its name tells apart. InputError where it is not there."""
+        """What a folder holds; empty for all that its name tells apart. InputError where it is not
+        there.
+        """
         option = encoder_of(encoder)[1] if isinstance(encoder, str) else ""
         start = start_of(option)
         return "" if is_named(option) or start == option else start
@@ -120,23 +134,30 @@ class GivenFile(BaseModel, frozen=True, extra="forbid"):
     def open(self) -> Path:
         """Its path; InputError where it is gone, or has changed since it was planned."""
         if self.of(self.path) != self:
-            raise InputError(f"{self.path} is not the file that was planned: its content changed. Plan again")
+            raise InputError(
+                f"{self.path} is not the file that was planned: its content changed. Plan again"
+            )
         return Path(self.path)
 
 
 class GivenVectors(QueryVectors):
     """From files: one for each set of queries, or one Parquet for all.
 
-    A `.npy` holds float[n, d], a row for each query in the order of its set; a Parquet has columns query_id and vector.
+    A `.npy` holds float[n, d], a row for each query in the order of its set; a Parquet has columns
+    query_id and vector.
     """
 
     files: tuple[GivenFile, ...]  # of the training queries, then of each set of test queries
 
     @classmethod
-    def of(cls, paths: Sequence[str | Path], train: Queries, test: tuple[Queries, ...] = ()) -> "GivenVectors":
+    def of(
+        cls, paths: Sequence[str | Path], train: Queries, test: tuple[Queries, ...] = ()
+    ) -> "GivenVectors":
         n_sets = 1 + len(test)
         if len(paths) not in (1, n_sets):
-            raise InputError(f"given vectors: {len(paths)} files for {n_sets} sets of queries; one each")
+            raise InputError(
+                f"given vectors: {len(paths)} files for {n_sets} sets of queries; one each"
+            )
         files = tuple(map(GivenFile.of, paths)) * (n_sets // len(paths))
         return cls(files=files, train=train, test=test)
 
@@ -146,7 +167,9 @@ class GivenVectors(QueryVectors):
             found = _of_set(file.open(), queries)
             first = first or (file.path, found.shape[1])
             if found.shape[1] != first[1]:
-                told = f"vectors of {found.shape[1]} dimensions, those of {first[0]} have {first[1]}"
+                told = (
+                    f"vectors of {found.shape[1]} dimensions, those of {first[0]} have {first[1]}"
+                )
                 raise InputError(f"{file.path}: {told}; encode all with one model")
             yield found
 
@@ -158,7 +181,9 @@ class GivenVectors(QueryVectors):
 
 
 def _of_set(path: Path, queries: Queries) -> np.ndarray:
-    """The vectors of a set; a .npy has a row for each query of its split, also for those that can train nothing."""
+    """The vectors of a set; a .npy has a row for each query of its split, also for those that can
+    train nothing.
+    """
     every = queries.model_copy(update={"relevance": 0})
     if path.suffix != ".npy" or not queries.relevance:
         return vectors_of(path, queries.ids())
@@ -166,22 +191,42 @@ def _of_set(path: Path, queries: Queries) -> np.ndarray:
 
 
 def vectors_of(path: Path, query_ids: Sequence[str]) -> np.ndarray:
-    """float32[n, d] of these queries; InputError where the file holds no such matrix or lacks a query."""
+    """float32[n, d] of these queries; InputError where the file holds no such matrix or lacks a
+    query.
+    """
     ids = pd.Index(query_ids)
     try:
         if path.suffix == ".npy":
             found = np.asarray(np.load(path, allow_pickle=False))
         else:
             table = pq.read_table(path, columns=["query_id", "vector"]).to_pandas()
-            ids, found = pd.Index(table["query_id"].astype(str)), np.stack(table["vector"].to_numpy())
-    except (OSError, EOFError, ValueError, KeyError, TypeError, NotImplementedError, MemoryError) as error:
+            ids, found = (
+                pd.Index(table["query_id"].astype(str)),
+                np.stack(table["vector"].to_numpy()),
+            )
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        KeyError,
+        TypeError,
+        NotImplementedError,
+        MemoryError,
+    ) as error:
         raise InputError(
             f"{path}: no vectors of one length ({error}); give a .npy of floats, or a Parquet with query_id and vector"
         ) from None
     if wrong := [*pd.Index(query_ids).difference(ids), *ids[ids.duplicated()]]:
         raise InputError(f"{path}: {len(wrong)} queries have no vector or two: {offenders(wrong)}")
     found = found if path.suffix == ".npy" else found[ids.get_indexer(query_ids)]
-    if found.ndim != 2 or len(found) != len(query_ids) or found.dtype.kind != "f" or not np.isfinite(found).all():
+    if (
+        found.ndim != 2
+        or len(found) != len(query_ids)
+        or found.dtype.kind != "f"
+        or not np.isfinite(found).all()
+    ):
         wrong = f"{path}: {found.dtype}{list(found.shape)} for {len(query_ids)} queries"
-        raise InputError(f"{wrong}; give a row of finite floats for each query, in the order of the set")
+        raise InputError(
+            f"{wrong}; give a row of finite floats for each query, in the order of the set"
+        )
     return found.astype(np.float32)

@@ -1,6 +1,8 @@
-"""Training pairs (query, relevant passage) of chosen queries, as arrays; and which passages are never their negatives.
+"""Training pairs (query, relevant passage) of chosen queries, as arrays; and which passages are
+never their negatives.
 
-A passage is what it says, not its id: one that says the same as a relevant one is as good an answer, under any id.
+A passage is what it says, not its id: one that says the same as a relevant one is as good an
+answer, under any id.
 """
 
 from collections.abc import Sequence
@@ -29,12 +31,15 @@ class Pairs(NamedTuple):
 def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: int) -> Pairs:
     """Judgements of at least `relevance` for `query_ids`; queries without one are left out.
 
-    InputError for a query_id that is not in the split, for no pair, for a judged passage that is not in the collection.
+    InputError for a query_id that is not in the split, for no pair, for a judged passage that is
+    not in the collection.
     """
     queries, name = collection.queries(split), collection.name
     known, wanted = pd.Index(queries["query_id"]), pd.Index(query_ids).unique()
     if len(missing := wanted.difference(known)):
-        raise InputError(f"{name}: {len(missing)} query_ids are not in split {split!r}: {offenders(missing)}")
+        raise InputError(
+            f"{name}: {len(missing)} query_ids are not in split {split!r}: {offenders(missing)}"
+        )
     qrels = collection.qrels(split)
     qrels = qrels[(qrels["relevance"] >= relevance) & qrels["query_id"].isin(wanted)]
     if qrels.empty:
@@ -43,7 +48,9 @@ def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: 
     rows = collection.passages.rows(qrels["doc_id"])
     if (rows < 0).any():
         bad = qrels["doc_id"].to_numpy()[rows < 0]
-        raise InputError(f"{name}: {len(bad)} judged passages are not in the collection: {offenders(bad)}")
+        raise InputError(
+            f"{name}: {len(bad)} judged passages are not in the collection: {offenders(bad)}"
+        )
     # the order of the caller's list does not matter: the same set of queries gives the same model
     at, query = np.unique(known.get_indexer(qrels["query_id"]), return_inverse=True)
     order = np.lexsort((rows, query))
@@ -52,12 +59,15 @@ def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: 
 
 
 def text_numbers(passages: Passages) -> np.ndarray:
-    """A number for each passage, int64[passages], equal where two say the same (`data.texts.same_text`)."""
+    """A number for each passage, int64[passages], equal where two say the same
+    (`data.texts.same_text`).
+    """
     return same_text(text for _, texts in passages.batches(BATCH_ROWS) for text in texts)
 
 
 def relevant_pairs(pairs: Pairs, alike: np.ndarray) -> np.ndarray:
-    """Codes of all pairs of a query and a passage that says the same as a relevant one: int64, ascending.
+    """Codes of all pairs of a query and a passage that says the same as a relevant one: int64,
+    ascending.
 
     The code of (query, row) is query · passages + row. `alike`: `text_numbers` of all passages.
 
@@ -75,12 +85,16 @@ def relevant_pairs(pairs: Pairs, alike: np.ndarray) -> np.ndarray:
     return np.unique(np.repeat(pairs.query, copies) * len(alike) + rows)
 
 
-def exposed_passages(collection, pairs: Pairs, relevance: int, alike: np.ndarray | None = None) -> np.ndarray:
-    """Which passages are relevant to some query of the collection, of any split, but to none of the training queries.
+def exposed_passages(
+    collection, pairs: Pairs, relevance: int, alike: np.ndarray | None = None
+) -> np.ndarray:
+    """Which passages are relevant to some query of the collection, of any split, but to none of the
+    training queries.
 
-    Negative exposure: such a passage is in the corpus, so a sampler can find it, and training teaches that it is wrong
-    only. A copy of such a passage is exposed, too, and a copy of a training passage is not. `alike`: `text_numbers` of
-    the passages, where they are known. Returns bool[passages]. Taught in notebooks/09_negative_exposure.
+    Negative exposure: such a passage is in the corpus, so a sampler can find it, and training
+    teaches that it is wrong only. A copy of such a passage is exposed, too, and a copy of a
+    training passage is not. `alike`: `text_numbers` of the passages, where they are known. Returns
+    bool[passages]. Taught in notebooks/09_negative_exposure.
     """
     alike = text_numbers(collection.passages) if alike is None else alike
     judged = pd.concat([collection.qrels(split) for split in collection.splits])
@@ -98,30 +112,42 @@ def read_spared(path: Path | None) -> list[str]:
 
 
 def spared_passages(doc_ids: Sequence[str], passages: Passages, alike: np.ndarray) -> np.ndarray:
-    """bool[passages]: the passages of these doc_ids and their copies; InputError for ids not in the collection."""
+    """bool[passages]: the passages of these doc_ids and their copies; InputError for ids not in the
+    collection.
+    """
     rows = passages.rows(list(doc_ids))
     if (rows < 0).any():
         absent = [doc_id for doc_id, row in zip(doc_ids, rows, strict=True) if row < 0]
-        raise InputError(f"spared: {len(absent)} passages are not in the collection: {offenders(absent)}")
+        raise InputError(
+            f"spared: {len(absent)} passages are not in the collection: {offenders(absent)}"
+        )
     return np.isin(alike, alike[rows])
 
 
 def ranked_rows(path: Path, collection, query_ids: Sequence[str], depth: int) -> np.ndarray:
-    """Rows of the first `depth` passages of each query in a run file: int64[queries, depth], -1 where it has fewer."""
+    """Rows of the first `depth` passages of each query in a run file: int64[queries, depth], -1
+    where it has fewer.
+    """
     run = RunFile.read(path)
     if absent := set(query_ids) - set(run.query_ids):
-        raise InputError(f"{path}: {len(absent)} training queries are not in the run: {offenders(sorted(absent))}")
+        raise InputError(
+            f"{path}: {len(absent)} training queries are not in the run: {offenders(sorted(absent))}"
+        )
     at = pd.Index(run.query_ids).get_indexer(query_ids)
     place = run.offsets[at, None] + np.arange(depth)
-    rows = np.append(collection.passages.rows(run.doc_ids.to_pylist())[run.doc_codes], -1)  # of the hits in a line
+    rows = np.append(
+        collection.passages.rows(run.doc_ids.to_pylist())[run.doc_codes], -1
+    )  # of the hits in a line
     return rows[np.where(place < run.offsets[at + 1, None], place, -1)]
 
 
 def negatives_of(ranking: np.ndarray, relevant: np.ndarray, drawable: np.ndarray) -> np.ndarray:
-    """A ranking of the training queries without the relevant passages: int32[queries, depth], best first, -1 last.
+    """A ranking of the training queries without the relevant passages: int32[queries, depth], best
+    first, -1 last.
 
-    Unjudged passages count as not relevant, as in the papers, but for copies of relevant ones. `relevant`: codes as of
-    `relevant_pairs`; `drawable`: bool[passages], those that may be negatives.
+    Unjudged passages count as not relevant, as in the papers, but for copies of relevant ones.
+    `relevant`: codes as of `relevant_pairs`; `drawable`: bool[passages], those that may be
+    negatives.
     """
     codes = np.arange(len(ranking), dtype=np.int64)[:, None] * len(drawable) + ranking
     bad = np.isin(codes, relevant) | ~drawable[ranking]

@@ -11,9 +11,11 @@ CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 
 @contextmanager
 def reproducible() -> Iterator[None]:
-    """Within it the same training gives the same bytes; after it torch is as it was, also after an error.
+    """Within it the same training gives the same bytes; after it torch is as it was, also after an
+    error.
 
-    On the CPU one thread computes, unless OMP_NUM_THREADS says how many, since two threads do not sum as one does.
+    On the CPU one thread computes, unless OMP_NUM_THREADS says how many, since two threads do not
+    sum as one does.
     """
     import torch
 
@@ -26,7 +28,9 @@ def reproducible() -> Iterator[None]:
             torch.set_num_threads(1)
         os.environ.setdefault(CUBLAS, ":4096:8")  # CUDA's matrix products repeat only with it
         torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads memory not written before
+        torch.utils.deterministic.fill_uninitialized_memory = (
+            False  # nothing here reads memory not written before
+        )
         yield
     finally:
         torch.use_deterministic_algorithms(was_deterministic, warn_only=warned_only)
