@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from toy_topics import write_topics
 
-from interextra.store.cells import Store
+from interextra.store.folders import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -21,8 +21,8 @@ from interextra.notebooks import (
 from interextra.notebooks.plans import cells_of
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import Effects, effects
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 
 BY = ["protocol", "n_train", "measure"]
 HOW = {"by": ["model", *BY], "on": "regime", "sides": REGIMES, "effect": "delta", "n_boot": 500}

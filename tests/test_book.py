@@ -19,7 +19,7 @@ from interextra.notebooks import n00_start_here as start_here
 from interextra.notebooks.plans import cells_of
 from interextra.site.book import _claims, write
 from interextra.stats.effects import shown
-from interextra.store.cells import Store
+from interextra.store.folders import Store
 from interextra.store.schedule import described
 
 HOSTILE = "<img src=x onerror=alert(1)>"

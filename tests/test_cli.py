@@ -15,7 +15,7 @@ from interextra.cli import main
 from interextra.data.queries import Queries, Source
 from interextra.site.session import Session
 from interextra.splits.shift import Shift
-from interextra.store.cells import Store
+from interextra.store.folders import Store
 from interextra.store.schedule import priced
 from tools.structure import damaged_results
 

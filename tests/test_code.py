@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+import interextra
 from interextra.models.architectures import architectures
 from interextra.models.model import Model
 from interextra.site.worlds import planned
@@ -84,13 +85,13 @@ def test_a_definition_that_nobody_reaches_leaves_it(copy):
 
 def test_a_definition_may_move_to_another_module(copy):
     copy()
-    before = code.digested((DENSE,))
+    before = code.digests_of((DENSE,))
     change(
         "models/search/topk.py", "PADDING = -1\n", "from interextra.models.moved import PADDING\n"
     )
     (code.ROOT / "models" / "moved.py").write_text("PADDING = -1\n")
     after = copy()
-    assert code.digested((DENSE,)) == before and "interextra.models.moved:PADDING" in after
+    assert code.digests_of((DENSE,)) == before and "interextra.models.moved:PADDING" in after
 
 
 def test_what_a_function_imports_counts(copy):
@@ -179,7 +180,7 @@ def test_a_name_that_a_module_has_from_another_one_counts_where_it_is(copy):
 def test_a_notebook_uses_what_its_code_names():
     source = "import interextra as ix\nfrom interextra.splits import restrain as method\n"
     source += "nb = ix.start(1)\nix.figures.heat(2)\nmethod.bands(ix.effects)\n"
-    assert code.used_by(source) == (
+    assert code.used_by(source, interextra.FRONT) == (
         *("interextra.figures:heat", "interextra.site.session:start"),
         *("interextra.splits.restrain:bands", "interextra.stats.effects:effects"),
     )

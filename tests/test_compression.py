@@ -30,8 +30,8 @@ from interextra.models.training.trainer import QueryBatches
 from interextra.notebooks import n10_compression as compression
 from interextra.notebooks.plans import cells_of
 from interextra.site.parameters import profile_parameters
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 
 N, DIMENSION = 300, 24
 

@@ -13,8 +13,8 @@ from interextra.notebooks.n09_exposure import DENSE
 from interextra.notebooks.plans import plan_of
 from interextra.papers import releases
 from interextra.stats.effects import effects
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 
 P = {
     "collection": "mini:n_train=600",

@@ -24,7 +24,7 @@ from interextra.papers import releases
 from interextra.splits.resttest import sides
 from interextra.stats.correlation import correlation_test, kendall_within
 from interextra.stats.effects import effects, resamples, seed_of
-from interextra.store.cells import Store
+from interextra.store.folders import Store
 
 
 def test_the_front_door_leads_to_the_modules_of_the_notebooks():

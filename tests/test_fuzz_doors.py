@@ -21,9 +21,9 @@ from interextra.own import audit as auditing
 from interextra.own.given import Given
 from interextra.site.parameters import notebooks, output_name, profile_parameters, read_overrides
 from interextra.splits.shift import read_shift, written_shift
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
 from interextra.store.files import sha256
+from interextra.store.folders import Store
 
 bounded = settings(
     max_examples=50,

@@ -17,8 +17,8 @@ from interextra.splits import attributes
 from interextra.splits.resttest import sides
 from interextra.splits.shift import OUTSIDE, in_domain
 from interextra.stats.effects import effects, with_interval
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 
 P = {
     "collection": "mini:n_train=600",

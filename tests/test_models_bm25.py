@@ -15,7 +15,7 @@ from interextra.models.model import fit, load_model
 from interextra.models.recipe import load_recipe
 from interextra.models.search import lucene
 from interextra.models.search.lucene import bm25_index, bm25_search
-from interextra.store.code import digested
+from interextra.store.code import behind
 from interextra.store.errors import InputError
 from interextra.store.files import seal_problem
 
@@ -181,12 +181,10 @@ def test_index_with_a_changed_byte_is_made_anew(words, monkeypatch, suffix):
 
 def test_another_version_of_pyserini_has_an_index_of_its_own(words, monkeypatch):
     def upgraded(names):
-        return [
-            [place, "99.1" if place == "pyserini" else value] for place, value in digested(names)
-        ]
+        return behind(names) | {"pyserini": "99.1"}
 
     before = bm25_index(words)
-    monkeypatch.setattr(lucene, "digested", upgraded)
+    monkeypatch.setattr(lucene, "behind", upgraded)
     after = bm25_index(words)
     assert after != before and seal_problem(after) is None
 

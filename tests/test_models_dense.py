@@ -20,9 +20,10 @@ from interextra.models.encoders import LSA, encoder_of
 from interextra.models.model import Model, Pretrained, fit, load_model
 from interextra.models.recipe import Pretraining, load_recipe
 from interextra.models.search.vectors import Vectors
-from interextra.store.cells import Store, config_of, from_config
+from interextra.store.cells import config_of, from_config
 from interextra.store.errors import InputError
 from interextra.store.files import sha256
+from interextra.store.folders import Store
 
 QUICK = {"steps": 12, "batch_size": 8, "n_negatives": 8, "warmup_steps": 2}
 

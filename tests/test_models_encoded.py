@@ -8,8 +8,8 @@ from interextra.models.model import Model, load_model
 from interextra.models.recipe import load_recipe
 from interextra.models.search.indexes import Index
 from interextra.models.search.run import Encoded, Run, Searched
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 
 SPEC = "mini:n_train=400,n_dev=40"
 

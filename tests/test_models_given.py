@@ -12,8 +12,8 @@ from interextra.data.queries import Queries, Source
 from interextra.data.runs import RunFile
 from interextra.models.search.run import Imported
 from interextra.models.search.vectors import GivenFile, GivenVectors, Vectors
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 
 SPEC = "mini:n_train=400,n_dev=40"
 

@@ -28,8 +28,8 @@ from interextra.models.training.objectives import (
     read,
     train,
 )
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 from tools.pretrain_text import train_tokenizer
 
 NAMES = ("words", "order", "condenser", "spans")

@@ -15,9 +15,10 @@ from interextra.models.model import Model
 from interextra.models.recipe import load_recipe
 from interextra.site.notebook import Notebook
 from interextra.splits.shift import Shift
-from interextra.store.cells import Store, config_of, from_config
+from interextra.store.cells import config_of, from_config
 from interextra.store.errors import InputError
 from interextra.store.files import SEAL, parse_json, seal, seal_problem
+from interextra.store.folders import Store
 from interextra.store.progress import Results
 
 MINI = Source(spec="mini", fingerprint="0" * 20)

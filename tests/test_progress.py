@@ -21,8 +21,8 @@ from toy_cells import Toy
 from interextra.cli import main
 from interextra.site.notebook import publish
 from interextra.store import progress
-from interextra.store.cells import Store
 from interextra.store.files import SEAL, seal_problem, write_json
+from interextra.store.folders import Store
 from interextra.store.progress import LOG, PRIOR, Progress, Results
 from interextra.store.schedule import Job, build_all, n_workers
 

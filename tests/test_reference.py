@@ -6,8 +6,9 @@ import subprocess
 import pandas as pd
 import pytest
 
-from interextra.store.cells import Cell, Store
+from interextra.store.cells import Cell
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 from tools import reference
 from tools.reference import make
 from tools.verify import WITHHELD, compared, difference_of, verify

@@ -16,8 +16,8 @@ from interextra.splits.restrain import (
     restrain,
 )
 from interextra.splits.similarity import nearest
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 
 N_TRAIN, N_TEST = 600, 9
 

@@ -8,7 +8,7 @@ import pytest
 from toy_parameters import COMMON, RESTRAIN
 
 from interextra.notebooks import n02_restrain as restrain
-from interextra.store.cells import Store
+from interextra.store.folders import Store
 
 
 def test_plan_of_restrain_gives_bm25_one_training_and_the_trained_systems_a_grid():

@@ -12,8 +12,8 @@ from interextra.notebooks.n03_resttest import constant, macro
 from interextra.splits.clusters import agreement, distinctive_words
 from interextra.splits.resttest import ReSTTest, buckets, folds, sides
 from interextra.stats.effects import effects
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 
 CENTRES = np.array([[9.0, 0, 0], [0, 9, 0], [0, 0, 9], [-9, -9, 0]])
 SHARES = (0.1, 0.2, 0.3, 0.4)

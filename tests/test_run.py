@@ -19,8 +19,8 @@ from interextra.models.search.vectors import GivenFile
 from interextra.site.travel import CELLS, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 from interextra.splits.shift import Shift
 from interextra.store import schedule
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 
 TRAIN, ELSEWHERE = "mini:n_train=400,n_dev=40", "mini:ood-hobby-questions"
 

@@ -15,7 +15,7 @@ from toy_cells import Environment, Failing, FailingBeside, Killed, Odd, Sleeping
 
 from interextra import cli
 from interextra.store import schedule
-from interextra.store.cells import Store
+from interextra.store.folders import Store
 from interextra.store.schedule import WorkerLost, build_all
 
 # The command line with toy cells: arguments are how many sleep, and the command
@@ -23,7 +23,7 @@ DRIVER = """
 import signal, sys
 from pathlib import Path
 from toy_cells import Sleeping, Toy
-from interextra.store.cells import Store
+from interextra.store.folders import Store
 from interextra import cli
 from interextra.store import schedule
 

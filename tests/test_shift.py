@@ -11,8 +11,9 @@ from interextra.data.queries import Source
 from interextra.splits import attributes
 from interextra.splits.shift import Shift, shift
 from interextra.splits.topics import Topics
-from interextra.store.cells import Store, config_of, from_config
+from interextra.store.cells import config_of, from_config
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 
 LABELS = np.array(list("aaaaaaabbbbbccccc") + ["", "", "d"], dtype=object)
 

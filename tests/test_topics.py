@@ -12,8 +12,8 @@ from toy_splits import drawn as drawn_vectors
 from interextra.splits import topics as module
 from interextra.splits.clusters import kmeans
 from interextra.splits.topics import SWITCHES, Topics, farthest, topics
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 
 GROWTH = list(itertools.product(*(SWITCHES[name] for name in ("merge", "order", "stop"))))
 

@@ -14,8 +14,8 @@ from interextra.models.model import Model
 from interextra.models.recipe import load_recipe
 from interextra.models.search.run import Run
 from interextra.site.travel import CELLS, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 from tools.reference import pack
 
 SPEC = "mini:n_train=400,n_dev=40"

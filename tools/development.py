@@ -18,8 +18,8 @@ from interextra.site.parameters import notebooks, profile_parameters, repository
 from interextra.site.travel import REFERENCE
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import across, effects
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
+from interextra.store.folders import Store
 from interextra.store.schedule import build_all
 
 N_TRAIN = 1600  # the largest size of ReSTrain

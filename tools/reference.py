@@ -16,8 +16,9 @@ from interextra.site.parameters import repository_root
 from interextra.site.travel import CELLS, VALUES
 from interextra.site.worlds import planned
 from interextra.store import provenance
-from interextra.store.cells import NOTES, Cell, Store
+from interextra.store.cells import Cell
 from interextra.store.errors import InputError, offenders
+from interextra.store.folders import NOTES, Store
 from tools.verify import MEASURED, WITHHELD
 
 

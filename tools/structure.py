@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from interextra.site.parameters import declared_parameters, notebooks, repository_root
-from interextra.store.cells import Store
 from interextra.store.errors import InputError
 from interextra.store.files import seal_problem
+from interextra.store.folders import Store
 
 MEDIAN_LINES, USUAL_LINES, USUAL_SHARE, MAX_LINES = 4, 9, 0.9, 25
 HEADINGS = ("Worked example", "Where it can go wrong", "Exercises", "In short")

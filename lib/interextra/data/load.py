@@ -17,6 +17,7 @@ from interextra.data.irds import open_irds, peek_irds
 from interextra.data.msmarco import QuerySets
 from interextra.store import InputError, cache_folder, offenders, sha256
 
+CHANGES_NO_RESULT = True  # a collection is named by its content, see `store.code`
 SWITCHES = {"dangling": "drop", "empty": "keep"}
 FORMS = "mini, mini:key=value, mini:ood-NAME, beir:PATH, irds:ID, msmarco-queries"
 

@@ -18,7 +18,7 @@ from interextra.splits.restrain import BANDS, ReSTrain
 from interextra.splits.similarity import nearest
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import ratio
-from interextra.store.cells import Store
+from interextra.store.folders import Store
 
 NOTEBOOK = "02_restrain"
 

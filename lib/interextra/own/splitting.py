@@ -19,7 +19,8 @@ from interextra.splits.resttest import ReSTTest
 from interextra.splits.shift import Shift, read_shift
 from interextra.splits.split import Split
 from interextra.store import InputError, offenders, scratch, sha256, write_json, write_text
-from interextra.store.cells import Store, config_of
+from interextra.store.cells import config_of
+from interextra.store.folders import Store
 
 MANIFEST, EXPOSED, STRATA, GATE = "manifest.json", "exposed.txt", "strata.tsv", "gate.txt"
 NAME_BYTES = 255  # of a file or folder, on all usual systems

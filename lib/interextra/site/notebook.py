@@ -16,6 +16,7 @@ from unittest.mock import patch
 import yaml
 from pydantic import Field
 
+from interextra import FRONT
 from interextra.claims.verdicts import ANSWERS, of_notebook
 from interextra.data.load import data_folder
 from interextra.notebooks.plans import cells_of, plan_of
@@ -59,7 +60,7 @@ class Notebook(Cell):
             name=path.stem,
             source=sha256(path),
             parameters=json.dumps(parameters, sort_keys=True),
-            uses=used_by(source),
+            uses=used_by(source, FRONT),
             plan=() if reference else tuple(cells_of(plan_of(path.stem, parameters))),
             files=_listing(path, source, parameters, reference),
             reference=reference,

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from interextra.store import InputError, digest, offenders
 
+CHANGES_NO_RESULT = True  # parameters are part of a notebook's configuration, see `store.code`
 TYPES = {"str": str, "int": int, "float": float, "bool": bool}
 TYPES |= {f"list[{name}]": list[kind] for name, kind in TYPES.items() if name != "bool"}
 TYPES |= {

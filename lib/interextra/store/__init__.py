@@ -1,6 +1,6 @@
 """The ground that all rooms stand on; what most of their modules need can be taken from here."""
 
-from interextra.store.cells import Cell, Store
+from interextra.store.cells import Cell
 from interextra.store.errors import InputError, offenders
 from interextra.store.files import (
     cache_folder,
@@ -11,6 +11,7 @@ from interextra.store.files import (
     write_json,
     write_text,
 )
+from interextra.store.folders import Store
 
 __all__ = [
     "Cell",

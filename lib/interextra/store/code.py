@@ -1,215 +1,301 @@
-"""The code behind a result, as one digest: a changed method is another result, a changed docstring
-is not.
+"""The code behind a result, as one digest: an edited method is noticed, an edited docstring is not.
 
 From some definitions (functions, classes, constants at the top of a module) everything of this
-package that they name is found, and the versions of the libraries that compute. A local variable
-with the name of a definition counts as it; what is looked up while the program runs (a registry,
+package that they name is found, and the libraries that compute. A local variable with the name of a
+definition counts as that definition; what is looked up while the program runs (a registry,
 `importlib`) must be named by whoever asks. Docstrings, comments, the wording of errors and the
-methods of `ABOUT` do not count; a definition may move to another module.
+methods of `DESCRIBING` do not count; a definition may move to another module.
 """
 
 import ast
 import hashlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-
-from interextra import FRONT
+from typing import NamedTuple
 
 PACKAGE = "interextra"
 ROOT = Path(__file__).parents[1]
-# How results are kept and errors worded changes no result, and a collection is named by its
-# content.
-APART = {
-    f"{PACKAGE}.store.{name}"
-    for name in ("cells", "code", "errors", "files", "provenance", "schedule")
-}
-APART |= {f"{PACKAGE}.{name}" for name in ("data.load", "site.parameters")}
-ABOUT = {"title", "seconds", "megabytes", "modules", "cost"}
+# How results are kept and how errors are worded changes no result. Other modules of which this is
+# true say so with this name at their top.
+CHANGES_NO_RESULT = "CHANGES_NO_RESULT"
+STORE = f"{PACKAGE}.store."
+# Methods of a kind of cell that describe it.
+DESCRIBING = {"title", "seconds", "megabytes", "modules", "cost"}
+# Libraries that compute, as they are imported.
 COMPUTING = {
+    "faiss",
+    "numpy",
+    "pyserini",
+    "ranx",
+    "scipy",
+    "sentence_transformers",
+    "sklearn",
+    "statsmodels",
+    "tokenizers",
     "torch",
     "transformers",
-    "tokenizers",
-    "sentence_transformers",
-    "pyserini",
-    "faiss",
-    "ranx",
 }
-COMPUTING |= {"numpy", "scipy", "sklearn", "statsmodels"}  # libraries, as they are imported
 
-Place = tuple[str, str]  # a module and a definition in it; "" stands for the whole module
-_distributions = cache(
-    metadata.packages_distributions
-)  # it reads the files of all that is installed
+_packages_distributions = cache(metadata.packages_distributions)  # it reads all that is installed
+
+
+class Place(NamedTuple):
+    """A definition at the top of a module; without a name the whole module, or a library."""
+
+    module: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.name}"
+
+
+class Parsed(NamedTuple):
+    """What a module defines: digests of its definitions, and the places that each of them uses.
+
+    The name "" stands for the statements that are run when the module is imported.
+    """
+
+    digests: dict[str, str]
+    uses: dict[str, set[Place]]
+    changes_no_result: bool
 
 
 def source_of(module: str) -> Path | None:
-    """The file of a module of this package, or of an imported one outside it; None for a name
-    inside a module.
+    """Return the file of a module of this package, or of an imported one outside it.
+
+    None for a name inside a module, and for what is no module.
     """
     if module.partition(".")[0] != PACKAGE:
-        found = getattr(sys.modules.get(module), "__file__", None)
-        return Path(found) if found else None
+        file = getattr(sys.modules.get(module), "__file__", None)
+        return Path(file) if file else None
     parts = module.split(".")[1:]
-    if not all(
-        part.isidentifier() for part in parts
-    ):  # from a note: it must not lead out of the package
+    if not all(part.isidentifier() for part in parts):  # of a note: it must not lead elsewhere
         return None
     path = ROOT.joinpath(*parts)
-    return next(
-        (file for file in (path.with_suffix(".py"), path / "__init__.py") if os.path.isfile(file)),
-        None,
-    )
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
+        if os.path.isfile(file):
+            return file
+    return None
 
 
 def has_class(module: str, name: str) -> bool:
-    """Whether the source of a module has a class of this name at its top; the module is not
-    imported.
-    """
+    """Whether the source of a module has a class of this name at its top; nothing is imported."""
     path = source_of(module)
-    nodes = ast.parse(path.read_text(encoding="utf-8")).body if path else []
-    return any(isinstance(node, ast.ClassDef) and node.name == name for node in nodes)
+    if path is None:
+        return False
+    statements = ast.parse(path.read_text(encoding="utf-8")).body
+    return any(isinstance(node, ast.ClassDef) and node.name == name for node in statements)
 
 
 @cache
 def behind(names: tuple[str, ...]) -> dict[str, str]:
-    """`module:definition` or library → digest or version, of all that stands behind some modules
-    and definitions.
+    """Return what stands behind some modules and definitions.
 
-    `names`: `module`, which stands for all of it, or `module:definition`.
+    Parameters
+    ----------
+    names
+        `module:definition`, or `module`, which stands for all of it.
 
-    >>> list(behind(("interextra.store.files:digest",))), list(behind(("interextra.stats.effects:ratio",)))
-    ([], ['interextra.stats.effects:ratio', 'numpy'])
+    Returns
+    -------
+    dict
+        `module:definition` → digest of its code, or library → version, in alphabetical order.
+
+    Raises
+    ------
+    AttributeError
+        A definition that its module does not have.
+
+    Examples
+    --------
+    >>> list(behind(("interextra.store.files:digest",)))
+    []
+    >>> list(behind(("interextra.stats.effects:ratio",)))
+    ['interextra.stats.effects:ratio', 'numpy']
     """
     found: dict[str, str] = {}
-    todo = [(module, name) for module, _, name in (name.partition(":") for name in names)]
+    todo = [Place(*name.partition(":")[::2]) for name in names]
     while todo:
-        module, name = todo.pop()
-        if module in COMPUTING:
-            known = _distributions().get(
-                module
-            )  # its version without what tells builds apart (+cpu)
-            found[module] = metadata.version(known[0]).partition("+")[0] if known else "none"
-        is_library = not name and module.partition(".")[0] != PACKAGE
-        if is_library or module in APART or source_of(module) is None:
-            continue
-        digests, uses = _parsed(module)
-        if name and name not in uses:
-            raise AttributeError(f"{module} has no {name!r}, which the code behind a result uses")
-        for one in ("", name) if name else digests:
-            place = f"{module}:{one}"
-            if place not in found and one in uses:
-                todo += uses[one]
-                if one in digests:
-                    found[place] = digests[one]
+        place = todo.pop()
+        if place.module in COMPUTING:
+            found[place.module] = _version(place.module)
+        if _is_counted(place):
+            todo += _visited(place, found)
     return dict(sorted(found.items()))
 
 
-def digested(names: tuple[str, ...]) -> list[list[str]]:
-    """`behind` without the modules in which the definitions stand: to move one is no change."""
-    return sorted([place.rpartition(":")[2], value] for place, value in behind(names).items())
+def _version(library: str) -> str:
+    """Return the version of a library without what tells builds apart (+cpu)."""
+    distributions = _packages_distributions().get(library)
+    return metadata.version(distributions[0]).partition("+")[0] if distributions else "none"
 
 
-def used_by(source: str) -> tuple[str, ...]:
-    """What a notebook's code uses of this package, as `behind` takes it.
+def _is_counted(place: Place) -> bool:
+    """Whether a place is code that can change a result, and whose source is there."""
+    is_library = not place.name and place.module.partition(".")[0] != PACKAGE
+    if is_library or place.module.startswith(STORE) or source_of(place.module) is None:
+        return False
+    return not _parsed(place.module).changes_no_result
 
-    >>> used_by("import interextra as ix; ix.effects(1); ix.figures.forest(2)")
-    ('interextra.figures:forest', 'interextra.stats.effects:effects')
-    """
-    tree = ast.parse(source)
-    imports = _imported(tree.body)
-    places = {_place([imports[first], *rest]) for first, *rest in _used(tree) if first in imports}
-    return tuple(
-        sorted(
-            ":".join(filter(None, place)) for place in places if place[0].startswith(f"{PACKAGE}.")
+
+def _visited(place: Place, found: dict[str, str]) -> list[Place]:
+    """Add the digests of a place, and return what it uses."""
+    parsed = _parsed(place.module)
+    if place.name and place.name not in parsed.uses:
+        raise AttributeError(
+            f"{place.module} has no {place.name!r}, which the code behind a result uses"
         )
+    next_places: list[Place] = []
+    for name in ("", place.name) if place.name else parsed.digests:
+        key = str(Place(place.module, name))
+        if key not in found and name in parsed.uses:
+            next_places += parsed.uses[name]
+            if name in parsed.digests:
+                found[key] = parsed.digests[name]
+    return next_places
+
+
+def digests_of(names: tuple[str, ...]) -> list[list[str]]:
+    """Return the digests of `behind` without their modules: to move a definition is no change.
+
+    Libraries are left out: see `libraries_of`.
+    """
+    return sorted(
+        [place.rpartition(":")[2], value] for place, value in behind(names).items() if ":" in place
     )
 
 
-def _place(names: list[str]) -> Place:
-    """The definition that an imported name and the attributes behind it stand for; a library as a
-    whole.
+def libraries_of(names: tuple[str, ...]) -> dict[str, str]:
+    """Return the libraries that compute behind some definitions, each with its major.minor."""
+    return {
+        library: ".".join(version.split(".")[:2])
+        for library, version in behind(names).items()
+        if ":" not in library
+    }
+
+
+def used_by(source: str, front_door: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what a notebook's code uses of this package, as `behind` takes it.
+
+    Parameters
+    ----------
+    source
+        Python code.
+    front_door
+        Name that the package itself offers → `module` or `module:definition`.
+
+    Examples
+    --------
+    >>> used_by("import interextra as ix; ix.effects(1)", {"effects": "interextra.stats.effects:effects"})
+    ('interextra.stats.effects:effects',)
     """
+    tree = ast.parse(source)
+    imports = _imported(tree.body)
+    places = set()
+    for first, *attributes in _used_names(tree):
+        if first in imports:
+            names = [*imports[first].split("."), *attributes]
+            if names[0] == PACKAGE and len(names) > 1 and names[1] in front_door:
+                names = [*front_door[names[1]].replace(":", ".").split("."), *names[2:]]
+            places.add(_place(names))
+    inside = [place for place in places if place.module.startswith(f"{PACKAGE}.")]
+    return tuple(sorted(str(place).removesuffix(":") for place in inside))
+
+
+def _place(names: list[str]) -> Place:
+    """Return the definition that an imported name and its attributes stand for; a library whole."""
     parts = ".".join(names).split(".")
     if parts[0] != PACKAGE:
-        return parts[0], ""
+        return Place(parts[0])
     n_module = max(n for n in range(1, len(parts) + 1) if source_of(".".join(parts[:n])))
-    module, inside = ".".join(parts[:n_module]), parts[n_module:]
-    if module == PACKAGE and inside and inside[0] in FRONT:
-        return _place([FRONT[inside[0]].replace(":", "."), *inside[1:]])
-    return module, inside[0] if inside else ""
+    return Place(".".join(parts[:n_module]), *parts[n_module : n_module + 1])
 
 
 @cache
-def _parsed(module: str) -> tuple[dict[str, str], dict[str, set[Place]]]:
-    """Digests of a module's definitions (all that binds a name; "": what is run at import), and
-    what each name uses.
-    """
-    tree = _bare(ast.parse(source_of(module).read_text(encoding="utf-8")))
-    imports, parts = _imported(tree.body), {}
+def _parsed(module: str) -> Parsed:
+    tree = _without_wording(ast.parse(source_of(module).read_text(encoding="utf-8")))
+    imports = _imported(tree.body)
+    statements = _by_name(tree)
+    digests = {}
+    uses = {name: {_place([target])} for name, target in imports.items()}
+    for name, nodes in statements.items():
+        text = "\n".join(ast.dump(node) for node in nodes)
+        digests[name] = hashlib.sha256(text.encode()).hexdigest()
+        inner_imports = _imported(part for node in nodes for part in ast.walk(node))
+        known = imports | inner_imports
+        uses[name] = set()
+        for node in nodes:
+            for first, *attributes in _used_names(node):
+                if first in known:
+                    uses[name].add(_place([known[first], *attributes]))
+                if first in statements:
+                    uses[name].add(Place(module, first))
+    return Parsed(digests, uses, CHANGES_NO_RESULT in statements)
+
+
+def _by_name(tree: ast.Module) -> dict[str, list[ast.stmt]]:
+    """Return the statements of a module by the names that they bind; "": those that bind none."""
+    statements: dict[str, list[ast.stmt]] = {}
     for node in tree.body:
         is_script = isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
-        if not is_script and not isinstance(node, ast.Import | ast.ImportFrom):
-            for name in _bound(node) or {""}:
-                parts.setdefault(name, []).append(node)
-    digests, uses = {}, {name: {_place([target])} for name, target in imports.items()}
-    for name, nodes in parts.items():
-        digests[name] = hashlib.sha256("\n".join(map(ast.dump, nodes)).encode()).hexdigest()
-        known = imports | _imported(part for node in nodes for part in ast.walk(node))
-        chains = set().union(*map(_used, nodes))
-        uses[name] = {_place([known[first], *rest]) for first, *rest in chains if first in known}
-        uses[name] |= {(module, first) for first, *_ in chains if first in parts}
-    return digests, uses
+        if is_script or isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        for name in _bound(node) or {""}:
+            statements.setdefault(name, []).append(node)
+    return statements
 
 
-def _bare(tree: ast.Module) -> ast.Module:
-    """Without docstrings, without the wording of errors, and without the methods of ABOUT."""
+def _without_wording(tree: ast.Module) -> ast.Module:
+    """Remove docstrings, the wording of errors, and the methods of DESCRIBING."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise):
             node.exc = node.cause = None
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
-            node, clean=False
-        ):
+        has_docstring = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if has_docstring and ast.get_docstring(node, clean=False):
             del node.body[0]
         if isinstance(node, ast.ClassDef):
-            node.body = [part for part in node.body if getattr(part, "name", "") not in ABOUT]
+            node.body = [part for part in node.body if getattr(part, "name", "") not in DESCRIBING]
     return tree
 
 
 def _bound(node: ast.stmt) -> set[str]:
-    """Names that a statement at the top of a module binds or changes."""
+    """Return the names that a statement at the top of a module binds or changes."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {node.name}
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return {
-        part.id
-        for target in filter(None, targets)
-        for part in ast.walk(target)
-        if isinstance(part, ast.Name)
-    }
+    names = set()
+    for target in targets:
+        if target is not None:
+            names |= {part.id for part in ast.walk(target) if isinstance(part, ast.Name)}
+    return names
 
 
 def _imported(nodes: Iterable[ast.AST]) -> dict[str, str]:
-    """Local name → dotted name of what the imports among some statements bind."""
+    """Return local name → dotted name of what the imports among some statements bind."""
     found = {}
     for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            inside = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-            found |= {
-                alias.asname or alias.name.partition(".")[0]: inside + alias.name
-                for alias in node.names
-            }
+            prefix = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                local = alias.asname or alias.name.partition(".")[0]
+                found[local] = prefix + alias.name
     return found
 
 
-def _used(node: ast.AST) -> set[tuple[str, ...]]:
-    """Names in a piece of code, each with the attributes behind it."""
-    attributes, inner = [], node
+def _used_names(node: ast.AST) -> set[tuple[str, ...]]:
+    """Return the names in a piece of code, each with the attributes behind it."""
+    attributes = []
+    inner = node
     while isinstance(inner, ast.Attribute):
-        attributes, inner = [inner.attr, *attributes], inner.value
+        attributes.insert(0, inner.attr)
+        inner = inner.value
     if isinstance(inner, ast.Name):
         return {(inner.id, *attributes)}
-    return set().union(*map(_used, ast.iter_child_nodes(inner)))
+    names = set()
+    for child in ast.iter_child_nodes(inner):
+        names |= _used_names(child)
+    return names

@@ -11,8 +11,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from interextra.store.cells import Cell, Store
+from interextra.store.cells import Cell
 from interextra.store.files import SEAL
+from interextra.store.folders import Store
 from interextra.store.schedule import Job, n_workers
 
 LOG, COLUMNS = "run.log", ("finished", "seconds", "worker", "key", "what")  # under outputs/<name>/

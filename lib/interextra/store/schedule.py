@@ -20,7 +20,8 @@ from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import NamedTuple
 
-from interextra.store.cells import Cell, Store
+from interextra.store.cells import Cell
+from interextra.store.folders import Store
 
 # One thread a process: two torch processes with two threads each run eight times slower. And glibc
 # keeps large arrays of a training step instead of giving them back after each: about a third less

@@ -14,7 +14,7 @@ import numpy as np
 from interextra.data.collection import Passages
 from interextra.models.search.topk import PADDING
 from interextra.store import InputError, cache_folder, digest, scratch
-from interextra.store.code import digested
+from interextra.store.code import behind
 from interextra.store.files import seal, seal_problem
 
 _SOUND: set[Path] = set()  # indexes whose checksums were read by this process
@@ -81,7 +81,7 @@ def bm25_index(collection) -> Path:
     (the earlier passage wins) is the rule of trec_eval. Porter stemming and stop words as
     Anserini's default.
     """
-    built_by = digested(("interextra.models.search.lucene:_build",))  # with the version of pyserini
+    built_by = behind(("interextra.models.search.lucene:_build",))  # with the version of pyserini
     folder = cache_folder() / "lucene" / digest(["bm25", built_by, collection.fingerprint])
     if not (folder in _SOUND and folder.is_dir()):
         if seal_problem(folder):
