@@ -1,4 +1,4 @@
-# make install   make run [PROFILE=mini] [ONLY=01,02]   make verify   make test   make test-browser   make lab   make bench   make base   make clean
+# make install   make run [PROFILE=mini] [ONLY=01,02]   make verify   make test   make test-browser   make lab   make bench   make base   make golden   make clean
 PROFILE ?= mini
 ONLY ?=
 PYTHON ?= python3
@@ -57,6 +57,10 @@ reference: .venv/ready
 verify: .venv/ready
 	@.venv/bin/interextra verify --profile $(PROFILE) $(if $(ONLY),--only $(ONLY))
 
+# Signs the code of the cells where small samples of them come out as before: a refactoring trains nothing again.
+golden: .venv/ready
+	@$(PY) -m tools.golden
+
 readme: .venv/ready
 	@$(PY) -m tools.readme
 
@@ -73,4 +77,4 @@ clean:
 	@$(PY) -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-.PHONY: install run test test-browser lab check bench base reference verify readme clean
+.PHONY: install run test test-browser lab check bench base golden reference verify readme clean

@@ -1,0 +1,407 @@
+"""Sign the code of the cells: `make golden`, or `python -m tools.golden`.
+
+Small samples of every kind of cell are computed with today's code and compared with what
+`golden.yaml` holds of them. Where all samples of a kind agree, the digests of today's code are
+signed: results that older signed code made stay in use. Where one differs, the kind is named, and
+nothing of it is signed: raise its VERSION if another result is meant, and run this again.
+
+What is compared are sums, extremes and positions of all numbers, to 1e-6 of their size, and texts
+character by character; of what was trained only the numbers, to 1e-3, since processors round
+differently. A change that shows in none of these small samples (one above a thousand queries, say)
+is signed: so a signature is a commit to be reviewed, and `make verify` recomputes everything.
+
+Executed notebooks are never signed: they are executed again, from results that are there.
+"""
+
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from interextra.data.queries import Queries, Source
+from interextra.data.runs import RunFile
+from interextra.measures.indicators import Nearness
+from interextra.models.architectures import architectures
+from interextra.models.model import Model, Pretrained, trained_behind
+from interextra.models.recipe import Pretraining, Recipe, load_recipe
+from interextra.models.search.hybrid import Reranked, any_model_of
+from interextra.models.search.run import Encoded, Fused, Imported, Run, Searched
+from interextra.models.search.vectors import (
+    GivenFile,
+    GivenVectors,
+    TrainedVectors,
+    Vectors,
+)
+from interextra.notebooks.n09_exposure import Spared
+from interextra.overlap.candidates import Candidates
+from interextra.site.notebook import Notebook
+from interextra.site.worlds import Worlds
+from interextra.splits.restrain import ReSTrain
+from interextra.splits.resttest import ReSTTest
+from interextra.splits.shift import Shift
+from interextra.splits.topics import Topics
+from interextra.store import Cell, Store, write_text
+from interextra.store.folders import NOTES
+from interextra.store.schedule import build_all
+from interextra.store.signatures import GOLDEN
+
+NEVER_SIGNED = (Notebook, Worlds)
+SMALL, LARGER = "mini:n_train=120,n_dev=30,seed=5", "mini:n_train=400,n_dev=60"
+STEPS = 3  # of each training: enough for every line of it to count
+TOLERANCE = {"untrained": 1e-6, "trained": 1e-3}
+NUMBER = re.compile(r"-?\d+\.\d+(?:[eE][+-]?\d+)?")
+WEIGHTS = ".safetensors"
+
+Samples = dict[str, Cell]
+Summary = dict[str, Any]
+
+
+def queries_of(spec: str) -> tuple[Queries, Queries]:
+    """Return the training and the development queries of a collection."""
+    source = Source.of(spec)
+    return Queries(source=source, split="train").trainable(), Queries(source=source, split="dev")
+
+
+def of_vectors_and_splits(spec: str, folder: Path) -> Samples:
+    """Return samples of what divides the queries of a collection, each option once."""
+    train, test = queries_of(spec)
+    n_train = train.size()
+    lsa = Vectors(encoder="lsa", train=train, test=(test,))
+    topics = Topics(
+        vectors=Vectors(encoder="lsa", train=train), n_topics=3, k=8, target=n_train // 5
+    )
+    changed = {"choose": "greedy", "merge": "merged", "order": "turns", "stop": "closest"}
+    path = folder / f"{n_train}.npy"
+    random = np.random.default_rng(1)
+    np.save(path, random.normal(size=(n_train, 8)).astype(np.float32))
+    given = GivenVectors.of([path], train)
+    kind = "python:interextra.world.truth:kind_of_question"
+    shift = {"pool": train, "n_test": 5}
+    by_kind = Shift(by=kind, train_size=n_train // 4, seed=1, **shift)
+    return {
+        "lsa": lsa,
+        "the [CLS] vector": Vectors(encoder="cls:tiny-base", train=train, test=(test,)),
+        "given vectors": given,
+        "ReSTrain": ReSTrain(vectors=lsa, sizes=(n_train // 6, n_train // 4), draws=2),
+        "ReSTrain, another match": ReSTrain(
+            vectors=lsa, sizes=(n_train // 2,), match="as-released"
+        ),
+        "ReSTTest": ReSTTest(vectors=lsa, k=3),
+        "ReSTTest, folds of one size": ReSTTest(
+            vectors=lsa, k=4, fold_size=n_train // 3, normalise=False, seed=2
+        ),
+        "topics": topics,
+        "topics, other switches": topics.model_copy(update={**changed, "normalise": True}),
+        "shift by topics": Shift(by=topics, **shift),
+        "shift by question words": Shift(by="wh-words", **shift),
+        "shift by chance": Shift(by="random:parts=3", **shift),
+        "shift by a function": by_kind,
+        "candidates": Candidates(vectors=lsa, k=3),
+        "spared: the kind": Spared(shift=by_kind, left_out="kind 1", which="kind"),
+        "spared: other kinds": Spared(
+            shift=by_kind, left_out="kind 2", which="other kinds", control=3
+        ),
+        "spared: answers": Spared(shift=by_kind, left_out="kind 1", which="answers"),
+    }
+
+
+def brief(name: str, **options: Any) -> Recipe:
+    """Return a recipe of mini with few steps, of what is trained before it, too."""
+    recipe = load_recipe(name)
+    if recipe.architecture == "bm25":
+        return load_recipe(name, **options)
+    options = {"steps": STEPS, "batch_size": 8, "warmup_steps": 1} | options
+    for role in ("after", "teacher", "pair_teacher"):
+        if before := getattr(recipe, role, ""):
+            options[role] = brief_name(before)
+    if recipe.architecture == "tas_balanced":
+        options |= {"clusters": 6}
+    return load_recipe(name, **options)
+
+
+def brief_name(name: str) -> str:
+    """Return a recipe as another one names it, with few steps."""
+    plain = name.partition("{")[0]
+    options = f"steps: {STEPS}, batch_size: 8, warmup_steps: 1"
+    if before := getattr(load_recipe(plain), "after", ""):
+        options += f", after: '{brief_name(before)}'"
+    return f"{plain}{{{options}}}"
+
+
+RECIPES = {
+    "BM25": brief("bm25"),
+    "dense": brief("mini-dense"),
+    "dense, pairwise, cosine, mean": brief(
+        "mini-dense", loss="pairwise", similarity="cosine", pooling="mean", temperature=0.05
+    ),
+    "dense, BM25's negatives": brief("mini-standalone"),
+    "dense, mined negatives": brief("mini-star"),
+    "dense, negatives that it ranks first": brief("mini-adore"),
+    "dense, distilled": brief("mini-tct"),
+    "dense, margins of a reranker": brief(
+        "mini-dense",
+        loss="margin-mse",
+        negatives="bm25",
+        teacher=brief_name("mini-reranker"),
+    ),
+    "dense, exposed negatives never": brief("mini-dense", negative_passages="unexposed"),
+    "dense, a control of them": brief("mini-dense", negative_passages="control"),
+    "dense, a share of them": brief("mini-dense", negative_passages=0.3),
+    "dense, epochs from a random start": brief(
+        "mini-dense", steps=None, epochs=0.3, initialisation="random", negatives="random"
+    ),
+    "dense, untrained": brief("mini-dense", steps=0),
+    "SPLADE": brief("mini-splade"),
+    "ColBERT": brief("mini-colbert"),
+    "reranker": brief("mini-reranker"),
+    "compressed": brief("mini-compressed"),
+    "compressed, at lengths": brief("mini-compressed", dimension=0, truncations=(32, 8)),
+    "TAS-Balanced": brief("mini-tas-b"),
+}
+
+
+def of_models(spec: str, names: list[str]) -> Samples:
+    """Return samples of models, and of what searches with them."""
+    train, test = queries_of(spec)
+    models = {name: any_model_of(RECIPES[name], train, seed=1) for name in names}
+    samples: Samples = {f"model: {name}": model for name, model in models.items()}
+    for name, model in models.items():
+        samples[f"run: {name}"] = Run(model=model, queries=(test,), depth=10)
+    return samples
+
+
+def of_pretraining() -> Samples:
+    """Return a sample of each objective of pretraining."""
+    objectives = ("none", "words", "order", "condenser", "spans")
+    samples: Samples = {}
+    for objective in objectives:
+        corpus = () if objective == "none" else (SMALL,)
+        how = Pretraining(objective=objective, corpus=corpus, steps=STEPS, batch_size=4, length=32)
+        samples[f"pretraining: {objective}"] = Pretrained.of(how, "tiny-base", seed=1)
+    return samples
+
+
+def of_search(spec: str, folder: Path) -> Samples:
+    """Return samples of indexes, fusion and reranking, and of vectors of a trained model."""
+    train, test = queries_of(spec)
+    dense, splade, colbert, reranker, bm25 = (
+        any_model_of(RECIPES[name], train, seed=1)
+        for name in ("dense", "SPLADE", "ColBERT", "reranker", "BM25")
+    )
+    encoded = Encoded(model=dense, source=train.source)
+    by_words = Run(model=bm25, queries=(train, test), depth=10)
+    by_meaning = Run(model=dense, queries=(train, test), depth=10)
+    indexes = {
+        "Flat": {},
+        "HNSW8": {"parameters": "efConstruction=20,efSearch=10", "seed": 1},
+        "IVF4,Flat": {"parameters": "nprobe=2", "truncate_dim": 32},
+        "PQ8x4": {},
+        "int8": {"rescore_multiplier": 2},
+        "binary": {"rescore_multiplier": 3},
+    }
+    samples: Samples = {"encoded": encoded}
+    for index, options in indexes.items():
+        samples[f"searched: {index}"] = Searched(
+            encoded=encoded, queries=(test,), index=index, depth=10, **options
+        )
+    path = folder / "given.trec"
+    doc_ids = train.source.open().passages.doc_ids.to_pylist()[:3]
+    rows = [(query_id, doc_id, 1.0) for query_id in test.ids() for doc_id in doc_ids]
+    frame = pd.DataFrame(rows, columns=["query_id", "doc_id", "score"])
+    RunFile.from_frame(frame).write_trec(path)
+    runs = (by_words, by_meaning)
+    return samples | {
+        "imported": Imported(file=GivenFile.of(path), queries=(test,)),
+        "fused by ranks": Fused(runs=runs, depth=10),
+        "fused by scores": Fused(runs=runs, method="wsum", weights=(0.3, 0.7), depth=10),
+        "fused, tuned": Fused(runs=runs, method="wsum", tuned=train, depth=10),
+        "reranked": Reranked(runs=runs, model=reranker, depth=5),
+        "vectors of a model": TrainedVectors(model=dense, train=train, test=(test,)),
+        "nearness: dense": Nearness(model=dense, queries=(test,), k=3),
+        "nearness: SPLADE": Nearness(model=splade, queries=(test,), k=3),
+        "nearness: ColBERT": Nearness(model=colbert, queries=(test,), k=3),
+    }
+
+
+def samples_of_all(folder: Path) -> Samples:
+    """Return all samples by name; files that some of them read are written to a folder."""
+    samples: Samples = {}
+    for spec, names in ((SMALL, list(RECIPES)), (LARGER, ["BM25", "dense", "SPLADE"])):
+        parts = of_vectors_and_splits(spec, folder) | of_models(spec, names)
+        samples |= {f"{name} · {spec}": cell for name, cell in parts.items()}
+    return samples | of_pretraining() | of_search(SMALL, folder)
+
+
+def kinds_without_sample(samples: Samples) -> list[str]:
+    """Return the names of the kinds of cell, and of the architectures, that no sample is of."""
+    sampled = tuple({type(cell) for cell in samples.values()})
+    missing = []
+    for kind in _below(Cell):
+        is_base = any(issubclass(one, kind) for one in sampled)
+        is_own = kind.__module__.startswith("interextra.")
+        if is_own and not is_base and kind not in NEVER_SIGNED:
+            missing.append(kind.__name__)
+    trained = {cell.recipe.architecture for cell in samples.values() if isinstance(cell, Model)}
+    return missing + sorted(architectures().keys() - trained)
+
+
+def _below(kind: type[Cell]) -> Iterator[type[Cell]]:
+    """Yield the kinds that derive from one."""
+    for derived in kind.__subclasses__():
+        yield derived
+        yield from _below(derived)
+
+
+def summary_of(folder: Path, is_trained: bool) -> Summary:
+    """Return what a cell's files hold: file → statistics of its numbers, and its texts' digest."""
+    import hashlib
+
+    summary: Summary = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if (
+            not path.is_file()
+            or name in NOTES
+            or name.startswith("weights/")
+            and path.suffix != WEIGHTS
+        ):
+            continue
+        numbers, text = _content(path)
+        entry: dict[str, Any] = {}
+        if len(numbers):
+            entry["numbers"] = [float(f"{value:.9g}") for value in _statistics(numbers)]
+        if text and not is_trained:
+            entry["text"] = hashlib.sha256(text.encode()).hexdigest()[:16]
+        summary[name] = entry
+    return summary
+
+
+def _content(path: Path) -> tuple[np.ndarray, str]:
+    """Return the numbers with a fraction in a file, and everything else as text."""
+    if path.suffix == ".npy":
+        array = np.load(path)
+        if array.dtype.kind == "f":
+            return array.ravel().astype(float), str(array.shape)
+        return np.empty(0), str(array.tolist())
+    if path.suffix == WEIGHTS:
+        from safetensors.numpy import load_file
+
+        tensors = load_file(path)
+        parts = [tensors[name].ravel().astype(float) for name in sorted(tensors)]
+        return np.concatenate(parts), ""
+    if path.suffix == ".parquet":
+        frame = pd.read_parquet(path)
+        is_float = [str(kind).startswith(("float", "double")) for kind in frame.dtypes]
+        numbers = frame.loc[:, is_float].to_numpy(float).T.ravel()
+        return numbers, frame.loc[:, [not this for this in is_float]].to_csv()
+    text = path.read_text(encoding="utf-8")
+    return np.array([float(number) for number in NUMBER.findall(text)]), NUMBER.sub("#", text)
+
+
+def _statistics(numbers: np.ndarray) -> list[float]:
+    """Return count, sum of absolute values, sum, a sum that knows positions, least, greatest."""
+    finite = np.where(np.isfinite(numbers), numbers, 0.0)
+    positions = np.cos(0.7 * np.arange(len(finite)))
+    return [
+        len(numbers),
+        np.abs(finite).sum(),
+        finite.sum(),
+        (finite * positions).sum(),
+        finite.min(),
+        finite.max(),
+    ]
+
+
+def differences(before: Summary, now: Summary, tolerance: float) -> list[str]:
+    """Return in which files two summaries of a sample differ, and how."""
+    found = [f"{name} is there no more" for name in before.keys() - now.keys()]
+    found += [f"{name} is new" for name in now.keys() - before.keys()]
+    for name in sorted(before.keys() & now.keys()):
+        one, other = before[name], now[name]
+        if one.get("text") != other.get("text"):
+            found.append(f"{name}: other texts, ids or counts")
+        numbers = np.array(one.get("numbers", [])), np.array(other.get("numbers", []))
+        if len(numbers[0]) != len(numbers[1]):
+            found.append(f"{name}: numbers where there were none, or none where there were")
+        elif len(numbers[0]):
+            size = np.abs(np.concatenate(numbers)).max()
+            bounds = np.full(len(numbers[0]), tolerance * size)
+            if (np.abs(numbers[0] - numbers[1]) > bounds).any():
+                found.append(f"{name}: {numbers[0].tolist()} became {numbers[1].tolist()}")
+    return found
+
+
+def sign(
+    golden: dict[str, Any], samples: Samples, store: Store
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what to write to golden.yaml, and what refuses the signature of a kind, a line each."""
+    by_kind: dict[str, Samples] = {}
+    for name, cell in samples.items():
+        by_kind.setdefault(type(cell).__name__, {})[name] = cell
+    signed, refusals = {}, []
+    for kind, cells in sorted(by_kind.items()):
+        version = type(next(iter(cells.values()))).VERSION
+        today = {name: summary_of(store[cell], _is_trained(cell)) for name, cell in cells.items()}
+        codes = {cell.code for cell in cells.values()}
+        before = golden.get(kind)
+        if before is None or before["version"] != version:
+            signed[kind] = {"version": version, "signed": sorted(codes), "samples": today}
+            continue
+        wrong = _differing(before["samples"], today, cells)
+        if wrong:
+            refusals += [f"{kind}: {line}" for line in wrong]
+            signed[kind] = before
+        else:
+            codes |= set(before["signed"])
+            samples_now = today | before["samples"]  # what was measured first stays the measure
+            signed[kind] = {"version": version, "signed": sorted(codes), "samples": samples_now}
+    return signed, refusals
+
+
+def _is_trained(cell: Cell) -> bool:
+    return isinstance(cell, Pretrained) or bool(trained_behind(cell))
+
+
+def _differing(before: dict[str, Summary], today: dict[str, Summary], cells: Samples) -> list[str]:
+    lines = [f"{name}: the sample is there no more" for name in before.keys() - today.keys()]
+    for name in today.keys() & before.keys():
+        tolerance = TOLERANCE["trained" if _is_trained(cells[name]) else "untrained"]
+        lines += [
+            f"{name}: {difference}"
+            for difference in differences(before[name], today[name], tolerance)
+        ]
+    return sorted(lines)
+
+
+def main() -> int:
+    """Compute, compare and sign; return 1 where a kind was refused."""
+    golden = yaml.safe_load(GOLDEN.read_text(encoding="utf-8")) if GOLDEN.is_file() else {}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        samples = samples_of_all(folder)
+        if missing := kinds_without_sample(samples):
+            print(f"no sample of {', '.join(missing)}: add one in tools/golden.py", file=sys.stderr)
+            return 1
+        store = Store(folder / "outputs" / "cells")
+        build_all(store, list(samples.values()))
+        signed, refusals = sign(golden, samples, store)
+    write_text(GOLDEN, yaml.safe_dump(signed, sort_keys=True, width=100, allow_unicode=True))
+    for line in refusals:
+        print(f"not signed: {line}", file=sys.stderr)
+    kinds = {line.partition(":")[0] for line in refusals}
+    print(
+        f"{len(signed) - len(kinds)} of {len(signed)} kinds of result are signed, {len(samples)} samples"
+    )
+    if kinds:
+        print(f"Raise VERSION of {', '.join(sorted(kinds))} if another result is meant.")
+    return 1 if kinds else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
