@@ -38,7 +38,7 @@ def recipe_of(architecture, path):
 
 
 def build(architecture, path):
-    return import_module(f"interextra.models.{architecture}").build(
+    return import_module(f"interextra.models.architectures.{architecture}").build(
         recipe_of(architecture, path), 1
     )
 

@@ -147,7 +147,8 @@ def hinge_like(good, bad, goal, recipe):
 
 def test_new_loss_is_a_function_and_nothing_else(tmp_path):
     shutil.copytree(code.ROOT, tmp_path / "interextra")
-    (tmp_path / "interextra" / "models" / "losses_hinge.py").write_text(HINGE)
+    with open(tmp_path / "interextra" / "models" / "training" / "losses.py", "a") as file:
+        file.write(HINGE)
     script = """if True:
         import torch
         from interextra.models.training.trainer import ranking_loss
@@ -180,7 +181,7 @@ def test_code_of_a_model_holds_the_loss_of_its_recipe_and_no_other():
 def test_a_further_loss_leaves_the_code_behind_the_others(tmp_path, monkeypatch):
     shutil.copytree(code.ROOT, tmp_path / "interextra")
     monkeypatch.setattr(code, "ROOT", tmp_path / "interextra")
-    file, found = tmp_path / "interextra" / "models" / "losses.py", []
+    file, found = tmp_path / "interextra" / "models" / "training" / "losses.py", []
     plain = file.read_text()
     try:
         for text in (plain, plain + HINGE, plain.replace("good.squeeze(1)", "good[:, 0]")):
