@@ -157,7 +157,7 @@ def command_plan(args: argparse.Namespace) -> None:
         }
         rows = {cell.name: described(store, [*needed[cell.name], cell]) for cell in selected}
     specs = {
-        json.loads(run.parameters).get("collection")
+        json.loads(run.parameters)["collection"]
         for cell in selected
         for run in cell.by_place.values()
     }

@@ -389,3 +389,26 @@ def shortened(value: Any) -> str:
 def changed(made: Recipe, **values: Any) -> Recipe:
     """The recipe with other values of some options, checked as a whole."""
     return make_recipe(made.model_dump() | values, ", ".join(values))
+
+
+def recipe_name(entry: str | Mapping[str, Any]) -> str:
+    """Return how a recipe is named in other recipes and in keys: its name and its own options.
+
+    Parameters
+    ----------
+    entry
+        A name, or {recipe: NAME, option: value}.
+
+    Examples
+    --------
+    >>> recipe_name({"recipe": "mini-colbert", "steps": 80})
+    'mini-colbert{steps: 80}'
+    """
+    if isinstance(entry, str):
+        return entry
+    options = dict(entry)
+    name = options.pop("recipe", None)
+    if not isinstance(name, str) or not name:
+        raise InputError(f"recipe {entry!r}: write {{recipe: NAME, option: value}}")
+    written = yaml.safe_dump(options, default_flow_style=True, sort_keys=False, width=10**6)
+    return name + written.strip() if options else name

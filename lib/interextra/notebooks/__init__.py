@@ -1,0 +1,36 @@
+"""The notebooks' modules, named after them: n02_restrain is that of notebooks/02_restrain.ipynb.
+
+Each has what only its notebook computes, its `Parameters`, and `plan(parameters)`: the cells that
+it needs (01 to 12; see `plans`).
+"""
+
+import importlib
+import pkgutil
+from functools import cache
+from types import ModuleType
+
+
+@cache
+def module_of(notebook: str) -> ModuleType:
+    """Return the module of a notebook, by its number.
+
+    Parameters
+    ----------
+    notebook
+        Its name, like `02_restrain`.
+
+    Raises
+    ------
+    LookupError
+        There is none.
+
+    Examples
+    --------
+    >>> module_of("02_restrain").__name__
+    'interextra.notebooks.n02_restrain'
+    """
+    start = f"n{notebook[:2]}_"
+    for module in pkgutil.iter_modules(__path__):
+        if module.name.startswith(start):
+            return importlib.import_module(f"{__name__}.{module.name}")
+    raise LookupError(f"no module of notebook {notebook}")

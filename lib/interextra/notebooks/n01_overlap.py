@@ -5,14 +5,29 @@ And do published runs gain more on queries that overlap with training?
 """
 
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from interextra.data.load import with_data_folder
 from interextra.data.runs import RunFile
 from interextra.measures.evaluate import per_query
 from interextra.models.architectures.bm25 import LABEL as BM25
+from interextra.notebooks.parameters import (
+    AnyEntries,
+    AnyNames,
+    Distinct,
+    Entries,
+    Million,
+    Names,
+    NotEmpty,
+    Share,
+    Thousands,
+    TrainingParameters,
+    parameter,
+)
 from interextra.notebooks.plans import Plan, fields, query_vectors, test_queries
 from interextra.overlap.annotation import codes
 from interextra.overlap.candidates import Candidates
@@ -22,22 +37,59 @@ from interextra.papers.releases import real_vectors
 from interextra.stats.effects import Effects, effects, resamples, seed_of
 from interextra.store.errors import InputError, offenders
 
-NOTEBOOK = "01_overlap_annotation_analysis"
 NDCG = "nDCG@10"
 TEST_SETS = {"TREC DL 2019": "dl19", "TREC DL 2020": "dl20", "MS MARCO dev": "dev"}
 
 
-def plan(p: dict) -> Plan:
+class Parameters(TrainingParameters):
+    """Parameters of notebook 01, overlap."""
+
+    sample_dev: Million = parameter(100, "dev queries drawn at random", paper="100")
+    candidates: Thousands = parameter(10, "candidates per test query and method", paper="10")
+    truth: bool = parameter(
+        True, "use the entities and intents stored with the queries; false: only annotators' labels"
+    )
+    sheets: AnyNames = parameter(
+        [],
+        "completed sheets of your annotators (CSV), all with the same pairs; replace the simulated ones",
+    )
+    annotators: Annotated[int, Field(ge=2, le=1000)] = parameter(
+        3, "simulated annotators", paper="3"
+    )
+    error_rates: Annotated[list[Share], NotEmpty, Distinct] = parameter(
+        [0.0, 0.05, 0.1, 0.2, 0.3, 0.4], "error rates of a simulated annotator"
+    )
+    error_rate: Share = parameter(
+        0.1, "error rate of the annotators in Tables 1 and 2; κ of intent is then near the paper's"
+    )
+    real_msmarco: bool = parameter(
+        False, "also Tables 3 and 4 on the real queries and labels (folder: INTEREXTRA_DATA)"
+    )
+    test_splits: Names = parameter(["test", "dev"], "splits whose overlap is measured")
+    graded_splits: Names = parameter(
+        ["test"], "splits whose judgements are compared with the training labels (Table 3)"
+    )
+    encoder: str = parameter(
+        "trained", "the embedding: trained (dense, all training queries), minilm, lsa"
+    )
+    recipes: Entries = parameter(["mini-dense"], "recipe of the dense model behind `trained`")
+    real_encoder: str = parameter("minilm", "embedding for the real queries")
+    runs: AnyEntries = parameter(
+        [], "published runs on the real queries, {system, split, file}; BM25 among them"
+    )
+
+
+def plan(p: Parameters) -> Plan:
     """Candidates by BM25 and by embedding; with `real_msmarco` also for the real queries.
 
     `graded`: the queries whose judgements are compared with the training labels. `runs`: system,
     split, path.
     """
-    if missing := [sheet for sheet in p["sheets"] if not Path(sheet).is_file()]:
+    if missing := [sheet for sheet in p.sheets if not Path(sheet).is_file()]:
         raise InputError(
             f"parameter 'sheets': no file {offenders(missing)}; a relative path begins at the repository"
         )
-    runs = [fields(entry, "system", "split", "file") for entry in p["runs"]]
+    runs = [fields(entry, "system", "split", "file") for entry in p.runs]
     runs = pd.DataFrame(runs, columns=["system", "split", "path"])
     runs["path"] = runs["path"].map(with_data_folder)
     if missing := [path for path in runs["path"] if not Path(path).is_file()]:
@@ -46,13 +98,11 @@ def plan(p: dict) -> Plan:
         raise InputError(
             f"parameter 'runs': no run of {BM25} on {offenders(sorted(alone))}, over which others gain"
         )
-    graded = test_queries(p, p["graded_splits"])
-    made = Plan(
-        runs=runs, vectors=query_vectors(p, test_queries(p, p["test_splits"])), graded=graded
-    )
-    made.candidates = Candidates(vectors=made.vectors, k=p["candidates"])
-    if p["real_msmarco"]:
-        made.real = Candidates(vectors=real_vectors(p["real_encoder"]), k=p["candidates"])
+    graded = test_queries(p, p.graded_splits)
+    made = Plan(runs=runs, vectors=query_vectors(p, test_queries(p, p.test_splits)), graded=graded)
+    made.candidates = Candidates(vectors=made.vectors, k=p.candidates)
+    if p.real_msmarco:
+        made.real = Candidates(vectors=real_vectors(p.real_encoder), k=p.candidates)
     return made
 
 

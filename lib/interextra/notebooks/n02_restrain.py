@@ -6,13 +6,29 @@ Zhan et al. (CIKM 2022), Table 6. Notebook 05 builds on it.
 
 import itertools
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from interextra.data.queries import Part
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.notebooks import plans
+from interextra.notebooks.parameters import (
+    AnyThousands,
+    Count,
+    Entries,
+    GateParameters,
+    Measures,
+    Million,
+    Names,
+    ReSTrainParameters,
+    Seeds,
+    Sizes,
+    Thousands,
+    parameter,
+)
 from interextra.papers.releases import real_vectors
 from interextra.splits.restrain import BANDS, ReSTrain
 from interextra.splits.similarity import nearest
@@ -20,10 +36,50 @@ from interextra.splits.split import REGIMES
 from interextra.stats.effects import ratio
 from interextra.store.folders import Store
 
-NOTEBOOK = "02_restrain"
+
+class Parameters(ReSTrainParameters, GateParameters):
+    """Parameters of notebook 02, ReSTrain."""
+
+    recipes: Entries = parameter(
+        ["bm25", "mini-dense"], "systems", paper="BERT-base, 50 epochs, 1,024 random negatives"
+    )
+    seeds: Seeds = parameter(
+        [1], "seeds, one per training run", paper="it does not report how many"
+    )
+    test_draws: AnyThousands = parameter(
+        0, "draws of few test queries, each with its own training sets and training runs; 0: none"
+    )
+    test_size: Million = parameter(97, "test queries per draw and split", paper="97 in total")
+    measures: Measures = parameter(["nDCG@10", "R@100"], "measures", paper="nDCG@10 and R@100")
+    real_msmarco: bool = parameter(
+        False, "compare with the released sets, on real queries (folder: INTEREXTRA_DATA)"
+    )
+    test_splits: Names = parameter(
+        ["test", "graded"], "they decide what is near", paper="the 97 judged of DL19 and DL20"
+    )
+    negative_passages: str = parameter(
+        "all", "which passages may be negatives: all, unexposed, control: see 09", paper="all"
+    )
+    grid_sizes: Sizes = parameter(
+        [112, 360, 640], "training queries of the random sets per band; at most a third of all"
+    )
+    grid_draws: AnyThousands = parameter(1, "random sets per size and band; 0: none")
+    grid_seeds: Seeds = parameter([1], "seeds of training on each of them")
+    grid_steps: Count = parameter(
+        20, "training steps on them; 0: as `steps`; more overfit the smallest sets"
+    )
+    draw_splits: Names = parameter(["test"], "splits from which they are drawn")
+    draw_train: Million = parameter(360, "training queries per set of a draw")
+    recall_relevance: Annotated[int, Field(ge=1, le=10)] = parameter(
+        2,
+        "relevance from which R@100 counts; 2 reproduces the paper's BM25",
+        paper="it does not say",
+    )
+    real_encoders: Names = parameter(["minilm", "lsa"], "encoders for the real queries")
+    real_neighbours: Thousands = parameter(10, "nearest training queries per judged DL query")
 
 
-def plan(p: dict) -> plans.Plan:
+def plan(p: Parameters) -> plans.Plan:
     """Each system in both regimes at each size; of the trained ones also what takes size and
     distance apart.
 
@@ -32,50 +88,44 @@ def plan(p: dict) -> plans.Plan:
     `grid_draws` both are empty. `draws`: one training each for a few test queries, as the paper has
     it (draw, model, n_train, regime, run).
     """
-    split, made = plans.restrain_of(p), plans.with_bm25(plans.systems(p))
-    options = {"sizes": tuple(p["grid_sizes"]), "draws": p["grid_draws"], "seed": p["seed"]}
-    banded = (
-        ReSTrain(vectors=split.vectors, match=p["match"], **options) if p["grid_draws"] else None
-    )
+    split, made = plans.restrain_of(p, p.sizes), plans.with_bm25(plans.systems(p))
+    options = {"sizes": tuple(p.grid_sizes), "draws": p.grid_draws, "seed": p.seed}
+    banded = ReSTrain(vectors=split.vectors, match=p.match, **options) if p.grid_draws else None
     random_sets = [
-        (
+        plans.TrainingSet(
             {"n_train": size, "band": band, "draw": draw},
             Part(of=banded, part=f"{band}-{size}-{draw}"),
         )
-        for size, band, draw in itertools.product(p["grid_sizes"], BANDS, range(p["grid_draws"]))
+        for size, band, draw in itertools.product(p.grid_sizes, BANDS, range(p.grid_draws))
     ]
-    short = plans.systems(p | {"steps": p["grid_steps"] or p["steps"]}).items()
+    short = plans.systems(p.changed(steps=p.grid_steps or p.steps)).items()
     trained = {label: one for label, one in short if one.training_steps(1)}
-    asked = (*plans.test_queries(p, p["test_splits"]), *plans.gate_queries(p))
-    grid = plans.runs(
-        p | dict.fromkeys(("seeds", "other_seeds"), p["grid_seeds"]), trained, random_sets, asked
-    )
+    asked = (*plans.test_queries(p, p.test_splits), *plans.gate_queries(p))
+    grid = plans.runs(p.changed(seeds=p.grid_seeds), trained, random_sets, asked)
     few = []
-    for draw in range(1, p["test_draws"] + 1):
-        chosen = {"limit": p["test_size"], "seed": draw}
+    for draw in range(1, p.test_draws + 1):
+        chosen = {"limit": p.test_size, "seed": draw}
         test = tuple(
-            part.model_copy(update=chosen) for part in plans.test_queries(p, p["draw_splits"])
+            part.model_copy(update=chosen) for part in plans.test_queries(p, p.draw_splits)
         )
-        drawn = ReSTrain(
-            vectors=plans.query_vectors(p, test), sizes=(p["draw_train"],), match=p["match"]
-        )
-        once = p | dict.fromkeys(("seeds", "other_seeds"), [draw])
-        few += plans.runs(
-            once, made, plans.in_both_regimes(drawn, [p["draw_train"]]), test, draw=draw
-        )
-    rows = plans.runs(p, made, plans.in_both_regimes(split, p["sizes"]), asked)
+        drawn = ReSTrain(vectors=plans.query_vectors(p, test), sizes=(p.draw_train,), match=p.match)
+        once = p.changed(seeds=[draw])
+        few += plans.runs(once, made, plans.in_both_regimes(drawn, [p.draw_train]), test, draw=draw)
+    rows = plans.runs(p, made, plans.in_both_regimes(split, p.sizes), asked)
     frames = {"design": plans.design(rows), "grid": pd.DataFrame(grid)}
     frames["draws"] = pd.DataFrame(few).drop(
         columns="seed", errors="ignore"
     )  # of a draw, which is no second training
-    real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
+    real = {encoder: real_vectors(encoder) for encoder in p.real_encoders if p.real_msmarco}
     cells = {
         "vectors": split.vectors,
         "split": split,
         "banded": banded if grid else None,
         "real": real,
     }
-    return plans.Plan(measures=plans.measures_of(p, "measures"), **cells, **frames)
+    return plans.Plan(
+        measures=plans.from_relevance(p.measures, p.recall_relevance), **cells, **frames
+    )
 
 
 def gate_of_bands(gate: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:

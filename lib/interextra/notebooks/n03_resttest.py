@@ -4,21 +4,55 @@ import numpy as np
 import pandas as pd
 
 from interextra.notebooks import plans
+from interextra.notebooks.parameters import (
+    Entries,
+    GateParameters,
+    Measures,
+    Names,
+    ReSTTestParameters,
+    Seeds,
+    parameter,
+)
 from interextra.papers.releases import real_dev_vectors, real_vectors
 from interextra.splits.resttest import APART, in_regimes, sides
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import DRAWS, Effects
 
-NOTEBOOK = "03_resttest"
+
+class Parameters(GateParameters, ReSTTestParameters):
+    """Parameters of notebook 03, ReSTTest."""
+
+    recipes: Entries = parameter(
+        ["bm25", "mini-dense"], "systems", paper="BERT-base, 50 epochs, 1,024 random negatives"
+    )
+    normalise: bool = parameter(
+        True, "vectors and centroids of length 1, that is cosine", paper="it does not say"
+    )
+    seeds: Seeds = parameter([1], "seeds of the training runs", paper="it does not say how many")
+    bucket_seeds: Seeds = parameter(
+        [1, 2, 3, 4, 5], "seeds of k-means to compare; the experiment uses `seed`"
+    )
+    measures: Measures = parameter(["RR@10", "R@100"], "measures", paper="MRR@10 and R@100")
+    real_msmarco: bool = parameter(
+        False, "also compare with the released buckets on real queries (folder: INTEREXTRA_DATA)"
+    )
+    test_splits: Names = parameter(["test", "graded"], "test queries, pooled", paper="dev")
+    encoder: str = parameter(
+        "trained", "whose vectors are clustered: trained (dense, all training queries), minilm, lsa"
+    )
+    negative_passages: str = parameter(
+        "all", "which passages may be negatives: all, unexposed, control: see 09", paper="all"
+    )
+    real_encoders: Names = parameter(["minilm", "lsa"], "encoders for the real queries")
 
 
-def plan(p: dict) -> plans.Plan:
+def plan(p: Parameters) -> plans.Plan:
     """Each system without each bucket, each seed. `design`: model, left_out, seed, run."""
     plans.gate_queries(p)  # named twice, they would be clustered twice
-    asked = [*p["test_splits"], *p["gate_splits"]]
+    asked = [*p.test_splits, *p.gate_splits]
     split, queries = plans.resttest_of(p, asked), plans.test_queries(p, asked)
     rows = plans.runs(p, plans.with_bm25(plans.systems(p)), plans.without_each(split), queries)
-    real = {encoder: real_vectors(encoder) for encoder in p["real_encoders"] if p["real_msmarco"]}
+    real = {encoder: real_vectors(encoder) for encoder in p.real_encoders if p.real_msmarco}
     dev = {encoder: real_dev_vectors(encoder) for encoder in real}
     return plans.Plan(
         vectors=split.vectors, split=split, design=plans.design(rows), real=real, real_dev=dev

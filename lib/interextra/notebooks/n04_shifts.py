@@ -13,80 +13,112 @@ from interextra.data.queries import Part
 from interextra.measures.evaluate import worse
 from interextra.models.search.vectors import Vectors
 from interextra.notebooks import plans
+from interextra.notebooks.parameters import Entries, NamesByName, ShiftParameters, parameter
 from interextra.papers.releases import real_vectors
 from interextra.splits.clusters import agreement, distinctive_words
-from interextra.splits.shift import Shift, read_shift
+from interextra.splits.shift import Shift
 from interextra.splits.topics import Topics, topics
 from interextra.store import InputError, Store
 
-NOTEBOOK = "04_ms_shift_clusters"
+
+class Parameters(ShiftParameters):
+    """Parameters of notebook 04, leave-one-out shifts."""
+
+    only: NamesByName = parameter(
+        {
+            "topics": ["DR (base)", "ColBERT", "SPLADE", "BM25, fixed"],
+            "wh-words": ["DR (base)", "ColBERT", "SPLADE", "BM25, fixed"],
+            "length": ["DR (base)", "BM25, fixed"],
+        },
+        "shift: its systems beside BM25; of shifts that are not named all. Topics with the reranker: profiles worlds and small",
+    )
+    recipes: Entries = parameter(
+        [
+            "bm25",
+            {"label": "BM25, fixed", "recipe": "bm25", "k1": [0.9], "b": [0.4]},
+            "mini-reranker",
+            {
+                "recipe": "mini-colbert",
+                "steps": 60,
+                "negatives": "bm25+in-batch",
+                "n_negatives": 1,
+                "negative_depth": 20,
+            },
+            {
+                "recipe": "mini-splade",
+                "steps": 60,
+                "negatives": "bm25+in-batch",
+                "n_negatives": 1,
+                "negative_depth": 20,
+            },
+            {
+                "recipe": "mini-dense",
+                "steps": 60,
+                "negatives": "bm25+in-batch",
+                "n_negatives": 1,
+                "negative_depth": 20,
+            },
+        ],
+        "systems; negatives as in the paper, BM25's and in-batch, but for the reranker: it learns nothing from them here",
+    )
+    negative_passages: str = parameter(
+        "all", "which passages may be negatives: all, unexposed, control: see 09", paper="all"
+    )
 
 
-def plan(p: dict) -> plans.Plan:
+def plan(p: Parameters) -> plans.Plan:
     """Each system without each cluster of each shift (`design`), also under the control.
 
     `design`, `control`: shift, model, left_out, seed, run. `shifts`: name → Shift, the control's
     last. Beside them `pool`, `topics`, and with `real_encoder` the vectors `real` and the folder of
     the files `released`.
     """
-    shifts, made, chance = (
-        shifts_of(p),
-        plans.with_bm25(plans.systems(p)),
-        read_shift(p["control"])[0],
-    )
-    gate, rows = plans.gate_queries(p), {"design": [], "control": []}
-    for shift, cell in shifts.items():
-        asked, queries = plans.asked_of(p, shift, made), (Part(of=cell, part="held-out"), *gate)
-        found = plans.runs(p, asked, plans.without_each(cell), queries, shift=shift)
-        rows["control" if shift == chance else "design"] += found
+    shifts = shifts_of(p)
+    recipes = plans.with_bm25(plans.systems(p))
+    gate = plans.gate_queries(p)
+    control = plans.named_shift(p.control).name if p.control else ""
+    rows: dict[str, list[dict]] = {"design": [], "control": []}
+    for name, shift in shifts.items():
+        asked = plans.asked_of(p, name, recipes)
+        queries = (Part(of=shift, part="held-out"), *gate)
+        runs = plans.runs(p, asked, plans.without_each(shift), queries, shift=name)
+        rows["control" if name == control else "design"] += runs
     columns = ["shift", "model", "left_out", "seed", "run"]
     frames = {name: pd.DataFrame(found, columns=columns) for name, found in rows.items()}
-    real = real_vectors(p["real_encoder"]) if p["real_encoder"] else None
-    released = data_folder() / "ms-marco-shift" if p["real_encoder"] else None
+    real = real_vectors(p.real_encoder) if p.real_encoder else None
+    released = data_folder() / "ms-marco-shift" if p.real_encoder else None
     cells = {"pool": plans.training_queries(p), "shifts": shifts, "topics": topics_of(p)}
     return plans.Plan(**cells, **frames, real=real, released=released)
 
 
-def shifts_of(p: dict) -> dict[str, Shift]:
-    """Name of each shift → its cell; `shifts` holds an attribute, `NAME=ATTRIBUTE`, or `topics`.
-
-    `/A/B/C` behind the attribute keeps these clusters only; {shift: …, train_size: N, n_test: M}
-    sets its own.
-    """
+def shifts_of(p: ShiftParameters) -> dict[str, Shift]:
+    """Return name → shift, of the parameter `shifts` and, last, of `control`."""
     found = {}
-    for entry in [*p["shifts"], *filter(None, [p["control"]])]:
-        text, own = plans.fields(
-            {"shift": entry} if isinstance(entry, str) else entry, "shift", more=True
-        )
-        name, spec, kept = read_shift(text)
-        by = topics_of(p) if spec == "topics" else spec
-        options = {"n_test": p["n_test"], "train_size": p["train_size"], "seed": p["seed"]} | own
-        if own.keys() - {"train_size", "n_test"} or not all(
-            isinstance(number, int) for number in own.values()
-        ):
-            raise InputError(
-                f"parameter 'shifts': {entry!r}: write {{shift: …, train_size: NUMBER, n_test: NUMBER}}"
-            )
-        found[name] = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **options)
+    for entry in [*p.shifts, p.control] if p.control else p.shifts:
+        named = plans.named_shift(entry)
+        by = topics_of(p) if named.by == "topics" else named.by
+        sizes = {"n_test": p.n_test, "train_size": p.train_size} | named.sizes
+        pool = plans.training_queries(p)
+        found[named.name] = Shift(pool=pool, by=by, clusters=named.clusters, seed=p.seed, **sizes)
     return found
 
 
-def topics_of(p: dict) -> Topics:
+def topics_of(p: ShiftParameters) -> Topics:
     """Topic clusters by the vectors of the encoder `topic_encoder`, with the switches of the
     notebook.
     """
     names = ("choose", "merge", "order", "stop")
-    if len(p["topic_switches"]) != len(names):
+    if len(p.topic_switches) != len(names):
         raise InputError(
             f"parameter 'topic_switches': give {len(names)}, one each of {', '.join(names)}"
         )
-    switches = dict(zip(names, p["topic_switches"], strict=True)) | {
-        "normalise": p["normalise"],
-        "seed": p["seed"],
+    switches = dict(zip(names, p.topic_switches, strict=True)) | {
+        "normalise": p.normalise,
+        "seed": p.seed,
     }
-    sizes = {"n_topics": p["n_topics"], "k": p["native_clusters"], "target": p["topic_size"]}
+    sizes = {"n_topics": p.n_topics, "k": p.native_clusters, "target": p.topic_size}
     return Topics(
-        vectors=Vectors(encoder=p["topic_encoder"], train=plans.training_queries(p)),
+        vectors=Vectors(encoder=p.topic_encoder, train=plans.training_queries(p)),
         **sizes,
         **switches,
     )

@@ -6,19 +6,32 @@ Beyond the paper: initialisations that differ in one thing only.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import pandas as pd
+from pydantic import Field
 
 from interextra.data.collection import Collection
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.model import Pretrained
-from interextra.models.recipe import Pretraining, load_recipe
+from interextra.models.recipe import Pretraining
 from interextra.notebooks import plans
+from interextra.notebooks.parameters import (
+    Entries,
+    GateParameters,
+    Measures,
+    Names,
+    PretrainingParameters,
+    ReSTrainParameters,
+    ReSTTestParameters,
+    Seeds,
+    Sizes,
+    Thousands,
+    parameter,
+)
 from interextra.papers import published
 from interextra.store import InputError, Store
 
-NOTEBOOK = "06_pretraining_study"
 OBJECTIVES = get_args(Pretraining.model_fields["objective"].annotation)  # those of ours
 # Objectives with a task for the whole text; the last two are of given weights: MiniLM's, and the
 # tiny base's
@@ -36,25 +49,95 @@ ROLES = {
 }
 
 
-def plan(p: dict) -> plans.Plan:
+class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters, PretrainingParameters):
+    """Parameters of notebook 06, training strategies and initialisations."""
+
+    protocols: Names = parameter(
+        ["ReSTrain"], "ReSTrain alone, or also ReSTTest with one model per bucket", paper="both"
+    )
+    mapped: Names = parameter(
+        ["Rand", "coCondenser, target"],
+        "initialisations whose passage vectors are plotted",
+        paper="Rand, coCon-marco",
+    )
+    map_queries: Thousands = parameter(6, "queries whose relevant passages are plotted")
+    trained_sizes: Sizes = parameter(
+        [1600], "sizes that are trained on, some of `sizes`", paper="45k"
+    )
+    seeds: Seeds = parameter([1], "seeds of the training runs, and of the pretrainings before them")
+    test_splits: Names = parameter(
+        ["test", "graded"], "ReSTrain: test queries", paper="the 97 judged of DL19 and DL20"
+    )
+    resttest_splits: Names = parameter(
+        ["test", "graded"], "ReSTTest: test queries", paper="the 6,980 of dev"
+    )
+    recipes: Entries = parameter(
+        ["bm25", "mini-dense"], "BM25, and the dense system of that encoder"
+    )
+    strategies: Entries = parameter(
+        [
+            "bm25",
+            {"label": "Random", "recipe": "mini-dense"},
+            {"label": "Random, longer", "recipe": "mini-dense", "steps": 130},
+            {"label": "STAR", "recipe": "mini-star"},
+            {"label": "ADORE", "recipe": "mini-adore"},
+            {"label": "TCT-ColBERT", "recipe": "mini-tct"},
+        ],
+        "training strategies",
+    )
+    starts: Entries = parameter(
+        [
+            {
+                "label": "Rand",
+                "objective": "none",
+                "text": "none",
+                "recipe": "mini-dense",
+                "initialisation": "random",
+            },
+            {"label": "identity attention", "objective": "none", "text": "none"},
+            {"label": "words", "objective": "words", "text": "other"},
+            {"label": "order", "objective": "order", "text": "other"},
+            {"label": "Condenser", "objective": "condenser", "text": "other"},
+            {"label": "coCondenser, other text", "objective": "spans", "text": "other"},
+            {"label": "coCondenser, target", "objective": "spans", "text": "target"},
+            {"label": "tiny base", "objective": "bag", "text": "other", "recipe": "mini-dense"},
+        ],
+        "objective: none, words, order, condenser, spans; text: none, other, target; with a recipe its own weights",
+    )
+
+    restrain_measures: Measures = parameter(
+        ["nDCG@10", "R@100"], "under ReSTrain; the training strategies are judged by the first"
+    )
+    resttest_measures: Measures = parameter(["RR@10", "R@100"], "the same under ReSTTest")
+    start_measures: Measures = parameter(
+        ["nDCG@10", "RR@10"],
+        "the initialisations are judged by: first under ReSTrain, last under ReSTTest",
+        paper="R@100",
+    )
+    recall_relevance: Annotated[int, Field(ge=1, le=10)] = parameter(
+        2, "relevance from which R@100 counts under ReSTrain; 2 reproduces the paper's BM25"
+    )
+
+
+def plan(p: Parameters) -> plans.Plan:
     """Frames of runs, as in notebook 05: `strategies_restrain`, `strategies_resttest`,
     `starts_restrain`, `starts_resttest`; those of ReSTTest are empty without that protocol.
 
     `pretrained`: label → Pretrained of its first training. `marks`: see there. `judged_by`: study →
     protocol → measure.
     """
-    ways = plans.with_bm25(plans.systems(p | {"recipes": p["strategies"]}), "strategies")
-    starts = [start_in(p, entry) for entry in p["starts"]]
-    if "ReSTrain" not in p["protocols"] or set(p["protocols"]) - {"ReSTrain", "ReSTTest"}:
+    ways = plans.with_bm25(plans.systems(p, p.strategies), "strategies")
+    starts = [start_in(p, entry) for entry in p.starts]
+    if "ReSTrain" not in p.protocols or set(p.protocols) - {"ReSTrain", "ReSTTest"}:
         raise InputError("parameter 'protocols': write ReSTrain, or ReSTrain and ReSTTest")
-    plans.refuse_unknown("mapped", p["mapped"], [start["model"] for start in starts])
-    sets, used = plans.restrain_of(p), plans.measures_of(p, "restrain_measures")
-    asked = p | {
-        "resttest_splits": plans.searched(p)["resttest_splits"]
-    }  # claims are made of ReSTTest alone
-    buckets = (
-        plans.resttest_of(p, asked["resttest_splits"]) if "ReSTTest" in p["protocols"] else None
+    plans.refuse_unknown("mapped", p.mapped, [start["model"] for start in starts])
+    sets, used = (
+        plans.restrain_of(p, p.sizes),
+        plans.from_relevance(p.restrain_measures, p.recall_relevance),
     )
+    # claims are made of ReSTTest alone
+    asked = p.changed(resttest_splits=plans.with_gate(p).resttest_splits)
+    buckets = plans.resttest_of(p, asked.resttest_splits) if "ReSTTest" in p.protocols else None
     begun, frames = {BM25: ways[BM25]} | {start["model"]: start["recipe"] for start in starts}, {}
     for study, made in (("strategies", ways), ("starts", begun)):
         restrain, resttest = plans.both_protocols(asked, sets, buckets, made)
@@ -66,15 +149,15 @@ def plan(p: dict) -> plans.Plan:
     for row in restrain:
         if isinstance(row["run"].model.first, Pretrained):
             pretrained.setdefault(row["model"], row["run"].model.first)
-    known = {"ReSTrain": used, "ReSTTest": p["resttest_measures"]}
+    known = {"ReSTrain": used, "ReSTTest": p.resttest_measures}
     judged_by = {
         "starts": {
-            "ReSTrain": plans.measures_of(p, "start_measures")[0],
-            "ReSTTest": p["start_measures"][-1],
+            "ReSTrain": plans.from_relevance(p.start_measures, p.recall_relevance)[0],
+            "ReSTTest": p.start_measures[-1],
         }
     }
     judged_by["strategies"] = {protocol: measures[0] for protocol, measures in known.items()}
-    for protocol in p["protocols"]:
+    for protocol in p.protocols:
         plans.refuse_unknown(
             f"start_measures, {protocol}", [judged_by["starts"][protocol]], known[protocol]
         )
@@ -82,39 +165,35 @@ def plan(p: dict) -> plans.Plan:
     return plans.Plan(sets=sets, buckets=buckets, measures=used, **more, **frames)
 
 
-def start_in(p: dict, entry: Mapping[str, Any]) -> dict[str, Any]:
+def start_in(p: PretrainingParameters, entry: Mapping[str, Any]) -> dict[str, Any]:
     """An initialisation: model (its label), objective, text (none, other, target), made and recipe.
 
     {label, objective, text} are pretrained by us from `start_recipe` (made: ours); with a recipe
     and its options they are given weights (base, where we start from them, or given).
     """
-    label, objective, text, how = plans.fields(entry, "label", "objective", "text", more=True)
-    base, found = (
-        load_recipe(p["start_recipe"]),
-        {"model": label, "objective": objective, "text": text},
-    )
+    label, objective, text, options = plans.fields(entry, "label", "objective", "text", more=True)
+    base = plans.named_recipe(p.start_recipe)
     plans.refuse_unknown("start_recipe, architecture", [base.architecture], ["dense"])
-    read = {"none": (), "other": p["other_text"], "target": (p["collection"],)}
+    read = {"none": (), "other": p.other_text, "target": (p.collection,)}
     plans.refuse_unknown(f"starts, {label}", [text], read)
-    steps = {"steps": p["steps"]} if p["steps"] else {}
-    if how:
-        name, options = plans.fields(how, "recipe", more=True)
-        plans.refuse_unknown(
-            f"starts, {label}", [objective], dict.fromkeys([*OBJECTIVES, *TEXT_LEVEL])
-        )
-        made = "base" if load_recipe(name, **options) == base and objective != "none" else "given"
-        return found | {"made": made, "recipe": load_recipe(name, **options | steps)}
-    how = {
+    start = {"model": label, "objective": objective, "text": text}
+    steps = {"steps": p.steps} if p.steps else {}
+    if options:
+        plans.fields(options, "recipe", more=True)
+        plans.refuse_unknown(f"starts, {label}", [objective], [*OBJECTIVES, *TEXT_LEVEL])
+        is_base = plans.named_recipe(options) == base and objective != "none"
+        recipe = plans.named_recipe(options, **steps)
+        return start | {"made": "base" if is_base else "given", "recipe": recipe}
+    pretraining = {
         "objective": objective,
         "corpus": read[text],
         "pooling": base.pooling,
         "precision": base.precision,
+        "steps": p.pretraining_steps,
+        "learning_rate": p.pretraining_rate,
     }
-    how |= {"steps": p["pretraining_steps"], "learning_rate": p["pretraining_rate"]}
-    return found | {
-        "made": "ours",
-        "recipe": load_recipe(p["start_recipe"], pretraining=how, **steps),
-    }
+    recipe = plans.named_recipe(p.start_recipe, pretraining=pretraining, **steps)
+    return start | {"made": "ours", "recipe": recipe}
 
 
 def marks(starts: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -23,11 +23,18 @@ from interextra.models.architectures import architectures
 from interextra.models.architectures.dense import LABEL as DENSE
 from interextra.notebooks import n04_shifts as shifts
 from interextra.notebooks import plans
+from interextra.notebooks.parameters import (
+    Entries,
+    NamesByName,
+    Resamples,
+    ShiftParameters,
+    Thousands,
+    parameter,
+)
 from interextra.stats.correlation import kendall_within
 from interextra.stats.effects import DRAWN, Effects, effects, interval
 from interextra.store.errors import InputError
 
-NOTEBOOK = "07_indicators"
 POOLED = "pooled"
 FIRST_STAGE = [
     module.LABEL for module in architectures().values() if module.ENCODES_QUERIES
@@ -39,7 +46,56 @@ GAPS += [("dense: R", name) for name in ("dense: max", "dense: density", "words:
 SYSTEM = ["shift", "model", "measure"]
 
 
-def plan(p: dict) -> plans.Plan:
+class Parameters(ShiftParameters):
+    """Parameters of notebook 07, generalisation indicators."""
+
+    neighbours: Thousands = parameter(
+        10, "nearest training queries whose mean score is a query's density"
+    )
+    bins: Thousands = parameter(
+        5, "intervals of R", paper="it does not say how many or how they are cut"
+    )
+    n_tau: Resamples = parameter(
+        500, "bootstrap samples for tau, the losses by distance and the claims"
+    )
+    only: NamesByName = parameter(
+        {
+            "wh-words": ["DR (base)", "ColBERT", "SPLADE", "BM25, fixed"],
+            "length": ["DR (base)", "BM25, fixed"],
+        },
+        "shift: its systems beside BM25; of shifts that are not named all",
+    )
+    recipes: Entries = parameter(
+        [
+            "bm25",
+            {"label": "BM25, fixed", "recipe": "bm25", "k1": [0.9], "b": [0.4]},
+            {
+                "recipe": "mini-colbert",
+                "steps": 60,
+                "negatives": "bm25+in-batch",
+                "n_negatives": 1,
+                "negative_depth": 20,
+            },
+            {
+                "recipe": "mini-splade",
+                "steps": 60,
+                "negatives": "bm25+in-batch",
+                "n_negatives": 1,
+                "negative_depth": 20,
+            },
+            {
+                "recipe": "mini-dense",
+                "steps": 60,
+                "negatives": "bm25+in-batch",
+                "n_negatives": 1,
+                "negative_depth": 20,
+            },
+        ],
+        "systems; those that are trained for both shifts; negatives as in the paper, BM25's and in-batch",
+    )
+
+
+def plan(p: Parameters) -> plans.Plan:
     """The runs of notebook 04, and where each test query lies in the models' own query spaces.
 
     `near`: as `design` and `control` together, but Nearness cells for runs, of the systems that
@@ -55,7 +111,7 @@ def plan(p: dict) -> plans.Plan:
         [architectures()[run.model.recipe.architecture].ENCODES_QUERIES for run in near["run"]]
     ]
     cells = [
-        Nearness(model=run.model, queries=run.queries[:1], k=p["neighbours"]) for run in near["run"]
+        Nearness(model=run.model, queries=run.queries[:1], k=p.neighbours) for run in near["run"]
     ]
     found.near, found.real = (
         near.drop(columns="run").assign(near=cells),

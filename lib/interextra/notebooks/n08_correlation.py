@@ -14,10 +14,23 @@ import pandas as pd
 
 from interextra.data.queries import Queries, Source
 from interextra.models.architectures.bm25 import LABEL as BM25
-from interextra.models.recipe import load_recipe
 from interextra.models.search.run import Run
 from interextra.notebooks import plans
 from interextra.notebooks.n06_pretraining import start_in
+from interextra.notebooks.parameters import (
+    AnyEntries,
+    AnySizes,
+    Entries,
+    Entry,
+    Measure,
+    Names,
+    PretrainingParameters,
+    ReSTrainParameters,
+    Seeds,
+    Share,
+    Sizes,
+    parameter,
+)
 from interextra.papers import published, published_models
 from interextra.splits.split import REGIMES
 from interextra.stats.correlation import (
@@ -31,7 +44,6 @@ from interextra.stats.correlation import (
 from interextra.stats.effects import DRAWN, Effects, effects, holm, interval
 from interextra.store.errors import InputError, offenders
 
-NOTEBOOK = "08_beir_correlation"
 IN_DOMAIN, ALL = "in domain", "mean of all"
 LABELS = ["method", "n_train", "regime", "seed"]
 POINT = ["method", "n_train"]  # what is seen of it in both regimes
@@ -40,36 +52,150 @@ STATISTICS, JUDGED = (*METHODS, WITHIN), "Judged@10"
 SIDES = dict(zip(REGIMES, ("first", "second"), strict=True))  # whose draws are a regime's
 
 
-def plan(p: dict) -> plans.Plan:
+class Parameters(ReSTrainParameters, PretrainingParameters):
+    """Parameters of notebook 08, the correlation with other collections."""
+
+    trained_sizes: Sizes = parameter(
+        [112, 1600], "training-set sizes, some of `sizes`", paper="all three"
+    )
+    more_sizes: AnySizes = parameter(
+        [],
+        "further sizes, sampled separately so that the training sets of `sizes` stay as they are",
+    )
+    seeds: Seeds = parameter([1], "seeds of the training runs and of the pretraining before them")
+    measure: Measure = parameter("nDCG@10", "in domain and on other collections, as in the paper")
+    results: str = parameter(
+        "", "scores of published models, one row per model; empty: the committed result is shown"
+    )
+    floor: Share = parameter(
+        0.3, "least nDCG@10 on MS MARCO dev for a published model to count as a retrieval model"
+    )
+    test_splits: Names = parameter(
+        ["test", "graded"], "test queries in domain", paper="the 97 judged of DL19 and DL20"
+    )
+    recipes: Entries = parameter(
+        ["bm25", "mini-dense"], "BM25, and the dense system of that encoder"
+    )
+    bm25: Entry = parameter(
+        {"recipe": "bm25", "k1": [0.9], "b": [0.4]}, "the BM25 to beat, as it comes"
+    )
+    strategies: Entries = parameter(
+        [
+            {"label": "Random", "recipe": "mini-dense"},
+            {"label": "STAR", "recipe": "mini-star"},
+            {"label": "TCT-ColBERT", "recipe": "mini-tct"},
+        ],
+        "training strategies",
+        paper="random and hard negatives, distillation, all from BERT",
+    )
+    starts: Entries = parameter(
+        [
+            {"label": "words", "objective": "words", "text": "other"},
+            {"label": "order", "objective": "order", "text": "other"},
+            {"label": "Condenser", "objective": "condenser", "text": "other"},
+            {"label": "coCondenser, other text", "objective": "spans", "text": "other"},
+            {"label": "coCondenser, target", "objective": "spans", "text": "target"},
+        ],
+        "as in notebook 06",
+        paper="five further starts with random negatives",
+    )
+    lineage: Names = parameter(
+        ["Random", "STAR"],
+        "training strategies that start from one another: one unit of the bootstrap",
+    )
+
+    collections: Entries = parameter(
+        [
+            {
+                "name": "hobby questions",
+                "split": "test",
+                "read": "similar texts (pretraining on other text)",
+                "collection": "mini:ood-hobby-questions,seed=4",
+            },
+            {
+                "name": "hobby claims",
+                "split": "test",
+                "read": "similar texts (pretraining on other text)",
+                "collection": "mini:ood-hobby-claims,seed=4",
+            },
+            {
+                "name": "hobby titles",
+                "split": "test",
+                "read": "similar texts (pretraining on other text)",
+                "collection": "mini:ood-hobby-titles,seed=4",
+            },
+            {
+                "name": "hobby duplicates",
+                "split": "test",
+                "read": "no",
+                "collection": "mini:ood-hobby-duplicates,seed=4",
+            },
+            {
+                "name": "affairs questions",
+                "split": "test",
+                "read": "similar texts (pretraining on other text)",
+                "collection": "mini:ood-affairs-questions,seed=4",
+            },
+            {
+                "name": "affairs keywords",
+                "split": "test",
+                "read": "similar texts (pretraining on other text)",
+                "collection": "mini:ood-affairs-keywords,seed=4",
+            },
+            {
+                "name": "affairs comparisons",
+                "split": "test",
+                "read": "similar texts (pretraining on other text)",
+                "collection": "mini:ood-affairs-comparisons,seed=4",
+            },
+            {
+                "name": "affairs lookup",
+                "split": "test",
+                "read": "similar texts (pretraining on other text)",
+                "collection": "mini:ood-affairs-lookup,seed=4",
+            },
+        ],
+        "read: what the models have read of its texts; a name that stands several times is one mean",
+    )
+    skip_own: AnyEntries = parameter(
+        [], "of these, those whose queries are passages: BEIR leaves out a query's own passage"
+    )
+    complete: bool = parameter(
+        True,
+        "whether what the qrels do not have is known to be irrelevant, as in a generated world",
+    )
+
+
+def plan(p: Parameters) -> plans.Plan:
     """Frames of runs: `in_domain` (method, n_train, regime, seed); `elsewhere` (collection, part,
     too); `bm25` (both).
 
     A collection of several parts is the mean of them. `read`: collection → what the models have
     read of it.
     """
-    if twice := set(p["more_sizes"]) & set(p["sizes"]):
+    if twice := set(p.more_sizes) & set(p.sizes):
         raise InputError(
             f"parameter 'more_sizes': {offenders(sorted(twice))} stands in 'sizes', too; keep it in one"
         )
-    if p["results"]:
-        published_models.read(p["results"])  # an error in it is told before anything runs
-    ways = plans.systems(p | {"recipes": p["strategies"]})
+    if p.results:
+        published_models.read(p.results)  # an error in it is told before anything runs
+    ways = plans.systems(p, p.strategies)
     starts = {
-        start["model"]: start["recipe"] for start in (start_in(p, entry) for entry in p["starts"])
+        start["model"]: start["recipe"] for start in (start_in(p, entry) for entry in p.starts)
     }
     if twice := ways.keys() & starts.keys():
         raise InputError(
             f"parameters 'strategies' and 'starts': {offenders(sorted(twice))} stands in both"
         )
-    of_size = dict.fromkeys(p["trained_sizes"], plans.restrain_of(p))
-    if p["more_sizes"]:
-        of_size |= dict.fromkeys(p["more_sizes"], plans.restrain_of(p | {"sizes": p["more_sizes"]}))
+    of_size = dict.fromkeys(p.trained_sizes, plans.restrain_of(p, p.sizes))
+    if p.more_sizes:
+        of_size |= dict.fromkeys(p.more_sizes, plans.restrain_of(p, p.more_sizes))
     sets = [one for size in sorted(of_size) for one in plans.in_both_regimes(of_size[size], [size])]
-    plans.refuse_unknown("lineage", p["lineage"], [*ways, *starts])
+    plans.refuse_unknown("lineage", p.lineage, [*ways, *starts])
     entries = [
-        plans.fields(entry, "name", "split", "read", "collection") for entry in p["collections"]
+        plans.fields(entry, "name", "split", "read", "collection") for entry in p.collections
     ]
-    plans.refuse_unknown("skip_own", p["skip_own"], [name for name, *_ in entries])
+    plans.refuse_unknown("skip_own", p.skip_own, [name for name, *_ in entries])
 
     def elsewhere(row: dict) -> list[dict]:
         rows = []
@@ -77,21 +203,20 @@ def plan(p: dict) -> plans.Plan:
             run = Run(
                 model=row["run"].model,
                 queries=(Queries(source=Source.of(spec), split=split),),
-                depth=p["depth"],
+                depth=p.depth,
             )
             rows.append(
-                row
-                | {"collection": name, "part": spec, "skip_own": name in p["skip_own"], "run": run}
+                row | {"collection": name, "part": spec, "skip_own": name in p.skip_own, "run": run}
             )
         return rows
 
-    test = plans.test_queries(p, p["test_splits"])
+    test = plans.test_queries(p, p.test_splits)
     inside = plans.runs(p, ways | starts, sets, test)
-    lexical = load_recipe(p["bm25"])
+    lexical = plans.named_recipe(p.bm25)
     plans.refuse_unknown("bm25, architecture", [lexical.architecture], ["bm25"])
-    own = {"run": plans.run_of(p, lexical, plans.training_queries(p), p["seed"], test)}
+    own = {"run": plans.run_of(p, lexical, plans.training_queries(p), p.seed, test)}
     bm25 = [
-        {"collection": IN_DOMAIN, "part": p["collection"], "skip_own": False} | own,
+        {"collection": IN_DOMAIN, "part": p.collection, "skip_own": False} | own,
         *elsewhere(own),
     ]
     frames = {

@@ -9,7 +9,7 @@ Neither paper takes the two apart.
 import itertools
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,12 +23,25 @@ from interextra.models.model import trained_behind
 from interextra.models.recipe import Recipe, changed
 from interextra.models.training.pairs import exposed_passages, training_pairs
 from interextra.notebooks import plans
+from interextra.notebooks.parameters import (
+    AnyNames,
+    Count,
+    Distinct,
+    Entries,
+    Entry,
+    GateParameters,
+    Measures,
+    NamesByName,
+    Positive,
+    Seeds,
+    Share,
+    parameter,
+)
 from interextra.splits import attributes
-from interextra.splits.shift import Shift, in_domain, read_shift
+from interextra.splits.shift import Shift, in_domain
 from interextra.stats.effects import Effects, effects, interval, ratio
 from interextra.store import Cell, Store, write_json
 
-NOTEBOOK = "09_negative_exposure"
 NONE = "none"  # where nothing is drawn
 CONDITION = ["model", "negatives", "negative_passages"]
 ARMS = {  # which exposed passages are spared alone → negative_passages, and those of its control
@@ -84,7 +97,78 @@ class Spared(Cell):
         return json.loads((store[self] / "doc_ids.json").read_text(encoding="utf-8"))
 
 
-def plan(p: dict) -> plans.Plan:
+class Parameters(GateParameters):
+    """Parameters of notebook 09, negative exposure."""
+
+    shift: Entry = parameter(
+        "python:interextra.world.truth:kind_of_question",
+        "attribute whose clusters are left out in turn, see 04",
+    )
+    n_test: Positive = parameter(200, "test queries held out of each cluster")
+    train_size: Count = parameter(
+        1500, "training queries of each model, sampled from the other clusters; 0: all"
+    )
+    arms: AnyNames = parameter(
+        [], "dense retriever: exclude only some exposed passages (kind, other kinds, answers)"
+    )
+    doses: Annotated[list[Share], Distinct] = parameter(
+        [], "dense retriever, random negatives: share of exposed negatives; 0: unexposed"
+    )
+    steps: Count = parameter(60, "training steps of each model; 0: as the recipes say")
+    seeds: Seeds = parameter([1], "seeds of the dense retriever, one training run each")
+    measures: Measures = parameter(["RR@10"], "one measure")
+    recipes: Entries = parameter(["bm25"], "systems without negatives")
+    conditions: Entries = parameter(
+        [
+            {
+                "label": "DR (base)",
+                "source": "in-batch",
+                "recipe": "mini-dense",
+                "negatives": "in-batch",
+            },
+            {
+                "label": "SPLADE",
+                "source": "in-batch",
+                "recipe": "mini-splade",
+                "negatives": "in-batch",
+            },
+            {
+                "label": "DR (base)",
+                "source": "random",
+                "recipe": "mini-dense",
+                "negatives": "random",
+                "n_negatives": 32,
+            },
+            {
+                "label": "DR (base)",
+                "source": "BM25",
+                "recipe": "mini-dense",
+                "negatives": "bm25+in-batch",
+                "n_negatives": 1,
+                "negative_depth": 20,
+            },
+            {
+                "label": "SPLADE",
+                "source": "BM25",
+                "recipe": "mini-splade",
+                "negatives": "bm25+in-batch",
+                "n_negatives": 1,
+                "negative_depth": 20,
+            },
+        ],
+        "where negatives come from",
+    )
+    restricted: NamesByName = parameter(
+        {"DR (base)": ["unexposed", "control"]},
+        "system: what it also draws from, unexposed or control (as few passages, at random)",
+    )
+    other_seeds: Seeds = parameter([1], "seeds of the other systems")
+    real_msmarco: bool = parameter(
+        False, "also count how exposed negatives are on MS MARCO (folder: INTEREXTRA_DATA)"
+    )
+
+
+def plan(p: Parameters) -> plans.Plan:
     """Each system without each cluster of one shift, by the source of its negatives and by which
     passages may be drawn.
 
@@ -93,20 +177,18 @@ def plan(p: dict) -> plans.Plan:
     `dose`: of the dense system with random negatives, and share, the probability that a negative is
     exposed. `kind`: left_out → Spared, its answers.
     """
-    _, by, kept = read_shift(p["shift"])
-    sizes = {name: p[name] for name in ("n_test", "train_size", "seed")}
-    shift = Shift(pool=plans.training_queries(p), by=by, clusters=tuple(kept), **sizes)
+    shift = plans.one_shift(p)
     tested = (Part(of=shift, part="held-out"), *plans.gate_queries(p))
     conditions = [
-        plans.fields(entry, "label", "source", "recipe", more=True) for entry in p["conditions"]
+        plans.fields(entry, "label", "source", "recipe", more=True) for entry in p.conditions
     ]
     plans.refuse_unknown(
-        "restricted", p["restricted"], dict.fromkeys(model for model, *_ in conditions)
+        "restricted", p.restricted, dict.fromkeys(model for model, *_ in conditions)
     )
     plans.refuse_unknown(
-        "restricted", itertools.chain(*p["restricted"].values()), ("unexposed", "control")
+        "restricted", itertools.chain(*p.restricted.values()), ("unexposed", "control")
     )
-    plans.refuse_unknown("arms", p["arms"], ARMS)
+    plans.refuse_unknown("arms", p.arms, ARMS)
 
     def trained(model: str, made: Recipe, negatives: str, passages: str | float) -> list[dict]:
         labels = {"negatives": negatives, "negative_passages": passages}
@@ -124,23 +206,29 @@ def plan(p: dict) -> plans.Plan:
         p, plans.with_bm25(plans.systems(p)), plans.without_each(shift), tested, **plain
     )
     for model, negatives, name, options in conditions:
-        made = plans.recipe(p, name, **options)
+        made = plans.recipe(p, {"recipe": name} | options)
         drawing = made.negatives not in ("in-batch", "both")
-        for passages in ["all", *(p["restricted"].get(model, []) if drawing else [])]:
+        for passages in ["all", *(p.restricted.get(model, []) if drawing else [])]:
             rows += trained(model, changed(made, negative_passages=passages), negatives, passages)
-        for which in p["arms"] if drawing and model == DENSE else []:
+        for which in p.arms if drawing and model == DENSE else []:
             for control, label in enumerate(ARMS[which]):
                 rows += [
                     sparing(row, which, bool(control))
                     for row in trained(model, made, negatives, label)
                 ]
-        for share in p["doses"] if model == DENSE and made.negatives == "random" else []:
+        for share in p.doses if model == DENSE and made.negatives == "random" else []:
             exposed = changed(made, negative_passages=share)
             dose += [row | {"share": share} for row in trained(model, exposed, negatives, share)]
     kind = {
-        name: Spared(shift=shift, left_out=name, which="kind") for name in shift.names if p["arms"]
+        name: Spared(shift=shift, left_out=name, which="kind") for name in shift.names if p.arms
     }
-    return plans.Plan(shift=shift, design=plans.design(rows), dose=pd.DataFrame(dose), kind=kind)
+    return plans.Plan(
+        shift=shift,
+        shift_name=plans.named_shift(p.shift).name,
+        design=plans.design(rows),
+        dose=pd.DataFrame(dose),
+        kind=kind,
+    )
 
 
 def shares(design: pd.DataFrame, store: Store) -> pd.DataFrame:

@@ -14,18 +14,31 @@ from interextra.data.runs import RunFile
 from interextra.measures.evaluate import per_query
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.model import load_model
-from interextra.models.recipe import Recipe, load_recipe
+from interextra.models.recipe import Recipe
 from interextra.models.search import hybrid
 from interextra.models.search.indexes import PRECISIONS, Index
 from interextra.models.search.run import Encoded, Fused, Run, Searched
 from interextra.notebooks import n03_resttest as resttest
 from interextra.notebooks import plans
+from interextra.notebooks.parameters import (
+    Entries,
+    Entry,
+    GateParameters,
+    Measures,
+    Million,
+    Names,
+    ReSTrainParameters,
+    ReSTTestParameters,
+    Seeds,
+    Sizes,
+    Thousands,
+    parameter,
+)
 from interextra.papers import published
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import effects
 from interextra.store import InputError, Store
 
-NOTEBOOK = "10_compression_and_hybrid"
 # the system whose vectors are compressed and searched, and with which others are compared
 FULL = "Dense"
 WEIGHTED, BY_RANK, UNION, CASCADE = (
@@ -44,47 +57,96 @@ IN_PODCASTS |= {UNION: "TUW_hybrid_cat", WEIGHTED: "TUW_hybrid_ws"}
 PUBLISHED |= {(system, BM25): (4, run, BM25) for system, run in IN_PODCASTS.items()}
 
 
-def plan(p: dict) -> plans.Plan:
+class Parameters(ReSTrainParameters, GateParameters, ReSTTestParameters):
+    """Parameters of notebook 10, compression and hybrids."""
+
+    protocol: str = parameter("ReSTrain", "which one makes the two regimes: ReSTrain or ReSTTest")
+    measures: Measures = parameter(["nDCG@10", "R@100"], "the first one is judged")
+    seeds: Seeds = parameter([1], "seeds of the training runs")
+    test_splits: Names = parameter(["test", "graded"], "test queries")
+    recipes: Entries = parameter(
+        ["bm25", "mini-dense"], "BM25, and the dense system of that encoder"
+    )
+    strategies: Entries = parameter(
+        [
+            "bm25",
+            {"label": "Standalone", "recipe": "mini-standalone"},
+            {"label": "TAS-B", "recipe": "mini-tas-b"},
+            {"label": "Dense", "recipe": "mini-dense"},
+            {"label": "Dense, compressed", "recipe": "mini-compressed"},
+            {
+                "label": "Dense, second pass",
+                "recipe": "mini-compressed",
+                "dimension": 0,
+                "temperature": 4,
+            },
+        ],
+        "what is trained; each is searched exactly. Dense is compressed, searched and fused, and others are compared with it",
+    )
+    searches: Entries = parameter(
+        [
+            {
+                "label": "Dense, compressed, HNSW",
+                "of": "Dense, compressed",
+                "index": "HNSW96_SQfp16",
+            },
+            {"label": "Dense, PCA", "of": "Dense", "index": "PCA16,Flat"},
+            {"label": "Dense, PQ", "of": "Dense", "index": "PQ32x4"},
+            {"label": "Dense, int8", "of": "Dense", "index": "int8"},
+            {"label": "Dense, binary", "of": "Dense", "index": "binary", "rescore_multiplier": 4},
+            {"label": "Dense, HNSW", "of": "Dense", "index": "HNSW96_SQfp16"},
+        ],
+        "of the vectors of a training (of): fields of Searched",
+    )
+    reranker: Entry = parameter(
+        "mini-reranker", "of the hybrid by reranking, trained on the same queries"
+    )
+    rerank_depth: Million = parameter(10, "passages of each run that it reads", paper="1,000")
+    trained_sizes: Sizes = parameter([1600], "of these, the size that all systems are trained on")
+    indexes: Names = parameter(["HNSW8", "HNSW32"], "approximate indexes whose effort is varied")
+    efforts: Sizes = parameter([4, 8, 16, 32, 64], "values of efSearch")
+    orders: Thousands = parameter(3, "orders of insertion")
+
+
+def plan(p: Parameters) -> plans.Plan:
     """`design`: model (trained, searched, hybrid), n_train and regime or left_out, seed, run;
     `buckets` of ReSTTest.
     """
-    made = plans.with_bm25(plans.systems(p | {"recipes": p["strategies"]}), "strategies")
-    plans.refuse_unknown("protocol", [p["protocol"]], ["ReSTrain", "ReSTTest"])
+    made = plans.with_bm25(plans.systems(p, p.strategies), "strategies")
+    plans.refuse_unknown("protocol", [p.protocol], ["ReSTrain", "ReSTTest"])
     plans.refuse_unknown("strategies", [FULL], made)
     gate = plans.gate_queries(p)
-    queries, buckets = (*plans.test_queries(p, p["test_splits"]), *gate), None
-    reranker = load_recipe(p["reranker"])
+    queries, buckets = (*plans.test_queries(p, p.test_splits), *gate), None
+    reranker = plans.named_recipe(p.reranker)
     plans.refuse_unknown("reranker, architecture", [reranker.architecture], ["reranker"])
-    for index in p["indexes"]:
-        refuse_index("indexes", index, f"efSearch={p['efforts'][0]}", made[FULL])
-    if p["protocol"] == "ReSTrain":
-        sets = plans.in_both_regimes(plans.restrain_of(p), p["trained_sizes"])
+    for index in p.indexes:
+        refuse_index("indexes", index, f"efSearch={p.efforts[0]}", made[FULL])
+    if p.protocol == "ReSTrain":
+        sets = plans.in_both_regimes(plans.restrain_of(p, p.sizes), p.trained_sizes)
     else:
-        buckets = plans.resttest_of(p, [*p["test_splits"], *p["gate_splits"]])
+        buckets = plans.resttest_of(p, [*p.test_splits, *p.gate_splits])
         sets = plans.without_each(buckets)
     rows = []
-    for (labels, train), seed in itertools.product(sets, p["seeds"]):
+    for (labels, train), seed in itertools.product(sets, p.seeds):
         models = {label: hybrid.any_model_of(one, train, seed) for label, one in made.items()}
-        lexical = Run(model=models.pop(BM25), queries=queries, depth=p["depth"])
+        lexical = Run(model=models.pop(BM25), queries=queries, depth=p.depth)
         encoded = {
             label: Encoded(model=model, source=queries[0].source) for label, model in models.items()
         }
         flat = {
-            label: Searched(encoded=one, queries=queries, depth=p["depth"])
+            label: Searched(encoded=one, queries=queries, depth=p.depth)
             for label, one in encoded.items()
         }
-        judge = {"model": hybrid.any_model_of(reranker, train, seed), "depth": p["rerank_depth"]}
+        judge = {"model": hybrid.any_model_of(reranker, train, seed), "depth": p.rerank_depth}
         both = lexical, flat[FULL]
         found = [
             (BM25, lexical),
             *flat.items(),
             *searches(p, flat),
-            (BY_RANK, Fused(runs=both, depth=p["depth"])),
+            (BY_RANK, Fused(runs=both, depth=p.depth)),
         ]
         if gate:  # without it nothing is tuned
-            found.append(
-                (WEIGHTED, Fused(runs=both, method="wsum", tuned=gate[0], depth=p["depth"]))
-            )
+            found.append((WEIGHTED, Fused(runs=both, method="wsum", tuned=gate[0], depth=p.depth)))
         found += [
             (UNION, hybrid.Reranked(runs=both, **judge)),
             (CASCADE, hybrid.Reranked(runs=both[1:], **judge)),
@@ -98,11 +160,11 @@ def plan(p: dict) -> plans.Plan:
     return plans.Plan(buckets=buckets, design=design)
 
 
-def searches(p: dict, flat: dict[str, Searched]) -> Iterator[tuple[str, Searched]]:
+def searches(p: Parameters, flat: dict[str, Searched]) -> Iterator[tuple[str, Searched]]:
     """(label, search) of the parameter `searches`, of vectors that are searched exactly in
     `flat`.
     """
-    for entry in p["searches"]:
+    for entry in p.searches:
         label, of, options = plans.fields(entry, "label", "of", more=True)
         plans.refuse_unknown(f"searches, {label}", [of], flat)
         try:

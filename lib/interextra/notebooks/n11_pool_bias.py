@@ -5,6 +5,7 @@ contributed nothing.
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -16,13 +17,23 @@ from interextra.measures import pool
 from interextra.measures.evaluate import per_query
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.notebooks import plans
+from interextra.notebooks.parameters import (
+    AnyEntries,
+    Count,
+    Distinct,
+    Entries,
+    Million,
+    Names,
+    RunParameters,
+    Thousands,
+    parameter,
+)
 from interextra.papers.releases import real_vectors
 from interextra.splits.similarity import nearest
 from interextra.stats.correlation import correlations, drawn_groups, ends_of
 from interextra.stats.effects import Effects
 from interextra.store import InputError, Store, offenders
 
-NOTEBOOK = "11_pool_bias"
 ALL, OWN = "all judgements", "without the run's own"
 NEURAL = "neural"
 FAMILIES = {
@@ -36,7 +47,33 @@ MEASURES = [FIRST, "Bpref", "Judged@10"]
 CONDENSED = f"{FIRST}, condensed"
 
 
-def plan(p: dict) -> plans.Plan:
+class Parameters(RunParameters):
+    """Parameters of notebook 11, pool bias."""
+
+    runs: AnyEntries = parameter(
+        [], "run files of yours: test_set, family (BM25, lexical, neural, reranker), system, file"
+    )
+    qrels: AnyEntries = parameter([], "their judgements: test_set, file")
+    pool_depth: Million = parameter(10, "passages of each run that went into the pool")
+    n_draws: Thousands = parameter(20, "random choices of the judgements that are given back")
+    recipes: Entries = parameter(
+        ["bm25", "mini-dense", "mini-splade", "mini-colbert"],
+        "systems, where `runs` names no files; all but BM25 are neural",
+    )
+    test_splits: Names = parameter(["graded"], "their test queries")
+    complete: bool = parameter(
+        True,
+        "whether what the qrels do not have is known to be irrelevant, as in a generated world",
+    )
+    real_encoder: str = parameter(
+        "", "lsa or minilm: how near the test queries of MS MARCO lie to its training queries"
+    )
+    per_topic: Annotated[list[Count], Distinct] = parameter(
+        [0, 1, 2, 5, 10], "judgements per topic that are given back to a pool"
+    )
+
+
+def plan(p: Parameters) -> plans.Plan:
     """`runs`: test_set, family, system, and path, or run (a cell) and its queries; `qrels`: test
     set → path, of files.
 
@@ -44,11 +81,11 @@ def plan(p: dict) -> plans.Plan:
     BM25 is a family of its own, all others are neural. `vectors`: of the real queries, with
     `real_encoder`.
     """
-    named = [plans.fields(entry, "test_set", "file") for entry in p["qrels"]]
+    named = [plans.fields(entry, "test_set", "file") for entry in p.qrels]
     qrels = {name: with_data_folder(path) for name, path in named}
     rows = [
         dict(zip([*RUN, "path"], plans.fields(entry, *RUN, "file"), strict=True))
-        for entry in p["runs"]
+        for entry in p.runs
     ]
     rows = [row | {"path": with_data_folder(row["path"])} for row in rows]
     if missing := [
@@ -61,9 +98,9 @@ def plan(p: dict) -> plans.Plan:
         raise InputError(
             f"parameter 'qrels': no file for the test set {offenders(sorted(without))}"
         )
-    train, queries = plans.training_queries(p), plans.test_queries(p, p["test_splits"])
+    train, queries = plans.training_queries(p), plans.test_queries(p, p.test_splits)
     for label, made in plans.with_bm25(plans.systems(p)).items() if not rows else ():
-        run = plans.run_of(p, made, train, p["seed"], queries)
+        run = plans.run_of(p, made, train, p.seed, queries)
         labels = {"family": BM25 if label == BM25 else NEURAL, "system": label, "run": run}
         rows += [{"test_set": one.name, "queries": one} | labels for one in queries]
     found = pd.DataFrame(rows)
@@ -77,7 +114,7 @@ def plan(p: dict) -> plans.Plan:
     return plans.Plan(
         runs=found,
         qrels=qrels,
-        vectors=real_vectors(p["real_encoder"]) if p["real_encoder"] else None,
+        vectors=real_vectors(p.real_encoder) if p.real_encoder else None,
     )
 
 

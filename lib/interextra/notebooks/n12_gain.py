@@ -4,25 +4,37 @@ say of a model.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from interextra.data.queries import Part, Queries
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.architectures.dense import LABEL as DENSE
-from interextra.models.recipe import changed
+from interextra.models.recipe import changed, recipe_name
 from interextra.models.search.vectors import Vectors
 from interextra.notebooks import n11_pool_bias as pool_bias
 from interextra.notebooks import plans
+from interextra.notebooks.parameters import (
+    Count,
+    Entry,
+    Measures,
+    Million,
+    Names,
+    Positive,
+    RunParameters,
+    Seeds,
+    parameter,
+)
 from interextra.own import probe
 from interextra.own import splitting as own
 from interextra.splits.restrain import ReSTrain
-from interextra.splits.shift import OUTSIDE, Shift, read_shift
+from interextra.splits.shift import OUTSIDE
 from interextra.stats.effects import Effects, detectable, effects, interval, ratio
 from interextra.store import InputError
 
-NOTEBOOK = "12_your_own_retriever"
 BASE, RANDOM, FAR, OUT, SPARED = (
     "base",
     "random split",
@@ -41,7 +53,59 @@ PARTS = {
 }
 
 
-def plan(p: dict) -> plans.Plan:
+class Parameters(RunParameters):
+    """Parameters of notebook 12, your own retriever."""
+
+    shift: Entry = parameter(
+        "python:interextra.world.truth:kind_of_question",
+        "attribute whose kinds are left out in turn, see 04",
+    )
+    train_size: Count = parameter(1500, "training queries of each model whose gain is taken apart")
+    fine_tuning: Entry = parameter(
+        {"recipe": "mini-dense", "negatives": "random", "n_negatives": 32},
+        "recipe, the same for all of them",
+    )
+    steps: Count = parameter(60, "training steps; 0: as the recipe says")
+    seeds: Seeds = parameter([1], "seeds, one per training run")
+    own_size: Annotated[float, Field(ge=1e-9, le=1e9)] = parameter(
+        0.1, "training queries per set of your own trainer; below 1 their share"
+    )
+    own_seeds: Seeds = parameter([1, 2], "its seeds")
+    measures: Measures = parameter(
+        ["RR@10"], "the claims about the gain take RR@10, the one about TREC DL nDCG@10"
+    )
+    test_splits: Names = parameter(["test", "graded"], "their queries measure the gain")
+    gate_split: str = parameter(
+        "",
+        "split of queries that only show the lead of your own trainer; empty: dev, or a fifth of the test queries",
+    )
+    n_test: Positive = parameter(
+        200, "queries of each kind that no model is trained on, as in 09, whose models these are"
+    )
+    encoder: str = parameter("lsa", "whose vectors say what is near: lsa, minilm")
+    baseline: Entry = parameter("bm25", "recipe of the baseline")
+    own_model: str = parameter("tiny-base", "the model that your own trainer starts from")
+    own_recipe: Entry = parameter(
+        {
+            "recipe": "mini-dense",
+            "pooling": "mean",
+            "similarity": "cosine",
+            "temperature": 0.05,
+            "n_negatives": 32,
+            "batch_size": 32,
+        },
+        "of our trainer: what the script does",
+    )
+    own_steps: Million = parameter(60, "training steps of your own trainer")
+    real_runs: bool = parameter(
+        False, "answer the claim on published runs, from the committed values of notebook 11"
+    )
+    loss: Annotated[float, Field(ge=1e-9, le=1)] = parameter(
+        0.11, "share that a finished model should be shown to lose", paper=".11 (Zhan, Table 6)"
+    )
+
+
+def plan(p: Parameters) -> plans.Plan:
     """A model before and after the same fine-tuning on equally many queries: random, far, and
     without each kind.
 
@@ -49,29 +113,33 @@ def plan(p: dict) -> plans.Plan:
     (random), `sets` (ReSTrain, by `vectors`) and `shift` make the training sets. `own`: see
     `own_trainings`.
     """
-    _, by, kept = read_shift(p["shift"])
-    pool, test = plans.training_queries(p), plans.test_queries(p, p["test_splits"])
-    if not p["train_size"] or p["train_limit"]:
+    if not p.train_size or p.train_limit:
         raise InputError(
             "parameters 'train_size' and 'train_limit': give a number and 0: the sets have one size"
         )
-    sizes = {name: p[name] for name in ("n_test", "train_size", "seed")}
-    shift = Shift(pool=pool, by=by, clusters=tuple(kept), **sizes)
-    vectors = Vectors(encoder=p["encoder"], train=pool, test=test)
-    sets = ReSTrain(vectors=vectors, sizes=(p["train_size"],), seed=p["seed"])
+    pool, test = plans.training_queries(p), plans.test_queries(p, p.test_splits)
+    shift = plans.one_shift(p)
+    vectors = Vectors(encoder=p.encoder, train=pool, test=test)
+    sets = ReSTrain(vectors=vectors, sizes=(p.train_size,), seed=p.seed)
     some = Queries(
-        source=pool.source, split=pool.split, limit=p["train_size"], seed=p["seed"]
+        source=pool.source, split=pool.split, limit=p.train_size, seed=p.seed
     ).trainable()
-    made, bm25, kinds = (
-        plans.recipe(p, p["fine_tuning"]),
-        plans.recipe(p, p["baseline"]),
-        plans.without_each(shift),
-    )
-    spared, base = changed(made, negative_passages="unexposed"), changed(made, steps=0, epochs=None)
+    fine_tuned = plans.recipe(p, p.fine_tuning)
+    spared = changed(fine_tuned, negative_passages="unexposed")
+    untrained = changed(fine_tuned, steps=0, epochs=None)
+    bm25 = plans.recipe(p, p.baseline)
     plans.refuse_unknown("baseline, architecture", [bm25.architecture], ["bm25"])
-    alone, far = [({}, some)], [({}, Part(of=sets, part=f"extrapolation-{p['train_size']}"))]
-    models = {BM25: (bm25, alone), BASE: (base, alone), RANDOM: (made, alone), FAR: (made, far)}
-    models |= {OUT: (made, kinds), SPARED: (spared, kinds)}
+    at_random = [plans.TrainingSet({}, some)]
+    far = [plans.TrainingSet({}, Part(of=sets, part=f"extrapolation-{p.train_size}"))]
+    kinds = plans.without_each(shift)
+    models = {
+        BM25: (bm25, at_random),
+        BASE: (untrained, at_random),
+        RANDOM: (fine_tuned, at_random),
+        FAR: (fine_tuned, far),
+        OUT: (fine_tuned, kinds),
+        SPARED: (spared, kinds),
+    }
     rows = []
     for condition, (one, trained_on) in models.items():
         rows += plans.runs(
@@ -81,18 +149,23 @@ def plan(p: dict) -> plans.Plan:
     return plans.Plan(**found, shift=shift, vectors=vectors, sets=sets, some=some)
 
 
-def own_trainings(p: dict) -> plans.Plan:
+def own_trainings(p: Parameters) -> plans.Plan:
     """What a trainer of your own does, by ours: `recipe`, `split` (ReSTrain), and the `runs` of its
     sets and seeds.
     """
-    asked = {name: p[name] for name in ("train_split", "test_splits", "gate_split", "encoder")}
-    asked = own.DEFAULTS | asked | {"size": p["own_size"]}
-    recipe = probe.recipe_of(p["own_model"], fine_tuning=p["own_recipe"])
+    asked = own.DEFAULTS | {
+        "train_split": p.train_split,
+        "test_splits": p.test_splits,
+        "gate_split": p.gate_split,
+        "encoder": p.encoder,
+        "size": p.own_size,
+    }
+    recipe = probe.recipe_of(p.own_model, fine_tuning=recipe_name(p.own_recipe))
     plans.refuse_unknown("own_recipe, architecture", [recipe.architecture], ["dense"])
-    recipe = changed(recipe, steps=p["own_steps"], epochs=None)
-    split = own.split_of("restrain", p["collection"], asked)
+    recipe = changed(recipe, steps=p.own_steps, epochs=None)
+    split = own.split_of("restrain", p.collection, asked)
     train = probe.trainer(recipe, split, own.gate_of(asked, split.pool.source))
-    runs = [train(Path(name), seed) for name in own.sets_of(split) for seed in p["own_seeds"]]
+    runs = [train(Path(name), seed) for name in own.sets_of(split) for seed in p.own_seeds]
     return plans.Plan(recipe=recipe, split=split, runs=runs)
 
 

@@ -1,17 +1,13 @@
-"""Which cells a notebook needs, from its parameters alone: notebook, plan and workflow ask the same
-place.
+"""Which cells a notebook needs, from its parameters alone: notebook and commands ask here.
 
 A plan is a namespace of cells, of frames of runs (a *design*: labels and, in the column `run`, the
-cell), or of lists. Each notebook has a module here, which names it in NOTEBOOK and makes its plan
-in `plan(parameters)`.
+cell), or of lists. Each notebook's module makes its plan in `plan(parameters)`.
 """
 
-import importlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -19,286 +15,469 @@ from interextra.data.queries import Part, Queries, Source
 from interextra.models.architectures import architectures
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.models.encoders import encoder_of
-from interextra.models.recipe import Recipe, load_recipe
+from interextra.models.recipe import Recipe, load_recipe, recipe_name
 from interextra.models.search.run import Run, model_of
 from interextra.models.search.vectors import QueryVectors, TrainedVectors, Vectors
+from interextra.notebooks import module_of
+from interextra.notebooks.parameters import (
+    Entry,
+    GateParameters,
+    NotebookParameters,
+    ReSTrainParameters,
+    ReSTTestParameters,
+    RunParameters,
+    TrainingParameters,
+)
+from interextra.splits import attributes
 from interextra.splits.restrain import ReSTrain
 from interextra.splits.resttest import ReSTTest
-from interextra.splits.split import REGIMES
+from interextra.splits.shift import Shift
+from interextra.splits.split import REGIMES, Split
 from interextra.store import Cell, InputError, offenders
 
 Plan = SimpleNamespace
+WithSplits = TypeVar("WithSplits", bound=GateParameters)
+PROTOCOLS = ("ReSTrain", "ReSTTest")
 
 
-def plan_of(notebook: str, parameters: dict) -> Plan:
-    """The plan of a notebook, empty where nothing is kept; InputError for a split that the
-    collection does not have.
+class NamedShift(NamedTuple):
+    """A shift as a parameter gives it: its name in tables, and fields of `splits.shift.Shift`."""
+
+    name: str
+    by: str
+    clusters: tuple[str, ...]
+    sizes: dict[str, int]
+
+
+class TrainingSet(NamedTuple):
+    """Queries that a system is trained on, and how they are named in a design."""
+
+    labels: dict[str, Any]
+    queries: Queries | Part
+
+
+def plan_of(notebook: str, p: NotebookParameters) -> Plan:
+    """Return the plan of a notebook, checked before anything is computed.
+
+    Parameters
+    ----------
+    notebook
+        Its name, like `02_restrain`.
+    p
+        Its parameters.
+
+    Raises
+    ------
+    InputError
+        A split that the collection does not have, or what the notebook's own plan refuses.
     """
-    for name, value in parameters.items() if "collection" in parameters else ():
-        splits = (
-            ([value] if isinstance(value, str) else value)
-            if name.endswith(("_split", "_splits"))
-            else ()
-        )
-        test_queries(parameters, filter(None, splits))
-    if parameters.get("real_encoder"):
-        encoder_of(parameters["real_encoder"])
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        if f'\nNOTEBOOK = "{notebook}"' in file.read_text(encoding="utf-8"):
-            return importlib.import_module(f"{__package__}.{file.stem}").plan(parameters)
-    return Plan()
+    for name, value in p:
+        if name.endswith(("_split", "_splits")):
+            splits = [value] if isinstance(value, str) else value
+            test_queries(p, [split for split in splits if split])
+    real_encoder = getattr(p, "real_encoder", "")
+    if real_encoder:
+        encoder_of(real_encoder)
+    return module_of(notebook).plan(p)
 
 
 def cells_of(plan: Any) -> list[Cell]:
-    """All cells of a plan, each once, in its order."""
+    """Return all cells of a plan, a frame or a list, each once, in its order."""
     if isinstance(plan, Cell):
         return [plan]
-    parts = vars(plan) if isinstance(plan, Plan) else plan
-    if isinstance(parts, pd.DataFrame):
-        parts = [parts[name].tolist() for name in parts if parts[name].dtype == object]
-    parts = (
-        parts.values()
-        if isinstance(parts, dict)
-        else parts
-        if isinstance(parts, list | tuple)
-        else ()
-    )
-    return list({cell.key: cell for part in parts for cell in cells_of(part)}.values())
+    cells: dict[str, Cell] = {}
+    for part in _parts_of(plan):
+        for cell in cells_of(part):
+            cells.setdefault(cell.key, cell)
+    return list(cells.values())
 
 
-def training_queries(p: dict) -> Queries:
-    """The queries of the training split that a training can learn from, or some of them."""
-    limit = p.get("train_limit", 0)
-    every = Queries(
-        source=Source.of(p["collection"]), split=p["train_split"], limit=limit, seed=p["seed"]
-    )
+def _parts_of(plan: Any) -> Iterable[Any]:
+    """Return what may hold cells inside a value of a plan."""
+    if isinstance(plan, Plan):
+        return vars(plan).values()
+    if isinstance(plan, pd.DataFrame):
+        return [plan[name].tolist() for name in plan if plan[name].dtype == object]
+    if isinstance(plan, dict):
+        return plan.values()
+    return plan if isinstance(plan, list | tuple) else ()
+
+
+def training_queries(p: TrainingParameters) -> Queries:
+    """Return the queries of the training split that a training can learn from, or some of them."""
+    source = Source.of(p.collection)
+    every = Queries(source=source, split=p.train_split, limit=p.train_limit, seed=p.seed)
     return every.trainable()
 
 
-def test_queries(p: dict, splits: Iterable[str]) -> tuple[Queries, ...]:
-    return tuple(Queries(source=Source.of(p["collection"]), split=split) for split in splits)
+def test_queries(p: NotebookParameters, splits: Iterable[str]) -> tuple[Queries, ...]:
+    """Return the queries of some splits of the collection."""
+    return tuple(Queries(source=Source.of(p.collection), split=split) for split in splits)
 
 
-def gate_queries(p: dict) -> tuple[Queries, ...]:
-    """The queries on which a system must beat BM25; InputError where they also measure the loss."""
-    if shared := set(p["gate_splits"]) & {*p.get("test_splits", ()), p["train_split"]}:
+def gate_queries(p: GateParameters) -> tuple[Queries, ...]:
+    """Return the queries on which a system must beat BM25.
+
+    Raises
+    ------
+    InputError
+        They also train, or measure the loss.
+    """
+    others = {p.train_split, *getattr(p, "test_splits", ())}
+    shared = others.intersection(p.gate_splits)
+    if shared:
         raise InputError(
-            f"parameter 'gate_splits': {offenders(sorted(shared))} is among the other splits; queries of the gate may "
-            "neither train nor measure the loss: name another split, or none"
+            f"parameter 'gate_splits': {offenders(sorted(shared))} is among the other splits; "
+            "queries of the gate may neither train nor measure the loss: name another split, or "
+            "none"
         )
-    return test_queries(p, p["gate_splits"])
+    return test_queries(p, p.gate_splits)
 
 
-def searched(p: dict) -> dict:
-    """The parameters with the splits that each protocol searches: its test splits, and those of the
-    gate.
+def with_gate(p: WithSplits) -> WithSplits:
+    """Return the parameters with what each protocol searches: its test splits, and the gate's.
 
     What measures one protocol's loss may open the other one's gate.
     """
-    return p | {
-        name: list(dict.fromkeys([*p[name], *p["gate_splits"]]))
-        for name in ("test_splits", "resttest_splits")
-    }
+    splits = {}
+    for name in ("test_splits", "resttest_splits"):
+        splits[name] = list(dict.fromkeys([*getattr(p, name), *p.gate_splits]))
+    return p.changed(**splits)
 
 
-def recipe(p: dict, name: str, /, **options: Any) -> Recipe:
-    """The recipe of this name with `options`; the parameters `steps` and `negative_passages` go
-    before its values.
+def named_recipe(entry: Entry, **options: Any) -> Recipe:
+    """Return the recipe that a parameter names: its name, or {recipe: …, option: value}."""
+    return load_recipe(recipe_name(entry), **options)
+
+
+def recipe(p: TrainingParameters, entry: Entry) -> Recipe:
+    """Return the recipe that a parameter names, as all systems of the notebook are trained.
+
+    `steps` and `negative_passages` of the notebook go before the recipe's own, where they are set.
     """
-    known, asked = (
-        type(load_recipe(name, **options)).model_fields,
-        {"steps": 0, "negative_passages": "all"},
-    )
-    given = {
-        key: p[key] for key, unset in asked.items() if key in known and p.get(key, unset) != unset
-    }
-    return load_recipe(name, **options | given)
+    known = type(named_recipe(entry)).model_fields
+    options: dict[str, Any] = {}
+    if "steps" in known and p.steps:
+        options["steps"] = p.steps
+    negative_passages = getattr(p, "negative_passages", "all")
+    if "negative_passages" in known and negative_passages != "all":
+        options["negative_passages"] = negative_passages
+    return named_recipe(entry, **options)
 
 
-def systems(p: dict) -> dict[str, Recipe]:
-    """Label in tables → recipe, of the parameter `recipes` in its order.
+def systems(p: TrainingParameters, entries: Sequence[Entry] | None = None) -> dict[str, Recipe]:
+    """Return label in tables → recipe, in the order of some entries.
 
-    An entry is the name of a recipe, whose label is that of its architecture, or {label: …, recipe:
-    …, option: value}.
+    Parameters
+    ----------
+    p
+        Parameters of the notebook.
+    entries
+        The name of a recipe, whose label is that of its architecture, or {label: …, recipe: …,
+        option: value}; default: the parameter `recipes`.
+
+    Raises
+    ------
+    InputError
+        A label that is no words, or that stands twice; a recipe that there is not.
     """
-    found: dict[str, Recipe] = {}
-    for entry in p["recipes"]:
-        name, options = fields(
-            {"recipe": entry} if isinstance(entry, str) else entry, "recipe", more=True
-        )
+    recipes: dict[str, Recipe] = {}
+    for entry in p.recipes if entries is None else entries:
+        options = {"recipe": entry} if isinstance(entry, str) else dict(entry)
         label = options.pop("label", "")
         if not isinstance(label, str):
             raise InputError(f"parameter 'recipes': the label {label!r} must be words")
-        made = recipe(p, name, **options)
+        made = recipe(p, options)
         label = label or architectures()[made.architecture].LABEL
-        if label in found:
+        if label in recipes:
             raise InputError(
                 f"parameter 'recipes': {label!r} stands twice; give one of them another label"
             )
-        found[label] = made
-    return found
+        recipes[label] = made
+    return recipes
 
 
-def with_bm25(made: dict[str, Recipe], name: str = "recipes") -> dict[str, Recipe]:
-    """The systems of the parameter `name`; InputError where none is BM25 with its label, which the
-    gate asks for.
+def with_bm25(recipes: dict[str, Recipe], name: str = "recipes") -> dict[str, Recipe]:
+    """Return the systems of a parameter, BM25 among them, which the gate asks for.
+
+    Raises
+    ------
+    InputError
+        None of them is BM25 with its own label.
     """
-    if BM25 not in made or made[BM25].architecture != "bm25":
+    if BM25 not in recipes or recipes[BM25].architecture != "bm25":
         raise InputError(
-            f"parameter {name!r}: no system is BM25 with the label {BM25!r}, which the others must beat in domain: "
-            f"add bm25; there are {', '.join(made) or 'none'}"
+            f"parameter {name!r}: no system is BM25 with the label {BM25!r}, which the others must "
+            f"beat in domain: add bm25; there are {', '.join(recipes) or 'none'}"
         )
-    return made
+    return recipes
 
 
-def asked_of(p: dict, part: str, made: Mapping[str, Recipe]) -> Mapping[str, Recipe]:
-    """The systems of a shift or protocol: BM25 and what the parameter `only` names for it, all
-    where it names none.
-    """
-    named = p.get("only", {}).get(part)
-    if named and not set(named) & made.keys():
+def asked_of(
+    p: NotebookParameters, part: str, recipes: Mapping[str, Recipe]
+) -> Mapping[str, Recipe]:
+    """Return the systems of a shift or protocol: BM25 and those that `only` names, else all."""
+    named = getattr(p, "only", {}).get(part)
+    if not named:
+        return recipes
+    if not recipes.keys() & set(named):
         raise InputError(
-            f"parameter 'only', {part}: {offenders(named)} is none of the systems {offenders(made, 20)}"
+            f"parameter 'only', {part}: {offenders(named)} is none of the systems "
+            f"{offenders(recipes, 20)}"
         )
-    return {model: one for model, one in made.items() if model in {BM25, *named}} if named else made
+    return {label: made for label, made in recipes.items() if label in {BM25, *named}}
 
 
 def fields(entry: Any, *names: str, more: bool = False) -> list:
-    """The values, words all, of these names in an entry of a parameter; with `more` at the end what
-    else it gives.
+    """Return the values, words all, of these names in an entry of a parameter.
 
-    >>> fields({"label": "DR, pairwise", "recipe": "mini-dense", "loss": "pairwise"}, "label", "recipe", more=True)
-    ['DR, pairwise', 'mini-dense', {'loss': 'pairwise'}]
+    Parameters
+    ----------
+    entry
+        A mapping.
+    names
+        What it must have.
+    more
+        Whether it may have other options, which come last, as a dict.
+
+    Raises
+    ------
+    InputError
+        A name is missing or not words, or there are other options.
+
+    Examples
+    --------
+    >>> fields({"label": "DR, pairwise", "recipe": "mini-dense"}, "label", "recipe")
+    ['DR, pairwise', 'mini-dense']
+    >>> fields({"recipe": "mini-dense", "loss": "pairwise"}, "recipe", more=True)
+    ['mini-dense', {'loss': 'pairwise'}]
     """
     rest = dict(entry) if isinstance(entry, Mapping) else {}
-    found = [rest.pop(name, None) for name in names]
-    if not all(isinstance(value, str) and value for value in found) or (rest and not more):
-        form = ", ".join([*(f"{name}: …" for name in names), *(["option: value"] if more else [])])
+    values = [rest.pop(name, None) for name in names]
+    are_words = all(isinstance(value, str) and value for value in values)
+    if not are_words or (rest and not more):
+        form = ", ".join(f"{name}: …" for name in names) + (", option: value" if more else "")
         raise InputError(f"parameter entry {entry!r}: write {{{form}}}, the values words")
-    return [*found, rest] if more else found
+    return [*values, rest] if more else values
 
 
-def refuse_unknown(name: str, given: Iterable[str | int], known: Iterable[str | int]) -> None:
-    """InputError for what the parameter `name` holds and is not known."""
+def named_shift(entry: Entry) -> NamedShift:
+    """Return a shift as a parameter gives it.
+
+    Parameters
+    ----------
+    entry
+        `topics` or an attribute (see `splits.attributes.attribute`); or a mapping with it as
+        `shift`, and with `name`, `clusters` (those that take part), `train_size`, `n_test`.
+
+    Raises
+    ------
+    InputError
+        Another form.
+
+    Examples
+    --------
+    >>> named_shift({"shift": "column:qtype", "clusters": ["causes", "stages"]})
+    NamedShift(name='column', by='column:qtype', clusters=('causes', 'stages'), sizes={})
+    >>> named_shift("python:interextra.world.truth:kind_of_question").name
+    'kind_of_question'
+    """
+    options = {"shift": entry} if isinstance(entry, str) else dict(entry)
+    by, name = options.pop("shift", None), options.pop("name", None)
+    clusters = options.pop("clusters", [])
+    sizes = {key: value for key, value in options.items() if key in ("train_size", "n_test")}
+    are_words = isinstance(clusters, list) and all(isinstance(one, str) for one in clusters)
+    are_numbers = all(type(value) is int for value in sizes.values())
+    is_named = isinstance(by, str) and by and isinstance(name, str | None)
+    if not (is_named and are_words and are_numbers and sizes.keys() == options.keys()):
+        raise InputError(
+            f"parameter 'shifts': {entry!r}: write {{shift: ATTRIBUTE, name: NAME, clusters: "
+            "[CLUSTER, CLUSTER], train_size: NUMBER, n_test: NUMBER}"
+        )
+    short = by.rpartition(":")[2] if attributes.is_code(by) else by.partition(":")[0]
+    return NamedShift(name or short, by, tuple(clusters), sizes)
+
+
+def one_shift(p: Any) -> Shift:
+    """Return the shift of a notebook with the parameters shift, n_test and train_size."""
+    named = named_shift(p.shift)
+    sizes = {"n_test": p.n_test, "train_size": p.train_size} | named.sizes
+    pool = training_queries(p)
+    return Shift(pool=pool, by=named.by, clusters=named.clusters, seed=p.seed, **sizes)
+
+
+def refuse_unknown(name: str, values: Iterable[str | int], known: Iterable[str | int]) -> None:
+    """Raise an InputError for what the parameter `name` holds and is not known."""
     known = list(known)
-    if unknown := [one for one in given if one not in known]:
+    unknown = [value for value in values if value not in known]
+    if unknown:
         raise InputError(
             f"parameter {name!r}: {offenders(unknown)} is none of {offenders(known, 20) or 'nothing'}"
         )
 
 
 def runs(
-    p: dict,
-    made: Mapping[str, Recipe],
-    sets: Sequence[tuple[dict, Queries | Part]],
-    queries: tuple,
+    p: RunParameters,
+    recipes: Mapping[str, Recipe],
+    training_sets: Sequence[TrainingSet],
+    queries: tuple[Queries | Part, ...],
     **labels: Any,
-) -> list[dict]:
-    """Rows of a design: each system, on each training set, with each of its seeds.
+) -> list[dict[str, Any]]:
+    """Return rows of a design: each system, on each training set, with each of its seeds.
 
-    `made`: label → recipe; `sets`: the labels of a training set, and its queries; `labels`: of all
-    rows, before others. Seeds are `seeds` for dense, `other_seeds` for the others; one where
+    Seeds are `seeds` for dense, `other_seeds` for the others where the notebook has them; one where
     nothing is trained.
+
+    Parameters
+    ----------
+    p
+        Parameters of the notebook.
+    recipes
+        Label → recipe.
+    training_sets
+        What each system is trained on.
+    queries
+        What each model searches for.
+    labels
+        Of all rows, before the others.
     """
     rows = []
-    for model, one in made.items():
-        seeds = p["seeds"] if one.architecture == "dense" else p.get("other_seeds", p["seeds"])
-        for (named, train), seed in itertools.product(
-            sets, seeds if one.training_steps(1) else seeds[:1]
-        ):
-            rows.append(
-                labels
-                | {"model": model}
-                | named
-                | {"seed": seed, "run": run_of(p, one, train, seed, queries)}
-            )
+    for label, made in recipes.items():
+        seeds = p.seeds if made.architecture == "dense" else getattr(p, "other_seeds", p.seeds)
+        if not made.training_steps(1):
+            seeds = seeds[:1]
+        for training_set, seed in itertools.product(training_sets, seeds):
+            run = run_of(p, made, training_set.queries, seed, queries)
+            row = {"model": label} | training_set.labels | {"seed": seed, "run": run}
+            rows.append(labels | row)
     return rows
 
 
 def run_of(
-    p: dict, made: Recipe, train: Queries | Part, seed: int, queries: tuple[Queries | Part, ...]
+    p: RunParameters,
+    made: Recipe,
+    train: Queries | Part,
+    seed: int,
+    queries: tuple[Queries | Part, ...],
 ) -> Run:
-    return Run(model=model_of(made, train, seed), queries=queries, depth=p["depth"])
+    """Return what a model finds for some queries."""
+    return Run(model=model_of(made, train, seed), queries=queries, depth=p.depth)
 
 
-def query_vectors(p: dict, test: tuple[Queries, ...]) -> QueryVectors:
-    """Vectors of training and test queries by `encoder`: trained (dense, on all training queries),
-    minilm, lsa.
+def query_vectors(p: TrainingParameters, test: tuple[Queries, ...]) -> QueryVectors:
+    """Return vectors of training and test queries by `encoder`.
+
+    `trained` is the first dense system, trained on all training queries.
+
+    Raises
+    ------
+    InputError
+        `trained`, and no system is dense.
     """
     train = training_queries(p)
-    if p["encoder"] != "trained":
-        return Vectors(encoder=p["encoder"], train=train, test=test)
-    dense = next((made for made in systems(p).values() if made.architecture == "dense"), None)
-    if dense is None:
-        needed = "a dense recipe among `recipes`; give one, or minilm or lsa"
-        raise InputError(f"parameter 'encoder': trained needs {needed}")
-    return TrainedVectors(model=model_of(dense, train, p["seed"]), train=train, test=test)
-
-
-def measures_of(p: dict, name: str) -> list[str]:
-    """The measures that a parameter names; R@100 counts from the parameter `recall_relevance`
-    on.
-    """
-    rel = f"(rel={p['recall_relevance']})" if p["recall_relevance"] > 1 else ""
-    return [f"R{rel}@100" if measure == "R@100" else measure for measure in p[name]]
-
-
-def restrain_of(p: dict) -> ReSTrain:
-    """ReSTrain of the notebook's training queries, as seen from its test queries."""
-    vectors = query_vectors(p, test_queries(p, p["test_splits"]))
-    return ReSTrain(vectors=vectors, sizes=tuple(p["sizes"]), match=p["match"], seed=p["seed"])
-
-
-def resttest_of(p: dict, test_splits: list[str]) -> ReSTTest:
-    """ReSTTest of the notebook's training queries, with the test queries of some splits."""
-    test = test_queries(p, test_splits)
-    if p["k"] > (n := sum(queries.size() for queries in test)):
-        raise InputError(f"parameter 'k': {p['k']} buckets of {n} test queries; give fewer")
-    vectors, options = query_vectors(p, test), ("k", "fold_size", "normalise")
-    return ReSTTest(
-        vectors=vectors, seed=p["seed"], **{name: p[name] for name in options if name in p}
+    if p.encoder != "trained":
+        return Vectors(encoder=p.encoder, train=train, test=test)
+    for made in systems(p).values():
+        if made.architecture == "dense":
+            return TrainedVectors(model=model_of(made, train, p.seed), train=train, test=test)
+    raise InputError(
+        "parameter 'encoder': trained needs a dense recipe among `recipes`; give one, or minilm or lsa"
     )
 
 
-def in_both_regimes(split: ReSTrain, sizes: Sequence[int]) -> list[tuple[dict, Part]]:
-    """The training sets of a ReSTrain split for `runs`: labels n_train and regime."""
+def from_relevance(measures: Sequence[str], relevance: int) -> list[str]:
+    """Return the measures with an R@100 that counts from this relevance on.
+
+    Examples
+    --------
+    >>> from_relevance(["nDCG@10", "R@100"], 2)
+    ['nDCG@10', 'R(rel=2)@100']
+    """
+    if relevance == 1:
+        return list(measures)
+    return [f"R(rel={relevance})@100" if name == "R@100" else name for name in measures]
+
+
+def restrain_of(p: ReSTrainParameters, sizes: Sequence[int]) -> ReSTrain:
+    """Return ReSTrain of the notebook's training queries, as seen from its test queries."""
+    vectors = query_vectors(p, test_queries(p, p.test_splits))
+    return ReSTrain(vectors=vectors, sizes=tuple(sizes), match=p.match, seed=p.seed)
+
+
+def resttest_of(p: ReSTTestParameters, test_splits: Sequence[str]) -> ReSTTest:
+    """Return ReSTTest of the notebook's training queries, with the test queries of some splits."""
+    test = test_queries(p, test_splits)
+    n_queries = sum(queries.size() for queries in test)
+    if p.k > n_queries:
+        raise InputError(f"parameter 'k': {p.k} buckets of {n_queries} test queries; give fewer")
+    return ReSTTest(
+        vectors=query_vectors(p, test),
+        k=p.k,
+        fold_size=p.fold_size,
+        normalise=getattr(p, "normalise", True),
+        seed=p.seed,
+    )
+
+
+def in_both_regimes(split: ReSTrain, sizes: Sequence[int]) -> list[TrainingSet]:
+    """Return the training sets of a ReSTrain split: labels n_train and regime."""
     refuse_unknown("trained_sizes", sizes, split.sizes)
-    places = itertools.product(sizes, REGIMES)
     return [
-        ({"n_train": n, "regime": regime}, Part(of=split, part=f"{regime}-{n}"))
-        for n, regime in places
+        TrainingSet({"n_train": size, "regime": regime}, Part(of=split, part=f"{regime}-{size}"))
+        for size, regime in itertools.product(sizes, REGIMES)
     ]
 
 
-def without_each(split: Any) -> list[tuple[dict, Part]]:
-    """The training sets of a leave-one-out split for `runs`: label left_out."""
-    return [({"left_out": name}, Part(of=split, part=f"without-{name}")) for name in split.names]
+def without_each(split: Split) -> list[TrainingSet]:
+    """Return the training sets of a leave-one-out split: label left_out."""
+    return [
+        TrainingSet({"left_out": name}, Part(of=split, part=f"without-{name}"))
+        for name in split.names
+    ]
 
 
 def both_protocols(
-    p: dict, sets: ReSTrain, buckets: ReSTTest | None, made: Mapping[str, Recipe]
-) -> tuple[list, list]:
-    """Rows of two designs: ReSTrain's (n_train, model, regime, seed, run), ReSTTest's (model,
-    left_out, seed, run).
+    p: RunParameters,
+    sets: ReSTrain,
+    buckets: ReSTTest | None,
+    recipes: Mapping[str, Recipe],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return rows of two designs.
+
+    Returns
+    -------
+    restrain
+        Rows with model, n_train, regime, seed, run.
+    resttest
+        Rows with model, left_out, seed, run; none without buckets.
+
+    Raises
+    ------
+    InputError
+        A system that the parameter `only` names for no protocol.
     """
-    if unasked := set(made).difference(
-        *(asked_of(p, protocol, made) for protocol in ("ReSTrain", "ReSTTest"))
-    ):
+    asked = {protocol: asked_of(p, protocol, recipes) for protocol in PROTOCOLS}
+    unasked = recipes.keys() - asked["ReSTrain"].keys() - asked["ReSTTest"].keys()
+    if unasked:
         raise InputError(
-            f"parameter 'only' names no protocol for {offenders(sorted(unasked))}: add it or empty 'only'"
+            f"parameter 'only' names no protocol for {offenders(sorted(unasked))}: add it or empty "
+            "'only'"
         )
-    trained, folds = (
-        in_both_regimes(sets, p["trained_sizes"]),
-        without_each(buckets) if buckets else [],
-    )
-    restrain = runs(p, asked_of(p, "ReSTrain", made), trained, test_queries(p, p["test_splits"]))
-    return restrain, runs(
-        p, asked_of(p, "ReSTTest", made), folds, test_queries(p, p["resttest_splits"])
-    )
+    trained = in_both_regimes(sets, p.trained_sizes)
+    folds = without_each(buckets) if buckets else []
+    restrain = runs(p, asked["ReSTrain"], trained, test_queries(p, p.test_splits))
+    resttest = runs(p, asked["ReSTTest"], folds, test_queries(p, p.resttest_splits))
+    return restrain, resttest
 
 
-def design(rows: list[dict]) -> pd.DataFrame:
-    """A row a run, its labels and the cell; InputError where nothing would be measured."""
+def design(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return a row a run: its labels and the cell.
+
+    Raises
+    ------
+    InputError
+        There is none: nothing would be measured.
+    """
     if not rows:
         raise InputError("the parameters ask for no run: give a recipe, a training size, a seed")
     return pd.DataFrame(rows)

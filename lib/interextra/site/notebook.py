@@ -19,6 +19,7 @@ from pydantic import Field
 from interextra import FRONT
 from interextra.claims.verdicts import ANSWERS, of_notebook
 from interextra.data.load import data_folder
+from interextra.notebooks.parameters import NotebookParameters
 from interextra.notebooks.plans import cells_of, plan_of
 from interextra.papers.published import FOLDER
 from interextra.papers.published_models import located
@@ -53,13 +54,13 @@ class Notebook(Cell):
     )
 
     @classmethod
-    def of(cls, path: Path, parameters: dict[str, Any], reference: str = "") -> "Notebook":
+    def of(cls, path: Path, parameters: NotebookParameters, reference: str = "") -> "Notebook":
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
         return cls(
             name=path.stem,
             source=sha256(path),
-            parameters=json.dumps(parameters, sort_keys=True),
+            parameters=json.dumps(parameters.model_dump(), sort_keys=True),
             uses=used_by(source, FRONT),
             plan=() if reference else tuple(cells_of(plan_of(path.stem, parameters))),
             files=_listing(path, source, parameters, reference),
@@ -138,7 +139,7 @@ class Notebook(Cell):
         put(executed, root / REFERENCE, given["profile"])
 
 
-def _listing(notebook: Path, code: str, parameters: dict[str, Any], reference: str) -> str:
+def _listing(notebook: Path, code: str, parameters: NotebookParameters, reference: str) -> str:
     """Digest of all that a notebook reads beside its cells; of the real data, of names, sizes and
     times.
     """
@@ -153,15 +154,15 @@ def _listing(notebook: Path, code: str, parameters: dict[str, Any], reference: s
     committed = {path for part in parts for path in root.glob(part)}
     of_profiles = root.glob(f"*/{notebook.stem}/tables/*")
     committed |= {
-        path for path in of_profiles if path.relative_to(root).parts[0] != parameters["profile"]
+        path for path in of_profiles if path.relative_to(root).parts[0] != parameters.profile
     }
-    read = [*sorted(committed), *parameters.get("sheets", [])]
-    read += [located(parameters["results"])] if parameters.get("results") else []
+    read = [*sorted(committed), *getattr(parameters, "sheets", [])]
+    if results := getattr(parameters, "results", ""):
+        read.append(located(results))
     texts = [_content(path) for path in (*sorted(FOLDER.glob("*.yaml")), RELEASES)]
     files = [str([*texts, _content(ANSWERS).get(notebook.stem), of_notebook(notebook.stem)])]
-    if parameters.get("real_msmarco") or (
-        parameters.get("real_encoder") and "real_msmarco" not in parameters
-    ):
+    is_real = getattr(parameters, "real_msmarco", bool(getattr(parameters, "real_encoder", "")))
+    if is_real:
         folder = data_folder()
         found = [
             (path.relative_to(folder).as_posix(), path.stat())

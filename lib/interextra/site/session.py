@@ -1,4 +1,4 @@
-"""What a notebook holds in its hand: parameters, cells, values, tables, figures, provenance.
+"""What a notebook holds in its hand: parameters, cells, values; and through it tables and figures.
 
 nb = ix.start("02_restrain", globals(), goal="…")
 plan = ix.restrain.plan(nb.parameters); nb.cost(plan); values = nb.measure(plan.design, ["nDCG@10"])
@@ -6,161 +6,195 @@ nb.table(frame, "restrain"); nb.figure(figure, "gap"); nb.metric("delta", -0.1);
 """
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable, MutableMapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from IPython.display import Image, Markdown, display
 
 from interextra import figures
 from interextra.claims import verdicts
 from interextra.data.load import open_collection
-from interextra.measures import evaluate as measures
+from interextra.measures import evaluate
 from interextra.models.model import trained_behind
+from interextra.notebooks.parameters import NotebookParameters
 from interextra.notebooks.plans import cells_of
-from interextra.site.answers import text_of
+from interextra.site.conclusions import conclude
+from interextra.site.output import OutputFolder
 from interextra.site.parameters import (
     checked,
     completed,
-    declared_parameters,
+    kind_of,
     profile_parameters,
     repository_root,
 )
 from interextra.site.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
-from interextra.stats.effects import DRAWS, Effects, shown
-from interextra.store import InputError, Store, provenance, sha256, write_json
+from interextra.stats.effects import Effects, shown
+from interextra.store import InputError, Store
 from interextra.store.schedule import build_all, described, priced
 
-# set by `interextra run` for the notebook that it executes: the folder of its results
-OUTPUT = "INTEREXTRA_OUTPUT"
+# Set by `interextra run` for the notebook that it executes: the folder of its results, and that of
+# the committed values from which it is executed
+OUTPUT, COMMITTED = "INTEREXTRA_OUTPUT", "INTEREXTRA_REFERENCE"
 
 
 def start(name: str, variables: MutableMapping[str, Any], goal: str) -> "Session":
-    """Open a notebook's output folder; its parameters, from its `globals()`, are checked. `goal`:
-    its question.
+    """Open a notebook's output folder.
 
-    Where `interextra run` did not start the notebook, they are completed as it does
-    (`parameters.completed`); what changes on another collection is changed among the variables,
-    too.
+    Where `interextra run` did not start the notebook, its parameters are completed as it does
+    (`parameters.completed`); what changes on another collection is changed among the variables, too.
+
+    Parameters
+    ----------
+    name
+        Of the notebook.
+    variables
+        Its `globals()`, some of which are parameters.
+    goal
+        Its question.
+
+    Raises
+    ------
+    InputError
+        The parameters cell did not run, or a parameter cannot be meant.
     """
     root = repository_root()
     os.chdir(root)  # relative paths in parameters mean the same as on the command line
     notebook = root / "notebooks" / f"{name}.ipynb"
-    declared = declared_parameters(notebook)
     if "profile" not in variables:
         raise InputError(f"{name}: run the parameters cell first ('profile' is not set)")
     figures.style()
-    values = {key: variables[key] for key in declared if key in variables}
+    kind = kind_of(notebook)
+    values = {key: variables[key] for key in kind.model_fields if key in variables}
     if OUTPUT in os.environ:
-        return Session(name, checked(declared, values, name), root, goal)
+        return Session(name, checked(kind, values, name), root, goal)
     parameters = completed(root, notebook, values)
-    variables.update({key: parameters[key] for key in values})
+    variables.update({key: getattr(parameters, key) for key in values})
     return Session(name, parameters, root, goal)
 
 
-class Session:
-    """One run of one notebook, in a cell by `interextra run` or in outputs/lab/; `nb["k"]` is its
-    parameter k.
+class Session(OutputFolder):
+    """One run of one notebook, in a cell by `interextra run` or in outputs/lab/.
+
+    `nb["k"]` is its parameter k.
+
+    Parameters
+    ----------
+    name
+        Of the notebook.
+    parameters
+        All of them, checked.
+    root
+        The repository.
+    goal
+        The notebook's question.
     """
 
-    def __init__(self, name: str, parameters: dict[str, Any], root: Path, goal: str):
-        self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
+    def __init__(self, name: str, parameters: NotebookParameters, root: Path, goal: str):
         # `interextra run` names the folder of the cell that it builds
-        self.folder = Path(os.environ.get(OUTPUT) or root / "outputs" / "lab" / name)
-        for part in ("tables", "figures", VALUES):
-            shutil.rmtree(self.folder / part, ignore_errors=True)
-            (self.folder / part).mkdir(parents=True)
-        reference, cells = os.environ.get("INTEREXTRA_REFERENCE"), root / "outputs" / "cells"
+        super().__init__(Path(os.environ.get(OUTPUT) or root / "outputs" / "lab" / name))
+        self.name, self.parameters, self.root, self.goal = name, parameters, root, goal
+        cells, reference = root / "outputs" / "cells", os.environ.get(COMMITTED)
         self.store = Reference(Path(reference), cells) if reference else Store(cells)
-        self.metrics: dict[str, Any] = {}
-        self.seconds: dict[str, float] = {}
-        self.data: dict[str, str] = {}
+        self.collections: dict[str, str] = {}  # spec → fingerprint
         self.cells: set[str] = set()
         self.values: list[pd.DataFrame] = []  # of all measured designs
-        self.trained, self.untrained = (
-            False,
-            [],
-        )  # has a trained model been used; tables written before
-        self.drawn: dict[str, tuple[Any, Image]] = {}  # figures and their pictures by name
-        self.claims, self.concluded = pd.DataFrame(), []
-        self._begin = time.perf_counter()
+        self.concluded: list[str] = []  # sentences of `conclude`
+        self._claims = pd.DataFrame()
 
     def __getitem__(self, parameter: str) -> Any:
-        return self.parameters[parameter]
+        """Return a parameter."""
+        return getattr(self.parameters, parameter)
 
-    def collection(self, spec: str):
+    def collection(self, spec: str) -> Any:
         """Open a collection and note its fingerprint in the provenance."""
         collection = open_collection(spec)
-        self.data[spec] = collection.fingerprint
+        self.collections[spec] = collection.fingerprint
         return collection
 
     def run(self, plan: Any) -> None:
-        """Compute what is missing of the cells of a plan, a frame, a list; several at once on
-        several cores.
-        """
+        """Compute what is missing of the cells of a plan, a frame, a list; several at once."""
         cells, begin = cells_of(plan), time.perf_counter()
         build_all(self.store, cells)
-        self.seconds["cells"] = round(
-            self.seconds.get("cells", 0.0) + time.perf_counter() - begin, 3
-        )
+        seconds = self.seconds.get("cells", 0.0) + time.perf_counter() - begin
+        self.seconds["cells"] = round(seconds, 3)
         self.cells |= {cell.key for cell in cells}
-        self.trained = self.trained or any(trained_behind(cell) for cell in cells)
+        self.has_trained = self.has_trained or any(trained_behind(cell) for cell in cells)
 
     def cost(self, plan: Any) -> Any:
-        """What the notebook needs: a row a kind of result, with estimated seconds of one core or
-        GPU and MB on disk.
+        """Return what the notebook needs, a row a kind of result.
 
         Prints which parameters are other than in the profile, where the collection is.
+
+        Returns
+        -------
+        Styler
+            what, results, seconds (estimated, of one core or GPU), MB (on disk).
         """
         rows = described(self.store, cells_of(plan))
         seconds = [row["seconds"] for row in rows if row["state"] == "todo"]
-        rest = (
-            f"{len(seconds)} of them need about {sum(seconds):.0f} s"
-            if seconds
-            else "all are computed already"
-        )
-        print(f"{len(rows)} results; {rest}")
-        if "collection" in self.parameters:
-            usual = profile_parameters(
-                self.root, self["profile"], self.root / "notebooks" / f"{self.name}.ipynb", {}
-            )
-            other = {name: value for name, value in self.parameters.items() if value != usual[name]}
-            if other.pop("collection", ""):
-                told = "; ".join(f"{name} {value}" for name, value in other.items())
-                print(f"On this collection, other than in the profile: {told or 'nothing'}.")
-        [table, _] = priced(
-            {self.name: [row | {"state": "todo"} for row in rows]}, cores=1
-        ).values()
-        return shown(
-            table[["results", "seconds", "MB"]].round().astype(int).reset_index(names="what")
-        )
+        if seconds:
+            print(f"{len(rows)} results; {len(seconds)} of them need about {sum(seconds):.0f} s")
+        else:
+            print(f"{len(rows)} results; all are computed already")
+        self._print_other_parameters()
+        every = [row | {"state": "todo"} for row in rows]
+        table = priced({self.name: every}, cores=1)[self.name]
+        whole_numbers = table[["results", "seconds", "MB"]].round().astype(int)
+        return shown(whole_numbers.reset_index(names="what"))
+
+    def _print_other_parameters(self) -> None:
+        notebook = self.root / "notebooks" / f"{self.name}.ipynb"
+        usual = profile_parameters(self.root, self.parameters.profile, notebook, {})
+        if self.parameters.collection == usual.collection:
+            return
+        others = [
+            f"{name} {value}"
+            for name, value in self.parameters
+            if value != getattr(usual, name) and name != "collection"
+        ]
+        print(f"On this collection, other than in the profile: {'; '.join(others) or 'nothing'}.")
 
     def measure(
         self, design: pd.DataFrame, names: Iterable[str], strata: pd.Series | None = None
     ) -> pd.DataFrame:
-        """Values: the labels of each run of a design, query_id, measure and value; runs are
-        computed where missing.
+        """Return values of a design's runs, which are computed where they are missing.
 
-        `strata`: query_id → label, becomes the column stratum. `trained`: which trained model a
-        value is of, "" where nothing was trained.
+        Parameters
+        ----------
+        design
+            Labels, and the run.
+        names
+            Of measures.
+        strata
+            query_id → label; becomes the column stratum.
+
+        Returns
+        -------
+        DataFrame
+            The labels of each run, query_id, measure, value, and `trained`: which trained model a
+            value is of, "" where nothing was trained.
         """
         self.run(design)
         marks = {RUN: [run.identity for run in design["run"]], SKIPS: design.get("skip_own", False)}
-        measured = measures.values(design.assign(**marks), self.store, list(names), strata)
+        measured = evaluate.values(design.assign(**marks), self.store, list(names), strata)
         self.values.append(measured)
         trained = {run.identity: trained_behind(run) for run in design["run"]}
         return measured.assign(trained=measured[RUN].map(trained)).drop(columns=list(marks))
 
     def kept(self, name: str, compute: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-        """What is computed from files that don't travel with a reference (rankings, vectors,
-        weights), kept with it.
+        """Return what is computed from files that don't travel with a reference, kept with it.
 
-        `compute` gives a frame without texts; it is called where the files are, else the kept frame
-        is read.
+        Such are rankings, vectors, weights.
+
+        Parameters
+        ----------
+        name
+            Of its file.
+        compute
+            Gives a frame without texts; it is called where the files are, else the kept frame is
+            read.
         """
         if isinstance(self.store, Reference):
             return self.store.kept(name)
@@ -168,149 +202,87 @@ class Session:
         compute().to_parquet(path, compression="zstd")
         return pd.read_parquet(path)  # as a reader of the reference gets it
 
-    def table(self, frame: pd.DataFrame, name: str) -> pd.DataFrame:
-        """Write `tables/<name>.csv` (10 digits, no index) and return the frame."""
-        if not len(frame.columns):
-            raise InputError(f"table {name!r} has no columns: nothing was measured")
-        path, plain = (
-            self.folder / "tables" / f"{name}.csv",
-            frame.drop(columns=DRAWS, errors="ignore"),
-        )
-        plain.to_csv(path, index=False, float_format="%.10g", lineterminator="\n")
-        if not self.trained:
-            self.untrained.append(name)
-        return frame
-
     def conclude(self, *tables: Effects, ahead: pd.DataFrame) -> Any:
-        """Write `tables/claims.csv`, this notebook's claims judged by the rows of some tables
-        (`papers.verdicts`), and `tables/gate.csv`, the leads over BM25 behind them; no file where
-        the tables answer none.
+        """Judge this notebook's claims by the rows of some tables; write claims.csv and gate.csv.
 
-        `ahead`: of `ix.leads`. A generated world alone decides nothing. Returns the claims for the
-        page, beside what the committed reference says of other data; they are in `concluded` as
-        sentences, the first one on the title.
+        No file is written where the tables answer none. The sentences are in `concluded`.
+
+        Parameters
+        ----------
+        tables
+            Effects.
+        ahead
+            Leads over BM25 in domain, of `ix.leads`.
+
+        Returns
+        -------
+        Styler
+            The claims for the page, beside what the committed reference says of other data.
         """
-        profile, is_world = (
-            self.parameters["profile"],
-            self.parameters["collection"].startswith("mini"),
+        made = conclude(
+            self.name,
+            self.parameters.profile,
+            self.parameters.collection.startswith("mini"),
+            tables,
+            ahead,
+            lambda profile: self.reference(profile, "claims"),
         )
-        claims = verdicts.of_notebook(self.name)
-        answers = verdicts.answered(claims, tables, ahead)
-        here = verdicts.in_one_world(answers) if is_world else verdicts.concluded(answers)
-        for name, made in (("claims", here), ("gate", verdicts.gate(answers))):
-            if len(made):
-                self.table(made, name)
-        self.claims = here[:0] if is_world else here
-        found = {
-            name: self.reference(of, "claims") if of != profile else here
-            for name, of in verdicts.DATA.items()
-        }
-        found |= {} if profile in verdicts.DATA.values() else {"here": here}
-        if unasked := [
-            claim.sentence for claim in claims if claim.name not in set(answers["claim"])
-        ]:
-            print("Claims that this run does not evaluate:", *unasked, sep="\n- ")
-        self.concluded = verdicts.sentences(found, self.name)
-        return shown(verdicts.page(found))
+        for name, frame in (("claims", made.claims), ("gate", made.gate)):
+            if len(frame):
+                self.table(frame, name)
+        if made.unasked:
+            sentences = [claim.sentence for claim in made.unasked]
+            print("Claims that this run does not evaluate:", *sentences, sep="\n- ")
+        self._claims, self.concluded = made.in_figures, made.sentences
+        return shown(made.page)
 
     def claimed(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Effects with the simultaneous interval of the claim on a row, where `conclude` judged
-        one, for `forest`.
-        """
-        return verdicts.on_rows(frame, self.claims)
-
-    def figure(self, figure: Any, name: str) -> Image:
-        """Show its caption, write `figures/<name>.png` and `.svg`; returns the picture, with alt
-        text.
-        """
-        path, texts = (
-            self.folder / "figures" / f"{name}.png",
-            {"Title": figure.caption, "Description": figure.alt},
-        )
-        # without a date: the same picture gives the same bytes
-        figure.savefig(path, metadata={"Software": None} | texts)
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None} | texts)
-        picture = Image(
-            path, alt=figure.alt, width=int(96 * figure.get_figwidth())
-        )  # pixels; the file has more
-        self.drawn[name] = figure, picture
-        display(Markdown(escape(figure.caption, quote=False)))
-        return picture
-
-    def metric(self, name: str, value: Any) -> None:
-        """Note a single number for metrics.json."""
-        self.metrics[name] = value.item() if hasattr(value, "item") else value
-
-    def answer(self, *sentences: str, not_shown: str = "", figure: str = "") -> Markdown:
-        """Note the answer of this notebook, for the box under its title: sentences with numbers,
-        and the one figure.
-
-        `not_shown`: what a reader could expect and this run does not say. `figure`: name of one,
-        written as PDF, too.
-        """
-        if figure and figure not in self.drawn:
-            raise InputError(
-                f"answer: no figure {figure!r}; there are {', '.join(self.drawn) or 'none'}"
-            )
-        none = ["This run asks none of the claims of this notebook."]
-        noted = {"sentences": list(sentences) or none, "not_shown": not_shown, "figure": figure}
-        if figure:  # as it goes into a paper
-            drawn, picture = self.drawn[figure]
-            metadata = {
-                "CreationDate": None,
-                "Creator": None,
-                "Producer": None,
-                "Title": drawn.caption,
-            }
-            drawn.column().savefig(self.folder / "figures" / f"{figure}.pdf", metadata=metadata)
-            noted |= {"alt": picture.alt, "width": picture.width}
-        self.metric("answer", noted)
-        return Markdown(text_of(noted, "In this run"))
+        """Return effects with the simultaneous interval of the claim on a row, for `forest`."""
+        return verdicts.on_rows(frame, self._claims)
 
     def reference(self, profile: str, table: str) -> pd.DataFrame:
-        """A committed table of this notebook, from outputs/reference; without columns where there
-        is none.
-        """
+        """Return a committed table of this notebook; without columns where there is none."""
         path = self.root / REFERENCE / profile / self.name / "tables" / f"{table}.csv"
         return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
     def optional(
         self, name: str, when: Any, compute: Callable[[], pd.DataFrame], travels: bool = True
     ) -> pd.DataFrame:
-        """A table that only some profiles make: computed and written where `when`, else the
-        committed one of small.
+        """Return a table that only some profiles make.
 
-        `travels`: False where it needs real data that no reference holds; from a reference the
-        committed one stands.
+        Parameters
+        ----------
+        name
+            Of the table.
+        when
+            Whether this profile makes it: it is computed and written, else the committed one of
+            small is read.
+        compute
+            Gives it.
+        travels
+            False where it needs real data that no reference holds; from a reference the committed
+            one stands.
         """
         if not when:
             return self.reference("small", name)
-        stays = not travels and isinstance(self.store, Reference)
-        return self.table(
-            self.reference(self.parameters["profile"], name) if stays else compute(), name
-        )
+        if isinstance(self.store, Reference) and not travels:
+            return self.table(self.reference(self.parameters.profile, name), name)
+        return self.table(compute(), name)
 
     def finish(self) -> None:
-        """Write metrics.json and provenance.json (all declared parameters, versions, checksums,
-        seconds a stage).
-        """
-        self.seconds["whole notebook"] = round(time.perf_counter() - self._begin, 3)
-        write_json(self.folder / "metrics.json", self.metrics)
+        """Write metrics.json and provenance.json: all parameters, versions, checksums, seconds."""
         if self.values and not isinstance(self.store, Reference):
             write_runs(self.folder / RUNS, self.values)
-        written = sorted(
-            path for part in ("tables", "figures") for path in (self.folder / part).glob("*.*")
-        )
-        method = {"parameters": self.parameters, "cells": sorted(self.cells)}
-        record = provenance.record(
+        method = {
+            "parameters": self.parameters.model_dump(),
+            "cells": sorted(self.cells),
+            "untrained tables": sorted(self.untrained),
+        }
+        record = self.write_record(
             self.root,
             research_goal={"notebook": self.name, "question": self.goal},
-            method=method | {"untrained tables": sorted(self.untrained)},
-            data={"collections": self.data},
-            results={path.relative_to(self.folder).as_posix(): sha256(path) for path in written},
-            seconds=self.seconds,
+            method=method,
+            data={"collections": self.collections},
         )
-        write_json(self.folder / "provenance.json", record)
-        print(
-            f"{self.seconds['whole notebook']:.1f} s, commit {record['implementation']['source']['commit'][:12]}"
-        )
+        commit = record["implementation"]["source"]["commit"]
+        print(f"{self.seconds['whole notebook']:.1f} s, commit {commit[:12]}")

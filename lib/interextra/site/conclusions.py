@@ -1,0 +1,81 @@
+"""What a run says of its notebook's claims, beside what the committed references say."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from interextra.claims import verdicts
+from interextra.claims.verdicts import Claim
+from interextra.stats.effects import Effects
+
+
+class Conclusions(NamedTuple):
+    """The claims of a notebook, judged.
+
+    Parameters
+    ----------
+    claims
+        A row a claim that this run answers, as in claims.csv.
+    gate
+        The leads over BM25 behind them, as in gate.csv.
+    in_figures
+        The claims whose simultaneous intervals figures show; a generated world alone decides none.
+    page
+        The claims for the page, a column a data set.
+    sentences
+        What to say of them, the claim of the title first.
+    unasked
+        The claims that this run does not evaluate.
+    """
+
+    claims: pd.DataFrame
+    gate: pd.DataFrame
+    in_figures: pd.DataFrame
+    page: pd.DataFrame
+    sentences: list[str]
+    unasked: list[Claim]
+
+
+def conclude(
+    notebook: str,
+    profile: str,
+    is_world: bool,
+    tables: Sequence[Effects],
+    ahead: pd.DataFrame,
+    committed: Callable[[str], pd.DataFrame],
+) -> Conclusions:
+    """Judge the claims of a notebook by the rows of some tables.
+
+    Parameters
+    ----------
+    notebook
+        Its name.
+    profile
+        The profile of this run.
+    is_world
+        Whether its collection is a generated world, which alone decides nothing.
+    tables
+        The effects that answer claims.
+    ahead
+        Leads over BM25 in domain, of `leads`.
+    committed
+        Profile → its committed claims of this notebook.
+    """
+    claims = verdicts.of_notebook(notebook)
+    answers = verdicts.answered(claims, tables, ahead)
+    judged = verdicts.in_one_world(answers) if is_world else verdicts.concluded(answers)
+    by_data = {}
+    for data, of_profile in verdicts.DATA.items():
+        by_data[data] = judged if of_profile == profile else committed(of_profile)
+    if profile not in verdicts.DATA.values():
+        by_data["here"] = judged
+    answered = set(answers["claim"])
+    return Conclusions(
+        claims=judged,
+        gate=verdicts.gate(answers),
+        in_figures=judged[:0] if is_world else judged,
+        page=verdicts.page(by_data),
+        sentences=verdicts.sentences(by_data, notebook),
+        unasked=[claim for claim in claims if claim.name not in answered],
+    )
