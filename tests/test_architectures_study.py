@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from toy_parameters import COMMON, COMPARED, RESTRAIN
+from toy_parameters import COMMON, COMPARED, RESTRAIN, plan_with
 
 from interextra.models.recipe import load_recipe
 from interextra.notebooks import (
@@ -53,7 +53,7 @@ def values_of(losses, noise=0.05):
 def test_a_plan_without_bm25_under_its_name_is_refused(study, first):
     """16 of 16 findings were not comparable, without a word."""
     with pytest.raises(InputError, match="no system is BM25 with the label 'BM25'"):
-        study.plan(COMPARED | RESTRAIN | {"recipes": [first, "mini-dense"]})
+        plan_with(study, COMPARED | RESTRAIN | {"recipes": [first, "mini-dense"]})
 
 
 def test_rank_correlation_is_kendalls_tau_of_the_means_and_of_each_draw():
@@ -95,21 +95,21 @@ def test_ties_count_as_in_tau_b_and_one_system_has_no_order():
 
 def test_plan_of_the_comparison_shares_its_cells_with_restrain_and_resttest():
     p = COMPARED | {"recipes": ["bm25", "mini-dense"]}
-    plan = architectures.plan(
-        {name: p[name] for name in p if name != "normalise"}
+    plan = plan_with(
+        architectures, {name: p[name] for name in p if name != "normalise"}
     )  # which is as notebook 03 has it
     p |= {
         "measures": ["RR@10"],
         "grid_draws": 0,
-        "grid_sizes": [],
-        "grid_seeds": [],
+        "grid_sizes": [30],
+        "grid_seeds": [1],
         "grid_steps": 0,
         "test_draws": 0,
     }
     known = {
         cell.key
-        for cell in cells_of(restrain.plan(p))
-        + cells_of(resttest.plan(p | {"test_splits": ["dev"]}))
+        for cell in cells_of(plan_with(restrain, p))
+        + cells_of(plan_with(resttest, p | {"test_splits": ["dev"]}))
     }
     assert {run.key for frame in (plan.restrain, plan.resttest) for run in frame["run"]} <= known
     only = {"only": {"ReSTrain": ["ColBERT"], "ReSTTest": ["ColBERT"]}}
@@ -117,14 +117,14 @@ def test_plan_of_the_comparison_shares_its_cells_with_restrain_and_resttest():
         InputError,
         match="'only', ReSTrain: 'ColBERT' is none of the systems 'BM25', 'DR \\(base\\)'",
     ):
-        architectures.plan(p | only)
+        plan_with(architectures, p | only)
     with pytest.raises(InputError, match="parameter 'only' names no protocol for 'DR \\(base\\)'"):
-        architectures.plan(p | only | {"recipes": ["bm25", "mini-dense", "mini-colbert"]})
+        plan_with(architectures, p | only | {"recipes": ["bm25", "mini-dense", "mini-colbert"]})
 
 
 def test_scored_pairs_are_read_from_the_training_logs(tmp_path):
     p = COMMON | {"recipes": ["bm25", "mini-dense"], "measures": ["RR@10"], "k": 2, "seeds": [3]}
-    design = resttest.plan(p).design.query("left_out == '1'")
+    design = plan_with(resttest, p).design.query("left_out == '1'")
     folders = {run.key: tmp_path / run.key for run in design["run"]}
     for run in design["run"]:
         folders[run.key].mkdir()

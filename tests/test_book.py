@@ -13,6 +13,7 @@ import nbformat
 import pandas as pd
 import pytest
 from PIL import Image
+from toy_parameters import plan_with
 
 from interextra.claims import verdicts
 from interextra.notebooks import n00_start_here as start_here
@@ -224,8 +225,8 @@ def test_collection_folder_named_as_html_is_text_in_a_list_of_results(tmp_path):
         "train_limit": 0,
         "test_splits": ["test"],
     }
-    plan = start_here.plan(
-        asked | {"recipes": ["bm25", "mini-dense"], "steps": 0, "depth": 10, "seed": 1}
+    plan = plan_with(
+        start_here, asked | {"recipes": ["bm25", "mini-dense"], "steps": 0, "depth": 10, "seed": 1}
     )
     page = shown(pd.DataFrame(described(Store(tmp_path / "cells"), cells_of(plan)))).to_html()
     assert "&lt;img src=x" in page and "img" not in [tag for tag, _ in Tags(page).found]

@@ -13,6 +13,7 @@ from toy_cells import Toy
 
 from interextra.cli import main
 from interextra.data.queries import Queries, Source
+from interextra.notebooks.parameters import NotebookParameters
 from interextra.site.session import Session
 from interextra.splits.shift import Shift
 from interextra.store.folders import Store
@@ -206,7 +207,7 @@ def test_what_two_notebooks_need_is_paid_once():
 
 
 def test_notebook_prices_its_results_as_the_plan_does_finished_ones_too(tmp_path, capsys):
-    session = Session("00_it", {}, tmp_path, "why?")
+    session = Session("00_it", NotebookParameters(), tmp_path, "why?")
     session.store.build(Toy(n=1))
     table = session.cost([Toy(n=1), Toy(n=2)]).data
     assert "2 results; 1 of them need about 1 s" in capsys.readouterr().out

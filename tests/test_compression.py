@@ -10,6 +10,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util.quantization import quantize_embeddings, semantic_search_faiss
 from toy_models import animals
+from toy_parameters import plan_with
 
 from interextra.claims import verdicts
 from interextra.data.queries import Part, Queries, Source
@@ -381,12 +382,12 @@ SMALL = {"collection": "mini:n_train=700", "sizes": [40, 80], "trained_sizes": [
 
 @pytest.fixture(scope="module")
 def smoke(root):
-    notebook = root / "notebooks" / f"{compression.NOTEBOOK}.ipynb"
+    notebook = root / "notebooks" / "10_compression_and_hybrid.ipynb"
     return profile_parameters(root, "smoke", notebook, SMALL)
 
 
 def test_the_design_shares_teachers_and_encodes_each_training_once(smoke):
-    plan = compression.plan(smoke)
+    plan = plan_with(compression, smoke)
     assert set(plan.design["regime"]) == {"interpolation", "extrapolation"} and plan.buckets is None
     encoded = {run.encoded.key for run in plan.design["run"] if isinstance(run, Searched)}
     assert len(encoded) == 2 * 4  # regimes, trained dense systems
@@ -440,7 +441,7 @@ def _all(plan):
 )
 def test_impossible_parameters_are_clear_errors(smoke, changed, message):
     with pytest.raises(InputError, match=message):
-        compression.plan(smoke | changed)
+        plan_with(compression, smoke.changed(**changed))
 
 
 SPEC = "mini:n_train=400,n_dev=40"
@@ -566,7 +567,7 @@ def test_published_differences_are_those_of_the_printed_tables():
     systems = {system for pair in compression.PUBLISHED for system in pair}
     claimed = [
         claim
-        for claim in verdicts.of_notebook(compression.NOTEBOOK)
+        for claim in verdicts.of_notebook("10_compression_and_hybrid")
         if claim.paper == "hofstaetter"
     ]
     assert systems <= {term["model"] for claim in claimed for _, term in claim.terms()} | {"BM25"}

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from toy_parameters import plan_named, plan_with
 
 from interextra.claims import verdicts
 from interextra.data.runs import RunFile
@@ -10,7 +11,6 @@ from interextra.models.training.pairs import exposed_passages, training_pairs
 from interextra.models.training.trainer import EncoderBatches
 from interextra.notebooks import n09_exposure as exposure
 from interextra.notebooks.n09_exposure import DENSE
-from interextra.notebooks.plans import plan_of
 from interextra.papers import releases
 from interextra.stats.effects import effects
 from interextra.store.errors import InputError
@@ -20,7 +20,7 @@ P = {
     "collection": "mini:n_train=600",
     "train_split": "train",
     "train_limit": 0,
-    "shift": "wh-words/how/who",
+    "shift": {"shift": "wh-words", "clusters": ["how", "who"]},
     "n_test": 15,
     "train_size": 0,
     "steps": 2,
@@ -52,7 +52,7 @@ P = {
 
 
 def test_plan_has_each_condition_without_each_cluster_and_passages_only_where_negatives_are_drawn():
-    plan = plan_of("09_negative_exposure", P)
+    plan = plan_named("09_negative_exposure", P)
     counted = plan.design.groupby(exposure.CONDITION).size().div(2).astype(int).to_dict()
     assert counted == {
         ("BM25", "none", "all"): 1,
@@ -69,15 +69,15 @@ def test_plan_has_each_condition_without_each_cluster_and_passages_only_where_ne
     assert plan.dose["share"].value_counts().to_dict() == {0.5: 6, 1.0: 6}
     assert {run.model.recipe.negative_passages for run in plan.dose["run"]} == {0.5, 1.0}
     with pytest.raises(InputError, match="write {label: …, source: …, recipe: …, option: value}"):
-        exposure.plan(P | {"conditions": [{"label": "x", "recipe": "mini-dense"}]})
+        plan_with(exposure, P | {"conditions": [{"label": "x", "recipe": "mini-dense"}]})
     with pytest.raises(
         InputError, match="'restricted': 'nope' is none of 'DR \\(base\\)', 'SPLADE'"
     ):
-        exposure.plan(P | {"restricted": {"nope": ["unexposed"]}})
+        plan_with(exposure, P | {"restricted": {"nope": ["unexposed"]}})
     with pytest.raises(InputError, match="'restricted': 'all' is none of 'unexposed', 'control'"):
-        exposure.plan(P | {"restricted": {DENSE: ["unexposed", "all"]}})  # would stand twice
+        plan_with(exposure, P | {"restricted": {DENSE: ["unexposed", "all"]}})  # would stand twice
     with pytest.raises(InputError, match="'recipes': no system is BM25 with the label 'BM25'"):
-        exposure.plan(P | {"recipes": [{"label": "Lexical", "recipe": "bm25"}]})
+        plan_with(exposure, P | {"recipes": [{"label": "Lexical", "recipe": "bm25"}]})
 
 
 def values(losses, n=200, noise=0.02):
@@ -143,7 +143,7 @@ def test_sparing_the_kind_answers_its_claim_against_its_control():
     }
     mean = mean_of(LOSSES | arms)
     ahead = mean[[*exposure.CONDITION, "measure"]].assign(lead=0.2, lead_low=0.1)
-    answers = verdicts.answered(verdicts.of_notebook(exposure.NOTEBOOK), [mean], ahead)
+    answers = verdicts.answered(verdicts.of_notebook("09_negative_exposure"), [mean], ahead)
     assert answers["claim"].iloc[0] == "exposure-kind"
     secondary = [verdicts.stated()[name].secondary for name in answers["claim"]]
     assert secondary == [False] + [True] * (len(answers) - 1)
@@ -153,7 +153,7 @@ def test_sparing_the_kind_answers_its_claim_against_its_control():
     assert found["verdict"].iloc[1:].eq("").all()
     closed = verdicts.concluded(
         verdicts.answered(
-            verdicts.of_notebook(exposure.NOTEBOOK), [mean], ahead.assign(lead_low=-0.1)
+            verdicts.of_notebook("09_negative_exposure"), [mean], ahead.assign(lead_low=-0.1)
         )
     )
     assert (
@@ -188,7 +188,7 @@ def test_arms_spare_the_kind_or_the_others_or_the_test_answers_and_as_many_rando
         "restricted": {DENSE: ["unexposed"]},
         "doses": [],
     }
-    store, plan = Store(tmp_path / "cells"), exposure.plan(p)
+    store, plan = Store(tmp_path / "cells"), plan_with(exposure, p)
     dense = plan.design[(plan.design["model"] == DENSE) & (plan.design["negatives"] == "random")]
     arms = [label for pair in exposure.ARMS.values() for label in pair]
     assert dense["negative_passages"].drop_duplicates().tolist() == ["all", "unexposed", *arms]
@@ -223,12 +223,12 @@ def test_arms_spare_the_kind_or_the_others_or_the_test_answers_and_as_many_rando
     made = EncoderBatches(None, pairs, data, recipe, seed=1, spared=sorted(kind))
     assert set(ids[made.rows]) == set(ids) - kind
     with pytest.raises(InputError, match="'arms': 'x' is none of 'kind', 'other kinds', 'answers'"):
-        exposure.plan(P | {"arms": ["x"]})
+        plan_with(exposure, P | {"arms": ["x"]})
 
 
 def test_offset_is_fitted_on_other_entities_and_restores_a_prior_against_a_kind(tmp_path):
     p = P | {"arms": ["kind"], "seeds": [1], "restricted": {}, "doses": []}
-    store, plan = Store(tmp_path / "outputs" / "cells"), exposure.plan(p)
+    store, plan = Store(tmp_path / "outputs" / "cells"), plan_with(exposure, p)
     store.build(plan.shift)
     for cell in plan.kind.values():
         store.build(cell)
@@ -327,7 +327,7 @@ def ran(folder, store, frame, **labels):
 def test_exposed_answers_are_those_that_no_training_query_shares(tmp_path):
     store, shift = (
         Store(tmp_path / "outputs" / "cells"),
-        exposure.plan(P | {"conditions": [], "restricted": {}}).shift,
+        plan_with(exposure, P | {"restricted": {}}).shift,
     )
     store.build(shift)
     table = exposure.exposed_answers(shift, store, shift.pool.source.open()).set_index(

@@ -14,6 +14,7 @@ from PIL import Image
 from interextra import figures
 from interextra.claims import verdicts
 from interextra.models.architectures import architectures
+from interextra.notebooks.parameters import NotebookParameters
 from interextra.site.session import Session
 from interextra.store.errors import InputError
 
@@ -211,7 +212,7 @@ def test_a_claim_stands_on_the_row_that_it_speaks_of_alone():
 
 
 def test_the_figure_of_the_answer_is_a_pdf_too_and_each_shows_its_caption(tmp_path):
-    nb = Session("00_it", {"profile": "mini", "collection": "mini"}, tmp_path, "goal")
+    nb = Session("00_it", NotebookParameters(), tmp_path, "goal")
     for name in ("main", "other"):
         picture = nb.figure(KINDS["forest"](), name)
     assert picture.alt == KINDS["forest"]().alt and picture.width == 480

@@ -12,9 +12,8 @@ import pytest
 from interextra.cli import main
 from interextra.data import load
 from interextra.notebooks.fitting import fitted
-from interextra.notebooks.n04_shifts import shifts_of
+from interextra.notebooks.plans import one_shift
 from interextra.site.parameters import notebooks, profile_parameters
-from interextra.splits.shift import read_shift
 
 KINDS = {
     "who saw the {} in the wood": 0,
@@ -51,29 +50,24 @@ def on(plain, number, **overrides):
 
 def test_sizes_keep_their_share_and_splits_are_those_that_are_there(plain):
     p = on(plain, "02")
-    assert p["sizes"] == [7, 22, 96] and p["grid_sizes"] == [
-        7,
-        22,
-        38,
-    ]  # of 112, 360, 1600 and 640 of 4,000
-    assert p["test_splits"] == ["test"] and p["gate_splits"] == []
-    assert set(on(plain, "05")["trained_sizes"]) <= set(on(plain, "05")["sizes"])
-    assert on(plain, "02", sizes=[40, 100])["sizes"] == [40, 100]
-    assert on(plain, "11")["complete"] is False and on(plain, "01")["truth"] is False
+    assert p.sizes == [7, 22, 96]
+    assert p.grid_sizes == [7, 22, 38]  # of 112, 360, 1600 and 640 of 4,000
+    assert p.test_splits == ["test"] and p.gate_splits == []
+    assert set(on(plain, "05").trained_sizes) <= set(on(plain, "05").sizes)
+    assert on(plain, "02", sizes=[40, 100]).sizes == [40, 100]
+    assert on(plain, "11").complete is False and on(plain, "01").truth is False
 
 
 def test_kinds_are_those_of_the_collection(plain):
-    assert on(plain, "09")["shift"] == "wh-words/how/wha/who"
-    shifts = [entry["shift"] for entry in on(plain, "04")["shifts"]]
-    assert shifts[0] == "topics" and len(set(shifts)) == len(shifts)
-    sizes = {"n_test": 400, "train_size": 300}
-    assert "shift" not in fitted(
-        {"shift": "wh-words/how/who"} | sizes, "mini", {"collection": plain}
-    )
-    found = fitted(
-        {"shift": "length:limit=50"} | sizes, "mini", {"collection": plain}
-    )  # no query is as long
-    assert found["shift"] == "length:limit=6/long/short"
+    assert on(plain, "09").shift == {"shift": "wh-words", "clusters": ["how", "wha", "who"]}
+    shifts = [str(entry) for entry in on(plain, "04").shifts]
+    assert "topics" in shifts[0] and len(set(shifts)) == len(shifts)
+    sizes = {"n_test": 400, "train_size": 300, "collection": plain}
+    kept = {"shift": {"shift": "wh-words", "clusters": ["how", "who"]}}
+    assert "shift" not in fitted(kept | sizes, "mini", {"collection": plain})
+    none_as_long = {"shift": "length:limit=50"}
+    found = fitted(none_as_long | sizes, "mini", {"collection": plain})
+    assert found["shift"] == {"shift": "length:limit=6", "clusters": ["long", "short"]}
 
 
 def with_labels(path, column, labels):
@@ -86,18 +80,15 @@ def with_labels(path, column, labels):
 @pytest.mark.parametrize(
     "labels", [["n/a", "yes", "no"], ["a/", "/b", "%2F", "%25"], ["100 %", "a=b:c", "x\\y"]]
 )
-def test_labels_of_any_characters_are_read_back_as_they_are(plain, labels):
-    """Those that are more than plain are written otherwise; the others as ever."""
+def test_labels_of_any_characters_are_clusters(plain, labels):
     with_labels(Path(plain.removeprefix("beir:"), "queries.jsonl"), "ki/nd", labels)
-    asked = {"shift": "kind=column:ki%2Fnd", "n_test": 12, "train_size": 5}
+    entry = {"shift": "column:ki/nd", "name": "kind"}
+    asked = {"shift": entry, "n_test": 12, "train_size": 5, "collection": plain}
     found = fitted(asked, "mini", {"collection": plain})["shift"]
-    name, by, kept = read_shift(found)
-    assert (name, by) == ("kind", "column:ki/nd") and sorted(kept) == sorted(labels)
-    assert ("%2F" in found.partition("nd/")[2]) == any(
-        "/" in label or "%2F" in label for label in labels
-    )
-    p = on(plain, "09", shift=found)
-    assert shifts_of({**p, "shifts": [found], "control": ""})["kind"].clusters == tuple(kept)
+    assert found == entry | {"clusters": found["clusters"]}
+    assert sorted(found["clusters"]) == sorted(labels)
+    shift = one_shift(on(plain, "09", shift=found))
+    assert shift.clusters == tuple(found["clusters"]) and shift.by == "column:ki/nd"
 
 
 def test_a_label_that_was_cut_at_its_slash_is_named_with_what_to_write(plain, capsys):
@@ -110,7 +101,7 @@ def test_a_label_that_was_cut_at_its_slash_is_named_with_what_to_write(plain, ca
 def test_the_profile_s_own_collection_is_left_as_it_is(house):
     [path] = notebooks(house, "02")
     usual = profile_parameters(house, "mini", path, {})
-    assert usual["sizes"] == [112, 360, 1600]
+    assert usual.sizes == [112, 360, 1600]
     assert profile_parameters(house, "mini", path, {"collection": "mini"}) == usual
 
 
@@ -170,7 +161,8 @@ def test_another_generated_world_has_the_sizes_of_the_profile(root):
         profile_parameters(root, "worlds", path, {"collection": f"mini{of}"})
         for of in ("", ":seed=31")
     )
-    assert {name for name in usual if usual[name] != given[name]} == {"collection"}
+    differing = {name for name, value in usual if value != getattr(given, name)}
+    assert differing == {"collection"}
 
 
 @pytest.mark.parametrize("number", [path.stem[:2] for path in notebooks(Path(__file__).parents[1])])
@@ -214,4 +206,4 @@ def test_queries_without_passages_keep_the_parameters_of_the_profile(root, monke
     for number in ("00", "01", "02"):
         [path] = notebooks(root, number)
         given = profile_parameters(root, "mini", path, {"collection": "msmarco-queries"})
-        assert given["collection"] == "msmarco-queries"
+        assert given.collection == "msmarco-queries"

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from test_lupart import FIVE, P
+from toy_parameters import typed
 
 import interextra as ix
 from interextra.claims import verdicts
@@ -34,7 +35,17 @@ def test_the_front_door_leads_to_the_modules_of_the_notebooks():
 @pytest.fixture(scope="module")
 def shifted(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("outputs") / "cells")
-    made = shifts.shifts_of(P | {"shifts": ["wh-words/how/who"], "n_test": 12, "train_size": 30})
+    made = shifts.shifts_of(
+        typed(
+            shifts,
+            P
+            | {
+                "shifts": [{"shift": "wh-words", "clusters": ["how", "who"]}],
+                "n_test": 12,
+                "train_size": 30,
+            },
+        )
+    )
     store.build(made["wh-words"])
     return store, made
 
@@ -487,9 +498,7 @@ def claimed(values, near, slope, lead=0.2):
     ahead = pd.DataFrame(
         {"model": [DENSE, "SPLADE", "ColBERT"], "measure": "RR@10", "lead": lead, "lead_low": lead}
     )
-    answers = verdicts.answered(
-        verdicts.of_notebook(notebook.NOTEBOOK), [words, trend, least], ahead
-    )
+    answers = verdicts.answered(verdicts.of_notebook("07_indicators"), [words, trend, least], ahead)
     return verdicts.concluded(answers).set_index("claim")
 
 

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from toy_parameters import plan_with
 
 from interextra.notebooks import n12_gain as gain
 from interextra.stats.effects import effects
@@ -136,4 +137,4 @@ def test_sets_of_several_sizes_are_refused():
         "test_splits": ["test"],
     }
     with pytest.raises(InputError, match="one size"):
-        gain.plan(p | {"train_size": 9, "seed": 1})
+        plan_with(gain, p | {"train_size": 9, "seed": 1})

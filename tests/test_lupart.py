@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from toy_parameters import plan_with
 
 from interextra.claims import verdicts
 from interextra.models.architectures.dense import LABEL as DENSE
@@ -24,7 +25,7 @@ P = {
     "collection": "mini:n_train=600",
     "train_split": "train",
     "train_limit": 0,
-    "shifts": ["wh-words/how/who", "topics"],
+    "shifts": [{"shift": "wh-words", "clusters": ["how", "who"]}, "topics"],
     "control": "",
     "n_topics": 2,
     "native_clusters": 10,
@@ -53,7 +54,7 @@ def labels(design):
 
 
 def test_every_system_is_trained_without_every_cluster():
-    plan = shifts.plan(P)
+    plan = plan_with(shifts, P)
     expected = [
         *itertools.product(["wh-words"], FIVE, ["how", "who"]),
         *itertools.product(["topics"], FIVE, ["C0", "C1"]),
@@ -68,7 +69,7 @@ def test_every_system_is_trained_without_every_cluster():
 
 
 def test_systems_bear_the_label_of_their_architecture_in_any_order_of_the_recipes():
-    plan = shifts.plan(P | {"recipes": ["mini-dense", "bm25", "mini-colbert"]})
+    plan = plan_with(shifts, P | {"recipes": ["mini-dense", "bm25", "mini-colbert"]})
     built = {row.model: row.run.model.recipe.architecture for row in plan.design.itertuples()}
     assert built == {DENSE: "dense", "BM25": "bm25", "ColBERT": "colbert"}
 
@@ -82,20 +83,22 @@ def test_without_a_system_called_bm25_nothing_is_planned(recipes):
         with pytest.raises(
             InputError, match="parameter 'recipes': no system is BM25 with the label"
         ):
-            module.plan(P | {"recipes": recipes})
+            plan_with(module, P | {"recipes": recipes})
 
 
 def test_a_control_adds_only_its_own_cells():
-    plan = shifts.plan(P | {"control": "chance=random:parts=3"})
-    assert labels(plan.design) == labels(shifts.plan(P).design)
+    plan = plan_with(shifts, P | {"control": {"shift": "random:parts=3", "name": "chance"}})
+    assert labels(plan.design) == labels(plan_with(shifts, P).design)
     parts = [f"part {number}" for number in (1, 2, 3)]
     assert sorted(labels(plan.control)) == sorted(itertools.product(["chance"], FIVE, parts))
     with pytest.raises(InputError, match="topic_switches"):
-        shifts.plan(P | {"topic_switches": ["exact"]})
+        plan_with(shifts, P | {"topic_switches": ["exact"]})
 
 
 def test_seeds_are_those_of_the_system_and_some_shifts_have_some_systems_only():
-    plan = shifts.plan(P | {"seeds": [1, 2, 3], "other_seeds": [1, 2], "only": {"topics": [DENSE]}})
+    plan = plan_with(
+        shifts, P | {"seeds": [1, 2, 3], "other_seeds": [1, 2], "only": {"topics": [DENSE]}}
+    )
     counted = plan.design.groupby(["shift", "model"]).size().div(2).astype(int)
     assert counted["wh-words"].to_dict() == {
         "BM25": 1,
@@ -108,18 +111,18 @@ def test_seeds_are_those_of_the_system_and_some_shifts_have_some_systems_only():
 
 
 def test_only_systems_that_encode_a_query_by_itself_have_a_space():
-    plan = indicators.plan(P | {"control": "random:parts=2"})
+    plan = plan_with(indicators, P | {"control": "random:parts=2"})
     assert set(plan.near["model"]) == {"ColBERT", "SPLADE", DENSE}
     assert plan.near["shift"].value_counts().to_dict() == {"wh-words": 6, "topics": 6, "random": 6}
     trained = {run.model.key for frame in (plan.design, plan.control) for run in frame["run"]}
     assert {near.model.key for near in plan.near["near"]} <= trained  # nothing is trained for it
     with pytest.raises(InputError, match="give a dense recipe"):
-        indicators.plan(P | {"recipes": ["bm25", "mini-splade"]})
+        plan_with(indicators, P | {"recipes": ["bm25", "mini-splade"]})
 
 
 @pytest.fixture(scope="module")
 def shifted(tmp_path_factory):
-    store, plan = Store(tmp_path_factory.mktemp("outputs") / "cells"), shifts.plan(P)
+    store, plan = Store(tmp_path_factory.mktemp("outputs") / "cells"), plan_with(shifts, P)
     for cell in plan.shifts.values():
         store.build(cell)
     return store, plan
@@ -212,7 +215,7 @@ def test_the_claims_of_the_paper_are_answered_by_mean_effects():
         pd.DataFrame({"shift": "topics", "measure": "RR@10", "model": list(OUT)}),
     )
     answers = verdicts.answered(
-        verdicts.of_notebook(shifts.NOTEBOOK), [means], ahead.assign(lead=0.2, lead_low=0.1)
+        verdicts.of_notebook("04_ms_shift_clusters"), [means], ahead.assign(lead=0.2, lead_low=0.1)
     )
     expected = {
         "topics-dense": -0.375,
@@ -224,7 +227,9 @@ def test_the_claims_of_the_paper_are_answered_by_mean_effects():
     assert verdicts.concluded(answers)["verdict"].tolist() == ["holds"] * 4
     turned = {"BM25": 0.8, "Reranker": 0.5, "ColBERT": 0.55, "SPLADE": 0.65, DENSE: 0.7}
     answers = verdicts.answered(
-        verdicts.of_notebook(shifts.NOTEBOOK), [means_of(turned)], ahead.assign(lead=1, lead_low=1)
+        verdicts.of_notebook("04_ms_shift_clusters"),
+        [means_of(turned)],
+        ahead.assign(lead=1, lead_low=1),
     )
     assert verdicts.concluded(answers)["verdict"].tolist() == ["holds", *["contradicted"] * 3]
 

@@ -5,7 +5,7 @@ beside ours.
 import numpy as np
 import pandas as pd
 import pytest
-from toy_parameters import COMMON
+from toy_parameters import COMMON, plan_with
 
 from interextra.notebooks import n00_start_here as start_here
 from interextra.notebooks import n01_overlap as overlap
@@ -15,8 +15,8 @@ from interextra.store.errors import InputError
 def test_one_system_alone_is_refused():
     """It ended in a traceback after all training."""
     with pytest.raises(InputError, match="'recipes': .* give two"):
-        start_here.plan(COMMON | {"recipes": ["bm25"]})
-    assert start_here.plan(COMMON | {"recipes": ["bm25", "mini-dense"]}).design[
+        plan_with(start_here, COMMON | {"recipes": ["bm25"]})
+    assert plan_with(start_here, COMMON | {"recipes": ["bm25", "mini-dense"]}).design[
         "model"
     ].tolist() == [
         "BM25",
@@ -56,9 +56,9 @@ def test_files_and_splits_that_are_not_there_are_refused_by_the_plan(
         "graded_splits": ["test"],
         "runs": [],
     }
-    assert overlap.plan(asked | {"sheets": ["here.csv"]}).candidates.k == 3
+    assert plan_with(overlap, asked | {"sheets": ["here.csv"]}).candidates.k == 3
     with pytest.raises(InputError, match=words):
-        overlap.plan(asked | wrong)
+        plan_with(overlap, asked | wrong)
 
 
 def test_published_overlap_has_the_labels_of_our_tables():

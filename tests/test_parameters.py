@@ -3,19 +3,31 @@
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, get_args, get_origin, get_type_hints
 
 import nbformat
 import pytest
 import yaml
 from toy_topics import write_topics
 
+from interextra.notebooks.parameters import (
+    Entries,
+    Measures,
+    NamesByName,
+    NotebookParameters,
+    Positive,
+    Share,
+    Sizes,
+    parameter,
+)
+from interextra.site import parameters as module
 from interextra.site.notebook import _listing
 from interextra.site.parameters import (
-    BOUNDS,
-    LARGE,
+    cell_of,
     checked,
     completed,
-    declared_parameters,
+    kind_of,
     notebooks,
     output_name,
     profile_parameters,
@@ -29,54 +41,72 @@ from interextra.store.errors import InputError
 
 SOURCE = """profile: str = "mini"  # which profile
 sizes: list[int] = [2, 4]  # training queries
-rate: float = 0.5  # share
-full: bool = False  # all
-measures: list[str] = ["RR@10"]  # of the table
-n_boot: int = 100  # resamples"""
+rate: float = 0.5  # share"""
+
+
+class Toy(NotebookParameters):
+    """Parameters of the toy notebook."""
+
+    sizes: Sizes = parameter([2, 4], "training queries", paper="14,000")
+    rate: Share = parameter(0.5, "share")
+    full: bool = parameter(False, "all")
+    measures: Measures = parameter(["RR@10"], "of the table")
+    recipes: Entries = parameter(["bm25"], "systems")
+    only: NamesByName = parameter({}, "of these")
+    depth: Positive = parameter(10, "passages per query")
 
 
 @pytest.fixture
-def house(tmp_path):
+def house(tmp_path, monkeypatch):
     (tmp_path / "notebooks").mkdir()
-    (tmp_path / "params" / "mini").mkdir(parents=True)
+    (tmp_path / "params").mkdir()
     cell = nbformat.v4.new_code_cell(SOURCE, metadata={"tags": ["parameters"]})
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "notebooks" / "00_toy.ipynb")
+    plain = module.kind_of
+    monkeypatch.setattr(
+        module, "kind_of", lambda path: Toy if path.stem == "00_toy" else plain(path)
+    )
     return tmp_path
 
 
 def given(house, yaml="", **overrides):
     (house / "params" / "other").mkdir(exist_ok=True)
     (house / "params" / "other" / "00_toy.yaml").write_text(yaml)
-    return profile_parameters(house, "other", house / "notebooks" / "00_toy.ipynb", overrides)
+    notebook = house / "notebooks" / "00_toy.ipynb"
+    return profile_parameters(house, "other", notebook, overrides).model_dump()
 
 
-def test_declarations_carry_type_default_and_meaning(house):
-    found = declared_parameters(house / "notebooks" / "00_toy.ipynb")
-    assert found["sizes"].default == [2, 4] and found["sizes"].type == "list[int]"
-    assert found["sizes"].meaning == "training queries"
+def test_a_cell_of_parameters_is_read(house):
+    found = cell_of(house / "notebooks" / "00_toy.ipynb")
+    assert found == {"profile": "mini", "sizes": [2, 4], "rate": 0.5}
 
 
-def test_parameters_of_no_cell_are_declared_by_the_profile_mini(house):
-    path = house / "params" / "mini" / "00_toy.yaml"
-    path.write_text(
-        "depth: 10  # passages per query\nrecipes:  # systems\n  - bm25\nonly: {}  # of these\nextra: []  # more\n"
-    )
-    found = declared_parameters(house / "notebooks" / "00_toy.ipynb")
-    assert found["depth"] == ("depth", "int", 10, "passages per query") and found[
-        "sizes"
-    ].default == [2, 4]
-    assert [found[name].type for name in ("recipes", "only", "extra")] == ["list", "dict", "list"]
+@pytest.mark.parametrize("path", notebooks(Path(__file__).parents[1]), ids=lambda path: path.stem)
+def test_the_cell_of_each_notebook_holds_the_defaults_of_its_class(path):
+    defaults = kind_of(path)().model_dump()
+    cell = cell_of(path)
+    assert cell and cell == {name: defaults[name] for name in cell}
+
+
+@pytest.mark.parametrize("path", notebooks(Path(__file__).parents[1]), ids=lambda path: path.stem)
+def test_each_parameter_of_each_notebook_has_a_meaning_and_a_default_that_is_allowed(path):
+    kind = kind_of(path)
+    assert kind.model_validate(kind().model_dump()) == kind()
+    for name in kind.model_fields:
+        assert len(kind.meaning_of(name)) > 3, name
+
+
+def test_a_meaning_says_what_the_paper_used():
+    assert Toy.meaning_of("sizes") == "training queries; paper: 14,000"
+
+
+def test_parameters_of_no_cell_are_those_of_the_class(house):
     entry = {"label": "A", "recipe": "bm25", "k1": [0.9]}
-    assert (
-        given(house, only={"a": ["A"]}, recipes=[entry])["recipes"] == [entry]
-        and given(house, "depth: 9")["depth"] == 9
-    )
+    assert given(house, only={"a": ["A"]}, recipes=[entry])["recipes"] == [entry]
+    assert given(house, "depth: 9")["depth"] == 9
     for wrong in ("depth: x", "depth: 0", "recipes: bm25", "only: [A]", "recipes: []"):
-        with pytest.raises(InputError, match=f"parameter '{wrong.partition(':')[0]}' must"):
+        with pytest.raises(InputError, match=f"parameter '{wrong.partition(':')[0]}'"):
             given(house, wrong)
-    path.write_text("sizes: [3]  # again")
-    with pytest.raises(InputError, match="'sizes' is declared in the notebook, too"):
-        given(house)
 
 
 def test_profile_then_override_win_over_defaults(house):
@@ -97,20 +127,17 @@ def test_misspelt_key_is_named_with_the_near_one(house):
 
 @pytest.mark.parametrize("bad", ["sizes: 8", "sizes: [a]", "full: 1", "rate: high", "profile: 3"])
 def test_ill_typed_value_is_named(house, bad):
-    with pytest.raises(InputError, match=rf"parameter '{bad.split(':')[0]}' must be"):
+    with pytest.raises(InputError, match=rf"parameter '{bad.split(':')[0]}': Input should be"):
         given(house, bad)
 
 
 IMPOSSIBLE = {
-    ("", "sizes: []"): "parameter 'sizes' must not be empty",
-    (
-        "",
-        "sizes: [4, -2]",
-    ): "parameter 'sizes' must be 1 to 1,000,000,000 \\(training queries\\), is \\[4, -2\\]",
-    ("", "sizes: [4, 4]"): "parameter 'sizes' repeats a value",
-    ("", "n_boot: 0"): "parameter 'n_boot' must be 40 to 1,000,000",
-    ("", "rate: -0.5"): "parameter 'rate' must be 0 to",
-    ("", "rate: .nan"): "parameter 'rate' must be 0 to",
+    ("", "sizes: []"): "parameter 'sizes': must not be empty",
+    ("", "sizes: [4, -2]"): "parameter 'sizes': .* equal to 1, is -2 .training queries; paper",
+    ("", "sizes: [4, 4]"): "parameter 'sizes': repeats a value",
+    ("", "n_boot: 0"): "parameter 'n_boot': .* equal to 40",
+    ("", "rate: -0.5"): "parameter 'rate': .* equal to 0",
+    ("", "rate: .nan"): "parameter 'rate'",
     ("", "measures: [nope]"): "nope",
     ("", "measures: [R]"): "R",
 }
@@ -205,31 +232,52 @@ def test_profile_must_be_a_name_under_params(house, profile):
         profile_parameters(house, profile, house / "notebooks" / "00_toy.ipynb", {})
 
 
+def bounds_of(annotation):
+    """Yield (least, greatest) of the numbers of a type, or of the items of a list."""
+    if get_origin(annotation) is Annotated:
+        inner, *more = get_args(annotation)
+        for one in more:
+            limits = {type(limit).__name__: limit for limit in getattr(one, "metadata", [])}
+            if {"Ge", "Le"} <= limits.keys():
+                yield limits["Ge"].ge, limits["Le"].le
+        yield from bounds_of(inner)
+    elif get_origin(annotation) is list:
+        yield from bounds_of(get_args(annotation)[0])
+
+
 def wrong_values():
-    """(notebook, parameter, value that cannot be meant) for every number and every measure of the
-    notebooks.
-    """
+    """Yield (notebook, parameter, value that cannot be meant) for every number and measure."""
     for path in notebooks(Path(__file__).parents[1]):
-        for name, parameter in declared_parameters(path).items():
-            low, high = BOUNDS.get(name, (0, LARGE))
-            number = "int" in parameter.type or "float" in parameter.type
-            named = ["nope"] if name.endswith(("measure", "measures")) else []
-            for value in [low - 1, high + 1] if number else named:
-                yield path, name, [value] if "list" in parameter.type else value
+        kind = kind_of(path)
+        hints = get_type_hints(kind, include_extras=True)
+        for name, field in kind.model_fields.items():
+            wrong = [value for low, high in bounds_of(hints[name]) for value in (low - 1, high + 1)]
+            if name.endswith(("measure", "measures")):
+                wrong = ["nope"]
+            for value in wrong:
+                yield path, name, [value] if isinstance(field.default, list) else value
 
 
-@pytest.mark.parametrize(("notebook", "name", "value"), list(wrong_values()))
+WRONG = list(wrong_values())
+
+
+@pytest.mark.parametrize(("notebook", "name", "value"), WRONG)
 def test_every_number_and_measure_of_every_notebook_is_checked(notebook, name, value):
-    declared = declared_parameters(notebook)
-    assert checked(declared, {}, "here") == {
-        name: parameter.default for name, parameter in declared.items()
-    }
-    with pytest.raises(InputError, match=rf"here: parameter '{name}' must be .* to|nope"):
-        checked(declared, {name: value}, "here")
+    with pytest.raises(InputError, match=rf"here: parameter '{name}': |nope"):
+        checked(kind_of(notebook), {name: value}, "here")
 
 
-def test_bounds_are_of_parameters_that_there_are(root):
-    assert BOUNDS.keys() <= {name for path in notebooks(root) for name in declared_parameters(path)}
+def test_every_number_of_every_notebook_has_bounds():
+    bounded = {(path, name) for path, name, _ in WRONG}
+    for path in notebooks(Path(__file__).parents[1]):
+        for name, field in kind_of(path).model_fields.items():
+            default = (
+                field.default[0]
+                if isinstance(field.default, list) and field.default
+                else field.default
+            )
+            if type(default) in (int, float):
+                assert (path, name) in bounded, name
 
 
 def test_changed_parameters_go_to_a_folder_of_their_own(house):
@@ -285,29 +333,16 @@ def test_every_yaml_key_of_every_profile_is_declared(root):
         assert path.stem in known, f"{path}: no such notebook"
         profile_parameters(root, path.parent.name, known[path.stem], {})
         checked += 1
-    assert checked >= 2 * len(known)
-
-
-def in_the_cell(notebook):
-    """What the parameters cell of a notebook sets when it runs alone: name → value."""
-    elsewhere = read_yaml(notebook.parents[1] / "params" / "mini" / f"{notebook.stem}.yaml")
-    declared = declared_parameters(notebook)
-    return {
-        name: parameter.default for name, parameter in declared.items() if name not in elsewhere
-    }
+    assert checked > 2 * len(known)
 
 
 def test_a_profile_s_file_alone_gives_its_parameters_and_its_name(root):
     """As `papermill -f params/small/03_resttest.yaml` injects them."""
-    files = [
-        path
-        for path in (root / "params").glob("*/*.yaml")
-        if path.parent.name not in ("mini", "worlds")
-    ]
+    files = [path for path in (root / "params").glob("*/*.yaml") if path.parent.name != "worlds"]
     assert len(files) > 30
     for path in files:
         profile, [notebook] = path.parent.name, notebooks(root, path.stem)
-        found = completed(root, notebook, in_the_cell(notebook) | read_yaml(path))
+        found = completed(root, notebook, cell_of(notebook) | read_yaml(path))
         assert found == profile_parameters(root, profile, notebook, {}), path
 
 
@@ -317,23 +352,24 @@ def test_a_named_profile_without_its_parameters_is_refused(root, monkeypatch):
     """
     monkeypatch.delenv("INTEREXTRA_OUTPUT", raising=False)
     for notebook in notebooks(root):
-        variables = in_the_cell(notebook) | {"profile": "small"}
+        variables = cell_of(notebook) | {"profile": "small"}
         with pytest.raises(InputError, match=f"-f params/small/{notebook.stem}.yaml") as refused:
             start(notebook.stem, variables, goal="?")
         assert f"--profile small --only {notebook.stem[:2]}" in str(refused.value)
     with pytest.raises(InputError, match="'collection'"):  # some of them are not enough
         [notebook] = notebooks(root, "03")
         given = read_yaml(root / "params" / "small" / "03_resttest.yaml")
-        completed(root, notebook, in_the_cell(notebook) | given | {"collection": "mini"})
+        completed(root, notebook, cell_of(notebook) | given | {"collection": "mini"})
 
 
 @pytest.mark.parametrize("only", ["00", "02", "03", "05"])
 def test_a_notebook_alone_is_fitted_to_another_collection_as_by_the_command(root, tmp_path, only):
     [notebook], spec = notebooks(root, only), write_topics(tmp_path / "own")
     given = {"collection": spec, "n_boot": 50}
-    found = completed(root, notebook, in_the_cell(notebook) | given)
+    found = completed(root, notebook, cell_of(notebook) | given)
     assert found == profile_parameters(root, "mini", notebook, given)
-    assert found != profile_parameters(root, "mini", notebook, {}) | given
+    usual = profile_parameters(root, "mini", notebook, {})
+    assert found.model_dump() != usual.model_dump() | given
 
 
 def test_what_is_fitted_is_changed_among_the_notebook_s_variables(house, root, monkeypatch):
@@ -341,7 +377,7 @@ def test_what_is_fitted_is_changed_among_the_notebook_s_variables(house, root, m
     shutil.copytree(root / "notebooks", house / "notebooks", dirs_exist_ok=True)
     shutil.copytree(root / "params", house / "params", dirs_exist_ok=True)
     monkeypatch.chdir(house)
-    variables = in_the_cell(house / "notebooks" / "03_resttest.ipynb")
+    variables = cell_of(house / "notebooks" / "03_resttest.ipynb")
     before = dict(variables)
     nb = start("03_resttest", variables, goal="?")
     assert variables == before and nb["test_splits"] == ["test", "graded"]
@@ -353,10 +389,8 @@ def test_what_is_fitted_is_changed_among_the_notebook_s_variables(house, root, m
 
 def test_a_changed_table_of_scores_is_another_notebook(root, tmp_path):
     """Else a second run would take the page of the older file."""
-    scores, parameters = (
-        tmp_path / "scores.csv",
-        {"profile": "small", "results": str(tmp_path / "scores.csv")},
-    )
+    scores = tmp_path / "scores.csv"
+    parameters = SimpleNamespace(profile="small", results=str(scores))
     path = root / "notebooks" / "08_beir_correlation.ipynb"
     with pytest.raises(InputError, match="there is no file"):
         _listing(path, "", parameters, "")
@@ -377,14 +411,14 @@ def test_a_notebook_depends_on_the_committed_files_that_it_reads(tmp_path):
         "development/12_own/tables/dose.csv",
     )
     read += ("small/12_own/metrics.json", "small/11_pool_bias/values/by_pool.parquet")
-    known = {_listing(path, code, {"profile": "mini"}, "")}
+    known = {_listing(path, code, SimpleNamespace(profile="mini"), "")}
     for number, name in enumerate(
         (*read, "mini/12_own/tables/claims.csv", "small/10_other/values/runs.parquet"), 1
     ):
         file = tmp_path / "outputs" / "reference" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(name)
-        known.add(_listing(path, code, {"profile": "mini"}, ""))
+        known.add(_listing(path, code, SimpleNamespace(profile="mini"), ""))
         assert len(known) == 1 + min(
             number, len(read)
         )  # neither its own profile's tables, nor what others read

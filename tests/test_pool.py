@@ -6,6 +6,7 @@ import ir_measures
 import numpy as np
 import pandas as pd
 import pytest
+from toy_parameters import plan_with
 
 from interextra.data.runs import RunFile
 from interextra.data.trec import read_qrels
@@ -177,7 +178,7 @@ def given(folder, qrels, **runs):
 def test_judgements_that_are_given_back_restore_the_difference(root, tmp_path):
     mine = given(tmp_path, {"a": 1, "b": 0, "c": 1, "d": 1}, BM25="ab", neural="cdb")
     p = profile_parameters(root, "mini", root / "notebooks" / "11_pool_bias.ipynb", mine)
-    judged = pool_bias.Judged(pool_bias.plan(p), None, depth=10, complete=False)
+    judged = pool_bias.Judged(plan_with(pool_bias, p), None, depth=10, complete=False)
     values = judged.restored("neural", [0, 1, 2], 4, seed=1)
     assert set(values["query_id"]) == {"mine q"}
     means = values.pivot_table("value", "per_topic", ["family", "seed"])
@@ -198,15 +199,15 @@ def test_judgements_that_are_given_back_restore_the_difference(root, tmp_path):
 def test_runs_of_a_user_are_judged_by_their_files_alone_and_need_both_families(root, tmp_path):
     mine = given(tmp_path, {"a": 1, "b": 0}, BM25="abx", neural="xay")
     p = profile_parameters(root, "mini", root / "notebooks" / "11_pool_bias.ipynb", mine)
-    judged = pool_bias.Judged(pool_bias.plan(p), None, depth=10, complete=p["complete"])
+    judged = pool_bias.Judged(plan_with(pool_bias, p), None, depth=10, complete=p.complete)
     values = (
         judged.values()
         .query("measure == 'Judged@10' and judged_by == @pool_bias.ALL")
         .set_index("system")["value"]
     )
-    assert p["complete"] and values.to_dict() == pytest.approx({"BM25": 2 / 3, "neural": 1 / 3})
+    assert p.complete and values.to_dict() == pytest.approx({"BM25": 2 / 3, "neural": 1 / 3})
     with pytest.raises(
         InputError,
         match="no test set has the families BM25 and neural, which are compared; there are BM25$",
     ):
-        pool_bias.plan(p | {"runs": mine["runs"][:1]})
+        plan_with(pool_bias, p.changed(runs=mine["runs"][:1]))

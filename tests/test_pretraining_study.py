@@ -5,11 +5,12 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from toy_parameters import plan_named
 
 from interextra.claims import verdicts
 from interextra.models.model import Pretrained
 from interextra.notebooks import n06_pretraining as pretraining
-from interextra.notebooks.plans import cells_of, plan_of
+from interextra.notebooks.plans import cells_of
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import Effects, effects
 from interextra.store.errors import InputError
@@ -36,8 +37,8 @@ P = {
         {"label": "spans", "objective": "spans", "text": "target"},
     ],
     "gate_splits": [],
-    "mapped": [],
-    "start_recipe": "mini-dense{initialisation: random}",
+    "mapped": ["nothing"],
+    "start_recipe": {"recipe": "mini-dense", "initialisation": "random"},
     "pretraining_steps": 3,
     "pretraining_rate": 0.006,
     "other_text": ["mini:ood-hobby-questions"],
@@ -59,7 +60,7 @@ P = {
 
 @pytest.fixture(scope="module")
 def plan():
-    return plan_of("06_pretraining_study", P)
+    return plan_named("06_pretraining_study", P)
 
 
 def test_plan_trains_each_way_and_each_start_once(plan):
@@ -120,9 +121,9 @@ def test_what_comes_first_is_trained_on_the_same_queries_and_shared(plan):
     ],
 )
 def test_what_ended_after_all_trainings_is_refused_in_the_plan(change, said):
-    assert not plan_of("06_pretraining_study", P | {"mapped": ["words"]}).starts_restrain.empty
+    assert not plan_named("06_pretraining_study", P | {"mapped": ["words"]}).starts_restrain.empty
     with pytest.raises(InputError, match=said):
-        plan_of("06_pretraining_study", P | change)
+        plan_named("06_pretraining_study", P | change)
 
 
 def test_no_analysis_computes_a_result_that_the_provenance_misses(root):
@@ -148,11 +149,11 @@ def test_no_analysis_computes_a_result_that_the_provenance_misses(root):
 
 
 def test_without_resttest_there_are_no_buckets(plan):
-    assert plan_of("06_pretraining_study", P | {"protocols": ["ReSTrain"]}).starts_resttest.empty
+    assert plan_named("06_pretraining_study", P | {"protocols": ["ReSTrain"]}).starts_resttest.empty
     with pytest.raises(
         InputError, match="'starts, words': 'wiki' is none of 'none', 'other', 'target'"
     ):
-        plan_of(
+        plan_named(
             "06_pretraining_study",
             P | {"starts": [{"label": "words", "objective": "words", "text": "wiki"}]},
         )
@@ -199,7 +200,10 @@ def test_starts_from_given_weights_keep_what_these_have():
         {"label": "words, target", "objective": "words", "text": "target"},
         {"label": "spans, target", "objective": "spans", "text": "target"},
     ]
-    plan = plan_of("06_pretraining_study", P | {"starts": more, "start_recipe": "small-dense"})
+    plan = plan_named(
+        "06_pretraining_study",
+        P | {"mapped": ["Rand"]} | {"starts": more, "start_recipe": "small-dense"},
+    )
     marks = plan.marks.set_index("model")
     assert marks["te"].to_dict() == {
         "Rand": False,
@@ -224,7 +228,7 @@ def test_starts_from_given_weights_keep_what_these_have():
         "MiniLM"
     ]
     with pytest.raises(InputError, match="'starts, X': 'word' is none of 'none', 'words'"):
-        plan_of(
+        plan_named(
             "06_pretraining_study",
             P
             | {
@@ -234,7 +238,7 @@ def test_starts_from_given_weights_keep_what_these_have():
             },
         )
     with pytest.raises(InputError, match=r"'start_measures, ReSTrain': 'AP' is none of"):
-        plan_of("06_pretraining_study", P | {"start_measures": ["AP"]})
+        plan_named("06_pretraining_study", P | {"start_measures": ["AP"]})
 
 
 def table(levels, noise=0.01):
@@ -270,7 +274,7 @@ def test_claims_of_section_5_2_are_answered_by_the_rows_of_both_studies():
     made = table(levels).assign(protocol="ReSTTest")
     made = Effects(pd.concat([made, made.assign(measure="RR@10")], ignore_index=True))
     ahead = made[["study", "model", "protocol", "measure"]].assign(lead=0.2, lead_low=0.1)
-    answers = verdicts.answered(verdicts.of_notebook(pretraining.NOTEBOOK), [made], ahead)
+    answers = verdicts.answered(verdicts.of_notebook("06_pretraining_study"), [made], ahead)
     found = verdicts.concluded(answers).set_index("claim")
     assert found.loc["pretraining-gap", "estimate"] == pytest.approx(1 / 6 - 0.02 / 0.6, abs=0.01)
     assert found.loc["hard-negatives-interpolation", "estimate"] == pytest.approx(0.03, abs=0.005)
@@ -281,7 +285,7 @@ def test_claims_of_section_5_2_are_answered_by_the_rows_of_both_studies():
     )  # they lose 4 points more: no equality
     assert "target-collection-gap" not in found.index  # a start that is not there
     closed = verdicts.concluded(
-        verdicts.answered(verdicts.of_notebook(pretraining.NOTEBOOK), [made], ahead.iloc[:0])
+        verdicts.answered(verdicts.of_notebook("06_pretraining_study"), [made], ahead.iloc[:0])
     )
     closed = closed.set_index("claim")["verdict"]
     assert (

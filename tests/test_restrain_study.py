@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from toy_parameters import COMMON, RESTRAIN
+from toy_parameters import COMMON, RESTRAIN, plan_with
 
 from interextra.notebooks import n02_restrain as restrain
 from interextra.store.folders import Store
@@ -13,19 +13,19 @@ from interextra.store.folders import Store
 
 def test_plan_of_restrain_gives_bm25_one_training_and_the_trained_systems_a_grid():
     p = COMMON | RESTRAIN | {"seeds": [1, 2], "measures": ["nDCG@10", "R@100"]}
-    plan = restrain.plan(p | {"grid_draws": 3, "grid_steps": 7})
+    plan = plan_with(restrain, p | {"grid_draws": 3, "grid_steps": 7})
     assert plan.design.groupby("model").size().to_dict() == {"BM25": 4, "DR (base)": 8}
     assert set(plan.grid["model"]) == {"DR (base)"} and len(plan.grid) == 2 * 3 * 3 * 2
     assert {run.model.recipe.steps for run in plan.grid["run"]} == {7}
     assert len({run.key for run in plan.grid["run"]}) == len(plan.grid)
     assert plan.measures == ["nDCG@10", "R(rel=2)@100"] and plan.real == {}
-    without = restrain.plan(p)
+    without = plan_with(restrain, p)
     assert without.grid.empty and without.banded is None
     assert [run.key for run in without.design["run"]] == [run.key for run in plan.design["run"]]
 
 
 def test_each_draw_of_test_queries_has_sets_and_trainings_of_its_own():
-    plan = restrain.plan(COMMON | RESTRAIN | {"test_draws": 2})
+    plan = plan_with(restrain, COMMON | RESTRAIN | {"test_draws": 2})
     assert plan.draws.groupby(["draw", "model"]).size().unique().tolist() == [2]
     first, second = (part["run"].tolist() for _, part in plan.draws.groupby("draw"))
     for one, other in zip(first, second, strict=True):
@@ -103,7 +103,7 @@ def test_loss_of_a_query_is_the_mean_over_trainings():
 
 def test_nearest_queries_come_from_the_set_of_each_regime(tmp_path):
     p = COMMON | RESTRAIN | {"recipes": ["bm25"]}
-    split, store = restrain.plan(p).split, Store(tmp_path)
+    split, store = plan_with(restrain, p).split, Store(tmp_path)
     store.build(split)
     near = restrain.nearest_queries(split, 20, store)
     sets = split.sets(store)

@@ -4,10 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from toy_parameters import plan_named, plan_with
 
 from interextra.claims import verdicts
 from interextra.notebooks import n08_correlation as correlation
-from interextra.notebooks.plans import cells_of, plan_of
+from interextra.notebooks.plans import cells_of
 from interextra.papers import published
 from interextra.site.parameters import profile_parameters
 from interextra.stats.correlation import drawn_groups, steiger, stretched_z
@@ -136,7 +137,7 @@ def judged(points, lead=0.1):
     """The claims of notebook 08 on points, by name."""
     answering = correlation.claimed(correlation.table_5(points, 1), "nDCG@10", 80, 1)
     ahead = pd.DataFrame({"regime": REGIMES, "lead": lead, "lead_low": lead})
-    every = verdicts.of_notebook(correlation.NOTEBOOK)
+    every = verdicts.of_notebook("08_beir_correlation")
     claims = [claim for claim in every if claim.paper == "zhan" and not claim.secondary]
     return verdicts.concluded(verdicts.answered(claims, [answering], ahead)).set_index("claim")
 
@@ -341,22 +342,23 @@ def test_mini_has_32_models_and_trains_none_of_the_largest_sets_again(
     root, parameters, monkeypatch
 ):
     monkeypatch.chdir(root)
-    plan = plan_of("08_beir_correlation", parameters)
+    plan = plan_named("08_beir_correlation", parameters)
     assert len(plan.in_domain) == 32 and plan.in_domain.groupby("regime").size().tolist() == [
         16,
         16,
     ]
     assert len(plan.elsewhere) == 32 * 8 and len(plan.bm25) == 9
     given = profile_parameters(root, "mini", root / "notebooks" / "06_pretraining_study.ipynb", {})
-    there = {cell.key for cell in cells_of(plan_of("06_pretraining_study", given))}
+    there = {cell.key for cell in cells_of(plan_named("06_pretraining_study", given))}
     largest = plan.in_domain[plan.in_domain["n_train"] == 1600]
     assert all(run.key in there for run in largest["run"])
 
 
 def test_sets_of_further_sizes_leave_those_that_are_shared_alone(root, parameters, monkeypatch):
     monkeypatch.chdir(root)
-    more = correlation.plan(
-        parameters | {"sizes": [1600], "trained_sizes": [1600], "more_sizes": [112, 360]}
+    more = plan_with(
+        correlation,
+        parameters.changed(sizes=[1600], trained_sizes=[1600], more_sizes=[112, 360]),
     )
     assert more.sets[1600].sizes == (1600,) and more.sets[112].sizes == more.sets[360].sizes == (
         112,
@@ -383,4 +385,4 @@ def test_sets_of_further_sizes_leave_those_that_are_shared_alone(root, parameter
 def test_what_cannot_be_meant_is_named(root, parameters, changed, said, monkeypatch):
     monkeypatch.chdir(root)
     with pytest.raises(InputError, match=said.replace("|", r"\|")):
-        correlation.plan(parameters | changed)
+        plan_with(correlation, parameters.changed(**changed))

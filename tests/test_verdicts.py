@@ -27,6 +27,7 @@ from interextra.claims.verdicts import (
     leads,
     over_worlds,
 )
+from interextra.notebooks.parameters import NotebookParameters
 from interextra.site.session import Session
 from interextra.stats.effects import ONE_TRAINING, QUERIES, TRAININGS, Effects, effects, outside
 from interextra.store.errors import InputError
@@ -652,7 +653,9 @@ def test_a_sentence_gives_each_data_set_its_own_estimate(tmp_path, profile, coll
         folder = tmp_path / "outputs" / "reference" / name / "03_resttest" / "tables"
         folder.mkdir(parents=True)
         pd.DataFrame([row | values]).to_csv(folder / "claims.csv", index=False)
-    nb = Session("03_resttest", {"profile": profile, "collection": collection}, tmp_path, "")
+    nb = Session(
+        "03_resttest", NotebookParameters(profile=profile, collection=collection), tmp_path, ""
+    )
     ahead = pd.DataFrame({"model": ["DR (base)"], "lead": 0.2, "lead_low": 0.1})
     nb.conclude(losses({"DR (base)": -0.3}, protocol="ReSTTest"), ahead=ahead)
     made = pd.read_csv(nb.folder / "tables" / "claims.csv").iloc[0]

@@ -17,7 +17,7 @@ import yaml
 
 import interextra
 from interextra.cli import main, parser
-from interextra.site.parameters import declared_parameters, read_yaml
+from interextra.site.parameters import kind_of, read_yaml
 
 ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -33,7 +33,7 @@ PARAMETERS = {
     "collection=beir:PATH": ("00", ["collection=beir:tiny", "test_splits=[test]"]),
     "collection=irds:ID": ("00", ["collection=irds:msmarco-passage", "test_splits=[dev]"]),
     "collection=mini:seed=7": ("00", []),
-    'shifts=["mine=python:interextra.world.truth:kind_of_question"]': ("04", []),
+    'shifts=[{shift: "python:interextra.world.truth:kind_of_question", name: mine}]': ("04", []),
     "negative_passages=unexposed": ("02", []),
     "results=PATH": ("08", ["results=scores.csv"]),
 }
@@ -135,7 +135,7 @@ def test_parameters_as_printed_are_planned(house, tiny, capsys, words):
 @pytest.mark.parametrize("words", of("papermill"), ids=" ".join)
 def test_papermill_is_given_a_notebook_its_parameters_and_files_that_are_there(root, words):
     notebook, written_to, flag, value, *more = words[1:]
-    declared = declared_parameters(root / notebook)
+    declared = kind_of(root / notebook).model_fields
     assert written_to == "out.ipynb" and len(more) == (flag == "-p")
     if flag == "-p":
         assert value in declared

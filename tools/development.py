@@ -77,7 +77,7 @@ def losses(
                 "recipes": recipes,
                 "measures": ["RR@10"],
             }
-            [path] = notebooks(root, resttest.NOTEBOOK)
+            [path] = notebooks(root, NOTEBOOK)
             plan, store = (
                 resttest.plan(profile_parameters(root, "worlds", path, changed)),
                 Store(folder),
@@ -119,7 +119,7 @@ if __name__ == "__main__":
             repository_root()
             / REFERENCE
             / "development"
-            / resttest.NOTEBOOK
+            / NOTEBOOK
             / "tables"
             / "mismatch.csv"
         )

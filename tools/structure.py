@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from interextra.site.parameters import declared_parameters, notebooks, repository_root
+from interextra.site.parameters import cell_of, notebooks, repository_root
 from interextra.store.errors import InputError
 from interextra.store.files import seal_problem
 from interextra.store.folders import Store
@@ -41,15 +41,18 @@ def stored_outputs(cells: list[dict], path: Path) -> Iterator[str]:
 
 
 def parameters_cell(cells: list[dict], path: Path) -> Iterator[str]:
+    """Each parameter is one line, `name: type = literal  # meaning`, as papermill reads it."""
     try:
-        silent = [p.name for p in declared_parameters(path).values() if not p.meaning]
+        cell_of(path)
     except InputError as error:
         yield str(error)
-    else:
-        yield from (f"parameter {name!r} has no comment that says what it means" for name in silent)
-        for line in "".join(_tagged(cells, "parameters")[0]["source"]).split("\n"):
-            if line.count("=") > 1:  # papermill gives up on it with a warning
-                yield f"more than one `=` in the parameter line {line.split(':')[0]!r}"
+        return
+    for line in "".join(_tagged(cells, "parameters")[0]["source"]).split("\n"):
+        name = line.split(":")[0]
+        if not line.partition("#")[2].strip():
+            yield f"parameter {name!r} has no comment that says what it means"
+        if line.count("=") > 1:  # papermill gives up on it with a warning
+            yield f"more than one `=` in the parameter line {name!r}"
 
 
 def length_of_cells(cells: list[dict], path: Path) -> Iterator[str]:
