@@ -5,9 +5,12 @@ do the same.
 import gc
 import os
 
+from interextra.store.processor import instructions
+
 os.environ.update(
     dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 )
+os.environ.update(instructions() | dict(os.environ))  # before numpy and torch are loaded
 os.environ["NUMBA_DISABLE_JIT"] = (
     "1"  # ranx fuses the few rows of a test sooner than numba compiles it
 )

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 
-import nbformat
 import pytest
 from toy_cells import Toy
 
@@ -207,21 +206,12 @@ def test_what_two_notebooks_need_is_paid_once():
 
 
 def test_notebook_prices_its_results_as_the_plan_does_finished_ones_too(tmp_path, capsys):
+    (tmp_path / "params").mkdir()
     session = Session("00_it", NotebookParameters(), tmp_path, "why?")
     session.store.build(Toy(n=1))
     table = session.cost([Toy(n=1), Toy(n=2)]).data
     assert "2 results; 1 of them need about 1 s" in capsys.readouterr().out
     assert table.values.tolist() == [["Toy", 2, 2, 0], ["in all", 2, 2, 0]]
-
-
-def test_notebook_without_a_collection_is_planned(house, capsys):
-    path = house / "notebooks" / "10_none.ipynb"
-    cell = nbformat.v4.new_code_cell(
-        'profile: str = "mini"  # which', metadata={"tags": ["parameters"]}
-    )
-    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), path)
-    assert main(["plan", "--profile", "smoke", "--only", "10"]) == 0
-    assert "notebook 10_none" in capsys.readouterr().out
 
 
 def test_plan_at_paper_scale_prices_downloads_time_and_disk_before_anything_starts(house, capsys):

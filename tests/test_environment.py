@@ -12,6 +12,7 @@ import yaml
 from setuptools.config.pyprojecttoml import read_configuration
 
 import interextra
+from interextra.store import processor
 
 # Only from conda, hence in no lock; faiss-gpu stands for the lock's faiss-cpu, in a range (see
 # environment.yml).
@@ -109,13 +110,22 @@ def test_the_same_instructions_on_every_processor(given, expected):
     """Also on one with AVX-512: by torch, by oneDNN, which computes GELU, by faiss; who asks for
     others gets them.
     """
-    code = "import interextra, faiss, torch; torch.nn.functional.gelu(torch.ones(8)); "
+    code = "import os; from interextra.store.processor import instructions; "
+    code += "os.environ.update(instructions() | dict(os.environ)); "
+    code += "import faiss, torch; torch.nn.functional.gelu(torch.ones(8)); "
     code += "print(faiss.SIMDConfig.get_level_name(), torch.backends.cpu.get_cpu_capability())"
     others = {
-        name: value for name, value in os.environ.items() if name not in interextra._INSTRUCTIONS
+        name: value for name, value in os.environ.items() if name not in processor.INSTRUCTIONS
     }
     others |= {"ONEDNN_VERBOSE": "1"} | given
     done = subprocess.run(
         [sys.executable, "-c", code], env=others, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == expected and "eltwise,jit:avx2," in done.stdout
+
+
+def test_importing_the_package_leaves_the_environment_and_loads_no_other_package():
+    code = "import os, sys; before = dict(os.environ); import interextra; "
+    code += "print(before == dict(os.environ), {'numpy', 'pandas', 'torch'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True set()\n"

@@ -13,7 +13,8 @@ from interextra.cli import main
 from interextra.data import load
 from interextra.notebooks.fitting import fitted
 from interextra.notebooks.plans import one_shift
-from interextra.site.parameters import notebooks, profile_parameters
+from interextra.site.parameters import profile_parameters
+from interextra.site.repository import notebooks
 
 KINDS = {
     "who saw the {} in the wood": 0,

@@ -19,7 +19,8 @@ from interextra.data.words import words_of
 from interextra.overlap.text import jaccard, tokens
 from interextra.own import audit as auditing
 from interextra.own.given import Given
-from interextra.site.parameters import notebooks, output_name, profile_parameters, read_overrides
+from interextra.site.parameters import output_name, profile_parameters, read_overrides
+from interextra.site.repository import notebooks
 from interextra.splits.shift import read_shift, written_shift
 from interextra.store.errors import InputError
 from interextra.store.files import sha256

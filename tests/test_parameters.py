@@ -28,13 +28,12 @@ from interextra.site.parameters import (
     checked,
     completed,
     kind_of,
-    notebooks,
     output_name,
     profile_parameters,
     read_overrides,
     read_yaml,
-    repository_root,
 )
+from interextra.site.repository import notebooks, repository_root
 from interextra.site.session import start
 from interextra.site.worlds import planned
 from interextra.store.errors import InputError

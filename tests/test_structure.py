@@ -6,7 +6,7 @@ import json
 import nbformat
 import pytest
 
-from interextra.site.parameters import notebooks
+from interextra.site.repository import notebooks
 from tools.structure import problems
 
 code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell

@@ -9,7 +9,7 @@ import sys
 import nbformat
 import pytest
 
-from interextra.site.parameters import notebooks
+from interextra.site.repository import notebooks
 from interextra.store.errors import InputError
 from tools.teaching import STUB, exercises, write
 

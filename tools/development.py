@@ -14,7 +14,8 @@ from interextra.measures.evaluate import values
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.notebooks import n03_resttest as resttest
 from interextra.notebooks import plans
-from interextra.site.parameters import notebooks, profile_parameters, repository_root
+from interextra.site.parameters import profile_parameters
+from interextra.site.repository import notebooks, repository_root
 from interextra.site.travel import REFERENCE
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import across, effects
@@ -22,6 +23,7 @@ from interextra.store.errors import InputError
 from interextra.store.folders import Store
 from interextra.store.schedule import build_all
 
+NOTEBOOK = "03_resttest"
 N_TRAIN = 1600  # the largest size of ReSTrain
 SYSTEMS = ["bm25", "mini-dense", "mini-splade", "mini-colbert", "mini-reranker"]
 
@@ -116,12 +118,7 @@ if __name__ == "__main__":
         print(made.pivot_table("value", by, "seed_of_world", sort=False).round(3).to_string())
     else:  # committed: notebook 03 shows it
         target = (
-            repository_root()
-            / REFERENCE
-            / "development"
-            / NOTEBOOK
-            / "tables"
-            / "mismatch.csv"
+            repository_root() / REFERENCE / "development" / NOTEBOOK / "tables" / "mismatch.csv"
         )
         target.parent.mkdir(parents=True, exist_ok=True)
         made.to_csv(target, index=False, float_format="%.10g", lineterminator="\n")

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from interextra.site.parameters import repository_root
+from interextra.site.repository import repository_root
 from interextra.site.travel import CELLS, VALUES
 from interextra.site.worlds import planned
 from interextra.store import provenance

@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from interextra.site.parameters import cell_of, notebooks, repository_root
+from interextra.site.parameters import cell_of
+from interextra.site.repository import notebooks, repository_root
 from interextra.store.errors import InputError
 from interextra.store.files import seal_problem
 from interextra.store.folders import Store

@@ -13,7 +13,8 @@ import symtable
 import textwrap
 from pathlib import Path
 
-from interextra.site.parameters import BASE, notebooks
+from interextra.site.parameters import BASE
+from interextra.site.repository import notebooks
 from interextra.site.travel import CELLS, REFERENCE
 from interextra.store.errors import InputError, offenders
 from interextra.store.files import write_aside
@@ -50,7 +51,7 @@ def write(
             )
         notebook = json.loads(path.read_text(encoding="utf-8"))
         take = f'os.environ["INTEREXTRA_REFERENCE"] = str(repository_root() / "{values.as_posix()}")  # no training'
-        take = f"import os\n\nfrom interextra.site.parameters import repository_root\n\n{take}"
+        take = f"import os\n\nfrom interextra.site.repository import repository_root\n\n{take}"
         notebook["cells"][1:1] = [_cell("code", "from-reference", take)] * from_reference
         made = (
             _slides(notebook["cells"], name)

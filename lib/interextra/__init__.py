@@ -9,68 +9,56 @@ import Run`).
 """
 
 import importlib
-import os
-from pathlib import Path
+from typing import Any
 
 __version__ = "0.2.0"
 
-# The instructions that the libraries choose for arithmetic in fp32, held alike on x86 processors
-# with and without AVX-512: sums in another order train another model. To be set before the
-# libraries are loaded.
-_INSTRUCTIONS = dict.fromkeys(
-    ("MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "FAISS_OPT_LEVEL", "FAISS_SIMD_LEVEL"), "AVX2"
-)
-_INSTRUCTIONS |= {
-    "ATEN_CPU_CAPABILITY": "avx2",
-    "OPENBLAS_CORETYPE": "Haswell",
-}  # torch; numpy's matrices
-_INSTRUCTIONS["NPY_DISABLE_CPU_FEATURES"] = "X86_V4 AVX512_ICL AVX512_SPR"
-if (_cpu := Path("/proc/cpuinfo")).is_file() and " avx2 " in _cpu.read_text(encoding="utf-8"):
-    os.environ.update(_INSTRUCTIONS | dict(os.environ))
-
-_DEFINITIONS = {
-    "data.load": ["open_collection"],
-    "data.runs": ["RunFile"],
-    "splits.split": ["REGIMES"],
-    "own.probe": ["probe"],
-    "splits.resttest": ["in_regimes"],
-    "stats.effects": ["across", "effects", "shown", "tests", "with_interval"],
-    "models.model": ["fit", "load_model"],
-    "models.recipe": ["load_recipe"],
-    "models.search.run": [
-        "Fused",
-        "Imported",
-        "Run",
-        "Searched",
-    ],  # to search with, in a design of one's own
-    "claims.verdicts": ["leads"],
-    "site.session": ["start"],
-    "site.answers": ["answer"],
-}
-_MODULES = ["figures", "papers.published", "papers.published_models", "papers.releases"]
-_NOTEBOOKS = {
-    "start_here": "n00_start_here",
-    "restrain": "n02_restrain",
-    "resttest": "n03_resttest",
-    "shifts": "n04_shifts",
-    "architectures": "n05_architectures",
-    "pretraining": "n06_pretraining",
-    "indicators": "n07_indicators",
-    "correlation": "n08_correlation",
-    "exposure": "n09_exposure",
-    "compression": "n10_compression",
-    "pool_bias": "n11_pool_bias",
-}
-# Name → what it stands for, loaded when it is used, so that nothing heavy is imported for nothing.
+# Name → the module or `module:definition` that it stands for, loaded when it is used, so that
+# nothing heavy is imported for nothing.
 FRONT = {
-    name: f"interextra.{module}:{name}" for module, names in _DEFINITIONS.items() for name in names
+    "REGIMES": "splits.split:REGIMES",
+    "Fused": "models.search.run:Fused",
+    "Imported": "models.search.run:Imported",
+    "Run": "models.search.run:Run",
+    "RunFile": "data.runs:RunFile",
+    "Searched": "models.search.run:Searched",
+    "across": "stats.effects:across",
+    "answer": "site.answers:answer",
+    "effects": "stats.effects:effects",
+    "figures": "figures",
+    "fit": "models.model:fit",
+    "in_regimes": "splits.resttest:in_regimes",
+    "leads": "claims.verdicts:leads",
+    "load_model": "models.model:load_model",
+    "load_recipe": "models.recipe:load_recipe",
+    "open_collection": "data.load:open_collection",
+    "probe": "own.probe:probe",
+    "published": "papers.published",
+    "published_models": "papers.published_models",
+    "releases": "papers.releases",
+    "shown": "stats.effects:shown",
+    "start": "site.session:start",
+    "tests": "stats.effects:tests",
+    "with_interval": "stats.effects:with_interval",
+    # the modules of notebooks
+    "start_here": "notebooks.n00_start_here",
+    "restrain": "notebooks.n02_restrain",
+    "resttest": "notebooks.n03_resttest",
+    "shifts": "notebooks.n04_shifts",
+    "architectures": "notebooks.n05_architectures",
+    "pretraining": "notebooks.n06_pretraining",
+    "indicators": "notebooks.n07_indicators",
+    "correlation": "notebooks.n08_correlation",
+    "exposure": "notebooks.n09_exposure",
+    "compression": "notebooks.n10_compression",
+    "pool_bias": "notebooks.n11_pool_bias",
 }
-FRONT |= {module.rpartition(".")[2]: f"interextra.{module}" for module in _MODULES}
-FRONT |= {name: f"interextra.notebooks.{module}" for name, module in _NOTEBOOKS.items()}
+FRONT = {name: f"interextra.{place}" for name, place in FRONT.items()}
 __all__ = list(FRONT)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
+    """Load what a name of the front door stands for."""
     if name not in FRONT:
         raise AttributeError(f"interextra has no {name!r}; it has {', '.join(FRONT)}")
     module, _, definition = FRONT[name].partition(":")
@@ -79,4 +67,5 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
+    """List the names of the front door."""
     return __all__

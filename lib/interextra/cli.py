@@ -17,13 +17,13 @@ from pathlib import Path
 from types import ModuleType
 from urllib.parse import quote
 
-import numpy as np
 import yaml
 
 from interextra.own import commands as own
 from interextra.own.options import refuse_numbers, refuse_texts
-from interextra.site.parameters import output_name, read_overrides, repository_root
+from interextra.site.repository import repository_root
 from interextra.store import InputError, Store, cache_folder
+from interextra.store.processor import instructions
 from interextra.store.progress import Progress, Results, lasting
 from interextra.store.schedule import STOPPING, WorkerLost, build_all, described, priced
 
@@ -50,6 +50,7 @@ def _selected(args: argparse.Namespace) -> tuple[Store, list]:
     """The store, and the chosen notebooks as cells, all checked; `args.name` becomes the folder of
     their results.
     """
+    from interextra.site.parameters import output_name, read_overrides
     from interextra.site.worlds import planned
 
     root = repository_root()
@@ -312,8 +313,10 @@ def parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=about, description=about)
         command.set_defaults(function=COMMANDS[name])
         for flags, option in options.items():
-            [kind] = {type(one) for one in np.ravel(option.get("default", "")).tolist()} or {str}
-            given = {"type": kind} if "action" not in option else {}
+            default = option.get("default", "")
+            example = default[0] if isinstance(default, list) and default else default
+            kind = type(example) if isinstance(example, int | float) else str
+            given = {} if "action" in option else {"type": kind}
             command.add_argument(*flags.split(), **given | option)
     return top
 
@@ -324,6 +327,8 @@ def main(arguments: list[str] | None = None) -> int:
     """
     try:
         with _stoppable():
+            for name, value in instructions().items():
+                os.environ.setdefault(name, value)
             args = parser().parse_args(arguments)
             if os.environ.get("INTEREXTRA_DATA"):  # notebooks run in their own folder
                 os.environ["INTEREXTRA_DATA"] = os.path.abspath(os.environ["INTEREXTRA_DATA"])

@@ -17,7 +17,7 @@ import pandas as pd
 
 from interextra.claims.verdicts import DATA, NAMED, page, sentences
 from interextra.site.answers import answer_of
-from interextra.site.parameters import repository_root
+from interextra.site.repository import repository_root
 from interextra.site.travel import REFERENCE
 
 TITLE = "Do neural retrievers interpolate or extrapolate?"

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from interextra.notebooks import module_of
 from interextra.notebooks.fitting import fitted
 from interextra.notebooks.parameters import NotebookParameters
+from interextra.site.repository import notebooks
 from interextra.store import InputError, digest, offenders
 
 CHANGES_NO_RESULT = True  # parameters are part of a notebook's configuration, see `store.code`
@@ -29,51 +30,6 @@ GIVEN_LENGTH = 200
 NAME_LENGTH = 80  # of a folder under outputs/ that is named by what was changed
 
 Kind = type[NotebookParameters]
-
-
-def repository_root() -> Path:
-    """Return the folder that holds notebooks/ and params/: the working directory or one above it.
-
-    Raises
-    ------
-    InputError
-        There is none.
-    """
-    start = Path.cwd().resolve()
-    for folder in (start, *start.parents):
-        if (folder / "notebooks").is_dir() and (folder / "params").is_dir():
-            return folder
-    raise InputError(
-        f"{start} is not inside the repository: start from the folder with notebooks/ and params/"
-    )
-
-
-def notebooks(root: Path, only: str = "") -> list[Path]:
-    """Return numbered notebooks in reading order.
-
-    Parameters
-    ----------
-    root
-        The repository.
-    only
-        A comma-separated list of numbers ("01,02") or names; empty: all.
-
-    Raises
-    ------
-    InputError
-        A number or name that no notebook has.
-    """
-    paths = sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-    wanted = {part.strip() for part in only.split(",") if part.strip()}
-    if not wanted:
-        return paths
-    known = {path.stem for path in paths} | {path.stem[:2] for path in paths}
-    unknown = sorted(wanted - known)
-    if unknown:
-        raise InputError(
-            f"no notebook {offenders(unknown)}; there are {', '.join(path.stem for path in paths)}"
-        )
-    return [path for path in paths if wanted & {path.stem, path.stem[:2]}]
 
 
 def kind_of(notebook: Path) -> Kind:

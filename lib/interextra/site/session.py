@@ -22,13 +22,8 @@ from interextra.notebooks.parameters import NotebookParameters
 from interextra.notebooks.plans import cells_of
 from interextra.site.conclusions import conclude
 from interextra.site.output import OutputFolder
-from interextra.site.parameters import (
-    checked,
-    completed,
-    kind_of,
-    profile_parameters,
-    repository_root,
-)
+from interextra.site.parameters import checked, completed, kind_of, profile_parameters
+from interextra.site.repository import repository_root
 from interextra.site.travel import REFERENCE, RUN, RUNS, SKIPS, VALUES, Reference, write_runs
 from interextra.stats.effects import Effects, shown
 from interextra.store import InputError, Store

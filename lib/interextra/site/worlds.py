@@ -13,7 +13,8 @@ import pandas as pd
 
 from interextra.claims.verdicts import gate, over_worlds, pooled
 from interextra.site.notebook import Notebook
-from interextra.site.parameters import notebooks, profile_parameters
+from interextra.site.parameters import profile_parameters
+from interextra.site.repository import notebooks
 from interextra.site.travel import CELLS, REFERENCE
 from interextra.store import Cell, InputError, Store, offenders, provenance, write_json
 

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from interextra.store.cells import Cell
 from interextra.store.folders import Store
+from interextra.store.processor import instructions
 
 # One thread a process: two torch processes with two threads each run eight times slower. And glibc
 # keeps large arrays of a training step instead of giving them back after each: about a third less
@@ -126,7 +127,7 @@ class Worker:
         gpu = number - 1 if any(GPUS.glob("*")) else None
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, gpu))
-        with _environment(WORKER):
+        with _environment(instructions() | dict(os.environ) | WORKER):
             self.process.start()
         theirs.close()  # so that the pipe breaks when the process ends
 
