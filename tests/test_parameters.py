@@ -22,7 +22,7 @@ from interextra.notebooks.parameters import (
     parameter,
 )
 from interextra.site import parameters as module
-from interextra.site.notebook import _listing
+from interextra.site.notebook import _digest_of_files
 from interextra.site.parameters import (
     cell_of,
     checked,
@@ -392,11 +392,11 @@ def test_a_changed_table_of_scores_is_another_notebook(root, tmp_path):
     parameters = SimpleNamespace(profile="small", results=str(scores))
     path = root / "notebooks" / "08_beir_correlation.ipynb"
     with pytest.raises(InputError, match="there is no file"):
-        _listing(path, "", parameters, "")
+        _digest_of_files(path, "", parameters, "")
     scores.write_text("model\na\n")
-    before = _listing(path, "", parameters, "")
+    before = _digest_of_files(path, "", parameters, "")
     scores.write_text("model\nb\n")
-    assert _listing(path, "", parameters, "") != before
+    assert _digest_of_files(path, "", parameters, "") != before
 
 
 def test_a_notebook_depends_on_the_committed_files_that_it_reads(tmp_path):
@@ -410,14 +410,14 @@ def test_a_notebook_depends_on_the_committed_files_that_it_reads(tmp_path):
         "development/12_own/tables/dose.csv",
     )
     read += ("small/12_own/metrics.json", "small/11_pool_bias/values/by_pool.parquet")
-    known = {_listing(path, code, SimpleNamespace(profile="mini"), "")}
+    known = {_digest_of_files(path, code, SimpleNamespace(profile="mini"), "")}
     for number, name in enumerate(
         (*read, "mini/12_own/tables/claims.csv", "small/10_other/values/runs.parquet"), 1
     ):
         file = tmp_path / "outputs" / "reference" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(name)
-        known.add(_listing(path, code, SimpleNamespace(profile="mini"), ""))
+        known.add(_digest_of_files(path, code, SimpleNamespace(profile="mini"), ""))
         assert len(known) == 1 + min(
             number, len(read)
         )  # neither its own profile's tables, nor what others read

@@ -1,0 +1,1 @@
+"""What a notebook holds, what it writes, and the site that its pages make."""

@@ -9,90 +9,99 @@ import base64
 import json
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from IPython.display import display
 
 from interextra.claims.verdicts import of_notebook
 from interextra.site.repository import repository_root
 
-RUNS = {"small": "On real data (profile small)", "mini": "In a generated world (profile mini)"}
+HEADINGS = {"small": "On real data (profile small)", "mini": "In a generated world (profile mini)"}
+OLDER = "The committed run is older than the claims of this notebook."
+
+Outputs = list[dict[str, Any]]  # of a notebook's cell
 
 
 def answer(name: str) -> None:
     """Show the committed answers of a notebook."""
     committed = repository_root() / "outputs" / "reference"
-    parts = _on_real_data(committed, name) + _answer_of(committed / "mini" / name, RUNS["mini"])
-    for part in parts:
-        display(part["data"], metadata=part["metadata"], raw=True)
-    if not parts:
+    outputs = _on_real_data(committed, name)
+    outputs += _outputs_of(answer_of(committed / "mini" / name), committed / "mini" / name, "mini")
+    for output in outputs:
+        display(output["data"], metadata=output["metadata"], raw=True)
+    if not outputs:
         print("No committed run is here yet: the answer stands at the end.")
 
 
-def text_of(noted: dict, heading: str) -> str:
-    """Markdown of an answer as `Session.answer` notes it; names from data stay text."""
-    lines = [
-        *noted["sentences"],
-        *([f"*Not shown:* {noted['not_shown']}"] if noted["not_shown"] else []),
-    ]
-    return f"**{heading}**\n\n" + "\n".join(f"- {escape(line, quote=False)}" for line in lines)
+def text_of(noted: dict[str, Any], heading: str) -> str:
+    """Return the Markdown of an answer as `Session.answer` notes it; names from data stay text."""
+    sentences = list(noted["sentences"])
+    if noted["not_shown"]:
+        sentences.append(f"*Not shown:* {noted['not_shown']}")
+    items = [f"- {escape(sentence, quote=False)}" for sentence in sentences]
+    return f"**{heading}**\n\n" + "\n".join(items)
 
 
-def answer_of(folder: Path) -> dict:
+def answer_of(folder: Path) -> dict[str, Any]:
+    """Return the answer that a run noted in its folder; {} where it noted none."""
     metrics = folder / "metrics.json"
-    return (
-        json.loads(metrics.read_text(encoding="utf-8")).get("answer", {})
-        if metrics.is_file()
-        else {}
-    )
+    if not metrics.is_file():
+        return {}
+    return json.loads(metrics.read_text(encoding="utf-8")).get("answer", {})
 
 
-def _answer_of(folder: Path, heading: str, instead: str = "") -> list[dict]:
-    """The text and the figure of a run's answer, or a sentence `instead`, as outputs of a
-    notebook's cell.
-    """
-    if not (noted := answer_of(folder)):
+def _outputs_of(noted: dict[str, Any], folder: Path, profile: str, heading: str = "") -> Outputs:
+    """Return the text and the figure of an answer; nothing where there is none."""
+    if not noted:
         return []
-    noted = {"sentences": [instead], "not_shown": "", "figure": ""} if instead else noted
-    parts, figure = (
-        [({"text/markdown": text_of(noted, heading)}, {})],
-        folder / "figures" / f"{noted['figure']}.png",
-    )
+    text = text_of(noted, heading or HEADINGS[profile])
+    outputs = [_output({"text/markdown": text}, {})]
+    figure = folder / "figures" / f"{noted['figure']}.png"
     if figure.is_file():
         picture = base64.b64encode(figure.read_bytes()).decode()
-        parts.append(
-            ({"image/png": picture}, {"image/png": {"alt": noted["alt"], "width": noted["width"]}})
-        )
-    return [
-        {"output_type": "display_data", "data": data, "metadata": metadata}
-        for data, metadata in parts
-    ]
+        metadata = {"alt": noted["alt"], "width": noted["width"]}
+        outputs.append(_output({"image/png": picture}, {"image/png": metadata}))
+    return outputs
 
 
-def _on_real_data(committed: Path, name: str) -> list[dict]:
-    """The answer of the committed run of small; where this is older than the notebook's claims,
-    that and no more.
+def _output(data: dict[str, str], metadata: dict[str, Any]) -> dict[str, Any]:
+    return {"output_type": "display_data", "data": data, "metadata": metadata}
+
+
+def _on_real_data(committed: Path, name: str) -> Outputs:
+    """Return the answer of the committed run of small.
+
+    Where this is older than the notebook's claims, only that is said.
     """
-    folder, text = (
-        committed / "small" / name,
-        "The committed run is older than the claims of this notebook.",
-    )
+    folder = committed / "small" / name
+    noted = answer_of(folder)
     is_older = of_notebook(name) and not (folder / "tables" / "claims.csv").is_file()
-    return _answer_of(folder, RUNS["small"], text if is_older else "")
+    if noted and is_older:
+        noted = {"sentences": [OLDER], "not_shown": "", "figure": ""}
+    return _outputs_of(noted, folder, "small")
 
 
 def put(executed: Path, committed: Path, profile: str) -> None:
-    """Put the answers on real data (in outputs/reference) and of this run into a page, with one
-    figure.
+    """Put the answers on real data and of this run into a page, with one figure.
+
+    Parameters
+    ----------
+    executed
+        The executed notebook.
+    committed
+        outputs/reference.
+    profile
+        The profile of the run.
     """
-    document = json.loads(executed.read_text(encoding="utf-8"))
     real = _on_real_data(committed, executed.stem) if profile != "small" else []
-    parts = (
-        real
-        + _answer_of(executed.parent, f"In this run (profile {profile})")[
-            : 1 if len(real) > 1 else 2
-        ]
+    folder = executed.parent
+    here = _outputs_of(
+        answer_of(folder), folder, profile, heading=f"In this run (profile {profile})"
     )
+    has_figure = len(real) > 1
+    outputs = real + here[: 1 if has_figure else 2]
+    document = json.loads(executed.read_text(encoding="utf-8"))
     for cell in document["cells"]:
         if "answer" in cell["metadata"].get("tags", []):
-            cell["outputs"] = parts
+            cell["outputs"] = outputs
     executed.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,17 +1,18 @@
-"""The book of a run: a static site by Sphinx and myst-nb over its executed notebooks, made without
-network.
+"""The book of a run: a static site by Sphinx and myst-nb over its executed notebooks.
 
-It stands in the folder of the run, opens from a disk as from any host, and is made again after each
-notebook. Its form, the glossary and the pages for teachers are in the folder book/ of the
-repository.
+It is made without network, stands in the folder of the run, opens from a disk as from any host, and
+is made again after each notebook. Its form, the glossary and the pages for teachers are in the
+folder book/ of the repository.
 """
 
 import json
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -21,111 +22,142 @@ from interextra.site.repository import repository_root
 from interextra.site.travel import REFERENCE
 
 TITLE = "Do neural retrievers interpolate or extrapolate?"
-FORM = (
-    Path(__file__).resolve().parents[3] / "book"
-)  # of the repository that this package is installed from
-ESTIMATES = re.compile(
-    r" \([^()]*\)\.$"
-)  # at the end of a sentence; they stand on the notebook's page
+FORM = Path(__file__).resolve().parents[3] / "book"  # of the repository of this package
+# The estimates at the end of a sentence stand on the notebook's page
+ESTIMATES = re.compile(r" \([^()]*\)\.$")
+ABOUT_CLAIMS = (
+    "Claims of the papers and our own. Whether their answers had been seen before, each notebook "
+    "says."
+)
+
+
+class Entry(NamedTuple):
+    """A row of the map of notebooks; `extra`: minutes on one core, or links to tables."""
+
+    number: str
+    question: str
+    answer: str
+    extra: str
 
 
 def write(folder: Path, note: str = "", is_last: bool = True) -> Path:
-    """Make the book of the notebooks executed under `folder`; returns its first page.
+    """Make the book of the notebooks executed under a folder; return its first page.
 
-    `note`: what is still being computed. `is_last`: all pages anew, for their links. Warnings:
-    `.book/warnings.txt`.
+    Warnings go to `.book/warnings.txt`.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    note
+        What is still being computed.
+    is_last
+        Whether all pages are made anew, for their links.
     """
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     work = folder / ".book"  # the pages as Sphinx reads them, its notes and warnings
+    pages, doctrees = work / "pages", work / "doctrees"
+    shutil.rmtree(pages, ignore_errors=True)
+    pages.mkdir(parents=True)
     executed = sorted(folder.glob("[0-9][0-9]_*/[0-9][0-9]_*.ipynb"))
-    shutil.rmtree(work / "pages", ignore_errors=True)
-    (work / "pages").mkdir(parents=True)
     for path in [*executed, *FORM.glob("*.md")]:
-        shutil.copy2(path, work / "pages")  # with its date, by which Sphinx knows what changed
-    more = sorted(path.stem for path in FORM.glob("*.md"))
-    (work / "pages" / "index.md").write_text(_index(folder, executed, more, note), encoding="utf-8")
+        shutil.copy2(path, pages)  # with its date, by which Sphinx knows what changed
+    (pages / "index.md").write_text(_first_page(folder, executed, note), encoding="utf-8")
     with (
         (work / "warnings.txt").open("w", encoding="utf-8") as warnings,
         patch_docutils(),
         docutils_namespace(),
     ):
-        places = (work / "pages", FORM, folder, work / "doctrees", "html")
-        Sphinx(*places, freshenv=is_last, status=None, warning=warnings).build()
-    for part in ("pages", "doctrees") if is_last else ():
-        shutil.rmtree(work / part)
+        book = Sphinx(
+            pages, FORM, folder, doctrees, "html", freshenv=is_last, status=None, warning=warnings
+        )
+        book.build()
+    if is_last:
+        shutil.rmtree(pages)
+        shutil.rmtree(doctrees)
     return folder / "index.html"
 
 
-def _index(folder: Path, executed: list[Path], more: list[str], note: str) -> str:
-    """The first page: the question, a map of the notebooks, and what came out by claim."""
-    rows, titled = [], []
-    for path in executed:
-        title, answer = _title(path), answer_of(path.parent).get("sentences", [""])[0]
-        rows.append(
-            [f"[{path.stem[:2]}]({path.name})", title, answer, f"{_seconds(path) / 60:.1f}"]
-        )
-        titled.append(f"{path.stem[:2]} · {title} <{path.stem}>")
+def _first_page(folder: Path, executed: Sequence[Path], note: str) -> str:
+    """Return Markdown: the question, a map of the notebooks, and what came out by claim."""
     over_worlds = [] if executed else _over_worlds(folder)
-    rows = [
-        [at, _text(title), _text(ESTIMATES.sub(".", answer)), of]
-        for at, title, answer, of in rows + over_worlds
-    ]
-    parts = [f"# {TITLE}", f"Results of the run `{folder.name}`, notebook by notebook."]
-    parts += [f"```{{note}}\n{note}\n```"] if note else []
-    parts += [
-        _table(
-            ["notebook", "question", "answer", "tables" if over_worlds else "minutes on one core"],
-            rows,
-        )
-    ]
-    shown = ["claim", "published", *[NAMED["worlds"]] * bool(over_worlds), "conclusion"]
-    if claims := _claims(folder, shown):
-        about = "Claims of the papers and our own. Whether their answers had been seen before, each notebook says."
-        parts += ["## Claims", about, _table([*shown, "notebook"], claims)]
-    toc = "\n".join(titled + more)
-    return "\n\n".join([*parts, f"```{{toctree}}\n:hidden:\n{toc}\n```"]) + "\n"
-
-
-def _over_worlds(folder: Path) -> list[list[str]]:
-    """Number, question, answer, and links to the tables of each notebook that ran in several
-    worlds, without a page.
-    """
+    entries = [_entry_of(path) for path in executed] + over_worlds
     rows = []
+    for entry in entries:
+        answer = ESTIMATES.sub(".", entry.answer)
+        rows.append([entry.number, _cell(entry.question), _cell(answer), entry.extra])
+    extra = "tables" if over_worlds else "minutes on one core"
+    parts = [f"# {TITLE}", f"Results of the run `{folder.name}`, notebook by notebook."]
+    if note:
+        parts.append(f"```{{note}}\n{note}\n```")
+    parts.append(_table(["notebook", "question", "answer", extra], rows))
+    columns = ["claim", "published", "conclusion"]
+    if over_worlds:
+        columns.insert(2, NAMED["worlds"])
+    claims = _claims(folder, columns)
+    if claims:
+        parts += ["## Claims", ABOUT_CLAIMS, _table([*columns, "notebook"], claims)]
+    contents = [f"{path.stem[:2]} · {_title(path)} <{path.stem}>" for path in executed]
+    contents += sorted(path.stem for path in FORM.glob("*.md"))
+    parts.append("\n".join(["```{toctree}", ":hidden:", *contents, "```"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _entry_of(executed: Path) -> Entry:
+    """Return the row of a notebook with a page."""
+    sentences_of_run = answer_of(executed.parent).get("sentences", [""])
+    link = f"[{executed.stem[:2]}]({executed.name})"
+    minutes = f"{_seconds(executed) / 60:.1f}"
+    return Entry(link, _title(executed), sentences_of_run[0], minutes)
+
+
+def _over_worlds(folder: Path) -> list[Entry]:
+    """Return a row for each notebook that ran in several worlds, which has tables and no page."""
+    entries = []
     for path in sorted(folder.glob("[0-9][0-9]_*/tables/claims.csv")):
         name = path.parts[-3]
-        answer, *_ = sentences({"worlds": pd.read_csv(path)}, name)
-        tables = [
-            (table.relative_to(folder).as_posix(), table.stem)
+        answer = sentences({"worlds": pd.read_csv(path)}, name)[0]
+        links = [
+            f'<a href="{table.relative_to(folder).as_posix()}">{table.stem}</a>'
             for table in sorted(path.parent.glob("*.csv"))
         ]
-        links = ", ".join(f'<a href="{link}">{table}</a>' for link, table in tables)
-        rows.append(
-            [name[:2], _title(repository_root() / "notebooks" / f"{name}.ipynb"), answer, links]
-        )
-    return rows
+        question = _title(repository_root() / "notebooks" / f"{name}.ipynb")
+        entries.append(Entry(name[:2], question, answer, ", ".join(links)))
+    return entries
 
 
-def _claims(folder: Path, shown: list[str]) -> list[list[str]]:
-    """The columns `shown` of `page`, with the committed data sets, and the notebook of each
-    claim.
+def _claims(folder: Path, columns: Sequence[str]) -> list[list[str]]:
+    """Return some columns of the claims' `page`, beside the committed data sets, by notebook.
+
+    The last cell of a row is the number of its notebook.
     """
-    committed, rows = repository_root() / REFERENCE, []
-    profile = folder.name.removesuffix("-from-reference")
-    places = {data: folder if of == profile else committed / of for data, of in DATA.items()}
-    places |= {} if profile in DATA.values() else {"here": folder}
+    folders = _folders_of_data(folder)
+    rows = []
     for name in sorted(path.parent.name for path in folder.glob("[0-9][0-9]_*/tables")):
-        files = {data: place / name / "tables" / "claims.csv" for data, place in places.items()}
-        made = page({data: pd.read_csv(path) for data, path in files.items() if path.is_file()})
-        claims = made.reindex(columns=shown, fill_value="–").values.tolist()
-        number = (
-            f"[{name[:2]}]({name}.ipynb)"
-            if (folder / name / f"{name}.ipynb").is_file()
-            else name[:2]
-        )
-        rows += [[*map(_text, row), number] for row in claims]
+        judged = {}
+        for data, place in folders.items():
+            path = place / name / "tables" / "claims.csv"
+            if path.is_file():
+                judged[data] = pd.read_csv(path)
+        has_page = (folder / name / f"{name}.ipynb").is_file()
+        number = f"[{name[:2]}]({name}.ipynb)" if has_page else name[:2]
+        claims = page(judged).reindex(columns=columns, fill_value="–")
+        rows += [[*map(_cell, row), number] for row in claims.itertuples(index=False)]
     return rows
+
+
+def _folders_of_data(folder: Path) -> dict[str, Path]:
+    """Return where the claims of each data set are: in this run where it is its own, or not."""
+    committed = repository_root() / REFERENCE
+    profile = folder.name.removesuffix("-from-reference")
+    folders = {}
+    for data, of_profile in DATA.items():
+        folders[data] = folder if of_profile == profile else committed / of_profile
+    if profile not in DATA.values():
+        folders["here"] = folder
+    return folders
 
 
 def _title(notebook: Path) -> str:
@@ -133,24 +165,25 @@ def _title(notebook: Path) -> str:
     return "".join(cells[0]["source"]).splitlines()[0].lstrip("# ")
 
 
-def _seconds(path: Path) -> float:
-    """Of the execution of a notebook, and of its results as far as they are in the store."""
-    record = json.loads((path.parent / "provenance.json").read_text(encoding="utf-8"))
-    notes = (
-        path.parents[2] / "cells" / key / "provenance.json" for key in record["method"]["cells"]
-    )
-    computed = (
-        json.loads(note.read_text(encoding="utf-8"))["seconds"] for note in notes if note.is_file()
-    )
-    return record["seconds"]["whole notebook"] + sum(computed)
+def _seconds(executed: Path) -> float:
+    """Return the seconds of a notebook's execution, and of its results that are in the store."""
+    record = json.loads((executed.parent / "provenance.json").read_text(encoding="utf-8"))
+    seconds = record["seconds"]["whole notebook"]
+    for key in record["method"]["cells"]:
+        note = executed.parents[2] / "cells" / key / "provenance.json"
+        if note.is_file():
+            seconds += json.loads(note.read_text(encoding="utf-8"))["seconds"]
+    return seconds
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    rule = ["---"] * len(head)
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, rule, *rows])
 
 
-def _text(text: str) -> str:
-    """Text from data, in a cell of a table."""
+def _cell(text: str) -> str:
+    """Return text from data as a cell of a table."""
     return escape(text, quote=False).replace("|", "\\|").replace("\n", " ")
 
 

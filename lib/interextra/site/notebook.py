@@ -1,5 +1,6 @@
-"""An executed notebook as a cell like the others: made from the notebook, its parameters and the
-cells of its plan.
+"""An executed notebook as a cell like the others.
+
+It is made from the notebook, its parameters and the cells of its plan.
 """
 
 import json
@@ -11,7 +12,6 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import yaml
 from pydantic import Field
@@ -29,13 +29,15 @@ from interextra.site.travel import CELLS, REFERENCE, VALUES
 from interextra.store import Cell, InputError, Store
 from interextra.store.code import used_by
 from interextra.store.files import SEAL, digest, sha256
+from interextra.store.processor import environment
 
 TIMEOUT = 7200  # seconds that one notebook cell may take
 
 
 class NotebookError(RuntimeError):
-    """A notebook stopped on an error that is not the user's; names the executed copy with the
-    traceback.
+    """A notebook stopped on an error that is not the user's.
+
+    The message names the executed copy with the traceback.
     """
 
 
@@ -49,128 +51,160 @@ class Notebook(Cell):
     plan: tuple[Cell, ...]
     # digest of what it reads beside its cells: published tables, annotation sheets, real data
     files: str
-    reference: str = (
-        ""  # folder under outputs/reference whose values it is executed from; empty: from its cells
-    )
+    # folder under outputs/reference whose values it is executed from; empty: from its cells
+    reference: str = ""
 
     @classmethod
     def of(cls, path: Path, parameters: NotebookParameters, reference: str = "") -> "Notebook":
+        """Return a notebook with its plan, checked before anything is computed."""
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        source = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        code_cells = [cell for cell in cells if cell["cell_type"] == "code"]
+        source = "\n".join("".join(cell["source"]) for cell in code_cells)
+        plan = () if reference else tuple(cells_of(plan_of(path.stem, parameters)))
         return cls(
             name=path.stem,
             source=sha256(path),
             parameters=json.dumps(parameters.model_dump(), sort_keys=True),
             uses=used_by(source, FRONT),
-            plan=() if reference else tuple(cells_of(plan_of(path.stem, parameters))),
-            files=_listing(path, source, parameters, reference),
+            plan=plan,
+            files=_digest_of_files(path, source, parameters, reference),
             reference=reference,
         )
 
     @property
     def by_place(self) -> dict[str, "Notebook"]:
-        """Itself alone, where `worlds.Worlds` has several, by the folder of its values in its
-        reference.
-        """
+        """Itself alone, where `worlds.Worlds` has several, by the folder of its values."""
         return {"": self}
 
     def modules(self) -> tuple[str, ...]:
+        """Return also what the notebook's code names."""
         return (*super().modules(), *self.uses)
 
     def title(self) -> str:
+        """Return what a reader calls it."""
         return f"notebook {self.name}"
 
     def seconds(self) -> float:
+        """Estimate the seconds of the execution alone."""
         return 15.0
 
     def build(self, folder: Path, store: Store) -> None:
+        """Execute the notebook into a folder, and put the answer into its page."""
+        root = store.root.parent.parent
+        notebook = root / "notebooks" / f"{self.name}.ipynb"
+        if sha256(notebook) != self.source:
+            raise InputError(f"{notebook.name} has changed since it was planned; plan again")
+        executed = folder / notebook.name
+        variables = {
+            "INTEREXTRA_OUTPUT": str(folder.resolve()),
+            "INTEREXTRA_REFERENCE": str(root / REFERENCE / self.reference)
+            if self.reference
+            else "",
+            # the kernel of this environment, not one from the user's home
+            "JUPYTER_PREFER_ENV_PATH": "1",
+        }
+        with environment(variables):
+            self._execute(notebook, executed, root)
+        put(executed, root / REFERENCE, json.loads(self.parameters)["profile"])
+
+    def _execute(self, notebook: Path, executed: Path, root: Path) -> None:
+        """Execute the notebook from the root, as relative paths in parameters mean it.
+
+        Raises
+        ------
+        InputError
+            The notebook raised one.
+        NotebookError
+            It raised another error.
+        """
         import papermill
         from papermill.exceptions import PapermillExecutionError
         from traitlets.config import Config
 
-        root = store.root.parent.parent
-        notebook, executed = (
-            root / "notebooks" / f"{self.name}.ipynb",
-            folder / f"{self.name}.ipynb",
-        )
-        if sha256(notebook) != self.source:
-            raise InputError(f"{notebook.name} has changed since it was planned; plan again")
-        kept, given = root / "outputs" / f"{self.name}.failed.ipynb", json.loads(self.parameters)
-        reference = str(root / REFERENCE / self.reference) if self.reference else ""
-        environment = {
-            "INTEREXTRA_OUTPUT": str(folder.resolve()),
-            "INTEREXTRA_REFERENCE": reference,
-        }
-        environment["JUPYTER_PREFER_ENV_PATH"] = (
-            "1"  # the kernel of this environment, not one from the user's home
-        )
-        logging.getLogger("papermill").setLevel(
-            "ERROR"
-        )  # it does not know the parameters of params/
-        # A short path: a socket's name has at most 107 bytes
-        with (
-            patch.dict(os.environ, environment),
-            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as sockets,
-        ):
+        # it does not know the parameters that are not in the notebook's cell
+        logging.getLogger("papermill").setLevel("ERROR")
+        failed = root / "outputs" / f"{self.name}.failed.ipynb"
+        # a short path: a socket's name has at most 107 bytes
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as sockets:
             # sockets of this user instead of open ports; no log lines of the kernel itself
             config = Config(
                 KernelManager={"transport": "ipc", "ip": f"{sockets}/k"},
                 NotebookClient={"extra_arguments": ["--IPKernelApp.log_level=50"]},
             )
-            options = {
-                "kernel_name": "python3",
-                "progress_bar": False,
-                "execution_timeout": TIMEOUT,
-                "config": config,
-            }
-            # from the root: relative paths in parameters mean the same here and on the command line
             try:
                 papermill.execute_notebook(
-                    str(notebook), str(executed), given, cwd=str(root), **options
+                    str(notebook),
+                    str(executed),
+                    json.loads(self.parameters),
+                    cwd=str(root),
+                    kernel_name="python3",
+                    progress_bar=False,
+                    execution_timeout=TIMEOUT,
+                    config=config,
                 )
             except PapermillExecutionError as error:
                 if error.ename == "InputError":
                     raise InputError(f"{self.name}: {error.evalue}") from None
-                os.replace(executed, kept)
-                what = f"{self.name}, cell {error.exec_count}: {error.ename}: {error.evalue}"
-                told = f"{what} (the executed copy with its traceback is {os.path.relpath(kept)})"
-                raise NotebookError(told) from None
-        kept.unlink(missing_ok=True)
-        put(executed, root / REFERENCE, given["profile"])
+                os.replace(executed, failed)
+                raise NotebookError(
+                    f"{self.name}, cell {error.exec_count}: {error.ename}: {error.evalue} (the "
+                    f"executed copy with its traceback is {os.path.relpath(failed)})"
+                ) from None
+        failed.unlink(missing_ok=True)
 
 
-def _listing(notebook: Path, code: str, parameters: NotebookParameters, reference: str) -> str:
-    """Digest of all that a notebook reads beside its cells; of the real data, of names, sizes and
-    times.
+def _digest_of_files(
+    notebook: Path, code: str, parameters: NotebookParameters, reference: str
+) -> str:
+    """Return the digest of all that a notebook reads beside its cells.
+
+    Of the real data it is one of names, sizes and times.
+    """
+    read = [*_committed_files(notebook, code, parameters, reference)]
+    read += getattr(parameters, "sheets", [])
+    results = getattr(parameters, "results", "")
+    if results:
+        read.append(located(results))
+    tables = [_content(path) for path in (*sorted(FOLDER.glob("*.yaml")), RELEASES)]
+    answers = _content(ANSWERS).get(notebook.stem)
+    noted: list[Any] = [str([*tables, answers, of_notebook(notebook.stem)])]
+    reads_real_data = getattr(
+        parameters, "real_msmarco", bool(getattr(parameters, "real_encoder", ""))
+    )
+    if reads_real_data:
+        noted += _marks_of_files(data_folder())
+    return digest([[sha256(path) for path in read], noted])
+
+
+def _committed_files(
+    notebook: Path, code: str, parameters: NotebookParameters, reference: str
+) -> list[Path]:
+    """Return the files under outputs/reference that a notebook reads.
+
+    They are its tables of other profiles, its figures of small, values of other notebooks that its
+    code names, and those that it is executed from.
     """
     root = notebook.parent.parent / REFERENCE
-    parts = [f"small/{notebook.stem}/{part}" for part in ("figures/*", "metrics.json")]
-    parts += [
-        f"small/{other}/{VALUES}/*"
-        for other in re.findall(r"\b\d\d_\w+", code)
-        if other != notebook.stem
-    ]
-    parts += [f"{reference}/{part}" for part in (f"{VALUES}/*", CELLS)] if reference else []
-    committed = {path for part in parts for path in root.glob(part)}
-    of_profiles = root.glob(f"*/{notebook.stem}/tables/*")
-    committed |= {
-        path for path in of_profiles if path.relative_to(root).parts[0] != parameters.profile
-    }
-    read = [*sorted(committed), *getattr(parameters, "sheets", [])]
-    if results := getattr(parameters, "results", ""):
-        read.append(located(results))
-    texts = [_content(path) for path in (*sorted(FOLDER.glob("*.yaml")), RELEASES)]
-    files = [str([*texts, _content(ANSWERS).get(notebook.stem), of_notebook(notebook.stem)])]
-    is_real = getattr(parameters, "real_msmarco", bool(getattr(parameters, "real_encoder", "")))
-    if is_real:
-        folder = data_folder()
-        found = [
-            (path.relative_to(folder).as_posix(), path.stat())
-            for path in folder.rglob("*")
-            if path.is_file()
-        ]
-        files += sorted([name, stat.st_size, stat.st_mtime_ns] for name, stat in found)
-    return digest([list(map(sha256, read)), files])
+    patterns = [f"small/{notebook.stem}/{part}" for part in ("figures/*", "metrics.json")]
+    others = set(re.findall(r"\b\d\d_\w+", code)) - {notebook.stem}
+    patterns += [f"small/{other}/{VALUES}/*" for other in others]
+    if reference:
+        patterns += [f"{reference}/{VALUES}/*", f"{reference}/{CELLS}"]
+    files = {path for pattern in patterns for path in root.glob(pattern)}
+    for path in root.glob(f"*/{notebook.stem}/tables/*"):
+        if path.relative_to(root).parts[0] != parameters.profile:
+            files.add(path)
+    return sorted(files)
+
+
+def _marks_of_files(folder: Path) -> list[list]:
+    """Return name, size and time of all files below a folder."""
+    marks = []
+    for path in folder.rglob("*"):
+        if path.is_file():
+            stat = path.stat()
+            marks.append([path.relative_to(folder).as_posix(), stat.st_size, stat.st_mtime_ns])
+    return sorted(marks)
 
 
 @cache
@@ -179,9 +213,11 @@ def _content(path: Path) -> Any:
 
 
 def publish(notebook: Cell, store: Store, folder: Path) -> None:
-    """The executed notebook under outputs/<name>/, as a copy of its cell put there in one step."""
-    target, aside = folder / notebook.name, folder / f".{notebook.name}.{os.getpid()}"
-    if not (target / SEAL).is_file() or sha256(target / SEAL) != sha256(store[notebook] / SEAL):
-        shutil.copytree(store[notebook], aside)
+    """Copy a notebook's cell to outputs/<name>/, put there in one step."""
+    target, cell = folder / notebook.name, store[notebook]
+    is_there = (target / SEAL).is_file() and sha256(target / SEAL) == sha256(cell / SEAL)
+    if not is_there:
+        aside = folder / f".{notebook.name}.{os.getpid()}"
+        shutil.copytree(cell, aside)
         shutil.rmtree(target, ignore_errors=True)
         os.replace(aside, target)

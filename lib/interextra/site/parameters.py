@@ -1,8 +1,8 @@
 """Where the parameters of a run come from: the notebook's module, its profile, and the user.
 
-The defaults are those of the notebook's class (`interextra.notebooks.parameters`), a profile's file
-params/PROFILE/NOTEBOOK.yaml replaces some, and the user's own values go before both. All are checked
-before anything runs.
+The defaults are those of the notebook's class (`interextra.notebooks.parameters`), a profile's
+file params/PROFILE/NOTEBOOK.yaml replaces some, and the user's own values go before both. All are
+checked before anything runs.
 """
 
 import ast
@@ -217,9 +217,9 @@ def completed(root: Path, notebook: Path, variables: dict[str, Any]) -> Notebook
     notebook
         Its file.
     variables
-        Name → value of the notebook's variables that are parameters. On another collection than the
-        profile's, sizes, splits and kinds are fitted to it; what they set otherwise than the profile
-        stays.
+        Name → value of the notebook's variables that are parameters. On another collection than
+        the profile's, sizes, splits and kinds are fitted to it; what they set otherwise than the
+        profile stays.
 
     Raises
     ------
@@ -266,8 +266,8 @@ def output_name(root: Path, profile: str, overrides: dict[str, Any], name: str) 
     """
     if name and (not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or ".." in name):
         raise InputError(
-            f"--name {name!r}: letters, digits, dots, - and _ only, a letter or digit first, no two "
-            "dots together; it names a folder under outputs/"
+            f"--name {name!r}: letters, digits, dots, - and _ only, a letter or digit first, no "
+            "two dots together; it names a folder under outputs/"
         )
     if len(name) > GIVEN_LENGTH:
         raise InputError(

@@ -38,7 +38,8 @@ def start(name: str, variables: MutableMapping[str, Any], goal: str) -> "Session
     """Open a notebook's output folder.
 
     Where `interextra run` did not start the notebook, its parameters are completed as it does
-    (`parameters.completed`); what changes on another collection is changed among the variables, too.
+    (`parameters.completed`); what changes on another collection is changed among the variables,
+    too.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""The notebooks of a profile as cells; `worlds` has each in several generated worlds, and its
-tables over them.
+"""The notebooks of a profile as cells; `worlds` has each in several generated worlds.
 
 A generated world is random. How sure an effect is, only several say: the mean over worlds, with
 Student's interval.
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,8 @@ from interextra.site.travel import CELLS, REFERENCE
 from interextra.store import Cell, InputError, Store, offenders, provenance, write_json
 
 PROFILE = "worlds"
-SEEDS = tuple(
-    range(31, 45)
-)  # fresh: nothing was chosen by a look at one; 43 and 44 came later, see RESULTS.md
+# fresh: nothing was chosen by a look at one; 43 and 44 came later, see RESULTS.md
+SEEDS = tuple(range(31, 45))
 
 
 class Worlds(Cell):
@@ -36,40 +35,41 @@ class Worlds(Cell):
         return dict(zip(map(str, SEEDS), self.runs, strict=True))
 
     def title(self) -> str:
+        """Return what a reader calls it."""
         return f"notebook {self.name} over {len(self.runs)} worlds"
 
     def build(self, folder: Path, store: Store) -> None:
+        """Write the tables over the worlds."""
         (folder / "tables").mkdir()
-        tables = [
-            {path.name: pd.read_csv(path) for path in (store[run] / "tables").glob("*.csv")}
-            for run in self.runs
-        ]
-        found = {name: [of[name] for of in tables if name in of] for name in set().union(*tables)}
-        made = {
-            name: pooled(frames)
-            for name, frames in found.items()
-            if name not in ("claims.csv", "gate.csv")
-        }
-        if "claims.csv" in found:
-            gates = [of.get("gate.csv", gate(pd.DataFrame())) for of in tables]
-            made["claims.csv"] = over_worlds(found["claims.csv"], gates)
-            made["gate.csv"] = pd.concat(
-                gates, keys=list(self.by_place), names=["world"]
-            ).reset_index("world")
-        for name, table in made.items():
+        tables = self._tables_of_worlds(store)
+        claims, gates = tables.pop("claims.csv", {}), tables.pop("gate.csv", {})
+        pooled_tables = {name: pooled(list(frames.values())) for name, frames in tables.items()}
+        if claims:
+            none = gate(pd.DataFrame())
+            gates = {world: gates.get(world, none) for world in self.by_place}
+            pooled_tables["claims.csv"] = over_worlds(list(claims.values()), list(gates.values()))
+            labelled = pd.concat(gates, names=["world"])
+            pooled_tables["gate.csv"] = labelled.reset_index("world")
+        for name, table in pooled_tables.items():
             if len(table):
-                table.to_csv(
-                    folder / "tables" / name, index=False, float_format="%.10g", lineterminator="\n"
-                )
+                path = folder / "tables" / name
+                table.to_csv(path, index=False, float_format="%.10g", lineterminator="\n")
         write_json(folder / "metrics.json", {})
-        noted = {
+        method = {
             "parameters": json.loads(self.runs[0].parameters),
             "worlds": len(self.runs),
             "untrained tables": [],
         }
-        write_json(
-            folder / "provenance.json", provenance.record(store.root.parent.parent, method=noted)
-        )
+        record = provenance.record(store.root.parent.parent, method=method)
+        write_json(folder / "provenance.json", record)
+
+    def _tables_of_worlds(self, store: Store) -> dict[str, dict[str, pd.DataFrame]]:
+        """Return the file of a table → world → the table there."""
+        tables: dict[str, dict[str, pd.DataFrame]] = {}
+        for world, run in self.by_place.items():
+            for path in (store[run] / "tables").glob("*.csv"):
+                tables.setdefault(path.name, {})[world] = pd.read_csv(path)
+        return tables
 
 
 def planned(
@@ -79,43 +79,74 @@ def planned(
     overrides: dict[str, Any] | None = None,
     from_reference: bool = False,
 ) -> list[Cell]:
-    """The cells of a profile: its notebooks, or of `worlds` those that have a file under
-    params/worlds.
+    """Return the cells of a profile: its notebooks.
 
-    `overrides` change parameters of one notebook. All parameters are checked before the first plan
-    is made. `from_reference`: executed from the committed values, see `travel`; InputError where a
-    notebook has none.
+    Of `worlds` they are those that have a file under params/worlds. All parameters are checked
+    before the first plan is made.
+
+    Parameters
+    ----------
+    root
+        The repository.
+    profile
+        Its name.
+    only
+        Numbers or names of notebooks, separated by commas; empty: all.
+    overrides
+        Parameters of one notebook that change.
+    from_reference
+        Whether they are executed from the committed values, see `travel`.
+
+    Raises
+    ------
+    InputError
+        Overrides of several notebooks or of worlds, an unknown notebook, or one without committed
+        values.
     """
-    # `changes`: by the folder of its values in the reference, what a notebook's run changes
-    chosen, changes = notebooks(root, only), {"": overrides or {}}
+    paths = notebooks(root, only)
+    # by the folder of its values in the reference, what a notebook's run changes
+    changes: dict[str, dict[str, Any]] = {"": overrides or {}}
     if profile == PROFILE:
         if overrides:
             raise InputError(
                 "-p: the profile worlds has its own worlds; change its files under params/worlds"
             )
-        files = [path.stem for path in sorted((root / "params" / PROFILE).glob("*.yaml"))]
-        if not (chosen := [path for path in chosen if path.stem in files]):
-            raise InputError(f"--only {only}: the profile worlds has {', '.join(files)}")
+        paths = _with_worlds(root, paths, only)
         changes = {str(seed): {"collection": f"mini:seed={seed}"} for seed in SEEDS}
-    elif set(overrides or ()) - {"collection"} and len(chosen) > 1:
+    elif set(overrides or ()) - {"collection"} and len(paths) > 1:
         raise InputError("-p changes one notebook: name it with --only")
-    pairs = [(path, place) for path in chosen for place in changes]
-    checked = [profile_parameters(root, profile, path, changes[place]) for path, place in pairs]
-    references = [
-        Path(profile, path.stem, place).as_posix() if from_reference else ""
-        for path, place in pairs
-    ]
-    runs = [
-        Notebook.of(path, *given)
-        for (path, _), *given in zip(pairs, checked, references, strict=True)
-    ]
-    absent = {run.name for run in runs if not (root / REFERENCE / run.reference / CELLS).is_file()}
-    if from_reference and absent:
-        told = f"{REFERENCE / profile} has no values of {offenders(sorted(absent))}"
-        raise InputError(f"{told}: run without the reference, or name others with --only")
+    asked = []
+    for path in paths:
+        for place, change in changes.items():
+            reference = Path(profile, path.stem, place).as_posix() if from_reference else ""
+            asked.append((path, profile_parameters(root, profile, path, change), reference))
+    runs = [Notebook.of(path, parameters, reference) for path, parameters, reference in asked]
+    if from_reference:
+        _refuse_without_values(root, profile, runs)
     if profile != PROFILE:
-        return runs
-    return [
-        Worlds(name=path.stem, runs=tuple(run for run in runs if run.name == path.stem))
-        for path in chosen
-    ]
+        return list(runs)
+    return [Worlds(name=path.stem, runs=_named(runs, path.stem)) for path in paths]
+
+
+def _with_worlds(root: Path, paths: Sequence[Path], only: str) -> list[Path]:
+    """Return the notebooks that the profile worlds has."""
+    there = [path.stem for path in sorted((root / "params" / PROFILE).glob("*.yaml"))]
+    chosen = [path for path in paths if path.stem in there]
+    if not chosen:
+        raise InputError(f"--only {only}: the profile worlds has {', '.join(there)}")
+    return chosen
+
+
+def _refuse_without_values(root: Path, profile: str, runs: Sequence[Notebook]) -> None:
+    """Raise an InputError for notebooks whose values are not committed."""
+    committed = root / REFERENCE
+    absent = {run.name for run in runs if not (committed / run.reference / CELLS).is_file()}
+    if absent:
+        raise InputError(
+            f"{REFERENCE / profile} has no values of {offenders(sorted(absent))}: run without the "
+            "reference, or name others with --only"
+        )
+
+
+def _named(runs: Sequence[Notebook], name: str) -> tuple[Notebook, ...]:
+    return tuple(run for run in runs if run.name == name)

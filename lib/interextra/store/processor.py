@@ -5,6 +5,9 @@ they are loaded. `import interextra` tells them nothing; the command line and th
 which are our own, do.
 """
 
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 CPU = Path("/proc/cpuinfo")
@@ -23,3 +26,18 @@ def instructions() -> dict[str, str]:
     """Return environment variables that hold fp32 arithmetic alike; none on other processors."""
     has_avx2 = CPU.is_file() and " avx2 " in CPU.read_text(encoding="utf-8")
     return dict(INSTRUCTIONS) if has_avx2 else {}
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables during a block, for processes that are started in it."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

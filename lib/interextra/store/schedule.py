@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from interextra.store.cells import Cell
 from interextra.store.folders import Store
-from interextra.store.processor import instructions
+from interextra.store.processor import environment, instructions
 
 # One thread a process: two torch processes with two threads each run eight times slower. And glibc
 # keeps large arrays of a training step instead of giving them back after each: about a third less
@@ -127,7 +127,7 @@ class Worker:
         gpu = number - 1 if any(GPUS.glob("*")) else None
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, gpu))
-        with _environment(instructions() | dict(os.environ) | WORKER):
+        with environment(instructions() | dict(os.environ) | WORKER):
             self.process.start()
         theirs.close()  # so that the pipe breaks when the process ends
 
@@ -194,21 +194,6 @@ def _held_back() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables during a block, for a process that is started in it."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _work(pipe: Connection, gpu: int | None) -> None:
