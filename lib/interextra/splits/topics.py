@@ -17,7 +17,7 @@ import pandas as pd
 from scipy.spatial.distance import cdist, pdist
 
 from interextra.splits.clusters import kmeans
-from interextra.splits.similarity import checked
+from interextra.splits.similarity import checked_vectors
 from interextra.splits.split import OfVectors
 from interextra.store import InputError, Store, offenders, write_json
 
@@ -130,7 +130,7 @@ def topics(
     ([1, 1, -1, -1, 0, 0, 0], [[0], [1]])
     """
     switches = {name: known[0] for name, known in SWITCHES.items()} | switches
-    vectors = checked(vectors, normalise)
+    vectors = checked_vectors(vectors, normalise)
     check(n_topics, k, target, len(vectors), switches)
     centroids = kmeans(vectors, k, seed, normalise)
     native = cdist(vectors, centroids, "sqeuclidean").argmin(axis=1)  # ties: the lower number
