@@ -106,7 +106,7 @@ class Neighbourhood:
     similarity: np.ndarray  # float32[n_train]: the highest cosine to any test query
 
     def mean_similarity(self, rows: np.ndarray) -> float:
-        """Return the mean of the highest cosine to a test query over the training queries `rows`."""
+        """Return the mean highest cosine to a test query over the training queries `rows`."""
         return float(self.similarity[rows].mean(dtype=np.float64))
 
 
