@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.sparse
 
 PRIOR_WORDS = 500  # weight of all texts in `distinctive_words`
 
@@ -82,14 +83,19 @@ def distinctive_words(texts: Sequence[str], labels: Sequence, n: int = 6) -> dic
     counter = CountVectorizer(token_pattern=r"\w+", binary=True)
     counts = counter.fit_transform(texts)  # [n_texts, n_words]
     words = counter.get_feature_names_out()
-    in_all = np.asarray(counts.sum(axis=0), float).ravel()
+    in_all = _column_sums(counts)
     labels = np.asarray(labels)
     words_of = {}
     for label in np.unique(labels).tolist():
-        inside = np.asarray(counts[labels == label].sum(axis=0), float).ravel()
+        inside = _column_sums(counts[labels == label])
         order = np.argsort(-_log_odds(inside, in_all), kind="stable")
         words_of[label] = words[order[:n]].tolist()
     return words_of
+
+
+def _column_sums(counts: scipy.sparse.csr_matrix) -> np.ndarray:
+    """Return how many texts have each word, float64[n_words]."""
+    return np.asarray(counts.sum(axis=0), float).ravel()
 
 
 def _log_odds(inside: np.ndarray, in_all: np.ndarray) -> np.ndarray:
@@ -99,4 +105,5 @@ def _log_odds(inside: np.ndarray, in_all: np.ndarray) -> np.ndarray:
     inside = inside + prior
     log_odds_inside = np.log(inside / (inside.sum() - inside))
     log_odds_outside = np.log(outside / (outside.sum() - outside))
-    return (log_odds_inside - log_odds_outside) / np.sqrt(1 / inside + 1 / outside)
+    deviation = np.sqrt(1 / inside + 1 / outside)
+    return (log_odds_inside - log_odds_outside) / deviation

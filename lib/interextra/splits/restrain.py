@@ -19,6 +19,7 @@ from interextra.store import InputError, Store
 
 BANDS = ("near", "middle", "far")
 MATCHES = ("as-released", "exact")
+BLOCK = 2**14  # training queries in memory in float64 at a time
 
 
 class ReSTrain(OfVectors, Split):
@@ -139,9 +140,10 @@ def neighbourhood(test: np.ndarray, train: np.ndarray) -> Neighbourhood:
     [1, 2, 1]
     """
     test, train = same_space(test, train)
-    best_rank = np.full(len(train), len(train), np.int64)
-    similarity = np.full(len(train), -np.inf, np.float32)
-    n_rankings = max(1, 2**22 // len(train))  # rankings in memory at a time
+    n_train = len(train)
+    best_rank = np.full(n_train, n_train, np.int64)
+    similarity = np.full(n_train, -np.inf, np.float32)
+    n_rankings = max(1, 2**22 // n_train)  # rankings in memory at a time
     for start in range(0, len(test), n_rankings):
         cosines = _cosines(test[start : start + n_rankings], train)
         ranks = rankdata(-cosines, method="ordinal", axis=1)
@@ -150,13 +152,14 @@ def neighbourhood(test: np.ndarray, train: np.ndarray) -> Neighbourhood:
     return Neighbourhood(best_rank, similarity)
 
 
-def _cosines(test: np.ndarray, train: np.ndarray, n_columns: int = 2**14) -> np.ndarray:
+def _cosines(test: np.ndarray, train: np.ndarray) -> np.ndarray:
     """Return float32[n_test, n_train], from float64, so that equal queries are equally near."""
     test = test.astype(np.float64)
     cosines = np.empty((len(test), len(train)), np.float32)
-    for start in range(0, len(train), n_columns):
-        columns = slice(start, start + n_columns)
-        cosines[:, columns] = test @ train[columns].astype(np.float64).T
+    for start in range(0, len(train), BLOCK):
+        block = slice(start, start + BLOCK)
+        some_train = train[block].astype(np.float64)
+        cosines[:, block] = test @ some_train.T
     return cosines
 
 

@@ -41,10 +41,10 @@ class ReSTTest(OfVectors, Split):
         super().__init__(**fields)
         if not self.pool.source.is_open:
             return
-        n_train = self.pool.size()
-        check_k(self.k, n_train + sum(queries.size() for queries in self.tested))
+        n_test = sum(queries.size() for queries in self.tested)
+        check_k(self.k, self.pool.size() + n_test)
         if self.fold_size:  # the largest bucket holds a k-th of the training queries or more
-            check_part(self.fold_size, n_train * (self.k - 1) // self.k)
+            check_part(self.fold_size, self._mean_fold_size())
 
     @property
     def tested(self) -> tuple[Queries, ...]:
@@ -62,7 +62,11 @@ class ReSTTest(OfVectors, Split):
 
     def size_of(self, part: str) -> int:
         """Return the number of queries in a set, estimated unless the folds have one size."""
-        return self.fold_size or self.pool.size() * (self.k - 1) // self.k
+        return self.fold_size or self._mean_fold_size()
+
+    def _mean_fold_size(self) -> int:
+        """Return how many training queries are outside a bucket on average."""
+        return self.pool.size() * (self.k - 1) // self.k
 
     def build(self, folder: Path, store: Store) -> None:
         """Write the files of the split."""
@@ -72,15 +76,17 @@ class ReSTTest(OfVectors, Split):
         np.save(folder / "train.npy", found.train)
         np.save(folder / "test.npy", found.test)
         found.sizes.assign(bucket=self.names).to_csv(folder / "sizes.csv", index=False)
-        rows = folds(found, self.fold_size, self.seed)
-        self.write_sets(folder, store, dict(zip(self.parts(), rows, strict=True)))
+        outside = folds(found, self.fold_size, self.seed)
+        sets = dict(zip(self.parts(), outside, strict=True))
+        self.write_sets(folder, store, sets)
 
     def strata(self, store: Store) -> pd.Series:
         """Return the bucket of each test query, one of `names`; index query_id."""
         query_ids = [query_id for queries in self.tested for query_id in queries.ids(store)]
         bucket = np.load(store[self] / "test.npy")
-        names = np.array(self.names, dtype=object)[bucket]
-        return pd.Series(names, pd.Index(query_ids, name="query_id"), name="stratum")
+        names = np.array(self.names, dtype=object)
+        index = pd.Index(query_ids, name="query_id")
+        return pd.Series(names[bucket], index, name="stratum")
 
 
 @dataclass(frozen=True)
@@ -188,7 +194,8 @@ def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]
     >>> [rows.tolist() for rows in folds(found)]
     [[2], [0, 1]]
     """
-    outside = [np.flatnonzero(found.train != bucket) for bucket in range(len(found.centroids))]
+    k = len(found.centroids)
+    outside = [np.flatnonzero(found.train != bucket) for bucket in range(k)]
     if not fold_size:
         return outside
     return [random_part(rows, fold_size, seed) for rows in outside]

@@ -189,7 +189,8 @@ class Division:
         rows = []
         for name in self.clusters:
             is_test = self.test[self.labels == name]
-            rows.append((name, len(is_test), (~is_test).sum(), is_test.sum()))
+            n_test = is_test.sum()
+            rows.append((name, len(is_test), len(is_test) - n_test, n_test))
         return pd.DataFrame(rows, columns=["cluster", "n_queries", "n_train", "n_test"])
 
     def complement(self, cluster: str, size: int = 0, seed: int = 0) -> np.ndarray:
@@ -205,7 +206,8 @@ class Division:
         [0, 2]
         """
         others = [name for name in self.clusters if name != cluster]
-        rows = np.flatnonzero(np.isin(self.labels, others) & ~self.test)
+        is_training = np.isin(self.labels, others) & ~self.test
+        rows = np.flatnonzero(is_training)
         return random_part(rows, size, seed) if size else rows
 
 
@@ -238,15 +240,16 @@ def shift(
     (('b', 'a'), [2, 1])
     """
     labels = np.asarray(labels, dtype=object)
-    counts = pd.Series(labels[labels != ""]).value_counts().sort_index()
-    counts = counts.sort_values(ascending=False, kind="stable")
+    labelled = pd.Series(labels[labels != ""])
+    by_name = labelled.value_counts().sort_index()
+    counts = by_name.sort_values(ascending=False, kind="stable")
     clusters = tuple(clusters) or tuple(counts.index)
     _check_clusters(clusters, counts, n_test)
     is_test = np.zeros(len(labels), bool)
     for number, name in enumerate(clusters):
+        rng = np.random.default_rng([seed, number])
         rows = np.flatnonzero(labels == name)
-        drawn = np.random.default_rng([seed, number]).choice(rows, n_test, replace=False)
-        is_test[drawn] = True
+        is_test[rng.choice(rows, n_test, replace=False)] = True
     takes_part = np.isin(labels, clusters)
     return Division(np.where(takes_part, labels, ""), clusters, is_test)
 
@@ -298,7 +301,8 @@ def read_shift(text: str) -> tuple[str, str, list[str]]:
     name, _, spec = start.partition("=")
     if not spec or ":" in name:  # without a name of its own; the = is one of the attribute
         spec = start
-        name = spec.rpartition(":")[2] if attributes.is_code(spec) else spec.partition(":")[0]
+        parts = spec.split(":")
+        name = parts[-1] if attributes.is_code(spec) else parts[0]
     return name, _plain(spec), [_plain(label) for label in clusters]
 
 

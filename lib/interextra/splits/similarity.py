@@ -41,15 +41,16 @@ def nearest(queries: np.ndarray, candidates: np.ndarray, k: int) -> tuple[np.nda
     k = min(k, len(candidates))
     k_searched = min(k + 1, len(candidates))  # one more shows whether the last one is tied with it
     cosines, rows = faiss.knn(queries, candidates, k_searched, faiss.METRIC_INNER_PRODUCT)
-    if k < k_searched:
-        is_tied = cosines[:, k - 1] == cosines[:, k]
-        for query in np.flatnonzero(is_tied):  # of tied candidates, faiss keeps any
-            by_sorting = _nearest_by_sorting(queries[query], candidates, k)
-            cosines[query, :k], rows[query, :k] = by_sorting
+    next_cosines = cosines[:, k:]
     cosines = cosines[:, :k]
     rows = rows[:, :k]
+    is_tied = (next_cosines == cosines[:, -1:]).any(axis=1)
+    for query in np.flatnonzero(is_tied):  # of tied candidates, faiss keeps any
+        cosines[query], rows[query] = _nearest_by_sorting(queries[query], candidates, k)
     order = np.lexsort((rows, -cosines))
-    return np.take_along_axis(cosines, order, axis=1), np.take_along_axis(rows, order, axis=1)
+    cosines = np.take_along_axis(cosines, order, axis=1)
+    rows = np.take_along_axis(rows, order, axis=1)
+    return cosines, rows
 
 
 def _nearest_by_sorting(
@@ -91,7 +92,8 @@ def checked_vectors(vectors: np.ndarray, normalise: bool) -> np.ndarray:
         `normalise`.
     """
     vectors = np.asarray(vectors)
-    if vectors.ndim != 2 or vectors.size == 0 or vectors.dtype.kind not in "fiu":
+    is_numeric = vectors.dtype.kind in "fiu"
+    if vectors.ndim != 2 or vectors.size == 0 or not is_numeric:
         raise InputError(
             "vectors: needs a non-empty matrix of numbers [queries, dimensions], "
             f"got {vectors.dtype}{vectors.shape}"
@@ -102,7 +104,8 @@ def checked_vectors(vectors: np.ndarray, normalise: bool) -> np.ndarray:
     if not normalise:
         return vectors
     _refuse_rows(lengths == 0, "no direction")
-    return vectors * (1 / lengths).astype(np.float32)[:, None]
+    factors = (1 / lengths).astype(np.float32)
+    return vectors * factors[:, None]
 
 
 def _refuse_rows(is_bad: np.ndarray, fault: str) -> None:

@@ -167,9 +167,10 @@ def topics(
     check_switches({"choose": choose, "merge": merge, "order": order, "stop": stop})
     check_sizes(n_topics, k, target, len(vectors))
     native, centroids = _native_clusters(vectors, k, seed, normalise)
-    sizes = np.bincount(native)  # of the clusters that have a query
-    chosen, spread = farthest(centroids[: len(sizes)], n_topics, choose)
-    joined = expand(centroids[: len(sizes)], sizes, chosen, target, merge, order, stop)
+    sizes = np.bincount(native)
+    used = centroids[: len(sizes)]  # of the clusters that have a query
+    chosen, spread = farthest(used, n_topics, choose)
+    joined = expand(used, sizes, chosen, target, merge, order, stop)
     topic_of_cluster = np.full(k, -1)
     for topic, clusters in enumerate(joined):
         topic_of_cluster[clusters] = topic
@@ -189,15 +190,17 @@ def _native_clusters(
     """Return the cluster of each query and the centroids of k-means, most queries first."""
     centroids = kmeans(vectors, k, seed, normalise)
     cluster = cdist(vectors, centroids, "sqeuclidean").argmin(axis=1)  # ties: the lower number
-    by_size = np.argsort(-np.bincount(cluster, minlength=k), kind="stable")
+    sizes = np.bincount(cluster, minlength=k)
+    by_size = np.argsort(-sizes, kind="stable")
     return np.argsort(by_size)[cluster], centroids[by_size]
 
 
 def check_switches(switches: dict[str, str]) -> None:
     """Refuse values of `SWITCHES` that are unknown."""
     for name, value in switches.items():
-        if value not in SWITCHES[name]:
-            raise InputError(f"unknown {name} {value!r}: one of {', '.join(SWITCHES[name])}")
+        known = SWITCHES[name]
+        if value not in known:
+            raise InputError(f"unknown {name} {value!r}: one of {', '.join(known)}")
 
 
 def check_sizes(n_topics: int, k: int, target: int, n: int) -> None:
@@ -282,13 +285,15 @@ def _exact(distances: np.ndarray, n: int) -> np.ndarray:
     pairs = np.where(is_lower, -np.inf, distances)  # each pair once, in order
     best_sum = -np.inf
     best_rows = []
-    for members in map(list, itertools.combinations(range(len(distances) - 2), n - 2)):
+    first_members = itertools.combinations(range(len(distances) - 2), n - 2)
+    for members in map(list, first_members):
         start = members[-1] + 1 if members else 0
         inner_sum = distances[members][:, members].sum() / 2
         gains = distances[members, start:].sum(axis=0)  # of each later centroid
         if inner_sum + 2 * gains.max() + largest_distance <= best_sum:
             continue
-        sums = pairs[start:, start:] + gains[:, None] + gains
+        later_pairs = pairs[start:, start:]
+        sums = later_pairs + gains[:, None] + gains
         largest = sums.max()
         if inner_sum + largest > best_sum + tolerance:
             best_sum = inner_sum + largest
@@ -357,7 +362,8 @@ def expand(
         topic = _next_topic(distances, is_growing, order, topic)
         cluster = int(distances[topic].argmin())
         new_size = topic_sizes[topic] + sizes[cluster]
-        if stop == "closest" and new_size - target >= target - topic_sizes[topic]:
+        gets_nearer = new_size - target < target - topic_sizes[topic]
+        if stop == "closest" and not gets_nearer:
             is_growing[topic] = False
             continue
         joined[topic].append(cluster)
@@ -368,7 +374,8 @@ def expand(
             members = joined[topic]
             centre = np.average(centroids[members], axis=0, weights=sizes[members])
             is_free = np.isfinite(distances[topic])
-            distances[topic, is_free] = cdist(centre[None], centroids)[0, is_free]
+            to_centre = cdist(centre[None], centroids)[0]
+            distances[topic, is_free] = to_centre[is_free]
     return joined
 
 
