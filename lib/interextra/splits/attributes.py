@@ -210,10 +210,12 @@ def labels(queries: pd.DataFrame, by: str | Attribute) -> np.ndarray:
     >>> labels(queries, "wh-words").tolist()
     ['who', '']
     """
+    function = attribute(by) if isinstance(by, str) else by
     frame = queries
     if isinstance(by, str) and by.startswith("column:"):
         frame = _with_column(queries, by)
-    labelled = pd.Series(_applied(by, frame), frame["query_id"], dtype=object).dropna()
+    given = pd.Series(_applied(function, frame, by), frame["query_id"], dtype=object)
+    labelled = given.dropna()
     found = labelled.reindex(queries["query_id"], fill_value="").to_numpy(object)
     not_strings = [label for label in found if not isinstance(label, str)]
     if not_strings:
@@ -226,21 +228,20 @@ def labels(queries: pd.DataFrame, by: str | Attribute) -> np.ndarray:
 def _with_column(queries: pd.DataFrame, spec: str) -> pd.DataFrame:
     """Return the queries with the column of `column:NAME`, worked out where it is known how."""
     column = spec.removeprefix("column:")
-    if column and column not in queries and {"focus", "qtype"} <= set(queries):
+    if column not in queries and {"focus", "qtype"} <= set(queries):
         queries = with_truth(queries)
-    if column and column not in queries:
+    if column not in queries:
         raise InputError(
             f"attribute {spec}: the queries have no such column; they have {', '.join(queries)}"
         )
     return queries
 
 
-def _applied(by: str | Attribute, queries: pd.DataFrame) -> list:
+def _applied(function: Attribute, queries: pd.DataFrame, by: str | Attribute) -> list:
     """Return what the attribute gives for each query.
 
     InputError names the query for which a function of the user fails.
     """
-    function = attribute(by) if isinstance(by, str) else by
     found = []
     for query in queries.to_dict("records"):
         try:
