@@ -61,49 +61,40 @@ def read_sheet(
     sheet = _parsed(path)
     named = sheet["test_query_id"] + " – " + sheet["train_query_id"]
     for column, known in LABELS.items():
-        sheet[column] = sheet[column].str.strip().str.lower()
-        is_unknown = ~sheet[column].isin([*known, ""])
-        hint = f"use {', '.join(known)}"
-        _refuse(sheet, is_unknown, f"{column} label ", sheet[column], hint)
+        label = sheet[column].str.strip().str.lower()
+        sheet[column] = label
+        is_known = label.isin([*known, ""])
+        _refuse(label[~is_known], f"{column} label ", f"use {', '.join(known)}")
         if complete:
-            is_open = sheet[column] == ""
-            _refuse(sheet, is_open, f"no {column} label: ", named, "label every row")
-    _refuse(sheet, sheet.duplicated(PAIR), "pair twice: ", named, "keep one row a pair")
-    if pairs is None:
-        return sheet[list(SHEET)]
-    pairs = pairs[PAIR + TEXT].astype(object)
-    asked = sheet[PAIR].merge(pairs, on=PAIR, how="left")
-    is_foreign = asked["source"].isna()
-    foreign = "pair that was not asked for: "
-    _refuse(sheet, is_foreign, foreign, named, "keep the pairs of the sheet")
-    for column in TEXT:
-        is_changed = sheet[column] != asked[column]
-        _refuse(sheet, is_changed, f"changed {column}: ", sheet[column], "change labels only")
-    return _in_order(sheet, pairs, path)
+            _refuse(named[label == ""], f"no {column} label: ", "label every row")
+    _refuse(named[sheet.duplicated(PAIR)], "pair twice: ", "keep one row a pair")
+    if pairs is not None:
+        _refuse_changes(sheet, named, pairs)
+        sheet = _in_order(sheet, pairs, path)
+    return sheet.reset_index(drop=True)
 
 
 def _parsed(path: Path | str) -> pd.DataFrame:
-    """Read a sheet as it stands in the file; the column `place` has file:line of each row."""
+    """Read a sheet as it stands in the file; the index is file:line of each row."""
     lines = _places_and_fields(path)
-    header = lines[0] if lines else [f"{path}:1"]
-    rows = lines[1:]
-    columns = ["place", *SHEET]
-    wrong_places = [row[0] for row in rows if len(row) != len(columns)]
-    if wrong_places or header[1:] != columns[1:]:
-        where = offenders(wrong_places) or header[0]
+    header_place, header = lines[0] if lines else (f"{path}:1", [])
+    rows = dict(lines[1:])
+    wrong_places = [place for place, fields in rows.items() if len(fields) != len(SHEET)]
+    if wrong_places or tuple(header) != SHEET:
+        where = offenders(wrong_places) or header_place
         raise InputError(f"{where}: columns must be {', '.join(SHEET)}; export as CSV")
     if not rows:
         raise InputError(f"{path}: no pairs in it; write the sheet again")
-    return pd.DataFrame(rows, columns=columns, dtype=object)
+    return pd.DataFrame(list(rows.values()), list(rows), list(SHEET), dtype=object)
 
 
-def _places_and_fields(path: Path | str) -> list[list[str]]:
+def _places_and_fields(path: Path | str) -> list[tuple[str, list[str]]]:
     """Return `file:line` and the fields of each row of a CSV file that is not empty."""
     try:
         # spreadsheets put a byte order mark first
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
-            return [[f"{path}:{reader.line_num}", *row] for row in reader if any(row)]
+            return [(f"{path}:{reader.line_num}", fields) for fields in reader if any(fields)]
     except csv.Error as error:  # a field of 131,072 characters, a line end that is none
         raise InputError(
             f"{path}:{reader.line_num}: not CSV ({error}); "
@@ -115,28 +106,34 @@ def _places_and_fields(path: Path | str) -> list[list[str]]:
         ) from None
 
 
-def _refuse(
-    sheet: pd.DataFrame, is_wrong: pd.Series, fault: str, value: pd.Series, hint: str
-) -> None:
-    """Raise InputError with place, fault and value of the first rows that are wrong."""
-    if is_wrong.any():
-        shown = sheet["place"][is_wrong] + ": " + fault + value[is_wrong]
-        raise InputError(
-            f"{is_wrong.sum()} rows of the sheet are wrong: {offenders(shown)}; {hint}"
-        )
+def _refuse(wrong: pd.Series, fault: str, hint: str) -> None:
+    """Raise InputError with the first of the values that are wrong, indexed by their place."""
+    if len(wrong):
+        shown = wrong.index + ": " + fault + wrong
+        raise InputError(f"{len(wrong)} rows of the sheet are wrong: {offenders(shown)}; {hint}")
+
+
+def _refuse_changes(sheet: pd.DataFrame, named: pd.Series, pairs: pd.DataFrame) -> None:
+    """Raise InputError for pairs that were not asked for, and for texts that were changed."""
+    asked = pairs[PAIR + TEXT].astype(object)
+    asked = sheet[PAIR].merge(asked, on=PAIR, how="left").set_axis(sheet.index)
+    is_foreign = asked["source"].isna()
+    _refuse(named[is_foreign], "pair that was not asked for: ", "keep the pairs of the sheet")
+    for column in TEXT:
+        is_changed = sheet[column] != asked[column]
+        _refuse(sheet.loc[is_changed, column], f"changed {column}: ", "change labels only")
 
 
 def _in_order(sheet: pd.DataFrame, pairs: pd.DataFrame, path: Path | str) -> pd.DataFrame:
     """Return the rows of the sheet in the order of the pairs, all of which must be there."""
     there = pd.MultiIndex.from_frame(sheet[PAIR])
-    asked = pd.MultiIndex.from_frame(pairs[PAIR])
+    asked = pd.MultiIndex.from_frame(pairs[PAIR].astype(object))
     missing = asked[~asked.isin(there)]
     if len(missing):
         raise InputError(
             f"{path}: {len(missing)} pairs are missing ({offenders(missing)}); put the rows back"
         )
-    rows = there.get_indexer(asked)
-    return sheet[list(SHEET)].iloc[rows].reset_index(drop=True)
+    return sheet.iloc[there.get_indexer(asked)]
 
 
 def codes(sheet: pd.DataFrame, column: str) -> np.ndarray:
@@ -210,12 +207,12 @@ def kappa(sheets: Sequence[pd.DataFrame], weights: str | None = None) -> pd.Data
     """
     rows = []
     for label, given in _codes_of_annotators(sheets).items():
-        kappa_of = {}
+        values = []
         for first, second in combinations(range(len(sheets)), 2):
-            annotators = f"{first + 1}-{second + 1}"
-            kappa_of[annotators] = _cohen_kappa(given[first], given[second], weights)
-        kappa_of["average"] = np.mean(list(kappa_of.values()))
-        rows += [(label, annotators, value) for annotators, value in kappa_of.items()]
+            value = _cohen_kappa(given[first], given[second], weights)
+            values.append(value)
+            rows.append((label, f"{first + 1}-{second + 1}", value))
+        rows.append((label, "average", np.mean(values)))
     frame = pd.DataFrame(rows, columns=["label", "annotators", "kappa"])
     return frame.assign(n_pairs=len(sheets[0]))
 
@@ -259,8 +256,8 @@ def pair_truth(pairs: pd.DataFrame, test: pd.DataFrame, train: pd.DataFrame) -> 
     """
     tested = test.set_index("query_id").loc[pairs["test_query_id"]]
     trained = train.set_index("query_id").loc[pairs["train_query_id"]]
-    entities = zip(tested["entities"], trained["entities"], strict=True)
-    entity = np.array([_entity_code(set(left), set(right)) for left, right in entities], np.int64)
+    entity_codes = map(_entity_code, tested["entities"], trained["entities"])
+    entity = np.array(list(entity_codes), np.int64)
     same_intent = tested["intent"].to_numpy() == trained["intent"].to_numpy()
     same_group = tested["intent_group"].to_numpy() == trained["intent_group"].to_numpy()
     is_similar = (entity > 0) & same_group
@@ -268,8 +265,8 @@ def pair_truth(pairs: pd.DataFrame, test: pd.DataFrame, train: pd.DataFrame) -> 
     return with_codes(pairs, entity, intent)
 
 
-def _entity_code(tested: set[str], trained: set[str]) -> int:
+def _entity_code(tested: list[str], trained: list[str]) -> int:
     """Return 2 for the same entities, 1 for a common one, else 0."""
-    if tested.isdisjoint(trained):
+    if set(tested).isdisjoint(trained):
         return 0
-    return 2 if tested == trained else 1
+    return 2 if set(tested) == set(trained) else 1

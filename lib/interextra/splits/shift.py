@@ -264,14 +264,17 @@ def _check_clusters(clusters: tuple[str, ...], counts: pd.Series, n_test: int) -
             f"no query of cluster {offenders(unknown)}; "
             f"there are {offenders(counts.index, 12)}{hint}"
         )
-    if len(clusters) < 2 or len(set(clusters)) < len(clusters):
+    is_repeated = len(set(clusters)) < len(clusters)
+    if len(clusters) < 2 or is_repeated:
         raise InputError(
             f"a shift needs at least two different clusters, not {', '.join(clusters) or 'none'}"
         )
-    small = [f"{name} ({counts[name]})" for name in clusters if counts[name] <= n_test]
-    if small:
+    n_queries = counts[list(clusters)]
+    small = n_queries[n_queries <= n_test]
+    if len(small):
+        shown = [f"{name} ({n})" for name, n in small.items()]
         raise InputError(
-            f"{n_test} test queries leave no training query of {offenders(small)}; "
+            f"{n_test} test queries leave no training query of {offenders(shown)}; "
             "lower n_test or choose"
         )
 
