@@ -64,7 +64,8 @@ def read_sheet(
         label = sheet[column].str.strip().str.lower()
         sheet[column] = label
         is_known = label.isin([*known, ""])
-        _refuse(label[~is_known], f"{column} label ", f"use {', '.join(known)}")
+        hint = f"use {', '.join(known)}"
+        _refuse(label[~is_known], f"{column} label ", hint)
         if complete:
             _refuse(named[label == ""], f"no {column} label: ", "label every row")
     _refuse(named[sheet.duplicated(PAIR)], "pair twice: ", "keep one row a pair")
@@ -85,7 +86,7 @@ def _parsed(path: Path | str) -> pd.DataFrame:
         raise InputError(f"{where}: columns must be {', '.join(SHEET)}; export as CSV")
     if not rows:
         raise InputError(f"{path}: no pairs in it; write the sheet again")
-    return pd.DataFrame(list(rows.values()), list(rows), list(SHEET), dtype=object)
+    return pd.DataFrame.from_dict(rows, orient="index", dtype=object, columns=list(SHEET))
 
 
 def _places_and_fields(path: Path | str) -> list[tuple[str, list[str]]]:
@@ -110,18 +111,21 @@ def _refuse(wrong: pd.Series, fault: str, hint: str) -> None:
     """Raise InputError with the first of the values that are wrong, indexed by their place."""
     if len(wrong):
         shown = wrong.index + ": " + fault + wrong
-        raise InputError(f"{len(wrong)} rows of the sheet are wrong: {offenders(shown)}; {hint}")
+        n_wrong = len(wrong)
+        raise InputError(f"{n_wrong} rows of the sheet are wrong: {offenders(shown)}; {hint}")
 
 
 def _refuse_changes(sheet: pd.DataFrame, named: pd.Series, pairs: pd.DataFrame) -> None:
     """Raise InputError for pairs that were not asked for, and for texts that were changed."""
-    asked = pairs[PAIR + TEXT].astype(object)
-    asked = sheet[PAIR].merge(asked, on=PAIR, how="left").set_axis(sheet.index)
+    texts = pairs[PAIR + TEXT].astype(object)
+    asked = sheet[PAIR].merge(texts, on=PAIR, how="left")
+    asked.index = sheet.index
     is_foreign = asked["source"].isna()
     _refuse(named[is_foreign], "pair that was not asked for: ", "keep the pairs of the sheet")
     for column in TEXT:
-        is_changed = sheet[column] != asked[column]
-        _refuse(sheet.loc[is_changed, column], f"changed {column}: ", "change labels only")
+        text = sheet[column]
+        changed = text[text != asked[column]]
+        _refuse(changed, f"changed {column}: ", "change labels only")
 
 
 def _in_order(sheet: pd.DataFrame, pairs: pd.DataFrame, path: Path | str) -> pd.DataFrame:
@@ -209,9 +213,10 @@ def kappa(sheets: Sequence[pd.DataFrame], weights: str | None = None) -> pd.Data
     for label, given in _codes_of_annotators(sheets).items():
         values = []
         for first, second in combinations(range(len(sheets)), 2):
+            annotators = f"{first + 1}-{second + 1}"
             value = _cohen_kappa(given[first], given[second], weights)
+            rows.append((label, annotators, value))
             values.append(value)
-            rows.append((label, f"{first + 1}-{second + 1}", value))
         rows.append((label, "average", np.mean(values)))
     frame = pd.DataFrame(rows, columns=["label", "annotators", "kappa"])
     return frame.assign(n_pairs=len(sheets[0]))
@@ -236,7 +241,8 @@ def _codes_of_annotators(sheets: Sequence[pd.DataFrame]) -> dict[str, np.ndarray
             )
     stacked = {}
     for column in LABELS:
-        stacked[column] = np.stack([codes(sheet, column) for sheet in sheets])
+        codes_of_sheets = [codes(sheet, column) for sheet in sheets]
+        stacked[column] = np.stack(codes_of_sheets)
     return stacked
 
 

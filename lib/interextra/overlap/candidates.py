@@ -62,9 +62,11 @@ def _bm25_rows(texts: list[str], train: pd.DataFrame, k: int) -> np.ndarray:
     """Return the rows int[n, k] of the training queries that BM25 finds; -1 = padding."""
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "queries.arrow"
-        fingerprint = write_passages(path, zip(train["query_id"], train["text"], strict=True))
+        queries = zip(train["query_id"], train["text"], strict=True)
+        fingerprint = write_passages(path, queries)
         as_passages = Collection("queries", "queries", Passages(path), train, {}, fingerprint)
-        return bm25_search(as_passages, texts, k, k1=0.9, b=0.4)[0]
+        rows, _ = bm25_search(as_passages, texts, k, k1=0.9, b=0.4)
+        return rows
 
 
 def candidates(
@@ -101,7 +103,8 @@ def candidates(
     pairs = by_bm25.merge(by_embedding, on=["test_row", "train_row"], how="outer")
     pairs = pairs.fillna(0).astype(np.int64)
     is_found = pairs[RANKS] > 0
-    pairs["best_rank"] = pairs[RANKS].where(is_found).min(axis=1)
+    ranks = pairs[RANKS].where(is_found)
+    pairs["best_rank"] = ranks.min(axis=1)
     pairs["source"] = np.select(
         [is_found.all(axis=1), is_found["bm25_rank"]], ["both", "bm25"], "embedding"
     )

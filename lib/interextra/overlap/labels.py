@@ -63,8 +63,10 @@ def label_overlap(
     table = pd.DataFrame(rows, columns=columns)
     n_overlapping = table["n_overlapping"]
     low, high = proportion_confint(n_overlapping, table["n_queries"], method="wilson")
-    percent = 100 * n_overlapping / table["n_queries"]
-    return table.assign(percent=percent, low=100 * low, high=100 * high)
+    table["percent"] = 100 * n_overlapping / table["n_queries"]
+    table["low"] = 100 * low
+    table["high"] = 100 * high
+    return table
 
 
 def shared_passages(

@@ -94,7 +94,8 @@ def widget(sheet_path: Path | str) -> "ipywidgets.VBox":
             label: _button(label, partial(session.label, column, label)) for label in labels
         }
         buttons.update(of_column)
-        rows.append(ipywidgets.HBox([ipywidgets.Label(column), *of_column.values()]))
+        name = ipywidgets.Label(column)
+        rows.append(ipywidgets.HBox([name, *of_column.values()]))
     undo = _button("undo", session.undo)
     next_pair = _button("next open pair", session.next)
     rows.append(ipywidgets.HBox([undo, next_pair]))
@@ -125,11 +126,12 @@ def _button(text: str, action: Callable[[], None]) -> "ipywidgets.Button":
 def _html(session: Annotation) -> str:
     """Return progress and texts of the current pair."""
     pair = session.current
+    number = session.row + 1
     n_pairs = len(session.sheet)
     n_labelled = n_pairs - len(session.open)
     test = escape(pair["test_query"])
     train = escape(pair["train_query"])
     return (
-        f"<p>pair {session.row + 1} · labelled {n_labelled} of {n_pairs}</p>"
+        f"<p>pair {number} · labelled {n_labelled} of {n_pairs}</p>"
         f"<p>test: <b>{test}</b><br>train: <b>{train}</b></p>"
     )

@@ -78,7 +78,8 @@ class ReSTrain(OfVectors, Split):
         described = pd.DataFrame(described, columns=["set", "n_train", "mean_max_similarity"])
         described.to_csv(folder / "sets.csv", index=False)
         ranks = [(size, regimes.top_i, regimes.top_e) for size, regimes in tuned.items()]
-        pd.DataFrame(ranks, columns=["size", "I", "E"]).to_csv(folder / "tuned.csv", index=False)
+        ranks = pd.DataFrame(ranks, columns=["size", "I", "E"])
+        ranks.to_csv(folder / "tuned.csv", index=False)
 
     def _sets(self, space: "Neighbourhood", tuned: dict[int, "Regimes"]) -> dict[str, np.ndarray]:
         """Return the rows of each set by its name, in the order of `parts`."""
@@ -247,7 +248,8 @@ def check_part(size: int, n_train: int) -> None:
 def random_part(rows: np.ndarray, size: int, seed: int | tuple[int, ...]) -> np.ndarray:
     """Draw `size` of the training queries `rows`, sorted."""
     check_part(size, len(rows))
-    return np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
+    rng = np.random.default_rng(seed)
+    return np.sort(rng.choice(rows, size, replace=False))
 
 
 def bands(space: Neighbourhood) -> dict[str, np.ndarray]:
@@ -265,4 +267,5 @@ def bands(space: Neighbourhood) -> dict[str, np.ndarray]:
     {'near': [1], 'middle': [2], 'far': [0]}
     """
     order = np.argsort(-space.similarity, kind="stable")
-    return dict(zip(BANDS, np.array_split(order, len(BANDS)), strict=True))
+    thirds = np.array_split(order, len(BANDS))
+    return dict(zip(BANDS, thirds, strict=True))

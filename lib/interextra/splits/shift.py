@@ -306,7 +306,7 @@ def read_shift(text: str) -> tuple[str, str, list[str]]:
         spec = start
         parts = spec.split(":")
         name = parts[-1] if attributes.is_code(spec) else parts[0]
-    return name, _plain(spec), [_plain(label) for label in clusters]
+    return name, _plain(spec), list(map(_plain, clusters))
 
 
 def written_shift(start: str, clusters: Iterable[str]) -> str:
@@ -320,10 +320,14 @@ def written_shift(start: str, clusters: Iterable[str]) -> str:
     >>> written_shift("kind=column:kind", ["n/a", "100 %"]), read_shift("column:kind/n%2Fa")[2]
     ('kind=column:kind/n%2Fa/100 %', ['n/a'])
     """
-    written = [re.sub("%(?=2F|25)", "%25", label).replace("/", "%2F") for label in clusters]
-    return "/".join([start, *written])
+    return "/".join([start, *map(_escaped, clusters)])
+
+
+def _escaped(label: str) -> str:
+    """Write a label so that it holds no /."""
+    return re.sub("%(?=2F|25)", "%25", label).replace("/", "%2F")
 
 
 def _plain(written: str) -> str:
-    """Return a label as it is, from how `written_shift` writes it."""
+    """Return the label that `_escaped` has written."""
     return written.replace("%2F", "/").replace("%25", "%")
