@@ -29,7 +29,7 @@ class Annotation:
         Called after each step.
     """
 
-    def __init__(self, path: Path | str):
+    def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self.row = 0
         self.sheet = read_sheet(self.path, complete=False)

@@ -84,10 +84,10 @@ def distinctive_words(texts: Sequence[str], labels: Sequence, n: int = 6) -> dic
     counts = counter.fit_transform(texts)  # [n_texts, n_words]
     words = counter.get_feature_names_out()
     in_all = _column_sums(counts)
-    labels = np.asarray(labels)
+    label_of_text = np.asarray(labels)
     words_of = {}
-    for label in np.unique(labels).tolist():
-        inside = _column_sums(counts[labels == label])
+    for label in np.unique(label_of_text).tolist():
+        inside = _column_sums(counts[label_of_text == label])
         order = np.argsort(-_log_odds(inside, in_all), kind="stable")
         words_of[label] = words[order[:n]].tolist()
     return words_of

@@ -6,8 +6,11 @@ all test queries, {best rank <= I}; outside that of their top-E is the extrapola
 lies: random sets in `bands` take both apart. Taught in notebooks/02_restrain.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,7 +38,7 @@ class ReSTrain(OfVectors, Split):
     draws: int = 0  # random sets of each size and band of distance
     seed: int = 0  # of these
 
-    def __init__(self, **fields):
+    def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
         for size in self.sizes:
             if self.sizes.count(size) > 1:
@@ -56,9 +59,7 @@ class ReSTrain(OfVectors, Split):
         regimes = [f"{regime}-{size}" for size in self.sizes for regime in REGIMES]
         random_sets = [
             f"{band}-{size}-{number}"
-            for band in BANDS
-            for size in self.sizes
-            for number in range(self.draws)
+            for band, size, number in product(BANDS, self.sizes, range(self.draws))
         ]
         return (*regimes, *random_sets)
 
@@ -70,29 +71,35 @@ class ReSTrain(OfVectors, Split):
         """Write the files of the split."""
         train, test = self.nonzero_vectors(store)
         space = neighbourhood(test, train)
-        tuned = {size: restrain(space, size, self.match) for size in self.sizes}
-        sets = self._sets(space, tuned)
+        tuned = [restrain(space, size, self.match) for size in self.sizes]
+        sets = dict(zip(self.parts(), self._rows(space, tuned), strict=True))
         self.write_sets(folder, store, sets)
         pd.DataFrame(vars(space)).to_parquet(folder / "neighbourhood.parquet")
-        described = [(name, len(rows), space.mean_similarity(rows)) for name, rows in sets.items()]
-        described = pd.DataFrame(described, columns=["set", "n_train", "mean_max_similarity"])
+        described = pd.DataFrame(
+            {
+                "set": list(sets),
+                "n_train": [len(rows) for rows in sets.values()],
+                "mean_max_similarity": [space.mean_similarity(rows) for rows in sets.values()],
+            }
+        )
         described.to_csv(folder / "sets.csv", index=False)
-        ranks = [(size, regimes.top_i, regimes.top_e) for size, regimes in tuned.items()]
-        ranks = pd.DataFrame(ranks, columns=["size", "I", "E"])
+        ranks = pd.DataFrame(
+            {
+                "size": self.sizes,
+                "I": [regimes.top_i for regimes in tuned],
+                "E": [regimes.top_e for regimes in tuned],
+            }
+        )
         ranks.to_csv(folder / "tuned.csv", index=False)
 
-    def _sets(self, space: "Neighbourhood", tuned: dict[int, "Regimes"]) -> dict[str, np.ndarray]:
-        """Return the rows of each set by its name, in the order of `parts`."""
-        sets = {}
-        for size, regimes in tuned.items():
-            sets[f"interpolation-{size}"] = regimes.interpolation
-            sets[f"extrapolation-{size}"] = regimes.extrapolation
-        for band_number, (band, rows) in enumerate(bands(space).items()):
-            for size in self.sizes:
-                for number in range(self.draws):
-                    seed = (self.seed, number, size, band_number)
-                    sets[f"{band}-{size}-{number}"] = random_part(rows, size, seed)
-        return sets
+    def _rows(self, space: "Neighbourhood", tuned: list["Regimes"]) -> Iterator[np.ndarray]:
+        """Yield the rows of each set, in the order of `parts`."""
+        for regimes in tuned:
+            yield regimes.interpolation
+            yield regimes.extrapolation
+        for band_number, band_rows in enumerate(bands(space).values()):
+            for size, number in product(self.sizes, range(self.draws)):
+                yield random_part(band_rows, size, (self.seed, number, size, band_number))
 
     def neighbourhood(self, store: Store) -> "Neighbourhood":
         """Return where the training queries lie as seen from the test queries."""

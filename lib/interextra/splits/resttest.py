@@ -8,6 +8,7 @@ choices. Taught in notebooks/03_resttest.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,7 +38,7 @@ class ReSTTest(OfVectors, Split):
     normalise: bool = True
     seed: int = 0
 
-    def __init__(self, **fields):
+    def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
         if not self.pool.source.is_open:
             return

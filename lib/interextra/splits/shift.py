@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,7 +43,7 @@ class Shift(Split):
     # `attributes.fingerprint`, set where this is planned, so that reading a note runs no code
     by_sha256: str = ""
 
-    def __init__(self, **fields):
+    def __init__(self, **fields: Any) -> None:
         by = fields.get("by")
         pool = fields.get("pool")
         if isinstance(by, str) and isinstance(pool, Queries) and pool.source.is_open:
@@ -239,19 +240,19 @@ def shift(
     >>> division.clusters, division.sizes.n_train.tolist()
     (('b', 'a'), [2, 1])
     """
-    labels = np.asarray(labels, dtype=object)
-    labelled = pd.Series(labels[labels != ""])
+    label_of_query = np.asarray(labels, dtype=object)
+    labelled = pd.Series(label_of_query[label_of_query != ""])
     by_name = labelled.value_counts().sort_index()
     counts = by_name.sort_values(ascending=False, kind="stable")
     clusters = tuple(clusters) or tuple(counts.index)
     _check_clusters(clusters, counts, n_test)
-    is_test = np.zeros(len(labels), bool)
+    is_test = np.zeros(len(label_of_query), bool)
     for number, name in enumerate(clusters):
         rng = np.random.default_rng([seed, number])
-        rows = np.flatnonzero(labels == name)
+        rows = np.flatnonzero(label_of_query == name)
         is_test[rng.choice(rows, n_test, replace=False)] = True
-    takes_part = np.isin(labels, clusters)
-    return Division(np.where(takes_part, labels, ""), clusters, is_test)
+    takes_part = np.isin(label_of_query, clusters)
+    return Division(np.where(takes_part, label_of_query, ""), clusters, is_test)
 
 
 def _check_clusters(clusters: tuple[str, ...], counts: pd.Series, n_test: int) -> None:

@@ -10,6 +10,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,7 +48,7 @@ class Topics(OfVectors):
     stop: str = "reach"
     normalise: bool = False
 
-    def __init__(self, **fields):
+    def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
         check_switches({name: getattr(self, name) for name in SWITCHES})
         if self.pool.source.is_open:
