@@ -59,7 +59,7 @@ def read_sheet(
         Says in which lines a pair or label is wrong.
     """
     sheet = _parsed(path)
-    named = sheet["test_query_id"] + " – " + sheet["train_query_id"]
+    pair_names = sheet["test_query_id"] + " – " + sheet["train_query_id"]
     for column, known in LABELS.items():
         label = sheet[column].str.strip().str.lower()
         sheet[column] = label
@@ -67,10 +67,10 @@ def read_sheet(
         hint = f"use {', '.join(known)}"
         _refuse(label[~is_known], f"{column} label ", hint)
         if complete:
-            _refuse(named[label == ""], f"no {column} label: ", "label every row")
-    _refuse(named[sheet.duplicated(PAIR)], "pair twice: ", "keep one row a pair")
+            _refuse(pair_names[label == ""], f"no {column} label: ", "label every row")
+    _refuse(pair_names[sheet.duplicated(PAIR)], "pair twice: ", "keep one row a pair")
     if pairs is not None:
-        _refuse_changes(sheet, named, pairs)
+        _refuse_changes(sheet, pair_names, pairs)
         sheet = _in_order(sheet, pairs, path)
     return sheet.reset_index(drop=True)
 
@@ -115,13 +115,13 @@ def _refuse(wrong: pd.Series, fault: str, hint: str) -> None:
         raise InputError(f"{n_wrong} rows of the sheet are wrong: {offenders(shown)}; {hint}")
 
 
-def _refuse_changes(sheet: pd.DataFrame, named: pd.Series, pairs: pd.DataFrame) -> None:
+def _refuse_changes(sheet: pd.DataFrame, pair_names: pd.Series, pairs: pd.DataFrame) -> None:
     """Raise InputError for pairs that were not asked for, and for texts that were changed."""
     texts = pairs[PAIR + TEXT].astype(object)
     asked = sheet[PAIR].merge(texts, on=PAIR, how="left")
     asked.index = sheet.index
     is_foreign = asked["source"].isna()
-    _refuse(named[is_foreign], "pair that was not asked for: ", "keep the pairs of the sheet")
+    _refuse(pair_names[is_foreign], "pair that was not asked for: ", "keep the pairs of the sheet")
     for column in TEXT:
         text = sheet[column]
         changed = text[text != asked[column]]
@@ -155,6 +155,7 @@ def codes(sheet: pd.DataFrame, column: str) -> np.ndarray:
 
 def with_codes(pairs: pd.DataFrame, entity: np.ndarray, intent: np.ndarray) -> pd.DataFrame:
     """Return the pairs labelled by codes 0, 1, 2 (see `codes`): a filled sheet."""
+    # labels stand from the most to the least overlap
     return pairs.assign(
         entity=np.array(LABELS["entity"], object)[2 - entity],
         intent=np.array(LABELS["intent"], object)[2 - intent],
@@ -217,7 +218,7 @@ def kappa(sheets: Sequence[pd.DataFrame], weights: str | None = None) -> pd.Data
             value = _cohen_kappa(given[first], given[second], weights)
             rows.append((label, annotators, value))
             values.append(value)
-        rows.append((label, "average", np.mean(values)))
+        rows.append((label, "average", float(np.mean(values))))
     frame = pd.DataFrame(rows, columns=["label", "annotators", "kappa"])
     return frame.assign(n_pairs=len(sheets[0]))
 

@@ -90,7 +90,7 @@ def part(query_id: str, parts: int = 2) -> str:
 
 
 # The first parameter of a rule names the column that it reads, the others are its options
-RULES = {"length": length, "random": part, "wh-words": first_wh_word}
+RULES: dict[str, Callable[..., str]] = {"length": length, "random": part, "wh-words": first_wh_word}
 
 
 def attribute(spec: str) -> Attribute:

@@ -213,7 +213,10 @@ class Division:
 
 
 def shift(
-    labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed: int = 0
+    labels: Sequence[str] | np.ndarray,
+    n_test: int,
+    clusters: Sequence[str] = (),
+    seed: int = 0,
 ) -> Division:
     """Divide each cluster at random into training and test queries.
 
