@@ -67,7 +67,8 @@ def read_sheet(
         hint = f"use {', '.join(known)}"
         _refuse(label[~is_known], f"{column} label ", hint)
         if complete:
-            _refuse(pair_names[label == ""], f"no {column} label: ", "label every row")
+            unlabelled = pair_names[label == ""]
+            _refuse(unlabelled, f"no {column} label: ", "label every row")
     _refuse(pair_names[sheet.duplicated(PAIR)], "pair twice: ", "keep one row a pair")
     if pairs is not None:
         _refuse_changes(sheet, pair_names, pairs)
@@ -78,12 +79,16 @@ def read_sheet(
 def _parsed(path: Path | str) -> pd.DataFrame:
     """Read a sheet as it stands in the file; the index is file:line of each row."""
     lines = _places_and_fields(path)
-    header_place, header = lines[0] if lines else (f"{path}:1", [])
+    if not lines:  # an empty file
+        lines = [(f"{path}:1", [])]
+    header_place, header = lines[0]
     rows = dict(lines[1:])
-    wrong_places = [place for place, fields in rows.items() if len(fields) != len(SHEET)]
+    n_columns = len(SHEET)
+    wrong_places = [place for place, fields in rows.items() if len(fields) != n_columns]
     if wrong_places or tuple(header) != SHEET:
         where = offenders(wrong_places) or header_place
-        raise InputError(f"{where}: columns must be {', '.join(SHEET)}; export as CSV")
+        columns = ", ".join(SHEET)
+        raise InputError(f"{where}: columns must be {columns}; export as CSV")
     if not rows:
         raise InputError(f"{path}: no pairs in it; write the sheet again")
     return pd.DataFrame.from_dict(rows, orient="index", dtype=object, columns=list(SHEET))
@@ -264,7 +269,7 @@ def pair_truth(pairs: pd.DataFrame, test: pd.DataFrame, train: pd.DataFrame) -> 
     tested = test.set_index("query_id").loc[pairs["test_query_id"]]
     trained = train.set_index("query_id").loc[pairs["train_query_id"]]
     entity_codes = map(_entity_code, tested["entities"], trained["entities"])
-    entity = np.array(list(entity_codes), np.int64)
+    entity = np.fromiter(entity_codes, np.int64)
     same_intent = tested["intent"].to_numpy() == trained["intent"].to_numpy()
     same_group = tested["intent_group"].to_numpy() == trained["intent_group"].to_numpy()
     is_similar = (entity > 0) & same_group

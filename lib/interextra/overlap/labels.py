@@ -121,7 +121,7 @@ def overlap_table(labels: Sequence[str] | pd.Series, order: Sequence[str]) -> pd
     >>> overlap_table(["full", "zero", "full", "full"], LABELS["entity"])["percent"].tolist()
     [75.0, 0.0, 25.0]
     """
-    unknown = set(labels).difference(order)
+    unknown = [label for label in dict.fromkeys(labels) if label not in order]
     if not len(labels) or unknown:
         raise InputError(
             f"overlap_table: {len(labels)} labels, unknown {offenders(unknown)}; "

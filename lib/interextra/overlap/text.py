@@ -17,7 +17,7 @@ def text_jaccard(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
     """Return the Jaccard similarity of the words of two texts, pair by pair: float64[n].
 
     Words in common of all words of both texts, however often a text has them; 0 for two texts
-    without a word. `measures.indicators.jaccard` is the weighted one, of two sets of queries.
+    without a word. The weighted one, of two sets of queries, is in `measures.indicators`.
 
     Examples
     --------

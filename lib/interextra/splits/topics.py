@@ -61,8 +61,8 @@ class Topics(OfVectors):
 
     def title(self) -> str:
         """Return what a reader calls the topics."""
-        of = f"{self.n_topics} of {self.k} clusters"
-        return f"topics · {self.pool.source.spec} · {of} · seed {self.seed}"
+        collection = self.pool.source.spec
+        return f"topics · {collection} · {self.n_topics} of {self.k} clusters · seed {self.seed}"
 
     def seconds(self) -> float:
         """Return the estimated seconds of one core."""
