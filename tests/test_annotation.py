@@ -22,7 +22,7 @@ from interextra.overlap.annotation import (
 )
 from interextra.overlap.candidates import Candidates, candidates, with_texts
 from interextra.overlap.labels import LABELS
-from interextra.overlap.text import jaccard
+from interextra.overlap.text import text_jaccard
 from interextra.overlap.widget import Annotation, widget
 from interextra.store.errors import InputError
 from interextra.world.truth import entity_overlap, intent_overlap
@@ -372,7 +372,7 @@ def test_pair_found_by_both_methods_counts_for_both_and_a_query_of_one_method_no
 def test_words_in_common_by_hand():
     a = ["when did rock n roll begin?", "do", "what is the origin of basil"]
     b = ["when did Rock and Roll begin", "a", "what is the price of gold"]
-    np.testing.assert_allclose(jaccard(a, b), [5 / 7, 0, 4 / 8])
+    np.testing.assert_allclose(text_jaccard(a, b), [5 / 7, 0, 4 / 8])
 
 
 @pytest.fixture

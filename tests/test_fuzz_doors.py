@@ -16,7 +16,7 @@ from toy_topics import write_topics
 
 from interextra.data.texts import normalised
 from interextra.data.words import words_of
-from interextra.overlap.text import jaccard, tokens
+from interextra.overlap.text import text_jaccard, tokens
 from interextra.own import audit as auditing
 from interextra.own.given import Given
 from interextra.site.parameters import output_name, profile_parameters, read_overrides
@@ -270,6 +270,6 @@ def test_what_is_the_same_text_has_the_same_words(one, other):
     once = normalised(one)
     assert once == " ".join(once.split()) and once == once.lower()
     if once == normalised(other):
-        assert tokens(one) == tokens(other) and jaccard([one], [other])[0] in (0, 1)
+        assert tokens(one) == tokens(other) and text_jaccard([one], [other])[0] in (0, 1)
     letters = "".join(words_of(one))
     assert all(character in letters for character in one if character.isalnum())

@@ -10,7 +10,7 @@ import pytest
 from interextra.data.texts import normalised, same_text
 from interextra.data.words import lower_words, words_of
 from interextra.models.encoders import LSA
-from interextra.overlap.text import jaccard, tokens
+from interextra.overlap.text import text_jaccard, tokens
 
 SAME = {
     "letters composed or not": ("où est le café", "ou\u0300 est le cafe\u0301"),
@@ -30,7 +30,7 @@ def test_one_text_in_two_forms_is_the_same(name):
     one, other = SAME[name]
     assert one != other and normalised(one) == normalised(other)
     assert same_text([one, "another", other]).tolist() == [0, 1, 0]
-    assert jaccard([one], [other]).tolist() == [1]
+    assert text_jaccard([one], [other]).tolist() == [1]
 
 
 def test_texts_that_differ_stay_apart():
@@ -70,14 +70,14 @@ def near(text, at, other):
 def test_a_changed_character_leaves_a_near_duplicate_where_no_space_parts_words(text, other):
     for at in (0, len(text) // 2, len(text) - 1):
         changed = near(text, at, other) if text[at] != " " else near(text, at + 1, other)
-        assert changed != text and 0.7 < jaccard([text], [changed])[0] < 1
+        assert changed != text and 0.7 < text_jaccard([text], [changed])[0] < 1
     others = {
         "如何更换自行车后轮的内胎和外胎",
         "ใครเป็นผู้แต่งหนังสือเล่มนี้",
         "오늘 점심에 무엇을 먹을까요",
         "空港までの道を教えてください",
     }
-    assert all(jaccard([text], [one])[0] < 0.3 for one in others)
+    assert all(text_jaccard([text], [one])[0] < 0.3 for one in others)
 
 
 def test_words_with_spaces_between_them_are_whole_and_as_before():

@@ -1,0 +1,1 @@
+"""Overlap of test queries with training queries: shared passages, and annotated pairs."""

@@ -1,10 +1,9 @@
-"""Annotating how far test queries overlap with training queries in entities and intent (Zhan §3.2,
-Tables 1 and 2).
+"""Annotating how far test queries overlap with training queries in entities and intent.
 
-Three annotators label at most 20 candidates a test query (10 training queries by BM25, 10 by
-embedding). A sheet is a CSV file with the columns of `SHEET` and empty labels, one row a pair: fill
-it in a spreadsheet or in the widget of `annotating`. Taught in
-notebooks/01_overlap_annotation_analysis.
+Zhan et al., CIKM 2022, §3.2, Tables 1 and 2. Three annotators label at most 20 candidates a test
+query (10 training queries by BM25, 10 by embedding). A sheet is a CSV file with the columns of
+`SHEET` and empty labels, one row a pair: fill it in a spreadsheet or in the widget of
+`overlap.widget`. Taught in notebooks/01_overlap_annotation_analysis.
 """
 
 import csv
@@ -18,7 +17,8 @@ import pandas as pd
 from interextra.overlap.labels import LABELS
 from interextra.store import InputError, offenders, write_text
 
-TEXT = ["test_query", "train_query", "source"]
+PAIR = ["test_query_id", "train_query_id"]
+TEXT = ["test_query", "train_query", "source"]  # what an annotator must leave as it is
 SHEET = (
     "test_query_id",
     "test_query",
@@ -28,12 +28,12 @@ SHEET = (
     "entity",
     "intent",
 )
-PAIR = ["test_query_id", "train_query_id"]
 
 
 def write_sheet(path: Path | str, pairs: pd.DataFrame) -> None:
-    """Write `pairs` (columns of `SHEET`) as an annotation sheet; the file appears only when it is
-    complete.
+    """Write `pairs` (columns of `SHEET`) as an annotation sheet.
+
+    The file appears only when it is complete.
     """
     write_text(path, pairs.to_csv(columns=list(SHEET), index=False))
 
@@ -41,177 +41,244 @@ def write_sheet(path: Path | str, pairs: pd.DataFrame) -> None:
 def read_sheet(
     path: Path | str, pairs: pd.DataFrame | None = None, complete: bool = True
 ) -> pd.DataFrame:
-    """The columns of `SHEET` of an annotation sheet; InputError says in which lines a pair or label
-    is wrong.
+    """Read the columns of `SHEET` of an annotation sheet.
 
-    `pairs`: what the sheet was written from: all of them must be there, with texts and source
-    unchanged, and give the order, else the file does. `complete`: whether each row must be
-    labelled.
+    Parameters
+    ----------
+    path : path-like
+        A CSV file in UTF-8; labels may have capitals and spaces around them.
+    pairs : pandas.DataFrame, optional
+        What the sheet was written from: all of them must be there, with texts and source unchanged,
+        and give the order, else the file does.
+    complete : bool
+        Whether each row must be labelled.
+
+    Raises
+    ------
+    InputError
+        Says in which lines a pair or label is wrong.
     """
-    header, *rows = _places_and_fields(path) or [[f"{path}:1"]]
-    wrong = [place for place, *row in rows if len(row) != len(SHEET)]
-    if wrong or tuple(header[1:]) != SHEET:
-        raise InputError(
-            f"{offenders(wrong) or header[0]}: columns must be {', '.join(SHEET)}; export as CSV"
-        )
+    sheet = _parsed(path)
+    pair_names = sheet["test_query_id"] + " – " + sheet["train_query_id"]
+    for column, known in LABELS.items():
+        label = sheet[column].str.strip().str.lower()
+        sheet[column] = label
+        is_known = label.isin([*known, ""])
+        hint = f"use {', '.join(known)}"
+        _refuse(label[~is_known], f"{column} label ", hint)
+        if complete:
+            unlabelled = pair_names[label == ""]
+            _refuse(unlabelled, f"no {column} label: ", "label every row")
+    _refuse(pair_names[sheet.duplicated(PAIR)], "pair twice: ", "keep one row a pair")
+    if pairs is not None:
+        _refuse_changes(sheet, pair_names, pairs)
+        sheet = _in_order(sheet, pairs, path)
+    return sheet.reset_index(drop=True)
+
+
+def _parsed(path: Path | str) -> pd.DataFrame:
+    """Read a sheet as it stands in the file; the index is file:line of each row."""
+    lines = _places_and_fields(path)
+    if not lines:  # an empty file
+        lines = [(f"{path}:1", [])]
+    header_place, header = lines[0]
+    rows = dict(lines[1:])
+    n_columns = len(SHEET)
+    wrong_places = [place for place, fields in rows.items() if len(fields) != n_columns]
+    if wrong_places or tuple(header) != SHEET:
+        where = offenders(wrong_places) or header_place
+        columns = ", ".join(SHEET)
+        raise InputError(f"{where}: columns must be {columns}; export as CSV")
     if not rows:
         raise InputError(f"{path}: no pairs in it; write the sheet again")
-    sheet = pd.DataFrame(rows, columns=["place", *SHEET], dtype=object)
-    name, faults = sheet["test_query_id"] + " – " + sheet["train_query_id"], []
-    for column, known in LABELS.items():
-        sheet[column] = given = sheet[column].str.strip().str.lower()
-        faults.append(
-            (~given.isin([*known, ""]), f"{column} label " + given, f"use {', '.join(known)}")
-        )
-        faults.append(((given == "") & complete, f"no {column} label: " + name, "label every row"))
-    faults.append((sheet.duplicated(PAIR), "pair twice: " + name, "keep one row a pair"))
-    if pairs is not None:
-        asked = sheet[PAIR].merge(pairs[[*PAIR, *TEXT]].astype(object), on=PAIR, how="left")
-        faults.append(
-            (
-                asked["source"].isna(),
-                "pair that was not asked for: " + name,
-                "keep the pairs of the sheet",
-            )
-        )
-        faults += [
-            (sheet[c] != asked[c], f"changed {c}: " + sheet[c], "change labels only") for c in TEXT
-        ]
-    for bad, what, hint in faults:
-        if bad.any():
-            where = sheet["place"][bad] + ": " + what[bad]
-            raise InputError(f"{bad.sum()} rows of the sheet are wrong: {offenders(where)}; {hint}")
-    sheet = sheet[list(SHEET)]
-    if pairs is None:
-        return sheet
-    there, asked = (
-        pd.MultiIndex.from_frame(frame[PAIR].astype(object)) for frame in (sheet, pairs)
-    )
-    if len(missing := asked[~asked.isin(there)]):
-        raise InputError(
-            f"{path}: {len(missing)} pairs are missing ({offenders(missing)}); put the rows back"
-        )
-    return sheet.iloc[there.get_indexer(asked)].reset_index(drop=True)
+    return pd.DataFrame.from_dict(rows, orient="index", dtype=object, columns=list(SHEET))
 
 
-def _places_and_fields(path: Path | str) -> list[list[str]]:
-    """Of each row of a CSV file that is not empty: `file:line`, and its fields."""
+def _places_and_fields(path: Path | str) -> list[tuple[str, list[str]]]:
+    """Return `file:line` and the fields of each row of a CSV file that is not empty."""
     try:
-        with open(
-            path, newline="", encoding="utf-8-sig"
-        ) as file:  # spreadsheets put a byte order mark first
+        # spreadsheets put a byte order mark first
+        with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
-            return [[f"{path}:{reader.line_num}", *row] for row in reader if any(row)]
-    except (
-        OSError,
-        ValueError,
-    ) as error:  # also UnicodeDecodeError, and a name that no file can have
+            return [(f"{path}:{reader.line_num}", fields) for fields in reader if any(fields)]
+    except csv.Error as error:  # a field of 131,072 characters, a line end that is none
+        raise InputError(
+            f"{path}:{reader.line_num}: not CSV ({error}); "
+            "close the quotation marks, and export the sheet again"
+        ) from None
+    except (OSError, ValueError) as error:  # also UnicodeDecodeError, a name that no file can have
         raise InputError(
             f"{path}: cannot be read ({error}); export the sheet as CSV in UTF-8"
         ) from None
-    except csv.Error as error:  # a field of 131,072 characters, a line end that is none
-        told = f"{path}:{reader.line_num}: not CSV ({error})"
-        raise InputError(f"{told}; close the quotation marks, and export the sheet again") from None
+
+
+def _refuse(wrong: pd.Series, fault: str, hint: str) -> None:
+    """Raise InputError with the first of the values that are wrong, indexed by their place."""
+    if len(wrong):
+        shown = wrong.index + ": " + fault + wrong
+        n_wrong = len(wrong)
+        raise InputError(f"{n_wrong} rows of the sheet are wrong: {offenders(shown)}; {hint}")
+
+
+def _refuse_changes(sheet: pd.DataFrame, pair_names: pd.Series, pairs: pd.DataFrame) -> None:
+    """Raise InputError for pairs that were not asked for, and for texts that were changed."""
+    texts = pairs[PAIR + TEXT].astype(object)
+    asked = sheet[PAIR].merge(texts, on=PAIR, how="left")
+    asked.index = sheet.index
+    is_foreign = asked["source"].isna()
+    _refuse(pair_names[is_foreign], "pair that was not asked for: ", "keep the pairs of the sheet")
+    for column in TEXT:
+        text = sheet[column]
+        changed = text[text != asked[column]]
+        _refuse(changed, f"changed {column}: ", "change labels only")
+
+
+def _in_order(sheet: pd.DataFrame, pairs: pd.DataFrame, path: Path | str) -> pd.DataFrame:
+    """Return the rows of the sheet in the order of the pairs, all of which must be there."""
+    there = pd.MultiIndex.from_frame(sheet[PAIR])
+    asked = pd.MultiIndex.from_frame(pairs[PAIR].astype(object))
+    missing = asked[~asked.isin(there)]
+    if len(missing):
+        raise InputError(
+            f"{path}: {len(missing)} pairs are missing ({offenders(missing)}); put the rows back"
+        )
+    return sheet.iloc[there.get_indexer(asked)]
 
 
 def codes(sheet: pd.DataFrame, column: str) -> np.ndarray:
-    """Labels of the column entity or intent as int64 codes: 2 full/duplicate, 1 partial/similar, 0
-    zero/dissimilar.
+    """Return the labels of the column entity or intent as codes, int64[n].
+
+    2 is full or duplicate, 1 partial or similar, 0 zero or dissimilar.
     """
-    found = pd.Index(LABELS[column][::-1]).get_indexer(sheet[column])
-    if (found < 0).any():
-        raise InputError(
-            f"unknown {column} labels {offenders(sheet.loc[found < 0, column].unique())}"
-        )
+    from_least = pd.Index(LABELS[column][::-1])
+    found = from_least.get_indexer(sheet[column])
+    unknown = sheet.loc[found < 0, column].unique()
+    if len(unknown):
+        raise InputError(f"unknown {column} labels {offenders(unknown)}")
     return found
 
 
 def with_codes(pairs: pd.DataFrame, entity: np.ndarray, intent: np.ndarray) -> pd.DataFrame:
-    """The pairs labelled by codes 0, 1, 2: a filled sheet."""
-    given = {"entity": entity, "intent": intent}
+    """Return the pairs labelled by codes 0, 1, 2 (see `codes`): a filled sheet."""
+    # labels stand from the most to the least overlap
     return pairs.assign(
-        **{column: np.array(LABELS[column], object)[2 - code] for column, code in given.items()}
+        entity=np.array(LABELS["entity"], object)[2 - entity],
+        intent=np.array(LABELS["intent"], object)[2 - intent],
     )
 
 
 def median_labels(sheets: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """One label a pair: the median over the annotators' sheets (an even number of them: the lower,
-    less overlap).
+    """Return one label a pair: the median over the annotators' sheets.
 
-    The sheets hold the same pairs in one order, as `read_sheet` with `pairs` gives them.
+    Of an even number of them the lower median, less overlap. The sheets hold the same pairs in one
+    order, as `read_sheet` with `pairs` gives them.
     """
     middle = (len(sheets) - 1) // 2
-    return with_codes(
-        sheets[0], *(np.sort(given, axis=0)[middle] for given in _stack(sheets).values())
-    )
+    medians = {}
+    for column, given in _codes_of_annotators(sheets).items():
+        medians[column] = np.sort(given, axis=0)[middle]
+    return with_codes(sheets[0], **medians)
 
 
 def query_labels(pairs: pd.DataFrame) -> pd.DataFrame:
-    """One entity and one intent label a test query, the highest overlap of its pairs (Zhan §3.2),
-    by test_query_id.
+    """Return one entity and one intent label a test query, the highest overlap of its pairs.
 
-    >>> pairs = pd.DataFrame({"test_query_id": ["a", "a", "b"], "entity": ["zero", "partial", "zero"]})
-    >>> query_labels(pairs.assign(intent=["similar", "duplicate", "dissimilar"])).values.tolist()
+    Zhan §3.2. The index is test_query_id.
+
+    Examples
+    --------
+    >>> pairs = pd.DataFrame({"test_query_id": ["a", "a", "b"]})
+    >>> pairs = pairs.assign(entity=["zero", "partial", "zero"])
+    >>> pairs = pairs.assign(intent=["similar", "duplicate", "dissimilar"])
+    >>> query_labels(pairs).values.tolist()
     [['partial', 'duplicate'], ['zero', 'dissimilar']]
     """
-    found = pd.DataFrame({column: codes(pairs, column) for column in LABELS})
-    best = (
-        found.groupby(pairs["test_query_id"].to_numpy(), sort=False)
-        .max()
-        .rename_axis("test_query_id")
-    )
-    return with_codes(best, *best.to_numpy().T)
+    of_pairs = pd.DataFrame({column: codes(pairs, column) for column in LABELS})
+    query_ids = pairs["test_query_id"].to_numpy()
+    highest = of_pairs.groupby(query_ids, sort=False).max().rename_axis("test_query_id")
+    return with_codes(highest, highest["entity"].to_numpy(), highest["intent"].to_numpy())
 
 
 def kappa(sheets: Sequence[pd.DataFrame], weights: str | None = None) -> pd.DataFrame:
-    """Cohen's kappa of each pair of annotators and, as row `average`, their mean: the published .59
-    and .54.
+    """Compute Cohen's kappa of each pair of annotators and their mean: the published .59 and .54.
 
-    `weights` None (as the paper), "linear" or "quadratic". NaN where both annotators use one and
-    the same label only. Returns DataFrame[label, annotators, kappa, n_pairs]; annotators like
-    "1-2", numbered as given.
+    Parameters
+    ----------
+    sheets : sequence of pandas.DataFrame
+        One an annotator, as for `median_labels`.
+    weights : {None, "linear", "quadratic"}
+        None as the paper.
+
+    Returns
+    -------
+    pandas.DataFrame
+        label, annotators, kappa, n_pairs. Annotators like "1-2", numbered as given; their mean is
+        the row `average`. NaN where both annotators use one and the same label only.
     """
+    rows = []
+    for label, given in _codes_of_annotators(sheets).items():
+        values = []
+        for first, second in combinations(range(len(sheets)), 2):
+            annotators = f"{first + 1}-{second + 1}"
+            value = _cohen_kappa(given[first], given[second], weights)
+            rows.append((label, annotators, value))
+            values.append(value)
+        rows.append((label, "average", float(np.mean(values))))
+    frame = pd.DataFrame(rows, columns=["label", "annotators", "kappa"])
+    return frame.assign(n_pairs=len(sheets[0]))
+
+
+def _cohen_kappa(first: np.ndarray, second: np.ndarray, weights: str | None) -> float:
+    """Return Cohen's kappa of two annotators' codes; NaN where they are all the same."""
     from sklearn.metrics import cohen_kappa_score
 
-    rows, options = [], {"weights": weights, "labels": [0, 1, 2]}
-    for label, given in _stack(sheets).items():
-        found = {}
-        for (a, one), (b, other) in combinations(enumerate(given, 1), 2):
-            found[f"{a}-{b}"] = (
-                cohen_kappa_score(one, other, **options) if np.ptp([one, other]) else np.nan
+    if np.ptp([first, second]) == 0:
+        return np.nan
+    return cohen_kappa_score(first, second, weights=weights, labels=[0, 1, 2])
+
+
+def _codes_of_annotators(sheets: Sequence[pd.DataFrame]) -> dict[str, np.ndarray]:
+    """Return the codes int64[n_annotators, n_pairs] of each label column."""
+    pairs = sheets[0][PAIR].to_numpy().tolist()
+    for sheet in sheets:
+        if sheet[PAIR].to_numpy().tolist() != pairs:
+            raise InputError(
+                "the sheets hold other pairs, or in another order: read each with the same `pairs`"
             )
-        found["average"] = np.mean(list(found.values()))
-        rows += [(label, annotators, value) for annotators, value in found.items()]
-    return pd.DataFrame(rows, columns=["label", "annotators", "kappa"]).assign(
-        n_pairs=len(sheets[0])
-    )
+    stacked = {}
+    for column in LABELS:
+        codes_of_sheets = [codes(sheet, column) for sheet in sheets]
+        stacked[column] = np.stack(codes_of_sheets)
+    return stacked
 
 
 def pair_truth(pairs: pd.DataFrame, test: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
-    """The pairs with their true labels, where queries carry the columns entities (lists), intent
-    and intent_group.
+    """Return the pairs with their true labels.
 
     full: exactly the same entities, partial: a common one; duplicate: same intent, similar: a
     common entity and the same group. The rules of `world.truth`, for each pair rather than for a
     test query against all of training.
+
+    Parameters
+    ----------
+    pairs : pandas.DataFrame
+        test_query_id and train_query_id.
+    test, train : pandas.DataFrame
+        Queries with the columns query_id, entities (lists), intent and intent_group.
     """
-    left = test.set_index("query_id").loc[pairs["test_query_id"]]
-    right = train.set_index("query_id").loc[pairs["train_query_id"]]
-    sets = [(set(a), set(b)) for a, b in zip(left["entities"], right["entities"], strict=True)]
-    common, same = np.array([(bool(a & b), a == b) for a, b in sets]).reshape(-1, 2).T
-    near = common & (left["intent_group"].to_numpy() == right["intent_group"].to_numpy())
-    duplicate = left["intent"].to_numpy() == right["intent"].to_numpy()
-    return with_codes(
-        pairs, np.where(common, 1 + same, 0), np.where(duplicate, 2, near.astype(np.int64))
-    )
+    tested = test.set_index("query_id").loc[pairs["test_query_id"]]
+    trained = train.set_index("query_id").loc[pairs["train_query_id"]]
+    entity_codes = map(_entity_code, tested["entities"], trained["entities"])
+    entity = np.fromiter(entity_codes, np.int64)
+    same_intent = tested["intent"].to_numpy() == trained["intent"].to_numpy()
+    same_group = tested["intent_group"].to_numpy() == trained["intent_group"].to_numpy()
+    is_similar = (entity > 0) & same_group
+    intent = np.select([same_intent, is_similar], [2, 1], 0)
+    return with_codes(pairs, entity, intent)
 
 
-def _stack(sheets: Sequence[pd.DataFrame]) -> dict[str, np.ndarray]:
-    """Per label column the codes int64[n_annotators, n_pairs]."""
-    if not all(
-        sheet[PAIR].to_numpy().tolist() == sheets[0][PAIR].to_numpy().tolist() for sheet in sheets
-    ):
-        raise InputError(
-            "the sheets hold other pairs, or in another order: read each with the same `pairs`"
-        )
-    return {column: np.stack([codes(sheet, column) for sheet in sheets]) for column in LABELS}
+def _entity_code(tested: list[str], trained: list[str]) -> int:
+    """Return 2 for the same entities, 1 for a common one, else 0."""
+    if set(tested).isdisjoint(trained):
+        return 0
+    return 2 if set(tested) == set(trained) else 1

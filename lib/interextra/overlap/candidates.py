@@ -1,7 +1,6 @@
-"""The pairs to annotate: for each test query its nearest training queries, by BM25 and by vectors
-(Zhan §3.2).
+"""The pairs to annotate: the nearest training queries of each test query, by BM25 and by vectors.
 
-Taught in notebooks/01_overlap_annotation_analysis.
+Zhan et al., CIKM 2022, §3.2. Taught in notebooks/01_overlap_annotation_analysis.
 """
 
 import tempfile
@@ -17,83 +16,124 @@ from interextra.overlap.annotation import SHEET
 from interextra.splits.similarity import nearest
 from interextra.store import Cell, InputError, Store, offenders
 
+RANKS = ["bm25_rank", "embedding_rank"]
+
 
 class Candidates(Cell):
-    """The pairs to label, without texts: `candidates` in candidates.parquet. BM25 has Anserini's
-    default k1 and b.
+    """The pairs to label, without texts: `candidates` in candidates.parquet.
+
+    BM25 has Anserini's default k1 and b.
     """
 
     vectors: QueryVectors
     k: int
 
     def title(self) -> str:
+        """Return what a reader calls the candidates."""
         return f"candidates · {self.k} a method · {self.vectors.title()}"
 
     def seconds(self) -> float:
-        return 5 + sum(part.size() for part in self.vectors.test) / 200
+        """Return the estimated seconds of one core."""
+        n_test = sum(queries.size() for queries in self.vectors.test)
+        return 5 + n_test / 200
 
     def build(self, folder: Path, store: Store) -> None:
-        train, test = self.vectors.read(store)
-        pool, asked = (
-            self.vectors.train.frame(store),
-            pd.concat([part.frame(store) for part in self.vectors.test]),
-        )
-        with tempfile.TemporaryDirectory() as scratch:
-            path = Path(scratch) / "queries.arrow"
-            fingerprint = write_passages(path, zip(pool["query_id"], pool["text"], strict=True))
-            as_passages = Collection("queries", "queries", Passages(path), pool, {}, fingerprint)
-            by_words = bm25_search(as_passages, asked["text"].tolist(), self.k, k1=0.9, b=0.4)[0]
-        found = candidates(
-            asked["query_id"], pool["query_id"], by_words, nearest(test, train, self.k)[1]
-        )
-        found.to_parquet(folder / "candidates.parquet")
+        """Write candidates.parquet."""
+        train_vectors, test_vectors = self.vectors.read(store)
+        test, train = _test_and_train(self.vectors, store)
+        bm25_rows = _bm25_rows(test["text"].tolist(), train, self.k)
+        _, embedding_rows = nearest(test_vectors, train_vectors, self.k)
+        pairs = candidates(test["query_id"], train["query_id"], bm25_rows, embedding_rows)
+        pairs.to_parquet(folder / "candidates.parquet")
 
     def read(self, store: Store) -> pd.DataFrame:
-        pool, asked = (
-            self.vectors.train.frame(store),
-            pd.concat([part.frame(store) for part in self.vectors.test]),
-        )
-        return with_texts(pd.read_parquet(store[self] / "candidates.parquet"), asked, pool)
+        """Read the pairs, with texts, see `with_texts`."""
+        pairs = pd.read_parquet(store[self] / "candidates.parquet")
+        return with_texts(pairs, *_test_and_train(self.vectors, store))
+
+
+def _test_and_train(vectors: QueryVectors, store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the test and the training queries of the vectors."""
+    test = pd.concat([queries.frame(store) for queries in vectors.test])
+    return test, vectors.train.frame(store)
+
+
+def _bm25_rows(texts: list[str], train: pd.DataFrame, k: int) -> np.ndarray:
+    """Return the rows int[n, k] of the training queries that BM25 finds; -1 = padding."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "queries.arrow"
+        queries = zip(train["query_id"], train["text"], strict=True)
+        fingerprint = write_passages(path, queries)
+        as_passages = Collection("queries", "queries", Passages(path), train, {}, fingerprint)
+        rows, _ = bm25_search(as_passages, texts, k, k1=0.9, b=0.4)
+        return rows
 
 
 def candidates(
     test: pd.Series, train: pd.Series, bm25_rows: np.ndarray, embedding_rows: np.ndarray
 ) -> pd.DataFrame:
-    """The pairs to label: what both methods found, each pair once, by test query, best rank, row of
-    `train`.
+    """Return the pairs to label: what both methods found, each pair once.
 
-    Of the ids of test and training queries and int[n_test, k], rows of `train` from the nearest on,
-    -1 = padding. Returns DataFrame[test_query_id, train_query_id, source, bm25_rank,
-    embedding_rank] : ranks from 1, 0 = not found; source is bm25, embedding or both.
+    Parameters
+    ----------
+    test, train : pandas.Series
+        query_ids.
+    bm25_rows, embedding_rows : int[n_test, k]
+        Rows of `train` from the nearest on, -1 = padding.
+
+    Returns
+    -------
+    pandas.DataFrame
+        test_query_id, train_query_id, source (bm25, embedding or both), bm25_rank, embedding_rank
+        (from 1, 0 = not found); by test query, best rank, row of `train`.
+
+    Raises
+    ------
+    InputError
+        Test queries that are also training queries.
     """
-    if len(both := test[test.isin(train)]):
+    both = test[test.isin(train)]
+    if len(both):
         raise InputError(
-            f"{len(both)} test queries are also training queries ({offenders(both)}): take them out there"
+            f"{len(both)} test queries are also training queries ({offenders(both)}): "
+            "take them out there"
         )
-    parts = []
-    for method, rows in (("bm25", bm25_rows), ("embedding", embedding_rows)):
-        at, rank = np.nonzero(rows >= 0)
-        parts.append(pd.DataFrame({"at": at, "row": rows[at, rank], f"{method}_rank": rank + 1}))
-    pairs = parts[0].merge(parts[1], on=["at", "row"], how="outer").fillna(0).astype(np.int64)
-    ranks = pairs[["bm25_rank", "embedding_rank"]]
-    source = np.select(
-        [ranks.min(axis=1) > 0, ranks["bm25_rank"] > 0], ["both", "bm25"], "embedding"
+    by_bm25 = _ranked(bm25_rows, "bm25_rank")
+    by_embedding = _ranked(embedding_rows, "embedding_rank")
+    pairs = by_bm25.merge(by_embedding, on=["test_row", "train_row"], how="outer")
+    pairs = pairs.fillna(0).astype(np.int64)
+    is_found = pairs[RANKS] > 0
+    ranks = pairs[RANKS].where(is_found)
+    pairs["best_rank"] = ranks.min(axis=1)
+    pairs["source"] = np.select(
+        [is_found.all(axis=1), is_found["bm25_rank"]], ["both", "bm25"], "embedding"
     )
-    best = ranks.where(ranks > 0).min(axis=1)
-    pairs = pairs.assign(source=source, best=best).sort_values(
-        ["at", "best", "row"], ignore_index=True
-    )
-    pairs = pairs.assign(
-        test_query_id=test.to_numpy()[pairs["at"]], train_query_id=train.to_numpy()[pairs["row"]]
-    )
-    return pairs[["test_query_id", "train_query_id", "source", "bm25_rank", "embedding_rank"]]
+    pairs = pairs.sort_values(["test_row", "best_rank", "train_row"], ignore_index=True)
+    pairs["test_query_id"] = test.to_numpy()[pairs["test_row"]]
+    pairs["train_query_id"] = train.to_numpy()[pairs["train_row"]]
+    return pairs[["test_query_id", "train_query_id", "source", *RANKS]]
+
+
+def _ranked(rows: np.ndarray, name: str) -> pd.DataFrame:
+    """Return test_row, train_row and the rank, from 1, of what one method found."""
+    test_row, place = np.nonzero(rows >= 0)
+    train_row = rows[test_row, place]
+    return pd.DataFrame({"test_row": test_row, "train_row": train_row, name: place + 1})
 
 
 def with_texts(pairs: pd.DataFrame, test: pd.DataFrame, train: pd.DataFrame) -> pd.DataFrame:
-    """`candidates` as a sheet: the columns of `SHEET`, labels empty, then the ranks; of frames with
-    query_id, text.
+    """Return `candidates` as a sheet: the columns of `SHEET`, labels empty, then the ranks.
+
+    `test` and `train` have query_id and text.
     """
-    for name, queries in (("test", test), ("train", train)):
-        text = queries.drop_duplicates("query_id").set_index("query_id")["text"]
-        pairs = pairs.assign(**{f"{name}_query": pairs[f"{name}_query_id"].map(text)})
-    return pairs.assign(entity="", intent="")[[*SHEET, "bm25_rank", "embedding_rank"]]
+    return pairs.assign(
+        test_query=pairs["test_query_id"].map(_text_of(test)),
+        train_query=pairs["train_query_id"].map(_text_of(train)),
+        entity="",
+        intent="",
+    )[[*SHEET, *RANKS]]
+
+
+def _text_of(queries: pd.DataFrame) -> pd.Series:
+    """Return the text of each query_id."""
+    return queries.drop_duplicates("query_id").set_index("query_id")["text"]

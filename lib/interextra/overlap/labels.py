@@ -1,10 +1,9 @@
-"""Overlap of test queries with training: shared relevant passages (Zhan Table 3), entities and
-intents (Tables 1, 2).
+"""Overlap of test queries with training: shared relevant passages, entities and intents.
 
-Table 3's caption says "share at least one relevant result". The released script keeps a query only
-if it shares more than one, over the whole training set. So `min_shared` 2 is what was published
-(11, 26, 34 of 43 and 17, 25, 41 of 54 queries at relevance >= 3, 2, 1), and 1 what was defined.
-Taught in notebooks/01_overlap_annotation_analysis.
+Zhan et al., CIKM 2022, Tables 1 to 3. Table 3's caption says "share at least one relevant result".
+The released script keeps a query only if it shares more than one, over the whole training set. So
+`min_shared` 2 is what was published (11, 26, 34 of 43 and 17, 25, 41 of 54 queries at relevance >=
+3, 2, 1), and 1 what was defined. Taught in notebooks/01_overlap_annotation_analysis.
 """
 
 from collections.abc import Sequence
@@ -22,78 +21,113 @@ LABELS = {  # from the most to the least overlap
 def label_overlap(
     test_qrels: pd.DataFrame, train_qrels: pd.DataFrame, thresholds: Sequence[int] = (1, 2, 3)
 ) -> pd.DataFrame:
-    """Share of test queries whose relevant passages are also labelled relevant in training.
+    """Count the test queries whose relevant passages are also labelled relevant in training.
 
-    test_qrels : query_id, doc_id, relevance; a judged query without a relevant passage counts, too.
-    train_qrels : query_id, doc_id; where it has a column relevance, rows with relevance >= 1 are
-    relevant.
+    Parameters
+    ----------
+    test_qrels : pandas.DataFrame
+        query_id, doc_id, relevance; a judged query without a relevant passage counts, too.
+    train_qrels : pandas.DataFrame
+        query_id, doc_id; where it has a column relevance, rows with relevance >= 1 are relevant.
+    thresholds : sequence of int
+        Relevance from which a passage of the test query is relevant.
 
-    Returns relevance_threshold (from which a passage of the test query is relevant), min_shared (1
-    or 2 distinct shared passages, over all training queries, from which it overlaps), n_queries,
-    n_overlapping, percent, low, high (Wilson).
+    Returns
+    -------
+    pandas.DataFrame
+        relevance_threshold, min_shared (1 or 2 distinct shared passages, over all training queries,
+        from which a test query overlaps), n_queries, n_overlapping, percent, low, high (Wilson).
 
-    >>> test = pd.DataFrame({"query_id": ["t", "t", "u"], "doc_id": ["a", "b", "c"], "relevance": [3, 1, 2]})
+    Raises
+    ------
+    InputError
+        A test query is among the training qrels, too.
+
+    Examples
+    --------
+    >>> columns = ["query_id", "doc_id", "relevance"]
+    >>> test = pd.DataFrame([("t", "a", 3), ("t", "b", 1), ("u", "c", 2)], columns=columns)
     >>> train = pd.DataFrame({"query_id": ["q", "r"], "doc_id": ["a", "b"]})
     >>> label_overlap(test, train, thresholds=[1, 3])["n_overlapping"].tolist()
     [1, 1, 1, 0]
     """
     from statsmodels.stats.proportion import proportion_confint
 
-    counts = shared_passages(test_qrels, train_qrels, thresholds)
-    rows = [
-        (level, least, len(counts), (counts[level] >= least).sum())
-        for level in counts
-        for least in (1, 2)
-    ]
-    frame = pd.DataFrame(
-        rows, columns=["relevance_threshold", "min_shared", "n_queries", "n_overlapping"]
-    )
-    low, high = proportion_confint(frame["n_overlapping"], frame["n_queries"], method="wilson")
-    return frame.assign(
-        percent=100 * frame["n_overlapping"] / frame["n_queries"], low=100 * low, high=100 * high
-    )
+    n_shared = shared_passages(test_qrels, train_qrels, thresholds)
+    rows = []
+    for threshold in n_shared:
+        for min_shared in (1, 2):
+            is_overlapping = n_shared[threshold] >= min_shared
+            rows.append((threshold, min_shared, len(n_shared), is_overlapping.sum()))
+    columns = ["relevance_threshold", "min_shared", "n_queries", "n_overlapping"]
+    table = pd.DataFrame(rows, columns=columns)
+    n_overlapping = table["n_overlapping"]
+    low, high = proportion_confint(n_overlapping, table["n_queries"], method="wilson")
+    table["percent"] = 100 * n_overlapping / table["n_queries"]
+    table["low"] = 100 * low
+    table["high"] = 100 * high
+    return table
 
 
 def shared_passages(
     test_qrels: pd.DataFrame, train_qrels: pd.DataFrame, thresholds: Sequence[int]
 ) -> pd.DataFrame:
-    """How many distinct relevant passages of each test query are relevant in training, query_id ×
-    threshold.
+    """Count the distinct relevant passages of each test query that are relevant in training.
 
-    InputError: a test query is among the training qrels, too.
+    Parameters and errors are those of `label_overlap`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        int64, query_id × threshold.
     """
     test_ids = pd.Index(test_qrels["query_id"]).unique()
     # the large side is probed with the small one: the other way round hashes every training query
-    if len(both := train_qrels.loc[train_qrels["query_id"].isin(test_ids), "query_id"].unique()):
+    is_tested = train_qrels["query_id"].isin(test_ids)
+    both = train_qrels.loc[is_tested, "query_id"].unique()
+    if len(both):
         raise InputError(
-            f"{len(both)} test queries are also in the training qrels ({offenders(both)}): take them out"
+            f"{len(both)} test queries are also in the training qrels ({offenders(both)}): "
+            "take them out"
         )
-    relevant = (
-        train_qrels[train_qrels["relevance"] >= 1] if "relevance" in train_qrels else train_qrels
-    )
-    known = relevant.loc[relevant["doc_id"].isin(test_qrels["doc_id"]), "doc_id"].unique()
-    shared = test_qrels[test_qrels["doc_id"].isin(known)]
-    levels = {
-        level: shared[shared["relevance"] >= level].groupby("query_id")["doc_id"]
-        for level in thresholds
-    }
-    counts = {level: passages.nunique() for level, passages in levels.items()}
+    trained = train_qrels
+    if "relevance" in train_qrels:
+        trained = train_qrels[train_qrels["relevance"] >= 1]
+    is_judged = trained["doc_id"].isin(test_qrels["doc_id"])
+    trained_passages = trained.loc[is_judged, "doc_id"].unique()
+    shared = test_qrels[test_qrels["doc_id"].isin(trained_passages)]
+    counts = {}
+    for threshold in thresholds:
+        relevant = shared[shared["relevance"] >= threshold]
+        counts[threshold] = relevant.groupby("query_id")["doc_id"].nunique()
     return pd.DataFrame(counts, test_ids).fillna(0).astype(int)
 
 
 def overlap_table(labels: Sequence[str] | pd.Series, order: Sequence[str]) -> pd.DataFrame:
-    """Tables 1 and 2 from one label a test query: DataFrame[label, n, percent] in `order`, zeros
-    included.
+    """Return Table 1 or 2 from one label a test query.
 
+    Returns
+    -------
+    pandas.DataFrame
+        label, n, percent; in `order`, zeros included.
+
+    Raises
+    ------
+    InputError
+        No label, or one that `order` lacks.
+
+    Examples
+    --------
     >>> overlap_table(["full", "zero", "full", "full"], LABELS["entity"])["percent"].tolist()
     [75.0, 0.0, 25.0]
     """
-    if not len(labels) or not set(labels) <= set(order):
-        unknown = offenders(set(labels) - set(order))
+    unknown = [label for label in dict.fromkeys(labels) if label not in order]
+    if not len(labels) or unknown:
         raise InputError(
-            f"overlap_table: {len(labels)} labels, unknown {unknown}; use {', '.join(order)}"
+            f"overlap_table: {len(labels)} labels, unknown {offenders(unknown)}; "
+            f"use {', '.join(order)}"
         )
-    n = pd.Series(labels, dtype=object).value_counts().reindex(list(order), fill_value=0)
-    return pd.DataFrame(
-        {"label": list(order), "n": n.to_numpy(), "percent": (100 * n / len(labels)).to_numpy()}
-    )
+    counts = pd.Series(labels, dtype=object).value_counts()
+    n = counts.reindex(list(order), fill_value=0).to_numpy()
+    percent = 100 * n / len(labels)
+    return pd.DataFrame({"label": list(order), "n": n, "percent": percent})

@@ -1,99 +1,137 @@
-"""Filling in an annotation sheet in a notebook: a session that knows no browser, and a widget
-around it.
+"""Filling in an annotation sheet in a notebook.
+
+A session that knows no browser, and a widget around it.
 """
 
 from collections.abc import Callable
+from functools import partial
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from interextra.overlap.annotation import read_sheet, write_sheet
 from interextra.overlap.labels import LABELS
 
+if TYPE_CHECKING:
+    import ipywidgets
+
 
 class Annotation:
     """One annotator's way through a sheet. Each choice is on disk before the next pair is shown.
 
-    `row`, the place in the sheet, starts at the first pair that lacks a label. `changed` is called
-    after each step.
+    Attributes
+    ----------
+    row : int
+        The place in the sheet, which starts at the first pair that lacks a label.
+    changed : callable
+        Called after each step.
     """
 
-    def __init__(self, path: Path | str):
-        self.path, self.row = Path(path), 0
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.row = 0
         self.sheet = read_sheet(self.path, complete=False)
-        self._history: list[tuple[int, str, str]] = []
         self.changed: Callable[[], None] = lambda: None
+        self._history: list[tuple[int, str, str]] = []  # row, column, label before
         self.next(0)
 
     @property
     def current(self) -> dict[str, str]:
+        """The pair at `row`, by column."""
         return self.sheet.iloc[self.row].to_dict()
 
     @property
     def open(self) -> np.ndarray:
         """Rows of the pairs that lack a label."""
-        return np.flatnonzero((self.sheet[list(LABELS)] == "").any(axis=1))
+        is_open = self.sheet[list(LABELS)] == ""
+        return np.flatnonzero(is_open.any(axis=1))
 
     def next(self, step: int = 1) -> None:
-        """Go to the first pair with an open label, from `step` pairs on and round the end; stay
-        where none is open.
+        """Go to the first pair with an open label, from `step` pairs on and round the end.
+
+        Stay where none is open.
         """
-        if len(self.open):
-            self.row = int(self.open[np.argmax(self.open >= self.row + step)])
+        rows = self.open
+        if len(rows):
+            later = rows[rows >= self.row + step]
+            first = later[0] if len(later) else rows[0]
+            self.row = int(first)
         self.changed()
 
     def label(self, column: str, label: str) -> None:
         """Give a label (column entity or intent), write the sheet, go on when the pair has both."""
-        self._history.append((self.row, column, self.sheet.loc[self.row, column]))
+        before = self.sheet.loc[self.row, column]
+        self._history.append((self.row, column, before))
         self.sheet.loc[self.row, column] = label
         write_sheet(self.path, self.sheet)
         self.next(0)
 
     def undo(self) -> None:
         """Take the last choice back and return to its pair; nothing happens when there is none."""
-        if self._history:
-            self.row, column, before = self._history.pop()
-            self.sheet.loc[self.row, column] = before
-            write_sheet(self.path, self.sheet)
-            self.changed()
+        if not self._history:
+            return
+        self.row, column, before = self._history.pop()
+        self.sheet.loc[self.row, column] = before
+        write_sheet(self.path, self.sheet)
+        self.changed()
 
 
-def widget(sheet_path: Path | str):
-    """A box to label a sheet pair by pair, its source hidden; it writes each choice. `session`: its
-    `Annotation`.
+def widget(sheet_path: Path | str) -> "ipywidgets.VBox":
+    """Return a box to label a sheet pair by pair, its source hidden; it writes each choice.
+
+    The attribute `session` of the box is its `Annotation`.
     """
     import ipywidgets
 
-    session, view, buttons, rows = Annotation(sheet_path), ipywidgets.HTML(), {}, []
+    session = Annotation(sheet_path)
+    view = ipywidgets.HTML()
+    buttons = {}
+    rows = []
+    for column, labels in LABELS.items():
+        of_column = {
+            label: _button(label, partial(session.label, column, label)) for label in labels
+        }
+        buttons.update(of_column)
+        name = ipywidgets.Label(column)
+        rows.append(ipywidgets.HBox([name, *of_column.values()]))
+    undo = _button("undo", session.undo)
+    next_pair = _button("next open pair", session.next)
+    rows.append(ipywidgets.HBox([undo, next_pair]))
 
     def show() -> None:
-        pair, total = session.current, len(session.sheet)
-        view.value = (
-            f"<p>pair {session.row + 1} · labelled {total - len(session.open)} of {total}</p>"
-            f"<p>test: <b>{escape(pair['test_query'])}</b><br>train: <b>{escape(pair['train_query'])}</b></p>"
-        )
-        for (column, label), each in buttons.items():
-            each.button_style = "info" if pair[column] == label else ""
+        """Show the current pair, and which labels it has."""
+        view.value = _html(session)
+        given = [session.current[column] for column in LABELS]
+        for label, button in buttons.items():
+            button.button_style = "info" if label in given else ""
 
-    def button(text: str, do, *arguments):
-        made = ipywidgets.Button(description=text)
-        made.on_click(lambda _: do(*arguments))
-        return made
-
-    for column, labels in LABELS.items():
-        for label in labels:
-            buttons[column, label] = button(label, session.label, column, label)
-        rows.append(
-            ipywidgets.HBox(
-                [ipywidgets.Label(column), *(buttons[column, label] for label in labels)]
-            )
-        )
-    rows.append(
-        ipywidgets.HBox([button("undo", session.undo), button("next open pair", session.next)])
-    )
     session.changed = show
     show()
     box = ipywidgets.VBox([view, *rows])
     box.session = session
     return box
+
+
+def _button(text: str, action: Callable[[], None]) -> "ipywidgets.Button":
+    """Return a button that runs an action on a click."""
+    import ipywidgets
+
+    button = ipywidgets.Button(description=text)
+    button.on_click(lambda _: action())
+    return button
+
+
+def _html(session: Annotation) -> str:
+    """Return progress and texts of the current pair."""
+    pair = session.current
+    number = session.row + 1
+    n_pairs = len(session.sheet)
+    n_labelled = n_pairs - len(session.open)
+    test = escape(pair["test_query"])
+    train = escape(pair["train_query"])
+    return (
+        f"<p>pair {number} · labelled {n_labelled} of {n_pairs}</p>"
+        f"<p>test: <b>{test}</b><br>train: <b>{train}</b></p>"
+    )

@@ -16,7 +16,7 @@ from interextra.data.texts import normalised
 from interextra.data.trec import QRELS_COLUMNS, read_qrels, read_queries_tsv
 from interextra.models.encoders import encoder_of
 from interextra.overlap.labels import label_overlap, shared_passages
-from interextra.overlap.text import jaccard, tokens
+from interextra.overlap.text import text_jaccard, tokens
 from interextra.papers.releases import gather_training_qrels
 from interextra.splits.similarity import nearest
 from interextra.store import InputError, offenders, write_text
@@ -190,7 +190,7 @@ def audit(train: Asked, test: Asked, encoder: str = "lsa", near: float = 0.8) ->
     ):  # which also finds copies under other ids
         train, test = train.by_text(), test.by_text()
     pairs = neighbours(train.queries, test.queries, encoder)
-    pairs["words"] = jaccard(pairs["test_query"], pairs["train_query"])
+    pairs["words"] = text_jaccard(pairs["test_query"], pairs["train_query"])
     alike = pairs[pairs["words"] >= near]
     ids, texts = test.queries["query_id"], (part.queries["text"] for part in (test, train))
     words, known = (

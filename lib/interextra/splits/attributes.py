@@ -1,10 +1,9 @@
-"""Attributes: what a query is sorted by in a leave-one-out shift (Lupart §3.1: question words and
-length).
+"""Attributes: what a query is sorted by in a leave-one-out shift.
 
-An attribute maps a query to a label, or to "" where it belongs to no cluster. `length` gives every
-released query its cluster; those of question words overlap, so that no order of precedence does
-(counts in `papers.releases`). `whole=True` is the paper's reading of the rules, else they are the
-release's.
+Question words and length, as in Lupart et al., ECIR 2023, §3.1, and some more. An attribute maps a
+query to a label, or to "" where it belongs to no cluster. `length` gives every released query its
+cluster; those of question words overlap, so that no order of precedence does (counts in
+`papers.releases`). `whole=True` is the paper's reading of the rules, else they are the release's.
 """
 
 import inspect
@@ -19,40 +18,57 @@ import pandas as pd
 from interextra.data.medquad import with_truth
 from interextra.store import InputError, code, digest, offenders, sha256
 
+Attribute = Callable[[dict], str | None]  # from a query, by column, to its label
+
 # In order of precedence, of the six orders the one that agrees best with the released files
 WH_WORDS = {
     "how": ("how",),
     "who": ("who", "when", "where", "which"),
     "wha": ("what", "definition"),
 }
-KNOWN_LABELS = {
-    "wh-words": tuple(WH_WORDS),
-    "length": ("short", "long"),
-}  # those that follow from the rule alone
-SPECS = "wh-words, length, both with :whole=true, length:limit=N, column:NAME, random:parts=N, python:MODULE:FUNCTION"
+# Labels that follow from the rule alone
+KNOWN_LABELS = {"wh-words": tuple(WH_WORDS), "length": ("short", "long")}
+SPECS = (
+    "wh-words, length, both with :whole=true, length:limit=N, column:NAME, random:parts=N, "
+    "python:MODULE:FUNCTION"
+)
 
 
 def wh_words(text: str, whole: bool = False) -> list[str]:
-    """All clusters of question words that a query falls into, in order of precedence.
+    """Return all clusters of question words that a query falls into, in order of precedence.
 
     The released rule looks for the letters anywhere in the query, so that "show" holds "how" and
     "whole" holds "who"; `whole` looks for words. Here the query is lower-cased first; the released
     queries hold the words in lower case.
 
+    Examples
+    --------
     >>> wh_words("Who sings the TV show theme"), wh_words("Who sings the TV show theme", whole=True)
     (['how', 'who'], ['who'])
     """
-    text = text.lower()
-    words = set(re.findall(r"\w+", text)) if whole else text
-    return [cluster for cluster, signs in WH_WORDS.items() if any(sign in words for sign in signs)]
+    lower = text.lower()
+    searched = re.findall(r"\w+", lower) if whole else lower
+    return [
+        cluster
+        for cluster, question_words in WH_WORDS.items()
+        if any(word in searched for word in question_words)
+    ]
+
+
+def first_wh_word(text: str, whole: bool = False) -> str:
+    """Return the first of the clusters of `wh_words`; "" for none."""
+    clusters = wh_words(text, whole)
+    return clusters[0] if clusters else ""
 
 
 def length(text: str, limit: int = 6, whole: bool = False) -> str:
-    """Short or long: `long` has at least `limit` words, by default the median.
+    """Return whether a query is short or long: `long` has at least `limit` words.
 
-    The release counts single spaces and adds one, so that two spaces in a row count as a word;
-    `whole` counts words.
+    The default is the median. The release counts single spaces and adds one, so that two spaces in
+    a row count as a word; `whole` counts words.
 
+    Examples
+    --------
     >>> length("two  spaces make it six"), length("two  spaces make it six", whole=True)
     ('long', 'short')
     """
@@ -61,69 +77,84 @@ def length(text: str, limit: int = 6, whole: bool = False) -> str:
 
 
 def part(query_id: str, parts: int = 2) -> str:
-    """One of `parts` clusters by a checksum of the query_id: a control, a shift that should cost
-    nothing.
+    """Return one of `parts` clusters by a checksum of the query_id.
 
+    A control: a shift that should cost nothing.
+
+    Examples
+    --------
     >>> part("q1", 3), part("q2", 3), part("q3", 3)
     ('part 2', 'part 1', 'part 3')
     """
     return f"part {zlib.crc32(query_id.encode()) % parts + 1}"
 
 
-RULES = {
-    "length": length,
-    "random": part,
-}  # the first parameter of a rule names the column that it reads
-RULES["wh-words"] = lambda text, whole=False: next(
-    iter(wh_words(text, whole)), ""
-)  # the first cluster, or none
+# The first parameter of a rule names the column that it reads, the others are its options
+RULES: dict[str, Callable[..., str]] = {"length": length, "random": part, "wh-words": first_wh_word}
 
 
-def attribute(spec: str) -> Callable[[dict], str | None]:
-    """The function from a query (a dict of its columns) to its label, or None, that one of SPECS
-    names.
+def attribute(spec: str) -> Attribute:
+    """Return the function from a query (a dict of its columns) to its label, or None.
 
-    >>> attribute("length:limit=3")({"text": "red fox"}), attribute("column:kind")({"kind": "animal"})
+    Parameters
+    ----------
+    spec : str
+        One of `SPECS`.
+
+    Raises
+    ------
+    InputError
+        Unknown rules and options; functions that cannot be imported.
+
+    Examples
+    --------
+    >>> query = {"text": "red fox", "kind": "animal"}
+    >>> attribute("length:limit=3")(query), attribute("column:kind")(query)
     ('short', 'animal')
     """
     name, _, rest = spec.partition(":")
     if name == "column" and rest:
         return lambda query: query[rest]
     if is_code(spec):
-        return _loaded(spec)
+        return _imported(spec)
     if name not in RULES:
         raise InputError(f"{spec!r} is no attribute; use {SPECS}")
-    rule, options = RULES[name], {}
-    known = inspect.signature(rule).parameters
-    column = next(iter(known))
+    rule = RULES[name]
+    column, *known_options = inspect.signature(rule).parameters.values()
+    default_of = {option.name: option.default for option in known_options}
+    options = {}
     for option in filter(None, rest.split(",")):
         key, _, text = option.partition("=")
-        value = (
-            (int(text) or None) if text.isdecimal() else {"true": True, "false": False}.get(text)
-        )
-        if key not in known or type(value) is not type(known[key].default):
+        value = _option_value(text)
+        if key not in default_of or type(value) is not type(default_of[key]):
             raise InputError(f"attribute {spec!r}: unknown option {option!r}; use {SPECS}")
         options[key] = value
-    return lambda query: rule(query[column], **options)
+    return lambda query: rule(query[column.name], **options)
+
+
+def _option_value(text: str) -> int | bool | None:
+    """Return a positive number, true or false; None for any other text."""
+    if text.isdecimal():
+        return int(text) or None
+    return {"true": True, "false": False}.get(text)
 
 
 def is_code(spec: str) -> bool:
-    """Whether the attribute is a function in Python, which is imported when it is used, and
-    runs.
+    """Return whether the attribute is a function in Python.
+
+    It is imported when it is used, and runs.
     """
     return spec.partition(":")[0] == "python"
 
 
-def _loaded(spec: str) -> Callable[[dict], str | None]:
-    """The function of `python:MODULE:FUNCTION`; InputError for what is none that is written in a
-    file.
-    """
+def _imported(spec: str) -> Attribute:
+    """Import the function of `python:MODULE:FUNCTION`, which must be written in a file."""
     try:
         function = pkgutil.resolve_name(spec.removeprefix("python:"))
     except Exception as error:  # whatever a module of the user raises
-        told = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(
-            f"attribute {spec!r} cannot be imported ({told}); write python:MODULE:FUNCTION"
+            f"attribute {spec!r} cannot be imported ({_message(error)}); "
+            "write python:MODULE:FUNCTION"
         ) from None
     if not callable(function):
         raise InputError(f"attribute {spec!r} is no function")
@@ -136,62 +167,89 @@ def _loaded(spec: str) -> Callable[[dict], str | None]:
     return function
 
 
+def _message(error: Exception) -> str:
+    """Return kind and message of an error of the user's code in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 def fingerprint(spec: str) -> str:
-    """SHA-256 of the file of a function of your own, digest of the code of one of this package,
-    else empty.
+    """Return what a function of `python:MODULE:FUNCTION` is known by; "" for other attributes.
+
+    The SHA-256 of the file of a function of your own, the digest of the code of one of this
+    package.
     """
     if not is_code(spec):
         return ""
-    function, name = attribute(spec), spec.removeprefix("python:")
-    return (
-        digest(code.behind((name,)))
-        if name.startswith(f"{code.PACKAGE}.")
-        else sha256(inspect.getfile(function))
-    )
+    function = attribute(spec)
+    name = spec.removeprefix("python:")
+    if name.startswith(f"{code.PACKAGE}."):
+        return digest(code.behind((name,)))
+    return sha256(inspect.getfile(function))
 
 
-def labels(queries: pd.DataFrame, of: str | Callable[[dict], str | None]) -> np.ndarray:
-    """Label of each query, object[n]; "" where it has none.
+def labels(queries: pd.DataFrame, by: str | Attribute) -> np.ndarray:
+    """Return the label of each query, object[n]; "" where it has none.
 
-    `of` is a spec or a function, see `attribute`; `column:NAME` may also be one of
-    `data.medquad.with_truth`. InputError: no such column, a label that is no string, no query with
-    a label.
+    Parameters
+    ----------
+    queries : pandas.DataFrame
+        query_id, and the columns that the attribute reads.
+    by : str or callable
+        A spec or a function, see `attribute`; `column:NAME` may also be one of
+        `data.medquad.with_truth`.
 
-    >>> labels(pd.DataFrame({"query_id": ["q1", "q2"], "text": ["who is it", "no question"]}), "wh-words").tolist()
+    Raises
+    ------
+    InputError
+        No such column, a label that is no string, no query with a label, a function of the user
+        that fails.
+
+    Examples
+    --------
+    >>> queries = pd.DataFrame({"query_id": ["q1", "q2"], "text": ["who is it", "no question"]})
+    >>> labels(queries, "wh-words").tolist()
     ['who', '']
     """
-    function = attribute(of) if isinstance(of, str) else of
-    column = of.removeprefix("column:") if isinstance(of, str) and of.startswith("column:") else ""
-    has_truth = column and column not in queries and {"focus", "qtype"} <= set(queries)
-    known = with_truth(queries) if has_truth else queries
-    if column and column not in known:
-        raise InputError(
-            f"attribute {of}: the queries have no such column; they have {', '.join(known)}"
-        )
-    found = pd.Series(_applied(function, known, of), known["query_id"], dtype=object)
-    found = found.dropna().reindex(queries["query_id"], fill_value="").to_numpy(object)
-    if bad := [label for label in found if not isinstance(label, str)]:
-        raise InputError(f"attribute {of}: a label is a string, not {offenders(bad)}")
+    function = attribute(by) if isinstance(by, str) else by
+    frame = queries
+    if isinstance(by, str) and by.startswith("column:"):
+        frame = _with_column(queries, by)
+    given = pd.Series(_applied(function, frame, by), frame["query_id"], dtype=object)
+    labelled = given.dropna()
+    found = labelled.reindex(queries["query_id"], fill_value="").to_numpy(object)
+    not_strings = [label for label in found if not isinstance(label, str)]
+    if not_strings:
+        raise InputError(f"attribute {by}: a label is a string, not {offenders(not_strings)}")
     if not any(found):
-        raise InputError(f"attribute {of}: none of {len(queries)} queries has a label")
+        raise InputError(f"attribute {by}: none of {len(queries)} queries has a label")
     return found
 
 
-def _applied(
-    function: Callable[[dict], str | None], queries: pd.DataFrame, of: str | Callable
-) -> list:
-    """What the function gives for each query; InputError with the query for which a function of the
-    user fails.
+def _with_column(queries: pd.DataFrame, spec: str) -> pd.DataFrame:
+    """Return the queries with the column of `column:NAME`, worked out where it is known how."""
+    column = spec.removeprefix("column:")
+    if column not in queries and {"focus", "qtype"} <= set(queries):
+        queries = with_truth(queries)
+    if column not in queries:
+        raise InputError(
+            f"attribute {spec}: the queries have no such column; they have {', '.join(queries)}"
+        )
+    return queries
+
+
+def _applied(function: Attribute, queries: pd.DataFrame, by: str | Attribute) -> list:
+    """Return what the attribute gives for each query.
+
+    InputError names the query for which a function of the user fails.
     """
     found = []
     for query in queries.to_dict("records"):
         try:
             found.append(function(query))
         except Exception as error:
-            if not (isinstance(of, str) and is_code(of)):
+            if not isinstance(by, str) or not is_code(by):
                 raise
-            told = " ".join(f"{type(error).__name__}: {error}".split())
             raise InputError(
-                f"attribute {of}: fails for the query {query['query_id']!r} ({told})"
+                f"attribute {by}: fails for the query {query['query_id']!r} ({_message(error)})"
             ) from error
     return found

@@ -3,31 +3,54 @@
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.sparse
+
+PRIOR_WORDS = 500  # weight of all texts in `distinctive_words`
 
 
 def kmeans(vectors: np.ndarray, k: int, seed: int, normalise: bool) -> np.ndarray:
-    """Centroids float32[k, d] of `vectors` float32[n, d], all of which take part (faiss, 25
-    iterations).
+    """Return the centroids of a k-means clustering, float32[k, d] (faiss, 25 iterations).
 
-    `seed`: of the first ones; `normalise`: spherical k-means, centroids of length 1 as the vectors
-    are already.
+    Parameters
+    ----------
+    vectors : float32[n, d]
+        All of them take part.
+    k : int
+        Number of clusters.
+    seed : int
+        Of the first centroids.
+    normalise : bool
+        Spherical k-means: centroids of length 1, as the vectors are already.
     """
     import faiss
 
-    # faiss draws a sample of 256 points a centroid by default, and warns below 39
-    every = {"min_points_per_centroid": 1, "max_points_per_centroid": len(vectors)}
     trained = faiss.Kmeans(
-        vectors.shape[1], k, niter=25, seed=seed, spherical=normalise, verbose=False, **every
+        vectors.shape[1],
+        k,
+        niter=25,
+        seed=seed,
+        spherical=normalise,
+        verbose=False,
+        # faiss draws a sample of 256 points a centroid by default, and warns below 39
+        min_points_per_centroid=1,
+        max_points_per_centroid=len(vectors),
     )
     trained.train(vectors)
     return trained.centroids.copy()
 
 
 def agreement(ours: Sequence, released: Sequence) -> dict[str, float]:
-    """How alike two partitions of the same queries are: ari (expected 0 by chance; 1: the same),
-    nmi (above 0 by chance), share_matched (queries in common of clusters that are matched to share
-    most, by the Hungarian method).
+    """Measure how alike two partitions of the same queries are.
 
+    Returns
+    -------
+    dict
+        `ari`: adjusted Rand index, expected 0 by chance, 1 for the same partition. `nmi`:
+        normalised mutual information, above 0 by chance. `share_matched`: share of queries in
+        common of clusters that are matched to share most, by the Hungarian method.
+
+    Examples
+    --------
     >>> agreement([5, 5, 7, 7], [1, 1, 1, 2])["share_matched"]
     0.75
     """
@@ -35,33 +58,52 @@ def agreement(ours: Sequence, released: Sequence) -> dict[str, float]:
     from sklearn import metrics
 
     counts = metrics.cluster.contingency_matrix(released, ours)
+    matched = linear_sum_assignment(-counts)
     return {
         "ari": float(metrics.adjusted_rand_score(released, ours)),
         "nmi": float(metrics.normalized_mutual_info_score(released, ours)),
-        "share_matched": float(counts[linear_sum_assignment(-counts)].sum() / counts.sum()),
+        "share_matched": float(counts[matched].sum() / counts.sum()),
     }
 
 
 def distinctive_words(texts: Sequence[str], labels: Sequence, n: int = 6) -> dict:
-    """Label → its over-represented words: log-odds against the other texts, in standard deviations,
-    with all texts as a prior that is worth 500 words, so that a rare word needs evidence (Monroe et
-    al., Political Analysis 2008, §3.5).
+    """Return the `n` most over-represented words of the texts of each label.
 
+    Words are sorted by their log-odds against the other texts, in standard deviations, with all
+    texts as a prior that is worth 500 words, so that a rare word needs evidence (Monroe et al.,
+    Political Analysis 2008, §3.5). A word counts once a text.
+
+    Examples
+    --------
     >>> distinctive_words(["red fox", "red hat", "sea", "sea air"], [0, 0, 1, 1], n=1)
     {0: ['red'], 1: ['sea']}
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
-    counter, labels, found = (
-        CountVectorizer(token_pattern=r"\w+", binary=True),
-        np.asarray(labels),
-        {},
-    )
+    counter = CountVectorizer(token_pattern=r"\w+", binary=True)
     counts = counter.fit_transform(texts)  # [n_texts, n_words]
-    words, total = counter.get_feature_names_out(), np.asarray(counts.sum(axis=0), float).ravel()
-    for label in np.unique(labels).tolist():
-        inside = np.asarray(counts[labels == label].sum(axis=0), float).ravel()
-        a, b = (part + 500 * total / total.sum() for part in (inside, total - inside))
-        odds = np.log(a / (a.sum() - a)) - np.log(b / (b.sum() - b))
-        found[label] = words[np.argsort(-odds / np.sqrt(1 / a + 1 / b), kind="stable")[:n]].tolist()
-    return found
+    words = counter.get_feature_names_out()
+    in_all = _column_sums(counts)
+    label_of_text = np.asarray(labels)
+    words_of = {}
+    for label in np.unique(label_of_text).tolist():
+        inside = _column_sums(counts[label_of_text == label])
+        order = np.argsort(-_log_odds(inside, in_all), kind="stable")
+        words_of[label] = words[order[:n]].tolist()
+    return words_of
+
+
+def _column_sums(counts: scipy.sparse.csr_matrix) -> np.ndarray:
+    """Return how many texts have each word, float64[n_words]."""
+    return np.asarray(counts.sum(axis=0), float).ravel()
+
+
+def _log_odds(inside: np.ndarray, in_all: np.ndarray) -> np.ndarray:
+    """Return the log-odds of each word, inside against outside, in standard deviations."""
+    prior = PRIOR_WORDS * in_all / in_all.sum()
+    outside = in_all - inside + prior
+    inside = inside + prior
+    log_odds_inside = np.log(inside / (inside.sum() - inside))
+    log_odds_outside = np.log(outside / (outside.sum() - outside))
+    deviation = np.sqrt(1 / inside + 1 / outside)
+    return (log_odds_inside - log_odds_outside) / deviation

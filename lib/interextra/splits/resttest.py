@@ -1,14 +1,14 @@
-"""ReSTTest: k-means buckets of training and test queries, one held out from training at a time
-(Zhan §4.1.3).
+"""ReSTTest: k-means buckets of training and test queries, one held out from training at a time.
 
-A test query is extrapolation for the model trained without its bucket, and interpolation for the
-other k - 1 models: both regimes are measured on the same queries. The paper doesn't say how k-means
-was started nor how the k folds are averaged; here both are choices. Taught in
-notebooks/03_resttest.
+Zhan et al., CIKM 2022, §4.1.3. A test query is extrapolation for the model trained without its
+bucket, and interpolation for the other k - 1 models: both regimes are measured on the same queries.
+The paper doesn't say how k-means was started nor how the k folds are averaged; here both are
+choices. Taught in notebooks/03_resttest.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,19 +18,11 @@ from interextra.data.queries import Queries
 from interextra.splits.clusters import kmeans
 from interextra.splits.restrain import check_part, random_part
 from interextra.splits.similarity import same_space
-from interextra.splits.split import REGIMES, OfVectors, Split
+from interextra.splits.split import OfVectors, Split
 from interextra.store import InputError, Store, offenders
 
-APART = (
-    "left_out",
-    "trained",
-    "test_set",
-    "query_id",
-    "unit",
-    "stratum",
-    "value",
-    "side",
-)  # label no system
+# Columns of tidy values that label no system
+APART = ("left_out", "trained", "test_set", "query_id", "unit", "stratum", "value", "side")
 
 
 class ReSTTest(OfVectors, Split):
@@ -46,16 +38,18 @@ class ReSTTest(OfVectors, Split):
     normalise: bool = True
     seed: int = 0
 
-    def __init__(self, **fields):
+    def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
-        if self.pool.source.is_open:
-            n = self.pool.size()
-            check_k(self.k, n + sum(queries.size() for queries in self.vectors.test))
-            if self.fold_size:  # the largest bucket holds a k-th of the training queries or more
-                check_part(self.fold_size, n * (self.k - 1) // self.k)
+        if not self.pool.source.is_open:
+            return
+        n_test = sum(queries.size() for queries in self.tested)
+        check_k(self.k, self.pool.size() + n_test)
+        if self.fold_size:  # the largest bucket holds a k-th of the training queries or more
+            check_part(self.fold_size, self._mean_fold_size())
 
     @property
     def tested(self) -> tuple[Queries, ...]:
+        """The test queries that are divided into buckets, too."""
         return self.vectors.test
 
     @property
@@ -64,28 +58,36 @@ class ReSTTest(OfVectors, Split):
         return tuple(str(bucket) for bucket in range(1, self.k + 1))
 
     def title(self) -> str:
+        """Return what a reader calls the split."""
         return f"ReSTTest · {self.pool.source.spec} · {self.k} buckets · seed {self.seed}"
 
     def size_of(self, part: str) -> int:
-        return self.fold_size or self.pool.size() * (self.k - 1) // self.k
+        """Return the number of queries in a set, estimated unless the folds have one size."""
+        return self.fold_size or self._mean_fold_size()
+
+    def _mean_fold_size(self) -> int:
+        """Return how many training queries are outside a bucket on average."""
+        return self.pool.size() * (self.k - 1) // self.k
 
     def build(self, folder: Path, store: Store) -> None:
-        vectors = self.directed(store) if self.normalise else self.vectors.read(store)
-        found = buckets(*vectors, self.k, self.seed, self.normalise)
+        """Write the files of the split."""
+        read = self.nonzero_vectors if self.normalise else self.vectors.read
+        train, test = read(store)
+        found = buckets(train, test, self.k, self.seed, self.normalise)
         np.save(folder / "train.npy", found.train)
         np.save(folder / "test.npy", found.test)
         found.sizes.assign(bucket=self.names).to_csv(folder / "sizes.csv", index=False)
-        self.write_sets(
-            folder,
-            store,
-            dict(zip(self.parts(), folds(found, self.fold_size, self.seed), strict=True)),
-        )
+        outside = folds(found, self.fold_size, self.seed)
+        sets = dict(zip(self.parts(), outside, strict=True))
+        self.write_sets(folder, store, sets)
 
     def strata(self, store: Store) -> pd.Series:
-        """Bucket of each test query, one of `names`; index query_id."""
-        ids = [query_id for queries in self.tested for query_id in queries.ids(store)]
-        names = np.array(self.names, dtype=object)[np.load(store[self] / "test.npy")]
-        return pd.Series(names, pd.Index(ids, name="query_id"), name="stratum")
+        """Return the bucket of each test query, one of `names`; index query_id."""
+        query_ids = [query_id for queries in self.tested for query_id in queries.ids(store)]
+        bucket = np.load(store[self] / "test.npy")
+        names = np.array(self.names, dtype=object)
+        index = pd.Index(query_ids, name="query_id")
+        return pd.Series(names[bucket], index, name="stratum")
 
 
 @dataclass(frozen=True)
@@ -100,25 +102,41 @@ class Buckets:
 
     @property
     def sizes(self) -> pd.DataFrame:
-        """bucket, n_train, n_test: a row a bucket."""
-        counts = [
-            np.bincount(rows, minlength=len(self.centroids)) for rows in (self.train, self.test)
-        ]
+        """DataFrame[bucket, n_train, n_test], a row a bucket."""
+        k = len(self.centroids)
         return pd.DataFrame(
-            {"bucket": range(len(self.centroids)), "n_train": counts[0], "n_test": counts[1]}
+            {
+                "bucket": range(k),
+                "n_train": np.bincount(self.train, minlength=k),
+                "n_test": np.bincount(self.test, minlength=k),
+            }
         )
 
 
 def buckets(
     train: np.ndarray, test: np.ndarray, k: int, seed: int = 0, normalise: bool = True
 ) -> Buckets:
-    """Cluster training and test queries, float[n_train, d] and float[n_test, d], into `k` buckets;
-    the paper's are 5.
+    """Cluster training and test queries together into buckets.
 
-    `normalise` brings vectors and centroids to length 1 (spherical k-means: nearest by cosine, as
-    the release says of its similarity). InputError: NaN, zero vectors where normalised, a bucket
-    without a training or a test query.
+    Parameters
+    ----------
+    train, test : float[n_train, d], float[n_test, d]
+        Vectors of the queries.
+    k : int
+        Number of buckets; the paper's is 5.
+    seed : int
+        Of k-means.
+    normalise : bool
+        Whether to bring vectors and centroids to length 1 (spherical k-means: nearest by cosine,
+        as the release says of its similarity).
 
+    Raises
+    ------
+    InputError
+        NaN, zero vectors where normalised, a bucket without a training or a test query.
+
+    Examples
+    --------
     >>> found = buckets([[0.0], [1], [9]], [[2.0], [8], [10]], k=2, normalise=False)
     >>> found.train.tolist(), found.test.tolist(), found.centroids.ravel().tolist()
     ([0, 0, 1], [0, 1, 1], [1.0, 9.0])
@@ -128,68 +146,103 @@ def buckets(
     check_k(k, len(vectors))
     centroids = kmeans(vectors, k, seed, normalise)
     distances = cdist(vectors, centroids, "sqeuclidean")
-    nearest = distances.argmin(axis=1)  # ties: the lower number
-    order = np.argsort(-np.bincount(nearest[: len(train)], minlength=k), kind="stable")
-    at, inertia = np.argsort(order)[nearest], float(distances.min(axis=1).sum())
+    cluster = distances.argmin(axis=1)  # ties: the lower number
+    n_train = np.bincount(cluster[: len(train)], minlength=k)
+    by_size = np.argsort(-n_train, kind="stable")  # the cluster of each bucket
+    bucket = np.argsort(by_size)[cluster]
     found = Buckets(
-        at[: len(train)], at[len(train) :], centroids[order], distances[:, order], inertia
+        train=bucket[: len(train)],
+        test=bucket[len(train) :],
+        centroids=centroids[by_size],
+        distances=distances[:, by_size],
+        inertia=float(distances.min(axis=1).sum()),
     )
-    for name, rows in (("training", found.train), ("test", found.test)):
-        if len(missing := np.setdiff1d(np.arange(k), rows)):
-            raise InputError(
-                f"empty bucket: no {name} query in {offenders(missing.tolist())}; lower k or other seed"
-            )
+    _refuse_empty_buckets(found.train, k, "training")
+    _refuse_empty_buckets(found.test, k, "test")
     return found
 
 
 def check_k(k: int, n: int) -> None:
-    """InputError where `n` queries cannot make k buckets."""
+    """Refuse a number of buckets that `n` queries cannot make."""
     if not 2 <= k <= n:
         raise InputError(f"k={k}: {n} queries can make 2 to {n} buckets")
 
 
-def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]:
-    """Per bucket the training queries outside it, sorted rows; with `fold_size`, of all buckets
-    alike, a random part.
+def _refuse_empty_buckets(bucket_of_query: np.ndarray, k: int, kind: str) -> None:
+    """Raise InputError with the buckets that have no query of this kind."""
+    empty = np.setdiff1d(np.arange(k), bucket_of_query).tolist()
+    if empty:
+        raise InputError(
+            f"empty bucket: no {kind} query in {offenders(empty)}; lower k or other seed"
+        )
 
-    >>> found = Buckets(np.array([0, 0, 1]), np.array([0, 1]), np.zeros((2, 1)), np.zeros((5, 2)), 0.0)
+
+def folds(found: Buckets, fold_size: int = 0, seed: int = 0) -> list[np.ndarray]:
+    """Return for each bucket the training queries outside it, as sorted rows.
+
+    Parameters
+    ----------
+    found : Buckets
+    fold_size : int
+        Number of queries of each fold, drawn at random; 0: all.
+    seed : int
+        Of the draw.
+
+    Examples
+    --------
+    >>> train, test = np.array([0, 0, 1]), np.array([0, 1])
+    >>> found = Buckets(train, test, np.zeros((2, 1)), np.zeros((5, 2)), inertia=0.0)
     >>> [rows.tolist() for rows in folds(found)]
     [[2], [0, 1]]
     """
-    made = [np.flatnonzero(found.train != bucket) for bucket in range(len(found.centroids))]
-    return [random_part(rows, fold_size, seed) for rows in made] if fold_size else made
+    k = len(found.centroids)
+    outside = [np.flatnonzero(found.train != bucket) for bucket in range(k)]
+    if not fold_size:
+        return outside
+    return [random_part(rows, fold_size, seed) for rows in outside]
 
 
 def sides(values: pd.DataFrame) -> pd.DataFrame:
-    """Values with the column `side`: "out" for the model trained without the query's stratum, "in"
-    for the others.
+    """Add the column `side`: "out" for the model without the query's stratum, "in" for the others.
 
-    Of tidy values of any leave-one-out design: left_out (of the run) and stratum (of the query)
-    have the same names. Plain means over queries are micro averages. InputError: a system was not
-    trained without each of the strata.
+    Plain means over queries are micro averages.
 
-    >>> values = pd.DataFrame({"model": "a", "left_out": [1, 2, 1, 2], "query_id": list("ppqq"), "value": 0.5})
-    >>> sides(values.assign(stratum=list("1122")))["side"].tolist()
+    Parameters
+    ----------
+    values : pandas.DataFrame
+        Tidy values of any leave-one-out design: left_out (of the run) and stratum (of the query)
+        have the same names.
+
+    Raises
+    ------
+    InputError
+        A system was not trained without each of the strata.
+
+    Examples
+    --------
+    >>> values = pd.DataFrame({"model": "a", "left_out": [1, 2, 1, 2], "query_id": list("ppqq")})
+    >>> sides(values.assign(stratum=list("1122"), value=0.5))["side"].tolist()
     ['out', 'in', 'in', 'out']
     """
-    named = values.assign(
-        left_out=values["left_out"].astype(str), stratum=values["stratum"].astype(str)
-    )
-    labels = [name for name in values if name not in APART]
-    for label, runs in (
-        named[[*labels, "left_out", "stratum"]].drop_duplicates().groupby(labels, dropna=False)
-    ):
-        if odd := sorted(set(runs["left_out"]) ^ set(runs["stratum"])):
+    left_out = values["left_out"].astype(str)
+    stratum = values["stratum"].astype(str)
+    system = [name for name in values if name not in APART]
+    named = values[system].assign(left_out=left_out, stratum=stratum).drop_duplicates()
+    for label, runs in named.groupby(system, dropna=False):
+        unmatched = set(runs["left_out"]).symmetric_difference(runs["stratum"])
+        if unmatched:
             raise InputError(
-                f"leave-one-out, {label}: {offenders(odd)} is not both left out and a stratum of queries"
+                f"leave-one-out, {label}: {offenders(sorted(unmatched))} is not both left out "
+                "and a stratum of queries"
             )
-    return values.assign(side=np.where(named["left_out"] == named["stratum"], "out", "in"))
+    return values.assign(side=np.where(left_out == stratum, "out", "in"))
 
 
 def in_regimes(values: pd.DataFrame) -> pd.DataFrame:
-    """Values of a leave-one-out design with `regime`: extrapolation for the model without the
-    query's stratum.
+    """Add to values of a leave-one-out design their `side` and `regime`.
+
+    The regime is extrapolation for the model without the query's stratum, else interpolation.
     """
-    return sides(values).assign(
-        regime=lambda of: of["side"].map(dict(zip(("in", "out"), REGIMES, strict=True)))
-    )
+    sided = sides(values)
+    regime_of = {"in": "interpolation", "out": "extrapolation"}
+    return sided.assign(regime=sided["side"].map(regime_of))

@@ -1,9 +1,8 @@
-"""A leave-one-out shift: clusters of queries, each divided for training and test, one left out at a
-time (Lupart §3.1).
+"""A leave-one-out shift: clusters of queries, one of which each model is not trained on.
 
-The model of a cluster is trained on the training queries of all others; its test queries come from
-the cluster itself, as in the paper for topics and question words. Taught in
-notebooks/04_ms_shift_clusters.
+Lupart et al., ECIR 2023, §3.1. Each cluster is divided for training and test. The model of a
+cluster is trained on the training queries of all others; its test queries come from the cluster
+itself, as in the paper for topics and question words. Taught in notebooks/04_ms_shift_clusters.
 """
 
 import re
@@ -11,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,25 +35,28 @@ class Shift(Split):
     release = "shift"
     pool: Queries
     by: Topics | str  # topics of the same pool, or an attribute: see `splits.attributes.attribute`
-    clusters: tuple[
-        str, ...
-    ] = ()  # those that take part, in the order of the tables; default: all, the largest first
+    # Those that take part, in the order of the tables; default: all, the largest first
+    clusters: tuple[str, ...] = ()
     n_test: int  # queries per cluster
     train_size: int = 0  # queries of a training set, drawn; 0: all
     seed: int = 0
     # `attributes.fingerprint`, set where this is planned, so that reading a note runs no code
     by_sha256: str = ""
 
-    def __init__(self, **fields):
-        by, pool = fields.get("by"), fields.get("pool")
+    def __init__(self, **fields: Any) -> None:
+        by = fields.get("by")
+        pool = fields.get("pool")
         if isinstance(by, str) and isinstance(pool, Queries) and pool.source.is_open:
-            now, then = attributes.fingerprint(by), fields.get("by_sha256", "")
-            if then and then != now:
-                raise InputError(
-                    f"attribute {by!r}: its code has changed since it was planned; plan again"
-                )
-            fields["by_sha256"] = now
+            fingerprint = attributes.fingerprint(by)
+            planned = fields.get("by_sha256", "")
+            if planned and planned != fingerprint:
+                raise _changed_code(by)
+            fields["by_sha256"] = fingerprint
         super().__init__(**fields)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse topics of other queries, and numbers that the clusters do not allow."""
         if isinstance(self.by, Topics) and self.by.pool != self.pool:
             raise InputError(
                 f"a shift of {self.pool} by topics of other queries, {self.by.pool}: take the same"
@@ -62,95 +65,115 @@ class Shift(Split):
             raise InputError(
                 f"n_test {self.n_test}: give the number of test queries per cluster, 1 or more"
             )
-        if self.pool.source.is_open and not isinstance(
-            self.by, Topics
-        ):  # topics have no sizes before they are made
-            for name in self.names if self.train_size else ():
-                _divided(self).complement(name, self.train_size, self.seed)
+        if isinstance(self.by, Topics):  # they have no sizes before they are made
+            return
+        if self.train_size and self.pool.source.is_open:
+            division = _division_of(self)
+            for name in division.clusters:
+                division.complement(name, self.train_size, self.seed)
 
     @property
     def tested(self) -> tuple[Queries, ...]:
+        """The queries that are divided into clusters: those of the pool."""
         return (self.pool,)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What is left out: the clusters that take part."""
-        if not isinstance(self.by, Topics):
-            if self.pool.source.fingerprint:  # else it is only priced
-                return _divided(self).clusters
-            if known := self.clusters or attributes.KNOWN_LABELS.get(self.by.partition(":")[0]):
-                return known
-            told = f"its labels are known when the collection is here; write {self.by}/A/B"
-            raise InputError(f"attribute {self.by!r}: {told}")
-        if unknown := [name for name in self.clusters if name not in self.by.names]:
-            raise InputError(f"no topic {offenders(unknown)}; there are {', '.join(self.by.names)}")
-        return self.clusters or self.by.names
+        if isinstance(self.by, Topics):
+            unknown = [name for name in self.clusters if name not in self.by.names]
+            if unknown:
+                raise InputError(
+                    f"no topic {offenders(unknown)}; there are {', '.join(self.by.names)}"
+                )
+            return self.clusters or self.by.names
+        if self.pool.source.fingerprint:  # else it is only priced
+            return _division_of(self).clusters
+        rule = self.by.partition(":")[0]
+        known = self.clusters or attributes.KNOWN_LABELS.get(rule)
+        if not known:
+            raise InputError(
+                f"attribute {self.by!r}: its labels are known when the collection is here; "
+                f"write {self.by}/A/B"
+            )
+        return known
 
     def title(self) -> str:
+        """Return what a reader calls the split."""
         by = "topics" if isinstance(self.by, Topics) else self.by
         return f"shift · {self.pool.source.spec} · {by} · seed {self.seed}"
 
     def parts(self) -> tuple[str, ...]:
+        """Return the names of the sets: without each cluster, and the test queries."""
         return (*super().parts(), "held-out")
 
     def size_of(self, part: str) -> int:
-        n = len(self.names)
-        each = self.by.target if isinstance(self.by, Topics) else self.pool.size() // n
-        return (
-            n * self.n_test
-            if part == "held-out"
-            else self.train_size or (n - 1) * max(1, each - self.n_test)
-        )
+        """Return the number of queries in a set, estimated unless it is given."""
+        n_clusters = len(self.names)
+        if part == "held-out":
+            return n_clusters * self.n_test
+        if self.train_size:
+            return self.train_size
+        if isinstance(self.by, Topics):
+            cluster_size = self.by.target
+        else:
+            cluster_size = self.pool.size() // n_clusters
+        return (n_clusters - 1) * max(1, cluster_size - self.n_test)
 
     def build(self, folder: Path, store: Store) -> None:
+        """Write the files of the split."""
         queries = self.pool.frame(store)
-        if isinstance(self.by, str) and attributes.fingerprint(self.by) != self.by_sha256:
-            raise InputError(
-                f"attribute {self.by!r}: its code has changed since it was planned; plan again"
-            )
-        labels = (
-            self.by.labels(store)
-            if isinstance(self.by, Topics)
-            else attributes.labels(queries, self.by)
-        )
-        made = shift(labels, self.n_test, self.names, self.seed)
-        without = {
-            f"without-{name}": made.complement(name, self.train_size, self.seed)
-            for name in made.clusters
+        if isinstance(self.by, Topics):
+            labels = self.by.labels(store)
+        else:
+            if attributes.fingerprint(self.by) != self.by_sha256:
+                raise _changed_code(self.by)
+            labels = attributes.labels(queries, self.by)
+        division = shift(labels, self.n_test, self.names, self.seed)
+        sets = {
+            f"without-{name}": division.complement(name, self.train_size, self.seed)
+            for name in division.clusters
         }
-        self.write_sets(folder, store, without | {"held-out": made.test})
-        made.sizes.to_csv(folder / "sizes.csv", index=False)
-        queries[["query_id"]].assign(cluster=made.labels, test=made.test).to_parquet(
-            folder / "labels.parquet"
-        )
+        sets["held-out"] = division.test
+        self.write_sets(folder, store, sets)
+        division.sizes.to_csv(folder / "sizes.csv", index=False)
+        labelled = queries[["query_id"]].assign(cluster=division.labels, test=division.test)
+        labelled.to_parquet(folder / "labels.parquet")
 
     def strata(self, store: Store, gate: Sequence[str] = ()) -> pd.Series:
-        """Cluster of each test query, one of `names`, and of the queries of the splits `gate`;
-        index query_id.
+        """Return the cluster of each test query, one of `names`; index query_id.
 
-        A gate's query that is in no cluster of the shift has OUTSIDE, and "" with topics, which
-        only the pool's queries have.
+        The queries of the splits `gate` follow. One that is in no cluster of the shift has OUTSIDE,
+        and "" with topics, which only the pool's queries have.
         """
-        kept = pd.read_parquet(store[self] / "labels.parquet").query("test").set_index("query_id")
-        found = [kept["cluster"]]
-        for split in gate:
-            queries = self.pool.source.open().queries(split)
-            labels = pd.Series("", queries["query_id"], dtype=object)
-            if isinstance(self.by, str):
-                labels[:] = attributes.labels(queries, self.by)
-                labels = labels.where(labels.isin(self.names), OUTSIDE)
-            found.append(labels)
-        return pd.concat(found).rename("stratum")
+        labelled = pd.read_parquet(store[self] / "labels.parquet")
+        tested = labelled.query("test").set_index("query_id")["cluster"]
+        of_gate = [self._clusters_of(split) for split in gate]
+        return pd.concat([tested, *of_gate]).rename("stratum")
+
+    def _clusters_of(self, split: str) -> pd.Series:
+        """Return the cluster of each query of another split of the collection."""
+        queries = self.pool.source.open().queries(split)
+        clusters = pd.Series("", queries["query_id"], dtype=object)
+        if isinstance(self.by, Topics):
+            return clusters
+        clusters[:] = attributes.labels(queries, self.by)
+        return clusters.where(clusters.isin(self.names), OUTSIDE)
+
+
+def _changed_code(by: str) -> InputError:
+    """Return the error of an attribute that is no longer the planned one."""
+    return InputError(f"attribute {by!r}: its code has changed since it was planned; plan again")
 
 
 @lru_cache(maxsize=16)
-def _divided(cell: Shift) -> "Division":
-    """The division of a shift by an attribute, which runs, workers and planned notes ask for again
-    and again.
+def _division_of(cell: Shift) -> "Division":
+    """Divide the queries of a shift by an attribute.
+
+    Runs, workers and planned notes ask for it again and again.
     """
-    return shift(
-        attributes.labels(cell.pool.frame(), cell.by), cell.n_test, cell.clusters, cell.seed
-    )
+    labels = attributes.labels(cell.pool.frame(), cell.by)
+    return shift(labels, cell.n_test, cell.clusters, cell.seed)
 
 
 @dataclass(frozen=True)
@@ -163,103 +186,152 @@ class Division:
 
     @property
     def sizes(self) -> pd.DataFrame:
-        """cluster, n_queries, n_train, n_test: a row a cluster."""
-        inside = [(name, self.labels == name) for name in self.clusters]
-        rows = [
-            (name, rows.sum(), (rows & ~self.test).sum(), (rows & self.test).sum())
-            for name, rows in inside
-        ]
+        """DataFrame[cluster, n_queries, n_train, n_test], a row a cluster."""
+        rows = []
+        for name in self.clusters:
+            is_test = self.test[self.labels == name]
+            n_test = is_test.sum()
+            rows.append((name, len(is_test), len(is_test) - n_test, n_test))
         return pd.DataFrame(rows, columns=["cluster", "n_queries", "n_train", "n_test"])
 
     def complement(self, cluster: str, size: int = 0, seed: int = 0) -> np.ndarray:
-        """Training queries of all clusters but `cluster`, sorted rows; with `size` a random part of
-        that size.
+        """Return the training queries of all clusters but `cluster`, as sorted rows.
 
-        >>> made = Division(np.array(["a", "b", "c", "", "a"]), ("a", "b", "c"), np.array([0, 0, 0, 0, 1], bool))
-        >>> made.complement("b").tolist()
+        With `size`, a random part of that size.
+
+        Examples
+        --------
+        >>> is_test = np.array([False, False, False, False, True])
+        >>> division = Division(np.array(["a", "b", "c", "", "a"]), ("a", "b", "c"), is_test)
+        >>> division.complement("b").tolist()
         [0, 2]
         """
         others = [name for name in self.clusters if name != cluster]
-        rows = np.flatnonzero(np.isin(self.labels, others) & ~self.test)
+        is_training = np.isin(self.labels, others) & ~self.test
+        rows = np.flatnonzero(is_training)
         return random_part(rows, size, seed) if size else rows
 
 
 def shift(
-    labels: Sequence[str], n_test: int, clusters: Sequence[str] = (), seed: int = 0
+    labels: Sequence[str] | np.ndarray,
+    n_test: int,
+    clusters: Sequence[str] = (),
+    seed: int = 0,
 ) -> Division:
     """Divide each cluster at random into training and test queries.
 
-    labels : of each query; "" for none. n_test : test queries per cluster; in the paper about 6,200
-    of 25,000. clusters : which labels take part, in the order of the tables; default: all, the
-    largest first, ties by name.
+    Parameters
+    ----------
+    labels : sequence of str
+        Of each query; "" for none.
+    n_test : int
+        Test queries per cluster; in the paper about 6,200 of 25,000.
+    clusters : sequence of str
+        Which labels take part, in the order of the tables; default: all, the largest first, ties by
+        name.
+    seed : int
+        Of the draws.
 
-    >>> made = shift(["a", "b", "a", "", "b", "b"], n_test=1)
-    >>> made.clusters, made.sizes.n_train.tolist()
+    Raises
+    ------
+    InputError
+        A cluster without a query or of `n_test` queries or fewer; fewer than two clusters.
+
+    Examples
+    --------
+    >>> division = shift(["a", "b", "a", "", "b", "b"], n_test=1)
+    >>> division.clusters, division.sizes.n_train.tolist()
     (('b', 'a'), [2, 1])
     """
-    labels = np.asarray(labels, dtype=object)
-    counts = (
-        pd.Series(labels[labels != ""])
-        .value_counts()
-        .sort_index()
-        .sort_values(ascending=False, kind="stable")
-    )
-    if unknown := [name for name in clusters if name not in counts]:
+    label_of_query = np.asarray(labels, dtype=object)
+    labelled = pd.Series(label_of_query[label_of_query != ""])
+    by_name = labelled.value_counts().sort_index()
+    counts = by_name.sort_values(ascending=False, kind="stable")
+    clusters = tuple(clusters) or tuple(counts.index)
+    _check_clusters(clusters, counts, n_test)
+    is_test = np.zeros(len(label_of_query), bool)
+    for number, name in enumerate(clusters):
+        rng = np.random.default_rng([seed, number])
+        rows = np.flatnonzero(label_of_query == name)
+        is_test[rng.choice(rows, n_test, replace=False)] = True
+    takes_part = np.isin(label_of_query, clusters)
+    return Division(np.where(takes_part, label_of_query, ""), clusters, is_test)
+
+
+def _check_clusters(clusters: tuple[str, ...], counts: pd.Series, n_test: int) -> None:
+    """Refuse clusters that `counts`, the queries by label, do not allow to divide."""
+    unknown = [name for name in clusters if name not in counts]
+    if unknown:
         has_slash = any("/" in name for name in counts.index)
         hint = "; behind a /, write the / inside of a label as %2F" if has_slash else ""
         raise InputError(
-            f"no query of cluster {offenders(unknown)}; there are {offenders(counts.index, 12)}{hint}"
+            f"no query of cluster {offenders(unknown)}; "
+            f"there are {offenders(counts.index, 12)}{hint}"
         )
-    names = tuple(clusters) or tuple(counts.index)
-    if len(set(names)) < max(2, len(names)):
+    is_repeated = len(set(clusters)) < len(clusters)
+    if len(clusters) < 2 or is_repeated:
         raise InputError(
-            f"a shift needs at least two different clusters, not {', '.join(names) or 'none'}"
+            f"a shift needs at least two different clusters, not {', '.join(clusters) or 'none'}"
         )
-    if small := [f"{name} ({counts[name]})" for name in names if counts[name] <= n_test]:
+    n_queries = counts[list(clusters)]
+    small = n_queries[n_queries <= n_test]
+    if len(small):
+        shown = [f"{name} ({n})" for name, n in small.items()]
         raise InputError(
-            f"{n_test} test queries leave no training query of {offenders(small)}; lower n_test or choose"
+            f"{n_test} test queries leave no training query of {offenders(shown)}; "
+            "lower n_test or choose"
         )
-    test = np.zeros(len(labels), bool)
-    for at, name in enumerate(names):
-        rows = np.flatnonzero(labels == name)
-        test[np.random.default_rng([seed, at]).choice(rows, n_test, replace=False)] = True
-    return Division(np.where(np.isin(labels, names), labels, ""), names, test)
 
 
 def in_domain(values: pd.DataFrame) -> pd.DataFrame:
-    """The values, with strata of `Shift.strata`, of queries whose cluster the model was trained on;
-    with topics all.
+    """Return the values of queries whose cluster the model was trained on; with topics all.
+
+    `values`: with strata of `Shift.strata`.
     """
-    return values[(values["stratum"] != values["left_out"]) & (values["stratum"] != OUTSIDE)]
+    is_left_out = values["stratum"] == values["left_out"]
+    return values[~is_left_out & (values["stratum"] != OUTSIDE)]
 
 
 def read_shift(text: str) -> tuple[str, str, list[str]]:
-    """(name, attribute, clusters) of a shift as it is written in the parameters, see
-    `written_shift`.
+    """Return name, attribute and clusters of a shift as it is written in the parameters.
 
-    >>> read_shift("kind=column:qtype/causes/stages"), read_shift("length:limit=9"), read_shift("python:a:b")[0]
-    (('kind', 'column:qtype', ['causes', 'stages']), ('length', 'length:limit=9', []), 'b')
+    See `written_shift`.
+
+    Examples
+    --------
+    >>> read_shift("kind=column:qtype/causes/stages")
+    ('kind', 'column:qtype', ['causes', 'stages'])
+    >>> read_shift("length:limit=9"), read_shift("python:a:b")[0]
+    (('length', 'length:limit=9', []), 'b')
     """
-    spec, *kept = text.split("/")
-    name, _, rest = spec.partition("=")
-    short = spec.rpartition(":")[2] if attributes.is_code(spec) else spec.partition(":")[0]
-    name, spec = (name, rest) if rest and ":" not in name else (short, spec)
-    return name, _plain(spec), list(map(_plain, kept))
+    start, *clusters = text.split("/")
+    name, _, spec = start.partition("=")
+    if not spec or ":" in name:  # without a name of its own; the = is one of the attribute
+        spec = start
+        parts = spec.split(":")
+        name = parts[-1] if attributes.is_code(spec) else parts[0]
+    return name, _plain(spec), list(map(_plain, clusters))
 
 
 def written_shift(start: str, clusters: Iterable[str]) -> str:
-    """A shift as the parameters write it, of how it starts (`[NAME=]ATTRIBUTE`) and its clusters.
+    """Write a shift as the parameters do, from how it starts and its clusters.
 
-    A / inside of a cluster's label is written %2F; where the label itself has %2F, or %25, its % is
-    written %25.
+    It starts with `[NAME=]ATTRIBUTE`. A / inside of a cluster's label is written %2F; where the
+    label itself has %2F, or %25, its % is written %25.
 
+    Examples
+    --------
     >>> written_shift("kind=column:kind", ["n/a", "100 %"]), read_shift("column:kind/n%2Fa")[2]
     ('kind=column:kind/n%2Fa/100 %', ['n/a'])
     """
-    return "/".join(
-        [start, *(re.sub("%(?=2F|25)", "%25", label).replace("/", "%2F") for label in clusters)]
-    )
+    return "/".join([start, *map(_escaped, clusters)])
+
+
+def _escaped(label: str) -> str:
+    """Write a label so that it holds no /."""
+    return re.sub("%(?=2F|25)", "%25", label).replace("/", "%2F")
 
 
 def _plain(written: str) -> str:
+    """Return the label that `_escaped` has written."""
     return written.replace("%2F", "/").replace("%25", "%")

@@ -6,11 +6,31 @@ from interextra.store.errors import InputError, offenders
 
 
 def nearest(queries: np.ndarray, candidates: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The `k` candidates with the highest cosine to each query, exactly (faiss).
+    """Return the `k` candidates with the highest cosine to each query, exactly (faiss).
 
-    Of float[n, d], float[m, d], k clipped to m: cosines float32[n, k] descending, rows int64[n, k];
-    ties: lower row.
+    Parameters
+    ----------
+    queries : float[n, d]
+        Vectors of any length above 0.
+    candidates : float[m, d]
+        Vectors of the same space.
+    k : int
+        Number of candidates per query, clipped to m.
 
+    Returns
+    -------
+    cosines : float32[n, k]
+        Descending.
+    rows : int64[n, k]
+        Rows of `candidates`; ties: the lower row first.
+
+    Raises
+    ------
+    InputError
+        Vectors that `same_space` refuses.
+
+    Examples
+    --------
     >>> cosines, rows = nearest([[1, 0]], [[0, 1], [2, 0], [1, 0]], k=2)
     >>> rows.tolist(), cosines.tolist()
     ([[1, 2]], [[1.0, 1.0]])
@@ -19,51 +39,80 @@ def nearest(queries: np.ndarray, candidates: np.ndarray, k: int) -> tuple[np.nda
 
     queries, candidates = same_space(queries, candidates)
     k = min(k, len(candidates))
-    cosines, rows = faiss.knn(
-        queries, candidates, min(k + 1, len(candidates)), faiss.METRIC_INNER_PRODUCT
-    )
-    if k < len(candidates):  # where the last one is tied with the next one, faiss keeps either
-        for at in np.flatnonzero(cosines[:, k - 1] == cosines[:, k]):
-            every = candidates @ queries[at]
-            rows[at, :k] = np.argsort(-every, kind="stable")[:k]
-            cosines[at, :k] = every[rows[at, :k]]
-    order = np.lexsort((rows[:, :k], -cosines[:, :k]))
-    return np.take_along_axis(cosines, order, axis=1), np.take_along_axis(rows, order, axis=1)
+    k_searched = min(k + 1, len(candidates))  # one more shows whether the last one is tied with it
+    cosines, rows = faiss.knn(queries, candidates, k_searched, faiss.METRIC_INNER_PRODUCT)
+    next_cosines = cosines[:, k:]
+    cosines = cosines[:, :k]
+    rows = rows[:, :k]
+    is_tied = (next_cosines == cosines[:, -1:]).any(axis=1)
+    for query in np.flatnonzero(is_tied):  # of tied candidates, faiss keeps any
+        cosines[query], rows[query] = _nearest_by_sorting(queries[query], candidates, k)
+    order = np.lexsort((rows, -cosines))
+    cosines = np.take_along_axis(cosines, order, axis=1)
+    rows = np.take_along_axis(rows, order, axis=1)
+    return cosines, rows
+
+
+def _nearest_by_sorting(
+    query: np.ndarray, candidates: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return cosines and rows of the `k` nearest candidates of one query; ties: the lower row."""
+    cosines = candidates @ query
+    rows = np.argsort(-cosines, kind="stable")[:k]
+    return cosines[rows], rows
 
 
 def same_space(
     first: np.ndarray, second: np.ndarray, normalise: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors of two sets of queries, as from `checked`; InputError where their dimensions
-    differ.
+    """Return the vectors of two sets of queries as `checked_vectors` gives them.
+
+    Raises
+    ------
+    InputError
+        Vectors that `checked_vectors` refuses, or of two numbers of dimensions.
     """
-    first, second = checked(first, normalise), checked(second, normalise)
+    first = checked_vectors(first, normalise)
+    second = checked_vectors(second, normalise)
     if first.shape[1] != second.shape[1]:
         raise InputError(
-            f"vectors of {first.shape[1]} and of {second.shape[1]} dimensions: encode both with one model"
+            f"vectors of {first.shape[1]} and of {second.shape[1]} dimensions: "
+            "encode both with one model"
         )
     return first, second
 
 
-def checked(vectors: np.ndarray, normalise: bool) -> np.ndarray:
-    """float32[n, d] of length 1 where `normalise`; InputError for what is no vector, or has no
-    direction.
+def checked_vectors(vectors: np.ndarray, normalise: bool) -> np.ndarray:
+    """Return vectors as float32[n, d], brought to length 1 where `normalise`.
+
+    Raises
+    ------
+    InputError
+        No matrix of numbers, or an empty one; NaN or infinite values; vectors of length 0 where
+        `normalise`.
     """
     vectors = np.asarray(vectors)
-    if vectors.ndim != 2 or 0 in vectors.shape or vectors.dtype.kind not in "fiu":
-        kind = f"{vectors.dtype}{vectors.shape}"
+    is_numeric = vectors.dtype.kind in "fiu"
+    if vectors.ndim != 2 or vectors.size == 0 or not is_numeric:
         raise InputError(
-            f"vectors: needs a non-empty matrix of numbers [queries, dimensions], got {kind}"
+            "vectors: needs a non-empty matrix of numbers [queries, dimensions], "
+            f"got {vectors.dtype}{vectors.shape}"
         )
     vectors = np.ascontiguousarray(vectors, np.float32)
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
-    for what, bad in (
-        ("NaN or infinite values", ~np.isfinite(lengths)),
-        ("no direction", normalise & (lengths == 0)),
-    ):
-        if rows := np.flatnonzero(bad).tolist():
-            raise InputError(
-                f"vectors: {what} in {len(rows)} rows ({offenders(rows)}); leave these queries out, or take another "
-                "encoder: lsa knows no word that the training queries lack"
-            )
-    return vectors * (1 / lengths).astype(np.float32)[:, None] if normalise else vectors
+    _refuse_rows(~np.isfinite(lengths), "NaN or infinite values")
+    if not normalise:
+        return vectors
+    _refuse_rows(lengths == 0, "no direction")
+    factors = (1 / lengths).astype(np.float32)
+    return vectors * factors[:, None]
+
+
+def _refuse_rows(is_bad: np.ndarray, fault: str) -> None:
+    """Raise InputError with the first rows, bool[n], that have the fault."""
+    rows = np.flatnonzero(is_bad).tolist()
+    if rows:
+        raise InputError(
+            f"vectors: {fault} in {len(rows)} rows ({offenders(rows)}); leave these queries out, "
+            "or take another encoder: lsa knows no word that the training queries lack"
+        )

@@ -2,6 +2,7 @@
 
 import json
 from abc import abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,61 +15,83 @@ REGIMES = ("interpolation", "extrapolation")
 
 
 class OfVectors(Cell):
-    """What divides the training queries that some vectors are of."""
+    """A cell that divides the training queries that some vectors are of."""
 
     vectors: Cell
 
     @property
     def pool(self) -> Queries:
+        """The queries that are divided."""
         return self.vectors.train
 
-    def directed(self, store: Store) -> tuple[np.ndarray, np.ndarray]:
-        """The vectors float32[n, d] of the training and of the test queries, none of length 0.
+    def nonzero_vectors(self, store: Store) -> tuple[np.ndarray, np.ndarray]:
+        """Read the vectors of the training and of the test queries, none of length 0.
 
-        InputError: the split and the query_ids without a direction, such as blank texts: they are
-        similar to no query.
+        Returns
+        -------
+        tuple of numpy.ndarray
+            float32[n_train, d] and float32[n_test, d].
+
+        Raises
+        ------
+        InputError
+            Names the split and the queries without a direction, such as blank texts: they are
+            similar to no query.
         """
         train, test = self.vectors.read(store)
-        vectors = np.concatenate([train, test]) if len(test) else train
-        rows, first = np.flatnonzero(~vectors.any(axis=1)), 0
-        for queries in (self.vectors.train, *self.vectors.test) if len(rows) else ():
-            frame = queries.frame(store)
-            inside = frame.iloc[rows[(rows >= first) & (rows < first + len(frame))] - first]
-            if len(inside):
-                shown = offenders(inside[["query_id", "text"]].itertuples(index=False, name=None))
-                told = f"{queries.source.spec}, split {queries.split}: {len(inside)} queries have a vector of zeros"
-                raise InputError(
-                    f"{told}: {shown}; leave them out, write their texts, or take another encoder"
-                )
-            first += len(frame)
+        _refuse_zero_vectors(train, [self.vectors.train], store)
+        _refuse_zero_vectors(test, self.vectors.test, store)
         return train, test
 
 
 class Split(Cell):
-    """What all kinds of split have in common: they divide the queries of their `pool`, a field or a
-    property, and some divide test queries, too, those of `tested` into `strata`.
+    """What all kinds of split have in common: they divide the queries of their `pool`.
+
+    The pool is a field or a property. Some kinds divide test queries, too: those of `tested` into
+    `strata`, whose names are `names`.
     """
 
-    release: ClassVar[str] = (
-        ""  # how test queries are written, see `released.export_split`; "": it divides none
-    )
+    # How test queries are written, see `released.export_split`; "": the split divides none.
+    release: ClassVar[str] = ""
 
     @abstractmethod
     def size_of(self, part: str) -> int:
-        """Number of queries in a set, estimated where the split is not there yet."""
+        """Return the number of queries in a set, estimated where the split is not there yet."""
 
     def parts(self) -> tuple[str, ...]:
-        """Names of the sets; here of those without one of the strata each, `names`."""
+        """Return the names of the sets; here of those without one of the strata each."""
         return tuple(f"without-{name}" for name in self.names)
 
     def sets(self, store: Store) -> dict[str, list[str]]:
-        """query_ids of each set, by its name."""
+        """Return the query_ids of each set, by its name."""
         return json.loads((store[self] / "sets.json").read_text(encoding="utf-8"))
 
     def seconds(self) -> float:
+        """Return the estimated seconds of one core."""
         return 1 + self.pool.size() / 20_000
 
-    def write_sets(self, folder: Path, store: Store, sets: dict[str, np.ndarray]) -> None:
+    def write_sets(self, folder: Path, store: Store, rows_of: dict[str, np.ndarray]) -> None:
         """Write sets.json from the rows of the pool's queries that are in each set."""
-        ids = np.array(self.pool.ids(store), dtype=object)
-        write_json(folder / "sets.json", {name: ids[rows].tolist() for name, rows in sets.items()})
+        query_ids = np.array(self.pool.ids(store), dtype=object)
+        sets = {name: query_ids[rows].tolist() for name, rows in rows_of.items()}
+        write_json(folder / "sets.json", sets)
+
+
+def _refuse_zero_vectors(vectors: np.ndarray, splits: Iterable[Queries], store: Store) -> None:
+    """Raise InputError for the first split with a vector of length 0; `vectors` are of all."""
+    is_zero = ~vectors.any(axis=1)
+    if not is_zero.any():  # the queries are read for the message only
+        return
+    start = 0
+    for queries in splits:
+        frame = queries.frame(store)
+        end = start + len(frame)
+        without_direction = frame[is_zero[start:end]]
+        if len(without_direction):
+            shown = zip(without_direction["query_id"], without_direction["text"], strict=True)
+            raise InputError(
+                f"{queries.source.spec}, split {queries.split}: {len(without_direction)} queries "
+                f"have a vector of zeros: {offenders(shown)}; "
+                "leave them out, write their texts, or take another encoder"
+            )
+        start = end
