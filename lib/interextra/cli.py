@@ -11,10 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from urllib.parse import quote
 
 import yaml
@@ -22,10 +22,13 @@ import yaml
 from interextra.own import commands as own
 from interextra.own.options import refuse_numbers, refuse_texts
 from interextra.site.repository import repository_root
-from interextra.store import InputError, Store, cache_folder
+from interextra.store import Cell, InputError, Store, cache_folder
 from interextra.store.processor import instructions
 from interextra.store.progress import Progress, Results, lasting
 from interextra.store.schedule import STOPPING, WorkerLost, build_all, described, priced
+
+GO_ON = "results that are finished are kept: give the same command again to go on from them"
+WHOLE_NUMBERS = dict.fromkeys(("results", "to_compute", "seconds", "MB"), "{:,.0f}".format)
 
 
 class Stopped(KeyboardInterrupt):
@@ -41,14 +44,15 @@ def _store() -> Store:
 
 
 def _tool(name: str) -> ModuleType:
-    """A module of tools/, which is of the repository, not of the package."""
+    """Import a module of tools/, which is of the repository, not of the package."""
     sys.path.insert(0, str(repository_root()))
     return importlib.import_module(f"tools.{name}")
 
 
 def _selected(args: argparse.Namespace) -> tuple[Store, list]:
-    """The store, and the chosen notebooks as cells, all checked; `args.name` becomes the folder of
-    their results.
+    """Return the store, and the chosen notebooks as cells, all checked.
+
+    `args.name` becomes the folder of their results.
     """
     from interextra.site.parameters import output_name, read_overrides
     from interextra.site.worlds import planned
@@ -56,160 +60,189 @@ def _selected(args: argparse.Namespace) -> tuple[Store, list]:
     root = repository_root()
     overrides = read_overrides(root, args.only, args.parameter)
     selected = planned(root, args.profile, args.only, overrides, args.from_reference)
-    args.name = (
-        output_name(root, args.profile, overrides, args.name)
-        + "-from-reference" * args.from_reference
-    )
+    args.name = output_name(root, args.profile, overrides, args.name)
+    if args.from_reference:
+        args.name += "-from-reference"
     return _store(), selected
 
 
+class BookMaker:
+    """Makes the book of a run beside it, in a process, whenever a notebook is finished."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.process: subprocess.Popen | None = None
+
+    def start(self, note: str) -> None:
+        """Make the book, if it is not just being made."""
+        if self.process is None or self.process.poll() is not None:
+            command = [sys.executable, "-m", "interextra.site.book", str(self.folder), note]
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+
+    def wait(self) -> None:
+        """Wait until it is made."""
+        if self.process:
+            self.process.wait()
+
+    def kill(self) -> None:
+        """End it; the next run makes the book anew."""
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+
+
 def command_run(args: argparse.Namespace) -> int:
+    """Compute what is missing, execute notebooks, make the book."""
     from interextra.site import book
     from interextra.site.notebook import Notebook, NotebookError, publish
 
-    begin, (store, selected), maker = time.perf_counter(), _selected(args), None
+    begin = time.perf_counter()
+    store, selected = _selected(args)
     folder = repository_root() / "outputs" / args.name
+    maker = BookMaker(folder)
 
-    def done(cell) -> None:
-        nonlocal maker
+    def done(cell: Cell) -> None:
+        """Publish a finished notebook."""
         if cell in selected:
             publish(cell, store, folder)
-            if maker is None or maker.poll() is not None:  # else the book is just being made
-                note = f"{time.strftime('%H:%M')}: {progress.results.state()}."
-                command = [sys.executable, "-m", "interextra.site.book", str(folder), note]
-                maker = subprocess.Popen(
-                    command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                )
+            maker.start(f"{time.strftime('%H:%M')}: {progress.results.state()}.")
         if isinstance(cell, Notebook):
-            print(f"{cell.name:<34} done after {time.perf_counter() - begin:6.1f} s", flush=True)
+            seconds = time.perf_counter() - begin
+            print(f"{cell.name:<34} done after {seconds:6.1f} s", flush=True)
 
     try:
         with Progress(store, selected, folder) as progress:
             computed = build_all(store, selected, done, progress)
         for notebook in selected:
             publish(notebook, store, folder)
-        taken, found = (
-            sum(notebook not in computed for notebook in selected),
-            set(computed).difference(selected),
-        )
+        n_taken = sum(notebook not in computed for notebook in selected)
+        n_new = len(set(computed).difference(selected))
         print(
-            f"{len(selected)} notebooks, {taken} of them taken as they were; {len(found)} new results"
+            f"{len(selected)} notebooks, {n_taken} of them taken as they were; {n_new} new results"
         )
-        if maker:
-            maker.wait()
+        maker.wait()
     except NotebookError as error:
         print(f"interextra: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        if maker:
-            maker.kill()  # the next run makes the book anew
-            maker.wait()
+        maker.kill()
         raise
-    print(f"{time.perf_counter() - begin:.0f} s in all. Open {os.path.relpath(book.write(folder))}")
+    first_page = book.write(folder)
+    seconds = time.perf_counter() - begin
+    print(f"{seconds:.0f} s in all. Open {os.path.relpath(first_page)}")
     return 0
 
 
 def command_status(args: argparse.Namespace) -> None:
-    """Only the store is looked at: the run may be in another shell, or on a cluster."""
+    """Say how far a run is.
+
+    Only the store is looked at: the run may be in another shell, or on a cluster.
+    """
     import pandas as pd
 
     from interextra.data.queries import pricing
 
     with pricing():
         store, selected = _selected(args)
-    rows, results = (
-        {cell.name: Results(store, [cell]).state()[:2] for cell in selected},
-        Results(store, selected),
-    )
-    for key in filter(results.is_done, results.cells):
-        results.learn(key)
+    counts = {cell.name: Results(store, [cell]).state()[:2] for cell in selected}
+    results = Results(store, selected)
+    for key in results.cells:
+        if results.is_done(key):
+            results.learn(key)
     state = results.state()
-    running = {
-        results.cells[key].title(): time.time() - since for key, since in state.running.items()
-    }
+    now = time.time()
+    running = {results.cells[key].title(): now - since for key, since in state.running.items()}
     if args.json:
-        print(
-            json.dumps(
-                {"notebooks": rows, "computing": running, "seconds_left": round(state.seconds_left)}
-            )
-        )
+        seconds_left = round(state.seconds_left)
+        found = {"notebooks": counts, "computing": running, "seconds_left": seconds_left}
+        print(json.dumps(found))
         return
-    print(pd.DataFrame(rows, ["results", "done"]).T.to_string(), end="\n\n")
-    print(
-        "".join(
-            f"being computed for {lasting(seconds)}: {what}\n" for what, seconds in running.items()
-        ),
-        end="",
-    )
+    print(pd.DataFrame(counts, ["results", "done"]).T.to_string(), end="\n\n")
+    for title, seconds in running.items():
+        print(f"being computed for {lasting(seconds)}: {title}")
     print(f"{state}.")
 
 
 def command_plan(args: argparse.Namespace) -> None:
-    from interextra.claims.verdicts import resolutions
-    from interextra.data.load import peek
+    """List what notebooks need, and what it costs, before anything is computed."""
     from interextra.data.queries import pricing
-    from interextra.site.travel import REFERENCE
 
     with pricing():
         store, selected = _selected(args)
-        needed = {
-            cell.name: [part for run in cell.by_place.values() for part in run.plan]
-            for cell in selected
-        }
-        rows = {cell.name: described(store, [*needed[cell.name], cell]) for cell in selected}
+        needed, rows = {}, {}
+        for cell in selected:
+            needed[cell.name] = [part for run in cell.by_place.values() for part in run.plan]
+            rows[cell.name] = described(store, [*needed[cell.name], cell])
+    _print_downloads(selected, [cell for cells in needed.values() for cell in cells])
+    if args.json:
+        print(json.dumps([{"notebook": name, "cells": found} for name, found in rows.items()]))
+        return
+    for name, table in priced(rows, os.cpu_count() or 1).items():
+        text = table.to_string(formatters=WHOLE_NUMBERS, float_format="{:,.1f}".format)
+        print(f"{name}\n{text}\n")
+        if args.all:
+            for row in rows.get(name, ()):
+                seconds = f"{row['seconds']:8.0f} s"
+                print(f"  {row['key']}  {row['state']:<4}  {seconds}  {row['what']}")
+    _print_resolutions(store, args.profile, list(rows))
+    print("Seconds of one core or GPU; what several notebooks need stands at the first.")
+    print("Every result with its key: --all. Compute one: `interextra cell KEY`")
+
+
+def _print_downloads(selected: list, needed: list[Cell]) -> None:
+    """Say which collections are not here, and how large they are."""
+    from interextra.data.load import peek
+
     specs = {
         json.loads(run.parameters)["collection"]
         for cell in selected
         for run in cell.by_place.values()
     }
-    searched = [
-        queries
-        for cells in needed.values()
-        for cell in cells
-        for queries in getattr(cell, "queries", ())
-    ]
-    specs |= {queries.source.spec for queries in searched}
-    for spec, found in ((spec, peek(spec)) for spec in sorted(filter(None, specs))):
+    for cell in needed:
+        specs |= {queries.source.spec for queries in getattr(cell, "queries", ())}
+    for spec in sorted(specs):
+        found = peek(spec)
         if found:
-            print(
-                f"{spec} is not here: {found['passages']:,} passages to download", file=sys.stderr
-            )
-    if args.json:
-        print(json.dumps([{"notebook": name, "cells": found} for name, found in rows.items()]))
-        return
-    whole = dict.fromkeys(("results", "to_compute", "seconds", "MB"), "{:,.0f}".format)
-    for name, table in priced(rows, os.cpu_count() or 1).items():
-        print(f"{name}\n{table.to_string(formatters=whole, float_format='{:,.1f}'.format)}\n")
-        for row in rows.get(name, ()) if args.all else ():
-            print(f"  {row['key']}  {row['state']:<4}  {row['seconds']:8.0f} s  {row['what']}")
-    reference = store.root.parent.parent / REFERENCE / args.profile
-    if len(found := resolutions([reference / name / "tables" / "claims.csv" for name in rows])):
-        print(
-            "The smallest effects that this design finds with 80 % power, by the committed reference:"
-        )
+            n_passages = found["passages"]
+            print(f"{spec} is not here: {n_passages:,} passages to download", file=sys.stderr)
+
+
+def _print_resolutions(store: Store, profile: str, names: list[str]) -> None:
+    """Say which effects the design can find, by the committed reference."""
+    from interextra.claims.verdicts import resolutions
+    from interextra.site.travel import REFERENCE
+
+    reference = store.root.parent.parent / REFERENCE / profile
+    found = resolutions([reference / name / "tables" / "claims.csv" for name in names])
+    if len(found):
+        print("The smallest effects that this design finds with 80 % power, by the reference:")
         print(found.to_string(index=False, float_format="{:.3g}".format) + "\n")
-    print("Seconds of one core or GPU; what several notebooks need stands at the first.")
-    print("Every result with its key: --all. Compute one: `interextra cell KEY`")
 
 
 def command_cell(args: argparse.Namespace) -> None:
+    """Compute results by their keys."""
     store = _store()
     for key in args.key:
         print(os.path.relpath(store.build(store.cell(key))))
 
 
 def command_clean(args: argparse.Namespace) -> None:
+    """Remove what no planned run needs."""
     removed, freed, live = _store().clean()
-    print(
-        f"{removed} results of older code and weights that no planned run needs: {freed / 2**20:.0f} MB freed"
-    )
+    megabytes = freed / 2**20
+    told = "results of older code and weights that no planned run needs"
+    print(f"{removed} {told}: {megabytes:.0f} MB freed")
     if live:
         print(
-            f"Another process computes {live} results: all that it may need is kept; clean again when it has ended."
+            f"Another process computes {live} results: all that it may need is kept; clean again "
+            "when it has ended."
         )
 
 
 def command_verify(args: argparse.Namespace) -> int:
+    """Compute a profile from nothing and compare its tables with the committed ones."""
     found = _tool("verify").verify(repository_root(), args.profile, args.only)
     print(found.to_string(index=False, float_format=lambda value: f"{value:.1e}"))
     wrong = found[found["problem"] != ""]
@@ -218,6 +251,7 @@ def command_verify(args: argparse.Namespace) -> int:
 
 
 def command_evaluate(args: argparse.Namespace) -> None:
+    """Measure a run file by judgements."""
     from interextra.data.runs import RunFile
     from interextra.data.trec import read_qrels
     from interextra.measures.evaluate import per_query, report
@@ -230,17 +264,14 @@ def command_evaluate(args: argparse.Namespace) -> None:
         )
     table = per_query(run, qrels, args.measures)
     if args.pool_range:
-        precision = rank_biased_precision(run, qrels).set_axis(
-            ["RBP", "RBP residual"], axis="columns"
-        )
+        precision = rank_biased_precision(run, qrels)
+        precision = precision.set_axis(["RBP", "RBP residual"], axis="columns")
         table = table.join([pool_range(run, qrels).add_prefix("nDCG@10 "), precision])
     print(report(table, each=args.per_query), end="")
 
 
 def command_export(args: argparse.Namespace) -> None:
-    """A run as NAME.trec a set of queries; a split as Zhan et al. and Lupart et al. released
-    theirs.
-    """
+    """Write a run as NAME.trec a set of queries, or a split as the papers released theirs."""
     from interextra.models.model import names_of
     from interextra.models.search.run import Ranking
     from interextra.own.formats import as_released
@@ -248,82 +279,103 @@ def command_export(args: argparse.Namespace) -> None:
 
     store, folder = _store(), Path(args.folder)
     cell = store.cell(args.key)
-    if not isinstance(cell, Ranking | Split):
+    if isinstance(cell, Split):
+        paths = as_released(cell, store, folder)
+    elif isinstance(cell, Ranking):
+        paths = []
+        for queries, name in zip(cell.queries, names_of(cell.queries), strict=True):
+            path = folder / f"{quote(name, safe=' ()')}.trec"  # a label may hold a /
+            cell.read(store, queries).write_trec(path)
+            paths.append(path)
+    else:
         raise InputError(
             f"{cell.title()} is neither a run nor a split; `interextra plan` lists those"
         )
-    paths = []
-    for queries, name in (
-        zip(cell.queries, names_of(cell.queries), strict=True) if isinstance(cell, Ranking) else ()
-    ):
-        paths.append(folder / f"{quote(name, safe=' ()')}.trec")  # a label may hold a /
-        cell.read(store, queries).write_trec(paths[-1])
-    paths += as_released(cell, store, folder) if isinstance(cell, Split) else []
     print(*map(os.path.relpath, paths), sep="\n")
 
 
 def command_class(args: argparse.Namespace) -> None:
+    """Write notebooks for a class, with or without solutions."""
     root, out = repository_root(), Path(args.out or Path("build", "class", args.format))
-    written = _tool("teaching").write(
-        root, args.format, args.only, out, Path(args.executed), args.from_reference
-    )
+    executed = Path(args.executed)
+    teaching = _tool("teaching")
+    written = teaching.write(root, args.format, args.only, out, executed, args.from_reference)
     print(f"{len(written)} files under {out}")
 
 
 def command_probe(args: argparse.Namespace) -> None:
-    def build(cells: list) -> None:
+    """Measure a retriever of one's own in both regimes."""
+    store = _store()
+
+    def build(cells: list[Cell]) -> None:
+        """Compute cells; how far it is goes to stderr."""
         with (
             redirect_stdout(sys.stderr),
             Progress(store, cells, Path(args.output_folder)) as progress,
         ):
             build_all(store, cells, watch=progress)
 
-    store = _store()
     own.probe(store, args, build)
 
 
-COMMANDS = {
+def command_split(args: argparse.Namespace) -> None:
+    """Divide a collection's queries for a trainer of one's own."""
+    own.split(_store(), args)
+
+
+def command_regimes(args: argparse.Namespace) -> None:
+    """Compare runs on a split in both regimes."""
+    own.regimes(_store(), args)
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "run": command_run,
     "status": command_status,
     "plan": command_plan,
     "verify": command_verify,
-}
-COMMANDS |= {
     "cell": command_cell,
     "clean": command_clean,
     "evaluate": command_evaluate,
     "export": command_export,
-}
-COMMANDS |= {"class": command_class, "audit": own.audit, "probe": command_probe}
-COMMANDS |= {
-    run.__name__: lambda args, run=run: run(_store(), args) for run in (own.split, own.regimes)
+    "class": command_class,
+    "audit": own.audit,
+    "split": command_split,
+    "regimes": command_regimes,
+    "probe": command_probe,
 }
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands, as commands.yaml describes them."""
     top = argparse.ArgumentParser(
         prog="interextra", description="Do neural retrievers interpolate or extrapolate?"
     )
     commands = top.add_subparsers(dest="command", required=True)
-    options_of = yaml.safe_load(
-        Path(__file__).with_name("commands.yaml").read_text(encoding="utf-8")
-    )
-    for name, options in options_of.items():
+    described_in = Path(__file__).with_name("commands.yaml")
+    for name, options in yaml.safe_load(described_in.read_text(encoding="utf-8")).items():
         about = options.pop("about")
         command = commands.add_parser(name, help=about, description=about)
         command.set_defaults(function=COMMANDS[name])
         for flags, option in options.items():
-            default = option.get("default", "")
-            example = default[0] if isinstance(default, list) and default else default
-            kind = type(example) if isinstance(example, int | float) else str
-            given = {} if "action" in option else {"type": kind}
-            command.add_argument(*flags.split(), **given | option)
+            kind = {} if "action" in option else {"type": _type_of(option.get("default", ""))}
+            command.add_argument(*flags.split(), **kind | option)
     return top
 
 
+def _type_of(default: object) -> type:
+    """Return the type of an option by its default, or by the first of several."""
+    example = default[0] if isinstance(default, list) and default else default
+    return type(example) if isinstance(example, int | float) else str
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Entry point. Exit codes: 0 done, 1 something failed or was found wrong, 2 the input is at
-    fault; 130 and 143 it was stopped by SIGINT (Ctrl-C) or SIGTERM.
+    """Run a command.
+
+    Returns
+    -------
+    int
+        0 done, 1 something failed or was found wrong, 2 the input is at fault; 130 and 143 it was
+        stopped by SIGINT (Ctrl-C) or SIGTERM.
     """
     try:
         with _stoppable():
@@ -336,8 +388,7 @@ def main(arguments: list[str] | None = None) -> int:
             refuse_numbers(args)
             return args.function(args) or 0
     except Stopped as stopped:
-        told = "results that are finished are kept: give the same command again to go on from them"
-        print(f"interextra: stopped by {stopped.number.name}; {told}", file=sys.stderr)
+        print(f"interextra: stopped by {stopped.number.name}; {GO_ON}", file=sys.stderr)
         return 128 + stopped.number
     except WorkerLost as error:
         print(f"interextra: {error}", file=sys.stderr)
@@ -345,20 +396,23 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # `interextra plan | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except InputError as error:
+        print(f"interextra: {error}", file=sys.stderr)
+        return 2
     except Exception as error:
-        line = str(error) if isinstance(error, InputError) else _refused(error)
+        line = _refused(error)
         if not line:
             raise
-    print(f"interextra: {line}", file=sys.stderr)
-    return 2
+        print(f"interextra: {line}", file=sys.stderr)
+        return 2
 
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """SIGINT and SIGTERM raise Stopped in a block, once: what comes after it must not disturb what
-    is being ended.
+    """Let SIGINT and SIGTERM raise Stopped in a block, once.
 
-    One that the caller ignores (`nohup`, a shell's `&`) stays so.
+    What comes after it must not disturb what is being ended. One that the caller ignores (`nohup`,
+    a shell's `&`) stays so.
     """
     if threading.current_thread() is not threading.main_thread():  # which alone may choose
         yield
@@ -366,9 +420,10 @@ def _stoppable() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in STOPPING}
     taken = [number for number in STOPPING if before[number] != signal.SIG_IGN]
 
-    def stop(number: int, frame: object) -> None:
-        for one in taken:
-            signal.signal(one, signal.SIG_IGN)
+    def stop(number: int, frame: FrameType | None) -> None:
+        """Raise, and hear no further signal."""
+        for each in taken:
+            signal.signal(each, signal.SIG_IGN)
         raise Stopped(number)
 
     for number in taken:
@@ -384,24 +439,24 @@ def _stoppable() -> Iterator[None]:
 
 
 def _refused(error: Exception) -> str:
-    """One line about what the system refused: where, why and what to do. Empty for any other
-    error.
-    """
-    full = os.strerror(
-        errno.ENOSPC
-    )  # a full disk names no file, and libraries report it as errors of their own
-    if isinstance(error, OSError) and (
-        error.filename or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    ):
+    """Return one line about what the system refused: where, why and what to do; "" for others."""
+    # a full disk names no file, and libraries report it as errors of their own
+    full = os.strerror(errno.ENOSPC)
+    is_full = full in str(error) or re.fullmatch(r"\d+ requested and \d+ written", str(error))
+    if isinstance(error, OSError) and (error.filename or error.errno in _FULL):
         where, why = error.filename2 or error.filename, error.strerror
-    elif full in str(error) or re.fullmatch(
-        r"\d+ requested and \d+ written", str(error)
-    ):  # numpy says the latter
+    elif is_full:
         where, why = "", full
     else:
         return ""
-    todo = "make room, make it writable or move away what stands there, then start again: what is finished is kept"
-    return f"{where or f'outputs/ or {cache_folder()}'}: {why}; {todo}"
+    place = where or f"outputs/ or {cache_folder()}"
+    return (
+        f"{place}: {why}; make room, make it writable or move away what stands there, then start "
+        "again: what is finished is kept"
+    )
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 if __name__ == "__main__":
