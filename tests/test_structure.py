@@ -45,10 +45,10 @@ BAD = {
     "no comment": lambda cells: cells[2].update(source="n: int = 3"),
     "write `name: type = literal`": lambda cells: cells[2].update(source="n = 3  # queries"),
     "more than one `=`": lambda cells: cells[2].update(source="n: int = 3  # k=3"),
-    "has 30 lines": lambda cells: cells[4].update(source="\n".join(["n"] * 30)),
-    "more than 9 lines": lambda cells: cells[4].update(source="\n".join(["n"] * 10)),
-    "a median of 5 lines": lambda cells: [
-        cell.update(source="\n".join("nnnnn")) for cell in cells[4:13:2] + cells[11:12]
+    "has 31 lines": lambda cells: cells[4].update(source="\n".join(["n"] * 31)),
+    "more than 15 lines": lambda cells: cells[4].update(source="\n".join(["n"] * 16)),
+    "a median of 8 lines": lambda cells: [
+        cell.update(source="\n".join("nnnnnnnn")) for cell in cells[4:13:2] + cells[11:12]
     ],
     "`noqa` switches a check off": lambda cells: cells[4].update(source="import os  # noqa: F401"),
     "`fmt: skip` switches a check off": lambda cells: cells[4].update(source="n  # fmt: skip"),

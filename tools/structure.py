@@ -19,7 +19,7 @@ from interextra.store.errors import InputError
 from interextra.store.files import seal_problem
 from interextra.store.folders import Store
 
-MEDIAN_LINES, USUAL_LINES, USUAL_SHARE, MAX_LINES = 4, 9, 0.9, 25
+MEDIAN_LINES, USUAL_LINES, USUAL_SHARE, MAX_LINES = 7, 15, 0.9, 30
 HEADINGS = ("Worked example", "Where it can go wrong", "Exercises", "In short")
 RESULT_NUMBER = re.compile(r"(?<![\w.])[01]?\.\d{2,}(?!\w)")
 SOURCE_NAMED = re.compile(r"Zhan|Lupart|Hofstätter|[Pp]aper|[Pp]ublished|Table|e\.g\.")
