@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.util.quantization import quantize_embeddings, semantic_search_faiss
 from toy_models import animals
 
-from interextra.claims import verdicts
+from interextra.claims.claim import of_notebook
 from interextra.data.queries import Part, Queries, Source
 from interextra.data.runs import RunFile
 from interextra.measures.evaluate import per_query
@@ -564,9 +564,5 @@ def test_published_differences_are_those_of_the_printed_tables():
     assert found["nDCG@10", compression.WEIGHTED, "BM25"] == pytest.approx(0.3205 - 0.2486)
     assert len(found) == 2 * 3 + 4 * 4
     systems = {system for pair in compression.PUBLISHED for system in pair}
-    claimed = [
-        claim
-        for claim in verdicts.of_notebook(compression.NOTEBOOK)
-        if claim.paper == "hofstaetter"
-    ]
+    claimed = [claim for claim in of_notebook(compression.NOTEBOOK) if claim.paper == "hofstaetter"]
     assert systems <= {term["model"] for claim in claimed for _, term in claim.terms()} | {"BM25"}

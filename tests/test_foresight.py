@@ -12,7 +12,8 @@ from scipy import stats
 from test_lupart import FIVE, P
 
 import interextra as ix
-from interextra.claims import verdicts
+from interextra.claims import judgement
+from interextra.claims.claim import answered, of_notebook
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.measures import indicators, predictors
@@ -487,10 +488,8 @@ def claimed(values, near, slope, lead=0.2):
     ahead = pd.DataFrame(
         {"model": [DENSE, "SPLADE", "ColBERT"], "measure": "RR@10", "lead": lead, "lead_low": lead}
     )
-    answers = verdicts.answered(
-        verdicts.of_notebook(notebook.NOTEBOOK), [words, trend, least], ahead
-    )
-    return verdicts.concluded(answers).set_index("claim")
+    answers = answered(of_notebook(notebook.NOTEBOOK), [words, trend, least], ahead)
+    return judgement.concluded(answers).set_index("claim")
 
 
 @pytest.mark.parametrize(

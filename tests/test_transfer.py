@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interextra.claims import verdicts
+from interextra.claims import judgement
+from interextra.claims.claim import answered, of_notebook
 from interextra.notebooks import n08_correlation as correlation
 from interextra.notebooks.plans import cells_of, plan_of
 from interextra.papers import published
@@ -136,9 +137,9 @@ def judged(points, lead=0.1):
     """The claims of notebook 08 on points, by name."""
     answering = correlation.claimed(correlation.table_5(points, 1), "nDCG@10", 80, 1)
     ahead = pd.DataFrame({"regime": REGIMES, "lead": lead, "lead_low": lead})
-    every = verdicts.of_notebook(correlation.NOTEBOOK)
+    every = of_notebook(correlation.NOTEBOOK)
     claims = [claim for claim in every if claim.paper == "zhan" and not claim.secondary]
-    return verdicts.concluded(verdicts.answered(claims, [answering], ahead)).set_index("claim")
+    return judgement.concluded(answered(claims, [answering], ahead)).set_index("claim")
 
 
 def test_a_regime_that_predicts_is_found_and_one_that_does_not_is_not(points):
@@ -160,7 +161,7 @@ def test_a_regime_that_predicts_is_found_and_one_that_does_not_is_not(points):
         < found.loc["extrapolation-predicts", "high"]
         < 1
     )
-    assert judged(alone("follows"), lead=-0.1)["reason"].eq(verdicts.GATE).all()
+    assert judged(alone("follows"), lead=-0.1)["reason"].eq(judgement.GATE).all()
     assert judged(alone("other"))["verdict"].tolist() == ["undecided", "undecided"]
 
 

@@ -43,7 +43,7 @@ _DEFINITIONS = {
         "Run",
         "Searched",
     ],  # to search with, in a design of one's own
-    "claims.verdicts": ["leads"],
+    "claims.judgement": ["leads"],
     "site.session": ["start"],
     "site.answers": ["answer"],
 }

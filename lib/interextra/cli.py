@@ -144,7 +144,7 @@ def command_status(args: argparse.Namespace) -> None:
 
 
 def command_plan(args: argparse.Namespace) -> None:
-    from interextra.claims.verdicts import resolutions
+    from interextra.claims.judgement import resolutions
     from interextra.data.load import peek
     from interextra.data.queries import pricing
     from interextra.site.travel import REFERENCE

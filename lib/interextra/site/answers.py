@@ -12,7 +12,7 @@ from pathlib import Path
 
 from IPython.display import display
 
-from interextra.claims.verdicts import of_notebook
+from interextra.claims.claim import of_notebook
 from interextra.site.parameters import repository_root
 
 RUNS = {"small": "On real data (profile small)", "mini": "In a generated world (profile mini)"}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from interextra.claims.verdicts import DATA, NAMED, page, sentences
+from interextra.claims.wording import DATA, NAMED, page, sentences
 from interextra.site.answers import answer_of
 from interextra.site.parameters import repository_root
 from interextra.site.travel import REFERENCE

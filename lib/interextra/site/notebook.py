@@ -16,7 +16,8 @@ from unittest.mock import patch
 import yaml
 from pydantic import Field
 
-from interextra.claims.verdicts import ANSWERS, of_notebook
+from interextra.claims.claim import of_notebook
+from interextra.claims.wording import ANSWERS
 from interextra.data.load import data_folder
 from interextra.notebooks.plans import cells_of, plan_of
 from interextra.papers.published import FOLDER

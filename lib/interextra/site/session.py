@@ -17,7 +17,8 @@ import pandas as pd
 from IPython.display import Image, Markdown, display
 
 from interextra import figures
-from interextra.claims import verdicts
+from interextra.claims import judgement, wording
+from interextra.claims.claim import answered, of_notebook
 from interextra.data.load import open_collection
 from interextra.measures import evaluate as measures
 from interextra.models.model import trained_behind
@@ -183,7 +184,7 @@ class Session:
 
     def conclude(self, *tables: Effects, ahead: pd.DataFrame) -> Any:
         """Write `tables/claims.csv`, this notebook's claims judged by the rows of some tables
-        (`papers.verdicts`), and `tables/gate.csv`, the leads over BM25 behind them; no file where
+        (`claims.judgement`), and `tables/gate.csv`, the leads over BM25 behind them; no file where
         the tables answer none.
 
         `ahead`: of `ix.leads`. A generated world alone decides nothing. Returns the claims for the
@@ -194,30 +195,30 @@ class Session:
             self.parameters["profile"],
             self.parameters["collection"].startswith("mini"),
         )
-        claims = verdicts.of_notebook(self.name)
-        answers = verdicts.answered(claims, tables, ahead)
-        here = verdicts.in_one_world(answers) if is_world else verdicts.concluded(answers)
-        for name, made in (("claims", here), ("gate", verdicts.gate(answers))):
+        claims = of_notebook(self.name)
+        answers = answered(claims, tables, ahead)
+        here = judgement.in_one_world(answers) if is_world else judgement.concluded(answers)
+        for name, made in (("claims", here), ("gate", judgement.gate(answers))):
             if len(made):
                 self.table(made, name)
         self.claims = here[:0] if is_world else here
         found = {
             name: self.reference(of, "claims") if of != profile else here
-            for name, of in verdicts.DATA.items()
+            for name, of in wording.DATA.items()
         }
-        found |= {} if profile in verdicts.DATA.values() else {"here": here}
+        found |= {} if profile in wording.DATA.values() else {"here": here}
         if unasked := [
             claim.sentence for claim in claims if claim.name not in set(answers["claim"])
         ]:
             print("Claims that this run does not evaluate:", *unasked, sep="\n- ")
-        self.concluded = verdicts.sentences(found, self.name)
-        return shown(verdicts.page(found))
+        self.concluded = wording.sentences(found, self.name)
+        return shown(wording.page(found))
 
     def claimed(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Effects with the simultaneous interval of the claim on a row, where `conclude` judged
         one, for `forest`.
         """
-        return verdicts.on_rows(frame, self.claims)
+        return judgement.on_rows(frame, self.claims)
 
     def figure(self, figure: Any, name: str) -> Image:
         """Show its caption, write `figures/<name>.png` and `.svg`; returns the picture, with alt
