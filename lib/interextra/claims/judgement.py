@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from scipy import special, stats
 
-from interextra.claims.claim import NEARNESS, SYSTEMS, Claim, _rows, stated
+from interextra.claims.claim import NEARNESS, SYSTEMS, Claim, rows_of, stated
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.stats.correlation import fisher_z
 from interextra.stats.effects import (
@@ -124,7 +124,7 @@ def on_rows(frame: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
         claim = stated()[row["claim"]]
         labels = [labels for _, labels in claim.terms()]
         found = (
-            _rows(claim, labels[0], [frame])
+            rows_of(claim, labels[0], [frame])
             if len(labels) == 1 and claim.side == "effect"
             else None
         )
