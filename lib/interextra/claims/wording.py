@@ -1,7 +1,11 @@
-"""What is said of claims: sentences, conclusions and tables for a page."""
+"""Claims in words: the sentences of a notebook's answer, and the cells of a table for a page.
+
+Each sentence is one of the templates below. Which one, and with what, follows from the rows that
+`judgement` made of a claim, one for each data set.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +14,44 @@ import pandas as pd
 import yaml
 
 from interextra.claims.claim import Claim, stated
-from interextra.claims.judgement import FEW, GATE, JUDGED, NO_VARIATION, UNMEASURED
-from interextra.stats.effects import (
-    spelled,
-)
+from interextra.claims.judgement import GATE, UNMEASURED
+from interextra.stats.effects import ONE_TRAINING, spelled
 
+Row = Mapping[str, Any]  # a row of `concluded`, `in_one_world` or `over_worlds`
+
+# The sentence of a claim; of that which answers a notebook's title; of one that leaves it open
+SENTENCE = "{claim}: {conclusion} ({estimates})."
+ANSWER = "{answer}: {conclusion} ({estimates}; {intervals})."
+OPEN_ANSWER = "{outcome} ({reasons}): {claim} ({estimates}; {intervals})."
+IT_DEPENDS = "It depends on the data. {claim}"
+# What stands in the place of {conclusion}
+FOR_A_REASON = "{conclusion}, {reason}"
+UNTESTED = "{conclusion} ({why})"
+IN_A_PLACE = "{outcome} {place}"
+SMALL = "{outcome}, but smaller than the margin,"
+# {estimates} and its parts
+ESTIMATES = "{measure}: {parts}"
+ESTIMATE = "{data} {estimate}"
+PUBLISHED = "published {value}"
+MARGIN = "margin {value}"
+# {intervals} and its parts
+INTERVALS = "{kind} 95 % confidence intervals"
+OVER = "over {units}"
+OVER_OF = "over {units} ({data})"
+INDIVIDUAL = "{data}, individual"
+# The cell of a table: estimate, interval and counts are {measured}
+CELL = "{measured}: {verdict}"
+CELL_WITH_REASONS = "{measured}: {verdict} ({reasons})"
+LEAD = "lead {points:+.1f} points"
+DETECTS = "detects {effect:.1f} {unit}"
+DETECTS_CORRELATION = "detects {correlation:.2f}"
+DETECTS_NO_CORRELATION = "detects no correlation"
+OUT_OF_REACH = "out of reach: needs {data}"
+MORE = "{times:.0f} times as many {units}"
+MORE_AND_QUERIES = "{times:.0f} times as many {units} and queries"
+NONE = "–"
+
+# First sentences of answers by notebook, see the file
 ANSWERS = Path(__file__).with_name("answers.yaml")
 DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
 PLACES = {"MedQuAD": "on real data", "worlds": "in the worlds"}
@@ -23,166 +60,271 @@ REAL = {
     "01_overlap_annotation_analysis": "MS MARCO",
     "11_pool_bias": "TREC DL",
     "finished-near": "TREC DL",
+    "predicted-by-declared": "published models",
 }
-REAL |= {"predicted-by-declared": "published models"}
 NAMED = {"worlds": "fourteen worlds", "here": "this run"}  # columns of a page
-# First words of a conclusion → the entry of answers.yaml that answers the title.
-HELD = "replicated|supported|agrees"
-ANSWER_TO = {f"depends|no difference.*({HELD})": "depends", "no difference": "equal"}
-ANSWER_TO |= {HELD: "holds", "contradicted|differs": "contradicted"}
+# Counts of a row: column → their unit, of one and of several
+UNITS = {
+    "n_models": ("model", "models"),
+    "n_queries": ("query", "queries"),
+    "n_trainings": ("training run", "training runs"),
+    "n_worlds": ("world", "worlds"),
+}
+MANY = {"trainings": "training runs"}  # where a unit has another name than the reason
+
+# What one data set says of a claim, by its verdict: of a question of ours, …
+SUPPORT = {"holds": "supported", "contradicted": "contradicted"}
+# … of the paper's design on real data, …
+REPLICATION = {"holds": "replicated", "contradicted": "contradicted"}
+# … and of another design, or in a generated world: that there is no difference, or a direction.
+AGREEMENT = {"holds": "agrees", "contradicted": "differs"}
+DIRECTION = {"holds": "agrees in direction", "contradicted": "differs"}
+POSITIVE = ("replicated", "supported", "agrees")
+NEGATIVE = ("contradicted", "differs")
+NO_DIFFERENCE = "no difference"
+DEPENDS = "depends on the data"
+UNDECIDED = "undecided"
 UNJUDGED = "not judged"
 UNTESTABLE = "not testable"
-ONE = {"models": "model", "queries": "query", "trainings": "training run", "worlds": "world"}
-MANY = {"trainings": "training runs"}  # where it has another name than the column of its number
+OPEN = (UNDECIDED, UNJUDGED, UNTESTABLE)
+# Why it is undecided, where the reason alone is no phrase
 REASONS = {
-    name: f"too few {MANY.get(name, name)}"
-    for name in ("queries", "worlds", "models", "clusters", "trainings")
-}
-REASONS |= {FEW: FEW, NO_VARIATION: NO_VARIATION}
-REASONS |= {
+    "queries": "too few queries",
+    "trainings": "too few training runs",
+    "models": "too few models",
+    "clusters": "too few clusters",
+    "worlds": "too few worlds",
     GATE: "a system is not shown to beat BM25 in domain",
     UNMEASURED: "no lead over BM25 was measured",
 }
-SHOWN = ["n_models", "n_queries", "n_trainings", "n_worlds"]  # counts on a page
-OUT_OF_REACH = 10  # a claim that needs more than this many times the data is declared so
+NO_ESTIMATE = "no estimate"
+ONE_WORLD = "one generated world decides no claim"
+SECONDARY = "a secondary claim"
+# a claim that needs more than this many times the data is declared out of reach
+REACHABLE = 10
+# a name at the beginning keeps its capital letter after a colon: BM25, ColBERT
+NAME = re.compile(r"\w+[A-Z0-9]")
 
 
-def formatted(row: Mapping[str, Any], own: Claim | None = None) -> str:
-    """A row of `concluded` or `over_worlds` as text: estimate, interval, unit of inference, verdict
-    and its reason.
+def sentences(tables: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str]:
+    """Return a sentence for each claim of `page`: what came out, and the estimates with intervals.
 
-    `own`: the claim, where it is not in the file.
+    The claim that answers the title of the notebook (`answers.yaml`) comes first, as an answer;
+    decided ones are next.
 
-    >>> row = {"claim": "resttest-dense", "estimate": -0.1, "low": -0.14, "high": -0.06, "n_queries": 900}
-    >>> formatted(row | {"n_worlds": 12, "verdict": "holds", "size": "", "reason": ""})
-    '-10.0 % [-14.0, -6.0], 900 queries, 12 worlds: holds'
+    Parameters
+    ----------
+    tables : name of the data → a table, as of `page`.
+    notebook : none: no claim answers a title.
+
+    Examples
+    --------
+    >>> row = {"claim": "topics-dense", "estimate": -0.074, "low": -0.119, "high": 0.029}
+    >>> row |= {"verdict": "undecided", "size": "", "reason": "queries"}
+    >>> [sentence] = sentences({"here": pd.DataFrame([row])})
+    >>> sentence[82:]
+    ': undecided here, too few queries (RR@10: this run -7.4 % [-11.9, +2.9]; published -11.1 %).'
     """
-    claim = own or stated()[row["claim"]]
-    text = spelled(row["estimate"], row["low"], row["high"], claim.unit)
-    counts = {name.removeprefix("n_"): row[name] for name in SHOWN if not pd.isna(row.get(name))}
-    units = [
-        f"{int(n):,} {ONE[what] if n == 1 else MANY.get(what, what)}" for what, n in counts.items()
-    ]
-    found = ", ".join([text, *units])
-    reason = "; ".join(_reasons(row, claim))
-    judged = ", ".join(filter(None, [row["verdict"], row["size"]]))
-    if not judged and not reason:
-        return found
-    if not judged:
-        return f"{found}: {reason}"
-    return f"{found}: {judged} ({reason})" if reason else f"{found}: {judged}"
+    title = yaml.safe_load(ANSWERS.read_text(encoding="utf-8")).get(notebook, {})
+    answer, decided, undecided = [], [], []
+    for claim, rows in _by_claim(tables):
+        if claim.name == title.get("claim"):
+            answer.append(_answer(claim, rows, title))
+        elif conclusion(claim, rows).startswith(OPEN):
+            undecided.append(_sentence(claim, rows))
+        else:
+            decided.append(_sentence(claim, rows))
+    return answer + decided + undecided
 
 
-def _reasons(row: Mapping[str, Any], claim: Claim) -> list[str]:
-    """Why a claim is undecided, what its design detects, and how much more data would decide it."""
-    reason, needed = row["reason"], row.get("resolution", np.nan)
-    reasons = [MANY.get(reason, reason)] if reason else []
-    if reason == GATE and np.isfinite(row["lead"]):
-        return [*reasons, f"lead {100 * row['lead']:+.1f} points"]
-    if row["verdict"] != "undecided" or reason.startswith("gate") or not np.isfinite(needed):
-        return reasons
-    if claim.unit:
-        reasons.append(f"detects {100 * needed:.1f} {claim.unit}")
-    else:  # of a correlation, or of a difference of two
-        largest = 2.0 if "minus" in claim.rows else 1.0
-        reasons.append(f"detects {needed:.2f}" if needed < largest else "detects no correlation")
-    times = (
-        (needed / claim.asked) ** 2 if claim.asked else 0.0
-    )  # nothing is asked of a baseline that finds nothing
-    if times > OUT_OF_REACH:
-        reasons.append(
-            f"out of reach: needs {_more_data(times, reason, row.get('share_trainings', np.nan))}"
-        )
-    return reasons
-
-
-def _more_data(times: float, noise: str, share_trainings: float) -> str:
-    """What would make the variance so many times smaller.
-
-    >>> _more_data(30, "queries", 0.1), _more_data(30, "trainings", 0.99)
-    ('30 times as many queries', '42 times as many training runs')
-    """
-    units = MANY.get(noise, noise)
-    if noise != "trainings" or np.isnan(share_trainings):
-        return f"{times:.0f} times as many {units}"
-    left = 1 - times * (
-        1 - share_trainings
-    )  # of the variance wanted, what the queries leave to the trainings
-    if left > 0:
-        return f"{times * share_trainings / left:.0f} times as many {units}"
-    return f"{times:.0f} times as many {units} and queries"
-
-
-def page(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """For the page: a row a claim; its sentence, what is published, and a column a data set that
-    answers it.
-
-    `found`: name of the data → a table of `concluded`, `in_one_world` or `over_worlds`; without
-    rows for none.
-    """
-    asked, made = [data for data, table in found.items() if len(table)], []
-    for claim, rows in _by_claim(found):
-        told = {
-            _named(data, claim): formatted(rows[data]) if data in rows else "–" for data in asked
-        }
-        row = {
-            "claim": claim.sentence,
-            "margin": margin(claim),
-            "published": published(claim),
-        } | told
-        untested = "".join(f" ({why})" for why in _untested(claim, rows))
-        made.append(row | {"conclusion": conclusion(claim, rows) + untested})
-    table = pd.DataFrame(made).fillna("–")
-    return table[[*table.columns.drop("conclusion"), "conclusion"]] if made else table
-
-
-def _by_claim(found: Mapping[str, pd.DataFrame]) -> list[tuple[Claim, dict[str, dict]]]:
-    """Each claim that a table of `page` answers, with its row in each data set; in a file an empty
-    text is missing.
-    """
-    rows: dict[str, dict[str, dict]] = {}
-    for data, table in found.items():
-        texts = {
-            name: table[name].astype(object).fillna("")
-            for name in (*JUDGED[:3], "over")
-            if name in table
-        }
-        for row in table.assign(**texts).to_dict("records"):
-            rows.setdefault(row["claim"], {})[data] = row
-    return [(stated()[name], of) for name, of in rows.items()]
-
-
-def _named(data: str, claim: Claim) -> str:
-    return (
-        (REAL.get(claim.name) or REAL.get(claim.notebook, data))
-        if data == "MedQuAD"
-        else NAMED.get(data, data)
+def _sentence(claim: Claim, rows: Mapping[str, Row]) -> str:
+    """Return the sentence of a claim that answers no title."""
+    return SENTENCE.format(
+        claim=claim.sentence.removesuffix("."),
+        conclusion=_conclusion_with_reasons(claim, rows),
+        estimates=_estimates(claim, rows),
     )
 
 
-def conclusion(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """What data sets say together of a claim: data set → its row. A single generated world says
-    nothing.
+def _answer(claim: Claim, rows: Mapping[str, Row], title: Mapping[str, str]) -> str:
+    """Return the sentence of the claim that answers a title, by the notebook's entry in ANSWERS."""
+    estimates = _estimates(claim, rows)
+    intervals = _intervals(claim, rows)
+    outcome = conclusion(claim, rows)
+    if outcome.startswith(OPEN):
+        return OPEN_ANSWER.format(
+            outcome=_open_word(outcome).capitalize(),
+            reasons="; ".join(_reasons_of_answer(claim, rows)),
+            claim=_after_colon(claim.sentence).removesuffix("."),
+            estimates=estimates,
+            intervals=intervals,
+        )
+    answer = _first_sentence(claim, outcome, title)
+    return ANSWER.format(
+        answer=answer.removesuffix("."),
+        conclusion=_conclusion_with_reasons(claim, rows),
+        estimates=estimates,
+        intervals=intervals,
+    )
 
+
+def _first_sentence(claim: Claim, outcome: str, title: Mapping[str, str]) -> str:
+    """Return what a decided conclusion says to the title."""
+    if outcome.startswith(POSITIVE):
+        return title["holds"]
+    if outcome.startswith(NEGATIVE):
+        return title["contradicted"]
+    if outcome == DEPENDS or any(word in outcome for word in POSITIVE):
+        return IT_DEPENDS.format(claim=claim.sentence)
+    return title["equal"]
+
+
+def _open_word(outcome: str) -> str:
+    """Return why a conclusion is open, in a word; "" where it is decided on all data."""
+    for word in OPEN:
+        if word in outcome:
+            return word
+    return ""
+
+
+def _after_colon(sentence: str) -> str:
+    """Return a sentence with a small first letter, unless it begins with a name."""
+    if NAME.match(sentence):
+        return sentence
+    return sentence[:1].lower() + sentence[1:]
+
+
+def _conclusion_with_reasons(claim: Claim, rows: Mapping[str, Row]) -> str:
+    """Return the conclusion, why it is open, and why data sets cannot test it."""
+    text = conclusion(claim, rows)
+    if _open_word(text) in (UNDECIDED, UNJUDGED):
+        text = FOR_A_REASON.format(conclusion=text, reason=_reason(rows))
+    return _with_untested(text, claim, rows)
+
+
+def _with_untested(text: str, claim: Claim, rows: Mapping[str, Row]) -> str:
+    """Return a conclusion and why data sets cannot test the claim."""
+    for why in _untested(claim, rows):
+        text = UNTESTED.format(conclusion=text, why=why)
+    return text
+
+
+def _reasons_of_answer(claim: Claim, rows: Mapping[str, Row]) -> list[str]:
+    """Return why an answer is open: the reason of the verdict, and what data sets cannot test."""
+    if _open_word(conclusion(claim, rows)) == UNTESTABLE:
+        return _untested(claim, rows)
+    return [_reason(rows), *_untested(claim, rows)]
+
+
+def _untested(claim: Claim, rows: Mapping[str, Row]) -> list[str]:
+    """Return why data sets that estimate a claim cannot test it, each reason once."""
+    reasons = [why for data, why in claim.not_testable.items() if data in rows]
+    return list(dict.fromkeys(reasons))
+
+
+def _reason(rows: Mapping[str, Row]) -> str:
+    """Return why a claim is undecided, or has no verdict, by its row in each data set."""
+    if not any(row["verdict"] for row in rows.values()):
+        is_one_world = any(row["reason"] == "one world" for row in rows.values())
+        return ONE_WORLD if is_one_world else SECONDARY
+    for row in rows.values():
+        if _is_open(row) and row["reason"]:
+            return REASONS.get(row["reason"], row["reason"])
+    return NO_ESTIMATE
+
+
+def _estimates(claim: Claim, rows: Mapping[str, Row]) -> str:
+    """Return the estimates of each data set, what is published, and the margin where it decides."""
+    parts = []
+    for data, row in rows.items():
+        estimate = spelled(row["estimate"], row["low"], row["high"], claim.unit)
+        parts.append(ESTIMATE.format(data=_data_name(data, claim), estimate=estimate))
+    if np.isfinite(claim.published):
+        parts.append(PUBLISHED.format(value=published(claim)))
+    if claim.asks == "equal" or any(row["size"] for row in rows.values()):
+        parts.append(MARGIN.format(value=margin(claim)))
+    return ESTIMATES.format(measure=claim.statistic + claim.measure, parts="; ".join(parts))
+
+
+def _intervals(claim: Claim, rows: Mapping[str, Row]) -> str:
+    """Return what kind of intervals the estimates of a claim have, and what each is over."""
+    uncorrected = [data for data, row in rows.items() if row["reason"] == "one world"]
+    if len(uncorrected) == len(rows):
+        kind, apart = "individual", []
+    else:
+        kind, apart = "simultaneous", uncorrected
+    names_by_units = _names_by_units(claim, rows, apart)
+    is_same_for_all = len(names_by_units) == 1 and not apart
+    parts = []
+    for units, names in names_by_units.items():
+        if units and is_same_for_all:
+            parts.append(OVER.format(units=units))
+        elif units:
+            parts.append(OVER_OF.format(units=units, data=", ".join(names)))
+    text = INTERVALS.format(kind=kind)
+    return f"{text} {'; '.join(parts)}" if parts else text
+
+
+def _names_by_units(
+    claim: Claim, rows: Mapping[str, Row], apart: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return what intervals are over → the data sets whose intervals are.
+
+    `apart`: data sets with individual intervals, where the others have simultaneous ones.
+    """
+    names_by_units: dict[str, list[str]] = {}
+    for data, row in rows.items():
+        name = _data_name(data, claim)
+        if data in apart:
+            name = INDIVIDUAL.format(data=name)
+        names_by_units.setdefault(_over(row), []).append(name)
+    return names_by_units
+
+
+def _over(row: Row) -> str:
+    """Return what the interval of a row is over, in words; "" where it is not known."""
+    over = row.get("over", "")
+    return "queries of one training run" if over == ONE_TRAINING else over
+
+
+def conclusion(claim: Claim, rows: Mapping[str, Row]) -> str:
+    """Return what data sets say together of a claim; a single generated world says nothing.
+
+    Parameters
+    ----------
+    claim : the claim.
+    rows : data set → its row, with verdict, size and reason.
+
+    Examples
+    --------
     >>> holds, undecided = ({"verdict": verdict, "size": ""} for verdict in ("holds", "undecided"))
     >>> conclusion(stated()["resttest-dense"], {"MedQuAD": undecided, "worlds": holds})
     'agrees in direction in the worlds, undecided on real data'
     """
-    heard = {data: _outcome(claim, data, row) for data, row in rows.items()}
-    judged = {data: told for data, told in heard.items() if told != UNJUDGED}
-    tested = {data for data in judged if data not in claim.not_testable}
-    if {"holds", "contradicted"} <= {rows[data]["verdict"] for data in tested}:
-        return "depends on the data"
-    if len(judged) > 1 and len(set(judged.values())) == 1:
-        return next(iter(judged.values()))
-    decided_first = sorted(
-        judged.items(), key=lambda item: item[1].startswith(("undecided", UNTESTABLE))
-    )
-    return ", ".join(f"{told} {PLACES.get(data, data)}" for data, told in decided_first) or UNJUDGED
+    outcomes = {}
+    for data, row in rows.items():
+        outcome = _outcome(claim, data, row)
+        if outcome != UNJUDGED:
+            outcomes[data] = outcome
+    if not outcomes:
+        return UNJUDGED
+    verdicts = {rows[data]["verdict"] for data in outcomes if data not in claim.not_testable}
+    if {"holds", "contradicted"} <= verdicts:
+        return DEPENDS
+    if len(outcomes) > 1 and len(set(outcomes.values())) == 1:
+        return next(iter(outcomes.values()))
+    decided, undecided = [], []
+    for data, outcome in outcomes.items():
+        text = IN_A_PLACE.format(outcome=outcome, place=PLACES.get(data, data))
+        if outcome.startswith(OPEN):
+            undecided.append(text)
+        else:
+            decided.append(text)
+    return ", ".join(decided + undecided)
 
 
-def _outcome(claim: Claim, data: str, row: Mapping[str, Any]) -> str:
-    """What one data set says of a claim, in a word.
+def _outcome(claim: Claim, data: str, row: Row) -> str:
+    """Return what one data set says of a claim, in a word.
 
     *replicated* and *contradicted* are of the paper's design and question on real data; a generated
     world, or another design, only *agrees* (of an effect: *in direction*) or *differs*. A question
@@ -191,120 +333,194 @@ def _outcome(claim: Claim, data: str, row: Mapping[str, Any]) -> str:
     """
     if data in claim.not_testable:
         return UNTESTABLE
-    smaller = ", but smaller than the margin," * bool(row["size"] and claim.asks != "equal")
-    if claim.paper == "kit":
-        words = {"holds": "supported", "contradicted": "contradicted"}
-    elif claim.design == "of the paper" and data != "worlds":
-        words = {"holds": "replicated", "contradicted": "contradicted"}
-    else:
-        agrees = "agrees" if claim.asks == "equal" else "agrees in direction"
-        words = {"holds": agrees, "contradicted": "differs"}
-    if row["verdict"] in words:
-        return words[row["verdict"]] + smaller
     if not row["verdict"]:
         return UNJUDGED
-    return "undecided" if _is_open(row) else "no difference"
+    if _is_open(row):
+        return UNDECIDED
+    if row["verdict"] == "undecided":
+        return NO_DIFFERENCE
+    outcome = _words(claim, data)[row["verdict"]]
+    if row["size"] and claim.asks != "equal":
+        return SMALL.format(outcome=outcome)
+    return outcome
 
 
-def _is_open(row: Mapping[str, Any]) -> bool:
-    """Whether neither direction nor size is decided; of a system that is excluded nothing is
-    said.
+def _words(claim: Claim, data: str) -> Mapping[str, str]:
+    """Return the words for a verdict on a claim, on one data set."""
+    if claim.paper == "kit":
+        return SUPPORT
+    if claim.design == "of the paper" and data != "worlds":
+        return REPLICATION
+    return AGREEMENT if claim.asks == "equal" else DIRECTION
+
+
+def _is_open(row: Row) -> bool:
+    """Return whether neither direction nor size is decided.
+
+    Of a system that is excluded nothing is said.
     """
-    return row["verdict"] == "undecided" and (
-        not row["size"] or str(row.get("reason", "")).startswith("gate")
-    )
+    if row["verdict"] != "undecided":
+        return False
+    return not row["size"] or row.get("reason", "").startswith("gate")
+
+
+def page(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return a table for the page: a row a claim, and a column a data set that answers it.
+
+    Parameters
+    ----------
+    tables : name of the data → a table of `concluded`, `in_one_world` or `over_worlds`; without
+        rows for none.
+
+    Returns
+    -------
+    DataFrame[claim, margin, published, the data sets, conclusion]
+        A cell of a data set is `formatted`. Empty without any row.
+    """
+    asked = [data for data, table in tables.items() if len(table)]
+    lines = []
+    for claim, rows in _by_claim(tables):
+        line = {
+            "claim": claim.sentence,
+            "margin": margin(claim),
+            "published": published(claim),
+        }
+        for data in asked:
+            line[_data_name(data, claim)] = formatted(rows[data]) if data in rows else NONE
+        line["conclusion"] = _with_untested(conclusion(claim, rows), claim, rows)
+        lines.append(line)
+    if not lines:
+        return pd.DataFrame()
+    table = pd.DataFrame(lines).fillna(NONE)
+    return table[[*table.columns.drop("conclusion"), "conclusion"]]
+
+
+def _by_claim(tables: Mapping[str, pd.DataFrame]) -> list[tuple[Claim, dict[str, Row]]]:
+    """Return each claim that some tables answer, with its row in each data set.
+
+    In a file an empty text is missing.
+    """
+    rows: dict[str, dict[str, Row]] = {}
+    for data, table in tables.items():
+        table = table.copy()
+        for name in ("verdict", "size", "reason", "over"):
+            if name in table:
+                table[name] = table[name].astype(object).fillna("")
+        for row in table.to_dict("records"):
+            rows.setdefault(row["claim"], {})[data] = row
+    return [(stated()[name], rows_of_claim) for name, rows_of_claim in rows.items()]
+
+
+def _data_name(data: str, claim: Claim) -> str:
+    """Return the name of a data set in sentences and columns of a claim."""
+    if data != "MedQuAD":
+        return NAMED.get(data, data)
+    return REAL.get(claim.name) or REAL.get(claim.notebook, data)
 
 
 def margin(claim: Claim) -> str:
-    """What counts as no difference: of equality, or of a loss or gain that is too small to
-    matter.
+    """Return what counts as no difference.
+
+    Of equality, or of a loss or gain that is too small to matter.
     """
-    return f"{100 * claim.margin:.1f} {claim.unit}" if claim.unit else f"{claim.margin:.2f}"
+    if not claim.unit:
+        return f"{claim.margin:.2f}"
+    return f"{100 * claim.margin:.1f} {claim.unit}"
 
 
 def published(claim: Claim) -> str:
-    value, unit = claim.published, claim.unit
-    return "–" if np.isnan(value) else f"{100 * value:+.1f} {unit}" if unit else f"{value:+.2f}"
+    """Return the published effect with its unit; a dash where none is."""
+    if np.isnan(claim.published):
+        return NONE
+    if not claim.unit:
+        return f"{claim.published:+.2f}"
+    return f"{100 * claim.published:+.1f} {claim.unit}"
 
 
-def sentences(found: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str]:
-    """A sentence for each claim of `page`: what came out, and the estimate of each data set with
-    its interval.
+def formatted(row: Row, claim: Claim | None = None) -> str:
+    """Return a row of `concluded` or `over_worlds` as the cell of a table.
 
-    `notebook`: the claim that answers its title (`answers.yaml`) comes first, as an answer; decided
-    ones are next.
+    Estimate, interval, units of inference, verdict and its reasons.
 
-    >>> row = {"claim": "topics-dense", "estimate": -0.074, "low": -0.119, "high": 0.029, "size": ""}
-    >>> sentences({"here": pd.DataFrame([row | {"verdict": "undecided", "reason": "queries"}])})[0][82:]
-    ': undecided here, too few queries (RR@10: this run -7.4 % [-11.9, +2.9]; published -11.1 %).'
+    Parameters
+    ----------
+    row : a row of a table of claims.
+    claim : the claim, where it is not in the file.
+
+    Examples
+    --------
+    >>> row = {"claim": "resttest-dense", "estimate": -0.1, "low": -0.14, "high": -0.06}
+    >>> row |= {"n_queries": 900, "n_worlds": 12, "verdict": "holds", "size": "", "reason": ""}
+    >>> formatted(row)
+    '-10.0 % [-14.0, -6.0], 900 queries, 12 worlds: holds'
     """
-    answer, decided, others = [], [], []
-    title = yaml.safe_load(ANSWERS.read_text(encoding="utf-8")).get(notebook, {})
-    for claim, rows in _by_claim(found):
-        outcome, reason = conclusion(claim, rows), _reason(rows)
-        estimated = {
-            data: spelled(row["estimate"], row["low"], row["high"], claim.unit)
-            for data, row in rows.items()
-        }
-        parts = [f"{_named(data, claim)} {text}" for data, text in estimated.items()]
-        parts += [f"published {published(claim)}"] if np.isfinite(claim.published) else []
-        if claim.asks == "equal" or any(row["size"] for row in rows.values()):
-            parts.append(f"margin {margin(claim)}")
-        estimates = f"{claim.statistic}{claim.measure}: {'; '.join(parts)}"
-        told = outcome
-        word = next((word for word in ("undecided", UNJUDGED, UNTESTABLE) if word in told), "")
-        is_open = told.startswith(("undecided", UNJUDGED, UNTESTABLE))
-        has_reason = word in ("undecided", UNJUDGED)
-        told += f", {reason}" * has_reason
-        untested = _untested(claim, rows)
-        told += "".join(f" ({why})" for why in untested)
-        if claim.name != title.get("claim"):
-            text = f"{claim.sentence.removesuffix('.')}: {told} ({estimates})."
-            (others if is_open else decided).append(text)
-            continue
-        has_name = re.match(
-            r"\w+[A-Z0-9]", claim.sentence
-        )  # which keeps its capitals after a colon
-        inside = claim.sentence if has_name else claim.sentence[:1].lower() + claim.sentence[1:]
-        open_for = "; ".join([reason] * has_reason + untested)
-        forms = {"": f"{word.capitalize()} ({open_for}): {inside}"}
-        forms |= {"depends": f"It depends on the data. {claim.sentence}"} | title
-        key = next((key for word, key in ANSWER_TO.items() if re.match(word, outcome)), "")
-        text = forms[key].removesuffix(".") + f": {told}" * (not is_open)
-        answer = [f"{text} ({estimates}; {_intervals(claim, rows)})."]
-    return answer + decided + others
+    claim = claim or stated()[row["claim"]]
+    estimate = spelled(row["estimate"], row["low"], row["high"], claim.unit)
+    measured = ", ".join([estimate, *_counts(row)])
+    verdict = ", ".join(text for text in (row["verdict"], row["size"]) if text)
+    reasons = "; ".join(_reasons(row, claim))
+    if verdict and reasons:
+        return CELL_WITH_REASONS.format(measured=measured, verdict=verdict, reasons=reasons)
+    if verdict or reasons:
+        return CELL.format(measured=measured, verdict=verdict or reasons)
+    return measured
 
 
-def _untested(claim: Claim, rows: Mapping[str, Any]) -> list[str]:
-    """Why data sets that estimate a claim cannot test it, each reason once."""
-    return list(dict.fromkeys(why for data, why in claim.not_testable.items() if data in rows))
+def _counts(row: Row) -> list[str]:
+    """Return the numbers of models, queries, training runs and worlds that a row has."""
+    counts = []
+    for column, (one, several) in UNITS.items():
+        number = row.get(column, np.nan)
+        if np.isfinite(number):
+            counts.append(f"{int(number):,} {one if number == 1 else several}")
+    return counts
 
 
-def _intervals(claim: Claim, rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """What kind of intervals the estimates of a claim have, and what each is over."""
-    alone = [
-        data for data, row in rows.items() if row["reason"] == "one world"
-    ]  # which has no correction
-    kind = "individual" if len(alone) == len(rows) else "simultaneous"
-    names_over: dict[str, list[str]] = {}
-    for data, row in rows.items():
-        over = str(row.get("over", "")).replace("; one training run", " of one training run")
-        is_apart = data in alone and kind == "simultaneous"
-        names_over.setdefault(over, []).append(_named(data, claim) + ", individual" * is_apart)
-    is_one_for_all = len(names_over) == 1 and len(alone) in (0, len(rows))
-    each = []
-    for over, names in names_over.items():
-        whose = "" if is_one_for_all else f" ({', '.join(names)})"
-        each += [f"over {over}{whose}"] if over else []
-    return " ".join([f"{kind} 95 % confidence intervals", "; ".join(each)]).strip()
+def _reasons(row: Row, claim: Claim) -> list[str]:
+    """Return why a claim is undecided, what its design detects, and what would decide it."""
+    reason = row["reason"]
+    reasons = [MANY.get(reason, reason)] if reason else []
+    if reason == GATE and np.isfinite(row["lead"]):
+        return [*reasons, LEAD.format(points=100 * row["lead"])]
+    resolution = row.get("resolution", np.nan)
+    is_excluded = reason.startswith("gate")
+    if row["verdict"] != "undecided" or is_excluded or not np.isfinite(resolution):
+        return reasons
+    reasons.append(_detects(claim, resolution))
+    if claim.asked == 0:  # nothing is asked of a baseline that finds nothing
+        return reasons
+    times = (resolution / claim.asked) ** 2
+    if times > REACHABLE:
+        more = _more_data(times, reason, row.get("share_trainings", np.nan))
+        reasons.append(OUT_OF_REACH.format(data=more))
+    return reasons
 
 
-def _reason(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """Why a claim is undecided, or has no verdict, by its row in each data set."""
-    if not any(row["verdict"] for row in rows.values()):
-        worlds = any(row["reason"] == "one world" for row in rows.values())
-        return "one generated world decides no claim" if worlds else "a secondary claim"
-    reason = next(
-        (row["reason"] for row in rows.values() if _is_open(row) and row["reason"]), "no estimate"
-    )
-    return REASONS.get(reason, reason)
+def _detects(claim: Claim, resolution: float) -> str:
+    """Return the smallest effect that the design of a claim finds with 80 % power."""
+    if claim.unit:
+        return DETECTS.format(effect=100 * resolution, unit=claim.unit)
+    largest = (
+        2.0 if "minus" in claim.rows else 1.0
+    )  # of a difference of two correlations, or of one
+    if resolution < largest:
+        return DETECTS_CORRELATION.format(correlation=resolution)
+    return DETECTS_NO_CORRELATION
+
+
+def _more_data(times: float, noise: str, share_trainings: float) -> str:
+    """Return what would make the variance so many times smaller.
+
+    More trainings leave the variance that is of the queries as it is.
+
+    >>> _more_data(30, "queries", 0.1), _more_data(30, "trainings", 0.99)
+    ('30 times as many queries', '42 times as many training runs')
+    """
+    units = MANY.get(noise, noise)
+    if noise != "trainings" or np.isnan(share_trainings):
+        return MORE.format(times=times, units=units)
+    # of the variance wanted, what the queries leave to the trainings
+    left_to_trainings = 1 - times * (1 - share_trainings)
+    if left_to_trainings > 0:
+        return MORE.format(times=times * share_trainings / left_to_trainings, units=units)
+    return MORE_AND_QUERIES.format(times=times, units=units)
