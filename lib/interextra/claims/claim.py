@@ -139,6 +139,11 @@ class Claim(BaseModel, frozen=True, extra="forbid"):
         return ""
 
     @property
+    def is_correlation(self) -> bool:
+        """Whether the estimate is a single correlation, not a difference of two."""
+        return not self.unit and "minus" not in self.rows
+
+    @property
     def asked(self) -> float:
         """The effect that a design should find.
 

@@ -250,9 +250,11 @@ def _intervals(claim: Claim, rows: Mapping[str, Row]) -> str:
     """Return what kind of intervals the estimates of a claim have, and what each is over."""
     uncorrected = [data for data, row in rows.items() if row["reason"] == "one world"]
     if len(uncorrected) == len(rows):
-        kind, apart = "individual", []
+        kind = "individual"
+        apart = []
     else:
-        kind, apart = "simultaneous", uncorrected
+        kind = "simultaneous"
+        apart = uncorrected
     names_by_units = _names_by_units(claim, rows, apart)
     is_same_for_all = len(names_by_units) == 1 and not apart
     parts = []
