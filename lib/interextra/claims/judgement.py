@@ -262,15 +262,11 @@ def _weakest_leads(gates: Sequence[pd.DataFrame]) -> pd.DataFrame:
     n_worlds = len(gates)
     by_world = [table.assign(world=world) for world, table in enumerate(gates)]
     means = across(pd.concat(by_world), "world", ["claim", "system"], "lead")
-    is_measured = means["n"] == n_worlds
-    measured = pd.DataFrame(
-        {
-            "claim": means["claim"],
-            "lead": means["lead"].where(is_measured),
-            "lead_low": means["low"].where(is_measured),
-        }
-    )
-    return measured.groupby("claim").agg(lambda leads: leads.min(skipna=False))
+    means = means.rename(columns={"low": "lead_low"})
+    is_unmeasured = means["n"] < n_worlds
+    means.loc[is_unmeasured, ["lead", "lead_low"]] = np.nan
+    by_claim = means.groupby("claim")[["lead", "lead_low"]]
+    return by_claim.agg(lambda leads: leads.min(skipna=False))
 
 
 def _nearness_over_worlds(every_world: pd.DataFrame, name: str) -> pd.DataFrame:

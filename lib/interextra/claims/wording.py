@@ -18,6 +18,8 @@ from interextra.claims.judgement import GATE, UNMEASURED
 from interextra.stats.effects import ONE_TRAINING, spelled
 
 Row = Mapping[str, Any]  # a row of `concluded`, `in_one_world` or `over_worlds`
+Rows = Mapping[str, Row]  # data set → its row of a claim
+Tables = Mapping[str, pd.DataFrame]  # data set → its table of claims
 
 # The sentence of a claim; of that which answers a notebook's title; of one that leaves it open
 SENTENCE = "{claim}: {conclusion} ({estimates})."
@@ -106,7 +108,7 @@ REACHABLE = 10
 NAME = re.compile(r"\w+[A-Z0-9]")
 
 
-def sentences(tables: Mapping[str, pd.DataFrame], notebook: str = "") -> list[str]:
+def sentences(tables: Tables, notebook: str = "") -> list[str]:
     """Return a sentence for each claim of `page`: what came out, and the estimates with intervals.
 
     The claim that answers the title of the notebook (`answers.yaml`) comes first, as an answer;
@@ -125,7 +127,8 @@ def sentences(tables: Mapping[str, pd.DataFrame], notebook: str = "") -> list[st
     >>> sentence[82:]
     ': undecided here, too few queries (RR@10: this run -7.4 % [-11.9, +2.9]; published -11.1 %).'
     """
-    title = yaml.safe_load(ANSWERS.read_text(encoding="utf-8")).get(notebook, {})
+    answers = yaml.safe_load(ANSWERS.read_text(encoding="utf-8"))
+    title = answers.get(notebook, {})
     answer, decided, undecided = [], [], []
     for claim, rows in _by_claim(tables):
         if claim.name == title.get("claim"):
@@ -137,7 +140,7 @@ def sentences(tables: Mapping[str, pd.DataFrame], notebook: str = "") -> list[st
     return answer + decided + undecided
 
 
-def _sentence(claim: Claim, rows: Mapping[str, Row]) -> str:
+def _sentence(claim: Claim, rows: Rows) -> str:
     """Return the sentence of a claim that answers no title."""
     return SENTENCE.format(
         claim=claim.sentence.removesuffix("."),
@@ -146,7 +149,7 @@ def _sentence(claim: Claim, rows: Mapping[str, Row]) -> str:
     )
 
 
-def _answer(claim: Claim, rows: Mapping[str, Row], title: Mapping[str, str]) -> str:
+def _answer(claim: Claim, rows: Rows, title: Mapping[str, str]) -> str:
     """Return the sentence of the claim that answers a title, by the notebook's entry in ANSWERS."""
     estimates = _estimates(claim, rows)
     intervals = _intervals(claim, rows)
@@ -194,7 +197,7 @@ def _after_colon(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def _conclusion_with_reasons(claim: Claim, rows: Mapping[str, Row]) -> str:
+def _conclusion_with_reasons(claim: Claim, rows: Rows) -> str:
     """Return the conclusion, why it is open, and why data sets cannot test it."""
     text = conclusion(claim, rows)
     if _open_word(text) in (UNDECIDED, UNJUDGED):
@@ -202,27 +205,27 @@ def _conclusion_with_reasons(claim: Claim, rows: Mapping[str, Row]) -> str:
     return _with_untested(text, claim, rows)
 
 
-def _with_untested(text: str, claim: Claim, rows: Mapping[str, Row]) -> str:
+def _with_untested(text: str, claim: Claim, rows: Rows) -> str:
     """Return a conclusion and why data sets cannot test the claim."""
     for why in _untested(claim, rows):
         text = UNTESTED.format(conclusion=text, why=why)
     return text
 
 
-def _reasons_of_answer(claim: Claim, rows: Mapping[str, Row]) -> list[str]:
+def _reasons_of_answer(claim: Claim, rows: Rows) -> list[str]:
     """Return why an answer is open: the reason of the verdict, and what data sets cannot test."""
     if _open_word(conclusion(claim, rows)) == UNTESTABLE:
         return _untested(claim, rows)
     return [_reason(rows), *_untested(claim, rows)]
 
 
-def _untested(claim: Claim, rows: Mapping[str, Row]) -> list[str]:
+def _untested(claim: Claim, rows: Rows) -> list[str]:
     """Return why data sets that estimate a claim cannot test it, each reason once."""
     reasons = [why for data, why in claim.not_testable.items() if data in rows]
     return list(dict.fromkeys(reasons))
 
 
-def _reason(rows: Mapping[str, Row]) -> str:
+def _reason(rows: Rows) -> str:
     """Return why a claim is undecided, or has no verdict, by its row in each data set."""
     if not any(row["verdict"] for row in rows.values()):
         is_one_world = any(row["reason"] == "one world" for row in rows.values())
@@ -233,20 +236,27 @@ def _reason(rows: Mapping[str, Row]) -> str:
     return NO_ESTIMATE
 
 
-def _estimates(claim: Claim, rows: Mapping[str, Row]) -> str:
+def _estimates(claim: Claim, rows: Rows) -> str:
     """Return the estimates of each data set, what is published, and the margin where it decides."""
     parts = []
     for data, row in rows.items():
-        estimate = spelled(row["estimate"], row["low"], row["high"], claim.unit)
-        parts.append(ESTIMATE.format(data=_data_name(data, claim), estimate=estimate))
+        name = _data_name(data, claim)
+        parts.append(ESTIMATE.format(data=name, estimate=_estimate(row, claim)))
     if np.isfinite(claim.published):
         parts.append(PUBLISHED.format(value=published(claim)))
-    if claim.asks == "equal" or any(row["size"] for row in rows.values()):
+    is_sized = any(row["size"] for row in rows.values())
+    if claim.asks == "equal" or is_sized:
         parts.append(MARGIN.format(value=margin(claim)))
-    return ESTIMATES.format(measure=claim.statistic + claim.measure, parts="; ".join(parts))
+    measure = claim.statistic + claim.measure
+    return ESTIMATES.format(measure=measure, parts="; ".join(parts))
 
 
-def _intervals(claim: Claim, rows: Mapping[str, Row]) -> str:
+def _estimate(row: Row, claim: Claim) -> str:
+    """Return the estimate of a row with its interval."""
+    return spelled(row["estimate"], row["low"], row["high"], claim.unit)
+
+
+def _intervals(claim: Claim, rows: Rows) -> str:
     """Return what kind of intervals the estimates of a claim have, and what each is over."""
     uncorrected = [data for data, row in rows.items() if row["reason"] == "one world"]
     if len(uncorrected) == len(rows):
@@ -267,9 +277,7 @@ def _intervals(claim: Claim, rows: Mapping[str, Row]) -> str:
     return f"{text} {'; '.join(parts)}" if parts else text
 
 
-def _names_by_units(
-    claim: Claim, rows: Mapping[str, Row], apart: Sequence[str]
-) -> dict[str, list[str]]:
+def _names_by_units(claim: Claim, rows: Rows, apart: Sequence[str]) -> dict[str, list[str]]:
     """Return what intervals are over → the data sets whose intervals are.
 
     `apart`: data sets with individual intervals, where the others have simultaneous ones.
@@ -289,7 +297,7 @@ def _over(row: Row) -> str:
     return "queries of one training run" if over == ONE_TRAINING else over
 
 
-def conclusion(claim: Claim, rows: Mapping[str, Row]) -> str:
+def conclusion(claim: Claim, rows: Rows) -> str:
     """Return what data sets say together of a claim; a single generated world says nothing.
 
     Parameters
@@ -310,11 +318,13 @@ def conclusion(claim: Claim, rows: Mapping[str, Row]) -> str:
             outcomes[data] = outcome
     if not outcomes:
         return UNJUDGED
-    verdicts = {rows[data]["verdict"] for data in outcomes if data not in claim.not_testable}
+    tested = outcomes.keys() - claim.not_testable.keys()
+    verdicts = {rows[data]["verdict"] for data in tested}
     if {"holds", "contradicted"} <= verdicts:
         return DEPENDS
-    if len(outcomes) > 1 and len(set(outcomes.values())) == 1:
-        return next(iter(outcomes.values()))
+    different = set(outcomes.values())
+    if len(outcomes) > 1 and len(different) == 1:
+        return different.pop()
     decided, undecided = [], []
     for data, outcome in outcomes.items():
         text = IN_A_PLACE.format(outcome=outcome, place=PLACES.get(data, data))
@@ -366,7 +376,7 @@ def _is_open(row: Row) -> bool:
     return not row["size"] or row.get("reason", "").startswith("gate")
 
 
-def page(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def page(tables: Tables) -> pd.DataFrame:
     """Return a table for the page: a row a claim, and a column a data set that answers it.
 
     Parameters
@@ -388,7 +398,8 @@ def page(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             "published": published(claim),
         }
         for data in asked:
-            line[_data_name(data, claim)] = formatted(rows[data]) if data in rows else NONE
+            name = _data_name(data, claim)
+            line[name] = formatted(rows[data]) if data in rows else NONE
         line["conclusion"] = _with_untested(conclusion(claim, rows), claim, rows)
         lines.append(line)
     if not lines:
@@ -397,7 +408,7 @@ def page(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table[[*table.columns.drop("conclusion"), "conclusion"]]
 
 
-def _by_claim(tables: Mapping[str, pd.DataFrame]) -> list[tuple[Claim, dict[str, Row]]]:
+def _by_claim(tables: Tables) -> list[tuple[Claim, Rows]]:
     """Return each claim that some tables answer, with its row in each data set.
 
     In a file an empty text is missing.
@@ -410,7 +421,8 @@ def _by_claim(tables: Mapping[str, pd.DataFrame]) -> list[tuple[Claim, dict[str,
                 table[name] = table[name].astype(object).fillna("")
         for row in table.to_dict("records"):
             rows.setdefault(row["claim"], {})[data] = row
-    return [(stated()[name], rows_of_claim) for name, rows_of_claim in rows.items()]
+    claims = stated()
+    return [(claims[name], rows_of_claim) for name, rows_of_claim in rows.items()]
 
 
 def _data_name(data: str, claim: Claim) -> str:
@@ -457,9 +469,8 @@ def formatted(row: Row, claim: Claim | None = None) -> str:
     '-10.0 % [-14.0, -6.0], 900 queries, 12 worlds: holds'
     """
     claim = claim or stated()[row["claim"]]
-    estimate = spelled(row["estimate"], row["low"], row["high"], claim.unit)
-    measured = ", ".join([estimate, *_counts(row)])
-    verdict = ", ".join(text for text in (row["verdict"], row["size"]) if text)
+    measured = ", ".join([_estimate(row, claim), *_counts(row)])
+    verdict = ", ".join(filter(None, [row["verdict"], row["size"]]))
     reasons = "; ".join(_reasons(row, claim))
     if verdict and reasons:
         return CELL_WITH_REASONS.format(measured=measured, verdict=verdict, reasons=reasons)
@@ -474,7 +485,8 @@ def _counts(row: Row) -> list[str]:
     for column, (one, several) in UNITS.items():
         number = row.get(column, np.nan)
         if np.isfinite(number):
-            counts.append(f"{int(number):,} {one if number == 1 else several}")
+            unit = one if number == 1 else several
+            counts.append(f"{int(number):,} {unit}")
     return counts
 
 
@@ -502,9 +514,7 @@ def _detects(claim: Claim, resolution: float) -> str:
     """Return the smallest effect that the design of a claim finds with 80 % power."""
     if claim.unit:
         return DETECTS.format(effect=100 * resolution, unit=claim.unit)
-    largest = (
-        2.0 if "minus" in claim.rows else 1.0
-    )  # of a difference of two correlations, or of one
+    largest = 1.0 if claim.is_correlation else 2.0  # of a difference of two
     if resolution < largest:
         return DETECTS_CORRELATION.format(correlation=resolution)
     return DETECTS_NO_CORRELATION
