@@ -4,6 +4,7 @@
 means is decided in `judgement`, and said in `wording`.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -107,7 +108,8 @@ class Claim(BaseModel, frozen=True, extra="forbid"):
     @property
     def constant(self) -> float:
         """The sum of those terms that are numbers."""
-        return sum(sign * term for sign, term in self.terms() if isinstance(term, float))
+        numbers = [sign * term for sign, term in self.terms() if isinstance(term, float)]
+        return sum(numbers)
 
     @property
     def is_gated(self) -> bool:
@@ -242,7 +244,8 @@ def answered(claims: Sequence[Claim], tables: Sequence[Effects], leads: pd.DataF
         rows.append(_answer(claim, terms, draws, leads))
         drawn.append(draws)
     table = pd.DataFrame(rows, columns=ANSWERED)
-    unknown = [name for name in (*COUNTS, *NEARNESS) if table[name].isna().all()]
+    optional = [*COUNTS, *NEARNESS]
+    unknown = [name for name in optional if table[name].isna().all()]
     return Effects.of(table.drop(columns=unknown), ["claim"], ["estimate"], drawn)
 
 
@@ -267,13 +270,14 @@ def _answer(
     systems = _leads_of(all_rows, leads)
     drawn_units = all_rows[DRAWN].iloc[0] if DRAWN in all_rows else QUERIES
     share_trainings = _share_of_trainings(terms, draws)
+    biases = [term.sign * term.bias for term in terms if term.side == "effect"]
     low, high = interval(draws)
     row = {
         "claim": claim.name,
         "estimate": claim.constant + sum(term.sign * term.mean for term in terms),
         "low": low,
         "high": high,
-        "bias": sum(term.sign * term.bias for term in terms if term.side == "effect"),
+        "bias": sum(biases),
         "lead": systems["lead"].min(skipna=False),
         "lead_low": systems["lead_low"].min(skipna=False),
         "over": _weakest_over(all_rows, drawn_units),
@@ -310,14 +314,17 @@ def _nearness(claim: Claim, terms: Sequence[_Term]) -> dict[str, float]:
         return {}
     if len(terms) == 1:  # a change between the sides of one row
         [change] = terms
-        baseline, advanced = change._replace(side="first"), change._replace(side="second")
+        baseline = change._replace(side="first")
+        advanced = change._replace(side="second")
     else:
         [baseline] = [term for term in terms if term.sign < 0]
         [advanced] = [term for term in terms if term.sign > 0]
     nearness = {}
     for name, measure in (("effect_ratio", _effect_ratio), ("delta_ri", _delta_ri)):
-        low, high = interval(measure(baseline.draws, advanced.draws, claim.levels))
-        nearness[name] = float(measure(baseline.mean, advanced.mean, claim.levels))
+        estimate = measure(baseline.mean, advanced.mean, claim.levels)
+        draws = measure(baseline.draws, advanced.draws, claim.levels)
+        low, high = interval(draws)
+        nearness[name] = float(estimate)
         nearness[f"{name}_low"] = low
         nearness[f"{name}_high"] = high
     return nearness
@@ -330,14 +337,16 @@ def _effect_ratio(
 
     1 for the same, below 0 for the other direction.
     """
-    return (advanced - baseline) / (levels[1] - levels[0])
+    first, second = levels
+    return (advanced - baseline) / (second - first)
 
 
 def _delta_ri(
     baseline: np.ndarray, advanced: np.ndarray, levels: tuple[float, float]
 ) -> np.ndarray:
     """Return the published relative improvement minus ours, 0 for the same."""
-    published_improvement = (levels[1] - levels[0]) / levels[0]
+    first, second = levels
+    published_improvement = (second - first) / first
     return published_improvement - (ratio(advanced, baseline) - 1)
 
 
@@ -352,7 +361,7 @@ def rows_of(claim: Claim, labels: Mapping[str, Any], tables: Sequence[Effects]) 
         if name != "side":
             wanted[name] = values if isinstance(values, list) else [values]
     wanted["measure"] = [claim.measure]
-    n_wanted = np.prod([len(values) for values in wanted.values()])
+    n_wanted = math.prod(map(len, wanted.values()))
     for table in tables:
         if not wanted.keys() <= set(table):
             continue
@@ -374,7 +383,8 @@ def _fitting(table: Effects, wanted: Mapping[str, list]) -> Effects:
         if name in rows and name not in wanted:
             rows = rows[rows[name] == value]
     if "n_train" in rows and "n_train" not in wanted:
-        rows = rows[rows["n_train"] == rows["n_train"].max()]
+        largest = rows["n_train"].max()
+        rows = rows[rows["n_train"] == largest]
     return rows
 
 
@@ -384,8 +394,9 @@ def _leads_of(rows: pd.DataFrame, leads: pd.DataFrame) -> pd.DataFrame:
     NaN where it was not measured.
     """
     shared = [name for name in leads.columns if name in rows]
-    systems = rows[rows["model"] != BM25] if "model" in rows else rows
-    systems = systems[shared].drop_duplicates()
+    if "model" in rows:
+        rows = rows[rows["model"] != BM25]
+    systems = rows[shared].drop_duplicates()
     if systems.empty or GATED.isdisjoint(shared):
         return pd.DataFrame(columns=["system", "lead", "lead_low"], dtype=float)
     names = systems.astype(str).agg(", ".join, axis=1).to_numpy()
@@ -406,7 +417,9 @@ def _share_of_trainings(terms: Sequence[_Term], draws: np.ndarray) -> float:
         of_rows = rows["sd_trainings"].fillna(0.0) ** 2 / rows["n_trainings"]
         if term.side == "effect" and columns["first"] != columns["effect"]:
             change = rows[columns["effect"]]
-            of_rows = of_rows * ((1 + (1 + change) ** 2) / rows[columns["first"]] ** 2)
+            first = rows[columns["first"]]
+            scale = (1 + (1 + change) ** 2) / first**2
+            of_rows = of_rows * scale
         variance += of_rows.sum() / len(rows) ** 2
     drawn_variance = draws.var()
     return min(1.0, variance / drawn_variance) if drawn_variance else 0.0

@@ -238,12 +238,13 @@ def _with_intervals_over_worlds(
     """Add low and high, and resolution: what Student's test finds with 80 % power."""
     is_primary = _is_primary(claims)
     n_tests = np.where(is_primary, is_primary.sum(), 1)
-    critical = stats.t.ppf(1 - 0.025 / n_tests, n_worlds - 1)
+    freedom = n_worlds - 1
+    critical = stats.t.ppf(1 - 0.025 / n_tests, freedom)
     reach = critical * _known_error(table)
     return table.assign(
         low=table["estimate"] - reach,
         high=table["estimate"] + reach,
-        resolution=special.nctdtrinc(n_worlds - 1, 0.2, critical) * table["error"],
+        resolution=special.nctdtrinc(freedom, 0.2, critical) * table["error"],
     )
 
 
@@ -358,10 +359,9 @@ def _corrected(
 
 def _judgement(
     claim: Claim, row: Mapping[str, Any], noise: str, is_few: bool, p_size: float
-) -> tuple[str, str, str, float, float]:
+) -> dict[str, Any]:
     """Return what the columns JUDGED say of a claim."""
     is_within = bool(p_size < LEVEL)
-    size = WITHIN if is_within else ""
     obstacle = _obstacle(claim, row, is_few)
     if claim.secondary:
         decision = ""
@@ -372,7 +372,13 @@ def _judgement(
     reason = ""
     if decision == "undecided":
         reason = obstacle or noise
-    return decision, size, reason, row["resolution"], p_size
+    return {
+        "verdict": decision,
+        "size": WITHIN if is_within else "",
+        "reason": reason,
+        "resolution": row["resolution"],
+        "p_size": p_size,
+    }
 
 
 def _has_few_units(row: Mapping[str, Any], noise: str) -> bool:
@@ -451,7 +457,13 @@ def resolutions(files: Sequence[Path]) -> pd.DataFrame:
             continue
         for row in pd.read_csv(path).to_dict("records"):
             claim = stated()[row["claim"]]
-            times = (row["resolution"] / claim.asked) ** 2
-            more_of = "worlds" if "n_worlds" in row else "queries and trainings"
-            rows.append((claim.name, claim.unit, claim.asked, row["resolution"], times, more_of))
+            resolved = {
+                "claim": claim.name,
+                "unit": claim.unit,
+                "asked": claim.asked,
+                "resolution": row["resolution"],
+                "times": (row["resolution"] / claim.asked) ** 2,
+                "more_of": "worlds" if "n_worlds" in row else "queries and trainings",
+            }
+            rows.append(resolved)
     return pd.DataFrame(rows, columns=["claim", "unit", "asked", "resolution", "times", "more_of"])

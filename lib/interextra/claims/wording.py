@@ -28,7 +28,7 @@ OPEN_ANSWER = "{outcome} ({reasons}): {claim} ({estimates}; {intervals})."
 IT_DEPENDS = "It depends on the data. {claim}"
 # What stands in the place of {conclusion}
 FOR_A_REASON = "{conclusion}, {reason}"
-UNTESTED = "{conclusion} ({why})"
+UNTESTABLE_SINCE = "{conclusion} ({why})"
 IN_A_PLACE = "{outcome} {place}"
 SMALL = "{outcome}, but smaller than the margin,"
 # {estimates} and its parts
@@ -177,7 +177,8 @@ def _first_sentence(claim: Claim, outcome: str, title: Mapping[str, str]) -> str
         return title["holds"]
     if outcome.startswith(NEGATIVE):
         return title["contradicted"]
-    if outcome == DEPENDS or any(word in outcome for word in POSITIVE):
+    is_also_positive = any(word in outcome for word in POSITIVE)
+    if outcome == DEPENDS or is_also_positive:
         return IT_DEPENDS.format(claim=claim.sentence)
     return title["equal"]
 
@@ -201,35 +202,35 @@ def _conclusion_with_reasons(claim: Claim, rows: Rows) -> str:
     """Return the conclusion, why it is open, and why data sets cannot test it."""
     text = conclusion(claim, rows)
     if _open_word(text) in (UNDECIDED, UNJUDGED):
-        text = FOR_A_REASON.format(conclusion=text, reason=_reason(rows))
-    return _with_untested(text, claim, rows)
+        text = FOR_A_REASON.format(conclusion=text, reason=_why_open(rows))
+    return _with_untestable(text, claim, rows)
 
 
-def _with_untested(text: str, claim: Claim, rows: Rows) -> str:
+def _with_untestable(text: str, claim: Claim, rows: Rows) -> str:
     """Return a conclusion and why data sets cannot test the claim."""
-    for why in _untested(claim, rows):
-        text = UNTESTED.format(conclusion=text, why=why)
+    for why in _why_untestable(claim, rows):
+        text = UNTESTABLE_SINCE.format(conclusion=text, why=why)
     return text
 
 
 def _reasons_of_answer(claim: Claim, rows: Rows) -> list[str]:
-    """Return why an answer is open: the reason of the verdict, and what data sets cannot test."""
+    """Return why an answer is open, and why data sets cannot test the claim."""
     if _open_word(conclusion(claim, rows)) == UNTESTABLE:
-        return _untested(claim, rows)
-    return [_reason(rows), *_untested(claim, rows)]
+        return _why_untestable(claim, rows)
+    return [_why_open(rows), *_why_untestable(claim, rows)]
 
 
-def _untested(claim: Claim, rows: Rows) -> list[str]:
+def _why_untestable(claim: Claim, rows: Rows) -> list[str]:
     """Return why data sets that estimate a claim cannot test it, each reason once."""
     reasons = [why for data, why in claim.not_testable.items() if data in rows]
     return list(dict.fromkeys(reasons))
 
 
-def _reason(rows: Rows) -> str:
+def _why_open(rows: Rows) -> str:
     """Return why a claim is undecided, or has no verdict, by its row in each data set."""
     if not any(row["verdict"] for row in rows.values()):
-        is_one_world = any(row["reason"] == "one world" for row in rows.values())
-        return ONE_WORLD if is_one_world else SECONDARY
+        reasons = [row["reason"] for row in rows.values()]
+        return ONE_WORLD if "one world" in reasons else SECONDARY
     for row in rows.values():
         if _is_open(row) and row["reason"]:
             return REASONS.get(row["reason"], row["reason"])
@@ -258,6 +259,7 @@ def _estimate(row: Row, claim: Claim) -> str:
 
 def _intervals(claim: Claim, rows: Rows) -> str:
     """Return what kind of intervals the estimates of a claim have, and what each is over."""
+    # of claims in a single world, which are not corrected for their number
     uncorrected = [data for data, row in rows.items() if row["reason"] == "one world"]
     if len(uncorrected) == len(rows):
         kind = "individual"
@@ -274,7 +276,9 @@ def _intervals(claim: Claim, rows: Rows) -> str:
         elif units:
             parts.append(OVER_OF.format(units=units, data=", ".join(names)))
     text = INTERVALS.format(kind=kind)
-    return f"{text} {'; '.join(parts)}" if parts else text
+    if not parts:
+        return text
+    return f"{text} {'; '.join(parts)}"
 
 
 def _names_by_units(claim: Claim, rows: Rows, apart: Sequence[str]) -> dict[str, list[str]]:
@@ -327,7 +331,8 @@ def conclusion(claim: Claim, rows: Rows) -> str:
         return different.pop()
     decided, undecided = [], []
     for data, outcome in outcomes.items():
-        text = IN_A_PLACE.format(outcome=outcome, place=PLACES.get(data, data))
+        place = PLACES.get(data, data)
+        text = IN_A_PLACE.format(outcome=outcome, place=place)
         if outcome.startswith(OPEN):
             undecided.append(text)
         else:
@@ -373,7 +378,8 @@ def _is_open(row: Row) -> bool:
     """
     if row["verdict"] != "undecided":
         return False
-    return not row["size"] or row.get("reason", "").startswith("gate")
+    is_excluded = row.get("reason", "").startswith("gate")
+    return is_excluded or not row["size"]
 
 
 def page(tables: Tables) -> pd.DataFrame:
@@ -389,7 +395,7 @@ def page(tables: Tables) -> pd.DataFrame:
     DataFrame[claim, margin, published, the data sets, conclusion]
         A cell of a data set is `formatted`. Empty without any row.
     """
-    asked = [data for data, table in tables.items() if len(table)]
+    asked = [data for data in tables if len(tables[data])]
     lines = []
     for claim, rows in _by_claim(tables):
         line = {
@@ -400,7 +406,7 @@ def page(tables: Tables) -> pd.DataFrame:
         for data in asked:
             name = _data_name(data, claim)
             line[name] = formatted(rows[data]) if data in rows else NONE
-        line["conclusion"] = _with_untested(conclusion(claim, rows), claim, rows)
+        line["conclusion"] = _with_untestable(conclusion(claim, rows), claim, rows)
         lines.append(line)
     if not lines:
         return pd.DataFrame()
@@ -471,7 +477,7 @@ def formatted(row: Row, claim: Claim | None = None) -> str:
     claim = claim or stated()[row["claim"]]
     measured = ", ".join([_estimate(row, claim), *_counts(row)])
     verdict = ", ".join(filter(None, [row["verdict"], row["size"]]))
-    reasons = "; ".join(_reasons(row, claim))
+    reasons = "; ".join(_reasons_in_cell(row, claim))
     if verdict and reasons:
         return CELL_WITH_REASONS.format(measured=measured, verdict=verdict, reasons=reasons)
     if verdict or reasons:
@@ -490,7 +496,7 @@ def _counts(row: Row) -> list[str]:
     return counts
 
 
-def _reasons(row: Row, claim: Claim) -> list[str]:
+def _reasons_in_cell(row: Row, claim: Claim) -> list[str]:
     """Return why a claim is undecided, what its design detects, and what would decide it."""
     reason = row["reason"]
     reasons = [MANY.get(reason, reason)] if reason else []
@@ -498,7 +504,8 @@ def _reasons(row: Row, claim: Claim) -> list[str]:
         return [*reasons, LEAD.format(points=100 * row["lead"])]
     resolution = row.get("resolution", np.nan)
     is_excluded = reason.startswith("gate")
-    if row["verdict"] != "undecided" or is_excluded or not np.isfinite(resolution):
+    is_open = row["verdict"] == "undecided" and not is_excluded
+    if not is_open or not np.isfinite(resolution):
         return reasons
     reasons.append(_detects(claim, resolution))
     if claim.asked == 0:  # nothing is asked of a baseline that finds nothing
