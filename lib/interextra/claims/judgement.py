@@ -111,7 +111,8 @@ def concluded(answers: Effects, own: Sequence[Claim] = ()) -> pd.DataFrame:
     claims = [known[name] for name in answers["claim"]]
     draws = answers.drawn() if claims else np.empty((0, 1))
     low, high = _intervals(answers, claims, draws)
-    p_sizes = [outside(row, claim.margin) for claim, row in zip(claims, draws, strict=True)]
+    margins = [claim.margin for claim in claims]
+    p_sizes = list(map(outside, draws, margins))
     table = pd.DataFrame(answers).drop(columns=[DRAWS, "bias", "noise", SYSTEMS])
     resolution = detectable(low, high, draws.std(axis=1))
     table = table.assign(low=low, high=high, resolution=resolution)
@@ -334,7 +335,7 @@ def _judged(
     `p_sizes`: p-values of the tests of size. `noises`: what most of the noise of a claim is of.
     """
     rows = table.to_dict("records")
-    is_few = [_has_few_units(row, noise) for row, noise in zip(rows, noises, strict=True)]
+    is_few = list(map(_has_few_units, rows, noises))
     corrected = _corrected(claims, p_sizes, is_few)
     judgements = map(_judgement, claims, rows, noises, is_few, corrected)
     judged = pd.DataFrame(list(judgements), table.index, JUDGED)
@@ -349,11 +350,12 @@ def _corrected(
     The tests of equality are a family, and those of the other claims. Undefined of secondary
     claims and of too few units.
     """
+    p_sizes = np.asarray(p_sizes, float)
     corrected = np.full(len(claims), np.nan)
     is_tested = _is_primary(claims) & ~np.array(is_few, bool)
     is_equality = np.array([claim.asks == "equal" for claim in claims], bool)
     for family in (is_tested & is_equality, is_tested & ~is_equality):
-        corrected[family] = holm(np.asarray(p_sizes, float)[family])
+        corrected[family] = holm(p_sizes[family])
     return corrected
 
 
