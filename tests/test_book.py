@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 from toy_parameters import plan_with
 
-from interextra.claims import verdicts
+from interextra.claims import wording
 from interextra.notebooks import n00_start_here as start_here
 from interextra.notebooks.plans import cells_of
 from interextra.site.book import _claims, write
@@ -141,11 +141,9 @@ def test_a_first_page_concludes_what_the_notebooks_do(root, tmp_path, profile, n
     folder = tmp_path / f"{profile}-from-reference"
     shutil.copytree(tables / profile / notebook / "tables", folder / notebook / "tables")
     read = {
-        data: tables / of / notebook / "tables" / "claims.csv" for data, of in verdicts.DATA.items()
+        data: tables / of / notebook / "tables" / "claims.csv" for data, of in wording.DATA.items()
     }
-    whole = verdicts.page(
-        {data: pd.read_csv(path) for data, path in read.items() if path.is_file()}
-    )
+    whole = wording.page({data: pd.read_csv(path) for data, path in read.items() if path.is_file()})
     told = _claims(folder, ["claim", "conclusion"])
     assert [row[:2] for row in told] == whole[["claim", "conclusion"]].values.tolist()
     assert any(

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from interextra.claims import verdicts
+from interextra.claims import wording
+from interextra.claims.claim import FILE, UNANSWERED, stated
 
-BY_PAPER = yaml.safe_load(verdicts.FILE.read_text(encoding="utf-8"))
-REAL = BY_PAPER.pop(verdicts.UNANSWERED)
+BY_PAPER = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+REAL = BY_PAPER.pop(UNANSWERED)
 STATED = {name: claim for stated in BY_PAPER.values() for name, claim in stated.items()}
 
 
@@ -127,7 +128,7 @@ def test_committed_answers_quote_the_committed_claims(root, profile):
         files = {
             data: reference / of / name / "tables" / "claims.csv" for data, of in sides.items()
         }
-        known = verdicts.sentences(
+        known = wording.sentences(
             {data: pd.read_csv(file) for data, file in files.items() if file.is_file()}, name
         )
         sentences = json.loads(path.read_text(encoding="utf-8"))["answer"]["sentences"]
@@ -155,6 +156,6 @@ def test_claims_on_unseen_collections_are_fixed_and_answered_by_nothing(root):
     assert REAL["design"].keys() == design and len(REAL["claims"]) == 20
     for name, claim in REAL["claims"].items():
         assert claim.keys() == {"notebook", "sentence", "asks", "measure", "margin", "from"}
-        assert name.startswith("real-") and name not in verdicts.stated()
+        assert name.startswith("real-") and name not in stated()
         assert claim["margin"] in (0.01, 0.015, 0.02, 0.025, 0.03, 0.05)
         assert (root / "notebooks" / f"{claim['notebook']}.ipynb").is_file()

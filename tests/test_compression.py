@@ -12,7 +12,7 @@ from sentence_transformers.util.quantization import quantize_embeddings, semanti
 from toy_models import animals
 from toy_parameters import plan_with
 
-from interextra.claims import verdicts
+from interextra.claims import claim
 from interextra.data.queries import Part, Queries, Source
 from interextra.data.runs import RunFile
 from interextra.measures.evaluate import per_query
@@ -567,7 +567,7 @@ def test_published_differences_are_those_of_the_printed_tables():
     systems = {system for pair in compression.PUBLISHED for system in pair}
     claimed = [
         claim
-        for claim in verdicts.of_notebook("10_compression_and_hybrid")
+        for claim in claim.of_notebook("10_compression_and_hybrid")
         if claim.paper == "hofstaetter"
     ]
     assert systems <= {term["model"] for claim in claimed for _, term in claim.terms()} | {"BM25"}

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from toy_parameters import plan_named, plan_with
 
-from interextra.claims import verdicts
+from interextra.claims import claim, judgement
 from interextra.data.runs import RunFile
 from interextra.models.training.pairs import exposed_passages, training_pairs
 from interextra.models.training.trainer import EncoderBatches
@@ -143,21 +143,21 @@ def test_sparing_the_kind_answers_its_claim_against_its_control():
     }
     mean = mean_of(LOSSES | arms)
     ahead = mean[[*exposure.CONDITION, "measure"]].assign(lead=0.2, lead_low=0.1)
-    answers = verdicts.answered(verdicts.of_notebook("09_negative_exposure"), [mean], ahead)
+    answers = claim.answered(claim.of_notebook("09_negative_exposure"), [mean], ahead)
     assert answers["claim"].iloc[0] == "exposure-kind"
-    secondary = [verdicts.stated()[name].secondary for name in answers["claim"]]
+    secondary = [claim.stated()[name].secondary for name in answers["claim"]]
     assert secondary == [False] + [True] * (len(answers) - 1)
     assert answers["estimate"].iloc[0] == pytest.approx(0.1, abs=0.02)
-    found = verdicts.concluded(answers)
+    found = judgement.concluded(answers)
     assert found["verdict"].iloc[0] == "holds" and found["size"].iloc[0] == ""
     assert found["verdict"].iloc[1:].eq("").all()
-    closed = verdicts.concluded(
-        verdicts.answered(
-            verdicts.of_notebook("09_negative_exposure"), [mean], ahead.assign(lead_low=-0.1)
+    closed = judgement.concluded(
+        claim.answered(
+            claim.of_notebook("09_negative_exposure"), [mean], ahead.assign(lead_low=-0.1)
         )
     )
     assert (
-        verdicts.stated()["exposure-kind"].gate == "none: one system"
+        claim.stated()["exposure-kind"].gate == "none: one system"
     )  # what it has learnt stands on both sides
     assert closed["verdict"].iloc[0] == "holds" and closed["lead"].iloc[0] == pytest.approx(0.2)
 
@@ -174,9 +174,9 @@ def test_negatives_reverse_holds_where_the_loss_of_dense_retrieval_grows_less(
         LOSSES | grown | {(DENSE, "in-batch", "all"): 0.3, ("SPLADE", "in-batch", "all"): 0.1}
     )
     ahead = mean[[*exposure.CONDITION, "measure"]].assign(lead=0.2, lead_low=0.1)
-    answers = verdicts.answered([verdicts.stated()["negatives-reverse"]], [mean], ahead)
+    answers = claim.answered([claim.stated()["negatives-reverse"]], [mean], ahead)
     assert answers["estimate"].item() == pytest.approx(splade - dense, abs=0.02)
-    assert verdicts.concluded(answers)["verdict"].item() == verdict
+    assert judgement.concluded(answers)["verdict"].item() == verdict
 
 
 def test_arms_spare_the_kind_or_the_others_or_the_test_answers_and_as_many_random_passages(

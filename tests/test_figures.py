@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from PIL import Image
 
 from interextra import figures
-from interextra.claims import verdicts
+from interextra.claims import judgement
 from interextra.models.architectures import architectures
 from interextra.notebooks.parameters import NotebookParameters
 from interextra.site.session import Session
@@ -202,13 +202,13 @@ def test_a_claim_stands_on_the_row_that_it_speaks_of_alone():
         "low": [-0.25, -1.0],
         "high": [0.05, 1.0],
     }
-    found = verdicts.on_rows(
+    found = judgement.on_rows(
         rows, pd.DataFrame(claims)
     )  # at the largest size; a difference of two rows is on none
     assert found[["claim_low", "claim_high"]].dropna().to_dict("index") == {
         3: {"claim_low": -0.25, "claim_high": 0.05}
     }
-    assert verdicts.on_rows(rows, pd.DataFrame())["claim_low"].isna().all()
+    assert judgement.on_rows(rows, pd.DataFrame())["claim_low"].isna().all()
 
 
 def test_the_figure_of_the_answer_is_a_pdf_too_and_each_shows_its_caption(tmp_path):

@@ -13,7 +13,7 @@ from test_lupart import FIVE, P
 from toy_parameters import typed
 
 import interextra as ix
-from interextra.claims import verdicts
+from interextra.claims import claim, judgement
 from interextra.data.queries import Part
 from interextra.data.runs import RunFile
 from interextra.measures import indicators, predictors
@@ -498,8 +498,8 @@ def claimed(values, near, slope, lead=0.2):
     ahead = pd.DataFrame(
         {"model": [DENSE, "SPLADE", "ColBERT"], "measure": "RR@10", "lead": lead, "lead_low": lead}
     )
-    answers = verdicts.answered(verdicts.of_notebook("07_indicators"), [words, trend, least], ahead)
-    return verdicts.concluded(answers).set_index("claim")
+    answers = claim.answered(claim.of_notebook("07_indicators"), [words, trend, least], ahead)
+    return judgement.concluded(answers).set_index("claim")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from toy_parameters import plan_with
 
-from interextra.claims import verdicts
+from interextra.claims import claim, judgement
 from interextra.models.architectures.dense import LABEL as DENSE
 from interextra.notebooks import n04_shifts as shifts
 from interextra.notebooks import n07_indicators as indicators
@@ -214,8 +214,8 @@ def test_the_claims_of_the_paper_are_answered_by_mean_effects():
         means_of(OUT),
         pd.DataFrame({"shift": "topics", "measure": "RR@10", "model": list(OUT)}),
     )
-    answers = verdicts.answered(
-        verdicts.of_notebook("04_ms_shift_clusters"), [means], ahead.assign(lead=0.2, lead_low=0.1)
+    answers = claim.answered(
+        claim.of_notebook("04_ms_shift_clusters"), [means], ahead.assign(lead=0.2, lead_low=0.1)
     )
     expected = {
         "topics-dense": -0.375,
@@ -224,14 +224,14 @@ def test_the_claims_of_the_paper_are_answered_by_mean_effects():
         "above-bm25": 0.2,
     }
     assert answers.set_index("claim")["estimate"].to_dict() == pytest.approx(expected, abs=0.03)
-    assert verdicts.concluded(answers)["verdict"].tolist() == ["holds"] * 4
+    assert judgement.concluded(answers)["verdict"].tolist() == ["holds"] * 4
     turned = {"BM25": 0.8, "Reranker": 0.5, "ColBERT": 0.55, "SPLADE": 0.65, DENSE: 0.7}
-    answers = verdicts.answered(
-        verdicts.of_notebook("04_ms_shift_clusters"),
+    answers = claim.answered(
+        claim.of_notebook("04_ms_shift_clusters"),
         [means_of(turned)],
         ahead.assign(lead=1, lead_low=1),
     )
-    assert verdicts.concluded(answers)["verdict"].tolist() == ["holds", *["contradicted"] * 3]
+    assert judgement.concluded(answers)["verdict"].tolist() == ["holds", *["contradicted"] * 3]
 
 
 def test_queries_of_the_gate_have_the_cluster_of_the_attribute_and_no_topic(shifted):

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from interextra.claims import verdicts
+from interextra.claims.claim import stated
 from interextra.site.travel import REFERENCE
 from tools.verify import compared
 
@@ -182,7 +182,7 @@ def test_tables_have_their_fixed_columns(house):
         "01_overlap_annotation_analysis",
         "06_pretraining_study",
     }  # on real queries, and under ReSTTest
-    asked = {claim.notebook for claim in verdicts.stated().values()} - on_other_runs
+    asked = {claim.notebook for claim in stated().values()} - on_other_runs
     found = {
         path.parts[-3]: pd.read_csv(path)
         for path in (house / "outputs" / "smoke").glob("*/tables/claims.csv")

@@ -19,7 +19,7 @@ from datasets import load_from_disk
 from toy_own import OPTIONS, written
 from toy_topics import TOPICS
 
-from interextra.claims import verdicts
+from interextra.claims import judgement
 from interextra.cli import main
 from interextra.data import load
 from interextra.data.load import open_collection
@@ -274,18 +274,18 @@ def test_the_lead_is_of_queries_that_measure_no_loss(spec, store, protocol):
     )
     assert (
         alone.claims["claim"].tolist() == ["loss"]
-        and alone.claims["reason"].item() == verdicts.UNMEASURED
+        and alone.claims["reason"].item() == judgement.UNMEASURED
     )
     equal = values.assign(value=0.8 + place % 3 / 50)
     alike = report(given, equal, rival, near, margin=0.05, seed=1, n_boot=400).claims.set_index(
         "claim"
     )
-    assert alike.loc["loss", "reason"] == verdicts.NO_VARIATION and alike["size"].eq("").all()
+    assert alike.loc["loss", "reason"] == judgement.NO_VARIATION and alike["size"].eq("").all()
     equal["value"] += np.where(is_out, place % 5 / 1000, 0)
     near_to = report(given, equal, rival, near, margin=0.05, seed=1, n_boot=400).claims.set_index(
         "claim"
     )
-    assert near_to.loc["loss", "size"] == verdicts.WITHIN and near_to.loc["lead", "size"] == ""
+    assert near_to.loc["loss", "size"] == judgement.WITHIN and near_to.loc["lead", "size"] == ""
 
 
 def written_values(given, folder, order):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from toy_parameters import plan_named
 
-from interextra.claims import verdicts
+from interextra.claims import claim, judgement
 from interextra.models.model import Pretrained
 from interextra.notebooks import n06_pretraining as pretraining
 from interextra.notebooks.plans import cells_of
@@ -274,8 +274,8 @@ def test_claims_of_section_5_2_are_answered_by_the_rows_of_both_studies():
     made = table(levels).assign(protocol="ReSTTest")
     made = Effects(pd.concat([made, made.assign(measure="RR@10")], ignore_index=True))
     ahead = made[["study", "model", "protocol", "measure"]].assign(lead=0.2, lead_low=0.1)
-    answers = verdicts.answered(verdicts.of_notebook("06_pretraining_study"), [made], ahead)
-    found = verdicts.concluded(answers).set_index("claim")
+    answers = claim.answered(claim.of_notebook("06_pretraining_study"), [made], ahead)
+    found = judgement.concluded(answers).set_index("claim")
     assert found.loc["pretraining-gap", "estimate"] == pytest.approx(1 / 6 - 0.02 / 0.6, abs=0.01)
     assert found.loc["hard-negatives-interpolation", "estimate"] == pytest.approx(0.03, abs=0.005)
     holding = ["hard-negatives-interpolation", "pretraining-gap", "random-initialisation-gap"]
@@ -284,8 +284,8 @@ def test_claims_of_section_5_2_are_answered_by_the_rows_of_both_studies():
         found.loc["hard-negatives-gap", "verdict"] == "contradicted"
     )  # they lose 4 points more: no equality
     assert "target-collection-gap" not in found.index  # a start that is not there
-    closed = verdicts.concluded(
-        verdicts.answered(verdicts.of_notebook("06_pretraining_study"), [made], ahead.iloc[:0])
+    closed = judgement.concluded(
+        claim.answered(claim.of_notebook("06_pretraining_study"), [made], ahead.iloc[:0])
     )
     closed = closed.set_index("claim")["verdict"]
     assert (

@@ -19,7 +19,8 @@ import yaml
 from PIL import Image
 
 import interextra
-from interextra.claims import verdicts
+from interextra.claims import judgement, wording
+from interextra.claims.claim import stated
 from interextra.cli import main, parser
 from interextra.models.base import verified_base
 from interextra.site.worlds import SEEDS
@@ -105,7 +106,7 @@ def test_the_figure_has_each_loss_published_on_medquad_and_in_the_worlds(referen
         "claim"
     )
     assert row["change"] == claims.loc["resttest-dense", "estimate"]
-    of_claim = [verdicts.stated()[name] for name in readme.written("losses").values()]
+    of_claim = [stated()[name] for name in readme.written("losses").values()]
     assert all(claim.unit == "%" for claim in of_claim)  # one axis
 
 
@@ -134,14 +135,14 @@ def test_findings_have_the_conclusion_the_estimates_and_a_caveat(reference):
     found = readme.answers(reference)
     assert len(rows) == len(caveats) == 8
     for name, caveat in caveats.items():
-        claim = verdicts.stated()[name]
+        claim = stated()[name]
         ours = {data: of[name] for data, of in found.items() if name in of}
-        told = verdicts.conclusion(claim, ours)
+        told = wording.conclusion(claim, ours)
         [(_, cells)] = [row for row in rows.items() if row[0].startswith(claim.sentence)]
         [head] = [head for head in rows if head.startswith(claim.sentence)]
         assert head.lower().endswith(f"**{told.lower()}**")
-        assert cells[0] == verdicts.published(claim) and cells[3] == caveat
-        for data, cell in zip(verdicts.DATA, cells[1:3], strict=True):
+        assert cells[0] == wording.published(claim) and cells[3] == caveat
+        for data, cell in zip(wording.DATA, cells[1:3], strict=True):
             assert (cell == "–") == (data not in ours)
             if data in ours:
                 assert f"{100 * ours[data]['estimate']:+.1f} {claim.unit}" in cell
@@ -159,14 +160,14 @@ def test_a_finding_whose_claim_is_gone_is_named(tmp_path, monkeypatch):
 def test_a_known_answer_has_its_mark(reference):
     lines = readme.readme(reference)["findings"].splitlines()
     for name in readme.written("findings"):
-        claim = verdicts.stated()[name]
+        claim = stated()[name]
         [line] = [line for line in lines if claim.sentence in line]
         assert ("†" in line) == bool({readme._real(claim), "worlds"} & set(claim.known))
 
 
 def test_each_primary_claim_has_a_row_and_its_cells_say_what_the_tables_say(reference):
     rows = rows_of(readme.results(reference)["primary"])
-    primary = [claim for claim in verdicts.stated().values() if not claim.secondary]
+    primary = [claim for claim in stated().values() if not claim.secondary]
     assert set(rows) == {claim.sentence for claim in primary}
     for claim in primary:
         for profile, cell in zip(("small", "worlds"), rows[claim.sentence][1:3], strict=True):
@@ -187,7 +188,7 @@ def test_each_primary_claim_has_a_row_and_its_cells_say_what_the_tables_say(refe
 
 def test_the_page_says_which_claims_have_a_gate(reference):
     told = readme.results(reference)["gates"]
-    primary = [claim for claim in verdicts.stated().values() if not claim.secondary]
+    primary = [claim for claim in stated().values() if not claim.secondary]
     assert told.startswith(
         f"{sum(claim.is_gated for claim in primary)} of the {len(primary)} primary claims"
     )
@@ -201,7 +202,7 @@ def test_every_claim_stands_on_the_page(reference):
     page = readme.results(reference)["claims"]
     for path in reference.glob("*/*/tables/claims.csv"):
         for row in pd.read_csv(path).to_dict("records"):
-            assert f"| {verdicts.stated()[row['claim']].sentence} |" in page
+            assert f"| {stated()[row['claim']].sentence} |" in page
             assert (
                 pd.isna(row["n_queries"]) or f"{int(row['n_queries']):,}" in page
             )  # a table of models has none
@@ -224,7 +225,7 @@ def test_what_is_counted_above_the_claims_is_in_the_tables(reference):
     said = " ".join(readme.results(reference)["counts"].split())
     tables = [pd.read_csv(path) for path in reference.glob("worlds/*/tables/claims.csv")]
     found = pd.concat(tables).set_index("claim")
-    found = found[[not verdicts.stated()[name].secondary for name in found.index]]
+    found = found[[not stated()[name].secondary for name in found.index]]
     decided = found["verdict"].isin(["holds", "contradicted"]).sum()
     assert f"{decided} of {len(found)} on fourteen generated worlds" in said
 
@@ -242,9 +243,9 @@ def test_losses_by_mismatch_are_those_of_the_committed_table(reference):
 def test_worlds_and_level_that_the_page_names_are_those_of_the_code(root):
     text = " ".join(text_of(root, "RESULTS.md").split())
     assert f"The worlds of the tables, {min(SEEDS)} to {max(SEEDS)}," in text and len(SEEDS) == 14
-    assert f"one-sided tests at {100 * verdicts.LEVEL:.0f} %" in text
+    assert f"one-sided tests at {100 * judgement.LEVEL:.0f} %" in text
     assert (
-        f"Fewer than {verdicts.LEAST['queries']} queries, or {verdicts.LEAST['worlds']} models"
+        f"Fewer than {judgement.LEAST['queries']} queries, or {judgement.LEAST['worlds']} models"
         in text
     )
 

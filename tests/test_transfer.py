@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 from toy_parameters import plan_named, plan_with
 
-from interextra.claims import verdicts
+from interextra.claims import claim, judgement
 from interextra.notebooks import n08_correlation as correlation
 from interextra.notebooks.plans import cells_of
 from interextra.papers import published
@@ -137,9 +137,9 @@ def judged(points, lead=0.1):
     """The claims of notebook 08 on points, by name."""
     answering = correlation.claimed(correlation.table_5(points, 1), "nDCG@10", 80, 1)
     ahead = pd.DataFrame({"regime": REGIMES, "lead": lead, "lead_low": lead})
-    every = verdicts.of_notebook("08_beir_correlation")
+    every = claim.of_notebook("08_beir_correlation")
     claims = [claim for claim in every if claim.paper == "zhan" and not claim.secondary]
-    return verdicts.concluded(verdicts.answered(claims, [answering], ahead)).set_index("claim")
+    return judgement.concluded(claim.answered(claims, [answering], ahead)).set_index("claim")
 
 
 def test_a_regime_that_predicts_is_found_and_one_that_does_not_is_not(points):
@@ -161,7 +161,7 @@ def test_a_regime_that_predicts_is_found_and_one_that_does_not_is_not(points):
         < found.loc["extrapolation-predicts", "high"]
         < 1
     )
-    assert judged(alone("follows"), lead=-0.1)["reason"].eq(verdicts.GATE).all()
+    assert judged(alone("follows"), lead=-0.1)["reason"].eq(judgement.GATE).all()
     assert judged(alone("other"))["verdict"].tolist() == ["undecided", "undecided"]
 
 

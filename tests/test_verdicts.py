@@ -13,15 +13,14 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
-from interextra.claims import verdicts
-from interextra.claims.verdicts import (
+from interextra.claims import judgement, wording
+from interextra.claims.claim import NEARNESS, Claim, answered, of_notebook, stated
+from interextra.claims.judgement import (
     FEW,
     GATE,
     NO_VARIATION,
     UNMEASURED,
     WITHIN,
-    Claim,
-    answered,
     concluded,
     in_one_world,
     leads,
@@ -85,14 +84,16 @@ def state(monkeypatch):
     """Replaces the stated claims by some; returns them."""
 
     def put(*claims):
-        monkeypatch.setattr(verdicts, "stated", lambda: {one.name: one for one in claims})
+        stated_here = {one.name: one for one in claims}
+        for module in ("claim", "judgement", "wording"):
+            monkeypatch.setattr(f"interextra.claims.{module}.stated", lambda: stated_here)
         return list(claims)
 
     return put
 
 
 def test_all_entries_of_the_file_are_read():
-    found = verdicts.stated()
+    found = stated()
     assert (
         found["resttest-dense"].published == pytest.approx(-0.115)
         and found["resttest-dense"].paper == "zhan"
@@ -106,7 +107,7 @@ def test_all_entries_of_the_file_are_read():
         and found["resttest-dense"].is_gated
     )
     assert found["resttest-bm25"].gate == "none: no system" and not found["resttest-bm25"].is_gated
-    assert [one.name for one in verdicts.of_notebook("03_resttest")] == [
+    assert [one.name for one in of_notebook("03_resttest")] == [
         "resttest-dense",
         "resttest-bm25",
     ]
@@ -216,7 +217,7 @@ def test_an_undecided_claim_says_what_its_noise_is_of(state):
     )
     of_models = few.assign(drawn_units="models")
     found = concluded(answered(state(claim("one", "below", {"model": "a"})), [of_models], NOBODY))
-    assert found["reason"].item() == "models" and verdicts.REASONS["models"] == "too few models"
+    assert found["reason"].item() == "models" and wording.REASONS["models"] == "too few models"
 
 
 def test_a_system_that_does_not_beat_bm25_is_undecided_but_stays(state):
@@ -366,8 +367,8 @@ def test_few_queries_give_no_verdict_and_no_size(state, n_queries):
         return
     assert found["verdict"].eq("undecided").all() and found["reason"].eq(FEW).all()
     assert found["size"].eq("").all() and found["p_size"].isna().all()
-    assert all(FEW in verdicts.formatted(row) for row in found.to_dict("records"))
-    page = verdicts.page({"here": found})
+    assert all(FEW in wording.formatted(row) for row in found.to_dict("records"))
+    page = wording.page({"here": found})
     assert page["conclusion"].eq("undecided here").all()
 
 
@@ -410,7 +411,7 @@ def test_where_all_queries_differ_by_the_same_nothing_is_decided(state):
     ].isna().all(axis=None)
     assert found["verdict"].eq("undecided").all() and found["reason"].eq(NO_VARIATION).all()
     assert found["size"].eq("").all() and found["p_size"].isna().all()
-    assert verdicts.formatted(found.iloc[0]).startswith("-20.0 % [undefined], 400 queries")
+    assert wording.formatted(found.iloc[0]).startswith("-20.0 % [undefined], 400 queries")
 
 
 def test_a_claim_that_one_world_does_not_estimate_is_undecided(state):
@@ -468,9 +469,9 @@ def test_a_tie_at_a_bound_decides_nothing(state):
         ("below", -0.1, 0.0),
         ("below", 0.0, 0.1),
     ):
-        assert verdicts.verdict(asks, low, high, 0.05, False) == "undecided"
+        assert judgement.verdict(asks, low, high, 0.05, False) == "undecided"
     for low, high in ((0.05, 0.1), (-0.1, -0.05)):
-        assert verdicts.verdict("equal", low, high, 0.05, False) == "undecided"
+        assert judgement.verdict("equal", low, high, 0.05, False) == "undecided"
     state(*(claim(name, "equal", {"model": name}, margin=0.25) for name in "abc"))
     found = over_worlds(
         *in_worlds(list("abc"), [[0.25, -0.25, 0.125]] * 4)
@@ -531,15 +532,15 @@ def test_the_gate_lists_each_system_of_a_claim_with_its_lead(state):
     )
     ahead = pd.DataFrame({"model": ["a", "b"], "lead": [0.2, 0.1], "lead_low": [0.1, -0.1]})
     answers = answered(claims, [losses({"a": -0.2, "b": -0.1, "BM25": 0.0})], ahead)
-    found = verdicts.gate(answers)
+    found = judgement.gate(answers)
     assert found[["claim", "system", "lead"]].values.tolist() == [
         ["one", "a", 0.2],
         ["one", "b", 0.1],
     ]
     assert (
-        list(verdicts.gate(answers[:0])) == list(found) == ["claim", "system", "lead", "lead_low"]
+        list(judgement.gate(answers[:0])) == list(found) == ["claim", "system", "lead", "lead_low"]
     )
-    assert verdicts.formatted(concluded(answers).iloc[0]).endswith(
+    assert wording.formatted(concluded(answers).iloc[0]).endswith(
         f"undecided ({GATE}; lead +10.0 points)"
     )
 
@@ -555,13 +556,13 @@ def test_a_claim_that_needs_more_than_ten_times_the_data_is_declared_out_of_reac
         "size": "",
     }
     far, near = (
-        verdicts.formatted(row | {"reason": "queries", "resolution": size}) for size in (0.4, 0.3)
+        wording.formatted(row | {"reason": "queries", "resolution": size}) for size in (0.4, 0.3)
     )
     assert far.endswith(
         "undecided (queries; detects 40.0 %; out of reach: needs 16 times as many queries)"
     )
     assert near.endswith("undecided (queries; detects 30.0 %)")
-    worlds = verdicts.formatted(row | {"reason": "worlds", "resolution": 0.4, "n_worlds": 12})
+    worlds = wording.formatted(row | {"reason": "worlds", "resolution": 0.4, "n_worlds": 12})
     assert worlds.endswith("out of reach: needs 16 times as many worlds)")
 
 
@@ -579,7 +580,7 @@ def test_more_trainings_are_asked_for_as_the_variance_of_the_queries_allows(stat
         "verdict": "undecided",
         "size": "",
     }
-    text = verdicts.formatted(
+    text = wording.formatted(
         row | {"reason": "trainings", "resolution": 0.4, "share_trainings": share}
     )
     if share < 15 / 16:  # no number of trainings is enough
@@ -613,15 +614,15 @@ def test_rows_come_from_the_first_table_that_has_them_and_a_page_says_what_each_
     tables = [losses({"a": -0.2}), losses({"a": 0.3}, band="far")]
     found = answered(claims, tables, NOBODY)
     assert found["estimate"].tolist() == pytest.approx([-0.2, 0.3], abs=0.02)
-    page = verdicts.page({"MedQuAD": pd.DataFrame(), "here": in_one_world(found[:1])})
+    page = wording.page({"MedQuAD": pd.DataFrame(), "here": in_one_world(found[:1])})
     assert page.columns.tolist() == ["claim", "margin", "published", "this run", "conclusion"]
     assert page["margin"].tolist() == ["5.0 %"]
     assert page["this run"].item().count(" % [") == 1
     assert page["this run"].item().endswith("400 queries, 3 training runs: one world")
     table = in_one_world(found)
     table.to_csv(tmp_path / "claims.csv", index=False)
-    assert verdicts.page({"here": pd.read_csv(tmp_path / "claims.csv")}).equals(
-        verdicts.page({"here": table})
+    assert wording.page({"here": pd.read_csv(tmp_path / "claims.csv")}).equals(
+        wording.page({"here": table})
     )
 
 
@@ -678,7 +679,7 @@ def test_decided_claims_come_before_undecided_ones(state):
         told(name, "queries" * (verdict[name] == "undecided"), verdict=verdict[name])
         for name in names
     ]
-    first, second, third = verdicts.sentences({"MedQuAD": pd.concat(rows)}, "03_resttest")
+    first, second, third = wording.sentences({"MedQuAD": pd.concat(rows)}, "03_resttest")
     assert (
         first.startswith("Undecided (too few queries)") and ": contradicted on real data" in second
     )
@@ -690,7 +691,7 @@ def test_two_claims_and_a_page_without_any(state):
         answered(state(claim("one", "below", {"model": "z"})), [losses({"a": -0.2})], NOBODY)
     )
     assert nothing.empty and {"verdict", "size", "reason", "resolution", "estimate"} <= set(nothing)
-    assert verdicts.page({"here": nothing}).empty and verdicts.sentences({"here": nothing}) == []
+    assert wording.page({"here": nothing}).empty and wording.sentences({"here": nothing}) == []
 
 
 def told(name, reason="", size="", verdict="undecided"):
@@ -707,14 +708,14 @@ def told(name, reason="", size="", verdict="undecided"):
 
 
 def test_a_sentence_says_why_a_claim_has_no_verdict():
-    dense, second, *_ = (one.name for one in verdicts.of_notebook("08_beir_correlation"))
+    dense, second, *_ = (one.name for one in of_notebook("08_beir_correlation"))
     here = pd.concat([told(name, "one world", verdict="") for name in (second, dense)])
     texts, why = (
-        verdicts.sentences({"here": here}, "08_beir_correlation"),
+        wording.sentences({"here": here}, "08_beir_correlation"),
         "one generated world decides no claim",
     )
     assert texts[0].startswith(f"Not judged ({why}): a model's ") and len(texts) == 2
-    published = verdicts.published(verdicts.stated()[second])
+    published = wording.published(stated()[second])
     assert f": not judged, {why} (" in texts[1] and f"; published {published})." in texts[1]
 
 
@@ -728,9 +729,9 @@ def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
         ("within", "within"): "equal",
         ("undecided", "undecided"): "Undecided (too few queries): ",
     }
-    for notebook, answer in yaml.safe_load(verdicts.ANSWERS.read_text()).items():
-        claim = verdicts.stated()[answer["claim"]]
-        other = next(name for name, one in verdicts.stated().items() if one.notebook != notebook)
+    for notebook, answer in yaml.safe_load(wording.ANSWERS.read_text()).items():
+        claim = stated()[answer["claim"]]
+        other = next(name for name, one in stated().items() if one.notebook != notebook)
         assert (
             claim.notebook == notebook
             and not claim.secondary
@@ -745,12 +746,12 @@ def test_the_title_is_answered_by_the_verdict_on_a_primary_claim():
             ]
             real = "here" if "MedQuAD" in claim.not_testable else "MedQuAD"
             found = {real: pd.concat([told(other), rows[0]]), "worlds": rows[1]}
-            sentence, _ = verdicts.sentences(found, notebook)
+            sentence, _ = wording.sentences(found, notebook)
             assert sentence.startswith(answer.get(expected, expected).removesuffix("."))
-            assert (f": {verdicts.page(found)['conclusion'].iloc[1]}" in sentence) == (
+            assert (f": {wording.page(found)['conclusion'].iloc[1]}" in sentence) == (
                 said[0] != "undecided"
             )
-    assert verdicts.sentences({"worlds": pd.DataFrame()}, "03_resttest") == []
+    assert wording.sentences({"worlds": pd.DataFrame()}, "03_resttest") == []
 
 
 def test_a_plan_says_what_a_design_can_tell(state, tmp_path):
@@ -762,12 +763,12 @@ def test_a_plan_says_what_a_design_can_tell(state, tmp_path):
     pd.DataFrame({"claim": ["one", "two"], "resolution": [0.2, 0.05], "n_worlds": 12}).to_csv(
         path, index=False
     )
-    found = verdicts.resolutions([path, tmp_path / "none.csv"])
+    found = judgement.resolutions([path, tmp_path / "none.csv"])
     assert found[["asked", "times"]].values.tolist() == [
         [0.1, pytest.approx(4)],
         [0.05, pytest.approx(1)],
     ]
-    assert found["more_of"].eq("worlds").all() and verdicts.resolutions([]).empty
+    assert found["more_of"].eq("worlds").all() and judgement.resolutions([]).empty
 
 
 def simulated(effect, n_worlds, n_queries, rng):
@@ -883,7 +884,7 @@ def judged(real, worlds, name="MedQuAD"):
     ],
 )
 def test_a_conclusion_says_where_a_claim_holds(name, real, worlds, told):
-    assert verdicts.conclusion(verdicts.stated()[name], judged(real, worlds)) == told
+    assert wording.conclusion(stated()[name], judged(real, worlds)) == told
 
 
 @pytest.mark.parametrize("verdict", ["holds", "contradicted"])
@@ -908,28 +909,28 @@ def test_only_the_design_of_the_paper_on_real_data_replicates_or_contradicts_it(
         }
     place = {"MedQuAD": "on real data", "here": "here", "worlds": "in the worlds"}[data]
     row = {"verdict": verdict, "size": "", "reason": ""}
-    assert verdicts.conclusion(one, {data: row}) == f"{words[verdict]} {place}"
+    assert wording.conclusion(one, {data: row}) == f"{words[verdict]} {place}"
 
 
 def test_what_a_design_cannot_test_is_said_with_the_reason_and_answers_no_title():
-    name, why = "restrain-dense", verdicts.stated()["restrain-dense"].not_testable["MedQuAD"]
+    name, why = "restrain-dense", stated()["restrain-dense"].not_testable["MedQuAD"]
     shown, open_worlds = told(name, verdict="holds"), told(name, "worlds")
-    [alone] = verdicts.sentences({"MedQuAD": shown}, "02_restrain")
+    [alone] = wording.sentences({"MedQuAD": shown}, "02_restrain")
     assert alone.startswith(f"Not testable ({why}): dense retrieval is less effective")
-    [beside] = verdicts.sentences({"MedQuAD": shown, "worlds": open_worlds}, "02_restrain")
+    [beside] = wording.sentences({"MedQuAD": shown, "worlds": open_worlds}, "02_restrain")
     assert beside.startswith(f"Undecided (too few worlds; {why}): dense retrieval")
-    [in_worlds] = verdicts.sentences({"MedQuAD": shown, "worlds": shown}, "02_restrain")
-    answer = yaml.safe_load(verdicts.ANSWERS.read_text())["02_restrain"]["holds"].removesuffix(".")
+    [in_worlds] = wording.sentences({"MedQuAD": shown, "worlds": shown}, "02_restrain")
+    answer = yaml.safe_load(wording.ANSWERS.read_text())["02_restrain"]["holds"].removesuffix(".")
     ending = f"agrees in direction in the worlds, not testable on real data ({why})"
     assert in_worlds.startswith(f"{answer}: {ending} (")
-    [no_title] = verdicts.sentences({"MedQuAD": shown}, "03_resttest")
+    [no_title] = wording.sentences({"MedQuAD": shown}, "03_resttest")
     assert f": not testable on real data ({why}) (nDCG@10: " in no_title
 
 
 def test_sentences_name_the_margin_where_it_decides():
     names = {"resttest-bm25": "", "resttest-dense": "", "topics-dense": WITHIN}
     rows = {name: told(name, "queries", size) for name, size in names.items()}
-    found = {name: verdicts.sentences({"MedQuAD": row})[0] for name, row in rows.items()}
+    found = {name: wording.sentences({"MedQuAD": row})[0] for name, row in rows.items()}
     assert {name: "; margin 5.0 %)." in text for name, text in found.items()} == {
         "resttest-bm25": True,
         "resttest-dense": False,
@@ -955,7 +956,7 @@ def test_sentences_name_the_margin_where_it_decides():
 )
 def test_the_unit_of_a_claim_follows_from_its_scale(rows, measure, scale, unit, margin):
     one = claim("one", "above", *rows, measure=measure, scale=scale)
-    assert one.unit == unit and verdicts.margin(one) == margin
+    assert one.unit == unit and wording.margin(one) == margin
     row = {
         "claim": "one",
         "estimate": 0.1,
@@ -966,7 +967,7 @@ def test_the_unit_of_a_claim_follows_from_its_scale(rows, measure, scale, unit, 
         "reason": "",
     }
     estimate = f"+10.0 {unit} [+0.0, +20.0]" if unit else "+0.10 [+0.00, +0.20]"
-    assert verdicts.formatted(row, one) == f"{estimate}: holds"
+    assert wording.formatted(row, one) == f"{estimate}: holds"
 
 
 def test_a_gate_is_one_of_four_and_only_beating_bm25_closes_it(state):
@@ -1002,7 +1003,7 @@ def test_an_interval_is_over_what_the_least_known_of_its_rows_is_over(state):
 
 def test_an_answer_says_what_its_interval_is_over():
     answer = told("resttest-dense", verdict="holds").assign(over=ONE_TRAINING)
-    [sentence] = verdicts.sentences({"MedQuAD": answer}, "03_resttest")
+    [sentence] = wording.sentences({"MedQuAD": answer}, "03_resttest")
     assert sentence.endswith(
         "; simultaneous 95 % confidence intervals over queries of one training run)."
     )
@@ -1053,8 +1054,8 @@ def test_effect_ratio_and_delta_ri_are_those_of_repro_eval(state):
             ends = found.loc[name, [f"{measure}_low", f"{measure}_high"]].tolist()
             assert ends == pytest.approx(np.quantile(draws, [0.025, 0.975]).tolist(), abs=0.01)
             assert ends[0] < found.loc[name, measure] < ends[1]
-    assert found.loc["unpublished", verdicts.NEARNESS].isna().all()
-    assert set(verdicts.NEARNESS) <= set(concluded(answered(claims, [table], NOBODY)))
+    assert found.loc["unpublished", NEARNESS].isna().all()
+    assert set(NEARNESS) <= set(concluded(answered(claims, [table], NOBODY)))
 
 
 def test_effect_ratio_by_hand(state):
@@ -1088,7 +1089,7 @@ def test_effect_ratio_over_worlds_has_students_interval(state):
         ends = stats.ttest_1samp(of_worlds, 0).confidence_interval()
         row = found.loc["one", [name, f"{name}_low", f"{name}_high"]].tolist()
         assert row == pytest.approx([of_worlds.mean(), *ends])
-    assert found.loc["two", verdicts.NEARNESS].isna().all()
+    assert found.loc["two", NEARNESS].isna().all()
 
 
 VALUES = measured(

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from interextra.claims.verdicts import pooled
+from interextra.claims.judgement import pooled
 from interextra.cli import main
 from interextra.site.worlds import SEEDS, planned
 

@@ -24,17 +24,9 @@ import yaml
 from matplotlib.figure import Figure
 
 from interextra import figures
-from interextra.claims.verdicts import (
-    DATA,
-    NAMED,
-    REAL,
-    WITHIN,
-    Claim,
-    conclusion,
-    page,
-    published,
-    stated,
-)
+from interextra.claims.claim import Claim, stated
+from interextra.claims.judgement import WITHIN
+from interextra.claims.wording import DATA, NAMED, REAL, conclusion, page, published
 from interextra.cli import main
 from interextra.site.repository import notebooks, repository_root
 from interextra.stats.effects import spelled

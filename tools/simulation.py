@@ -5,7 +5,7 @@ A notebook here is the claims of 05 in fourteen worlds. Its data come from a hie
 from the kit's own resampling: a world, two trainings a claim, entities, queries, and reciprocal
 ranks many of which are 0. A claim's estimate is the relative change between the sides, with a true
 value given; the lead over BM25 is measured on queries of its own. What judges them is what judges
-the committed results: `verdicts.over_worlds`, and `verdicts.concluded` on one data set.
+the committed results: `judgement.over_worlds`, and `judgement.concluded` on one data set.
 
 `few_units`: how often the interval of an effect misses it, by the number of queries that are
 resampled.
@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from interextra.claims.verdicts import Claim, answered, concluded, of_notebook, over_worlds
+from interextra.claims.claim import Claim, answered, of_notebook
+from interextra.claims.judgement import concluded, over_worlds
 from interextra.splits.split import REGIMES
 from interextra.stats.effects import KINDS, effects, interval, resampled_means, stretched
 
@@ -169,7 +170,7 @@ def rates(n: int, seed: int = 1, more: int = 1) -> pd.DataFrame:
 
 
 def on_one_data_set(n: int, loss: float, seed: int = 1, n_boot: int = 1000) -> pd.DataFrame:
-    """Rows of `verdicts.concluded` of n notebooks on one data set: SPLADE truly loses this, no
+    """Rows of `judgement.concluded` of n notebooks on one data set: SPLADE truly loses this, no
     other system anything.
 
     The resampling of queries and the noise of trainings are the kit's (`effects`).

@@ -28,7 +28,7 @@ FRONT = {
     "figures": "figures",
     "fit": "models.model:fit",
     "in_regimes": "splits.resttest:in_regimes",
-    "leads": "claims.verdicts:leads",
+    "leads": "claims.judgement:leads",
     "load_model": "models.model:load_model",
     "load_recipe": "models.recipe:load_recipe",
     "open_collection": "data.load:open_collection",

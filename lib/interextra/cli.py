@@ -211,7 +211,7 @@ def _print_downloads(selected: list, needed: list[Cell]) -> None:
 
 def _print_resolutions(store: Store, profile: str, names: list[str]) -> None:
     """Say which effects the design can find, by the committed reference."""
-    from interextra.claims.verdicts import resolutions
+    from interextra.claims.judgement import resolutions
     from interextra.site.travel import REFERENCE
 
     reference = store.root.parent.parent / REFERENCE / profile

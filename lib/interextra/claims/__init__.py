@@ -1,0 +1,1 @@
+"""What papers claim: stated with margins, answered from tables of effects, judged, put in words."""

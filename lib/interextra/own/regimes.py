@@ -10,7 +10,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from interextra import figures
-from interextra.claims import verdicts
+from interextra.claims import judgement, wording
+from interextra.claims.claim import Claim, answered
 from interextra.measures.evaluate import worse
 from interextra.models.architectures.bm25 import LABEL as BM25
 from interextra.own.given import MODEL, Given
@@ -40,7 +41,7 @@ class Report(NamedTuple):
     changes: (
         pd.DataFrame
     )  # queries (of GROUPS), measure, both regimes, change, low, high, detects, n_queries, …
-    claims: pd.DataFrame  # two, of `verdicts.concluded`, with their sentences
+    claims: pd.DataFrame  # two, of `judgement.concluded`, with their sentences
     losers: (
         pd.DataFrame
     )  # test queries that lose most in extrapolation, with their nearest training query
@@ -132,21 +133,18 @@ def _claims(
     lead["sentence"] = f"In domain against {BM25} (claim: the model is above)"
     same = {"paper": "own", "notebook": "", "measure": measure, "known": ()}
     named = {
-        name: verdicts.Claim(name=name, **claim, **same)
-        for name, claim in (("loss", loss), ("lead", lead))
+        name: Claim(name=name, **claim, **same) for name, claim in (("loss", loss), ("lead", lead))
     }
-    ahead = verdicts.leads(both, ["regime", "measure"], **options)
+    ahead = judgement.leads(both, ["regime", "measure"], **options)
     ahead = ahead[ahead["regime"] == REGIMES[0]].drop(columns="regime")
     tables = (
         [changes, effects(both, ["regime", "model", "measure"], **options)]
         if len(both)
         else [changes]
     )
-    found = verdicts.concluded(
-        verdicts.answered(list(named.values()), tables, ahead), list(named.values())
-    )
+    found = judgement.concluded(answered(list(named.values()), tables, ahead), list(named.values()))
     found["told"] = [
-        verdicts.formatted(row, named[row["claim"]]) for row in found.to_dict("records")
+        wording.formatted(row, named[row["claim"]]) for row in found.to_dict("records")
     ]
     return found.assign(sentence=[named[name].sentence for name in found["claim"]])
 

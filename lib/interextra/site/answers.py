@@ -13,7 +13,7 @@ from typing import Any
 
 from IPython.display import display
 
-from interextra.claims.verdicts import of_notebook
+from interextra.claims.claim import of_notebook
 from interextra.site.repository import repository_root
 
 HEADINGS = {"small": "On real data (profile small)", "mini": "In a generated world (profile mini)"}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from interextra.claims.verdicts import DATA, NAMED, page, sentences
+from interextra.claims.wording import DATA, NAMED, page, sentences
 from interextra.site.answers import answer_of
 from interextra.site.repository import repository_root
 from interextra.site.travel import REFERENCE

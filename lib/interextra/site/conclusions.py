@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from interextra.claims import verdicts
-from interextra.claims.verdicts import Claim
+from interextra.claims import claim, judgement, wording
+from interextra.claims.claim import Claim
 from interextra.stats.effects import Effects
 
 
@@ -62,20 +62,20 @@ def conclude(
     committed
         Profile → its committed claims of this notebook.
     """
-    claims = verdicts.of_notebook(notebook)
-    answers = verdicts.answered(claims, tables, ahead)
-    judged = verdicts.in_one_world(answers) if is_world else verdicts.concluded(answers)
+    claims = claim.of_notebook(notebook)
+    answers = claim.answered(claims, tables, ahead)
+    judged = judgement.in_one_world(answers) if is_world else judgement.concluded(answers)
     by_data = {}
-    for data, of_profile in verdicts.DATA.items():
+    for data, of_profile in wording.DATA.items():
         by_data[data] = judged if of_profile == profile else committed(of_profile)
-    if profile not in verdicts.DATA.values():
+    if profile not in wording.DATA.values():
         by_data["here"] = judged
     answered = set(answers["claim"])
     return Conclusions(
         claims=judged,
-        gate=verdicts.gate(answers),
+        gate=judgement.gate(answers),
         in_figures=judged[:0] if is_world else judged,
-        page=verdicts.page(by_data),
-        sentences=verdicts.sentences(by_data, notebook),
+        page=wording.page(by_data),
+        sentences=wording.sentences(by_data, notebook),
         unasked=[claim for claim in claims if claim.name not in answered],
     )

@@ -17,7 +17,8 @@ import yaml
 from pydantic import Field
 
 from interextra import FRONT
-from interextra.claims.verdicts import ANSWERS, of_notebook
+from interextra.claims.claim import of_notebook
+from interextra.claims.wording import ANSWERS
 from interextra.data.load import data_folder
 from interextra.notebooks.parameters import NotebookParameters
 from interextra.notebooks.plans import cells_of, plan_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from interextra.claims.verdicts import gate, over_worlds, pooled
+from interextra.claims.judgement import gate, over_worlds, pooled
 from interextra.site.notebook import Notebook
 from interextra.site.parameters import profile_parameters
 from interextra.site.repository import notebooks

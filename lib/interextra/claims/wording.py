@@ -1,0 +1,545 @@
+"""Claims in words: the sentences of a notebook's answer, and the cells of a table for a page.
+
+Each sentence is one of the templates below. Which one, and with what, follows from the rows that
+`judgement` made of a claim, one for each data set.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from interextra.claims.claim import Claim, stated
+from interextra.claims.judgement import GATE, UNMEASURED
+from interextra.stats.effects import ONE_TRAINING, spelled
+
+Row = Mapping[str, Any]  # a row of `concluded`, `in_one_world` or `over_worlds`
+Rows = Mapping[str, Row]  # data set → its row of a claim
+Tables = Mapping[str, pd.DataFrame]  # data set → its table of claims
+
+# The sentence of a claim; of that which answers a notebook's title; of one that leaves it open
+SENTENCE = "{claim}: {conclusion} ({estimates})."
+ANSWER = "{answer}: {conclusion} ({estimates}; {intervals})."
+OPEN_ANSWER = "{outcome} ({reasons}): {claim} ({estimates}; {intervals})."
+IT_DEPENDS = "It depends on the data. {claim}"
+# What stands in the place of {conclusion}
+FOR_A_REASON = "{conclusion}, {reason}"
+UNTESTABLE_SINCE = "{conclusion} ({why})"
+IN_A_PLACE = "{outcome} {place}"
+SMALL = "{outcome}, but smaller than the margin,"
+# {estimates} and its parts
+ESTIMATES = "{measure}: {parts}"
+ESTIMATE = "{data} {estimate}"
+PUBLISHED = "published {value}"
+MARGIN = "margin {value}"
+# {intervals} and its parts
+INTERVALS = "{kind} 95 % confidence intervals"
+OVER = "over {units}"
+OVER_OF = "over {units} ({data})"
+INDIVIDUAL = "{data}, individual"
+# The cell of a table: estimate, interval and counts are {measured}
+CELL = "{measured}: {verdict}"
+CELL_WITH_REASONS = "{measured}: {verdict} ({reasons})"
+LEAD = "lead {points:+.1f} points"
+DETECTS = "detects {effect:.1f} {unit}"
+DETECTS_CORRELATION = "detects {correlation:.2f}"
+DETECTS_NO_CORRELATION = "detects no correlation"
+OUT_OF_REACH = "out of reach: needs {data}"
+MORE = "{times:.0f} times as many {units}"
+MORE_AND_QUERIES = "{times:.0f} times as many {units} and queries"
+NONE = "–"
+
+# First sentences of answers by notebook, see the file
+ANSWERS = Path(__file__).with_name("answers.yaml")
+DATA = {"MedQuAD": "small", "worlds": "worlds"}  # profiles whose reference decides claims
+PLACES = {"MedQuAD": "on real data", "worlds": "in the worlds"}
+# Real data by notebook or claim; else MedQuAD
+REAL = {
+    "01_overlap_annotation_analysis": "MS MARCO",
+    "11_pool_bias": "TREC DL",
+    "finished-near": "TREC DL",
+    "predicted-by-declared": "published models",
+}
+NAMED = {"worlds": "fourteen worlds", "here": "this run"}  # columns of a page
+# Counts of a row: column → their unit, of one and of several
+UNITS = {
+    "n_models": ("model", "models"),
+    "n_queries": ("query", "queries"),
+    "n_trainings": ("training run", "training runs"),
+    "n_worlds": ("world", "worlds"),
+}
+MANY = {"trainings": "training runs"}  # where a unit has another name than the reason
+
+# What one data set says of a claim, by its verdict: of a question of ours, …
+SUPPORT = {"holds": "supported", "contradicted": "contradicted"}
+# … of the paper's design on real data, …
+REPLICATION = {"holds": "replicated", "contradicted": "contradicted"}
+# … and of another design, or in a generated world: that there is no difference, or a direction.
+AGREEMENT = {"holds": "agrees", "contradicted": "differs"}
+DIRECTION = {"holds": "agrees in direction", "contradicted": "differs"}
+POSITIVE = ("replicated", "supported", "agrees")
+NEGATIVE = ("contradicted", "differs")
+NO_DIFFERENCE = "no difference"
+DEPENDS = "depends on the data"
+UNDECIDED = "undecided"
+UNJUDGED = "not judged"
+UNTESTABLE = "not testable"
+OPEN = (UNDECIDED, UNJUDGED, UNTESTABLE)
+# Why it is undecided, where the reason alone is no phrase
+REASONS = {
+    "queries": "too few queries",
+    "trainings": "too few training runs",
+    "models": "too few models",
+    "clusters": "too few clusters",
+    "worlds": "too few worlds",
+    GATE: "a system is not shown to beat BM25 in domain",
+    UNMEASURED: "no lead over BM25 was measured",
+}
+NO_ESTIMATE = "no estimate"
+ONE_WORLD = "one generated world decides no claim"
+SECONDARY = "a secondary claim"
+# a claim that needs more than this many times the data is declared out of reach
+REACHABLE = 10
+# a name at the beginning keeps its capital letter after a colon: BM25, ColBERT
+NAME = re.compile(r"\w+[A-Z0-9]")
+
+
+def sentences(tables: Tables, notebook: str = "") -> list[str]:
+    """Return a sentence for each claim of `page`: what came out, and the estimates with intervals.
+
+    The claim that answers the title of the notebook (`answers.yaml`) comes first, as an answer;
+    decided ones are next.
+
+    Parameters
+    ----------
+    tables : name of the data → a table, as of `page`.
+    notebook : none: no claim answers a title.
+
+    Examples
+    --------
+    >>> row = {"claim": "topics-dense", "estimate": -0.074, "low": -0.119, "high": 0.029}
+    >>> row |= {"verdict": "undecided", "size": "", "reason": "queries"}
+    >>> [sentence] = sentences({"here": pd.DataFrame([row])})
+    >>> sentence[82:]
+    ': undecided here, too few queries (RR@10: this run -7.4 % [-11.9, +2.9]; published -11.1 %).'
+    """
+    answers = yaml.safe_load(ANSWERS.read_text(encoding="utf-8"))
+    title = answers.get(notebook, {})
+    answer, decided, undecided = [], [], []
+    for claim, rows in _by_claim(tables):
+        if claim.name == title.get("claim"):
+            answer.append(_answer(claim, rows, title))
+        elif conclusion(claim, rows).startswith(OPEN):
+            undecided.append(_sentence(claim, rows))
+        else:
+            decided.append(_sentence(claim, rows))
+    return answer + decided + undecided
+
+
+def _sentence(claim: Claim, rows: Rows) -> str:
+    """Return the sentence of a claim that answers no title."""
+    return SENTENCE.format(
+        claim=claim.sentence.removesuffix("."),
+        conclusion=_conclusion_with_reasons(claim, rows),
+        estimates=_estimates(claim, rows),
+    )
+
+
+def _answer(claim: Claim, rows: Rows, title: Mapping[str, str]) -> str:
+    """Return the sentence of the claim that answers a title, by the notebook's entry in ANSWERS."""
+    estimates = _estimates(claim, rows)
+    intervals = _intervals(claim, rows)
+    outcome = conclusion(claim, rows)
+    if outcome.startswith(OPEN):
+        return OPEN_ANSWER.format(
+            outcome=_open_word(outcome).capitalize(),
+            reasons="; ".join(_reasons_of_answer(claim, rows)),
+            claim=_after_colon(claim.sentence).removesuffix("."),
+            estimates=estimates,
+            intervals=intervals,
+        )
+    answer = _first_sentence(claim, outcome, title)
+    return ANSWER.format(
+        answer=answer.removesuffix("."),
+        conclusion=_conclusion_with_reasons(claim, rows),
+        estimates=estimates,
+        intervals=intervals,
+    )
+
+
+def _first_sentence(claim: Claim, outcome: str, title: Mapping[str, str]) -> str:
+    """Return what a decided conclusion says to the title."""
+    if outcome.startswith(POSITIVE):
+        return title["holds"]
+    if outcome.startswith(NEGATIVE):
+        return title["contradicted"]
+    is_also_positive = any(word in outcome for word in POSITIVE)
+    if outcome == DEPENDS or is_also_positive:
+        return IT_DEPENDS.format(claim=claim.sentence)
+    return title["equal"]
+
+
+def _open_word(outcome: str) -> str:
+    """Return why a conclusion is open, in a word; "" where it is decided on all data."""
+    for word in OPEN:
+        if word in outcome:
+            return word
+    return ""
+
+
+def _after_colon(sentence: str) -> str:
+    """Return a sentence with a small first letter, unless it begins with a name."""
+    if NAME.match(sentence):
+        return sentence
+    return sentence[:1].lower() + sentence[1:]
+
+
+def _conclusion_with_reasons(claim: Claim, rows: Rows) -> str:
+    """Return the conclusion, why it is open, and why data sets cannot test it."""
+    text = conclusion(claim, rows)
+    if _open_word(text) in (UNDECIDED, UNJUDGED):
+        text = FOR_A_REASON.format(conclusion=text, reason=_why_open(rows))
+    return _with_untestable(text, claim, rows)
+
+
+def _with_untestable(text: str, claim: Claim, rows: Rows) -> str:
+    """Return a conclusion and why data sets cannot test the claim."""
+    for why in _why_untestable(claim, rows):
+        text = UNTESTABLE_SINCE.format(conclusion=text, why=why)
+    return text
+
+
+def _reasons_of_answer(claim: Claim, rows: Rows) -> list[str]:
+    """Return why an answer is open, and why data sets cannot test the claim."""
+    if _open_word(conclusion(claim, rows)) == UNTESTABLE:
+        return _why_untestable(claim, rows)
+    return [_why_open(rows), *_why_untestable(claim, rows)]
+
+
+def _why_untestable(claim: Claim, rows: Rows) -> list[str]:
+    """Return why data sets that estimate a claim cannot test it, each reason once."""
+    reasons = [why for data, why in claim.not_testable.items() if data in rows]
+    return list(dict.fromkeys(reasons))
+
+
+def _why_open(rows: Rows) -> str:
+    """Return why a claim is undecided, or has no verdict, by its row in each data set."""
+    if not any(row["verdict"] for row in rows.values()):
+        reasons = [row["reason"] for row in rows.values()]
+        return ONE_WORLD if "one world" in reasons else SECONDARY
+    for row in rows.values():
+        if _is_open(row) and row["reason"]:
+            return REASONS.get(row["reason"], row["reason"])
+    return NO_ESTIMATE
+
+
+def _estimates(claim: Claim, rows: Rows) -> str:
+    """Return the estimates of each data set, what is published, and the margin where it decides."""
+    parts = []
+    for data, row in rows.items():
+        name = _data_name(data, claim)
+        parts.append(ESTIMATE.format(data=name, estimate=_estimate(row, claim)))
+    if np.isfinite(claim.published):
+        parts.append(PUBLISHED.format(value=published(claim)))
+    is_sized = any(row["size"] for row in rows.values())
+    if claim.asks == "equal" or is_sized:
+        parts.append(MARGIN.format(value=margin(claim)))
+    measure = claim.statistic + claim.measure
+    return ESTIMATES.format(measure=measure, parts="; ".join(parts))
+
+
+def _estimate(row: Row, claim: Claim) -> str:
+    """Return the estimate of a row with its interval."""
+    return spelled(row["estimate"], row["low"], row["high"], claim.unit)
+
+
+def _intervals(claim: Claim, rows: Rows) -> str:
+    """Return what kind of intervals the estimates of a claim have, and what each is over."""
+    # of claims in a single world, which are not corrected for their number
+    uncorrected = [data for data, row in rows.items() if row["reason"] == "one world"]
+    if len(uncorrected) == len(rows):
+        kind = "individual"
+        apart = []
+    else:
+        kind = "simultaneous"
+        apart = uncorrected
+    names_by_units = _names_by_units(claim, rows, apart)
+    is_same_for_all = len(names_by_units) == 1 and not apart
+    parts = []
+    for units, names in names_by_units.items():
+        if units and is_same_for_all:
+            parts.append(OVER.format(units=units))
+        elif units:
+            parts.append(OVER_OF.format(units=units, data=", ".join(names)))
+    text = INTERVALS.format(kind=kind)
+    if not parts:
+        return text
+    return f"{text} {'; '.join(parts)}"
+
+
+def _names_by_units(claim: Claim, rows: Rows, apart: Sequence[str]) -> dict[str, list[str]]:
+    """Return what intervals are over → the data sets whose intervals are.
+
+    `apart`: data sets with individual intervals, where the others have simultaneous ones.
+    """
+    names_by_units: dict[str, list[str]] = {}
+    for data, row in rows.items():
+        name = _data_name(data, claim)
+        if data in apart:
+            name = INDIVIDUAL.format(data=name)
+        names_by_units.setdefault(_over(row), []).append(name)
+    return names_by_units
+
+
+def _over(row: Row) -> str:
+    """Return what the interval of a row is over, in words; "" where it is not known."""
+    over = row.get("over", "")
+    return "queries of one training run" if over == ONE_TRAINING else over
+
+
+def conclusion(claim: Claim, rows: Rows) -> str:
+    """Return what data sets say together of a claim; a single generated world says nothing.
+
+    Parameters
+    ----------
+    claim : the claim.
+    rows : data set → its row, with verdict, size and reason.
+
+    Examples
+    --------
+    >>> holds, undecided = ({"verdict": verdict, "size": ""} for verdict in ("holds", "undecided"))
+    >>> conclusion(stated()["resttest-dense"], {"MedQuAD": undecided, "worlds": holds})
+    'agrees in direction in the worlds, undecided on real data'
+    """
+    outcomes = {}
+    for data, row in rows.items():
+        outcome = _outcome(claim, data, row)
+        if outcome != UNJUDGED:
+            outcomes[data] = outcome
+    if not outcomes:
+        return UNJUDGED
+    tested = outcomes.keys() - claim.not_testable.keys()
+    verdicts = {rows[data]["verdict"] for data in tested}
+    if {"holds", "contradicted"} <= verdicts:
+        return DEPENDS
+    different = set(outcomes.values())
+    if len(outcomes) > 1 and len(different) == 1:
+        return different.pop()
+    decided, undecided = [], []
+    for data, outcome in outcomes.items():
+        place = PLACES.get(data, data)
+        text = IN_A_PLACE.format(outcome=outcome, place=place)
+        if outcome.startswith(OPEN):
+            undecided.append(text)
+        else:
+            decided.append(text)
+    return ", ".join(decided + undecided)
+
+
+def _outcome(claim: Claim, data: str, row: Row) -> str:
+    """Return what one data set says of a claim, in a word.
+
+    *replicated* and *contradicted* are of the paper's design and question on real data; a generated
+    world, or another design, only *agrees* (of an effect: *in direction*) or *differs*. A question
+    of ours is *supported* or *contradicted*. *not testable* is what a design cannot answer, as
+    `claims.yaml` says with the reason.
+    """
+    if data in claim.not_testable:
+        return UNTESTABLE
+    if not row["verdict"]:
+        return UNJUDGED
+    if _is_open(row):
+        return UNDECIDED
+    if row["verdict"] == "undecided":
+        return NO_DIFFERENCE
+    outcome = _words(claim, data)[row["verdict"]]
+    if row["size"] and claim.asks != "equal":
+        return SMALL.format(outcome=outcome)
+    return outcome
+
+
+def _words(claim: Claim, data: str) -> Mapping[str, str]:
+    """Return the words for a verdict on a claim, on one data set."""
+    if claim.paper == "kit":
+        return SUPPORT
+    if claim.design == "of the paper" and data != "worlds":
+        return REPLICATION
+    return AGREEMENT if claim.asks == "equal" else DIRECTION
+
+
+def _is_open(row: Row) -> bool:
+    """Return whether neither direction nor size is decided.
+
+    Of a system that is excluded nothing is said.
+    """
+    if row["verdict"] != "undecided":
+        return False
+    is_excluded = row.get("reason", "").startswith("gate")
+    return is_excluded or not row["size"]
+
+
+def page(tables: Tables) -> pd.DataFrame:
+    """Return a table for the page: a row a claim, and a column a data set that answers it.
+
+    Parameters
+    ----------
+    tables : name of the data → a table of `concluded`, `in_one_world` or `over_worlds`; without
+        rows for none.
+
+    Returns
+    -------
+    DataFrame[claim, margin, published, the data sets, conclusion]
+        A cell of a data set is `formatted`. Empty without any row.
+    """
+    asked = [data for data in tables if len(tables[data])]
+    lines = []
+    for claim, rows in _by_claim(tables):
+        line = {
+            "claim": claim.sentence,
+            "margin": margin(claim),
+            "published": published(claim),
+        }
+        for data in asked:
+            name = _data_name(data, claim)
+            line[name] = formatted(rows[data]) if data in rows else NONE
+        line["conclusion"] = _with_untestable(conclusion(claim, rows), claim, rows)
+        lines.append(line)
+    if not lines:
+        return pd.DataFrame()
+    table = pd.DataFrame(lines).fillna(NONE)
+    return table[[*table.columns.drop("conclusion"), "conclusion"]]
+
+
+def _by_claim(tables: Tables) -> list[tuple[Claim, Rows]]:
+    """Return each claim that some tables answer, with its row in each data set.
+
+    In a file an empty text is missing.
+    """
+    rows: dict[str, dict[str, Row]] = {}
+    for data, table in tables.items():
+        table = table.copy()
+        for name in ("verdict", "size", "reason", "over"):
+            if name in table:
+                table[name] = table[name].astype(object).fillna("")
+        for row in table.to_dict("records"):
+            rows.setdefault(row["claim"], {})[data] = row
+    claims = stated()
+    return [(claims[name], rows_of_claim) for name, rows_of_claim in rows.items()]
+
+
+def _data_name(data: str, claim: Claim) -> str:
+    """Return the name of a data set in sentences and columns of a claim."""
+    if data != "MedQuAD":
+        return NAMED.get(data, data)
+    return REAL.get(claim.name) or REAL.get(claim.notebook, data)
+
+
+def margin(claim: Claim) -> str:
+    """Return what counts as no difference.
+
+    Of equality, or of a loss or gain that is too small to matter.
+    """
+    if not claim.unit:
+        return f"{claim.margin:.2f}"
+    return f"{100 * claim.margin:.1f} {claim.unit}"
+
+
+def published(claim: Claim) -> str:
+    """Return the published effect with its unit; a dash where none is."""
+    if np.isnan(claim.published):
+        return NONE
+    if not claim.unit:
+        return f"{claim.published:+.2f}"
+    return f"{100 * claim.published:+.1f} {claim.unit}"
+
+
+def formatted(row: Row, claim: Claim | None = None) -> str:
+    """Return a row of `concluded` or `over_worlds` as the cell of a table.
+
+    Estimate, interval, units of inference, verdict and its reasons.
+
+    Parameters
+    ----------
+    row : a row of a table of claims.
+    claim : the claim, where it is not in the file.
+
+    Examples
+    --------
+    >>> row = {"claim": "resttest-dense", "estimate": -0.1, "low": -0.14, "high": -0.06}
+    >>> row |= {"n_queries": 900, "n_worlds": 12, "verdict": "holds", "size": "", "reason": ""}
+    >>> formatted(row)
+    '-10.0 % [-14.0, -6.0], 900 queries, 12 worlds: holds'
+    """
+    claim = claim or stated()[row["claim"]]
+    measured = ", ".join([_estimate(row, claim), *_counts(row)])
+    verdict = ", ".join(filter(None, [row["verdict"], row["size"]]))
+    reasons = "; ".join(_reasons_in_cell(row, claim))
+    if verdict and reasons:
+        return CELL_WITH_REASONS.format(measured=measured, verdict=verdict, reasons=reasons)
+    if verdict or reasons:
+        return CELL.format(measured=measured, verdict=verdict or reasons)
+    return measured
+
+
+def _counts(row: Row) -> list[str]:
+    """Return the numbers of models, queries, training runs and worlds that a row has."""
+    counts = []
+    for column, (one, several) in UNITS.items():
+        number = row.get(column, np.nan)
+        if np.isfinite(number):
+            unit = one if number == 1 else several
+            counts.append(f"{int(number):,} {unit}")
+    return counts
+
+
+def _reasons_in_cell(row: Row, claim: Claim) -> list[str]:
+    """Return why a claim is undecided, what its design detects, and what would decide it."""
+    reason = row["reason"]
+    reasons = [MANY.get(reason, reason)] if reason else []
+    if reason == GATE and np.isfinite(row["lead"]):
+        return [*reasons, LEAD.format(points=100 * row["lead"])]
+    resolution = row.get("resolution", np.nan)
+    is_excluded = reason.startswith("gate")
+    is_open = row["verdict"] == "undecided" and not is_excluded
+    if not is_open or not np.isfinite(resolution):
+        return reasons
+    reasons.append(_detects(claim, resolution))
+    if claim.asked == 0:  # nothing is asked of a baseline that finds nothing
+        return reasons
+    times = (resolution / claim.asked) ** 2
+    if times > REACHABLE:
+        more = _more_data(times, reason, row.get("share_trainings", np.nan))
+        reasons.append(OUT_OF_REACH.format(data=more))
+    return reasons
+
+
+def _detects(claim: Claim, resolution: float) -> str:
+    """Return the smallest effect that the design of a claim finds with 80 % power."""
+    if claim.unit:
+        return DETECTS.format(effect=100 * resolution, unit=claim.unit)
+    largest = 1.0 if claim.is_correlation else 2.0  # of a difference of two
+    if resolution < largest:
+        return DETECTS_CORRELATION.format(correlation=resolution)
+    return DETECTS_NO_CORRELATION
+
+
+def _more_data(times: float, noise: str, share_trainings: float) -> str:
+    """Return what would make the variance so many times smaller.
+
+    More trainings leave the variance that is of the queries as it is.
+
+    >>> _more_data(30, "queries", 0.1), _more_data(30, "trainings", 0.99)
+    ('30 times as many queries', '42 times as many training runs')
+    """
+    units = MANY.get(noise, noise)
+    if noise != "trainings" or np.isnan(share_trainings):
+        return MORE.format(times=times, units=units)
+    # of the variance wanted, what the queries leave to the trainings
+    left_to_trainings = 1 - times * (1 - share_trainings)
+    if left_to_trainings > 0:
+        return MORE.format(times=times * share_trainings / left_to_trainings, units=units)
+    return MORE_AND_QUERIES.format(times=times, units=units)
