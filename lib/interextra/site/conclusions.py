@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from interextra.claims import claim, judgement, wording
-from interextra.claims.claim import Claim
+from interextra.claims.claim import Claim, answered, of_notebook
+from interextra.claims.judgement import concluded, gate, in_one_world
+from interextra.claims.wording import DATA, page, sentences
 from interextra.stats.effects import Effects
 
 
@@ -62,20 +63,20 @@ def conclude(
     committed
         Profile → its committed claims of this notebook.
     """
-    claims = claim.of_notebook(notebook)
-    answers = claim.answered(claims, tables, ahead)
-    judged = judgement.in_one_world(answers) if is_world else judgement.concluded(answers)
+    claims = of_notebook(notebook)
+    answers = answered(claims, tables, ahead)
+    judged = in_one_world(answers) if is_world else concluded(answers)
     by_data = {}
-    for data, of_profile in wording.DATA.items():
+    for data, of_profile in DATA.items():
         by_data[data] = judged if of_profile == profile else committed(of_profile)
-    if profile not in wording.DATA.values():
+    if profile not in DATA.values():
         by_data["here"] = judged
     answered = set(answers["claim"])
     return Conclusions(
         claims=judged,
-        gate=judgement.gate(answers),
+        gate=gate(answers),
         in_figures=judged[:0] if is_world else judged,
-        page=wording.page(by_data),
-        sentences=wording.sentences(by_data, notebook),
+        page=page(by_data),
+        sentences=sentences(by_data, notebook),
         unasked=[claim for claim in claims if claim.name not in answered],
     )

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from interextra import figures
-from interextra.claims import judgement
+from interextra.claims.judgement import on_rows
 from interextra.data.load import open_collection
 from interextra.measures import evaluate
 from interextra.models.model import trained_behind
@@ -234,7 +234,7 @@ class Session(OutputFolder):
 
     def claimed(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return effects with the simultaneous interval of the claim on a row, for `forest`."""
-        return judgement.on_rows(frame, self._claims)
+        return on_rows(frame, self._claims)
 
     def reference(self, profile: str, table: str) -> pd.DataFrame:
         """Return a committed table of this notebook; without columns where there is none."""
