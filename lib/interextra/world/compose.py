@@ -1,5 +1,6 @@
 """Passages and query wordings of a world, from its domain files."""
 
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -25,8 +26,35 @@ _QUESTION_WORDS = {"what", "who", "when", "where", "which", "why", "how"}
 _BE = {"is", "are", "was", "were", "am"}
 _YES_NO = _BE | {"does", "do", "did", "can", "could", "should", "will", "would", "has"}
 
-Intent = dict[str, Any]
-Passage = dict[str, Any]
+Spec = dict[str, Any]  # a domain, see `templates.domain`
+Row = dict[str, str]  # an entity of a domain
+Slots = dict[str, str]
+Passage = dict[str, Any]  # text, entities, attributes, domain, kind
+
+
+@dataclass
+class Intent:
+    """What a query asks for: an attribute of one entity, or of two."""
+
+    spec: Spec
+    rows: list[Row]
+    attribute: str
+    group: str
+    gold: list[int]  # positions of the passages that are about just this
+
+    def __post_init__(self) -> None:
+        """Name the entities, sorted."""
+        self.entities = _names(self.rows)
+
+    @property
+    def domain(self) -> str:
+        """Domain of the entities."""
+        return self.spec["domain"]
+
+    @property
+    def label(self) -> str:
+        """What the intent is called."""
+        return f"{';'.join(self.entities)}|{self.attribute}"
 
 
 def plural(name: str) -> str:
@@ -83,15 +111,7 @@ def wh_form(text: str) -> str:
 
 
 class Composer:
-    """Writes the passages and queries of some domains.
-
-    Attributes
-    ----------
-    passages
-        text, entities, attributes, domain, kind.
-    intents
-        entities, attribute, group, rows, spec, gold: the passages (positions) about just this.
-    """
+    """Writes the passages and queries of some domains."""
 
     def __init__(
         self,
@@ -109,58 +129,61 @@ class Composer:
         self.passages: list[Passage] = []
         self.texts: set[str] = set()
         self.intents: list[Intent] = []
+        self.group_of: dict[tuple[str, str], str] = {}  # domain and attribute -> group of intents
         for file in files:
             spec = domain(f"{file}.yaml")
             for row in spec["rows"]:
                 self._entity(spec, row)
             self._pairs(spec, pairs)
 
-    def _slots(self, spec: dict[str, Any], row: dict[str, str], attribute: str) -> dict[str, str]:
+    def _slots(self, spec: Spec, row: Row, attribute: str) -> Slots:
         """Return the slots of a wording about one entity."""
-        full = row["N"]
+        name, full, it = row["name"], row["N"], row["it"]
         if row["alias"] and self.rng.random() < 0.4:
-            full = f"{row['N']} ({row['alias']})"
+            full = f"{full} ({row['alias']})"
         return {
             "N": full,
-            "n": row["name"],
-            "ns": plural(row["name"]),
+            "n": name,
+            "ns": plural(name),
             "who": spec["who"],
             "v": row[attribute],
-            "it": row["it"],
-            "It": row["it"],
-            "its": _POSSESSIVE[row["it"]],
+            "it": it,
+            "It": it,
+            "its": _POSSESSIVE[it],
             "noun": pick(self.rng, spec["attributes"][attribute]["nouns"]),
         }
 
-    def _clause(self, spec: dict[str, Any], row: dict[str, str], attribute: str) -> str:
+    def _clause(self, spec: Spec, row: Row, attribute: str) -> str:
         """Return a clause that says the value of an attribute."""
         wording = pick(self.rng, spec["attributes"][attribute]["clause"])
         return render(wording, self.rng, **self._slots(spec, row, attribute))
 
     def _add(
         self,
+        spec: Spec,
+        rows: list[Row],
+        kind: str,
+        attributes: tuple[str, ...],
         wordings: list[str],
-        slots: dict[str, str],
+        slots: Slots,
         tails: list[str],
         head: str = "",
-        **about: Any,
     ) -> int | None:
         """Add a passage and return its position; None if none fits the length limits.
 
         `tails` are general sentences, to fill up.
         """
+        about = {"attributes": attributes, "kind": kind, "entities": _names(rows)}
         for _ in range(50):
             text = self._passage_text(wordings, slots, tails, head)
             n_words = len(text.split())
             if MIN_WORDS <= n_words <= MAX_WORDS and text not in self.texts:
                 self.texts.add(text)
-                self.passages.append({"text": text, **about})
+                self.passages.append({"text": text, **about, "domain": spec["domain"]})
                 return len(self.passages) - 1
         return None
 
-    def _passage_text(
-        self, wordings: list[str], slots: dict[str, str], tails: list[str], head: str
-    ) -> str:
+    def _passage_text(self, wordings: list[str], slots: Slots, tails: list[str], head: str) -> str:
         """Return a text of one of the wordings, behind its head, filled up with tails."""
         wording = pick(self.rng, wordings)
         is_continued = head.endswith(",")
@@ -185,34 +208,23 @@ class Composer:
         return f"{tail} {text}" if self.rng.random() < 0.15 else f"{text} {tail}"
 
     def _intent(
-        self,
-        spec: dict[str, Any],
-        rows: list[dict[str, str]],
-        attribute: str,
-        group: str,
-        gold: list[int | None],
+        self, spec: Spec, rows: list[Row], attribute: str, group: str, gold: list[int | None]
     ) -> None:
         """Add an intent, where there is a passage that is about just this."""
         positions = [position for position in gold if position is not None]
         if positions:
-            intent = {
-                "entities": _names(rows),
-                "attribute": attribute,
-                "group": group,
-                "rows": rows,
-                "spec": spec,
-                "gold": positions,
-            }
-            self.intents.append(intent)
+            self.intents.append(Intent(spec, rows, attribute, group, positions))
+            self.group_of[spec["domain"], attribute] = group
 
-    def _entity(self, spec: dict[str, Any], row: dict[str, str]) -> None:
+    def _entity(self, spec: Spec, row: Row) -> None:
         """Add what is said about one entity: its facts, and passages on more or less than one."""
         known = [attribute for attribute in spec["attributes"] if row[attribute] != "-"]
         for attribute in known:
             chance = self.rng.random()
             n_passages = 2 if chance > 0.92 else int(chance > 0.18)
             gold = [self._fact(spec, row, attribute) for _ in range(n_passages)]
-            self._intent(spec, [row], attribute, spec["attributes"][attribute]["group"], gold)
+            group = spec["attributes"][attribute]["group"]
+            self._intent(spec, [row], attribute, group, gold)
         if self.rng.random() < 0.8:
             self._several(spec, row, known, "two", self.common["two"], 2)
         if self.rng.random() < 0.25:
@@ -220,7 +232,7 @@ class Composer:
         if self.rng.random() < 0.25:
             self._several(spec, row, known, "background", spec["background"], 0)
 
-    def _fact(self, spec: dict[str, Any], row: dict[str, str], attribute: str) -> int | None:
+    def _fact(self, spec: Spec, row: Row, attribute: str) -> int | None:
         """Add a passage about one fact; see OPENINGS for the ways to say it."""
         rng = self.rng
         own = spec["attributes"][attribute]
@@ -238,13 +250,12 @@ class Composer:
             tails = [render(closing, rng, **slots) for closing in self.common["fact_closing"]]
         elif chance < self.own_words:
             wordings = own["say"][-self.direct :]
-        about = {"attributes": (attribute,), "kind": "fact", "entities": (row["name"],)}
-        return self._add(wordings, slots, tails, head, **about, domain=spec["domain"])
+        return self._add(spec, [row], "fact", (attribute,), wordings, slots, tails, head)
 
     def _several(
         self,
-        spec: dict[str, Any],
-        row: dict[str, str],
+        spec: Spec,
+        row: Row,
         known: list[str],
         kind: str,
         wordings: list[str],
@@ -255,10 +266,10 @@ class Composer:
         slots = self._slots(spec, row, two[0])
         for number, attribute in enumerate(two, start=1):
             slots[f"clause{number}"] = self._clause(spec, row, attribute)
-        about = {"attributes": tuple(two[:n_attributes]), "kind": kind, "entities": (row["name"],)}
-        self._add(wordings, slots, spec["tails"], **about, domain=spec["domain"])
+        attributes = tuple(two[:n_attributes])
+        self._add(spec, [row], kind, attributes, wordings, slots, spec["tails"])
 
-    def _pairs(self, spec: dict[str, Any], share: float) -> None:
+    def _pairs(self, spec: Spec, share: float) -> None:
         """Add relations with a value of their own, and comparisons.
 
         Compared are entities that stand near each other in the file.
@@ -275,57 +286,62 @@ class Composer:
             if len(couples) < n_wanted and not is_related:
                 couples.append(couple)
         for couple in couples:
-            first, second = couple
-            self._pair(spec, [row_of[first], row_of[second]], relations.get(couple))
+            pair = [row_of[name] for name in couple]
+            self._pair(spec, pair, relations.get(couple))
 
-    def _pair(self, spec: dict[str, Any], rows: list[dict[str, str]], relation: str | None) -> None:
+    def _pair(self, spec: Spec, rows: list[Row], relation: str | None) -> None:
         """Add what is said about two entities: relation, comparisons, differences."""
         if relation:
             own = spec["relation"]
-            say = lines(own["say"])
+            wordings = lines(own["say"])
             slots = {"v": relation}
-            self._add_pair(spec, rows, say, slots, spec["tails"], ("relation",), own["group"])
+            tails = spec["tails"]
+            self._add_pair(spec, rows, ("relation",), own["group"], wordings, slots, tails)
         shared = []
         for attribute, own in spec["attributes"].items():
-            if own["pair"] and "-" not in (rows[0][attribute], rows[1][attribute]):
+            values = [row[attribute] for row in rows]
+            if own["pair"] and "-" not in values:
                 shared.append(attribute)
         compared = shuffled(self.rng, shared)[:3]
-        say, tails = self.common["pair"], self.common["pair_tails"]
         for attribute in compared:
-            own = spec["attributes"][attribute]
-            slots = {"noun": pick(self.rng, own["nouns"])}
-            for letter, row in zip("AB", rows, strict=True):
-                slots[f"clause{letter}"] = self._clause(spec, row, attribute)
-            self._add_pair(spec, rows, say, slots, tails, (attribute,), own["group"])
+            self._comparison(spec, rows, attribute)
         if len(compared) >= 2:
             self._difference(spec, rows, compared[0], compared[1])
 
-    def _difference(
-        self, spec: dict[str, Any], rows: list[dict[str, str]], first: str, second: str
-    ) -> None:
+    def _comparison(self, spec: Spec, rows: list[Row], attribute: str) -> None:
+        """Add a passage that compares two entities by one attribute."""
+        own = spec["attributes"][attribute]
+        slots = {"noun": pick(self.rng, own["nouns"])}
+        for letter, row in zip("AB", rows, strict=True):
+            slots[f"clause{letter}"] = self._clause(spec, row, attribute)
+        wordings = self.common["pair"]
+        tails = self.common["pair_tails"]
+        self._add_pair(spec, rows, (attribute,), own["group"], wordings, slots, tails)
+
+    def _difference(self, spec: Spec, rows: list[Row], first: str, second: str) -> None:
         """Add a passage about two attributes of two entities."""
         slots = {}
         for letter, row in zip("AB", rows, strict=True):
             slots[f"clause{letter}"] = self._clause(spec, row, first)
             slots[f"clause{letter}2"] = self._clause(spec, row, second)
         attributes = ("difference", first, second)
-        say = self.common["pair_difference"]
-        self._add_pair(spec, rows, say, slots, [], attributes, "comparison")
+        wordings = self.common["pair_difference"]
+        self._add_pair(spec, rows, attributes, "comparison", wordings, slots, [])
 
     def _add_pair(
         self,
-        spec: dict[str, Any],
-        rows: list[dict[str, str]],
-        wordings: list[str],
-        slots: dict[str, str],
-        tails: list[str],
+        spec: Spec,
+        rows: list[Row],
         attributes: tuple[str, ...],
         group: str,
+        wordings: list[str],
+        slots: Slots,
+        tails: list[str],
     ) -> None:
         """Add a passage about two entities, and the intent that asks for it."""
-        slots = slots | {"A": rows[0]["N"], "B": rows[1]["N"], "who": spec["who"]}
-        about = {"attributes": attributes, "entities": _names(rows), "domain": spec["domain"]}
-        position = self._add(wordings, slots, tails, **about, kind="fact")
+        first, second = rows
+        slots |= {"A": first["N"], "B": second["N"], "who": spec["who"]}
+        position = self._add(spec, rows, "fact", attributes, wordings, slots, tails)
         self._intent(spec, rows, attributes[0], group, [position])
 
     def query(self, intent: Intent, rng: Random, typos: float = 0.04) -> tuple[str, str]:
@@ -344,45 +360,47 @@ class Composer:
 
     def _question(self, intent: Intent, rng: Random) -> str:
         """Return a question that asks for an intent."""
-        own = intent["spec"]["attributes"].get(intent["attribute"], {"nouns": [""]})
+        own = intent.spec["attributes"].get(intent.attribute, {"nouns": [""]})
         noun = pick(rng, own["nouns"])
-        whats = pick(rng, ["whats", "what's"]) if be(noun) == "is" else "what are"
-        slots = {"noun": noun, "be": be(noun), "whats": whats}
-        names = [_name_in_query(row, rng) for row in intent["rows"]]
+        verb = be(noun)
+        whats = pick(rng, ["whats", "what's"]) if verb == "is" else "what are"
+        slots = {"noun": noun, "be": verb, "whats": whats}
+        names = [_name_in_query(row, rng) for row in intent.rows]
         if len(names) == 1:
             name, full = names[0]
-            it = intent["rows"][0]["it"]
+            it = intent.rows[0]["it"]
             slots |= {"n": name, "N": full, "ns": plural(name), "it": it, "its": _POSSESSIVE[it]}
             wordings = self.common["ask"] if rng.random() < 0.33 else own["ask"]
         else:
             (a, full_a), (b, full_b) = shuffled(rng, names)
-            slots |= {"a": a, "b": b, "A": full_a, "B": full_b, "as": plural(a), "bs": plural(b)}
+            slots |= {"a": a, "A": full_a, "as": plural(a)}
+            slots |= {"b": b, "B": full_b, "bs": plural(b)}
             wordings = self._questions_about_two(intent, rng)
         return render(pick(rng, wordings), rng, **slots)
 
     def _questions_about_two(self, intent: Intent, rng: Random) -> list[str]:
         """Return the wordings that ask about two entities."""
-        spec, attribute = intent["spec"], intent["attribute"]
-        if attribute == "difference":
+        if intent.attribute == "difference":
             return self.common["ask_difference"]
-        if attribute == "relation":
-            return lines(spec["relation"]["ask"])
+        if intent.attribute == "relation":
+            return lines(intent.spec["relation"]["ask"])
         if rng.random() < 0.5:
             return self.common["ask_pair"]
-        return spec["attributes"][attribute]["pair"]
+        return intent.spec["attributes"][intent.attribute]["pair"]
 
 
-def _names(rows: list[dict[str, str]]) -> tuple[str, ...]:
+def _names(rows: list[Row]) -> tuple[str, ...]:
     """Return the sorted names of some entities."""
     return tuple(sorted(row["name"] for row in rows))
 
 
-def _name_in_query(row: dict[str, str], rng: Random) -> tuple[str, str]:
+def _name_in_query(row: Row, rng: Random) -> tuple[str, str]:
     """Return the name of an entity, or sometimes its alias: bare, and with its article."""
-    name, full, alias = row["name"], row["N"], row["alias"]
+    alias = row["alias"]
     if not alias or rng.random() >= 0.15:
-        return name, full
-    return alias, f"a {alias}" if full.startswith("a ") else alias
+        return row["name"], row["N"]
+    article = "a " if row["N"].startswith("a ") else ""
+    return alias, article + alias
 
 
 def grade(intent: Intent, passage: Passage, group_of: dict[tuple[str, str], str]) -> int:
@@ -396,15 +414,17 @@ def grade(intent: Intent, passage: Passage, group_of: dict[tuple[str, str], str]
     group_of
         (domain, attribute) -> intent group.
     """
-    wanted, about = set(intent["entities"]), set(passage["entities"])
-    attribute, attributes = intent["attribute"], passage["attributes"]
-    is_first = attributes[:1] == (attribute,)
+    wanted = set(intent.entities)
+    about = set(passage["entities"])
+    attributes = passage["attributes"]
+    is_there = intent.attribute in attributes
+    is_first = attributes[:1] == (intent.attribute,)
     if passage["kind"] == "near":
         return int(wanted == about and is_first)
-    if wanted <= about and attribute in attributes:
+    if wanted <= about and is_there:
         is_just_this = wanted == about and is_first and passage["kind"] == "fact"
         return 3 if is_just_this else 2
     if wanted == about:
         groups = [group_of.get((passage["domain"], name)) for name in attributes]
-        return int(len(wanted) == 2 or intent["group"] in groups)
-    return int(about < wanted and attribute in attributes)
+        return int(len(wanted) == 2 or intent.group in groups)
+    return int(about < wanted and is_there)

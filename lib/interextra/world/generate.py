@@ -13,7 +13,7 @@ import pandas as pd
 
 from interextra.store.errors import InputError
 from interextra.world.compose import CLOSINGS, FAQ, OPENINGS, Composer, Intent, grade
-from interextra.world.plan import Holdout, plan
+from interextra.world.plan import Holdout, Planned, plan
 from interextra.world.templates import load, pick, render, sentence, shuffled, tidy
 
 SEED = 20221
@@ -42,6 +42,9 @@ WORDINGS = {
         "looking for a {k} {w} {c}",
     ],
 }
+
+
+Query = dict[str, Any]  # a row of `World.queries`
 
 
 @dataclass(frozen=True)
@@ -73,27 +76,21 @@ class Draft:
     def __init__(self, composer: Composer, rng: Random, splits: tuple[str, ...]):
         self.composer = composer
         self.rng = rng
-        # split -> pairs of a query and its judgements (doc_id -> relevance)
-        self.rows: dict[str, list[tuple[dict[str, Any], dict[str, int]]]] = {
-            split: [] for split in splits
-        }
+        # split -> queries, each with its judgements (doc_id -> relevance)
+        self.rows: dict[str, list[tuple[Query, dict[str, int]]]] = {name: [] for name in splits}
         self.texts: set[str] = set()
         self.numbers: set[int] = set()
         order = shuffled(rng, range(len(composer.passages)))  # of positions in the composer
         self.doc_ids = {position: f"d{number:04d}" for number, position in enumerate(order, 1)}
-        self.group_of: dict[tuple[str, str], str] = {}
-        for intent in composer.intents:
-            self.group_of[intent["spec"]["domain"], intent["attribute"]] = intent["group"]
-        # positions of passages, by entity, and by domain and attribute
-        self.of_entity: dict[str, list[int]] = defaultdict(list)
-        self.of_attribute: dict[tuple[str, str], list[int]] = defaultdict(list)
+        # entity, or domain and attribute -> positions of passages
+        self.about: dict[str | tuple[str, str], list[int]] = defaultdict(list)
         for position, passage in enumerate(composer.passages):
             for entity in passage["entities"]:
-                self.of_entity[entity].append(position)
+                self.about[entity].append(position)
             for attribute in passage["attributes"]:
-                self.of_attribute[passage["domain"], attribute].append(position)
+                self.about[passage["domain"], attribute].append(position)
 
-    def query(self, intent: Intent) -> dict[str, Any] | None:
+    def query(self, intent: Intent) -> Query | None:
         """Return a query for an intent, of a text that no other has.
 
         None where its wordings are used up, or all too long.
@@ -109,10 +106,10 @@ class Draft:
         return {
             "query_id": str(number),
             "text": text,
-            "domain": intent["spec"]["domain"],
-            "entities": list(intent["entities"]),
-            "intent": f"{';'.join(intent['entities'])}|{intent['attribute']}",
-            "intent_group": intent["group"],
+            "domain": intent.domain,
+            "entities": list(intent.entities),
+            "intent": intent.label,
+            "intent_group": intent.group,
             "wh": form,
         }
 
@@ -124,27 +121,28 @@ class Draft:
                 return text, form
         return "", ""
 
-    def label(self, split: str, query: dict[str, Any], intent: Intent) -> None:
+    def label(self, split: str, query: Query, intent: Intent) -> None:
         """Add a query with one relevant passage."""
-        doc_id = self.doc_ids[pick(self.rng, intent["gold"])]
+        doc_id = self.doc_ids[pick(self.rng, intent.gold)]
         self.rows[split].append((query, {doc_id: 1}))
 
-    def judge(self, split: str, query: dict[str, Any], intent: Intent) -> None:
+    def judge(self, split: str, query: Query, intent: Intent) -> None:
         """Add a query with graded judgements of a pool.
 
         As TREC's do, it holds many passages that are not relevant: all passages that mention an
         entity, ten on the same attribute, and five strangers.
         """
         pool = []
-        for entity in intent["entities"]:
-            pool += self.of_entity[entity]
-        on_attribute = self.of_attribute[intent["spec"]["domain"], intent["attribute"]]
+        for entity in intent.entities:
+            pool += self.about[entity]
+        on_attribute = self.about[intent.domain, intent.attribute]
         pool += shuffled(self.rng, on_attribute)[:10]
-        pool += [int(self.rng.random() * len(self.doc_ids)) for _ in range(5)]
+        for _ in range(5):
+            pool.append(int(self.rng.random() * len(self.doc_ids)))
         judged = {}
         for position in pool:
             passage = self.composer.passages[position]
-            judged[self.doc_ids[position]] = grade(intent, passage, self.group_of)
+            judged[self.doc_ids[position]] = grade(intent, passage, self.composer.group_of)
         self.rows[split].append((query, judged))
 
     def world(self) -> World:
@@ -208,18 +206,24 @@ def generate_mini(
         sizes["graded"] = n_graded
         splits = (*splits, "graded")
     draft = Draft(composer, Random(f"mini-{seed}-queries"), splits)
-    chosen, holdout = plan(composer.intents, sizes, Random(f"mini-{seed}-plan"))
-    for test_set, planned in chosen.items():
-        for position, entity, overlap in planned:
-            intent = composer.intents[position]
+    planned, holdout = plan(composer.intents, sizes, Random(f"mini-{seed}-plan"))
+    _add_tests(draft, planned)
+    _add_training(draft, holdout, n_train)
+    return draft.world()
+
+
+def _add_tests(draft: Draft, planned: Planned) -> None:
+    """Add the planned queries; those of dev have one relevant passage, the others a pool."""
+    for test_set, items in planned.items():
+        for position, (entity_label, intent_label) in items:
+            intent = draft.composer.intents[position]
             query = draft.query(intent)
-            query |= {"test_set": test_set, "planned_entity": entity, "planned_intent": overlap}
+            query |= {"test_set": test_set}
+            query |= {"planned_entity": entity_label, "planned_intent": intent_label}
             if test_set == "dev":
                 draft.label("dev", query, intent)
             else:
                 draft.judge("test" if test_set in TEST_SIZES else test_set, query, intent)
-    _add_training(draft, holdout, n_train)
-    return draft.world()
 
 
 def _add_training(draft: Draft, holdout: Holdout, n_train: int) -> None:
@@ -268,13 +272,12 @@ class _Kind(Composer):
         """Return a query of the kind that asks for an intent."""
         if self.kind not in WORDINGS:
             return super()._question(intent, rng)
-        row = intent["rows"][0]
-        attribute = intent["attribute"]
-        own = intent["spec"]["attributes"][attribute]
-        slots = {"n": row["name"], "N": row["N"], "v": row[attribute]}
+        row = intent.rows[0]
+        own = intent.spec["attributes"][intent.attribute]
+        slots = {"n": row["name"], "N": row["N"], "v": row[intent.attribute]}
         slots["noun"] = pick(rng, own["nouns"])
-        slots["c"] = render(pick(rng, own["clause"]), rng, **slots)
-        slots |= {"k": intent["spec"]["kind"], "w": "that"}
+        clause = pick(rng, own["clause"])
+        slots |= {"c": render(clause, rng, **slots), "k": intent.spec["kind"], "w": "that"}
         return render(pick(rng, WORDINGS[self.kind]), rng, **slots)
 
 
@@ -286,18 +289,18 @@ def _questions_as_passages(composer: Composer, rng: Random) -> None:
     composer.passages = []
     texts = set()
     for intent in composer.intents:
-        intent["gold"] = []
+        intent.gold = []
         n_wordings = 1 + int(rng.random() < 0.4)
         for _ in range(n_wordings):
             question, _ = composer.query(intent, rng, typos=0.0)
             text = sentence(question) + "?"
             if text not in texts:
                 texts.add(text)
-                intent["gold"].append(len(composer.passages))
+                intent.gold.append(len(composer.passages))
                 passage = {
-                    "entities": intent["entities"],
-                    "domain": intent["spec"]["domain"],
-                    "attributes": (intent["attribute"],),
+                    "entities": intent.entities,
+                    "domain": intent.domain,
+                    "attributes": (intent.attribute,),
                     "kind": "fact",
                     "text": text,
                 }
@@ -323,7 +326,7 @@ def generate_ood(name: str, seed: int = SEED) -> World:
     for intent in shuffled(rng, _fitting(composer.intents, kind)):
         if len(draft.rows["test"]) == N_OOD:
             break
-        query = draft.query(intent) if intent["gold"] else None
+        query = draft.query(intent) if intent.gold else None
         if not query:
             continue
         if kind == "claims":
@@ -340,10 +343,10 @@ def _fitting(intents: list[Intent], kind: str) -> list[Intent]:
     Comparisons are of two entities. A lookup needs a short value that no other entity has.
     """
     n_entities = 2 if kind == "comparisons" else 1
-    intents = [intent for intent in intents if len(intent["entities"]) == n_entities]
+    intents = [intent for intent in intents if len(intent.entities) == n_entities]
     if kind != "lookup":
         return intents
-    values = [intent["rows"][0][intent["attribute"]] for intent in intents]
+    values = [intent.rows[0][intent.attribute] for intent in intents]
     return [
         intent
         for intent, value in zip(intents, values, strict=True)

@@ -5,12 +5,14 @@ So the overlap of test with training queries comes out as asked.
 
 from collections import Counter, defaultdict
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from interextra.store.errors import InputError
+from interextra.world.compose import Intent
 from interextra.world.templates import pick, shuffled
 
-Cell = tuple[str, str]  # overlap of entities and of intents
+Cell = tuple[str, str]  # labels of the overlap of entities and of intents
+Planned = dict[str, list[tuple[int, Cell]]]  # test set -> position of an intent, its labels
 
 # Zhan et al., Tables 1 and 2
 SHARES = {
@@ -81,7 +83,7 @@ class Holdout:
     Intents are named by their positions.
     """
 
-    def __init__(self, intents: list[dict[str, Any]], rng: Random):
+    def __init__(self, intents: list[Intent], rng: Random):
         self.intents = intents
         self.rng = rng
         self.banned: set[int] = set()
@@ -89,11 +91,11 @@ class Holdout:
         self.used: set[int] = set()
         self.load: Counter[str] = Counter()  # test queries about each entity
         order = shuffled(rng, range(len(intents)))
-        self.singles = [i for i in order if len(intents[i]["entities"]) == 1]
-        self.pairs = [i for i in order if len(intents[i]["entities"]) == 2]
+        self.singles = [i for i in order if len(intents[i].entities) == 1]
+        self.pairs = [i for i in order if len(intents[i].entities) == 2]
         self.of_entity: dict[str, list[int]] = defaultdict(list)
         for i, intent in enumerate(intents):
-            for entity in intent["entities"]:
+            for entity in intent.entities:
                 self.of_entity[entity].append(i)
 
     def demands(self, position: int, cell: Cell) -> tuple[set[int], list[int]]:
@@ -103,10 +105,10 @@ class Holdout:
         """
         intent = self.intents[position]
         sharing = []
-        for entity in intent["entities"]:
+        for entity in intent.entities:
             sharing += [i for i in self.of_entity[entity] if i not in sharing]
-        same = [i for i in sharing if self.intents[i]["entities"] == intent["entities"]]
-        group = [i for i in sharing if self.intents[i]["group"] == intent["group"]]
+        same = [i for i in sharing if self.intents[i].entities == intent.entities]
+        group = [i for i in sharing if self.intents[i].group == intent.group]
         return {
             ("full", "duplicate"): (set(), [position]),
             ("full", "similar"): ({position}, [i for i in same if i in group]),
@@ -119,9 +121,11 @@ class Holdout:
     def take(self, cell: Cell, pair: bool) -> int | None:
         """Return an unused intent that can serve `cell`, and hold out what it asks for.
 
-        Of 30 it is the one that takes least out of training; None if none can.
+        It is about a pair or about one entity, as asked, or else the other way round. Of 30 it is
+        the one that takes least out of training; None if none can.
         """
-        candidates = self._candidates(cell, self.pairs if pair else self.singles)
+        pools = (self.pairs, self.singles) if pair else (self.singles, self.pairs)
+        candidates = self._candidates(cell, pools[0]) or self._candidates(cell, pools[1])
         if not candidates:
             return None
         best = min(candidates, key=lambda candidate: candidate.cost)
@@ -129,7 +133,7 @@ class Holdout:
         self.banned |= best.out
         if best.allowed and self.required.keys().isdisjoint(best.allowed):
             self.required[pick(self.rng, best.allowed)] = None
-        self.load.update(self.intents[best.position]["entities"])
+        self.load.update(self.intents[best.position].entities)
         return best.position
 
     def _candidates(self, cell: Cell, pool: list[int]) -> list[_Candidate]:
@@ -151,33 +155,21 @@ class Holdout:
         if (needed and not allowed) or not out.isdisjoint(self.required):
             return None
         cost = len(out - self.banned)
-        most_load = max(self.load[entity] for entity in self.intents[position]["entities"])
+        most_load = max(self.load[entity] for entity in self.intents[position].entities)
         if most_load >= 4:
             cost += 50
         return _Candidate(position, out, allowed, cost)
 
 
-def plan(
-    intents: list[dict[str, Any]], sizes: dict[str, int], rng: Random
-) -> tuple[dict[str, list[tuple[int, str, str]]], Holdout]:
+def plan(intents: list[Intent], sizes: dict[str, int], rng: Random) -> tuple[Planned, Holdout]:
     """Return the intents of each test set, and what is held out for them.
 
-    Parameters
-    ----------
-    sizes
-        Number of queries of each test set.
-
-    Returns
-    -------
-    dict
-        Test set -> (position of an intent, label of its entity overlap, of its intent overlap).
-    Holdout
-        What training may not have and must have.
+    `sizes` are the numbers of queries of the test sets.
     """
     wanted = {test_set: cells(test_set, n) for test_set, n in sizes.items()}
-    ordered_cells = list(next(iter(wanted.values())))
     holdout = Holdout(intents, rng)
-    chosen: dict[str, list[tuple[int, str, str]]] = {test_set: [] for test_set in sizes}
+    planned: Planned = {test_set: [] for test_set in sizes}
+    ordered_cells = list(next(iter(wanted.values())))
     for cell in ordered_cells:
         entity_label, intent_label = cell
         for test_set in sizes:
@@ -186,12 +178,10 @@ def plan(
                 pair = rng.random() < PAIRS[entity_label]
                 position = holdout.take(cell, pair)
                 if position is None:
-                    position = holdout.take(cell, not pair)
-                if position is None:
                     raise InputError(
                         f"{test_set}: the world is too small for {n_wanted} queries "
                         f"with {entity_label} entity overlap and {intent_label} intent "
                         "beside the other test sets; lower n_dev"
                     )
-                chosen[test_set].append((position, entity_label, intent_label))
-    return chosen, holdout
+                planned[test_set].append((position, cell))
+    return planned, holdout
