@@ -4,7 +4,17 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from interextra.world.templates import domain, lines, load, pick, render, sentence, shuffled, typo
+from interextra.world.templates import (
+    below,
+    domain,
+    lines,
+    load,
+    pick,
+    render,
+    sentence,
+    shuffled,
+    typo,
+)
 
 MIN_WORDS, MAX_WORDS, MAX_QUERY_WORDS = 15, 40, 15
 # Shares of the passages about one fact that name it in front, open with a question, name it at the
@@ -29,6 +39,7 @@ _YES_NO = _BE | {"does", "do", "did", "can", "could", "should", "will", "would",
 Spec = dict[str, Any]  # a domain, see `templates.domain`
 Row = dict[str, str]  # an entity of a domain
 Slots = dict[str, str]
+Groups = dict[tuple[str, str], str]  # domain and attribute -> group of intents
 Passage = dict[str, Any]  # text, entities, attributes, domain, kind
 
 
@@ -69,7 +80,8 @@ def plural(name: str) -> str:
     first, space, noun = head.rpartition(" ")
     if noun.endswith(("tz", "s")):
         return name
-    return first + space + _PLURAL.get(noun, f"{noun}s") + of + rest
+    nouns = _PLURAL.get(noun, f"{noun}s")
+    return f"{first}{space}{nouns}{of}{rest}"
 
 
 def be(noun: str) -> str:
@@ -81,7 +93,9 @@ def be(noun: str) -> str:
     ('are', 'is', 'is')
     """
     head = noun.split(" of ")[0].split(" to ")[0]
-    return "are" if head.endswith("s") and not head.endswith(("ss", "is", "us")) else "is"
+    if head.endswith(("ss", "is", "us")):
+        return "is"
+    return "are" if head.endswith("s") else "is"
 
 
 def wh_form(text: str) -> str:
@@ -125,11 +139,12 @@ class Composer:
         self.direct = direct
         self.own_words = 1 - mismatch
         blocks = load("common.yaml")
-        self.common = {key: lines(block) for key, block in blocks.items() if isinstance(block, str)}
+        texts = {name: block for name, block in blocks.items() if isinstance(block, str)}
+        self.common = {name: lines(text) for name, text in texts.items()}
         self.passages: list[Passage] = []
         self.texts: set[str] = set()
         self.intents: list[Intent] = []
-        self.group_of: dict[tuple[str, str], str] = {}  # domain and attribute -> group of intents
+        self.group_of: Groups = {}
         for file in files:
             spec = domain(f"{file}.yaml")
             for row in spec["rows"]:
@@ -138,7 +153,9 @@ class Composer:
 
     def _slots(self, spec: Spec, row: Row, attribute: str) -> Slots:
         """Return the slots of a wording about one entity."""
-        name, full, it = row["name"], row["N"], row["it"]
+        name = row["name"]
+        full = row["N"]
+        it = row["it"]
         if row["alias"] and self.rng.random() < 0.4:
             full = f"{full} ({row['alias']})"
         return {
@@ -202,13 +219,22 @@ class Composer:
     def _filled_up(self, text: str, tail: str) -> str:
         """Return a short text with a general sentence, rarely in front."""
         n_words = len(text.split())
-        is_short = n_words < MIN_WORDS or (n_words < 30 and self.rng.random() < 0.3)
-        if not is_short or n_words + len(tail.split()) > MAX_WORDS:
+        wants_tail = n_words < MIN_WORDS
+        if MIN_WORDS <= n_words < 30:
+            wants_tail = self.rng.random() < 0.3
+        if not wants_tail or n_words + len(tail.split()) > MAX_WORDS:
             return text
-        return f"{tail} {text}" if self.rng.random() < 0.15 else f"{text} {tail}"
+        if self.rng.random() < 0.15:
+            return f"{tail} {text}"
+        return f"{text} {tail}"
 
     def _intent(
-        self, spec: Spec, rows: list[Row], attribute: str, group: str, gold: list[int | None]
+        self,
+        spec: Spec,
+        rows: list[Row],
+        attribute: str,
+        group: str,
+        gold: list[int | None],
     ) -> None:
         """Add an intent, where there is a passage that is about just this."""
         positions = [position for position in gold if position is not None]
@@ -280,7 +306,7 @@ class Composer:
         couples = list(relations)
         n_wanted = int(share * len(rows))
         for i in shuffled(self.rng, range(len(rows) - 3)):
-            neighbour = rows[i + 1 + int(self.rng.random() * 3)]
+            neighbour = rows[i + 1 + below(self.rng, 3)]
             couple = (rows[i]["name"], neighbour["name"])
             is_related = couple in relations or couple[::-1] in relations
             if len(couples) < n_wanted and not is_related:
@@ -340,7 +366,9 @@ class Composer:
     ) -> None:
         """Add a passage about two entities, and the intent that asks for it."""
         first, second = rows
-        slots |= {"A": first["N"], "B": second["N"], "who": spec["who"]}
+        slots["A"] = first["N"]
+        slots["B"] = second["N"]
+        slots["who"] = spec["who"]
         position = self._add(spec, rows, "fact", attributes, wordings, slots, tails)
         self._intent(spec, rows, attributes[0], group, [position])
 
@@ -369,7 +397,8 @@ class Composer:
         if len(names) == 1:
             name, full = names[0]
             it = intent.rows[0]["it"]
-            slots |= {"n": name, "N": full, "ns": plural(name), "it": it, "its": _POSSESSIVE[it]}
+            slots |= {"n": name, "N": full, "ns": plural(name)}
+            slots |= {"it": it, "its": _POSSESSIVE[it]}
             wordings = self.common["ask"] if rng.random() < 0.33 else own["ask"]
         else:
             (a, full_a), (b, full_b) = shuffled(rng, names)
@@ -403,16 +432,11 @@ def _name_in_query(row: Row, rng: Random) -> tuple[str, str]:
     return alias, article + alias
 
 
-def grade(intent: Intent, passage: Passage, group_of: dict[tuple[str, str], str]) -> int:
+def grade(intent: Intent, passage: Passage, group_of: Groups) -> int:
     """Return the relevance 0–3 of a passage, as in TREC DL.
 
     It is 3 where the passage is about just this, 2 where it answers among other matter, 1 where it
     is related, no answer, 0 where it is neither.
-
-    Parameters
-    ----------
-    group_of
-        (domain, attribute) -> intent group.
     """
     wanted = set(intent.entities)
     about = set(passage["entities"])

@@ -14,7 +14,7 @@ import pandas as pd
 from interextra.store.errors import InputError
 from interextra.world.compose import CLOSINGS, FAQ, OPENINGS, Composer, Intent, grade
 from interextra.world.plan import Holdout, Planned, plan
-from interextra.world.templates import load, pick, render, sentence, shuffled, tidy
+from interextra.world.templates import below, load, pick, render, sentence, shuffled, tidy
 
 SEED = 20221
 TEST_SIZES = {"dl19": 43, "dl20": 57}
@@ -45,6 +45,7 @@ WORDINGS = {
 
 
 Query = dict[str, Any]  # a row of `World.queries`
+Judged = tuple[Query, dict[str, int]]  # a query and its judgements, doc_id -> relevance
 
 
 @dataclass(frozen=True)
@@ -76,14 +77,13 @@ class Draft:
     def __init__(self, composer: Composer, rng: Random, splits: tuple[str, ...]):
         self.composer = composer
         self.rng = rng
-        # split -> queries, each with its judgements (doc_id -> relevance)
-        self.rows: dict[str, list[tuple[Query, dict[str, int]]]] = {name: [] for name in splits}
+        self.rows: dict[str, list[Judged]] = {split: [] for split in splits}
         self.texts: set[str] = set()
         self.numbers: set[int] = set()
         order = shuffled(rng, range(len(composer.passages)))  # of positions in the composer
         self.doc_ids = {position: f"d{number:04d}" for number, position in enumerate(order, 1)}
         # entity, or domain and attribute -> positions of passages
-        self.about: dict[str | tuple[str, str], list[int]] = defaultdict(list)
+        self.about: dict[Any, list[int]] = defaultdict(list)
         for position, passage in enumerate(composer.passages):
             for entity in passage["entities"]:
                 self.about[entity].append(position)
@@ -99,7 +99,7 @@ class Draft:
         if not text:
             return None
         self.texts.add(letters(text))
-        number = 1000 + int(self.rng.random() * 1_180_000)
+        number = 1000 + below(self.rng, 1_180_000)
         while number in self.numbers:
             number += 1
         self.numbers.add(number)
@@ -138,11 +138,12 @@ class Draft:
         on_attribute = self.about[intent.domain, intent.attribute]
         pool += shuffled(self.rng, on_attribute)[:10]
         for _ in range(5):
-            pool.append(int(self.rng.random() * len(self.doc_ids)))
+            pool.append(below(self.rng, len(self.doc_ids)))
         judged = {}
         for position in pool:
             passage = self.composer.passages[position]
-            judged[self.doc_ids[position]] = grade(intent, passage, self.composer.group_of)
+            relevance = grade(intent, passage, self.composer.group_of)
+            judged[self.doc_ids[position]] = relevance
         self.rows[split].append((query, judged))
 
     def world(self) -> World:
@@ -156,7 +157,7 @@ class Draft:
         queries = {}
         qrels = {}
         for split, rows in self.rows.items():
-            rows = sorted(rows, key=lambda row: int(row[0]["query_id"]))
+            rows.sort(key=_number_of)
             triples = []
             for query, judged in rows:
                 for doc_id, relevance in sorted(judged.items()):
@@ -164,6 +165,12 @@ class Draft:
             queries[split] = pd.DataFrame([query for query, _ in rows])
             qrels[split] = pd.DataFrame(triples, columns=["query_id", "doc_id", "relevance"])
         return World(passages, queries, qrels, pd.DataFrame(facts))
+
+
+def _number_of(judged: Judged) -> int:
+    """Return the number of a query."""
+    query, _ = judged
+    return int(query["query_id"])
 
 
 def generate_mini(
@@ -197,7 +204,8 @@ def generate_mini(
     if mismatch > largest_mismatch:
         raise InputError(f"mismatch = {mismatch}: at most {largest_mismatch:.0f} percent")
     files = load("common.yaml")["domains"]
-    composer = Composer(files, Random(f"mini-{seed}-passages"), mismatch=mismatch / 100)
+    passages_rng = Random(f"mini-{seed}-passages")
+    composer = Composer(files, passages_rng, mismatch=mismatch / 100)
     if n_graded is None:
         n_graded = 3 * n_train // 40
     sizes = TEST_SIZES | {"dev": n_dev}
@@ -206,7 +214,8 @@ def generate_mini(
         sizes["graded"] = n_graded
         splits = (*splits, "graded")
     draft = Draft(composer, Random(f"mini-{seed}-queries"), splits)
-    planned, holdout = plan(composer.intents, sizes, Random(f"mini-{seed}-plan"))
+    plan_rng = Random(f"mini-{seed}-plan")
+    planned, holdout = plan(composer.intents, sizes, plan_rng)
     _add_tests(draft, planned)
     _add_training(draft, holdout, n_train)
     return draft.world()
@@ -274,10 +283,16 @@ class _Kind(Composer):
             return super()._question(intent, rng)
         row = intent.rows[0]
         own = intent.spec["attributes"][intent.attribute]
-        slots = {"n": row["name"], "N": row["N"], "v": row[intent.attribute]}
-        slots["noun"] = pick(rng, own["nouns"])
+        slots = {
+            "n": row["name"],
+            "N": row["N"],
+            "v": row[intent.attribute],
+            "noun": pick(rng, own["nouns"]),
+            "k": intent.spec["kind"],
+            "w": "that",
+        }
         clause = pick(rng, own["clause"])
-        slots |= {"c": render(clause, rng, **slots), "k": intent.spec["kind"], "w": "that"}
+        slots["c"] = render(clause, rng, **slots)
         return render(pick(rng, WORDINGS[self.kind]), rng, **slots)
 
 
@@ -317,7 +332,8 @@ def generate_ood(name: str, seed: int = SEED) -> World:
     _, world, kind = name.split("-")
     rng = Random(f"{name}-{seed}")
     files = [f"ood_{file}" for file in FILES[world]]
-    composer = _Kind(files, Random(f"ood-{world}-{seed}-passages"), pairs=0.9, direct=2)
+    passages_rng = Random(f"ood-{world}-{seed}-passages")
+    composer = _Kind(files, passages_rng, pairs=0.9, direct=2)
     if kind == "duplicates":
         _questions_as_passages(composer, rng)
     composer.kind = kind

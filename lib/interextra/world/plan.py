@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from interextra.store.errors import InputError
 from interextra.world.compose import Intent
-from interextra.world.templates import pick, shuffled
+from interextra.world.templates import below, pick, shuffled
 
 Cell = tuple[str, str]  # labels of the overlap of entities and of intents
 Planned = dict[str, list[tuple[int, Cell]]]  # test set -> position of an intent, its labels
@@ -36,7 +36,8 @@ def whole(shares: list[float], n: int) -> list[int]:
     [27, 13, 3]
     """
     counts = [int(share * n + 1e-9) for share in shares]
-    by_remainder = sorted(range(len(shares)), key=lambda i: counts[i] - shares[i] * n)
+    remainders = [count - share * n for count, share in zip(counts, shares, strict=True)]
+    by_remainder = sorted(range(len(shares)), key=remainders.__getitem__)
     for i in by_remainder[: n - sum(counts)]:
         counts[i] += 1
     return counts
@@ -124,8 +125,7 @@ class Holdout:
         It is about a pair or about one entity, as asked, or else the other way round. Of 30 it is
         the one that takes least out of training; None if none can.
         """
-        pools = (self.pairs, self.singles) if pair else (self.singles, self.pairs)
-        candidates = self._candidates(cell, pools[0]) or self._candidates(cell, pools[1])
+        candidates = self._candidates(cell, pair) or self._candidates(cell, not pair)
         if not candidates:
             return None
         best = min(candidates, key=lambda candidate: candidate.cost)
@@ -136,9 +136,10 @@ class Holdout:
         self.load.update(self.intents[best.position].entities)
         return best.position
 
-    def _candidates(self, cell: Cell, pool: list[int]) -> list[_Candidate]:
-        """Return up to 30 candidates of a pool, from a random place on."""
-        start = int(self.rng.random() * len(pool))
+    def _candidates(self, cell: Cell, pair: bool) -> list[_Candidate]:
+        """Return up to 30 candidates about one entity or a pair, from a random place on."""
+        pool = self.pairs if pair else self.singles
+        start = below(self.rng, len(pool))
         candidates: list[_Candidate] = []
         for position in pool[start:] + pool[:start]:
             if len(candidates) == 30:
@@ -155,8 +156,8 @@ class Holdout:
         if (needed and not allowed) or not out.isdisjoint(self.required):
             return None
         cost = len(out - self.banned)
-        most_load = max(self.load[entity] for entity in self.intents[position].entities)
-        if most_load >= 4:
+        loads = [self.load[entity] for entity in self.intents[position].entities]
+        if max(loads) >= 4:
             cost += 50
         return _Candidate(position, out, allowed, cost)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+_SENTENCE_START = re.compile(r"(^|[.?!] )[a-z]")
 _TOKENS = re.compile(r"[\[\]|]|\{\w+\}|[^\[\]|{}]+")
 _ARTICLE = re.compile(
     r"\b([Aa]) (?=[aeioAEIO]|[uU](?!ni|s|ro)|(?:8|11|18)\b|8\d)(?!(?:eu|one|once|Eu)\w*)"
@@ -50,19 +51,24 @@ def _alternatives(tokens: Iterator[str]) -> list[list[Any]]:
     raise ValueError("a bracket of a wording is not closed")
 
 
-def pick(rng: Random, items: Sequence[Any]) -> Any:
-    """Return one of `items`.
+def below(rng: Random, n: int) -> int:
+    """Return a number from 0 to n - 1.
 
     Only `rng.random()` is used, whose values are fixed across Python versions.
     """
-    return items[int(rng.random() * len(items))]
+    return int(rng.random() * n)
+
+
+def pick(rng: Random, items: Sequence[Any]) -> Any:
+    """Return one of `items`."""
+    return items[below(rng, len(items))]
 
 
 def shuffled(rng: Random, items: Iterable[Any]) -> list[Any]:
-    """Return a shuffled copy (Fisher–Yates on `rng.random()`)."""
+    """Return a shuffled copy (Fisher–Yates)."""
     copy = list(items)
     for last in range(len(copy) - 1, 0, -1):
-        other = int(rng.random() * (last + 1))
+        other = below(rng, last + 1)
         copy[last], copy[other] = copy[other], copy[last]
     return copy
 
@@ -98,7 +104,7 @@ def render(wording: str, rng: Random, **slots: str) -> str:
 
 def sentence(text: str) -> str:
     """Return a text with sentence starts in capitals, as in a passage."""
-    return re.sub(r"(^|[.?!] )([a-z])", lambda match: match[1] + match[2].upper(), tidy(text))
+    return _SENTENCE_START.sub(lambda start: start[0].upper(), tidy(text))
 
 
 def typo(text: str, rng: Random) -> str:
@@ -113,7 +119,7 @@ def typo(text: str, rng: Random) -> str:
     position = pick(rng, long_words)
     word = words[position]
     kind = rng.random()
-    at = 1 + int(rng.random() * (len(word) - 2))
+    at = 1 + below(rng, len(word) - 2)
     letter, following = word[at : at + 2]
     if kind < 0.4:
         slip = following
@@ -139,7 +145,8 @@ def _table(block: str | None) -> list[list[str]]:
 @cache
 def load(file: str) -> dict[str, Any]:
     """Return the content of one of the world's YAML files."""
-    return yaml.safe_load(Path(__file__).with_name(file).read_text(encoding="utf-8"))
+    path = Path(__file__).with_name(file)
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 @cache

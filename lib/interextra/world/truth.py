@@ -82,8 +82,8 @@ def expected_reciprocal_rank(n: int, relevant: int, cutoff: int = 10) -> float:
     >>> round(expected_reciprocal_rank(2, 1), 2)
     0.75
     """
-    # in how many orders there is none up to each rank, from 0
-    n_without = [comb(n - rank, relevant) for rank in range(min(cutoff, n) + 1)]
+    ranks = range(min(cutoff, n) + 1)
+    n_without = [comb(n - rank, relevant) for rank in ranks]  # orders with none up to this rank
     expected = 0.0
     for rank, (before, after) in enumerate(pairwise(n_without), start=1):
         expected += (before - after) / n_without[0] / rank
@@ -96,11 +96,13 @@ def floor(world: World, split: str) -> float:
     It ranks the passages about exactly the query's entities first, in random order. Exact, not
     simulated.
     """
-    passages = world.facts.groupby(world.facts["entities"].map(tuple))["doc_id"].agg(set)
-    relevant = world.qrels[split].query("relevance > 0").groupby("query_id")["doc_id"].agg(set)
-    queries = world.queries[split]
+    entities = world.facts["entities"].map(tuple)
+    passages = world.facts.groupby(entities)["doc_id"].agg(set)
+    positives = world.qrels[split].query("relevance > 0")
+    relevant = positives.groupby("query_id")["doc_id"].agg(set)
     values = []
-    for query_id, entities in zip(queries["query_id"], queries["entities"], strict=True):
+    queries = world.queries[split][["query_id", "entities"]]
+    for query_id, entities in queries.itertuples(index=False):
         top = passages.get(tuple(entities), set())
         found = top & relevant.get(query_id, set())
         values.append(expected_reciprocal_rank(len(top), len(found)))
