@@ -61,9 +61,17 @@ def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) 
         raise InputError(
             f"{folder}: the name of a file is not UTF-8: {offenders(not_utf8)}; rename it"
         )
-    stamps = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
-    target = converted.folder_of(folder.name, f"{__name__}:_read", stamps, sorted(switches), keep)
-    return converted.stored(target, folder.name, spec, partial(_read, files, keep), switches)
+    stamps = [_stamp(path) for path in paths]
+    reader = f"{__name__}:_read"
+    target = converted.folder_of(folder.name, reader, stamps, sorted(switches), keep)
+    read = partial(_read, files, keep)
+    return converted.stored(target, folder.name, spec, read, switches)
+
+
+def _stamp(path: Path) -> list[str | int]:
+    """Return what changes when a file is written again: name, size, time."""
+    status = path.stat()
+    return [str(path), status.st_size, status.st_mtime_ns]
 
 
 def _files_of(folder: Path) -> _Files:
@@ -106,7 +114,9 @@ def _read(files: _Files, keep: int) -> converted.Parts:
     passages = _read_passages(files.corpus)
     if keep:
         qrels = _qrels_of_whole_entities(queries, qrels, keep)
-        wanted = set().union(*(judged["doc_id"] for judged in qrels.values()))
+        wanted = set()
+        for judged in qrels.values():
+            wanted.update(judged["doc_id"])
         passages = (passage for passage in passages if passage[0] in wanted)
     return converted.Parts(passages, queries, qrels, partial(_place, files))
 
@@ -178,8 +188,10 @@ def _refuse_other_types(record: dict[str, Any], place: str) -> None:
         value = record.get(name)
         is_without_title = name == "title" and value is None
         if not isinstance(value, str) and not is_without_title:
-            shown = f"{name!r} is {str(value)[:40]}" if name in record else f"no {name!r}"
-            raise InputError(f"{place}: {shown}; _id and text (and title) must be strings")
+            problem = f"no {name!r}"
+            if name in record:
+                problem = f"{name!r} is {str(value)[:40]}"
+            raise InputError(f"{place}: {problem}; _id and text (and title) must be strings")
 
 
 def query_row(query_id: str, text: str, attributes: dict[str, Any]) -> dict[str, Any]:
@@ -192,5 +204,6 @@ def query_row(query_id: str, text: str, attributes: dict[str, Any]) -> dict[str,
     """
     row = {"query_id": query_id, "text": text}
     for name, value in attributes.items():
-        row[f"metadata_{name}" if name in ("query_id", "text") else name] = value
+        column = f"metadata_{name}" if name in ("query_id", "text") else name
+        row[column] = value
     return row

@@ -28,7 +28,8 @@ def content_hash(batches: Iterable[Sequence[pa.Array]]) -> str:
     streams: dict[int, tuple[Any, Any]] = {}
     for columns in batches:
         for position, column in enumerate(columns):
-            lengths, values = streams.setdefault(position, (hashlib.sha256(), hashlib.sha256()))
+            new = (hashlib.sha256(), hashlib.sha256())
+            lengths, values = streams.setdefault(position, new)
             if pa.types.is_integer(column.type):
                 values.update(column.to_numpy(zero_copy_only=False).astype("<i8"))
             else:
@@ -41,10 +42,12 @@ def _hash_strings(strings: pa.Array, lengths: Any, values: Any) -> None:
     """Feed the lengths and the bytes of an array of large strings to two SHA-256 streams."""
     _, offsets_buffer, values_buffer = strings.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int64)
-    offsets = offsets[strings.offset : strings.offset + len(strings) + 1]
+    end = strings.offset + len(strings)
+    offsets = offsets[strings.offset : end + 1]
     lengths.update(np.diff(offsets).astype("<i8"))
     if values_buffer is not None:
-        values.update(values_buffer[int(offsets[0]) : int(offsets[-1])])
+        first_byte, last_byte = int(offsets[0]), int(offsets[-1])
+        values.update(values_buffer[first_byte:last_byte])
 
 
 def write_passages(path: str | Path, passages: Iterable[tuple[str, str]]) -> str:
@@ -62,6 +65,16 @@ def write_passages(path: str | Path, passages: Iterable[tuple[str, str]]) -> str
         return content_hash(batch.columns for batch in written)
 
 
+def rows_of(table: pd.DataFrame, query_ids: Iterable[str]) -> pd.DataFrame:
+    """Return the rows of a table that are of these queries, in their order in the table."""
+    return table[table["query_id"].isin(query_ids)].reset_index(drop=True)
+
+
+def in_order(queries: pd.DataFrame, query_ids: list[str]) -> pd.DataFrame:
+    """Return the rows of a table of queries (query_id is unique) in the order of these ids."""
+    return queries.set_index("query_id", drop=False).loc[query_ids].reset_index(drop=True)
+
+
 class Passages:
     """Passages `doc_id, text` of a memory-mapped Arrow file.
 
@@ -71,9 +84,11 @@ class Passages:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
-        self.table: pa.Table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        file = pa.memory_map(str(path))
+        self.table: pa.Table = pa.ipc.open_file(file).read_all()
         self.doc_ids: pa.ChunkedArray = self.table["doc_id"]
-        self._chunk_starts = np.cumsum([0, *map(len, self.doc_ids.chunks)], dtype=np.int64)
+        chunk_sizes = map(len, self.doc_ids.chunks)
+        self._chunk_starts = np.cumsum([0, *chunk_sizes], dtype=np.int64)
 
     def __len__(self) -> int:
         """Return the number of passages."""
@@ -91,7 +106,8 @@ class Passages:
         """
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(len(self))
-            return self.table["text"].slice(start, max(0, stop - start)).to_pylist()
+            n_rows = max(0, stop - start)
+            return self.table["text"].slice(start, n_rows).to_pylist()
         rows = np.asarray(rows, np.int64)
         outside = rows[(rows < 0) | (rows >= len(self))]
         if len(outside):
@@ -124,7 +140,8 @@ class Passages:
         The column is scanned; no table of all ids is built.
         """
         codes, wanted = pd.factorize(np.asarray(doc_ids, object))
-        code_of_row = pc.index_in(self.doc_ids, value_set=pa.array(wanted, pa.large_string()))
+        wanted_ids = pa.array(wanted, pa.large_string())
+        code_of_row = pc.index_in(self.doc_ids, value_set=wanted_ids)
         row_of_code = np.full(len(wanted), -1, np.int64)
         found_codes = code_of_row.drop_null().to_numpy()
         row_of_code[found_codes] = np.flatnonzero(code_of_row.is_valid().to_numpy())
@@ -170,8 +187,7 @@ class Collection:
         pandas.DataFrame
             query_id, text, attributes.
         """
-        by_id = self._queries.set_index("query_id", drop=False)
-        return by_id.loc[self.query_ids(split)].reset_index(drop=True)
+        return in_order(self._queries, self.query_ids(split))
 
     def qrels(self, split: str) -> pd.DataFrame:
         """Return the judgements of a split: query_id, doc_id, relevance, in file order."""

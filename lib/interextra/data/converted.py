@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +26,7 @@ from interextra.data.trec import QRELS_COLUMNS, blank, refuse_repeated
 from interextra.store import InputError, cache_folder, code, digest, offenders, scratch, write_json
 from interextra.store.files import seal, seal_problem
 
+PlaceOf = Callable[[str, int], str]  # of a part and a row
 _json = partial(json.dumps, ensure_ascii=False, sort_keys=True)
 
 
@@ -37,7 +39,7 @@ class Parts(NamedTuple):
     passages: Iterable[tuple[str, str]]
     queries: pd.DataFrame
     qrels: Mapping[str, pd.DataFrame]
-    place_of: Callable[[str, int], str]
+    place_of: PlaceOf
 
 
 def folder_of(name: str, reader: str, *depends: object) -> Path:
@@ -47,7 +49,8 @@ def folder_of(name: str, reader: str, *depends: object) -> Path:
     """
     made_by = code.behind((reader, f"{__name__}:convert"))
     short = name.replace("/", "-")[:40]  # a name of 255 bytes leaves no room for the digest
-    return cache_folder() / "collections" / f"{short}-{digest([made_by, *depends])}"
+    key = digest([made_by, *depends])
+    return cache_folder() / "collections" / f"{short}-{key}"
 
 
 def stored(
@@ -64,13 +67,14 @@ def stored(
         convert(folder, read(), switches)
     meta = json.loads((folder / "meta.json").read_text())
     # by way of Python's own types, so that lists stay lists
-    queries = pd.DataFrame(pq.read_table(folder / "queries.parquet").to_pydict())
+    queries = pq.read_table(folder / "queries.parquet").to_pydict()
     qrels = {
         split: pd.read_parquet(folder / f"qrels-{number}.parquet")
         for number, split in enumerate(meta["splits"])
     }
     passages = Passages(folder / "passages.arrow")
-    return Collection(name, spec, passages, queries, qrels, meta["fingerprint"])
+    fingerprint = meta["fingerprint"]
+    return Collection(name, spec, passages, pd.DataFrame(queries), qrels, fingerprint)
 
 
 def _put_aside_if_damaged(folder: Path, spec: str) -> None:
@@ -78,11 +82,16 @@ def _put_aside_if_damaged(folder: Path, spec: str) -> None:
     problem = seal_problem(folder)
     if not problem:
         return
-    aside = folder.with_name(f"{folder.name}.damaged-{uuid.uuid4().hex[:8]}")
+    aside = folder.with_name(f"{folder.name}.damaged-{_unique()}")
     with suppress(FileNotFoundError):  # another process was first
         os.replace(folder, aside)
-    message = f"{folder}: {problem}; put aside as {aside.name}, {spec} is converted again"
-    print(message, file=sys.stderr)
+    message = f"put aside as {aside.name}, {spec} is converted again"
+    print(f"{folder}: {problem}; {message}", file=sys.stderr)
+
+
+def _unique() -> str:
+    """Return an end for a name that no other process uses."""
+    return uuid.uuid4().hex[:8]
 
 
 def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
@@ -97,20 +106,23 @@ def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
         without "empty" in `switches`; qrels of unknown queries or passages, which subsets of MS
         MARCO have, without "dangling".
     """
-    unique = f"{folder.name}.tmp{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    with scratch(folder.with_name(unique)) as aside:
-        columns, queries_hash = _write_queries(aside, parts, "empty" in switches)
+    unfinished = f"{folder.name}.tmp{os.getpid()}-{_unique()}"
+    with scratch(folder.with_name(unfinished)) as aside:
+        names, queries_hash = _write_queries(aside, parts, "empty" in switches)
         passages_path = aside / "passages.arrow"
-        content = [write_passages(passages_path, parts.passages), *columns, queries_hash]
+        content = [write_passages(passages_path, parts.passages), *names, queries_hash]
         passages = Passages(passages_path)
         _check("passages", passages.table, parts.place_of, "empty" in switches)
         for number, split in enumerate(parts.qrels):
             kept = _without_dangling(split, parts, passages, "dangling" in switches)
-            kept.to_parquet(aside / f"qrels-{number}.parquet", index=False)
-            kept_columns = [pa.array(kept[name].tolist()) for name in QRELS_COLUMNS]
-            content += [split, content_hash([kept_columns])]
-        fingerprint = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-        write_json(aside / "meta.json", {"splits": list(parts.qrels), "fingerprint": fingerprint})
+            path = aside / f"qrels-{number}.parquet"
+            kept.to_parquet(path, index=False)
+            columns = [pa.array(kept[name].tolist()) for name in QRELS_COLUMNS]
+            content += [split, content_hash([columns])]
+        content_json = json.dumps(content).encode()
+        fingerprint = hashlib.sha256(content_json).hexdigest()
+        meta = {"splits": list(parts.qrels), "fingerprint": fingerprint}
+        write_json(aside / "meta.json", meta)
         seal(aside)
         try:
             os.replace(aside, folder)
@@ -122,16 +134,16 @@ def convert(folder: Path, parts: Parts, switches: Set[str]) -> None:
 
 def _write_queries(folder: Path, parts: Parts, allow_empty: bool) -> tuple[list[str], str]:
     """Check and store the queries; return the sorted names of their columns, and their hash."""
-    table = pa.table({name: _column(values.tolist()) for name, values in parts.queries.items()})
+    columns = {name: _column(values.tolist()) for name, values in parts.queries.items()}
+    table = pa.table(columns)
     _check("queries", table, parts.place_of, allow_empty)
     pq.write_table(table, folder / "queries.parquet")
-    columns = sorted(table.column_names)
-    return columns, content_hash([[_as_text(table[name]) for name in columns]])
+    names = sorted(columns)
+    texts = [_as_text(table[name]) for name in names]
+    return names, content_hash([texts])
 
 
-def _check(
-    part: str, table: pa.Table, place_of: Callable[[str, int], str], allow_empty: bool
-) -> None:
+def _check(part: str, table: pa.Table, place_of: PlaceOf, allow_empty: bool) -> None:
     """Refuse a table without rows, and rows without an id (the first column), its own, or a text.
 
     `table` has the id first, and a column `text`.
@@ -145,14 +157,13 @@ def _check(
         lacking = pc.indices_nonzero(blank(table[name])).to_pylist()
         if not lacking:
             continue
-        shown = offenders(table[key].take(lacking[:4]).to_pylist())
+        place = place_of(part, lacking[0])
+        first_ids = table[key].take(lacking[:4]).to_pylist()
+        problem = f"{len(lacking)} {part} without {name}: {key} {offenders(first_ids)}"
         advice = "remove them or open the collection with empty=keep"
         if name == key:
             advice = "give each one"
-        raise InputError(
-            f"{place_of(part, lacking[0])}: {len(lacking)} {part} without {name}: "
-            f"{key} {shown}; {advice}"
-        )
+        raise InputError(f"{place}: {problem}; {advice}")
     if pc.count_distinct(table[key]).as_py() < table.num_rows:
         refuse_repeated(table.select([key]).to_pandas(), partial(place_of, part))
 
@@ -163,35 +174,38 @@ def _without_dangling(split: str, parts: Parts, passages: Passages, drop: bool) 
     Others are refused unless they are to be dropped.
     """
     qrels = parts.qrels[split]
-    known_query = qrels["query_id"].isin(parts.queries["query_id"]).to_numpy()
-    known_passage = passages.rows(qrels["doc_id"]) >= 0
-    for column, what, known in (
-        ("query_id", "query", known_query),
-        ("doc_id", "passage", known_passage),
-    ):
-        if not drop and not known.all():
-            place = parts.place_of(split, int(known.argmin()))
-            shown = offenders(qrels[column][~known].unique())
-            raise InputError(
-                f"{place}: {(~known).sum()} qrels of split {split!r} name a {what} that is not "
-                f"there: {column} {shown}; complete the {what} file or open the collection with "
-                "dangling=drop"
-            )
-    kept = qrels[known_query & known_passage].reset_index(drop=True)
+    unknown_query = ~qrels["query_id"].isin(parts.queries["query_id"]).to_numpy()
+    unknown_passage = passages.rows(qrels["doc_id"]) < 0
+    if not drop:
+        _refuse_dangling(split, parts, "query_id", "query", unknown_query)
+        _refuse_dangling(split, parts, "doc_id", "passage", unknown_passage)
+    kept = qrels[~(unknown_query | unknown_passage)].reset_index(drop=True)
     if kept.empty:
+        place = parts.place_of(split, 0)
         raise InputError(
-            f"{parts.place_of(split, 0)}: no qrels of split {split!r} name a query and a passage "
-            "that are there"
+            f"{place}: no qrels of split {split!r} name a query and a passage that are there"
         )
     n_dropped = len(qrels) - len(kept)
     if n_dropped:
         n_queries = qrels["query_id"].nunique() - kept["query_id"].nunique()
-        warnings.warn(
-            f"{n_dropped} of {len(qrels)} qrels of split {split!r} dropped, "
-            f"{n_queries} queries with them",
-            stacklevel=2,
-        )
+        dropped = f"{n_dropped} of {len(qrels)} qrels of split {split!r} dropped"
+        warnings.warn(f"{dropped}, {n_queries} queries with them", stacklevel=2)
     return kept
+
+
+def _refuse_dangling(
+    split: str, parts: Parts, column: str, what: str, is_unknown: np.ndarray
+) -> None:
+    """Refuse qrels whose query or passage (`what`) is unknown."""
+    if not is_unknown.any():
+        return
+    place = parts.place_of(split, int(is_unknown.argmax()))
+    n_unknown = is_unknown.sum()
+    shown = offenders(parts.qrels[split][column][is_unknown].unique())
+    raise InputError(
+        f"{place}: {n_unknown} qrels of split {split!r} name a {what} that is not there: "
+        f"{column} {shown}; complete the {what} file or open the collection with dangling=drop"
+    )
 
 
 def _column(values: list[Any]) -> pa.Array:

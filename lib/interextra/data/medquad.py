@@ -46,7 +46,8 @@ def entity_units(queries: pd.DataFrame) -> pd.Series:
     units = pd.Series(queries["query_id"].to_numpy(), queries["query_id"])
     if {"focus", "qtype"} <= set(queries.columns) or "entities" in queries.columns:
         known = with_truth(queries)
-        units.loc[known["query_id"]] = known["entities"].map("+".join).to_numpy()
+        names = known["entities"].map("+".join)
+        units.loc[known["query_id"]] = names.to_numpy()
     return units
 
 
@@ -72,9 +73,8 @@ def with_truth(queries: pd.DataFrame) -> pd.DataFrame:
         sorted(filter(None, cuis or ())) or [focus.lower()]
         for cuis, focus in zip(concepts, known["focus"], strict=True)
     ]
-    intents = [
-        f"{'+'.join(names)}|{kind}" for names, kind in zip(entities, known["qtype"], strict=True)
-    ]
+    subjects = map("+".join, entities)
+    intents = [f"{subject}|{kind}" for subject, kind in zip(subjects, known["qtype"], strict=True)]
     return known.assign(
         entities=entities,
         intent=intents,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from interextra.data.collection import rows_of
 from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.store import InputError, sha256
 
@@ -49,8 +50,7 @@ class QuerySets:
             raise InputError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")
         topics_name, _ = TEST_FILES[split]
         topics = read_queries_tsv(self.folder / topics_name)
-        is_judged = topics["query_id"].isin(self.qrels(split)["query_id"])
-        return topics[is_judged].reset_index(drop=True)
+        return rows_of(topics, self.qrels(split)["query_id"])
 
     def qrels(self, split: str) -> pd.DataFrame:
         """Return the judgements of a test set: query_id, doc_id, relevance."""
@@ -76,5 +76,6 @@ class QuerySets:
             paths += [self.folder / name for name in names]
         total = hashlib.sha256()
         for path in paths:
-            total.update(path.name.encode() + bytes.fromhex(sha256(path)))
+            total.update(path.name.encode())
+            total.update(bytes.fromhex(sha256(path)))
         return total.hexdigest()

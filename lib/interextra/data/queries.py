@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from interextra.data.collection import Collection
+from interextra.data.collection import Collection, in_order, rows_of
 from interextra.data.load import open_collection, peek
 from interextra.data.msmarco import QuerySets
 from interextra.store import Cell, InputError, Store
@@ -62,7 +62,9 @@ class Source(BaseModel, frozen=True, extra="forbid"):
 
     def n_passages(self) -> int:
         """Return the number of passages, by the catalogue while it is only priced."""
-        return len(self.open().passages) if self.fingerprint else peek(self.spec)["passages"]
+        if not self.fingerprint:
+            return peek(self.spec)["passages"]
+        return len(self.open().passages)
 
     # the classes are named here, so that their code is in the keys: `data.load` is apart
     def open(self) -> Collection | QuerySets:
@@ -107,9 +109,8 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
         elif _PRICING[0] and not self.source.fingerprint:
             splits = peek(self.source.spec)["queries"]
         if self.split not in splits:
-            raise InputError(
-                f"{self.source.spec} has no split {self.split!r}; it has {', '.join(splits)}"
-            )
+            known = ", ".join(splits)
+            raise InputError(f"{self.source.spec} has no split {self.split!r}; it has {known}")
 
     @property
     def name(self) -> str:
@@ -132,7 +133,7 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
         qrels = self.source.open().qrels(self.split)
         if not self.limit and not self.relevance:
             return qrels
-        return qrels[qrels["query_id"].isin(self.ids())].reset_index(drop=True)
+        return rows_of(qrels, self.ids())
 
     def size(self) -> int:
         """Return the number of queries, by the catalogue while the source is only priced."""
@@ -178,11 +179,11 @@ def _queries(queries: Queries) -> pd.DataFrame:
     if queries.relevance:
         qrels = collection.qrels(queries.split)
         relevant = qrels.loc[qrels["relevance"] >= queries.relevance, "query_id"]
-        frame = frame[frame["query_id"].isin(relevant)].reset_index(drop=True)
+        frame = rows_of(frame, relevant)
     if queries.limit and queries.limit < len(frame):
         rng = np.random.default_rng(queries.seed)
-        rows = np.sort(rng.choice(len(frame), queries.limit, replace=False))
-        frame = frame.iloc[rows].reset_index(drop=True)
+        rows = rng.choice(len(frame), queries.limit, replace=False)
+        frame = frame.iloc[np.sort(rows)].reset_index(drop=True)
     if not len(frame):
         raise InputError(f"{queries.source.spec}: the split {queries.split!r} is empty")
     return frame
@@ -203,9 +204,8 @@ class Part(BaseModel, frozen=True, extra="forbid", arbitrary_types_allowed=True)
             return
         parts = self.of.parts()
         if self.part not in parts:
-            raise InputError(
-                f"{self.of.title()} has no set {self.part!r}; it has {', '.join(parts)}"
-            )
+            known = ", ".join(parts)
+            raise InputError(f"{self.of.title()} has no set {self.part!r}; it has {known}")
 
     @property
     def name(self) -> str:
@@ -231,13 +231,11 @@ class Part(BaseModel, frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     def frame(self, store: Store) -> pd.DataFrame:
         """Return query_id, text, attributes, in the order of the set."""
-        by_id = self.of.pool.frame(store).set_index("query_id", drop=False)
-        return by_id.loc[self.ids(store)].reset_index(drop=True)
+        return in_order(self.of.pool.frame(store), self.ids(store))
 
     def qrels(self, store: Store) -> pd.DataFrame:
         """Return the judgements of these queries: query_id, doc_id, relevance."""
-        qrels = self.of.pool.qrels(store)
-        return qrels[qrels["query_id"].isin(self.ids(store))].reset_index(drop=True)
+        return rows_of(self.of.pool.qrels(store), self.ids(store))
 
     def size(self) -> int:
         """Return the number of queries, estimated where the split is not there yet."""

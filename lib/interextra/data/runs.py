@@ -7,10 +7,11 @@ order, MS MARCO by doc_id ascending.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from interextra.data.collection import content_hash
-from interextra.data.trec import RUN, line_of, read_table, refuse_repeated, refuse_white_space
+from interextra.data.trec import (
+    RUN,
+    Origin,
+    line_of,
+    read_table,
+    refuse_repeated,
+    refuse_white_space,
+)
 from interextra.store import InputError, offenders, write_aside
 from interextra.store.errors import one_line
 from interextra.store.files import parse_json
@@ -137,7 +145,8 @@ class RunFile:
             raise InputError(
                 f"{at}: needed is a numeric score ({one_line(error)}); write numbers"
             ) from None
-        incomplete = frame.loc[frame[needed].isna().any(axis=1).to_numpy(), needed]
+        is_incomplete = frame[needed].isna().any(axis=1).to_numpy()
+        incomplete = frame.loc[is_incomplete, needed]
         if len(incomplete):
             shown = offenders(incomplete.itertuples(index=False, name=None))
             raise InputError(
@@ -183,11 +192,12 @@ class RunFile:
             raise ValueError("its ids are of another type")
         if scores.type != pa.float32() or scores.null_count:
             raise ValueError("its scores are of another type")
-        if not isinstance(query_ids, list) or not all(isinstance(name, str) for name in query_ids):
+        if not _is_list_of_strings(query_ids):
             raise ValueError("its query_ids are no list of strings")
         queries.validate(full=True)
         docs.validate(full=True)
-        positions = pc.index_in(queries.dictionary, value_set=pa.array(query_ids, pa.string()))
+        asked = pa.array(query_ids, pa.string())
+        positions = pc.index_in(queries.dictionary, value_set=asked)
         query_codes = positions.take(queries.indices)
         if query_codes.null_count:
             raise ValueError("a row is of a query that its query_ids lack")
@@ -269,7 +279,7 @@ class RunFile:
 
     @classmethod
     def _from_table(
-        cls, table: pa.Table, at: str | Callable[[int], str], asked: Sequence[str] | None = None
+        cls, table: pa.Table, at: Origin, asked: Sequence[str] | None = None
     ) -> "RunFile":
         """Return the run of columns query_id, doc_id, score; `asked` as in `from_frame`."""
         queries = table["query_id"].combine_chunks().dictionary_encode()
@@ -293,7 +303,7 @@ class RunFile:
         doc_ids: pa.Array,
         doc_codes: np.ndarray,
         scores: np.ndarray,
-        at: str | Callable[[int], str] = "run",
+        at: Origin = "run",
     ) -> "RunFile":
         """Sort the doc_ids once, then the rows; refuse repeats and NaN.
 
@@ -303,8 +313,8 @@ class RunFile:
         if not _is_ascending(doc_ids):
             doc_ids, new_codes = _sorted_once(doc_ids)
             doc_codes = new_codes[doc_codes]
-        pairs = query_codes * np.int64(len(doc_ids)) + doc_codes
-        if pd.Series(pairs).duplicated().any():
+        pair_codes = query_codes * np.int64(len(doc_ids)) + doc_codes
+        if pd.Series(pair_codes).duplicated().any():
             queries = pa.array(query_ids).take(pa.array(query_codes))
             docs = doc_ids.take(pa.array(doc_codes))
             refuse_repeated(pa.table({"query_id": queries, "doc_id": docs}).to_pandas(), at)
@@ -312,20 +322,21 @@ class RunFile:
         is_missing = np.isnan(scores)
         if is_missing.any():
             rows = np.flatnonzero(is_missing)
-            shown = offenders(
-                (query_ids[query_codes[row]], doc_ids[int(doc_codes[row])].as_py())
-                for row in rows[:4]
-            )
-            place = at(int(rows[0])) if callable(at) else at
+            first_row = int(rows[0])
+            place = at(first_row) if callable(at) else at
+            first_ids = doc_ids.take(pa.array(doc_codes[rows[:4]])).to_pylist()
+            first_queries = [query_ids[code] for code in query_codes[rows[:4]]]
+            pairs = zip(first_queries, first_ids, strict=True)
             raise InputError(
-                f"{place}: the score of {shown} (query_id, doc_id) is NaN; give a number"
+                f"{place}: the score of {offenders(pairs)} (query_id, doc_id) is NaN; give a number"
             )
         if not _is_ranked(query_codes, doc_codes, scores):
             order = np.lexsort((-doc_codes, -scores, query_codes))
             query_codes = query_codes[order]
             doc_codes = doc_codes[order]
             scores = scores[order]
-        offsets = np.searchsorted(query_codes, np.arange(len(query_ids) + 1, dtype=np.int32))
+        codes = np.arange(len(query_ids) + 1, dtype=np.int32)
+        offsets = np.searchsorted(query_codes, codes)
         return cls(query_ids, doc_ids, query_codes, doc_codes, scores, offsets)
 
 
@@ -354,6 +365,11 @@ def _is_text(ids: pa.Array | pa.ChunkedArray) -> bool:
     return pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
 
 
+def _is_list_of_strings(value: Any) -> bool:
+    """Return whether a JSON value is a list of strings."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
 def _is_coded_text(ids: pa.Array) -> bool:
     """Return whether these are codes of a dictionary of strings, none missing."""
     if not isinstance(ids, pa.DictionaryArray) or ids.null_count:
@@ -363,7 +379,8 @@ def _is_coded_text(ids: pa.Array) -> bool:
 
 def _is_ascending(ids: pa.Array) -> bool:
     """Return whether each id is larger than the one before it."""
-    return len(ids) < 2 or pc.all(pc.less(ids[:-1], ids[1:])).as_py()
+    is_larger = pc.less(ids[:-1], ids[1:])
+    return len(ids) < 2 or pc.all(is_larger).as_py()
 
 
 def _is_ranked(query_codes: np.ndarray, doc_codes: np.ndarray, scores: np.ndarray) -> bool:
@@ -402,7 +419,8 @@ def _sorted_once(ids: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """
     order = pc.sort_indices(ids)
     ids = ids.take(order)
-    is_new = np.append(True, np.asarray(pc.not_equal(ids[1:], ids[:-1])))
+    differs = pc.not_equal(ids[1:], ids[:-1])
+    is_new = np.append(True, np.asarray(differs))
     places = np.cumsum(is_new, dtype=np.int32) - 1
     return ids.filter(pa.array(is_new)), places[np.argsort(order)]
 

@@ -22,6 +22,7 @@ from pyarrow import csv
 
 from interextra.store.errors import InputError, offenders
 
+Origin = str | Callable[[int], str]  # what has the rows, or a function that gives a row's place
 QRELS_COLUMNS = ["query_id", "doc_id", "relevance"]
 BEIR_HEADER = ["query-id", "corpus-id", "score"]
 NUMBERS = {"relevance": (pa.int64(), "an integer of 64 bits"), "score": (pa.float64(), "a number")}
@@ -106,7 +107,7 @@ def line_of_qrels(path: str | Path, row: int) -> str:
     return line_of(path, row, _qrels_layout(path) is TREC_QRELS)
 
 
-def refuse_repeated(keys: pd.DataFrame, at: str | Callable[[int], str]) -> None:
+def refuse_repeated(keys: pd.DataFrame, at: Origin) -> None:
     """Refuse rows whose keys stand in a row before them, with the place of the first.
 
     Parameters
@@ -123,9 +124,8 @@ def refuse_repeated(keys: pd.DataFrame, at: str | Callable[[int], str]) -> None:
     shown = offenders(" ".join(row) for row in repeated)
     row = int(is_repeat.argmax())
     place = at(row) if callable(at) else f"{at}: row {row + 1}"
-    raise InputError(
-        f"{place}: {is_repeat.sum()} rows repeat a {' and '.join(keys)}: {shown}; keep one of each"
-    )
+    names = " and ".join(keys)
+    raise InputError(f"{place}: {is_repeat.sum()} rows repeat a {names}: {shown}; keep one of each")
 
 
 def refuse_white_space(name: str, ids: pd.Series | pa.Array) -> None:
@@ -157,7 +157,8 @@ def read_table(path: str | Path, layout: list[str]) -> pa.Table:
     InputError
         The first wrong line.
     """
-    data = _tidied(content(path).removeprefix(BYTE_ORDER_MARK), _is_trec(layout))
+    data = content(path).removeprefix(BYTE_ORDER_MARK)
+    data = _tidied(data, _is_trec(layout))
     table = _parsed(data, layout)
     if layout is RUN and not table.num_rows:
         table = _parsed(re.sub(_AFTER_TAG, rb"\1", data), layout)
@@ -185,7 +186,8 @@ def _parsed(data: bytes, layout: list[str]) -> pa.Table:
     reading = csv.ReadOptions(
         skip_rows=n_header_lines, column_names=layout, use_threads=False, block_size=2**24
     )
-    parsing = csv.ParseOptions(delimiter=" " if _is_trec(layout) else "\t", quote_char=False)
+    delimiter = " " if _is_trec(layout) else "\t"
+    parsing = csv.ParseOptions(delimiter=delimiter, quote_char=False)
     converting = csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[])
     try:
         return csv.read_csv(pa.BufferReader(data), reading, parsing, converting)
@@ -195,7 +197,8 @@ def _parsed(data: bytes, layout: list[str]) -> pa.Table:
 
 def _lacks_values(column: pa.ChunkedArray) -> bool:
     """Return whether one of the strings is blank, or one of the numbers NaN."""
-    is_lacking = blank(column) if column.type == pa.string() else pc.is_nan(column)
+    is_text = column.type == pa.string()
+    is_lacking = blank(column) if is_text else pc.is_nan(column)
     return pc.any(is_lacking).as_py()
 
 
@@ -204,15 +207,16 @@ def _problem(path: str | Path, layout: list[str]) -> str:
 
     It is said of the whole file where no row has a fault.
     """
+    first_fault = ""
     wrong_rows = []
     for place, row in _rows(path, _is_trec(layout)):
         fault = _fault(row, layout)
         if fault:
-            wrong_rows.append((f"{place}: {fault}", row[:80]))
+            first_fault = first_fault or f"{place}: {fault}"
+            wrong_rows.append(row[:80])
     problem = f"{path}: no rows in it that can be read"
     if wrong_rows:
-        first_fault, _ = wrong_rows[0]
-        problem = f"{first_fault}: {offenders(row for _, row in wrong_rows)}"
+        problem = f"{first_fault}: {offenders(wrong_rows)}"
     separator = "white space" if _is_trec(layout) else "tabs"
     advice = f"write lines of {', '.join(layout)}, separated by {separator}"
     if _is_trec(layout):
@@ -223,7 +227,9 @@ def _problem(path: str | Path, layout: list[str]) -> str:
 
 def _fault(row: str, layout: list[str]) -> str:
     """Return what is wrong with a row; "" for nothing."""
-    fields = re.findall(r"[^ \t]+", row) if _is_trec(layout) else row.split("\t")
+    fields = row.split("\t")
+    if _is_trec(layout):
+        fields = re.findall(r"[^ \t]+", row)
     if layout is RUN:
         fields = fields[: len(layout)]
     if len(fields) != len(layout):
@@ -258,7 +264,8 @@ def _tidied(data: bytes, is_trec: bool) -> bytes:
     data = data.replace(b"\t", b" ").replace(b"\r\n", b"\n")
     if b"  " in data:
         data = re.sub(rb" +", b" ", data)
-    data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip()
+    data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n")
+    data = data.strip()
     if data.startswith(b"#") or b"\n#" in data or b"\r#" in data:
         data = re.sub(rb"(?:\A|(?<=[\r\n])) ?#[^\r\n]*", b"", data).strip()
     return data
@@ -266,7 +273,8 @@ def _tidied(data: bytes, is_trec: bool) -> bytes:
 
 def blank(strings: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return of each string whether it holds nothing but white space."""
-    return pc.or_(pc.utf8_is_space(strings), pc.equal(pc.binary_length(strings), 0))
+    is_empty = pc.equal(pc.binary_length(strings), 0)
+    return pc.or_(pc.utf8_is_space(strings), is_empty)
 
 
 def _is_header(line: str) -> bool:
