@@ -157,6 +157,7 @@ def _read(dataset_id: str, splits: dict[str, str]) -> converted.Parts:
         sources[split] = f"{part_id} qrels"
 
     def place_of(part: str, row: int) -> str:
+        """Return the place of a row, for errors."""
         return f"{sources[part]} of ir_datasets, row {row + 1}"
 
     queries = _read_queries(dataset_id, splits)

@@ -157,9 +157,11 @@ def _open_mini(spec: str) -> Collection:
     checksums = [[path.name, sha256(path)] for path in text_files]
 
     def place_of(part: str, row: int) -> str:
+        """Return the place of a row, for errors."""
         return f"{spec} {part}, row {row + 1}"
 
     def read() -> converted.Parts:
+        """Generate the world."""
         generated = open_world(spec)
         queries = pd.concat(generated.queries.values(), ignore_index=True)
         return converted.Parts(generated.passages, queries, generated.qrels, place_of)

@@ -73,11 +73,11 @@ def with_truth(queries: pd.DataFrame) -> pd.DataFrame:
         sorted(filter(None, cuis or ())) or [focus.lower()]
         for cuis, focus in zip(concepts, known["focus"], strict=True)
     ]
-    subjects = map("+".join, entities)
-    intents = [f"{subject}|{kind}" for subject, kind in zip(subjects, known["qtype"], strict=True)]
+    kinds = known["qtype"]
+    intents = ["+".join(names) + f"|{kind}" for names, kind in zip(entities, kinds, strict=True)]
     return known.assign(
         entities=entities,
         intent=intents,
-        intent_group=known["qtype"].map(_GROUP_OF),
+        intent_group=kinds.map(_GROUP_OF),
         entity_type=known["semtype"].map(entity_type) if "semtype" in known else "",
     )

@@ -315,20 +315,16 @@ class RunFile:
             doc_codes = new_codes[doc_codes]
         pair_codes = query_codes * np.int64(len(doc_ids)) + doc_codes
         if pd.Series(pair_codes).duplicated().any():
-            queries = pa.array(query_ids).take(pa.array(query_codes))
-            docs = doc_ids.take(pa.array(doc_codes))
-            refuse_repeated(pa.table({"query_id": queries, "doc_id": docs}).to_pandas(), at)
+            refuse_repeated(_pairs(query_ids, query_codes, doc_ids, doc_codes), at)
         scores = _single_precision(scores)
-        is_missing = np.isnan(scores)
-        if is_missing.any():
-            rows = np.flatnonzero(is_missing)
-            first_row = int(rows[0])
-            place = at(first_row) if callable(at) else at
-            first_ids = doc_ids.take(pa.array(doc_codes[rows[:4]])).to_pylist()
-            first_queries = [query_ids[code] for code in query_codes[rows[:4]]]
-            pairs = zip(first_queries, first_ids, strict=True)
+        rows = np.flatnonzero(np.isnan(scores))
+        if len(rows):
+            place = at(int(rows[0])) if callable(at) else at
+            first = rows[:4]
+            pairs = _pairs(query_ids, query_codes[first], doc_ids, doc_codes[first])
+            shown = offenders(pairs.itertuples(index=False, name=None))
             raise InputError(
-                f"{place}: the score of {offenders(pairs)} (query_id, doc_id) is NaN; give a number"
+                f"{place}: the score of {shown} (query_id, doc_id) is NaN; give a number"
             )
         if not _is_ranked(query_codes, doc_codes, scores):
             order = np.lexsort((-doc_codes, -scores, query_codes))
@@ -377,6 +373,15 @@ def _is_coded_text(ids: pa.Array) -> bool:
     return _is_text(ids.dictionary)
 
 
+def _pairs(
+    query_ids: list[str], query_codes: np.ndarray, doc_ids: pa.Array, doc_codes: np.ndarray
+) -> pd.DataFrame:
+    """Return query_id and doc_id of coded rows."""
+    queries = pa.array(query_ids).take(pa.array(query_codes))
+    docs = doc_ids.take(pa.array(doc_codes))
+    return pa.table({"query_id": queries, "doc_id": docs}).to_pandas()
+
+
 def _is_ascending(ids: pa.Array) -> bool:
     """Return whether each id is larger than the one before it."""
     is_larger = pc.less(ids[:-1], ids[1:])
@@ -422,7 +427,8 @@ def _sorted_once(ids: pa.Array) -> tuple[pa.Array, np.ndarray]:
     differs = pc.not_equal(ids[1:], ids[:-1])
     is_new = np.append(True, np.asarray(differs))
     places = np.cumsum(is_new, dtype=np.int32) - 1
-    return ids.filter(pa.array(is_new)), places[np.argsort(order)]
+    different_ids = ids.filter(pa.array(is_new))
+    return different_ids, places[np.argsort(order)]
 
 
 def _strings_of(doc_ids: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

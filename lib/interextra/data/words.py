@@ -39,7 +39,8 @@ def _characters(blocks: tuple[tuple[int, int], ...]) -> str:
 
 
 _DENSE = re.compile(f"[{_characters(_DENSE_BLOCKS)}]+")
-_WITHOUT_SPACES = re.compile(f"[{_characters(_DENSE_BLOCKS[1:])}]")  # those of India have them
+_BLOCKS_WITHOUT_SPACES = _DENSE_BLOCKS[1:]  # scripts of India have them
+_WITHOUT_SPACES = re.compile(f"[{_characters(_BLOCKS_WITHOUT_SPACES)}]")
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _WORD = re.compile(rf"{_DENSE.pattern}|(?:(?!{_DENSE.pattern})[^\W_])+")
 
@@ -72,7 +73,7 @@ def _parts_of(run: str) -> list[str]:
     """Return pairs of neighbouring characters, and the single ones that are words by themselves."""
     if len(run) == 1:
         return [run]
-    pairs = [first + second for first, second in zip(run, run[1:], strict=False)]
+    pairs = [run[start : start + 2] for start in range(len(run) - 1)]
     return pairs + _HAN.findall(run)
 
 
