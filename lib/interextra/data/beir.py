@@ -16,6 +16,7 @@ from interextra.data.trec import line_of, line_of_qrels, numbered_lines, read_qr
 from interextra.store.errors import InputError, offenders
 from interextra.store.files import parse_json
 
+Record = dict[str, Any]  # a line of a file
 FIRST_SPLITS = ("train", "dev", "test")
 
 
@@ -171,7 +172,7 @@ def _qrels_of_whole_entities(
     return kept
 
 
-def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _records(path: Path) -> Iterator[tuple[str, Record]]:
     """Yield (`file:line`, object) for each line."""
     for number, line in numbered_lines(path):
         place = f"{path}:{number}"
@@ -182,7 +183,7 @@ def _records(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield place, record
 
 
-def _refuse_other_types(record: dict[str, Any], place: str) -> None:
+def _refuse_other_types(record: Record, place: str) -> None:
     """Refuse an object whose `_id` or `text` is no string; it may lack a title."""
     for name in ("_id", "text", "title"):
         value = record.get(name)
@@ -194,7 +195,7 @@ def _refuse_other_types(record: dict[str, Any], place: str) -> None:
             raise InputError(f"{place}: {problem}; _id and text (and title) must be strings")
 
 
-def query_row(query_id: str, text: str, attributes: dict[str, Any]) -> dict[str, Any]:
+def query_row(query_id: str, text: str, attributes: Record) -> Record:
     """Return a row of a table of queries; an attribute `query_id` or `text` is renamed.
 
     Examples

@@ -19,6 +19,7 @@ from interextra.data.collection import Collection
 from interextra.data.trec import QRELS_COLUMNS
 from interextra.store.errors import InputError, offenders
 
+Splits = dict[str, str]  # name -> id
 MSMARCO_SPLITS = {
     "train": "msmarco-passage/train",
     "dev": "msmarco-passage/dev/small",
@@ -27,7 +28,7 @@ MSMARCO_SPLITS = {
 }
 
 
-def open_irds(dataset_id: str, splits: dict[str, str], switches: Set[str], spec: str) -> Collection:
+def open_irds(dataset_id: str, splits: Splits, switches: Set[str], spec: str) -> Collection:
     """Open a data set of ir_datasets.
 
     Its first opening downloads what is missing and converts it. A published data set does not
@@ -36,7 +37,7 @@ def open_irds(dataset_id: str, splits: dict[str, str], switches: Set[str], spec:
     Parameters
     ----------
     splits
-        Name -> id. Without any, `msmarco-passage` comes with the splits train, dev (= dev/small),
+        Without any, `msmarco-passage` comes with the splits train, dev (= dev/small),
         dl19 and dl20 (judged queries). Any other id with qrels is one split, named by its part
         below the documents' id (`dev/small` -> `dev-small`; `test` where the id holds documents and
         qrels); one without takes its parts train, dev, test.
@@ -57,7 +58,7 @@ def open_irds(dataset_id: str, splits: dict[str, str], switches: Set[str], spec:
         ) from error
 
 
-def peek_irds(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> dict[str, Any] | None:
+def peek_irds(dataset_id: str, splits: Splits, switches: Set[str]) -> dict[str, Any] | None:
     """Return the numbers of passages and of queries per split, without a download.
 
     They are the catalogue's counts, None where it has none. The whole is None where a copy is here.
@@ -80,7 +81,7 @@ def _count(dataset_id: str, what: str) -> int | None:
     return _load(dataset_id).metadata().get(what, {}).get("count")
 
 
-def _folder(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> Path:
+def _folder(dataset_id: str, splits: Splits, switches: Set[str]) -> Path:
     """Return the folder of the converted copy."""
     return converted.folder_of(
         dataset_id,
@@ -115,7 +116,7 @@ def _load(dataset_id: str) -> Any:
         ) from None
 
 
-def _splits_of(dataset_id: str) -> dict[str, str]:
+def _splits_of(dataset_id: str) -> Splits:
     """Return the splits of a data set whose specification names none."""
     import ir_datasets
 
@@ -143,7 +144,7 @@ def _splits_of(dataset_id: str) -> dict[str, str]:
     return splits
 
 
-def _read(dataset_id: str, splits: dict[str, str]) -> converted.Parts:
+def _read(dataset_id: str, splits: Splits) -> converted.Parts:
     """Return the parts of a collection; passages are read when they are asked for."""
     splits = splits or _splits_of(dataset_id)
     for part_id in splits.values():
@@ -179,7 +180,7 @@ def _refuse_other_part(dataset_id: str, part_id: str) -> None:
         )
 
 
-def _read_queries(dataset_id: str, splits: dict[str, str]) -> pd.DataFrame:
+def _read_queries(dataset_id: str, splits: Splits) -> pd.DataFrame:
     """Return the queries of all splits, each once, with the catalogue's further fields."""
     rows: dict[str, dict[str, Any]] = {}
     for part_id in splits.values():

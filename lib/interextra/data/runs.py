@@ -32,6 +32,8 @@ from interextra.store import InputError, offenders, write_aside
 from interextra.store.errors import one_line
 from interextra.store.files import parse_json
 
+Asked = Sequence[str] | None  # ids of all queries that were searched
+Ids = Sequence[str] | pa.Array | pa.ChunkedArray
 COLUMNS = {"qid": "query_id", "docno": "doc_id"}  # PyTerrier's names
 # In the metadata of a Parquet file of ours: all queries, and `RunFile.content`
 ASKED, CONTENT = b"query_ids", b"interextra.content"
@@ -81,7 +83,7 @@ class RunFile:
     def from_arrays(
         cls,
         query_ids: Sequence[str],
-        doc_ids: Sequence[str] | pa.Array | pa.ChunkedArray,
+        doc_ids: Ids,
         rows: np.ndarray,
         scores: np.ndarray,
     ) -> "RunFile":
@@ -102,7 +104,8 @@ class RunFile:
                 f"run: {len(query_ids)} queries, rows {rows.shape}, scores {scores.shape} "
                 "do not agree"
             )
-        if rows.min(initial=-1) < -1 or rows.max(initial=-1) >= len(doc_ids):
+        is_outside = (rows < -1) | (rows >= len(doc_ids))
+        if is_outside.any():
             raise InputError(
                 f"run: a row lies outside the {len(doc_ids)} doc_ids; only -1 (padding) may"
             )
@@ -118,9 +121,7 @@ class RunFile:
         return cls._build(asked, query_codes, used_ids, doc_codes, scores[is_passage])
 
     @classmethod
-    def from_frame(
-        cls, frame: pd.DataFrame, at: str = "run", asked: Sequence[str] | None = None
-    ) -> "RunFile":
+    def from_frame(cls, frame: pd.DataFrame, at: str = "run", asked: Asked = None) -> "RunFile":
         """Return the run of a table with columns query_id, doc_id, score.
 
         Parameters
@@ -278,9 +279,7 @@ class RunFile:
                 file.write(lines.buffers()[2])  # the strings of an Arrow array lie end to end
 
     @classmethod
-    def _from_table(
-        cls, table: pa.Table, at: Origin, asked: Sequence[str] | None = None
-    ) -> "RunFile":
+    def _from_table(cls, table: pa.Table, at: Origin, asked: Asked = None) -> "RunFile":
         """Return the run of columns query_id, doc_id, score; `asked` as in `from_frame`."""
         queries = table["query_id"].combine_chunks().dictionary_encode()
         docs = table["doc_id"].combine_chunks().dictionary_encode()
@@ -431,7 +430,7 @@ def _sorted_once(ids: pa.Array) -> tuple[pa.Array, np.ndarray]:
     return different_ids, places[np.argsort(order)]
 
 
-def _strings_of(doc_ids: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def _strings_of(doc_ids: Ids) -> pa.Array | pa.ChunkedArray:
     """Return doc_ids as Arrow strings; what are Arrow strings already is not copied."""
     if isinstance(doc_ids, pa.ChunkedArray | pa.Array):
         if _is_text(doc_ids):
