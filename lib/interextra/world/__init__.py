@@ -16,4 +16,6 @@ def generate(name: str, **parameters: Any) -> World:
 
     `parameters` are those of `generate_mini` or of `generate_ood`.
     """
-    return generate_mini(**parameters) if name == "mini" else generate_ood(name, **parameters)
+    if name == "mini":
+        return generate_mini(**parameters)
+    return generate_ood(name, **parameters)

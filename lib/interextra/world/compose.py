@@ -268,12 +268,14 @@ class Composer:
         head = ""
         chance = rng.random()
         if chance < OPENINGS:
-            head = render(pick(rng, self.common["fact_opening"]), rng, **slots)
+            opening = pick(rng, self.common["fact_opening"])
+            head = render(opening, rng, **slots)
         elif chance < OPENINGS + FAQ:
             question = render(pick(rng, own["faq"]), rng, **slots)
             head = question.replace(" i ", " I ") + "?"
         elif chance < OPENINGS + FAQ + CLOSINGS:
-            tails = [render(closing, rng, **slots) for closing in self.common["fact_closing"]]
+            closings = self.common["fact_closing"]
+            tails = [render(closing, rng, **slots) for closing in closings]
         elif chance < self.own_words:
             wordings = own["say"][-self.direct :]
         return self._add(spec, [row], "fact", (attribute,), wordings, slots, tails, head)
@@ -348,8 +350,9 @@ class Composer:
         """Add a passage about two attributes of two entities."""
         slots = {}
         for letter, row in zip("AB", rows, strict=True):
-            slots[f"clause{letter}"] = self._clause(spec, row, first)
-            slots[f"clause{letter}2"] = self._clause(spec, row, second)
+            clause = f"clause{letter}"
+            slots[clause] = self._clause(spec, row, first)
+            slots[f"{clause}2"] = self._clause(spec, row, second)
         attributes = ("difference", first, second)
         wordings = self.common["pair_difference"]
         self._add_pair(spec, rows, attributes, "comparison", wordings, slots, [])
@@ -399,7 +402,8 @@ class Composer:
             it = intent.rows[0]["it"]
             slots |= {"n": name, "N": full, "ns": plural(name)}
             slots |= {"it": it, "its": _POSSESSIVE[it]}
-            wordings = self.common["ask"] if rng.random() < 0.33 else own["ask"]
+            is_general = rng.random() < 0.33
+            wordings = self.common["ask"] if is_general else own["ask"]
         else:
             (a, full_a), (b, full_b) = shuffled(rng, names)
             slots |= {"a": a, "A": full_a, "as": plural(a)}

@@ -213,7 +213,8 @@ def generate_mini(
     if n_graded:
         sizes["graded"] = n_graded
         splits = (*splits, "graded")
-    draft = Draft(composer, Random(f"mini-{seed}-queries"), splits)
+    queries_rng = Random(f"mini-{seed}-queries")
+    draft = Draft(composer, queries_rng, splits)
     plan_rng = Random(f"mini-{seed}-plan")
     planned, holdout = plan(composer.intents, sizes, plan_rng)
     _add_tests(draft, planned)
@@ -293,7 +294,8 @@ class _Kind(Composer):
         }
         clause = pick(rng, own["clause"])
         slots["c"] = render(clause, rng, **slots)
-        return render(pick(rng, WORDINGS[self.kind]), rng, **slots)
+        wording = pick(rng, WORDINGS[self.kind])
+        return render(wording, rng, **slots)
 
 
 def _questions_as_passages(composer: Composer, rng: Random) -> None:
@@ -345,10 +347,11 @@ def generate_ood(name: str, seed: int = SEED) -> World:
         query = draft.query(intent) if intent.gold else None
         if not query:
             continue
+        text = query["text"]
         if kind == "claims":
-            query["text"] = tidy(query["text"].capitalize() + ".")
+            query["text"] = tidy(text.capitalize() + ".")
         elif kind == "titles":
-            query["text"] = tidy(query["text"].capitalize())
+            query["text"] = tidy(text.capitalize())
         draft.judge("test", query | {"test_set": name}, intent)
     return draft.world()
 

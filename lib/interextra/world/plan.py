@@ -88,7 +88,7 @@ class Holdout:
         self.intents = intents
         self.rng = rng
         self.banned: set[int] = set()
-        self.required: dict[int, None] = {}
+        self.required: dict[int, None] = {}  # a set that keeps its order
         self.used: set[int] = set()
         self.load: Counter[str] = Counter()  # test queries about each entity
         order = shuffled(rng, range(len(intents)))
@@ -104,12 +104,13 @@ class Holdout:
 
         All of the first are out, then one that is left of the second is in.
         """
-        intent = self.intents[position]
+        intents = self.intents
+        intent = intents[position]
         sharing = []
         for entity in intent.entities:
             sharing += [i for i in self.of_entity[entity] if i not in sharing]
-        same = [i for i in sharing if self.intents[i].entities == intent.entities]
-        group = [i for i in sharing if self.intents[i].group == intent.group]
+        same = [i for i in sharing if intents[i].entities == intent.entities]
+        group = [i for i in sharing if intents[i].group == intent.group]
         return {
             ("full", "duplicate"): (set(), [position]),
             ("full", "similar"): ({position}, [i for i in same if i in group]),
@@ -142,11 +143,13 @@ class Holdout:
         start = below(self.rng, len(pool))
         candidates: list[_Candidate] = []
         for position in pool[start:] + pool[:start]:
-            if len(candidates) == 30:
-                break
-            candidate = None if position in self.used else self._candidate(position, cell)
+            if position in self.used:
+                continue
+            candidate = self._candidate(position, cell)
             if candidate:
                 candidates.append(candidate)
+            if len(candidates) == 30:
+                break
         return candidates
 
     def _candidate(self, position: int, cell: Cell) -> _Candidate | None:

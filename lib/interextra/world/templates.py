@@ -153,9 +153,10 @@ def load(file: str) -> dict[str, Any]:
 def domain(file: str) -> dict[str, Any]:
     """Return a domain file with its blocks split into lines and its entity table into rows."""
     raw = load(file)
+    blocks = raw["attributes"]
     return raw | {
         "rows": [_entity(cells, raw["columns"]) for cells in _table(raw["entities"])],
-        "attributes": {name: _attribute(block) for name, block in raw["attributes"].items()},
+        "attributes": {name: _attribute(block) for name, block in blocks.items()},
         "relation_values": _table(raw.get("relation_values")),
         "tails": lines(raw["tails"]),
         "background": lines(raw["background"]),
