@@ -57,7 +57,7 @@ def open_beir(folder: str | Path, spec: str, switches: Set[str], keep: int = 0) 
     folder = Path(folder).resolve()
     files = _files_of(folder)
     paths = [files.corpus, files.queries, *files.qrels.values()]
-    not_utf8 = [str(path) for path in paths if not is_utf8(str(path))]
+    not_utf8 = [name for name in map(str, paths) if not is_utf8(name)]
     if not_utf8:
         raise InputError(
             f"{folder}: the name of a file is not UTF-8: {offenders(not_utf8)}; rename it"

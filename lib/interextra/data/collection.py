@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from interextra.store import InputError, offenders, write_aside
 
-SCHEMA = pa.schema([("doc_id", pa.large_string()), ("text", pa.large_string())])
+STRING = pa.large_string()
+SCHEMA = pa.schema([("doc_id", STRING), ("text", STRING)])
 BATCH_ROWS = 16_384
 
 
@@ -33,7 +34,7 @@ def content_hash(batches: Iterable[Sequence[pa.Array]]) -> str:
             if pa.types.is_integer(column.type):
                 values.update(column.to_numpy(zero_copy_only=False).astype("<i8"))
             else:
-                _hash_strings(column.cast(pa.large_string()), lengths, values)
+                _hash_strings(column.cast(STRING), lengths, values)
     digests = [stream.digest() for pair in streams.values() for stream in pair]
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
@@ -46,7 +47,8 @@ def _hash_strings(strings: pa.Array, lengths: Any, values: Any) -> None:
     offsets = offsets[strings.offset : end + 1]
     lengths.update(np.diff(offsets).astype("<i8"))
     if values_buffer is not None:
-        first_byte, last_byte = int(offsets[0]), int(offsets[-1])
+        first_byte = int(offsets[0])
+        last_byte = int(offsets[-1])
         values.update(values_buffer[first_byte:last_byte])
 
 
@@ -140,7 +142,7 @@ class Passages:
         The column is scanned; no table of all ids is built.
         """
         codes, wanted = pd.factorize(np.asarray(doc_ids, object))
-        wanted_ids = pa.array(wanted, pa.large_string())
+        wanted_ids = pa.array(wanted, STRING)
         code_of_row = pc.index_in(self.doc_ids, value_set=wanted_ids)
         row_of_code = np.full(len(wanted), -1, np.int64)
         found_codes = code_of_row.drop_null().to_numpy()

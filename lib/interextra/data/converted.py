@@ -174,7 +174,8 @@ def _without_dangling(split: str, parts: Parts, passages: Passages, drop: bool) 
     Others are refused unless they are to be dropped.
     """
     qrels = parts.qrels[split]
-    unknown_query = ~qrels["query_id"].isin(parts.queries["query_id"]).to_numpy()
+    query_ids = parts.queries["query_id"]
+    unknown_query = ~qrels["query_id"].isin(query_ids).to_numpy()
     unknown_passage = passages.rows(qrels["doc_id"]) < 0
     if not drop:
         _refuse_dangling(split, parts, "query_id", "query", unknown_query)

@@ -131,9 +131,10 @@ def _splits_of(dataset_id: str) -> Splits:
         parent_id = ir_datasets.docs_parent_id(dataset_id)
         below_parent = dataset_id.removeprefix(parent_id).strip("/")
         return {below_parent.replace("/", "-") or "test": dataset_id}
-    below = [part_id for part_id in ir_datasets.registry if part_id.startswith(f"{dataset_id}/")]
+    prefix = f"{dataset_id}/"
+    below = [part_id for part_id in ir_datasets.registry if part_id.startswith(prefix)]
     with_qrels = [part_id for part_id in below if _load(part_id).has_qrels()]
-    splits = {split: f"{dataset_id}/{split}" for split in FIRST_SPLITS}
+    splits = {split: prefix + split for split in FIRST_SPLITS}
     splits = {split: part_id for split, part_id in splits.items() if part_id in with_qrels}
     if not splits:
         raise InputError(
@@ -153,7 +154,10 @@ def _read(dataset_id: str, splits: Splits) -> converted.Parts:
         split: pd.DataFrame(_load(part_id).qrels_iter())[QRELS_COLUMNS]
         for split, part_id in splits.items()
     }
-    sources = {"passages": f"{dataset_id} documents", "queries": f"{dataset_id} queries"}
+    sources = {
+        "passages": f"{dataset_id} documents",
+        "queries": f"{dataset_id} queries",
+    }
     for split, part_id in splits.items():
         sources[split] = f"{part_id} qrels"
 

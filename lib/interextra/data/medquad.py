@@ -18,7 +18,11 @@ _GROUP_OF = {kind: group for group, kinds in GROUPS.items() for kind in kinds}
 
 # UMLS semantic types; a neoplasm or a congenital abnormality is usually typed as a disease as well,
 # hence the order.
-KINDS = {"neoplasm": {"T191"}, "congenital": {"T019", "T020"}, "disease": {"T047"}}
+KINDS = {
+    "neoplasm": {"T191"},
+    "congenital": {"T019", "T020"},
+    "disease": {"T047"},
+}
 
 
 def entity_type(semantic_types: Sequence[str] | None) -> str:

@@ -156,11 +156,15 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
         InputError
             None is trainable.
         """
-        if not self.source.fingerprint or not len(self.source.open().passages):
+        if not self.source.fingerprint:
             return self
-        qrels = self.source.open().qrels(self.split)
+        collection = self.source.open()
+        if not len(collection.passages):
+            return self
+        qrels = collection.qrels(self.split)
         n_queries = qrels["query_id"].nunique()
-        n_trainable = qrels.loc[qrels["relevance"] >= TRAINED, "query_id"].nunique()
+        is_relevant = qrels["relevance"] >= TRAINED
+        n_trainable = qrels.loc[is_relevant, "query_id"].nunique()
         if not n_trainable:
             raise InputError(
                 f"{self.source.spec}: none of {n_queries} queries of the split {self.split!r} "

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +174,7 @@ class RunFile:
         """
         if Path(path).suffix != ".parquet":
             table = read_table(path, RUN)
-            return cls._from_table(table, lambda row: line_of(path, row, is_trec=True))
+            return cls._from_table(table, partial(line_of, path, is_trec=True))
         with open_parquet(path) as file:
             table = file.read_row_group(0)  # read alone it keeps its dictionaries whole
             return cls._as_written(table, path)
@@ -357,7 +358,8 @@ def open_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
 
 def _is_text(ids: pa.Array | pa.ChunkedArray) -> bool:
     """Return whether these are Arrow strings, of 32 or 64 bits."""
-    return pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
+    kind = ids.type
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _is_list_of_strings(value: Any) -> bool:
@@ -478,7 +480,8 @@ def _refuse_other_ids(ids: pd.Series, what: str) -> None:
     for value in ids:
         if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
             name = what.rpartition(" ")[2]
+            kind = type(value).__name__
             raise InputError(
-                f"{what} {str(value)[:80]} is a {type(value).__name__}; "
+                f"{what} {str(value)[:80]} is a {kind}; "
                 f'read ids as strings, e.g. dtype={{"{name}": str}}'
             )

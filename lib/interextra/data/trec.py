@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import dropwhile, islice
 from pathlib import Path
 from typing import BinaryIO
@@ -25,7 +26,10 @@ from interextra.store.errors import InputError, offenders
 Origin = str | Callable[[int], str]  # what has the rows, or a function that gives a row's place
 QRELS_COLUMNS = ["query_id", "doc_id", "relevance"]
 BEIR_HEADER = ["query-id", "corpus-id", "score"]
-NUMBERS = {"relevance": (pa.int64(), "an integer of 64 bits"), "score": (pa.float64(), "a number")}
+NUMBERS = {
+    "relevance": (pa.int64(), "an integer of 64 bits"),
+    "score": (pa.float64(), "a number"),
+}
 NOT_READ = ("iteration", "rank", "tag")
 # Columns of a line. White space separates those of TREC, which have an iteration, and tabs only
 # those of the others, so that ids and texts may hold spaces.
@@ -305,7 +309,7 @@ def read_qrels(path: str | Path, duplicates: str = "error") -> pd.DataFrame:
     """
     qrels = read_table(path, _qrels_layout(path)).to_pandas()
     if duplicates != "keep":
-        refuse_repeated(qrels[["query_id", "doc_id"]], lambda row: line_of_qrels(path, row))
+        refuse_repeated(qrels[["query_id", "doc_id"]], partial(line_of_qrels, path))
     return qrels
 
 
@@ -329,5 +333,5 @@ def read_queries_tsv(path: str | Path) -> pd.DataFrame:
         With file and line: no tab or more than one, empty text, a query_id twice, no rows.
     """
     queries = read_table(path, ["query_id", "text"]).to_pandas()
-    refuse_repeated(queries[["query_id"]], lambda row: line_of(path, row))
+    refuse_repeated(queries[["query_id"]], partial(line_of, path))
     return queries

@@ -20,7 +20,10 @@ SEED = 20221
 TEST_SIZES = {"dl19": 43, "dl20": 57}
 N_OOD = 50  # queries of a collection out of the domain
 # Out of the domain: world → its files, and the kinds of query
-FILES = {"hobby": ("gardening", "astronomy", "sports"), "affairs": ("companies", "music", "travel")}
+FILES = {
+    "hobby": ("gardening", "astronomy", "sports"),
+    "affairs": ("companies", "music", "travel"),
+}
 KINDS = {
     "hobby": ("questions", "claims", "titles", "duplicates"),
     "affairs": ("questions", "keywords", "comparisons", "lookup"),
