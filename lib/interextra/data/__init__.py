@@ -1,0 +1,1 @@
+"""Collections, queries, relevance judgements and runs, and how their files are read."""

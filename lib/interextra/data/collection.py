@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,126 +15,160 @@ import pyarrow.compute as pc
 
 from interextra.store import InputError, offenders, write_aside
 
-SCHEMA = pa.schema([("doc_id", pa.large_string()), ("text", pa.large_string())])
+STRING = pa.large_string()
+SCHEMA = pa.schema([("doc_id", STRING), ("text", STRING)])
 BATCH_ROWS = 16_384
 
 
 def content_hash(batches: Iterable[Sequence[pa.Array]]) -> str:
-    """Hex SHA-256 of columns of strings or integers, the same however the rows are cut into
-    batches.
+    """Return the SHA-256 (hex) of columns of strings or integers.
 
-    Each column feeds two streams, the values' lengths and their bytes: no choice of text can
-    imitate a border.
+    It is the same however the rows are cut into batches. Each column feeds two streams, the values'
+    lengths and their bytes: no choice of text can imitate a border.
     """
-    streams = {}
+    streams: dict[int, tuple[Any, Any]] = {}
     for columns in batches:
-        for place, column in enumerate(columns):
-            lengths, values = streams.setdefault(place, (hashlib.sha256(), hashlib.sha256()))
+        for position, column in enumerate(columns):
+            new = (hashlib.sha256(), hashlib.sha256())
+            lengths, values = streams.setdefault(position, new)
             if pa.types.is_integer(column.type):
                 values.update(column.to_numpy(zero_copy_only=False).astype("<i8"))
-                continue
-            column = column.cast(pa.large_string())
-            offsets = np.frombuffer(column.buffers()[1], np.int64)[
-                column.offset : column.offset + len(column) + 1
-            ]
-            lengths.update(np.diff(offsets).astype("<i8"))
-            if column.buffers()[2] is not None:
-                values.update(column.buffers()[2][int(offsets[0]) : int(offsets[-1])])
-    return hashlib.sha256(
-        b"".join(part.digest() for pair in streams.values() for part in pair)
-    ).hexdigest()
+            else:
+                _hash_strings(column.cast(STRING), lengths, values)
+    digests = [stream.digest() for pair in streams.values() for stream in pair]
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def _hash_strings(strings: pa.Array, lengths: Any, values: Any) -> None:
+    """Feed the lengths and the bytes of an array of large strings to two SHA-256 streams."""
+    _, offsets_buffer, values_buffer = strings.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int64)
+    end = strings.offset + len(strings)
+    offsets = offsets[strings.offset : end + 1]
+    lengths.update(np.diff(offsets).astype("<i8"))
+    if values_buffer is not None:
+        first_byte = int(offsets[0])
+        last_byte = int(offsets[-1])
+        values.update(values_buffer[first_byte:last_byte])
 
 
 def write_passages(path: str | Path, passages: Iterable[tuple[str, str]]) -> str:
-    """Write (doc_id, text) pairs to an Arrow file in memory bounded by a batch; returns the hash of
-    the content.
+    """Write (doc_id, text) pairs to an Arrow file and return the hash of its content.
+
+    Memory is bounded by a batch of passages.
     """
     passages = iter(passages)
     with write_aside(path) as aside:
         with pa.OSFile(str(aside), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as file:
             while batch := list(islice(passages, BATCH_ROWS)):
-                columns = zip(*batch, strict=True)
-                file.write_batch(
-                    pa.record_batch(
-                        [pa.array(column, pa.large_string()) for column in columns], SCHEMA
-                    )
-                )
-        return content_hash(batch.columns for batch in Passages(aside).table.to_batches())
+                doc_ids, texts = zip(*batch, strict=True)
+                file.write_batch(pa.record_batch([doc_ids, texts], SCHEMA))
+        written = Passages(aside).table.to_batches()
+        return content_hash(batch.columns for batch in written)
+
+
+def rows_of(table: pd.DataFrame, query_ids: Iterable[str]) -> pd.DataFrame:
+    """Return the rows of a table that are of these queries, in their order in the table."""
+    return table[table["query_id"].isin(query_ids)].reset_index(drop=True)
+
+
+def in_order(queries: pd.DataFrame, query_ids: list[str]) -> pd.DataFrame:
+    """Return the rows of a table of queries (query_id is unique) in the order of these ids."""
+    return queries.set_index("query_id", drop=False).loc[query_ids].reset_index(drop=True)
 
 
 class Passages:
-    """Passages `doc_id, text` of a memory-mapped Arrow file: opening costs nothing, a row is read
-    when asked for.
+    """Passages `doc_id, text` of a memory-mapped Arrow file.
 
-    Rows are numbered from 0 in file order; models and runs name passages by row.
+    Opening costs nothing, a row is read when it is asked for. Rows are numbered from 0 in file
+    order; models and runs name passages by row.
     """
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
-        self.table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        file = pa.memory_map(str(path))
+        self.table: pa.Table = pa.ipc.open_file(file).read_all()
         self.doc_ids: pa.ChunkedArray = self.table["doc_id"]
-        self._starts = np.cumsum([0, *map(len, self.doc_ids.chunks)], dtype=np.int64)
+        chunk_sizes = map(len, self.doc_ids.chunks)
+        self._chunk_starts = np.cumsum([0, *chunk_sizes], dtype=np.int64)
 
     def __len__(self) -> int:
+        """Return the number of passages."""
         return self.table.num_rows
 
-    def texts(self, rows: Sequence[int] | slice) -> list[str]:
-        """Texts of these rows, in the order given (repeats allowed), or of a slice without
-        steps.
+    def texts(self, rows: Sequence[int] | np.ndarray | slice) -> list[str]:
+        """Return the texts of these rows, or of a slice without steps.
+
+        Rows are taken in the order given, and may be repeated.
+
+        Raises
+        ------
+        InputError
+            A row that no passage has.
         """
         if isinstance(rows, slice):
             start, stop, _ = rows.indices(len(self))
-            return self.table["text"].slice(start, max(0, stop - start)).to_pylist()
+            n_rows = max(0, stop - start)
+            return self.table["text"].slice(start, n_rows).to_pylist()
         rows = np.asarray(rows, np.int64)
-        if len(bad := rows[(rows < 0) | (rows >= len(self))].tolist()):
+        outside = rows[(rows < 0) | (rows >= len(self))]
+        if len(outside):
+            shown = offenders(outside.tolist())
             raise InputError(
-                f"passage rows {offenders(bad)} outside 0 … {len(self) - 1}; drop the padding (-1) first"
+                f"passage rows {shown} outside 0 … {len(self) - 1}; drop the padding (-1) first"
             )
-        order = np.argsort(rows, kind="stable")
-        cuts = np.searchsorted(rows[order], self._starts)
-        out = np.empty(len(rows), object)
-        for chunk in np.flatnonzero(
-            np.diff(cuts)
-        ):  # chunk by chunk: taking from all at once would copy the corpus
-            here = order[cuts[chunk] : cuts[chunk + 1]]
-            local = pa.array(rows[here] - self._starts[chunk])
-            out[here] = self.table["text"].chunk(int(chunk)).take(local).to_pylist()
-        return out.tolist()
+        return self._texts_by_chunk(rows)
+
+    def _texts_by_chunk(self, rows: np.ndarray) -> list[str]:
+        """Return texts chunk by chunk: taking from all chunks at once would copy the corpus."""
+        texts = np.empty(len(rows), object)
+        by_row = np.argsort(rows, kind="stable")
+        bounds = np.searchsorted(rows[by_row], self._chunk_starts)
+        for chunk in np.flatnonzero(np.diff(bounds)):
+            places = by_row[bounds[chunk] : bounds[chunk + 1]]
+            rows_in_chunk = pa.array(rows[places] - self._chunk_starts[chunk])
+            chunk_texts = self.table["text"].chunk(int(chunk))
+            texts[places] = chunk_texts.take(rows_in_chunk).to_pylist()
+        return texts.tolist()
 
     def batches(self, size: int) -> Iterator[tuple[int, list[str]]]:
-        """(first row, texts) for each `size` passages."""
+        """Yield (first row, texts) for each `size` passages."""
         for start in range(0, len(self), size):
             yield start, self.texts(slice(start, start + size))
 
     def rows(self, doc_ids: Sequence[str]) -> np.ndarray:
-        """Rows of these doc_ids, int64 [n], -1 where absent. Scans the column; no table of all ids
-        is built.
+        """Return the rows of these doc_ids, int64[n], -1 where absent.
+
+        The column is scanned; no table of all ids is built.
         """
         codes, wanted = pd.factorize(np.asarray(doc_ids, object))
-        found = pc.index_in(self.doc_ids, value_set=pa.array(wanted, pa.large_string()))
-        row_of = np.full(len(wanted), -1, np.int64)
-        row_of[found.drop_null().to_numpy()] = np.flatnonzero(found.is_valid().to_numpy())
-        return row_of[codes]
+        wanted_ids = pa.array(wanted, STRING)
+        code_of_row = pc.index_in(self.doc_ids, value_set=wanted_ids)
+        row_of_code = np.full(len(wanted), -1, np.int64)
+        found_codes = code_of_row.drop_null().to_numpy()
+        row_of_code[found_codes] = np.flatnonzero(code_of_row.is_valid().to_numpy())
+        return row_of_code[codes]
 
     @cached_property
     def tie_order(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows int32[n] by doc_id descending, as trec_eval ranks ties, and each row's place
-        int32[n] in that order.
+        """Rows by doc_id descending, as trec_eval ranks ties, and each row's place in that order.
 
-        Both are read-only, since every search of the process shares them.
+        Both are int32[n] and read-only, since every search of the process shares them.
         """
         # Arrow compares UTF-8 bytes, as strcmp in trec_eval does
-        rows = np.asarray(pc.sort_indices(self.doc_ids, sort_keys=[("", "descending")])).astype(
-            np.int32
-        )
+        rows = pc.sort_indices(self.doc_ids, sort_keys=[("", "descending")])
+        rows = np.asarray(rows).astype(np.int32)
         place = np.empty_like(rows)
         place[rows] = np.arange(len(rows), dtype=np.int32)
-        rows.flags.writeable = place.flags.writeable = False
+        rows.flags.writeable = False
+        place.flags.writeable = False
         return rows, place
 
 
 @dataclass(eq=False, repr=False)
 class Collection:
+    """Passages, the queries that are asked of them, and relevance judgements per split."""
+
     name: str
     spec: str  # opens it again
     passages: Passages
@@ -143,27 +178,30 @@ class Collection:
 
     @property
     def splits(self) -> tuple[str, ...]:
+        """Names of the splits."""
         return tuple(self._qrels)
 
     def queries(self, split: str) -> pd.DataFrame:
-        """Queries of a split (those with qrels, in qrels order): query_id, text, attributes."""
-        return (
-            self._queries.set_index("query_id", drop=False)
-            .loc[self.query_ids(split)]
-            .reset_index(drop=True)
-        )
+        """Return the queries of a split that have qrels, in qrels order.
+
+        Returns
+        -------
+        pandas.DataFrame
+            query_id, text, attributes.
+        """
+        return in_order(self._queries, self.query_ids(split))
 
     def qrels(self, split: str) -> pd.DataFrame:
-        """Judgements of a split: query_id, doc_id, relevance, in file order."""
+        """Return the judgements of a split: query_id, doc_id, relevance, in file order."""
         if split not in self._qrels:
             raise InputError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")
         return self._qrels[split].copy(deep=False)  # copy on write
 
     def query_ids(self, split: str) -> list[str]:
-        """Ids of the queries that have qrels in the split, in order of first appearance in the
-        qrels.
-        """
+        """Return the ids of the queries with qrels, in order of first appearance in the qrels."""
         return self.qrels(split)["query_id"].unique().tolist()
 
     def __repr__(self) -> str:
-        return f"Collection({self.spec!r}: {len(self.passages):,} passages; splits {', '.join(self.splits)})"
+        """Return spec, number of passages and splits in a line."""
+        splits = ", ".join(self.splits)
+        return f"Collection({self.spec!r}: {len(self.passages):,} passages; splits {splits})"

@@ -1,5 +1,6 @@
-"""Collections of ir_datasets, which downloads (a licence may ask for consent), verifies and reads;
-stored converted.
+"""Collections of ir_datasets, stored converted.
+
+ir_datasets downloads (a licence may ask for consent), verifies and reads them.
 """
 
 import difflib
@@ -8,6 +9,7 @@ import os
 from collections.abc import Iterator, Set
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -17,6 +19,7 @@ from interextra.data.collection import Collection
 from interextra.data.trec import QRELS_COLUMNS
 from interextra.store.errors import InputError, offenders
 
+Splits = dict[str, str]  # name -> id
 MSMARCO_SPLITS = {
     "train": "msmarco-passage/train",
     "dev": "msmarco-passage/dev/small",
@@ -25,83 +28,96 @@ MSMARCO_SPLITS = {
 }
 
 
-def open_irds(dataset_id: str, splits: dict[str, str], switches: Set[str], spec: str) -> Collection:
-    """Open a data set of ir_datasets; its first opening downloads what is missing and converts it.
+def open_irds(dataset_id: str, splits: Splits, switches: Set[str], spec: str) -> Collection:
+    """Open a data set of ir_datasets.
 
-    `msmarco-passage` comes with the splits train, dev (= dev/small), dl19 and dl20 (judged
-    queries). Any other id with qrels is one split, named by its part below the documents' id
-    (`dev/small` -> `dev-small`; `test` where the id holds documents and qrels); one without takes
-    its parts train, dev, test. Splits that are given, name -> id, go before. A published data set
-    does not change: after changing its files (IR_DATASETS_HOME) by hand, delete the copy.
+    Its first opening downloads what is missing and converts it. A published data set does not
+    change: after changing its files (IR_DATASETS_HOME) by hand, delete the copy.
+
+    Parameters
+    ----------
+    splits
+        Without any, `msmarco-passage` comes with the splits train, dev (= dev/small),
+        dl19 and dl20 (judged queries). Any other id with qrels is one split, named by its part
+        below the documents' id (`dev/small` -> `dev-small`; `test` where the id holds documents and
+        qrels); one without takes its parts train, dev, test.
+    switches
+        Options of the spec, see `converted.convert`.
     """
-    folder, read = _folder(dataset_id, splits, switches), partial(_read, dataset_id, splits)
+    folder = _folder(dataset_id, splits, switches)
+    read = partial(_read, dataset_id, splits)
     try:
         return converted.stored(folder, dataset_id, spec, read, switches)
     except InputError:
         raise
     except Exception as error:  # ir_datasets raises whatever its download library or parser does
-        told = f"ir_datasets could not deliver it ({type(error).__name__}: {str(error)[:200]})"
-        mend = f"connect to the network once, or copy its downloaded files into {_home()} (IR_DATASETS_HOME)"
-        raise InputError(f"irds:{dataset_id}: {told}; {mend}") from error
+        raise InputError(
+            f"irds:{dataset_id}: ir_datasets could not deliver it "
+            f"({type(error).__name__}: {str(error)[:200]}); connect to the network once, "
+            f"or copy its downloaded files into {_home()} (IR_DATASETS_HOME)"
+        ) from error
 
 
-def peek_irds(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> dict | None:
-    """Passages and queries per split by the catalogue's counts (None where it has none); None where
-    a copy is here.
+def peek_irds(dataset_id: str, splits: Splits, switches: Set[str]) -> dict[str, Any] | None:
+    """Return the numbers of passages and of queries per split, without a download.
+
+    They are the catalogue's counts, None where it has none. The whole is None where a copy is here.
     """
     if _folder(dataset_id, splits, switches).is_dir():
         return None
     import ir_datasets
 
     queries = {}
-    for name, id in (splits or _splits_of(dataset_id)).items():
-        judged = (
-            f"{id}/judged" if f"{id}/judged" in ir_datasets.registry else id
-        )  # those with qrels
-        queries[name] = _load(judged).metadata().get("queries", {}).get("count")
-    return {
-        "passages": _load(dataset_id).metadata().get("docs", {}).get("count"),
-        "queries": queries,
-    }
+    for split, part_id in (splits or _splits_of(dataset_id)).items():
+        with_qrels = f"{part_id}/judged"
+        if with_qrels not in ir_datasets.registry:
+            with_qrels = part_id
+        queries[split] = _count(with_qrels, "queries")
+    return {"passages": _count(dataset_id, "docs"), "queries": queries}
 
 
-def _folder(dataset_id: str, splits: dict[str, str], switches: Set[str]) -> Path:
-    depends = [
+def _count(dataset_id: str, what: str) -> int | None:
+    """Return the catalogue's count of docs or queries."""
+    return _load(dataset_id).metadata().get(what, {}).get("count")
+
+
+def _folder(dataset_id: str, splits: Splits, switches: Set[str]) -> Path:
+    """Return the folder of the converted copy."""
+    return converted.folder_of(
+        dataset_id,
+        f"{__name__}:_read",
+        dataset_id,
         list(splits.items()),
         sorted(switches),
         importlib.metadata.version("ir_datasets"),
         str(_home()),
-    ]
-    return converted.folder_of(dataset_id, f"{__name__}:_read", dataset_id, *depends)
-
-
-def _home() -> Path:
-    return (
-        Path(os.environ.get("IR_DATASETS_HOME") or Path.home() / ".ir_datasets")
-        .expanduser()
-        .absolute()
     )
 
 
-def _load(dataset_id: str):
+def _home() -> Path:
+    """Return the folder in which ir_datasets keeps its downloads."""
+    home = os.environ.get("IR_DATASETS_HOME") or Path.home() / ".ir_datasets"
+    return Path(home).expanduser().absolute()
+
+
+def _load(dataset_id: str) -> Any:
+    """Return a data set of ir_datasets; refuse an id that it does not know."""
     import ir_datasets
 
     try:
         return ir_datasets.load(dataset_id)
     except KeyError:
-        close = difflib.get_close_matches(dataset_id, list(ir_datasets.registry), n=3)
-        hint = (
-            f"did you mean {offenders(close)}?"
-            if close
-            else "`ir_datasets list` shows the ids it knows"
-        )
+        hint = "`ir_datasets list` shows the ids it knows"
+        similar = difflib.get_close_matches(dataset_id, list(ir_datasets.registry), n=3)
+        if similar:
+            hint = f"did you mean {offenders(similar)}?"
         raise InputError(
             f"irds:{dataset_id}: ir_datasets has no data set of this id; {hint}"
         ) from None
 
 
-def _splits_of(dataset_id: str) -> dict[str, str]:
-    """The splits of a data set whose specification names none."""
+def _splits_of(dataset_id: str) -> Splits:
+    """Return the splits of a data set whose specification names none."""
     import ir_datasets
 
     dataset = _load(dataset_id)
@@ -112,62 +128,100 @@ def _splits_of(dataset_id: str) -> dict[str, str]:
     if dataset_id == "msmarco-passage":
         return MSMARCO_SPLITS
     if dataset.has_qrels():
-        base = ir_datasets.docs_parent_id(dataset_id)
-        return {dataset_id.removeprefix(base).strip("/").replace("/", "-") or "test": dataset_id}
-    parts = [
-        part
-        for part in ir_datasets.registry
-        if part.startswith(f"{dataset_id}/") and _load(part).has_qrels()
-    ]
-    if found := {
-        split: f"{dataset_id}/{split}" for split in FIRST_SPLITS if f"{dataset_id}/{split}" in parts
-    }:
-        return found
-    told = f"no qrels, and no part train, dev or test; name the splits: irds:{dataset_id},NAME=ID"
-    raise InputError(f"irds:{dataset_id}: {told} (parts with qrels: {offenders(parts) or 'none'})")
+        parent_id = ir_datasets.docs_parent_id(dataset_id)
+        below_parent = dataset_id.removeprefix(parent_id).strip("/")
+        return {below_parent.replace("/", "-") or "test": dataset_id}
+    prefix = f"{dataset_id}/"
+    below = [part_id for part_id in ir_datasets.registry if part_id.startswith(prefix)]
+    with_qrels = [part_id for part_id in below if _load(part_id).has_qrels()]
+    splits = {split: prefix + split for split in FIRST_SPLITS}
+    splits = {split: part_id for split, part_id in splits.items() if part_id in with_qrels}
+    if not splits:
+        raise InputError(
+            f"irds:{dataset_id}: no qrels, and no part train, dev or test; "
+            f"name the splits: irds:{dataset_id},NAME=ID "
+            f"(parts with qrels: {offenders(with_qrels) or 'none'})"
+        )
+    return splits
 
 
-def _read(dataset_id: str, splits: dict[str, str]) -> converted.Parts:
+def _read(dataset_id: str, splits: Splits) -> converted.Parts:
+    """Return the parts of a collection; passages are read when they are asked for."""
     splits = splits or _splits_of(dataset_id)
-    for part in splits.values():
-        if not (_load(part).has_qrels() and _load(part).has_queries()):
-            raise InputError(
-                f"irds:{dataset_id}: the split's id {part!r} has no qrels or no queries; name one with"
-            )
-        if _load(part).docs_handler() != _load(dataset_id).docs_handler():
-            raise InputError(
-                f"irds:{dataset_id}: {part!r} has other documents; a collection has one set of documents"
-            )
+    for part_id in splits.values():
+        _refuse_other_part(dataset_id, part_id)
     qrels = {
-        split: pd.DataFrame(_load(part).qrels_iter())[QRELS_COLUMNS]
-        for split, part in splits.items()
+        split: pd.DataFrame(_load(part_id).qrels_iter())[QRELS_COLUMNS]
+        for split, part_id in splits.items()
     }
-    asked = {}  # each once, with the catalogue's further fields
-    for query in (query for part in splits.values() for query in _load(part).queries_iter()):
-        fields = query._asdict()
-        query_id, text = fields.pop("query_id"), fields.pop("text", None)
-        text = query.default_text() if text is None else text
-        row = query_row(query_id, text, {**(fields.pop("metadata", None) or {}), **fields})
-        if asked.setdefault(query_id, row)["text"] != text:
-            raise InputError(
-                f"irds:{dataset_id}: query_id {query_id!r} has two texts; open the splits one by one"
-            )
-    queries = pd.DataFrame(list(asked.values()), dtype=object)
-    names = {"passages": f"{dataset_id} documents", "queries": f"{dataset_id} queries"}
-    names |= {split: f"{part} qrels" for split, part in splits.items()}
-    passages = _passages(_load(dataset_id))
-    return converted.Parts(
-        passages, queries, qrels, lambda part, row: f"{names[part]} of ir_datasets, row {row + 1}"
-    )
+    sources = {
+        "passages": f"{dataset_id} documents",
+        "queries": f"{dataset_id} queries",
+    }
+    for split, part_id in splits.items():
+        sources[split] = f"{part_id} qrels"
+
+    def place_of(part: str, row: int) -> str:
+        """Return the place of a row, for errors."""
+        return f"{sources[part]} of ir_datasets, row {row + 1}"
+
+    queries = _read_queries(dataset_id, splits)
+    return converted.Parts(_read_passages(dataset_id), queries, qrels, place_of)
 
 
-def _passages(dataset) -> Iterator[tuple[str, str]]:
-    """(doc_id, text): `title + " " + text` where both exist (BEIR), else what ir_datasets calls the
+def _refuse_other_part(dataset_id: str, part_id: str) -> None:
+    """Refuse a split without qrels or queries, or of other documents."""
+    part = _load(part_id)
+    if not (part.has_qrels() and part.has_queries()):
+        raise InputError(
+            f"irds:{dataset_id}: the split's id {part_id!r} has no qrels or no queries; "
+            "name one with"
+        )
+    if part.docs_handler() != _load(dataset_id).docs_handler():
+        raise InputError(
+            f"irds:{dataset_id}: {part_id!r} has other documents; "
+            "a collection has one set of documents"
+        )
+
+
+def _read_queries(dataset_id: str, splits: Splits) -> pd.DataFrame:
+    """Return the queries of all splits, each once, with the catalogue's further fields."""
+    rows: dict[str, dict[str, Any]] = {}
+    for part_id in splits.values():
+        for query in _load(part_id).queries_iter():
+            row = _query_row(query)
+            query_id = row["query_id"]
+            first_row = rows.setdefault(query_id, row)
+            if first_row["text"] != row["text"]:
+                raise InputError(
+                    f"irds:{dataset_id}: query_id {query_id!r} has two texts; "
+                    "open the splits one by one"
+                )
+    return pd.DataFrame(list(rows.values()), dtype=object)
+
+
+def _query_row(query: Any) -> dict[str, Any]:
+    """Return a query of ir_datasets, a named tuple, as a row of a table."""
+    fields = query._asdict()
+    query_id = fields.pop("query_id")
+    text = fields.pop("text", None)
+    if text is None:
+        text = query.default_text()
+    metadata = fields.pop("metadata", None) or {}
+    return query_row(query_id, text, metadata | fields)
+
+
+def _read_passages(dataset_id: str) -> Iterator[tuple[str, str]]:
+    """Yield (doc_id, text).
+
+    The text is `title + " " + text` where both exist (BEIR), else what ir_datasets calls the
     default text.
     """
-    for doc in dataset.docs_iter():
-        title, text = getattr(doc, "title", None) or "", getattr(doc, "text", None)
-        if isinstance(text, str) and isinstance(title, str):
-            yield doc.doc_id, f"{title} {text}" if title else text
-        else:
-            yield doc.doc_id, doc.default_text() or ""
+    for doc in _load(dataset_id).docs_iter():
+        title = getattr(doc, "title", None) or ""
+        text = getattr(doc, "text", None)
+        if not isinstance(text, str) or not isinstance(title, str):
+            text = doc.default_text() or ""
+        elif title:
+            text = f"{title} {text}"
+        yield doc.doc_id, text

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from interextra.data.collection import rows_of
 from interextra.data.trec import read_qrels, read_queries_tsv
 from interextra.store import InputError, sha256
 
@@ -24,47 +25,57 @@ class QuerySets:
     `topics.*`, `qrels.*`.
     """
 
-    name, passages, splits = "MS MARCO queries", (), ("train", *TEST_FILES)
+    name = "MS MARCO queries"
+    passages = ()
+    splits = ("train", *TEST_FILES)
 
     def __init__(self, folder: str | Path, spec: str):
-        self.folder, self.spec = Path(folder) / "msmarco", spec
-        self._train_file = next(filter(Path.is_file, map(self.folder.joinpath, TRAIN_FILES)), None)
+        self.folder = Path(folder) / "msmarco"
+        self.spec = spec
+        paths = [self.folder / name for name in TRAIN_FILES]
+        self._train_file = next(filter(Path.is_file, paths), None)
         if not self._train_file:
             raise InputError(
                 f"{self.folder}: no training queries; put the official queries.train.tsv there"
             )
 
     def queries(self, split: str) -> pd.DataFrame:
-        """query_id, text; of a test set the queries with judgements, as the papers use them (43,
-        54, 6,980).
+        """Return query_id, text.
+
+        Of a test set these are the queries with judgements, as the papers use them (43, 54, 6,980).
         """
         if split == "train":
             return self._training.copy(deep=False)  # copied where it is written to
         if split not in TEST_FILES:
             raise InputError(f"{self.name} has no split {split!r}; it has {', '.join(self.splits)}")
-        topics = read_queries_tsv(self.folder / TEST_FILES[split][0])
-        return topics[topics["query_id"].isin(self.qrels(split)["query_id"])].reset_index(drop=True)
+        topics_name, _ = TEST_FILES[split]
+        topics = read_queries_tsv(self.folder / topics_name)
+        return rows_of(topics, self.qrels(split)["query_id"])
 
     def qrels(self, split: str) -> pd.DataFrame:
-        return read_qrels(self.folder / TEST_FILES[split][1])
+        """Return the judgements of a test set: query_id, doc_id, relevance."""
+        _, qrels_name = TEST_FILES[split]
+        return read_qrels(self.folder / qrels_name)
 
     def query_ids(self, split: str) -> list[str]:
+        """Return the ids of the queries of a split."""
         return self.queries(split)["query_id"].tolist()
 
     @cached_property
     def _training(self) -> pd.DataFrame:
         """All training queries with text, less those that are test queries."""
-        frame = read_queries_tsv(self._train_file)
-        test = pd.concat([self.queries(split)["query_id"] for split in TEST_FILES])
-        return frame[~frame["query_id"].isin(test)].reset_index(drop=True)
+        training = read_queries_tsv(self._train_file)
+        test_ids = pd.concat([self.queries(split)["query_id"] for split in TEST_FILES])
+        return training[~training["query_id"].isin(test_ids)].reset_index(drop=True)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the bytes of all files that are read."""
+        paths = [self._train_file]
+        for names in TEST_FILES.values():
+            paths += [self.folder / name for name in names]
         total = hashlib.sha256()
-        for path in (
-            self._train_file,
-            *(self.folder / name for pair in TEST_FILES.values() for name in pair),
-        ):
-            total.update(path.name.encode() + bytes.fromhex(sha256(path)))
+        for path in paths:
+            total.update(path.name.encode())
+            total.update(bytes.fromhex(sha256(path)))
         return total.hexdigest()

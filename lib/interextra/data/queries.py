@@ -1,16 +1,18 @@
-"""Sets of queries as parts of a configuration: a split of a collection, or a named set of a split
-cell.
+"""Sets of queries as parts of a configuration.
+
+A set is a split of a collection, or a named set of a split cell.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from interextra.data.collection import Collection
+from interextra.data.collection import Collection, in_order, rows_of
 from interextra.data.load import open_collection, peek
 from interextra.data.msmarco import QuerySets
 from interextra.store import Cell, InputError, Store
@@ -23,10 +25,12 @@ _OPEN: set[str] = set()  # fingerprints of the collections that this process has
 
 @contextmanager
 def pricing() -> Iterator[None]:
-    """Within it a collection that would have to be downloaded is only counted, so that a plan shows
-    its cost before.
+    """Within it, only count a collection that would have to be downloaded.
+
+    So a plan shows its cost before.
     """
-    before, _PRICING[0] = _PRICING[0], True
+    before = _PRICING[0]
+    _PRICING[0] = True
     try:
         yield
     finally:
@@ -41,30 +45,41 @@ class Source(BaseModel, frozen=True, extra="forbid"):
 
     @classmethod
     def of(cls, spec: str) -> "Source":
-        fingerprint = "" if _PRICING[0] and peek(spec) else open_collection(spec).fingerprint
+        """Return the source that a spec names."""
+        fingerprint = ""
+        if not (_PRICING[0] and peek(spec)):
+            fingerprint = open_collection(spec).fingerprint
         _OPEN.add(fingerprint)
         return cls(spec=spec, fingerprint=fingerprint)
 
     @property
     def is_open(self) -> bool:
-        """Whether cells can be checked against it when they are planned: a worker, say, need not
-        open it for that.
+        """Whether cells can be checked against it when they are planned.
+
+        A worker, say, need not open it for that.
         """
         return bool(self.fingerprint) and self.fingerprint in _OPEN and not is_reading()
 
     def n_passages(self) -> int:
-        return len(self.open().passages) if self.fingerprint else peek(self.spec)["passages"]
+        """Return the number of passages, by the catalogue while it is only priced."""
+        if not self.fingerprint:
+            return peek(self.spec)["passages"]
+        return len(self.open().passages)
 
-    def open(
-        self,
-    ) -> (
-        Collection | QuerySets
-    ):  # named here, so that its code is in the keys: `data.load` is apart
-        """The collection; InputError where its content has changed since it was planned."""
+    # the classes are named here, so that their code is in the keys: `data.load` is apart
+    def open(self) -> Collection | QuerySets:
+        """Return the collection.
+
+        Raises
+        ------
+        InputError
+            Its content has changed since it was planned.
+        """
         collection = open_collection(self.spec)
         if collection.fingerprint != self.fingerprint:
             raise InputError(
-                f"{self.spec} is not the collection that was planned: its content changed. Plan again"
+                f"{self.spec} is not the collection that was planned: "
+                "its content changed. Plan again"
             )
         return collection
 
@@ -82,79 +97,96 @@ class Queries(BaseModel, frozen=True, extra="forbid"):
     seed: int = 0
     relevance: int = 0
 
-    def __init__(self, **fields):
+    def __init__(self, **fields: Any):
         super().__init__(**fields)
         if self.limit < 0:
             raise InputError(
                 f"{self.limit} queries of the split {self.split!r}: give a number, 0 for all"
             )
-        known = [self.split]
+        splits = [self.split]
         if self.source.is_open:
-            known = self.source.open().splits
+            splits = self.source.open().splits
         elif _PRICING[0] and not self.source.fingerprint:
-            known = peek(self.source.spec)["queries"]
-        if self.split not in known:
-            raise InputError(
-                f"{self.source.spec} has no split {self.split!r}; it has {', '.join(known)}"
-            )
+            splits = peek(self.source.spec)["queries"]
+        if self.split not in splits:
+            known = ", ".join(splits)
+            raise InputError(f"{self.source.spec} has no split {self.split!r}; it has {known}")
 
     @property
     def name(self) -> str:
+        """Name of the set: its split."""
         return self.split
 
     def frame(self, store: Store | None = None) -> pd.DataFrame:
-        """query_id, text, attributes, in the order of the split; the caller's own: changing it
-        changes no other.
+        """Return query_id, text, attributes, in the order of the split.
+
+        The table is the caller's own: changing it changes no other.
         """
         return _queries(self).copy(deep=False)  # copied where it is written to
 
     def ids(self, store: Store | None = None) -> list[str]:
+        """Return the query_ids, in the order of the split."""
         return _queries(self)["query_id"].tolist()
 
     def qrels(self, store: Store | None = None) -> pd.DataFrame:
+        """Return the judgements of these queries: query_id, doc_id, relevance."""
         qrels = self.source.open().qrels(self.split)
-        is_part = self.limit or self.relevance
-        return (
-            qrels[qrels["query_id"].isin(self.ids())].reset_index(drop=True) if is_part else qrels
-        )
+        if not self.limit and not self.relevance:
+            return qrels
+        return rows_of(qrels, self.ids())
 
     def size(self) -> int:
-        source, split = self.source, self.split
-        if self.relevance and source.fingerprint:
+        """Return the number of queries, by the catalogue while the source is only priced."""
+        if not self.source.fingerprint:
+            n_split = peek(self.source.spec)["queries"][self.split]
+        elif self.relevance:
             return len(_queries(self))
-        n = (
-            len(source.open().query_ids(split))
-            if source.fingerprint
-            else peek(source.spec)["queries"][split]
-        )
-        return min(n, self.limit or 2**62)
+        else:
+            n_split = len(self.source.open().query_ids(self.split))
+        return min(n_split, self.limit or 2**62)
 
     def trainable(self) -> "Queries":
-        """Those that a training can learn from: with a relevant passage, of relevance 1 or more.
+        """Return those that a training can learn from.
 
-        The same set where all are, where the passages are not here, and of queries without
-        passages. InputError: none.
+        They have a relevant passage, of relevance 1 or more. The same set where all are, where the
+        passages are not here, and of queries without passages.
+
+        Raises
+        ------
+        InputError
+            None is trainable.
         """
-        if not self.source.fingerprint or not len(self.source.open().passages):
+        if not self.source.fingerprint:
             return self
-        qrels = self.source.open().qrels(self.split)
-        n = qrels.loc[qrels["relevance"] >= TRAINED, "query_id"].nunique()
-        every = qrels["query_id"].nunique()
-        if not n:
-            told = f"none of {every} queries of the split {self.split!r} has a passage of relevance {TRAINED} or more"
-            raise InputError(f"{self.source.spec}: {told}")
-        return self if n == every else self.model_copy(update={"relevance": TRAINED})
+        collection = self.source.open()
+        if not len(collection.passages):
+            return self
+        qrels = collection.qrels(self.split)
+        n_queries = qrels["query_id"].nunique()
+        is_relevant = qrels["relevance"] >= TRAINED
+        n_trainable = qrels.loc[is_relevant, "query_id"].nunique()
+        if not n_trainable:
+            raise InputError(
+                f"{self.source.spec}: none of {n_queries} queries of the split {self.split!r} "
+                f"has a passage of relevance {TRAINED} or more"
+            )
+        if n_trainable == n_queries:
+            return self
+        return self.model_copy(update={"relevance": TRAINED})
 
 
 @lru_cache(maxsize=16)
 def _queries(queries: Queries) -> pd.DataFrame:
-    frame = queries.source.open().queries(queries.split)
+    """Return query_id, text, attributes of a set, read once per process."""
+    collection = queries.source.open()
+    frame = collection.queries(queries.split)
     if queries.relevance:
-        qrels = queries.source.open().qrels(queries.split)
+        qrels = collection.qrels(queries.split)
         relevant = qrels.loc[qrels["relevance"] >= queries.relevance, "query_id"]
-        frame = frame[frame["query_id"].isin(relevant)].reset_index(drop=True)
+        frame = rows_of(frame, relevant)
     if queries.limit and queries.limit < len(frame):
-        rows = np.random.default_rng(queries.seed).choice(len(frame), queries.limit, replace=False)
+        rng = np.random.default_rng(queries.seed)
+        rows = rng.choice(len(frame), queries.limit, replace=False)
         frame = frame.iloc[np.sort(rows)].reset_index(drop=True)
     if not len(frame):
         raise InputError(f"{queries.source.spec}: the split {queries.split!r} is empty")
@@ -162,50 +194,53 @@ def _queries(queries: Queries) -> pd.DataFrame:
 
 
 class Part(BaseModel, frozen=True, extra="forbid", arbitrary_types_allowed=True):
-    """A named set of queries of a split cell, which has `pool`, `parts()`, `sets(store)` and
-    `size_of(part)`.
+    """A named set of queries of a split cell.
+
+    The cell has `pool`, `parts()`, `sets(store)` and `size_of(part)`.
     """
 
     of: Cell
     part: str
 
-    def __init__(self, **fields):
+    def __init__(self, **fields: Any):
         super().__init__(**fields)
-        if self.source.is_open and self.part not in (known := self.of.parts()):
-            raise InputError(
-                f"{self.of.title()} has no set {self.part!r}; it has {', '.join(known)}"
-            )
+        if not self.source.is_open:
+            return
+        parts = self.of.parts()
+        if self.part not in parts:
+            known = ", ".join(parts)
+            raise InputError(f"{self.of.title()} has no set {self.part!r}; it has {known}")
 
     @property
     def name(self) -> str:
+        """Name of the set: its part of the cell."""
         return self.part
 
     @property
     def source(self) -> Source:
+        """Collection that the cell splits."""
         return self.of.pool.source
 
     @property
     def split(self) -> str:
+        """Split of the collection that the cell splits further."""
         return self.of.pool.split
 
     def ids(self, store: Store) -> list[str]:
-        if not (ids := self.of.sets(store)[self.part]):
+        """Return the query_ids, in the order of the set."""
+        ids = self.of.sets(store)[self.part]
+        if not ids:
             raise InputError(f"{self.of.title()}: the set {self.part!r} is empty")
         return ids
 
     def frame(self, store: Store) -> pd.DataFrame:
-        """query_id, text, attributes, in the order of the set."""
-        return (
-            self.of.pool.frame(store)
-            .set_index("query_id", drop=False)
-            .loc[self.ids(store)]
-            .reset_index(drop=True)
-        )
+        """Return query_id, text, attributes, in the order of the set."""
+        return in_order(self.of.pool.frame(store), self.ids(store))
 
     def qrels(self, store: Store) -> pd.DataFrame:
-        qrels = self.of.pool.qrels(store)
-        return qrels[qrels["query_id"].isin(self.ids(store))].reset_index(drop=True)
+        """Return the judgements of these queries: query_id, doc_id, relevance."""
+        return rows_of(self.of.pool.qrels(store), self.ids(store))
 
     def size(self) -> int:
-        """Estimated, where the split is not there yet."""
+        """Return the number of queries, estimated where the split is not there yet."""
         return self.of.size_of(self.part)

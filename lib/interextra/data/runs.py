@@ -7,10 +7,12 @@ order, MS MARCO by doc_id ascending.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,24 +21,27 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from interextra.data.collection import content_hash
-from interextra.data.trec import RUN, line_of, read_table, refuse_repeated, refuse_white_space
+from interextra.data.trec import (
+    RUN,
+    Origin,
+    line_of,
+    read_table,
+    refuse_repeated,
+    refuse_white_space,
+)
 from interextra.store import InputError, offenders, write_aside
 from interextra.store.errors import one_line
 from interextra.store.files import parse_json
 
+Asked = Sequence[str] | None  # ids of all queries that were searched
+Ids = Sequence[str] | pa.Array | pa.ChunkedArray
 COLUMNS = {"qid": "query_id", "docno": "doc_id"}  # PyTerrier's names
 # In the metadata of a Parquet file of ours: all queries, and `RunFile.content`
 ASKED, CONTENT = b"query_ids", b"interextra.content"
 MARKS = {ASKED, CONTENT}
 NOT_OURS = "not a run written by RunFile.write_parquet"
-BROKEN = (
-    pa.ArrowException,
-    OSError,
-    KeyError,
-    ValueError,
-    TypeError,
-    OverflowError,
-)  # what Arrow raises of damage
+# what Arrow raises of damage
+BROKEN = (pa.ArrowException, OSError, KeyError, ValueError, TypeError, OverflowError)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,8 +53,13 @@ class RunFile:
     then by rank; the rows of query `i` are `offsets[i]:offsets[i + 1]`. A query without rows has
     retrieved nothing.
 
-    >>> found = pd.DataFrame({"query_id": "q", "doc_id": ["d1", "d2", "d3"], "score": [1.0, 1.0, 2.0]})
-    >>> RunFile.from_frame(found).frame().doc_id.tolist()  # a tie goes to the larger doc_id
+    Examples
+    --------
+    A tie goes to the larger doc_id:
+
+    >>> rows = [("q", "d1", 1.0), ("q", "d2", 1.0), ("q", "d3", 2.0)]
+    >>> run = RunFile.from_frame(pd.DataFrame(rows, columns=["query_id", "doc_id", "score"]))
+    >>> run.frame()["doc_id"].tolist()
     ['d3', 'd2', 'd1']
     """
 
@@ -61,246 +71,279 @@ class RunFile:
     offsets: np.ndarray
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.scores)
 
     @property
     def ranks(self) -> np.ndarray:
         """Rank of each row, int32[n], from 1."""
-        return (np.arange(len(self), dtype=np.int64) - self.offsets[self.query_codes] + 1).astype(
-            np.int32
-        )
+        rows = np.arange(len(self), dtype=np.int64)
+        return (rows - self.offsets[self.query_codes] + 1).astype(np.int32)
 
     @classmethod
     def from_arrays(
-        cls, query_ids: Sequence[str], doc_ids, rows: np.ndarray, scores: np.ndarray
+        cls,
+        query_ids: Sequence[str],
+        doc_ids: Ids,
+        rows: np.ndarray,
+        scores: np.ndarray,
     ) -> "RunFile":
-        """Run of a search: `rows` int[n_queries, k] into `doc_ids` (-1 = padding), `scores`
-        float[n_queries, k].
+        """Return the run of a search.
 
-        `doc_ids` is any sequence of str or an Arrow string array, e.g. `passages.doc_ids`; only
-        those used are kept.
+        Parameters
+        ----------
+        doc_ids
+            Any sequence of str or an Arrow string array, e.g. `passages.doc_ids`; only those used
+            are kept.
+        rows
+            int[n_queries, k] into `doc_ids`, -1 for padding.
+        scores
+            float[n_queries, k].
         """
         if rows.shape != scores.shape or len(rows) != len(query_ids):
             raise InputError(
-                f"run: {len(query_ids)} queries, rows {rows.shape}, scores {scores.shape} do not agree"
+                f"run: {len(query_ids)} queries, rows {rows.shape}, scores {scores.shape} "
+                "do not agree"
             )
-        if rows.min(initial=-1) < -1 or rows.max(initial=-1) >= len(doc_ids):
+        is_outside = (rows < -1) | (rows >= len(doc_ids))
+        if is_outside.any():
             raise InputError(
                 f"run: a row lies outside the {len(doc_ids)} doc_ids; only -1 (padding) may"
             )
-        kept = rows >= 0
-        query_codes = np.repeat(np.arange(len(rows), dtype=np.int32), kept.sum(axis=1))
-        doc_codes, used = pd.factorize(rows[kept])
-        is_arrow = isinstance(doc_ids, pa.ChunkedArray | pa.Array)
-        if is_arrow and not _is_text(doc_ids):
-            doc_ids, is_arrow = doc_ids.to_pylist(), False
-        ids = doc_ids if is_arrow else strings(pd.Series(doc_ids, dtype=object), "run: doc_id")
-        taken = ids.take(pa.array(used))
-        taken = taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+        is_passage = rows >= 0
+        n_passages = is_passage.sum(axis=1)
+        query_codes = np.repeat(np.arange(len(rows), dtype=np.int32), n_passages)
+        doc_codes, used_rows = pd.factorize(rows[is_passage])
+        used_ids = _strings_of(doc_ids).take(pa.array(used_rows))
+        if isinstance(used_ids, pa.ChunkedArray):
+            used_ids = used_ids.combine_chunks()
         asked = strings(pd.Series(query_ids, dtype=object), "run: query_id").to_pylist()
-        return cls._build(asked, query_codes, taken, doc_codes.astype(np.int32), scores[kept])
+        doc_codes = doc_codes.astype(np.int32)
+        return cls._build(asked, query_codes, used_ids, doc_codes, scores[is_passage])
 
     @classmethod
-    def from_frame(
-        cls, frame: pd.DataFrame, at: str = "run", asked: Sequence[str] | None = None
-    ) -> "RunFile":
-        """Run of a table with columns query_id, doc_id, score; queries in order of first
-        appearance.
+    def from_frame(cls, frame: pd.DataFrame, at: str = "run", asked: Asked = None) -> "RunFile":
+        """Return the run of a table with columns query_id, doc_id, score.
 
-        at : where the table is from, for errors. asked : ids of all queries that were searched, in
-        the order wanted;
-            those without rows have retrieved nothing.
+        Parameters
+        ----------
+        at
+            Where the table is from, for errors.
+        asked
+            Ids of all queries that were searched, in the order wanted; those without rows have
+            retrieved nothing. Without it, queries are in order of first appearance.
         """
-        needed, there = ["query_id", "doc_id", "score"], list(frame.columns)
-        if missing := [name for name in needed if there.count(name) != 1]:
-            told = f"{at}: needed is one column each of {', '.join(needed)}, not so {offenders(missing)}"
-            raise InputError(f"{told}; there are {offenders(there, 12) or 'none'}")
+        needed = ["query_id", "doc_id", "score"]
+        columns = list(frame.columns)
+        wrong = [name for name in needed if columns.count(name) != 1]
+        if wrong:
+            raise InputError(
+                f"{at}: needed is one column each of {', '.join(needed)}, "
+                f"not so {offenders(wrong)}; there are {offenders(columns, 12) or 'none'}"
+            )
         try:
             scores = _numbers(frame["score"])
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"{at}: needed is a numeric score ({one_line(error)}); write numbers"
             ) from None
-        if len(empty := np.flatnonzero(frame[needed].isna().any(axis=1))):
-            shown = offenders(frame[needed].iloc[empty[:4]].itertuples(index=False, name=None))
-            told = f"{at}: an empty query_id, doc_id or score in {len(empty)} rows: {shown}"
-            raise InputError(f"{told}; fill or drop them")
-        ids = {name: strings(frame[name], f"{at}: {name}") for name in needed[:2]}
-        return cls._from_table(pa.table(ids | {"score": scores}), at, asked)
+        is_incomplete = frame[needed].isna().any(axis=1).to_numpy()
+        incomplete = frame.loc[is_incomplete, needed]
+        if len(incomplete):
+            shown = offenders(incomplete.itertuples(index=False, name=None))
+            raise InputError(
+                f"{at}: an empty query_id, doc_id or score in {len(incomplete)} rows: {shown}; "
+                "fill or drop them"
+            )
+        query_ids = strings(frame["query_id"], f"{at}: query_id")
+        doc_ids = strings(frame["doc_id"], f"{at}: doc_id")
+        table = pa.table({"query_id": query_ids, "doc_id": doc_ids, "score": scores})
+        return cls._from_table(table, at, asked)
 
     @classmethod
     def read(cls, path: str | Path) -> "RunFile":
-        """Run of a TREC file (six columns, plain or gzipped) or a `.parquet` file written by
-        `write_parquet`.
+        """Read a TREC file (plain or gzipped) or a `.parquet` file written by `write_parquet`.
 
-        Rank and tag are ignored, as trec_eval does. A Parquet file is compared with its digest. An
-        InputError has file, line and the first three offenders.
+        A TREC file has six columns; rank and tag are ignored, as trec_eval does. A Parquet file is
+        compared with its digest.
+
+        Raises
+        ------
+        InputError
+            With file, line and the first three offenders.
         """
         if Path(path).suffix != ".parquet":
-            return cls._from_table(
-                read_table(path, RUN), lambda row: line_of(path, row, is_trec=True)
-            )
+            table = read_table(path, RUN)
+            return cls._from_table(table, partial(line_of, path, is_trec=True))
         with open_parquet(path) as file:
-            return cls._as_written(
-                file.read_row_group(0), path
-            )  # read alone it keeps its dictionaries whole
+            table = file.read_row_group(0)  # read alone it keeps its dictionaries whole
+            return cls._as_written(table, path)
 
     @classmethod
     def _as_written(cls, table: pa.Table, path: str | Path) -> "RunFile":
-        """Run of what `write_parquet` wrote; InputError, ValueError, KeyError for anything else."""
+        """Return the run that `write_parquet` wrote.
+
+        InputError, ValueError, KeyError for anything else.
+        """
         metadata = table.schema.metadata or {}
-        asked = parse_json(metadata[ASKED], f"{path}: {NOT_OURS}: its query_ids")
-        queries, docs, scores = (
-            table[name].combine_chunks() for name in ("query_id", "doc_id", "score")
-        )
-        for ids in (queries, docs):
-            if (
-                not isinstance(ids, pa.DictionaryArray)
-                or ids.null_count
-                or not _is_text(ids.dictionary)
-            ):
-                raise ValueError("its ids are of another type")
+        query_ids = parse_json(metadata[ASKED], f"{path}: {NOT_OURS}: its query_ids")
+        queries = table["query_id"].combine_chunks()
+        docs = table["doc_id"].combine_chunks()
+        scores = table["score"].combine_chunks()
+        if not (_is_coded_text(queries) and _is_coded_text(docs)):
+            raise ValueError("its ids are of another type")
         if scores.type != pa.float32() or scores.null_count:
             raise ValueError("its scores are of another type")
-        if not isinstance(asked, list) or not all(isinstance(query_id, str) for query_id in asked):
+        if not _is_list_of_strings(query_ids):
             raise ValueError("its query_ids are no list of strings")
         queries.validate(full=True)
         docs.validate(full=True)
-        place = pc.index_in(queries.dictionary, value_set=pa.array(asked, pa.string()))
-        codes = place.take(queries.indices)
-        if codes.null_count:
+        asked = pa.array(query_ids, pa.string())
+        positions = pc.index_in(queries.dictionary, value_set=asked)
+        query_codes = positions.take(queries.indices)
+        if query_codes.null_count:
             raise ValueError("a row is of a query that its query_ids lack")
-        rows = codes.to_numpy(), docs.dictionary, docs.indices.to_numpy(), scores.to_numpy()
-        made = cls._build(asked, *rows, str(path))
+        run = cls._build(
+            query_ids,
+            query_codes.to_numpy(),
+            docs.dictionary,
+            docs.indices.to_numpy(),
+            scores.to_numpy(),
+            str(path),
+        )
         digest = metadata.get(CONTENT)  # older ones have none
-        if digest is not None and digest != made.content.encode():
+        if digest is not None and digest != run.content.encode():
             raise InputError(
                 f"{path}: was changed since it was written (its digest is another); write it again"
             )
-        return made
+        return run
 
     @property
     def content(self) -> str:
         """Digest of queries, passages and scores in their order."""
-        numbers = self.query_codes, self.doc_codes, self.scores.view(np.int32)
-        return content_hash(
-            [[pa.array(self.query_ids, pa.string()), self.doc_ids, *map(pa.array, numbers)]]
-        )
+        query_ids = pa.array(self.query_ids, pa.string())
+        numbers = (self.query_codes, self.doc_codes, self.scores.view(np.int32))
+        return content_hash([[query_ids, self.doc_ids, *map(pa.array, numbers)]])
 
     def _coded(self) -> tuple[pa.DictionaryArray, pa.DictionaryArray]:
-        """query_id and doc_id of each row."""
-        queries = pa.DictionaryArray.from_arrays(
-            self.query_codes, pa.array(self.query_ids, pa.string())
-        )
-        return queries, pa.DictionaryArray.from_arrays(self.doc_codes, self.doc_ids)
+        """Return query_id and doc_id of each row."""
+        query_ids = pa.array(self.query_ids, pa.string())
+        queries = pa.DictionaryArray.from_arrays(self.query_codes, query_ids)
+        docs = pa.DictionaryArray.from_arrays(self.doc_codes, self.doc_ids)
+        return queries, docs
 
     def frame(self) -> pd.DataFrame:
-        """Table of query_id, doc_id, score, rank, by query and rank."""
-        queries, docs = (column.dictionary_decode() for column in self._coded())
-        return pa.table(
-            {"query_id": queries, "doc_id": docs, "score": self.scores, "rank": self.ranks}
-        ).to_pandas()
+        """Return a table of query_id, doc_id, score, rank, by query and rank."""
+        queries, docs = self._coded()
+        columns = {
+            "query_id": queries.dictionary_decode(),
+            "doc_id": docs.dictionary_decode(),
+            "score": self.scores,
+            "rank": self.ranks,
+        }
+        return pa.table(columns).to_pandas()
 
     def write_parquet(self, path: str | Path) -> None:
-        """Dictionary-coded Parquet, in rank order, with a digest of its content; written aside and
-        renamed.
+        """Write dictionary-coded Parquet, in rank order, with a digest of its content.
+
+        It is written aside and renamed.
         """
-        metadata = {ASKED: json.dumps(self.query_ids), CONTENT: self.content}
+        queries, docs = self._coded()
         table = pa.table(
-            [*self._coded(), self.scores], ["query_id", "doc_id", "score"], metadata=metadata
+            {"query_id": queries, "doc_id": docs, "score": self.scores},
+            metadata={ASKED: json.dumps(self.query_ids), CONTENT: self.content},
         )
-        # one row group with whole dictionaries, so that reading needs no hashing of ids
-        layout = {
-            "row_group_size": max(len(self), 1),
-            "dictionary_pagesize_limit": 1 << 30,
-            "data_page_size": 1 << 26,
-        }
         with write_aside(path) as aside:
+            # one row group with whole dictionaries, so that reading needs no hashing of ids
             pq.write_table(
-                table, aside, compression="lz4", use_dictionary=["query_id", "doc_id"], **layout
+                table,
+                aside,
+                compression="lz4",
+                use_dictionary=["query_id", "doc_id"],
+                row_group_size=max(len(self), 1),
+                dictionary_pagesize_limit=1 << 30,
+                data_page_size=1 << 26,
             )
 
     def write_trec(self, path: str | Path) -> None:
-        """TREC file of six columns; written aside and renamed."""
+        """Write a TREC file of six columns, aside first, then renamed."""
         refuse_white_space("query_id", pa.array(self.query_ids, pa.string()))
         refuse_white_space("doc_id", self.doc_ids)
-        table = pa.table(
-            [*self._coded(), self.ranks, self.scores], ["query_id", "doc_id", "rank", "score"]
-        )
-        with write_aside(path) as aside, open(aside, "wb") as out:
+        columns = [*self._coded(), self.ranks, self.scores]
+        table = pa.table(columns, ["query_id", "doc_id", "rank", "score"])
+        with write_aside(path) as aside, open(aside, "wb") as file:
             for batch in table.to_batches(1_000_000):
                 query, doc, rank, score = (column.cast(pa.string()) for column in batch.columns)
                 lines = pc.binary_join_element_wise(
                     query, "Q0", doc, rank, score, "interextra\n", " "
                 )
-                out.write(lines.buffers()[2])  # the strings of an Arrow array lie end to end
+                file.write(lines.buffers()[2])  # the strings of an Arrow array lie end to end
 
     @classmethod
-    def _from_table(
-        cls, table: pa.Table, at: str | Callable[[int], str], asked: Sequence[str] | None = None
-    ) -> "RunFile":
-        """Of columns query_id, doc_id, score; `asked`: all queries, as `from_frame` takes them."""
-        queries, docs = (
-            table[name].combine_chunks().dictionary_encode() for name in ("query_id", "doc_id")
-        )
-        found, codes = queries.dictionary.to_pylist(), np.asarray(queries.indices, np.int32)
+    def _from_table(cls, table: pa.Table, at: Origin, asked: Asked = None) -> "RunFile":
+        """Return the run of columns query_id, doc_id, score; `asked` as in `from_frame`."""
+        queries = table["query_id"].combine_chunks().dictionary_encode()
+        docs = table["doc_id"].combine_chunks().dictionary_encode()
+        query_ids = queries.dictionary.to_pylist()
+        query_codes = np.asarray(queries.indices, np.int32)
         if asked is not None:
-            place = {query_id: code for code, query_id in enumerate(asked)}
-            codes = np.array([place[query_id] for query_id in found], np.int32)[codes]
-        doc_codes, scores = np.asarray(docs.indices, np.int32), np.asarray(table["score"])
-        return cls._build(
-            found if asked is None else list(asked), codes, docs.dictionary, doc_codes, scores, at
-        )
+            code_of = {query_id: code for code, query_id in enumerate(asked)}
+            new_codes = np.array([code_of[query_id] for query_id in query_ids], np.int32)
+            query_codes = new_codes[query_codes]
+            query_ids = list(asked)
+        doc_codes = np.asarray(docs.indices, np.int32)
+        scores = np.asarray(table["score"])
+        return cls._build(query_ids, query_codes, docs.dictionary, doc_codes, scores, at)
 
     @classmethod
     def _build(
-        cls, query_ids: list[str], query_codes, doc_ids, doc_codes, scores, at="run"
+        cls,
+        query_ids: list[str],
+        query_codes: np.ndarray,
+        doc_ids: pa.Array,
+        doc_codes: np.ndarray,
+        scores: np.ndarray,
+        at: Origin = "run",
     ) -> "RunFile":
-        """Sort the doc_ids once, then the rows by query, score and doc_id (both descending); refuse
-        repeats and NaN.
+        """Sort the doc_ids once, then the rows; refuse repeats and NaN.
+
+        Rows are sorted by query, score and doc_id (both descending).
         """
         refuse_repeated(pd.DataFrame({"query_id": query_ids}, dtype=object), at)
-        if len(doc_ids) > 1 and not pc.all(pc.less(doc_ids[:-1], doc_ids[1:])).as_py():
-            doc_ids, place = _sorted_once(doc_ids)
-            doc_codes = place[doc_codes]
-        if pd.Series(query_codes * np.int64(len(doc_ids)) + doc_codes).duplicated().any():
-            rows = (
-                pa.array(query_ids).take(pa.array(query_codes)),
-                doc_ids.take(pa.array(doc_codes)),
-            )
-            refuse_repeated(pa.table(rows, ["query_id", "doc_id"]).to_pandas(), at)
-        with np.errstate(over="ignore"):  # beyond single precision is infinite, as in trec_eval
-            scores = np.asarray(scores).astype(np.float32, copy=False)
-        scores = scores + np.float32(0)  # -0.0 and 0.0 are the same score
-        if len(bad := np.flatnonzero(np.isnan(scores))):
-            pairs = [
-                (query_ids[query_codes[row]], doc_ids[int(doc_codes[row])].as_py())
-                for row in bad[:4]
-            ]
-            where = at(int(bad[0])) if callable(at) else at
+        if not _is_ascending(doc_ids):
+            doc_ids, new_codes = _sorted_once(doc_ids)
+            doc_codes = new_codes[doc_codes]
+        pair_codes = query_codes * np.int64(len(doc_ids)) + doc_codes
+        if pd.Series(pair_codes).duplicated().any():
+            refuse_repeated(_pairs(query_ids, query_codes, doc_ids, doc_codes), at)
+        scores = _single_precision(scores)
+        rows = np.flatnonzero(np.isnan(scores))
+        if len(rows):
+            place = at(int(rows[0])) if callable(at) else at
+            first = rows[:4]
+            pairs = _pairs(query_ids, query_codes[first], doc_ids, doc_codes[first])
+            shown = offenders(pairs.itertuples(index=False, name=None))
             raise InputError(
-                f"{where}: the score of {offenders(pairs)} (query_id, doc_id) is NaN; give a number"
+                f"{place}: the score of {shown} (query_id, doc_id) is NaN; give a number"
             )
-        next_query, same_query = (
-            query_codes[1:] > query_codes[:-1],
-            query_codes[1:] == query_codes[:-1],
-        )
-        falling, level = scores[1:] < scores[:-1], scores[1:] == scores[:-1]
-        if not (
-            next_query | same_query & (falling | level & (doc_codes[1:] < doc_codes[:-1]))
-        ).all():
+        if not _is_ranked(query_codes, doc_codes, scores):
             order = np.lexsort((-doc_codes, -scores, query_codes))
-            query_codes, doc_codes, scores = query_codes[order], doc_codes[order], scores[order]
-        offsets = np.searchsorted(query_codes, np.arange(len(query_ids) + 1, dtype=np.int32))
+            query_codes = query_codes[order]
+            doc_codes = doc_codes[order]
+            scores = scores[order]
+        codes = np.arange(len(query_ids) + 1, dtype=np.int32)
+        offsets = np.searchsorted(query_codes, codes)
         return cls(query_ids, doc_ids, query_codes, doc_codes, scores, offsets)
 
 
 @contextmanager
 def open_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
-    """A Parquet file, its pages compared with their checksums where it has some; its faults are
-    InputErrors.
+    """Open a Parquet file, its pages compared with their checksums where it has some.
 
-    So are those that show when it is read, within the block.
+    Raises
+    ------
+    InputError
+        Faults of the file, also those that show when it is read, within the block.
     """
     if not os.path.isfile(path):
         raise InputError(f"{path}: no such file; check the path")
@@ -314,11 +357,58 @@ def open_parquet(path: str | Path) -> Iterator[pq.ParquetFile]:
 
 
 def _is_text(ids: pa.Array | pa.ChunkedArray) -> bool:
-    return pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
+    """Return whether these are Arrow strings, of 32 or 64 bits."""
+    kind = ids.type
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_list_of_strings(value: Any) -> bool:
+    """Return whether a JSON value is a list of strings."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_coded_text(ids: pa.Array) -> bool:
+    """Return whether these are codes of a dictionary of strings, none missing."""
+    if not isinstance(ids, pa.DictionaryArray) or ids.null_count:
+        return False
+    return _is_text(ids.dictionary)
+
+
+def _pairs(
+    query_ids: list[str], query_codes: np.ndarray, doc_ids: pa.Array, doc_codes: np.ndarray
+) -> pd.DataFrame:
+    """Return query_id and doc_id of coded rows."""
+    queries = pa.array(query_ids).take(pa.array(query_codes))
+    docs = doc_ids.take(pa.array(doc_codes))
+    return pa.table({"query_id": queries, "doc_id": docs}).to_pandas()
+
+
+def _is_ascending(ids: pa.Array) -> bool:
+    """Return whether each id is larger than the one before it."""
+    is_larger = pc.less(ids[:-1], ids[1:])
+    return len(ids) < 2 or pc.all(is_larger).as_py()
+
+
+def _is_ranked(query_codes: np.ndarray, doc_codes: np.ndarray, scores: np.ndarray) -> bool:
+    """Return whether rows are sorted by query, score and doc_id (both descending)."""
+    next_query = query_codes[1:] > query_codes[:-1]
+    same_query = query_codes[1:] == query_codes[:-1]
+    lower_score = scores[1:] < scores[:-1]
+    same_score = scores[1:] == scores[:-1]
+    lower_doc = doc_codes[1:] < doc_codes[:-1]
+    in_order = next_query | same_query & (lower_score | same_score & lower_doc)
+    return bool(in_order.all())
+
+
+def _single_precision(scores: np.ndarray) -> np.ndarray:
+    """Return float32 scores; what is beyond single precision is infinite, as in trec_eval."""
+    with np.errstate(over="ignore"):
+        scores = np.asarray(scores).astype(np.float32, copy=False)
+    return scores + np.float32(0)  # -0.0 and 0.0 are the same score
 
 
 def _numbers(column: pd.Series) -> np.ndarray:
-    """Scores float64[n]; TypeError or ValueError for what is no number."""
+    """Return scores float64[n]; TypeError or ValueError for what is no number."""
     if column.dtype.kind not in "iufO":
         raise TypeError(f"scores are {column.dtype}")
     if column.dtype.kind == "O":
@@ -329,18 +419,32 @@ def _numbers(column: pd.Series) -> np.ndarray:
 
 
 def _sorted_once(ids: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    """The different ids in the order of their UTF-8 bytes (trec_eval's strcmp), and the place
-    int32[n] of each.
+    """Return the different ids in the order of their UTF-8 bytes, and the place int32[n] of each.
+
+    This is the order of trec_eval's strcmp.
     """
     order = pc.sort_indices(ids)
-    ids, place = ids.take(order), np.argsort(order)
-    is_new = np.append(True, np.asarray(pc.not_equal(ids[1:], ids[:-1])))
-    return ids.filter(pa.array(is_new)), (np.cumsum(is_new, dtype=np.int32) - 1)[place]
+    ids = ids.take(order)
+    differs = pc.not_equal(ids[1:], ids[:-1])
+    is_new = np.append(True, np.asarray(differs))
+    places = np.cumsum(is_new, dtype=np.int32) - 1
+    different_ids = ids.filter(pa.array(is_new))
+    return different_ids, places[np.argsort(order)]
+
+
+def _strings_of(doc_ids: Ids) -> pa.Array | pa.ChunkedArray:
+    """Return doc_ids as Arrow strings; what are Arrow strings already is not copied."""
+    if isinstance(doc_ids, pa.ChunkedArray | pa.Array):
+        if _is_text(doc_ids):
+            return doc_ids
+        doc_ids = doc_ids.to_pylist()
+    return strings(pd.Series(doc_ids, dtype=object), "run: doc_id")
 
 
 def strings(column: pd.Series, what: str = "id") -> pa.Array:
-    """A column of ids as one Arrow string array: strings as they are, whole numbers as they are
-    written.
+    """Return a column of ids as one Arrow string array.
+
+    Strings are kept as they are, whole numbers as they are written.
 
     Raises
     ------
@@ -352,19 +456,16 @@ def strings(column: pd.Series, what: str = "id") -> pa.Array:
     --------
     >>> strings(pd.Series(["007", 7], dtype=object)).to_pylist()
     ['007', '7']
-    >>> strings(pd.Series([7.0]), "run: query_id")
+    >>> strings(pd.Series([7.0]))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    interextra.store.errors.InputError: run: query_id 7.0 is a float; read ids as strings, e.g. dtype={"query_id": str}
+    interextra.store.errors.InputError: id 7.0 is a float; read ids as strings, ...
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(column.cat.categories.dtype)
-    if not (isinstance(column.dtype, pd.StringDtype) or column.dtype.kind in "iu"):
+    is_typed = isinstance(column.dtype, pd.StringDtype) or column.dtype.kind in "iu"
+    if not is_typed:
         column = column.astype(object)
-        for value in column:
-            if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
-                name = what.rpartition(" ")[2]
-                hint = f'read ids as strings, e.g. dtype={{"{name}": str}}'
-                raise InputError(f"{what} {str(value)[:80]!s} is a {type(value).__name__}; {hint}")
+        _refuse_other_ids(column, what)
     try:
         array = pa.array(column.astype(str), pa.string())
     except (UnicodeEncodeError, ValueError, pa.ArrowException) as error:
@@ -372,3 +473,15 @@ def strings(column: pd.Series, what: str = "id") -> pa.Array:
             f"{what}: no text that UTF-8 can hold ({one_line(error)}); write whole characters"
         ) from None
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _refuse_other_ids(ids: pd.Series, what: str) -> None:
+    """Refuse ids that are neither strings nor whole numbers."""
+    for value in ids:
+        if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
+            name = what.rpartition(" ")[2]
+            kind = type(value).__name__
+            raise InputError(
+                f"{what} {str(value)[:80]} is a {kind}; "
+                f'read ids as strings, e.g. dtype={{"{name}": str}}'
+            )

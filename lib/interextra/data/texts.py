@@ -12,28 +12,31 @@ from hashlib import blake2b
 import numpy as np
 import pandas as pd
 
-# soft hyphen, joiner of graphemes, marks of direction, of byte order
-_WITHOUT_WIDTH = "\u00ad\u034f\u061c\u180e\ufeff"
-_WITHOUT_WIDTH += "".join(
-    map(chr, [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070)])
+_WITHOUT_WIDTH = (
+    *(0x00AD, 0x034F, 0x061C, 0x180E, 0xFEFF),  # soft hyphen, joiner, marks of direction and order
+    *range(0x200B, 0x2010),
+    *range(0x202A, 0x202F),
+    *range(0x2060, 0x2070),
+    *range(0xFE00, 0xFE10),  # which picture of a character is meant
 )
-_WITHOUT_WIDTH += "".join(map(chr, range(0xFE00, 0xFE10)))  # which picture of a character is meant
-_PLAIN = dict.fromkeys(map(ord, _WITHOUT_WIDTH), None)
+_PLAIN: dict[int, str | None] = dict.fromkeys(_WITHOUT_WIDTH)
 _PLAIN |= dict.fromkeys(map(ord, "\u2018\u2019\u201b\u02bc\u2032\u00b4"), "'")
 _PLAIN |= dict.fromkeys(map(ord, "\u201c\u201d\u201f\u2033"), '"')
 _PLAIN |= dict.fromkeys(map(ord, "\u2010\u2011"), "-")
 
 
 def normalised(text: str) -> str:
-    """A text as far as a reader tells it from others: compatible characters (NFKC), no case, plain
-    apostrophes.
+    r"""Return a text as far as a reader tells it from others.
 
-    Soft hyphens and characters without a width are left out; white space becomes one space.
+    Characters are compatible ones (NFKC), without case, apostrophes plain. Soft hyphens and
+    characters without a width are left out; white space becomes one space.
 
     Examples
     --------
-    >>> normalised("STRASSE  nach") == normalised("stra\u00dfe nach"), normalised("the \ufb01rst o\ufb03ce")
-    (True, 'the first office')
+    >>> normalised("STRASSE  nach") == normalised("stra\u00dfe nach")
+    True
+    >>> normalised("the \ufb01rst o\ufb03ce")
+    'the first office'
     """
     if not text.isascii():
         folded = unicodedata.normalize("NFKC", text.translate(_PLAIN)).casefold()
@@ -42,17 +45,26 @@ def normalised(text: str) -> str:
 
 
 def same_text(texts: Iterable[str]) -> np.ndarray:
-    """A number for each text, int64[n], from 0 by first appearance: equal where `normalised` is.
+    """Return a number for each text, int64[n], equal where `normalised` is.
 
-    Of the texts only digests of 64 bits are held, so that millions of passages can be numbered.
+    Numbers count from 0 by first appearance. Of the texts only digests of 64 bits are held, so that
+    millions of passages can be numbered.
 
     Examples
     --------
     >>> same_text(["On tea", "On gold", "on  TEA"]).tolist()
     [0, 1, 0]
     """
-    digests = (
-        blake2b(normalised(text).encode(errors="replace"), digest_size=8).digest() for text in texts
-    )
+    digests = [_digest(text) for text in texts]
     numbers = np.frombuffer(b"".join(digests), np.uint64)
     return pd.factorize(numbers)[0].astype(np.int64)
+
+
+def _digest(text: str) -> bytes:
+    """Return 64 bits that stand for all texts that read as this one."""
+    return blake2b(normalised(text).encode(errors="replace"), digest_size=8).digest()
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether UTF-8 can hold a text; a file's name can have bytes that are none."""
+    return text.encode(errors="replace").decode() == text

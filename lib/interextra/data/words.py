@@ -22,58 +22,72 @@ _DENSE_BLOCKS = (
 )
 
 
-def _class_of(blocks: tuple[tuple[int, int], ...]) -> str:
-    """Letters, marks and digits of blocks as the inside of a class of a regular expression; of
-    large blocks all.
+def _characters(blocks: tuple[tuple[int, int], ...]) -> str:
+    """Return what a class of a regular expression holds to match the words of these blocks.
+
+    These are the letters, marks and digits of small blocks, and large blocks (from Han) whole.
     """
-    whole = "".join(f"{chr(low)}-{chr(high)}" for low, high in blocks if low >= 0x3400)
-    few = (chr(code) for low, high in blocks if low < 0x3400 for code in range(low, high + 1))
-    return (
-        whole
-        + "".join(one for one in few if unicodedata.category(one)[0] in "LMN")
-        + "\u3005\u3007"
-    )
+    characters = []
+    ranges = []
+    for low, high in blocks:
+        if low >= 0x3400:
+            ranges.append(f"{chr(low)}-{chr(high)}")
+            continue
+        block = map(chr, range(low, high + 1))
+        characters += [sign for sign in block if unicodedata.category(sign)[0] in "LMN"]
+    return "".join(ranges + characters) + "\u3005\u3007"
 
 
-_DENSE = re.compile(f"[{_class_of(_DENSE_BLOCKS)}]+")
-_WITHOUT_SPACES = re.compile(f"[{_class_of(_DENSE_BLOCKS[1:])}]")  # those of India have them
+_DENSE = re.compile(f"[{_characters(_DENSE_BLOCKS)}]+")
+_BLOCKS_WITHOUT_SPACES = _DENSE_BLOCKS[1:]  # scripts of India have them
+_WITHOUT_SPACES = re.compile(f"[{_characters(_BLOCKS_WITHOUT_SPACES)}]")
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _WORD = re.compile(rf"{_DENSE.pattern}|(?:(?!{_DENSE.pattern})[^\W_])+")
 
 
 def words_of(text: str) -> list[str]:
-    """The words and numbers of a text as it is; a run of a dense script (see `_DENSE_BLOCKS`) by
-    its characters.
+    r"""Return the words and numbers of a text as it is.
 
-    Of such a run all pairs of neighbouring characters count as words, and each Chinese character
-    alone, too.
+    A run of a dense script (see `_DENSE_BLOCKS`) is cut up: all its pairs of neighbouring
+    characters count as words, and each Chinese character alone, too.
 
     Examples
     --------
-    >>> words_of("red fox, 2 hats"), words_of("\u5317\u4eac in 1898")
-    (['red', 'fox', '2', 'hats'], ['北京', '北', '京', 'in', '1898'])
+    >>> words_of("red fox, 2 hats")
+    ['red', 'fox', '2', 'hats']
+    >>> words_of("\u5317\u4eac in 1898")
+    ['北京', '北', '京', 'in', '1898']
     """
     if text.isascii() or not _DENSE.search(text):
         return re.findall(r"[^\W_]+", text)
-    found = _WORD.findall(text)
-    return [part for word in found for part in (_parts_of(word) if _DENSE.match(word) else [word])]
+    words = []
+    for word in _WORD.findall(text):
+        if _DENSE.match(word):
+            words += _parts_of(word)
+        else:
+            words.append(word)
+    return words
 
 
 def _parts_of(run: str) -> list[str]:
-    """Pairs of neighbouring characters, and the single ones that are words by themselves."""
+    """Return pairs of neighbouring characters, and the single ones that are words by themselves."""
     if len(run) == 1:
         return [run]
-    pairs = [run[at : at + 2] for at in range(len(run) - 1)]
+    pairs = [run[start : start + 2] for start in range(len(run) - 1)]
     return pairs + _HAN.findall(run)
 
 
 def lower_words(text: str) -> list[str]:
-    """Of a text in small letters all runs of letters, numbers and underscores; of one without
-    spaces `words_of`.
+    """Return the runs of letters, numbers and underscores of a text in small letters.
 
+    Of a text in a script without spaces they are the `words_of` it.
+
+    Examples
+    --------
     >>> lower_words("Red fox_2")
     ['red', 'fox_2']
     """
     lower = text.lower()
-    is_dense = not lower.isascii() and _WITHOUT_SPACES.search(lower)
-    return words_of(lower) if is_dense else re.findall(r"\w+", lower)
+    if not lower.isascii() and _WITHOUT_SPACES.search(lower):
+        return words_of(lower)
+    return re.findall(r"\w+", lower)

@@ -1,9 +1,20 @@
 """Passages and query wordings of a world, from its domain files."""
 
-from itertools import product
+from dataclasses import dataclass
 from random import Random
+from typing import Any
 
-from interextra.world.templates import domain, lines, load, pick, render, sentence, shuffled, typo
+from interextra.world.templates import (
+    below,
+    domain,
+    lines,
+    load,
+    pick,
+    render,
+    sentence,
+    shuffled,
+    typo,
+)
 
 MIN_WORDS, MAX_WORDS, MAX_QUERY_WORDS = 15, 40, 15
 # Shares of the passages about one fact that name it in front, open with a question, name it at the
@@ -17,67 +28,98 @@ _PLURAL = {
     "fox": "foxes",
     "octopus": "octopuses",
     "inch": "inches",
+    "potato": "potatoes",
+    "tomato": "tomatoes",
+    "radish": "radishes",
 }
-_PLURAL |= {"potato": "potatoes", "tomato": "tomatoes", "radish": "radishes"}
-_YES_NO = {
-    "is",
-    "are",
-    "was",
-    "were",
-    "does",
-    "do",
-    "did",
-    "can",
-    "could",
-    "should",
-    "will",
-    "would",
-    "am",
-    "has",
-}
+_QUESTION_WORDS = {"what", "who", "when", "where", "which", "why", "how"}
+_BE = {"is", "are", "was", "were", "am"}
+_YES_NO = _BE | {"does", "do", "did", "can", "could", "should", "will", "would", "has"}
+
+Spec = dict[str, Any]  # a domain, see `templates.domain`
+Row = dict[str, str]  # an entity of a domain
+Slots = dict[str, str]
+Groups = dict[tuple[str, str], str]  # domain and attribute -> group of intents
+Passage = dict[str, Any]  # text, entities, attributes, domain, kind
+
+
+@dataclass
+class Intent:
+    """What a query asks for: an attribute of one entity, or of two."""
+
+    spec: Spec
+    rows: list[Row]
+    attribute: str
+    group: str
+    gold: list[int]  # positions of the passages that are about just this
+
+    def __post_init__(self) -> None:
+        """Name the entities, sorted."""
+        self.entities = _names(self.rows)
+
+    @property
+    def domain(self) -> str:
+        """Domain of the entities."""
+        return self.spec["domain"]
+
+    @property
+    def label(self) -> str:
+        """What the intent is called."""
+        return f"{';'.join(self.entities)}|{self.attribute}"
 
 
 def plural(name: str) -> str:
-    """Plural of a name that ends in its noun.
+    """Return the plural of a name that ends in its noun.
 
+    Examples
+    --------
     >>> plural("red fox"), plural("hertz"), plural("barrel of oil")
     ('red foxes', 'hertz', 'barrels of oil')
     """
     head, of, rest = name.partition(" of ")
-    first, space, last = head.rpartition(" ")
-    return (
-        name
-        if last.endswith(("tz", "s"))
-        else first + space + _PLURAL.get(last, last + "s") + of + rest
-    )
+    first, space, noun = head.rpartition(" ")
+    if noun.endswith(("tz", "s")):
+        return name
+    nouns = _PLURAL.get(noun, f"{noun}s")
+    return f"{first}{space}{nouns}{of}{rest}"
 
 
 def be(noun: str) -> str:
-    """Is or are, for a noun phrase.
+    """Return is or are, for a noun phrase.
 
+    Examples
+    --------
     >>> be("side effects"), be("cause of death"), be("diagnosis")
     ('are', 'is', 'is')
     """
     head = noun.split(" of ")[0].split(" to ")[0]
-    return "are" if head.endswith("s") and not head.endswith(("ss", "is", "us")) else "is"
+    if head.endswith(("ss", "is", "us")):
+        return "is"
+    return "are" if head.endswith("s") else "is"
 
 
 def wh_form(text: str) -> str:
-    """How a query opens: what, who, when, where, which, why, how, how much, how many, yes-no or
-    keyword.
+    """Return how a query opens.
 
-    >>> wh_form("how many feet in a mile"), wh_form("in what year did it end"), wh_form("aspirin dose")
-    ('how many', 'what', 'keyword')
+    It is what, who, when, where, which, why, how, how much, how many, yes-no or keyword.
+
+    Examples
+    --------
+    >>> wh_form("how many feet in a mile"), wh_form("in what year did it end")
+    ('how many', 'what')
+    >>> wh_form("aspirin dose")
+    'keyword'
     """
     first, second, *_ = text.split()
-    first = (
-        second
-        if first in ("in", "at", "from")
-        else {"whats": "what"}.get(first, first.removesuffix("'s"))
-    )
+    if first in ("in", "at", "from"):
+        first = second
+    elif first == "whats":
+        first = "what"
+    else:
+        first = first.removesuffix("'s")
     if first == "how" and second in ("much", "many"):
         return f"how {second}"
-    if first in ("what", "who", "when", "where", "which", "why", "how"):
+    if first in _QUESTION_WORDS:
         return first
     return "yes-no" if first in _YES_NO else "keyword"
 
@@ -93,224 +135,324 @@ class Composer:
         direct: int = 4,
         mismatch: float = MISMATCH,
     ):
-        self.rng, self.direct, self.own_words = rng, direct, 1 - mismatch
-        self.common = {
-            key: lines(block)
-            for key, block in load("common.yaml").items()
-            if isinstance(block, str)
-        }
-        self.passages: list[dict] = []  # text, entities, attributes, domain, kind
+        self.rng = rng
+        self.direct = direct
+        self.own_words = 1 - mismatch
+        blocks = load("common.yaml")
+        texts = {name: block for name, block in blocks.items() if isinstance(block, str)}
+        self.common = {name: lines(text) for name, text in texts.items()}
+        self.passages: list[Passage] = []
         self.texts: set[str] = set()
-        self.intents: list[
-            dict
-        ] = []  # entities, attribute, group, rows, spec, gold: the passages (positions) about it
+        self.intents: list[Intent] = []
+        self.group_of: Groups = {}
         for file in files:
             spec = domain(f"{file}.yaml")
             for row in spec["rows"]:
                 self._entity(spec, row)
             self._pairs(spec, pairs)
 
-    def _slots(self, spec: dict, row: dict, attribute: str) -> dict:
-        full = (
-            f"{row['N']} ({row['alias']})" if row["alias"] and self.rng.random() < 0.4 else row["N"]
-        )
-        slots = {
+    def _slots(self, spec: Spec, row: Row, attribute: str) -> Slots:
+        """Return the slots of a wording about one entity."""
+        name = row["name"]
+        full = row["N"]
+        it = row["it"]
+        if row["alias"] and self.rng.random() < 0.4:
+            full = f"{full} ({row['alias']})"
+        return {
             "N": full,
-            "n": row["name"],
-            "ns": plural(row["name"]),
+            "n": name,
+            "ns": plural(name),
             "who": spec["who"],
             "v": row[attribute],
+            "it": it,
+            "It": it,
+            "its": _POSSESSIVE[it],
+            "noun": pick(self.rng, spec["attributes"][attribute]["nouns"]),
         }
-        slots |= {"it": row["it"], "It": row["it"], "its": _POSSESSIVE[row["it"]]}
-        return slots | {"noun": pick(self.rng, spec["attributes"][attribute]["nouns"])}
 
-    def _clause(self, spec: dict, row: dict, attribute: str) -> str:
+    def _clause(self, spec: Spec, row: Row, attribute: str) -> str:
+        """Return a clause that says the value of an attribute."""
         wording = pick(self.rng, spec["attributes"][attribute]["clause"])
         return render(wording, self.rng, **self._slots(spec, row, attribute))
 
     def _add(
-        self, wordings: list[str], slots: dict, tails: list[str], head: str = "", **about
+        self,
+        spec: Spec,
+        rows: list[Row],
+        kind: str,
+        attributes: tuple[str, ...],
+        wordings: list[str],
+        slots: Slots,
+        tails: list[str],
+        head: str = "",
     ) -> int | None:
-        """Position of a new passage; None if none fits the length limits. `tails` are general
-        sentences, to fill up.
+        """Add a passage and return its position; None if none fits the length limits.
+
+        `tails` are general sentences, to fill up.
         """
+        about = {"attributes": attributes, "kind": kind, "entities": _names(rows)}
         for _ in range(50):
-            wording = pick(self.rng, wordings)
-            if head.endswith(",") and not wording.startswith("{"):
-                wording = wording[0].lower() + wording[1:]
-            text = render(wording, self.rng, **slots)
-            text = sentence(f"{head} {text if head.endswith(',') else sentence(text)}")
-            text += "" if text[-1] in ".?!" else "."
-            for tail in shuffled(self.rng, tails)[:3]:
-                words = len(text.split())
-                more = words < MIN_WORDS or (words < 30 and self.rng.random() < 0.3)
-                if more and words + len(tail.split()) <= MAX_WORDS:
-                    text = f"{tail} {text}" if self.rng.random() < 0.15 else f"{text} {tail}"
-            text = text[0].upper() + text[1:]
-            if MIN_WORDS <= len(text.split()) <= MAX_WORDS and text not in self.texts:
+            text = self._passage_text(wordings, slots, tails, head)
+            n_words = len(text.split())
+            if MIN_WORDS <= n_words <= MAX_WORDS and text not in self.texts:
                 self.texts.add(text)
-                self.passages.append({"text": text, **about})
+                self.passages.append({"text": text, **about, "domain": spec["domain"]})
                 return len(self.passages) - 1
         return None
 
+    def _passage_text(self, wordings: list[str], slots: Slots, tails: list[str], head: str) -> str:
+        """Return a text of one of the wordings, behind its head, filled up with tails."""
+        wording = pick(self.rng, wordings)
+        is_continued = head.endswith(",")
+        if is_continued and not wording.startswith("{"):
+            wording = wording[0].lower() + wording[1:]
+        text = render(wording, self.rng, **slots)
+        if not is_continued:
+            text = sentence(text)
+        text = sentence(f"{head} {text}")
+        if not text.endswith((".", "?", "!")):
+            text += "."
+        for tail in shuffled(self.rng, tails)[:3]:
+            text = self._filled_up(text, tail)
+        return text[0].upper() + text[1:]
+
+    def _filled_up(self, text: str, tail: str) -> str:
+        """Return a short text with a general sentence, rarely in front."""
+        n_words = len(text.split())
+        wants_tail = n_words < MIN_WORDS
+        if MIN_WORDS <= n_words < 30:
+            wants_tail = self.rng.random() < 0.3
+        if not wants_tail or n_words + len(tail.split()) > MAX_WORDS:
+            return text
+        if self.rng.random() < 0.15:
+            return f"{tail} {text}"
+        return f"{text} {tail}"
+
     def _intent(
-        self, spec: dict, rows: list[dict], attribute: str, group: str, gold: list[int | None]
+        self,
+        spec: Spec,
+        rows: list[Row],
+        attribute: str,
+        group: str,
+        gold: list[int | None],
     ) -> None:
-        """A new intent, where there is a passage that is about just this."""
-        if gold := [row for row in gold if row is not None]:
-            about = {
-                "entities": tuple(sorted(row["name"] for row in rows)),
-                "attribute": attribute,
-                "group": group,
-            }
-            self.intents.append({**about, "rows": rows, "spec": spec, "gold": gold})
+        """Add an intent, where there is a passage that is about just this."""
+        positions = [position for position in gold if position is not None]
+        if positions:
+            self.intents.append(Intent(spec, rows, attribute, group, positions))
+            self.group_of[spec["domain"], attribute] = group
 
-    def _entity(self, spec: dict, row: dict) -> None:
-        rng, about = self.rng, {"entities": (row["name"],), "domain": spec["domain"]}
-        known = {
-            attribute: own for attribute, own in spec["attributes"].items() if row[attribute] != "-"
-        }
-        for attribute, own in known.items():
-            chance, gold = rng.random(), []
-            for _ in range(2 if chance > 0.92 else int(chance > 0.18)):
-                slots, tails = self._slots(spec, row, attribute), spec["tails"]
-                head, chance, say, direct = (
-                    "",
-                    rng.random(),
-                    own["say"][: -self.direct],
-                    own["say"][-self.direct :],
-                )
-                if chance < OPENINGS:
-                    head = render(pick(rng, self.common["fact_opening"]), rng, **slots)
-                elif chance < OPENINGS + FAQ:
-                    head = render(pick(rng, own["faq"]), rng, **slots).replace(" i ", " I ") + "?"
-                elif chance < OPENINGS + FAQ + CLOSINGS:
-                    tails = [
-                        render(closing, rng, **slots) for closing in self.common["fact_closing"]
-                    ]
-                elif chance < self.own_words:
-                    say = direct
-                gold.append(
-                    self._add(
-                        say, slots, tails, head, attributes=(attribute,), kind="fact", **about
-                    )
-                )
-            self._intent(spec, [row], attribute, own["group"], gold)
-        texts = self.common | {"background": spec["background"]}
-        for kind, chance, n in (("two", 0.8, 2), ("near", 0.25, 1), ("background", 0.25, 0)):
-            if rng.random() < chance:
-                two = shuffled(rng, known)[:2]
-                slots = self._slots(spec, row, two[0])
-                slots |= {
-                    f"clause{i}": self._clause(spec, row, attribute)
-                    for i, attribute in enumerate(two, 1)
-                }
-                self._add(
-                    texts[kind], slots, spec["tails"], attributes=tuple(two[:n]), kind=kind, **about
-                )
+    def _entity(self, spec: Spec, row: Row) -> None:
+        """Add what is said about one entity: its facts, and passages on more or less than one."""
+        known = [attribute for attribute in spec["attributes"] if row[attribute] != "-"]
+        for attribute in known:
+            chance = self.rng.random()
+            n_passages = 2 if chance > 0.92 else int(chance > 0.18)
+            gold = [self._fact(spec, row, attribute) for _ in range(n_passages)]
+            group = spec["attributes"][attribute]["group"]
+            self._intent(spec, [row], attribute, group, gold)
+        if self.rng.random() < 0.8:
+            self._several(spec, row, known, "two", self.common["two"], 2)
+        if self.rng.random() < 0.25:
+            self._several(spec, row, known, "near", self.common["near"], 1)
+        if self.rng.random() < 0.25:
+            self._several(spec, row, known, "background", spec["background"], 0)
 
-    def _pairs(self, spec: dict, share: float) -> None:
-        """Relations with a value of their own, and comparisons of entities that stand near each
-        other in the file.
+    def _fact(self, spec: Spec, row: Row, attribute: str) -> int | None:
+        """Add a passage about one fact; see OPENINGS for the ways to say it."""
+        rng = self.rng
+        own = spec["attributes"][attribute]
+        slots = self._slots(spec, row, attribute)
+        wordings = own["say"][: -self.direct]
+        tails = spec["tails"]
+        head = ""
+        chance = rng.random()
+        if chance < OPENINGS:
+            opening = pick(rng, self.common["fact_opening"])
+            head = render(opening, rng, **slots)
+        elif chance < OPENINGS + FAQ:
+            question = render(pick(rng, own["faq"]), rng, **slots)
+            head = question.replace(" i ", " I ") + "?"
+        elif chance < OPENINGS + FAQ + CLOSINGS:
+            closings = self.common["fact_closing"]
+            tails = [render(closing, rng, **slots) for closing in closings]
+        elif chance < self.own_words:
+            wordings = own["say"][-self.direct :]
+        return self._add(spec, [row], "fact", (attribute,), wordings, slots, tails, head)
+
+    def _several(
+        self,
+        spec: Spec,
+        row: Row,
+        known: list[str],
+        kind: str,
+        wordings: list[str],
+        n_attributes: int,
+    ) -> None:
+        """Add a passage that may mention two facts, and is about the first `n_attributes`."""
+        two = shuffled(self.rng, known)[:2]
+        slots = self._slots(spec, row, two[0])
+        for number, attribute in enumerate(two, start=1):
+            slots[f"clause{number}"] = self._clause(spec, row, attribute)
+        attributes = tuple(two[:n_attributes])
+        self._add(spec, [row], kind, attributes, wordings, slots, spec["tails"])
+
+    def _pairs(self, spec: Spec, share: float) -> None:
+        """Add relations with a value of their own, and comparisons.
+
+        Compared are entities that stand near each other in the file.
         """
-        rows, by_name = spec["rows"], {row["name"]: row for row in spec["rows"]}
-        relations = {(one, other): value for one, other, value in spec["relation_values"]}
-        couples, wanted = list(relations), int(share * len(rows))
+        rows = spec["rows"]
+        row_of = {row["name"]: row for row in rows}
+        relations = {(first, second): value for first, second, value in spec["relation_values"]}
+        couples = list(relations)
+        n_wanted = int(share * len(rows))
         for i in shuffled(self.rng, range(len(rows) - 3)):
-            couple = (rows[i]["name"], rows[i + 1 + int(self.rng.random() * 3)]["name"])
-            if len(couples) < wanted and couple not in relations and couple[::-1] not in relations:
+            neighbour = rows[i + 1 + below(self.rng, 3)]
+            couple = (rows[i]["name"], neighbour["name"])
+            is_related = couple in relations or couple[::-1] in relations
+            if len(couples) < n_wanted and not is_related:
                 couples.append(couple)
         for couple in couples:
-            self._pair(spec, [by_name[name] for name in couple], relations.get(couple))
+            pair = [row_of[name] for name in couple]
+            self._pair(spec, pair, relations.get(couple))
 
-    def _pair(self, spec: dict, rows: list[dict], relation: str | None) -> None:
-        about = {
-            "entities": tuple(sorted(row["name"] for row in rows)),
-            "domain": spec["domain"],
-            "kind": "fact",
-        }
-        slots = {"A": rows[0]["N"], "B": rows[1]["N"], "who": spec["who"]}
-
-        def add(
-            wordings: list[str], more: dict, tails: list[str], attributes: tuple, group: str
-        ) -> None:
-            gold = self._add(wordings, slots | more, tails, attributes=attributes, **about)
-            self._intent(spec, rows, attributes[0], group, [gold])
-
+    def _pair(self, spec: Spec, rows: list[Row], relation: str | None) -> None:
+        """Add what is said about two entities: relation, comparisons, differences."""
         if relation:
-            say, group = lines(spec["relation"]["say"]), spec["relation"]["group"]
-            add(say, {"v": relation}, spec["tails"], ("relation",), group)
-        both = [
-            a
-            for a, s in spec["attributes"].items()
-            if s["pair"] and rows[0][a] != "-" != rows[1][a]
-        ]
-        for attribute in (both := shuffled(self.rng, both)[:3]):
-            own = spec["attributes"][attribute]
-            more = {"noun": pick(self.rng, own["nouns"])}
-            more |= {
-                f"clause{x}": self._clause(spec, row, attribute)
-                for x, row in zip("AB", rows, strict=True)
-            }
-            add(self.common["pair"], more, self.common["pair_tails"], (attribute,), own["group"])
-        if len(both) >= 2:
-            parts = product(zip("AB", rows, strict=True), zip(("", 2), both[:2], strict=True))
-            more = {
-                f"clause{x}{i}": self._clause(spec, row, attribute)
-                for (x, row), (i, attribute) in parts
-            }
-            add(self.common["pair_difference"], more, [], ("difference", *both[:2]), "comparison")
+            own = spec["relation"]
+            wordings = lines(own["say"])
+            slots = {"v": relation}
+            tails = spec["tails"]
+            self._add_pair(spec, rows, ("relation",), own["group"], wordings, slots, tails)
+        shared = []
+        for attribute, own in spec["attributes"].items():
+            values = [row[attribute] for row in rows]
+            if own["pair"] and "-" not in values:
+                shared.append(attribute)
+        compared = shuffled(self.rng, shared)[:3]
+        for attribute in compared:
+            self._comparison(spec, rows, attribute)
+        if len(compared) >= 2:
+            self._difference(spec, rows, compared[0], compared[1])
 
-    def query(self, intent: dict, rng: Random, typos: float = 0.04) -> tuple[str, str]:
-        """A wording of an intent and how it opens; both empty where none is of a query's length."""
-        drawn = (self._question(intent, rng).lower() for _ in range(1000))
-        if text := next((text for text in drawn if 2 <= len(text.split()) <= MAX_QUERY_WORDS), ""):
-            return (typo(text, rng) if rng.random() < typos else text), wh_form(text)
+    def _comparison(self, spec: Spec, rows: list[Row], attribute: str) -> None:
+        """Add a passage that compares two entities by one attribute."""
+        own = spec["attributes"][attribute]
+        slots = {"noun": pick(self.rng, own["nouns"])}
+        for letter, row in zip("AB", rows, strict=True):
+            slots[f"clause{letter}"] = self._clause(spec, row, attribute)
+        wordings = self.common["pair"]
+        tails = self.common["pair_tails"]
+        self._add_pair(spec, rows, (attribute,), own["group"], wordings, slots, tails)
+
+    def _difference(self, spec: Spec, rows: list[Row], first: str, second: str) -> None:
+        """Add a passage about two attributes of two entities."""
+        slots = {}
+        for letter, row in zip("AB", rows, strict=True):
+            clause = f"clause{letter}"
+            slots[clause] = self._clause(spec, row, first)
+            slots[f"{clause}2"] = self._clause(spec, row, second)
+        attributes = ("difference", first, second)
+        wordings = self.common["pair_difference"]
+        self._add_pair(spec, rows, attributes, "comparison", wordings, slots, [])
+
+    def _add_pair(
+        self,
+        spec: Spec,
+        rows: list[Row],
+        attributes: tuple[str, ...],
+        group: str,
+        wordings: list[str],
+        slots: Slots,
+        tails: list[str],
+    ) -> None:
+        """Add a passage about two entities, and the intent that asks for it."""
+        first, second = rows
+        slots["A"] = first["N"]
+        slots["B"] = second["N"]
+        slots["who"] = spec["who"]
+        position = self._add(spec, rows, "fact", attributes, wordings, slots, tails)
+        self._intent(spec, rows, attributes[0], group, [position])
+
+    def query(self, intent: Intent, rng: Random, typos: float = 0.04) -> tuple[str, str]:
+        """Return a wording of an intent and how it opens.
+
+        Both are empty where none is of a query's length.
+        """
+        for _ in range(1000):
+            text = self._question(intent, rng).lower()
+            if 2 <= len(text.split()) <= MAX_QUERY_WORDS:
+                form = wh_form(text)
+                if rng.random() < typos:
+                    text = typo(text, rng)
+                return text, form
         return "", ""
 
-    def _question(self, intent: dict, rng: Random) -> str:
-        spec, attribute = intent["spec"], intent["attribute"]
-        own = spec["attributes"].get(attribute, {"nouns": [""]})
+    def _question(self, intent: Intent, rng: Random) -> str:
+        """Return a question that asks for an intent."""
+        own = intent.spec["attributes"].get(intent.attribute, {"nouns": [""]})
         noun = pick(rng, own["nouns"])
-        whats = pick(rng, ["whats", "what's"]) if be(noun) == "is" else "what are"
-        slots = {"noun": noun, "be": be(noun), "whats": whats}
-        named = [(row["name"], row["N"]) for row in intent["rows"]]
-        for at, row in enumerate(intent["rows"]):
-            if row["alias"] and rng.random() < 0.15:
-                named[at] = row["alias"], ("a " if row["N"].startswith("a ") else "") + row["alias"]
-        if len(named) == 1:
-            (name, full), it = named[0], intent["rows"][0]["it"]
-            slots |= {"n": name, "N": full, "ns": plural(name), "it": it, "its": _POSSESSIVE[it]}
-            wordings = self.common["ask"] if rng.random() < 0.33 else own["ask"]
+        verb = be(noun)
+        whats = pick(rng, ["whats", "what's"]) if verb == "is" else "what are"
+        slots = {"noun": noun, "be": verb, "whats": whats}
+        names = [_name_in_query(row, rng) for row in intent.rows]
+        if len(names) == 1:
+            name, full = names[0]
+            it = intent.rows[0]["it"]
+            slots |= {"n": name, "N": full, "ns": plural(name)}
+            slots |= {"it": it, "its": _POSSESSIVE[it]}
+            is_general = rng.random() < 0.33
+            wordings = self.common["ask"] if is_general else own["ask"]
         else:
-            (a, full_a), (b, full_b) = shuffled(rng, named)
-            slots |= {"a": a, "b": b, "A": full_a, "B": full_b, "as": plural(a), "bs": plural(b)}
-            if attribute == "difference":
-                wordings = self.common["ask_difference"]
-            elif attribute == "relation":
-                wordings = lines(spec["relation"]["ask"])
-            else:
-                wordings = self.common["ask_pair"] if rng.random() < 0.5 else own["pair"]
+            (a, full_a), (b, full_b) = shuffled(rng, names)
+            slots |= {"a": a, "A": full_a, "as": plural(a)}
+            slots |= {"b": b, "B": full_b, "bs": plural(b)}
+            wordings = self._questions_about_two(intent, rng)
         return render(pick(rng, wordings), rng, **slots)
 
+    def _questions_about_two(self, intent: Intent, rng: Random) -> list[str]:
+        """Return the wordings that ask about two entities."""
+        if intent.attribute == "difference":
+            return self.common["ask_difference"]
+        if intent.attribute == "relation":
+            return lines(intent.spec["relation"]["ask"])
+        if rng.random() < 0.5:
+            return self.common["ask_pair"]
+        return intent.spec["attributes"][intent.attribute]["pair"]
 
-def grade(intent: dict, passage: dict, group_of: dict[tuple[str, str], str]) -> int:
-    """Relevance 0–3 as in TREC DL: 3 about just this, 2 answers among other matter, 1 related, no
-    answer, 0 neither.
 
-    group_of: (domain, attribute) -> intent group.
+def _names(rows: list[Row]) -> tuple[str, ...]:
+    """Return the sorted names of some entities."""
+    return tuple(sorted(row["name"] for row in rows))
+
+
+def _name_in_query(row: Row, rng: Random) -> tuple[str, str]:
+    """Return the name of an entity, or sometimes its alias: bare, and with its article."""
+    alias = row["alias"]
+    if not alias or rng.random() >= 0.15:
+        return row["name"], row["N"]
+    article = "a " if row["N"].startswith("a ") else ""
+    return alias, article + alias
+
+
+def grade(intent: Intent, passage: Passage, group_of: Groups) -> int:
+    """Return the relevance 0–3 of a passage, as in TREC DL.
+
+    It is 3 where the passage is about just this, 2 where it answers among other matter, 1 where it
+    is related, no answer, 0 where it is neither.
     """
-    wanted, attribute = set(intent["entities"]), intent["attribute"]
-    about, attributes = set(passage["entities"]), passage["attributes"]
+    wanted = set(intent.entities)
+    about = set(passage["entities"])
+    attributes = passage["attributes"]
+    is_there = intent.attribute in attributes
+    is_first = attributes[:1] == (intent.attribute,)
     if passage["kind"] == "near":
-        return int(wanted == about and attributes[0] == attribute)
-    if wanted <= about and attribute in attributes:
-        return (
-            3 if wanted == about and attributes[0] == attribute and passage["kind"] == "fact" else 2
-        )
+        return int(wanted == about and is_first)
+    if wanted <= about and is_there:
+        is_just_this = wanted == about and is_first and passage["kind"] == "fact"
+        return 3 if is_just_this else 2
     if wanted == about:
-        same_group = any(
-            group_of.get((passage["domain"], a)) == intent["group"] for a in attributes
-        )
-        return int(same_group or len(wanted) == 2)
-    return int(about < wanted and attribute in attributes)
+        groups = [group_of.get((passage["domain"], name)) for name in attributes]
+        return int(len(wanted) == 2 or intent.group in groups)
+    return int(about < wanted and is_there)

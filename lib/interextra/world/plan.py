@@ -1,12 +1,18 @@
-"""Which intents are held out of training, so that the overlap of test with training queries comes
-out as asked.
+"""Which intents are held out of training.
+
+So the overlap of test with training queries comes out as asked.
 """
 
 from collections import Counter, defaultdict
 from random import Random
+from typing import NamedTuple
 
 from interextra.store.errors import InputError
-from interextra.world.templates import pick, shuffled
+from interextra.world.compose import Intent
+from interextra.world.templates import below, pick, shuffled
+
+Cell = tuple[str, str]  # labels of the overlap of entities and of intents
+Planned = dict[str, list[tuple[int, Cell]]]  # test set -> position of an intent, its labels
 
 # Zhan et al., Tables 1 and 2
 SHARES = {
@@ -16,33 +22,43 @@ SHARES = {
 }
 SHARES["graded"] = SHARES["dl20"]
 
+# How often a query is about a pair, by its overlap of entities: half of the partial overlaps are
+# single entities that training knows from pairs only.
+PAIRS = {"partial": 0.5, "full": 0.12, "zero": 0.0}
+
 
 def whole(shares: list[float], n: int) -> list[int]:
-    """Shares as counts that sum to `n` (largest remainders).
+    """Return shares as counts that sum to `n` (largest remainders).
 
+    Examples
+    --------
     >>> whole([.63, .30, .07], 43)
     [27, 13, 3]
     """
     counts = [int(share * n + 1e-9) for share in shares]
-    by_rest = sorted(range(len(shares)), key=lambda i: counts[i] - shares[i] * n)
-    for i in by_rest[: n - sum(counts)]:
+    remainders = [count - share * n for count, share in zip(counts, shares, strict=True)]
+    by_remainder = sorted(range(len(shares)), key=remainders.__getitem__)
+    for i in by_remainder[: n - sum(counts)]:
         counts[i] += 1
     return counts
 
 
-def cells(test_set: str, n: int) -> dict[tuple[str, str], int]:
-    """Queries in each cell of entity overlap × intent overlap; the margins are exactly SHARES.
+def cells(test_set: str, n: int) -> dict[Cell, int]:
+    """Return the number of queries in each cell of entity overlap × intent overlap.
 
-    From the scarcest: a query with no shared entity takes a whole entity out of training, a
-    duplicate takes nothing.
+    The margins are exactly SHARES. Cells are ordered from the scarcest: a query with no shared
+    entity takes a whole entity out of training, a duplicate takes nothing.
 
+    Examples
+    --------
     >>> cells("dl19", 43)[("full", "duplicate")]
     22
     """
     full, partial, zero = whole(SHARES[test_set]["entity"], n)
     duplicate, similar, _ = whole(SHARES[test_set]["intent"], n)
     rest = full - duplicate
-    similar_full = max(similar - partial, min(rest, round(similar * rest / max(1, rest + partial))))
+    in_proportion = round(similar * rest / max(1, rest + partial))
+    similar_full = max(similar - partial, min(rest, in_proportion))
     return {
         ("zero", "dissimilar"): zero,
         ("partial", "dissimilar"): partial - similar + similar_full,
@@ -53,84 +69,123 @@ def cells(test_set: str, n: int) -> dict[tuple[str, str], int]:
     }
 
 
+class _Candidate(NamedTuple):
+    """An intent that can serve a cell, by its position, and what that asks of training."""
+
+    position: int
+    out: set[int]  # intents that training may not have
+    allowed: list[int]  # intents of which it must have one
+    cost: int  # how much it takes out of training
+
+
 class Holdout:
-    """Intents of a composer, by their positions, that training may not have (`banned`) and must
-    have (`required`).
+    """Intents of a composer that training may not have (`banned`) and must have (`required`).
+
+    Intents are named by their positions.
     """
 
-    def __init__(self, intents: list[dict], rng: Random):
-        self.intents, self.rng = intents, rng
+    def __init__(self, intents: list[Intent], rng: Random):
+        self.intents = intents
+        self.rng = rng
         self.banned: set[int] = set()
-        self.required: dict[int, None] = {}
+        self.required: dict[int, None] = {}  # a set that keeps its order
         self.used: set[int] = set()
-        self.load: Counter[str] = Counter()
+        self.load: Counter[str] = Counter()  # test queries about each entity
         order = shuffled(rng, range(len(intents)))
-        self.pools = [[i for i in order if len(intents[i]["entities"]) == size] for size in (1, 2)]
+        self.singles = [i for i in order if len(intents[i].entities) == 1]
+        self.pairs = [i for i in order if len(intents[i].entities) == 2]
         self.of_entity: dict[str, list[int]] = defaultdict(list)
         for i, intent in enumerate(intents):
-            for entity in intent["entities"]:
+            for entity in intent.entities:
                 self.of_entity[entity].append(i)
 
-    def demands(self, i: int, cell: tuple[str, str]) -> tuple[set[int], list[int]]:
-        """What `cell` asks of training for intent `i`: all of the first out, then one that is left
-        of the second in.
+    def demands(self, position: int, cell: Cell) -> tuple[set[int], list[int]]:
+        """Return what `cell` asks of training for an intent.
+
+        All of the first are out, then one that is left of the second is in.
         """
-        me = self.intents[i]
-        sharing = list(
-            dict.fromkeys(j for entity in me["entities"] for j in self.of_entity[entity])
-        )
-        same = [j for j in sharing if self.intents[j]["entities"] == me["entities"]]
-        group = [j for j in sharing if self.intents[j]["group"] == me["group"]]
+        intents = self.intents
+        intent = intents[position]
+        sharing = []
+        for entity in intent.entities:
+            sharing += [i for i in self.of_entity[entity] if i not in sharing]
+        same = [i for i in sharing if intents[i].entities == intent.entities]
+        group = [i for i in sharing if intents[i].group == intent.group]
         return {
-            ("full", "duplicate"): (set(), [i]),
-            ("full", "similar"): ({i}, [j for j in same if j in group]),
+            ("full", "duplicate"): (set(), [position]),
+            ("full", "similar"): ({position}, [i for i in same if i in group]),
             ("full", "dissimilar"): (set(group), same),
             ("partial", "similar"): (set(same), group),
             ("partial", "dissimilar"): ({*same, *group}, sharing),
             ("zero", "dissimilar"): (set(sharing), []),
         }[cell]
 
-    def take(self, cell: tuple[str, str], pair: bool) -> int | None:
-        """An unused intent that can serve `cell`, of 30 the one that takes least out of training;
-        None if none can.
+    def take(self, cell: Cell, pair: bool) -> int | None:
+        """Return an unused intent that can serve `cell`, and hold out what it asks for.
+
+        It is about a pair or about one entity, as asked, or else the other way round. Of 30 it is
+        the one that takes least out of training; None if none can.
         """
-        pool, found = self.pools[pair], []
-        start = int(self.rng.random() * len(pool))
-        for i in pool[start:] + pool[:start]:
-            if i in self.used or len(found) == 30:
-                continue
-            out, need = self.demands(i, cell)
-            allowed = [j for j in need if j not in self.banned and j not in out]
-            if (allowed or not need) and out.isdisjoint(self.required):
-                heavy = max(self.load[entity] for entity in self.intents[i]["entities"]) >= 4
-                found.append((sum(j not in self.banned for j in out) + 50 * heavy, i, out, allowed))
-        if not found:
+        candidates = self._candidates(cell, pair) or self._candidates(cell, not pair)
+        if not candidates:
             return None
-        _, i, out, allowed = min(found, key=lambda option: option[0])
-        self.used.add(i)
-        self.banned.update(out)
-        if allowed and self.required.keys().isdisjoint(allowed):
-            self.required[pick(self.rng, allowed)] = None
-        self.load.update(self.intents[i]["entities"])
-        return i
+        best = min(candidates, key=lambda candidate: candidate.cost)
+        self.used.add(best.position)
+        self.banned |= best.out
+        if best.allowed and self.required.keys().isdisjoint(best.allowed):
+            self.required[pick(self.rng, best.allowed)] = None
+        self.load.update(self.intents[best.position].entities)
+        return best.position
+
+    def _candidates(self, cell: Cell, pair: bool) -> list[_Candidate]:
+        """Return up to 30 candidates about one entity or a pair, from a random place on."""
+        pool = self.pairs if pair else self.singles
+        start = below(self.rng, len(pool))
+        candidates: list[_Candidate] = []
+        for position in pool[start:] + pool[:start]:
+            if position in self.used:
+                continue
+            candidate = self._candidate(position, cell)
+            if candidate:
+                candidates.append(candidate)
+            if len(candidates) == 30:
+                break
+        return candidates
+
+    def _candidate(self, position: int, cell: Cell) -> _Candidate | None:
+        """Return a candidate; None if what it asks of training goes against what others asked."""
+        out, needed = self.demands(position, cell)
+        allowed = [i for i in needed if i not in self.banned and i not in out]
+        if (needed and not allowed) or not out.isdisjoint(self.required):
+            return None
+        cost = len(out - self.banned)
+        loads = [self.load[entity] for entity in self.intents[position].entities]
+        if max(loads) >= 4:
+            cost += 50
+        return _Candidate(position, out, allowed, cost)
 
 
-def plan(intents: list[dict], sizes: dict[str, int], rng: Random) -> tuple[dict, Holdout]:
-    """Intents of each test set with their planned labels: {test set: [(intent, entity label, intent
-    label)]}.
+def plan(intents: list[Intent], sizes: dict[str, int], rng: Random) -> tuple[Planned, Holdout]:
+    """Return the intents of each test set, and what is held out for them.
+
+    `sizes` are the numbers of queries of the test sets.
     """
     wanted = {test_set: cells(test_set, n) for test_set, n in sizes.items()}
-    holdout, chosen = Holdout(intents, rng), {test_set: [] for test_set in sizes}
-    for cell in next(iter(wanted.values())):
-        # Half of the partial overlaps are single entities that training knows from pairs only.
-        odds = {"partial": 0.5, "full": 0.12, "zero": 0.0}[cell[0]]
-        for test_set in (name for name in sizes for _ in range(wanted[name][cell])):
-            pair = rng.random() < odds
-            i = holdout.take(cell, pair)
-            i = holdout.take(cell, not pair) if i is None else i
-            if i is None:
-                asked = f"{wanted[test_set][cell]} queries with {cell[0]} entity overlap and {cell[1]} intent"
-                mend = "beside the other test sets; lower n_dev"
-                raise InputError(f"{test_set}: the world is too small for {asked} {mend}")
-            chosen[test_set].append((i, *cell))
-    return chosen, holdout
+    holdout = Holdout(intents, rng)
+    planned: Planned = {test_set: [] for test_set in sizes}
+    ordered_cells = list(next(iter(wanted.values())))
+    for cell in ordered_cells:
+        entity_label, intent_label = cell
+        for test_set in sizes:
+            n_wanted = wanted[test_set][cell]
+            for _ in range(n_wanted):
+                pair = rng.random() < PAIRS[entity_label]
+                position = holdout.take(cell, pair)
+                if position is None:
+                    raise InputError(
+                        f"{test_set}: the world is too small for {n_wanted} queries "
+                        f"with {entity_label} entity overlap and {intent_label} intent "
+                        "beside the other test sets; lower n_dev"
+                    )
+                planned[test_set].append((position, cell))
+    return planned, holdout
