@@ -67,7 +67,7 @@ def reciprocal_rank(rows: np.ndarray, relevant: Sequence[np.ndarray]) -> np.ndar
     [0.5, 0.0]
     """
     is_hit = np.stack(
-        [np.isin(ranking[:10], right) for ranking, right in zip(rows, relevant, strict=True)]
+        [np.isin(top, right) for top, right in zip(rows[:, :10], relevant, strict=True)]
     )
     rank_of_first_hit = is_hit.argmax(axis=1) + 1
     return np.where(is_hit.any(axis=1), 1 / rank_of_first_hit, 0.0)
@@ -108,7 +108,8 @@ def _tuning_queries(
     pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
     n_queries = len(pairs.texts)
     n_drawn = min(n_queries, recipe.tuning_queries)
-    drawn = np.sort(np.random.default_rng(seed).choice(n_queries, n_drawn, replace=False))
+    generator = np.random.default_rng(seed)
+    drawn = np.sort(generator.choice(n_queries, n_drawn, replace=False))
     texts = [pairs.texts[query] for query in drawn]
     relevant = [pairs.rows[pairs.query == query] for query in drawn]
     return texts, relevant

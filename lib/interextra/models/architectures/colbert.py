@@ -86,9 +86,9 @@ def _best_matches(queries: "torch.Tensor", passages: "torch.Tensor") -> "torch.T
 
     [queries, tokens, d], [passages, tokens, d] → [queries, tokens, passages]
     """
-    n_queries, n_tokens, dimension = queries.shape
+    n_queries, n_tokens, _ = queries.shape
     n_passages, length, _ = passages.shape
-    products = queries.reshape(-1, dimension) @ passages.reshape(-1, dimension).T
+    products = queries.flatten(0, 1) @ passages.flatten(0, 1).T
     best = products.view(-1, length).amax(dim=1)
     return best.view(n_queries, n_tokens, n_passages)
 
@@ -104,7 +104,8 @@ def _padded_groups(
     import torch
 
     zero = np.zeros_like(block[0][:1])
-    vectors = torch.as_tensor(np.concatenate([*block, zero])).to(where)
+    tokens = np.concatenate([*block, zero])
+    vectors = torch.as_tensor(tokens).to(where)
     lengths = np.array([len(text) for text in block])
     first = np.cumsum(lengths) - lengths
     for group in _groups_by_length(lengths, n_tokens):
@@ -112,7 +113,8 @@ def _padded_groups(
         start = first[group, None]
         padding = start if repeat_first else len(vectors) - 1
         index = np.where(place < lengths[group, None], start + place, padding)
-        yield torch.as_tensor(group).to(where), vectors[torch.as_tensor(index).to(where)]
+        texts = torch.as_tensor(group).to(where)
+        yield texts, vectors[torch.as_tensor(index).to(where)]
 
 
 def _groups_by_length(lengths: np.ndarray, n_tokens: int) -> Iterator[np.ndarray]:
@@ -179,10 +181,8 @@ def _maxsim_of_all(queries: TokenVectors, passages: TokenVectors) -> "torch.Tens
     """
     query_vectors, query_mask = queries
     passage_vectors, passage_mask = passages
-    n_queries, query_length, dimension = query_vectors.shape
-    n_passages, passage_length, _ = passage_vectors.shape
-    products = query_vectors.reshape(-1, dimension) @ passage_vectors.reshape(-1, dimension).T
-    products = products.float().view(n_queries, query_length, n_passages, passage_length)
+    products = query_vectors.flatten(0, 1) @ passage_vectors.flatten(0, 1).T
+    products = products.float().view(*query_mask.shape, *passage_mask.shape)
     best = products.masked_fill(~passage_mask, -1e4).max(dim=3).values
     return (best * query_mask[:, :, None]).sum(dim=1)
 

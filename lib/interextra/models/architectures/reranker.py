@@ -169,16 +169,23 @@ def below(
     rows, scores
         [n, k]
     """
-    lowest = np.where(np.isfinite(scored), scored, np.inf).min(axis=1, keepdims=True)
-    rest = first_scores[:, scored.shape[1] :]
-    # a query without any hit has neither a lowest new score nor a first old one
-    behind_first = np.full_like(rest, -np.inf)
-    np.subtract(rest, first_scores[:, :1], out=behind_first, where=np.isfinite(rest))
-    shifted = np.where(np.isfinite(lowest), lowest, 0) - 1 + behind_first
-    scores = np.concatenate([scored, shifted.astype(np.float32)], axis=1)
+    scores = np.concatenate([scored, _shifted_rest(first_scores, scored)], axis=1)
     tie_place = np.where(first >= 0, place[first], len(place))
     order = np.lexsort((tie_place, -scores), axis=1)[:, :k]
-    return np.take_along_axis(first, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    rows = np.take_along_axis(first, order, axis=1)
+    return rows, np.take_along_axis(scores, order, axis=1)
+
+
+def _shifted_rest(first_scores: np.ndarray, scored: np.ndarray) -> np.ndarray:
+    """Scores of the passages that were not scored anew, float32[n, depth - r], see `below`."""
+    known = np.where(np.isfinite(scored), scored, np.inf)
+    lowest = known.min(axis=1, keepdims=True)
+    rest = first_scores[:, scored.shape[1] :]
+    behind_first = np.full_like(rest, -np.inf)
+    # a query without any hit has neither a lowest new score nor a first old one
+    np.subtract(rest, first_scores[:, :1], out=behind_first, where=np.isfinite(rest))
+    lowest = np.where(np.isfinite(lowest), lowest, 0)
+    return (lowest - 1 + behind_first).astype(np.float32)
 
 
 def build(recipe: Options, seed: int) -> "CrossEncoder":

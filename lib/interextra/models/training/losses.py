@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from interextra.data.collection import Passages
 
 HARD_LABELS = 0.1  # their weight beside those of a teacher
+LEFT_OUT = float("-inf")  # the score of a passage that is left out
 
 _LOSSES: dict[str, Callable] = {}
 
@@ -72,7 +73,8 @@ def pairwise(good: "Tensor", bad: "Tensor", goal: None, recipe: Any) -> "Tensor"
     from torch.nn.functional import softplus
 
     allowed = bad.isfinite()
-    return softplus(bad - good)[allowed].sum() / allowed.sum().clamp(min=1)
+    n_allowed = allowed.sum().clamp(min=1)
+    return softplus(bad - good)[allowed].sum() / n_allowed
 
 
 def own_scores(
@@ -94,7 +96,7 @@ def own_scores(
     scores = torch.as_tensor(teacher.score(passages, texts, rows))
     query = range(n_queries)
     own_barred = barred.reshape(n_queries, n_queries, -1)[query, query]
-    bad = scores[:, 1:].masked_fill(own_barred, float("-inf"))
+    bad = scores[:, 1:].masked_fill(own_barred, LEFT_OUT)
     return torch.cat([scores[:, :1], bad], dim=1)
 
 
@@ -135,7 +137,7 @@ def shared_scores(
     score = teacher.open_queries(texts)(teacher.encode_block(passages.texts(rows)))
     all_queries = slice(None)
     scores = score(all_queries)[:, column_of].to(barred.device, torch.float32)
-    bad = scores[:, len(positive) :].masked_fill(barred, float("-inf"))
+    bad = scores[:, len(positive) :].masked_fill(barred, LEFT_OUT)
     return torch.cat([scores.diagonal().unsqueeze(1), bad], dim=1)
 
 
@@ -148,7 +150,7 @@ def distilled(good: "Tensor", bad: "Tensor", goal: "Tensor", recipe: Any) -> "Te
     """
     soft = distillation_loss(good, bad, goal, 1.0, recipe.teacher_temperature)
     is_relevant = goal[:, 1:].isneginf()
-    hard = listwise(good, bad.masked_fill(is_relevant, float("-inf")), None, recipe)
+    hard = listwise(good, bad.masked_fill(is_relevant, LEFT_OUT), None, recipe)
     return HARD_LABELS * hard + (1 - HARD_LABELS) * soft
 
 
@@ -180,8 +182,8 @@ def distillation_loss(
     import torch
 
     left_out = torch.isneginf(goal)
-    scores = torch.cat([good, bad], dim=1).masked_fill(left_out, float("-inf")) / temperature
-    log_probability = scores.log_softmax(dim=1).masked_fill(left_out, 0.0)
+    scores = torch.cat([good, bad], dim=1).masked_fill(left_out, LEFT_OUT)
+    log_probability = (scores / temperature).log_softmax(dim=1).masked_fill(left_out, 0.0)
     teacher_probability = torch.softmax(goal / teacher_temperature, dim=1)
     return -(teacher_probability * log_probability).sum(dim=1).mean()
 

@@ -35,7 +35,7 @@ HIDDEN = 64  # width of the tiny BERT
 POSITIONS = 128  # tokens that it reads at most
 N_HELD = 640  # passages held out
 
-Tokens = Sequence[int]  # of a passage, without [CLS] and [SEP]
+TokenIds = Sequence[int]  # of a passage, without [CLS] and [SEP]
 
 
 class Objective(torch.nn.Module):
@@ -50,6 +50,7 @@ class Objective(torch.nn.Module):
         self.sep = tokenizer.sep_token_id
         self.mask = tokenizer.mask_token_id
         self.first_word = max(tokenizer.all_special_ids) + 1
+        self.vocabulary = model.config.vocab_size
         self.order = None
         if self.name == "order":
             self.order = torch.nn.Linear(model.config.hidden_size, 2)
@@ -57,24 +58,20 @@ class Objective(torch.nn.Module):
         self.late = torch.nn.ModuleList(_late_layer(model.config) for _ in range(n_late))
 
     def forward(
-        self, passages: Sequence[Tokens], generator: torch.Generator
+        self, passages: Sequence[TokenIds], generator: torch.Generator
     ) -> dict[str, torch.Tensor]:
         """Return the losses of a batch of passages: words, and order, head or spans."""
         rows, exchanged = self.laid_out(passages, generator)
         tokens = self.framed(rows)
-        vocabulary = self.model.config.vocab_size
-        inputs, chosen = masked(tokens, self.mask, self.first_word, vocabulary, generator)
-        tokens = tokens.to(self.model.device)
-        inputs = inputs.to(self.model.device)
-        chosen = chosen.to(self.model.device)
+        inputs, chosen = masked(tokens, self.mask, self.first_word, self.vocabulary, generator)
+        tokens, inputs, chosen = (part.to(self.model.device) for part in (tokens, inputs, chosen))
         out = self.model.base_model(inputs, attention_mask=tokens > 0, output_hidden_states=True)
         vectors = self.pooled(out.last_hidden_state, tokens)
         losses = {"words": self._masked_loss(out.last_hidden_state, tokens, chosen)}
         if exchanged is not None:
             losses["order"] = cross_entropy(self.order(vectors), exchanged.to(vectors.device))
         if self.late:
-            early = out.hidden_states[len(out.hidden_states) // 2]
-            late = self._late_states(vectors, early, tokens)
+            late = self._late_states(vectors, out.hidden_states, tokens)
             losses["head"] = self._masked_loss(late, tokens, chosen)
         if self.name == "spans":
             losses["spans"] = cross_entropy(*partners(vectors))
@@ -87,17 +84,18 @@ class Objective(torch.nn.Module):
         return cross_entropy(self.model.cls(states[chosen]), tokens[chosen])
 
     def _late_states(
-        self, vectors: torch.Tensor, early: torch.Tensor, tokens: torch.Tensor
+        self, vectors: torch.Tensor, layers: Sequence[torch.Tensor], tokens: torch.Tensor
     ) -> torch.Tensor:
         """Hidden states of the late head, which sees the vectors and words of an early layer."""
-        states = torch.cat([vectors[:, None], early[:, 1:]], dim=1)
+        words = layers[len(layers) // 2][:, 1:]
+        states = torch.cat([vectors.unsqueeze(1), words], dim=1)
         for layer in self.late:
             states = layer(states, src_key_padding_mask=tokens == 0)
         return states
 
     def laid_out(
-        self, passages: Sequence[Tokens], generator: torch.Generator
-    ) -> tuple[list[Tokens], torch.Tensor | None]:
+        self, passages: Sequence[TokenIds], generator: torch.Generator
+    ) -> tuple[list[TokenIds], torch.Tensor | None]:
         """Return the sequences that the model reads.
 
         And for `order` which of them have their halves exchanged, int64[n].
@@ -106,23 +104,22 @@ class Objective(torch.nn.Module):
             return list(passages), None
         cut = halves(passages, generator)
         if self.name == "spans":
-            return [first for first, _ in cut] + [second for _, second in cut], None
+            first_halves, second_halves = zip(*cut, strict=True)
+            return [*first_halves, *second_halves], None
         exchanged = torch.randint(2, (len(cut),), generator=generator)
-        rows: list[Tokens] = []
+        rows: list[TokenIds] = []
         for (first, second), is_exchanged in zip(cut, exchanged.tolist(), strict=True):
-            if is_exchanged:
-                rows.append([*second, self.sep, *first])
-            else:
-                rows.append([*first, self.sep, *second])
+            before, after = (second, first) if is_exchanged else (first, second)
+            rows.append([*before, self.sep, *after])
         return rows, exchanged
 
-    def framed(self, rows: Sequence[Tokens]) -> torch.Tensor:
+    def framed(self, rows: Sequence[TokenIds]) -> torch.Tensor:
         """Return token ids with [CLS] and [SEP], padded with 0: int64[n, longest]."""
         framed = [torch.tensor([self.cls, *row, self.sep]) for row in rows]
         return torch.nn.utils.rnn.pad_sequence(framed, batch_first=True)
 
     @torch.no_grad()
-    def measure(self, passages: Sequence[Tokens], seed: int, batch: int) -> dict[str, float]:
+    def measure(self, passages: Sequence[TokenIds], seed: int, batch: int) -> dict[str, float]:
         """Return what it can on passages that it was not trained on, the mean over batches.
 
         The loss of each of its parts; `order_accuracy` of its classifier; and of any objective
@@ -136,18 +133,22 @@ class Objective(torch.nn.Module):
         self.train()
         return _means(rows)
 
-    def _measured(self, passages: Sequence[Tokens], generator: torch.Generator) -> dict[str, float]:
+    def _measured(
+        self, passages: Sequence[TokenIds], generator: torch.Generator
+    ) -> dict[str, float]:
         """Losses and accuracies of a batch, see `measure`."""
         losses = self(passages, generator)
         measures = {f"{name}_loss": float(loss) for name, loss in losses.items()}
         first, second = zip(*halves(passages, generator), strict=True)
-        measures["span_accuracy"] = _accuracy(*partners(self.vectors([*first, *second])))
+        vectors = self.vectors([*first, *second])
+        measures["span_accuracy"] = _accuracy(*partners(vectors))
         if self.order is not None:
             rows, exchanged = self.laid_out(passages, generator)
-            measures["order_accuracy"] = _accuracy(self.order(self.vectors(rows)).cpu(), exchanged)
+            scores = self.order(self.vectors(rows)).cpu()
+            measures["order_accuracy"] = _accuracy(scores, exchanged)
         return measures
 
-    def vectors(self, rows: Sequence[Tokens]) -> torch.Tensor:
+    def vectors(self, rows: Sequence[TokenIds]) -> torch.Tensor:
         """Return the vectors of sequences, [n, d]."""
         tokens = self.framed(rows).to(self.model.device)
         out = self.model.base_model(tokens, attention_mask=tokens > 0)
@@ -181,11 +182,15 @@ def _accuracy(scores: torch.Tensor, truth: torch.Tensor) -> float:
 
 def _means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     """Return the mean of each value over some rows."""
-    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+    means = {}
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        means[name] = float(np.mean(values))
+    return means
 
 
 def halves(
-    passages: Sequence[Tokens], generator: torch.Generator
+    passages: Sequence[TokenIds], generator: torch.Generator
 ) -> list[tuple[list[int], list[int]]]:
     """Cut each passage (two tokens or more) in two, at a place drawn from its middle half."""
     places = (0.25 + 0.5 * torch.rand(len(passages), generator=generator)).tolist()
@@ -232,7 +237,7 @@ def masked(
     return torch.where(is_replaced, random_words, inputs), chosen
 
 
-def new_model(vocabulary: int, seed: int) -> transformers.BertForMaskedLM:
+def new_model(vocabulary: int, seed: int) -> "transformers.BertForMaskedLM":
     """Return a BERT of 2 × 64 with seeded weights whose attention starts by copying equal tokens.
 
     Sinusoidal positions; W_Q = W_K = 0.4 × orthogonal; W_V orthogonal and W_O its transpose, so
@@ -382,7 +387,7 @@ def _shuffled_texts(collections: Sequence[Collection], n: int) -> list[str]:
     return texts.tolist()
 
 
-def train(objective: Objective, passages: Sequence[Tokens], how: Pretraining, seed: int) -> dict:
+def train(objective: Objective, passages: Sequence[TokenIds], how: Pretraining, seed: int) -> dict:
     """Train in place on the sum of the losses; return `tokens` seen and `curve`, see `pretrain`."""
     generator = torch.Generator().manual_seed(seed)
     shape = (how.steps, how.batch_size)
@@ -405,7 +410,7 @@ def train(objective: Objective, passages: Sequence[Tokens], how: Pretraining, se
 
 def _train_step(
     objective: Objective,
-    batch: Sequence[Tokens],
+    batch: Sequence[TokenIds],
     how: Pretraining,
     generator: torch.Generator,
     optimiser: torch.optim.Optimizer,

@@ -50,13 +50,7 @@ def training_pairs(
             f"{collection.name}: {len(missing)} query_ids are not in split {split!r}: "
             f"{offenders(missing)}"
         )
-    qrels = collection.qrels(split)
-    qrels = qrels[(qrels["relevance"] >= relevance) & qrels["query_id"].isin(wanted)]
-    if qrels.empty:
-        raise InputError(
-            f"{collection.name}: none of {len(wanted)} queries of split {split!r} has a passage "
-            f"of relevance {relevance} or more"
-        )
+    qrels = _relevant_judgements(collection, wanted, split, relevance)
     rows = _rows_of_judged(collection, qrels["doc_id"])
     used, query = np.unique(known.get_indexer(qrels["query_id"]), return_inverse=True)
     order = np.lexsort((rows, query))
@@ -64,6 +58,21 @@ def training_pairs(
     return Pairs(
         training["query_id"].tolist(), training["text"].tolist(), query[order], rows[order]
     )
+
+
+def _relevant_judgements(
+    collection: Collection, query_ids: pd.Index, split: str, relevance: int
+) -> pd.DataFrame:
+    """Judgements of at least `relevance` for some queries; InputError where there is none."""
+    qrels = collection.qrels(split)
+    is_relevant = qrels["relevance"] >= relevance
+    qrels = qrels[is_relevant & qrels["query_id"].isin(query_ids)]
+    if qrels.empty:
+        raise InputError(
+            f"{collection.name}: none of {len(query_ids)} queries of split {split!r} has a passage "
+            f"of relevance {relevance} or more"
+        )
+    return qrels
 
 
 def _rows_of_judged(collection: Collection, doc_ids: pd.Series) -> np.ndarray:
@@ -110,7 +119,7 @@ def relevant_pairs(pairs: Pairs, text_of: np.ndarray) -> np.ndarray:
     rows = np.flatnonzero(np.isin(text_of, relevant["text"]))
     passages = pd.DataFrame({"text": text_of[rows], "row": rows})
     both = relevant.merge(passages, on="text")
-    return np.unique(both["query"].to_numpy() * len(text_of) + both["row"].to_numpy())
+    return np.unique(both["query"] * len(text_of) + both["row"])
 
 
 def exposed_passages(
@@ -140,7 +149,8 @@ def exposed_passages(
     if text_of is None:
         text_of = text_numbers(collection.passages)
     judged = pd.concat([collection.qrels(split) for split in collection.splits])
-    rows = collection.passages.rows(judged.loc[judged["relevance"] >= relevance, "doc_id"])
+    judged = judged[judged["relevance"] >= relevance]
+    rows = collection.passages.rows(judged["doc_id"])
     is_relevant = np.isin(text_of, text_of[rows[rows >= 0]])
     is_trained = np.isin(text_of, text_of[pairs.rows])
     return is_relevant & ~is_trained
@@ -160,8 +170,8 @@ def spared_passages(doc_ids: Sequence[str], passages: Passages, text_of: np.ndar
     InputError for ids that are not in the collection.
     """
     rows = passages.rows(list(doc_ids))
-    if (rows < 0).any():
-        absent = [doc_id for doc_id, row in zip(doc_ids, rows, strict=True) if row < 0]
+    absent = pd.Index(doc_ids)[rows < 0]
+    if len(absent):
         raise InputError(
             f"spared: {len(absent)} passages are not in the collection: {offenders(absent)}"
         )

@@ -73,17 +73,17 @@ class TopicAware(LossAtLengths):
     def forward(self, features: object, label: torch.Tensor) -> torch.Tensor:
         """Draw a batch of as many pairs as `label` has rows; return its loss."""
         batches = self.batches
-        generator = np.random.default_rng([batches.seed, *label[:, 0].tolist()])
-        pairs = self.topics.draw(generator, len(label))
+        seed = [batches.seed, *label[:, 0].tolist()]
+        pairs = self.topics.draw(np.random.default_rng(seed), len(label))
         batches.count(pairs["negative"])
-        texts = [batches.pairs.texts[query] for query in pairs["query"]]
+        texts = batches.texts_of(pairs["query"])
         rows = np.append(pairs["negative"], pairs["positive"])
-        barred = torch.zeros_like(label[:, :1], dtype=torch.bool)
+        none_barred = torch.zeros_like(label[:, :1], dtype=torch.bool)
         teacher_scores = batches.goal(
-            batches.teacher, batches.passages, texts, pairs["positive"], rows, barred
+            batches.teacher, batches.passages, texts, pairs["positive"], rows, none_barred
         )
         margins = torch.as_tensor(pairs["margin"]).to(teacher_scores)
-        goal = torch.cat([margins[:, None], teacher_scores], dim=1)
+        goal = torch.column_stack([margins, teacher_scores])
         queries = self._encoded(texts, "query", label.device)
         passages = self._encoded(batches.passages.texts(rows), "document", label.device)
         positives = passages[len(label) :]

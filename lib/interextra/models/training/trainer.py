@@ -19,7 +19,7 @@ from interextra.models.recipe import Trained
 from interextra.models.retriever import words_of
 from interextra.models.search.lucene import bm25_search
 from interextra.models.search.topk import device
-from interextra.models.training.losses import losses
+from interextra.models.training.losses import LEFT_OUT, losses
 from interextra.models.training.pairs import (
     Pairs,
     exposed_passages,
@@ -86,13 +86,18 @@ class Batches:
         self.drawable = drawable_passages(self.exposed, recipe.negative_passages, seed, is_spared)
         self.rows = np.flatnonzero(self.drawable)
         self.exposed_rows = np.flatnonzero(self.exposed & ~is_spared)
-        if recipe.negatives.startswith("bm25"):
-            ranking, _ = bm25_search(collection, pairs.texts, recipe.negative_depth, k1=0.9, b=0.4)
-        self.mined = None
-        if ranking is not None:
-            self.mined = negatives_of(ranking, self.relevant, self.drawable)
+        self.mined = self._mined(collection, ranking)
         self.n_negatives = 0  # met so far
         self.n_exposed = 0  # of these
+
+    def _mined(self, collection: Collection, ranking: np.ndarray | None) -> np.ndarray | None:
+        """Negatives that BM25 or a model ranks first for each query, see `negatives_of`."""
+        if self.recipe.negatives.startswith("bm25"):
+            depth = self.recipe.negative_depth
+            ranking, _ = bm25_search(collection, self.pairs.texts, depth, k1=0.9, b=0.4)
+        if ranking is None:
+            return None
+        return negatives_of(ranking, self.relevant, self.drawable)
 
     def examples_of(
         self, examples: Sequence[dict]
@@ -116,15 +121,18 @@ class Batches:
         """
         self.count(negatives)
         codes = query[:, None] * len(self.passages) + negatives
-        place = np.searchsorted(self.relevant, codes).clip(max=len(self.relevant) - 1)
-        return torch.as_tensor(self.relevant[place] == codes)
+        place = np.searchsorted(self.relevant, codes)
+        nearest = self.relevant[place.clip(max=len(self.relevant) - 1)]
+        return torch.as_tensor(nearest == codes)
 
     def count(self, negatives: np.ndarray) -> None:
         """Note how many negatives were met, and how many of them exposed."""
         self.n_negatives += negatives.size
         self.n_exposed += int(self.exposed[negatives].sum())
 
-    def random(self, generator: np.random.Generator, size: int | tuple[int, ...]) -> np.ndarray:
+    def draw_random(
+        self, generator: np.random.Generator, size: int | tuple[int, ...]
+    ) -> np.ndarray:
         """Draw passages; exposed ones with the probability of the recipe, if it has one."""
         rows = self.rows[generator.integers(len(self.rows), size=size)]
         share_exposed = self.recipe.negative_passages
@@ -134,19 +142,19 @@ class Batches:
         exposed_rows = self.exposed_rows[generator.integers(len(self.exposed_rows), size=size)]
         return np.where(is_exposed, exposed_rows, rows)
 
-    def drawn(self, generator: np.random.Generator, query: np.ndarray) -> np.ndarray:
+    def draw(self, generator: np.random.Generator, query: np.ndarray) -> np.ndarray:
         """Draw `n_negatives` for each query, [batch, n].
 
         They are of those ranked first, random where there is none, or no ranking.
         """
         shape = (len(query), self.recipe.n_negatives)
         if self.mined is None:
-            return self.random(generator, shape)
+            return self.draw_random(generator, shape)
         mined = self.mined[query]
         n_mined = (mined >= 0).sum(axis=1)[:, None]  # padding is at the end
         place = generator.integers(np.maximum(n_mined, 1), size=shape)
         picked = np.take_along_axis(mined, place, axis=1)
-        return np.where(n_mined > 0, picked, self.random(generator, shape))
+        return np.where(n_mined > 0, picked, self.draw_random(generator, shape))
 
 
 class EncoderBatches(Batches):
@@ -169,13 +177,13 @@ class EncoderBatches(Batches):
         return batch | {"label": label}
 
     def batch_negatives(self, generator: np.random.Generator, query: np.ndarray) -> np.ndarray:
-        """Draw the negatives of a batch, int[n]: those of each query in turn.
-
-        Random ones are shared by the batch anyway, so that those of one query are enough.
-        """
+        """Draw the negatives of a batch, int[n]: those of each query in turn."""
         if not self.recipe.drawn():
             return np.empty(0, int)
-        return self.drawn(generator, query[:1] if self.mined is None else query).ravel()
+        if self.mined is None:
+            # random ones are shared by the batch anyway, so that those of one query are enough
+            query = query[:1]
+        return self.draw(generator, query).ravel()
 
     def encoded(self, name: str, rows: np.ndarray) -> dict[str, Any]:
         """Return the tokens of passages, as a column of a batch."""
@@ -192,11 +200,12 @@ class QueryBatches(Batches):
     def __call__(self, examples: Sequence[dict]) -> dict[str, Any]:
         """Return a batch."""
         query, positive, _ = self.examples_of(examples)
+        n_passages = len(self.passages)
         labels = []
         for number, row in zip(query, positive, strict=True):
-            codes = number * len(self.passages), (number + 1) * len(self.passages)
-            start, end = np.searchsorted(self.relevant, codes)
-            relevant = self.relevant[start:end] % len(self.passages)
+            first_code = number * n_passages
+            start, end = np.searchsorted(self.relevant, [first_code, first_code + n_passages])
+            relevant = self.relevant[start:end] - first_code
             labels.append(torch.as_tensor(np.append(row, relevant)))
         label = pad_sequence(labels, batch_first=True, padding_value=-1)
         tokens = self.tokens.preprocess(self.texts_of(query), task="query")
@@ -212,9 +221,10 @@ class PairBatches(Batches):
     def __call__(self, examples: Sequence[dict]) -> dict[str, Any]:
         """Return a batch; the label is what is barred, bool[batch, negatives]."""
         query, positive, generator = self.examples_of(examples)
-        rows = [positive, *self.drawn(generator, query).T]
+        rows = [positive, *self.draw(generator, query).T]
         if self.recipe.in_batch:  # positives of the batch's other queries
-            rows += [np.roll(positive, place + 1) for place in range(self.recipe.n_negatives)]
+            places = range(1, self.recipe.n_negatives + 1)
+            rows += [np.roll(positive, place) for place in places]
         table = np.stack(rows)  # [1 + negatives, batch]
         queries = self.texts_of(query) * len(table)
         passages = self.passages.texts(table.ravel())
@@ -224,7 +234,7 @@ class PairBatches(Batches):
 
 
 def _named(column: str, tokens: dict[str, Any]) -> dict[str, Any]:
-    """Tokens of a column of a batch, as the library's trainer tells columns apart."""
+    """Name the tokens of a column of a batch, as the library's trainer tells columns apart."""
     return {f"{column}_{name}": value for name, value in tokens.items()}
 
 
@@ -235,15 +245,13 @@ def drawable_passages(
 
     `which` is that of `recipe.Trained.negative_passages`; InputError where nothing is left.
     """
-    if which == "all":
-        drawable = np.ones(len(exposed), bool)
-    elif which == "control":
-        drawable = np.ones(len(exposed), bool)
+    drawable = ~spared
+    if which == "control":
         generator = np.random.default_rng(seed)
-        drawable[generator.choice(len(exposed), exposed.sum(), replace=False)] = False
-    else:
-        drawable = ~exposed
-    drawable &= ~spared
+        left_out = generator.choice(len(exposed), exposed.sum(), replace=False)
+        drawable[left_out] = False
+    elif which != "all":
+        drawable &= ~exposed
     lacks_exposed = isinstance(which, float) and not (exposed & ~spared).any()
     if lacks_exposed or not drawable.any():
         kept = f", {spared.sum()} are spared" if spared.any() else ""
@@ -266,7 +274,7 @@ def ranking_loss(
     good = good / recipe.temperature
     bad = bad / recipe.temperature
     if loss.goal is None and label is not None:
-        bad = bad.masked_fill(label, float("-inf"))
+        bad = bad.masked_fill(label, LEFT_OUT)
     return loss(good, bad, label, recipe)
 
 
@@ -309,8 +317,8 @@ class SharedNegatives(torch.nn.Module):
         queries, positives, *drawn = columns
         good = self.scoring.of_rows(queries, positives).unsqueeze(1)
         if "query" in losses()[self.recipe.loss].kinds:
-            own = drawn[0].unflatten(0, (len(queries), -1)).unbind(1)
-            scores = [self.scoring.of_rows(queries, negatives) for negatives in own]
+            own = drawn[0].unflatten(0, (len(queries), -1))
+            scores = [self.scoring.of_rows(queries, negatives) for negatives in own.unbind(1)]
             bad = torch.stack(scores, dim=1)
         else:
             shared = [*drawn, positives] if self.recipe.in_batch else drawn
@@ -341,7 +349,7 @@ class DynamicHardNegatives(torch.nn.Module):
         positive = label[:, :1]
         relevant = torch.where(label < 0, positive, label)
         barred = torch.as_tensor(~self.batches.drawable, device=scores.device)
-        others = scores.masked_fill(barred, float("-inf")).scatter(1, relevant, float("-inf"))
+        others = scores.masked_fill(barred, LEFT_OUT).scatter(1, relevant, LEFT_OUT)
         depth = min(self.recipe.negative_depth, others.shape[1])
         bad, rows = others.topk(depth, dim=1)
         self.batches.count(rows[torch.isfinite(bad)].cpu().numpy())
