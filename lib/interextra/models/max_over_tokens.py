@@ -7,6 +7,7 @@ weights are those of the plain head.
 """
 
 import torch
+from torch import Tensor
 from torch.nn.functional import linear
 
 TEXTS = 16  # whose logits, tokens × vocabulary each, are held at once
@@ -18,9 +19,9 @@ class MaxOverTokens(torch.nn.Linear):
     `mask` is [texts, tokens], 0 for padding.
     """
 
-    mask: torch.Tensor
+    mask: Tensor
 
-    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+    def forward(self, hidden: Tensor) -> Tensor:
         """Return float[texts, 1, words], the largest logits, of hidden [texts, tokens, d]."""
         return _LargestLogits.apply(hidden, self.mask, self.weight, self.bias).unsqueeze(1)
 
@@ -31,11 +32,11 @@ class _LargestLogits(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: torch.autograd.function.FunctionCtx,
-        hidden: torch.Tensor,
-        mask: torch.Tensor,
-        weight: torch.Tensor,
-        bias: torch.Tensor,
-    ) -> torch.Tensor:
+        hidden: Tensor,
+        mask: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+    ) -> Tensor:
         """Return float[texts, words], and keep at which token each of them stands."""
         largest, places = [], []
         for some_hidden, some_mask in zip(hidden.split(TEXTS), mask.split(TEXTS), strict=True):
@@ -55,8 +56,8 @@ class _LargestLogits(torch.autograd.Function):
 
     @staticmethod
     def backward(
-        ctx: torch.autograd.function.FunctionCtx, gradient: torch.Tensor
-    ) -> tuple[torch.Tensor, None, torch.Tensor, torch.Tensor]:
+        ctx: torch.autograd.function.FunctionCtx, gradient: Tensor
+    ) -> tuple[Tensor, None, Tensor, Tensor]:
         """Return the gradients of hidden, mask (none), weight and bias."""
         hidden, weight, places = ctx.saved_tensors
         n_texts, n_tokens, _ = hidden.shape

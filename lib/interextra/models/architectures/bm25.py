@@ -35,7 +35,12 @@ class Options(Recipe):
     b: tuple[B, ...] = Field((0.4,), min_length=1)
     tuning_queries: PositiveInt = 500  # at most so many are drawn, with the seed
 
-    def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
+    def cost(
+        self,
+        n_train: int,
+        n_passages: int,
+        n_queries: int,
+    ) -> dict[str, float]:
         """Return the cost of `Recipe.cost`; training are the searches of the tuning."""
         n_points = len(self.k1) * len(self.b)
         n_searches = min(self.tuning_queries, n_train) * n_points if n_points > 1 else 0

@@ -47,7 +47,11 @@ class ColBERT(Encoder):
 
     block_size = 1024
 
-    def encode_block(self, texts: Sequence[str], task: str = "document") -> list[np.ndarray]:
+    def encode_block(
+        self,
+        texts: Sequence[str],
+        task: str = "document",
+    ) -> list[np.ndarray]:
         """Encode passages, or with the task `query` queries."""
         return [np.asarray(vectors.float().cpu()) for vectors in self._encode(texts, task)]
 

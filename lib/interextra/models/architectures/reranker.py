@@ -53,7 +53,12 @@ class Options(Trained, bm25.Options):
         """Return how many (query, passage) scores the loss sees in `steps` training steps."""
         return steps * (self.batch_size + self.drawn())
 
-    def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
+    def cost(
+        self,
+        n_train: int,
+        n_passages: int,
+        n_queries: int,
+    ) -> dict[str, float]:
         """Return the cost of `Recipe.cost`; each search reads `rerank_depth` pairs anew."""
         train_tokens = (self.batch_size + self.drawn()) * self.longest
         search_tokens = n_queries * self.rerank_depth * self.longest
@@ -94,7 +99,12 @@ class Reranker(Neural):
             return scores
         return (1 - weight) * standardised(scores) + weight * standardised(bm25_scores)
 
-    def score(self, passages: Passages, texts: Sequence[str], rows: np.ndarray) -> np.ndarray:
+    def score(
+        self,
+        passages: Passages,
+        texts: Sequence[str],
+        rows: np.ndarray,
+    ) -> np.ndarray:
         """Return the cross-encoder's scores of each text with its own passages.
 
         Parameters
@@ -147,7 +157,11 @@ def standardised(scores: np.ndarray) -> np.ndarray:
 
 
 def below(
-    first: np.ndarray, first_scores: np.ndarray, scored: np.ndarray, place: np.ndarray, k: int
+    first: np.ndarray,
+    first_scores: np.ndarray,
+    scored: np.ndarray,
+    place: np.ndarray,
+    k: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the reranked passages, and below them the rest of the first stage in its own order.
 
@@ -183,7 +197,8 @@ def _shifted_rest(first_scores: np.ndarray, scored: np.ndarray) -> np.ndarray:
     rest = first_scores[:, scored.shape[1] :]
     behind_first = np.full_like(rest, -np.inf)
     # a query without any hit has neither a lowest new score nor a first old one
-    np.subtract(rest, first_scores[:, :1], out=behind_first, where=np.isfinite(rest))
+    is_passage = np.isfinite(rest)
+    np.subtract(rest, first_scores[:, :1], out=behind_first, where=is_passage)
     lowest = np.where(np.isfinite(lowest), lowest, 0)
     return (lowest - 1 + behind_first).astype(np.float32)
 

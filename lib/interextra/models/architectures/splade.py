@@ -44,7 +44,12 @@ class Options(Trained):
     query_flops: Weight = 3e-4
     passage_flops: Weight = 1e-4
 
-    def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
+    def cost(
+        self,
+        n_train: int,
+        n_passages: int,
+        n_queries: int,
+    ) -> dict[str, float]:
         """Return two and a half times the seconds of a dense retriever.
 
         The head gives each token a logit for every word.
@@ -136,8 +141,8 @@ def _set_identity_head(words: "Transformer", recipe: Options) -> None:
         linear = words.model.cls.predictions.transform.dense
     except AttributeError:
         raise InputError(
-            f"initialisation {recipe.initialisation!r} has no masked-LM head that SPLADE could use; "
-            "give a checkpoint that was saved with one (…ForMaskedLM), or a BERT"
+            f"initialisation {recipe.initialisation!r} has no masked-LM head that SPLADE could "
+            "use; give a checkpoint that was saved with one (…ForMaskedLM), or a BERT"
         ) from None
     torch.nn.init.eye_(linear.weight)
     torch.nn.init.zeros_(linear.bias)

@@ -90,7 +90,11 @@ class TopicBatches:
         topic_of_pair = labels[scored["query"]]
         self.queries_of_topic = scored["query"].groupby(topic_of_pair).unique().tolist()
 
-    def draw(self, generator: np.random.Generator, size: int) -> dict[str, np.ndarray]:
+    def draw(
+        self,
+        generator: np.random.Generator,
+        size: int,
+    ) -> dict[str, np.ndarray]:
         """Draw query, positive, negative and margin of `size` pairs.
 
         They are of as many queries as there are, of one topic until it is exhausted.

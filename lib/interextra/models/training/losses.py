@@ -133,12 +133,15 @@ def shared_scores(
     """
     import torch
 
-    rows, column_of = np.unique(np.concatenate([positive, negatives]), return_inverse=True)
-    score = teacher.open_queries(texts)(teacher.encode_block(passages.texts(rows)))
+    columns = np.concatenate([positive, negatives])
+    rows, column_of = np.unique(columns, return_inverse=True)
+    open_block = teacher.open_queries(texts)
+    score = open_block(teacher.encode_block(passages.texts(rows)))
     all_queries = slice(None)
     scores = score(all_queries)[:, column_of].to(barred.device, torch.float32)
+    good = scores.diagonal().unsqueeze(1)
     bad = scores[:, len(positive) :].masked_fill(barred, LEFT_OUT)
-    return torch.cat([scores.diagonal().unsqueeze(1), bad], dim=1)
+    return torch.cat([good, bad], dim=1)
 
 
 @for_scores("batch", goal=shared_scores)
@@ -150,7 +153,8 @@ def distilled(good: "Tensor", bad: "Tensor", goal: "Tensor", recipe: Any) -> "Te
     """
     soft = distillation_loss(good, bad, goal, 1.0, recipe.teacher_temperature)
     is_relevant = goal[:, 1:].isneginf()
-    hard = listwise(good, bad.masked_fill(is_relevant, LEFT_OUT), None, recipe)
+    allowed = bad.masked_fill(is_relevant, LEFT_OUT)
+    hard = listwise(good, allowed, None, recipe)
     return HARD_LABELS * hard + (1 - HARD_LABELS) * soft
 
 
@@ -183,7 +187,8 @@ def distillation_loss(
 
     left_out = torch.isneginf(goal)
     scores = torch.cat([good, bad], dim=1).masked_fill(left_out, LEFT_OUT)
-    log_probability = (scores / temperature).log_softmax(dim=1).masked_fill(left_out, 0.0)
+    log_probability = (scores / temperature).log_softmax(dim=1)
+    log_probability = log_probability.masked_fill(left_out, 0.0)
     teacher_probability = torch.softmax(goal / teacher_temperature, dim=1)
     return -(teacher_probability * log_probability).sum(dim=1).mean()
 

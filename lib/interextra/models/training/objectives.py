@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from interextra.data.collection import Collection
@@ -59,17 +60,19 @@ class Objective(torch.nn.Module):
 
     def forward(
         self, passages: Sequence[TokenIds], generator: torch.Generator
-    ) -> dict[str, torch.Tensor]:
+    ) -> dict[str, Tensor]:
         """Return the losses of a batch of passages: words, and order, head or spans."""
         rows, exchanged = self.laid_out(passages, generator)
         tokens = self.framed(rows)
         inputs, chosen = masked(tokens, self.mask, self.first_word, self.vocabulary, generator)
         tokens, inputs, chosen = (part.to(self.model.device) for part in (tokens, inputs, chosen))
         out = self.model.base_model(inputs, attention_mask=tokens > 0, output_hidden_states=True)
-        vectors = self.pooled(out.last_hidden_state, tokens)
-        losses = {"words": self._masked_loss(out.last_hidden_state, tokens, chosen)}
+        states = out.last_hidden_state
+        vectors = self.pooled(states, tokens)
+        losses = {"words": self._masked_loss(states, tokens, chosen)}
         if exchanged is not None:
-            losses["order"] = cross_entropy(self.order(vectors), exchanged.to(vectors.device))
+            exchanged = exchanged.to(vectors.device)
+            losses["order"] = cross_entropy(self.order(vectors), exchanged)
         if self.late:
             late = self._late_states(vectors, out.hidden_states, tokens)
             losses["head"] = self._masked_loss(late, tokens, chosen)
@@ -77,25 +80,23 @@ class Objective(torch.nn.Module):
             losses["spans"] = cross_entropy(*partners(vectors))
         return losses
 
-    def _masked_loss(
-        self, states: torch.Tensor, tokens: torch.Tensor, chosen: torch.Tensor
-    ) -> torch.Tensor:
+    def _masked_loss(self, states: Tensor, tokens: Tensor, chosen: Tensor) -> Tensor:
         """Cross entropy of the chosen tokens, predicted from hidden states [n, longest, d]."""
         return cross_entropy(self.model.cls(states[chosen]), tokens[chosen])
 
     def _late_states(
-        self, vectors: torch.Tensor, layers: Sequence[torch.Tensor], tokens: torch.Tensor
-    ) -> torch.Tensor:
+        self, vectors: Tensor, hidden_states: Sequence[Tensor], tokens: Tensor
+    ) -> Tensor:
         """Hidden states of the late head, which sees the vectors and words of an early layer."""
-        words = layers[len(layers) // 2][:, 1:]
-        states = torch.cat([vectors.unsqueeze(1), words], dim=1)
+        early = hidden_states[len(hidden_states) // 2]
+        states = torch.cat([vectors.unsqueeze(1), early[:, 1:]], dim=1)
         for layer in self.late:
             states = layer(states, src_key_padding_mask=tokens == 0)
         return states
 
     def laid_out(
         self, passages: Sequence[TokenIds], generator: torch.Generator
-    ) -> tuple[list[TokenIds], torch.Tensor | None]:
+    ) -> tuple[list[TokenIds], Tensor | None]:
         """Return the sequences that the model reads.
 
         And for `order` which of them have their halves exchanged, int64[n].
@@ -113,13 +114,18 @@ class Objective(torch.nn.Module):
             rows.append([*before, self.sep, *after])
         return rows, exchanged
 
-    def framed(self, rows: Sequence[TokenIds]) -> torch.Tensor:
+    def framed(self, rows: Sequence[TokenIds]) -> Tensor:
         """Return token ids with [CLS] and [SEP], padded with 0: int64[n, longest]."""
         framed = [torch.tensor([self.cls, *row, self.sep]) for row in rows]
         return torch.nn.utils.rnn.pad_sequence(framed, batch_first=True)
 
     @torch.no_grad()
-    def measure(self, passages: Sequence[TokenIds], seed: int, batch: int) -> dict[str, float]:
+    def measure(
+        self,
+        passages: Sequence[TokenIds],
+        seed: int,
+        batch: int,
+    ) -> dict[str, float]:
         """Return what it can on passages that it was not trained on, the mean over batches.
 
         The loss of each of its parts; `order_accuracy` of its classifier; and of any objective
@@ -127,9 +133,11 @@ class Objective(torch.nn.Module):
         product, among the 2 · batch − 1 others.
         """
         generator = torch.Generator().manual_seed(seed)
-        starts = range(0, len(passages) - batch + 1, batch)
+        rows = []
         self.eval()
-        rows = [self._measured(passages[start : start + batch], generator) for start in starts]
+        for start in range(0, len(passages) - batch + 1, batch):
+            some_passages = passages[start : start + batch]
+            rows.append(self._measured(some_passages, generator))
         self.train()
         return _means(rows)
 
@@ -148,13 +156,13 @@ class Objective(torch.nn.Module):
             measures["order_accuracy"] = _accuracy(scores, exchanged)
         return measures
 
-    def vectors(self, rows: Sequence[TokenIds]) -> torch.Tensor:
+    def vectors(self, rows: Sequence[TokenIds]) -> Tensor:
         """Return the vectors of sequences, [n, d]."""
         tokens = self.framed(rows).to(self.model.device)
         out = self.model.base_model(tokens, attention_mask=tokens > 0)
         return self.pooled(out.last_hidden_state, tokens)
 
-    def pooled(self, last: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    def pooled(self, last: Tensor, tokens: Tensor) -> Tensor:
         """Pool what the last layer has for the tokens of each text: [n, longest, d] → [n, d]."""
         if self.pooling == "cls":
             return last[:, 0]
@@ -175,7 +183,7 @@ def _late_layer(config: Any) -> torch.nn.Module:
     )
 
 
-def _accuracy(scores: torch.Tensor, truth: torch.Tensor) -> float:
+def _accuracy(scores: Tensor, truth: Tensor) -> float:
     """Share of the rows of scores [n, m] whose highest is at `truth` [n]."""
     return float((scores.argmax(dim=1) == truth).float().mean())
 
@@ -193,16 +201,18 @@ def halves(
     passages: Sequence[TokenIds], generator: torch.Generator
 ) -> list[tuple[list[int], list[int]]]:
     """Cut each passage (two tokens or more) in two, at a place drawn from its middle half."""
-    places = (0.25 + 0.5 * torch.rand(len(passages), generator=generator)).tolist()
+    draw = torch.rand(len(passages), generator=generator)
+    places = (0.25 + 0.5 * draw).tolist()
     cut = []
     for passage, place in zip(passages, places, strict=True):
         n_first = round(len(passage) * place)
         n_first = max(1, min(n_first, len(passage) - 1))
-        cut.append((list(passage[:n_first]), list(passage[n_first:])))
+        first, second = passage[:n_first], passage[n_first:]
+        cut.append((list(first), list(second)))
     return cut
 
 
-def partners(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def partners(vectors: Tensor) -> tuple[Tensor, Tensor]:
     """Return the scores of 2n halves with each other, and the place of each one's partner.
 
     Scores are [2n, 2n], −∞ with itself; the partner of i is n + i.
@@ -213,12 +223,12 @@ def partners(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def masked(
-    tokens: torch.Tensor,
+    tokens: Tensor,
     mask_id: int,
     first_word: int,
     vocabulary: int,
     generator: torch.Generator,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Choose `MASKING` of the words: 80 % are masked, 10 % replaced by random words, 10 % kept.
 
     Words are the tokens from `first_word` to `vocabulary`.
@@ -267,7 +277,7 @@ def new_model(vocabulary: int, seed: int) -> "transformers.BertForMaskedLM":
     return model
 
 
-def _sinusoidal_positions() -> torch.Tensor:
+def _sinusoidal_positions() -> Tensor:
     """Sines and cosines of each position, float32[POSITIONS, HIDDEN]."""
     frequencies = 10_000 ** (-torch.arange(0, HIDDEN, 2) / HIDDEN)
     angles = torch.arange(POSITIONS)[:, None] * frequencies
@@ -284,7 +294,7 @@ def _copy_equal_tokens(attention: torch.nn.Module, generator: torch.Generator) -
     attention.output.dense.weight.copy_(values.T)
 
 
-def _orthogonal(generator: torch.Generator) -> torch.Tensor:
+def _orthogonal(generator: torch.Generator) -> Tensor:
     """Draw an orthogonal matrix [HIDDEN, HIDDEN]."""
     return torch.linalg.qr(torch.randn(HIDDEN, HIDDEN, generator=generator)).Q
 
@@ -402,7 +412,7 @@ def train(objective: Objective, passages: Sequence[TokenIds], how: Pretraining, 
         losses_since.append(_train_step(objective, batch, how, generator, optimiser))
         schedule.step()
         if step % every == 0 or step == how.steps:
-            curve.append({"step": step} | _means(losses_since))
+            curve.append({"step": step, **_means(losses_since)})
             losses_since = []
     n_tokens = sum(len(passages[row]) for rows in batches for row in rows)
     return {"tokens": n_tokens, "curve": curve}

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from sentence_transformers.base.modules import Dense
 from sentence_transformers.util import batch_to_device
+from torch import Tensor
 
 from interextra.models.architectures import dense
 from interextra.models.training.trainer import INNER_PRODUCT, QueryBatches, SharedNegatives
@@ -47,9 +48,7 @@ class LossAtLengths(SharedNegatives):
             model.insert(2, layer.to(model.device))  # after words and pooling
         super().__init__(model, recipe, INNER_PRODUCT)
 
-    def compute_loss_from_embeddings(
-        self, columns: Sequence[torch.Tensor], label: torch.Tensor
-    ) -> torch.Tensor:
+    def compute_loss_from_embeddings(self, columns: Sequence[Tensor], label: Tensor) -> Tensor:
         """Return the mean of the loss of a batch over the lengths."""
         losses = []
         for length in (columns[0].shape[1], *self.recipe.truncations):
@@ -70,7 +69,7 @@ class TopicAware(LossAtLengths):
         super().__init__(recipe, seed)
         self.topics = topics
 
-    def forward(self, features: object, label: torch.Tensor) -> torch.Tensor:
+    def forward(self, features: object, label: Tensor) -> Tensor:
         """Draw a batch of as many pairs as `label` has rows; return its loss."""
         batches = self.batches
         seed = [batches.seed, *label[:, 0].tolist()]
@@ -89,7 +88,7 @@ class TopicAware(LossAtLengths):
         positives = passages[len(label) :]
         return self.compute_loss_from_embeddings([queries, positives, passages], goal)
 
-    def _encoded(self, texts: list[str], task: str, device: torch.device) -> torch.Tensor:
+    def _encoded(self, texts: list[str], task: str, device: torch.device) -> Tensor:
         """Vectors of queries or passages, float[n, d]."""
         tokens = self.batches.tokens.preprocess(texts, task=task)
         output = self.model(batch_to_device(tokens, device), task=task)

@@ -3,9 +3,12 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from interextra.models.retriever import words_of
+
+Columns = dict[str, Tensor]  # of a batch, or the row of one text in it
 
 KEPT = 100_000  # texts; more than a small collection has, less than memory holds
 
@@ -19,8 +22,7 @@ class Tokens:
     def __init__(self, model: Any) -> None:
         self.model = model
         self.padding = words_of(model)[0].tokenizer.pad_token_id
-        # task and text → the row of each tensor, without padding
-        self.kept: dict[tuple[str, str], dict[str, torch.Tensor]] = {}
+        self.kept: dict[tuple[str, str], Columns] = {}  # task and text → its row without padding
 
     def preprocess(self, texts: list, task: str = "") -> dict[str, Any]:
         """Return tensors [n, longest] and the modality.
@@ -45,13 +47,13 @@ class Tokens:
         is_token = batch["attention_mask"].bool()
         if (batch["input_ids"][~is_token] != self.padding).any():
             return False
-        tensors = {name: value for name, value in batch.items() if torch.is_tensor(value)}
+        columns = {name: value for name, value in batch.items() if torch.is_tensor(value)}
         for row, text in enumerate(texts):
-            tokens = {name: tensor[row][is_token[row]] for name, tensor in tensors.items()}
-            self.kept[task, text] = tokens
+            mask = is_token[row]
+            self.kept[task, text] = {name: column[row][mask] for name, column in columns.items()}
         return True
 
-    def _padded(self, rows: list[dict[str, torch.Tensor]]) -> dict[str, Any]:
+    def _padded(self, rows: list[Columns]) -> dict[str, Any]:
         """Make a batch of kept rows."""
         batch: dict[str, Any] = {}
         for name in rows[0]:

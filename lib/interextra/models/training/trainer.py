@@ -10,6 +10,7 @@ import sentence_transformers
 import torch
 from datasets import Dataset
 from sentence_transformers.base.trainer import BaseTrainer
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PrinterCallback, TrainingArguments
 
@@ -34,6 +35,8 @@ from interextra.models.training.pairs import (
 from interextra.models.training.reproducible import reproducible
 from interextra.models.training.tokens import Tokens
 from interextra.store.errors import InputError
+
+Batch = dict[str, Any]  # tensors by name, as the library's trainer takes them
 
 
 class Batches:
@@ -90,7 +93,11 @@ class Batches:
         self.n_negatives = 0  # met so far
         self.n_exposed = 0  # of these
 
-    def _mined(self, collection: Collection, ranking: np.ndarray | None) -> np.ndarray | None:
+    def _mined(
+        self,
+        collection: Collection,
+        ranking: np.ndarray | None,
+    ) -> np.ndarray | None:
         """Negatives that BM25 or a model ranks first for each query, see `negatives_of`."""
         if self.recipe.negatives.startswith("bm25"):
             depth = self.recipe.negative_depth
@@ -114,7 +121,7 @@ class Batches:
         """Return the texts of queries."""
         return [self.pairs.texts[number] for number in query]
 
-    def barred(self, query: np.ndarray, negatives: np.ndarray) -> torch.Tensor:
+    def barred(self, query: np.ndarray, negatives: np.ndarray) -> Tensor:
         """Return which negatives are relevant to their query after all; count the exposed ones.
 
         `negatives` are [batch, m], or [1, m] where the batch shares them: bool[batch, m].
@@ -131,15 +138,17 @@ class Batches:
         self.n_exposed += int(self.exposed[negatives].sum())
 
     def draw_random(
-        self, generator: np.random.Generator, size: int | tuple[int, ...]
+        self,
+        generator: np.random.Generator,
+        size: int | tuple[int, ...],
     ) -> np.ndarray:
         """Draw passages; exposed ones with the probability of the recipe, if it has one."""
-        rows = self.rows[generator.integers(len(self.rows), size=size)]
+        rows = generator.choice(self.rows, size=size)
         share_exposed = self.recipe.negative_passages
         if isinstance(share_exposed, str):
             return rows
         is_exposed = generator.random(size) < share_exposed
-        exposed_rows = self.exposed_rows[generator.integers(len(self.exposed_rows), size=size)]
+        exposed_rows = generator.choice(self.exposed_rows, size=size)
         return np.where(is_exposed, exposed_rows, rows)
 
     def draw(self, generator: np.random.Generator, query: np.ndarray) -> np.ndarray:
@@ -160,7 +169,7 @@ class Batches:
 class EncoderBatches(Batches):
     """Query, positive and drawn negatives as columns of their own, cut to the recipe's lengths."""
 
-    def __call__(self, examples: Sequence[dict]) -> dict[str, Any]:
+    def __call__(self, examples: Sequence[dict]) -> Batch:
         """Return a batch; the label is the goal of a loss with a teacher, else what is barred."""
         query, positive, generator = self.examples_of(examples)
         drawn = self.batch_negatives(generator, query)
@@ -185,9 +194,10 @@ class EncoderBatches(Batches):
             query = query[:1]
         return self.draw(generator, query).ravel()
 
-    def encoded(self, name: str, rows: np.ndarray) -> dict[str, Any]:
+    def encoded(self, name: str, rows: np.ndarray) -> Batch:
         """Return the tokens of passages, as a column of a batch."""
-        return _named(name, self.tokens.preprocess(self.passages.texts(rows), task="document"))
+        texts = self.passages.texts(rows)
+        return _named(name, self.tokens.preprocess(texts, task="document"))
 
 
 class QueryBatches(Batches):
@@ -197,7 +207,7 @@ class QueryBatches(Batches):
     fewer: int64[batch, n].
     """
 
-    def __call__(self, examples: Sequence[dict]) -> dict[str, Any]:
+    def __call__(self, examples: Sequence[dict]) -> Batch:
         """Return a batch."""
         query, positive, _ = self.examples_of(examples)
         n_passages = len(self.passages)
@@ -218,7 +228,7 @@ class PairBatches(Batches):
     [positives, first negatives, second …]
     """
 
-    def __call__(self, examples: Sequence[dict]) -> dict[str, Any]:
+    def __call__(self, examples: Sequence[dict]) -> Batch:
         """Return a batch; the label is what is barred, bool[batch, negatives]."""
         query, positive, generator = self.examples_of(examples)
         rows = [positive, *self.draw(generator, query).T]
@@ -233,7 +243,7 @@ class PairBatches(Batches):
         return batch | {"label": self.barred(query, table[1:].T)}
 
 
-def _named(column: str, tokens: dict[str, Any]) -> dict[str, Any]:
+def _named(column: str, tokens: Batch) -> Batch:
     """Name the tokens of a column of a batch, as the library's trainer tells columns apart."""
     return {f"{column}_{name}": value for name, value in tokens.items()}
 
@@ -262,9 +272,7 @@ def drawable_passages(
     return drawable
 
 
-def ranking_loss(
-    good: torch.Tensor, bad: torch.Tensor, label: torch.Tensor | None, recipe: Trained
-) -> torch.Tensor:
+def ranking_loss(good: Tensor, bad: Tensor, label: Tensor | None, recipe: Trained) -> Tensor:
     """Return the recipe's loss of the scores of positives [batch, 1] and of negatives [batch, m].
 
     `label`: of a loss with a teacher its goal, else bool[batch, m], negatives that are relevant and
@@ -302,17 +310,15 @@ class SharedNegatives(torch.nn.Module):
         self.recipe = recipe
         self.scoring = scoring
 
-    def forward(self, features: Sequence[dict], label: torch.Tensor) -> torch.Tensor:
+    def forward(self, features: Sequence[dict], label: Tensor) -> Tensor:
         """Return the loss of a batch of `EncoderBatches`, by columns."""
         columns = []
         for number, tokens in enumerate(features):
-            task = "document" if number else "query"
-            columns.append(self.scoring.represent(self.model(tokens, task=task)))
+            output = self.model(tokens, task="document" if number else "query")
+            columns.append(self.scoring.represent(output))
         return self.compute_loss_from_embeddings(columns, label)
 
-    def compute_loss_from_embeddings(
-        self, columns: Sequence[Any], label: torch.Tensor
-    ) -> torch.Tensor:
+    def compute_loss_from_embeddings(self, columns: Sequence[Any], label: Tensor) -> Tensor:
         """Return the loss of representations of queries, positives and, if any, negatives."""
         queries, positives, *drawn = columns
         good = self.scoring.of_rows(queries, positives).unsqueeze(1)
@@ -342,17 +348,19 @@ class DynamicHardNegatives(torch.nn.Module):
         self.recipe = recipe
         self.passages = torch.as_tensor(passages).to(device())
 
-    def forward(self, features: Sequence[dict], label: torch.Tensor) -> torch.Tensor:
+    def forward(self, features: Sequence[dict], label: Tensor) -> Tensor:
         """Return the loss of a batch of `QueryBatches`."""
         queries = self.model(features[0], task="query")["sentence_embedding"]
         scores = queries @ self.passages.T  # [batch, n]
         positive = label[:, :1]
         relevant = torch.where(label < 0, positive, label)
         barred = torch.as_tensor(~self.batches.drawable, device=scores.device)
-        others = scores.masked_fill(barred, LEFT_OUT).scatter(1, relevant, LEFT_OUT)
+        others = scores.masked_fill(barred, LEFT_OUT)
+        others = others.scatter(1, relevant, LEFT_OUT)
         depth = min(self.recipe.negative_depth, others.shape[1])
         bad, rows = others.topk(depth, dim=1)
-        self.batches.count(rows[torch.isfinite(bad)].cpu().numpy())
+        negatives = rows[torch.isfinite(bad)]
+        self.batches.count(negatives.cpu().numpy())
         return ranking_loss(scores.gather(1, positive), bad, None, self.recipe)
 
 
@@ -365,14 +373,19 @@ class PairLoss(torch.nn.Module):
         self.recipe = recipe
 
     def forward(
-        self, features: Sequence[dict], barred: torch.Tensor, prompt: None = None, task: None = None
-    ) -> torch.Tensor:
+        self,
+        features: Sequence[dict],
+        barred: Tensor,
+        prompt: None = None,
+        task: None = None,
+    ) -> Tensor:
         """Return the loss of a batch of `PairBatches`; prompt and task are the library's."""
         pair_scores = self.model(features[0])["scores"]
         scores = pair_scores.view(-1, len(barred)).T  # [batch, 1 + negatives]
         # hardly ever: only random negatives can be relevant
         label = barred if barred.any() else None
-        return ranking_loss(scores[:, :1], scores[:, 1:], label, self.recipe)
+        good, bad = scores[:, :1], scores[:, 1:]
+        return ranking_loss(good, bad, label, self.recipe)
 
 
 @reproducible()
