@@ -72,7 +72,7 @@ def reciprocal_rank(rows: np.ndarray, relevant: Sequence[np.ndarray]) -> np.ndar
     [0.5, 0.0]
     """
     is_hit = np.stack(
-        [np.isin(top, right) for top, right in zip(rows[:, :10], relevant, strict=True)]
+        [np.isin(top, answers) for top, answers in zip(rows[:, :10], relevant, strict=True)]
     )
     rank_of_first_hit = is_hit.argmax(axis=1) + 1
     return np.where(is_hit.any(axis=1), 1 / rank_of_first_hit, 0.0)

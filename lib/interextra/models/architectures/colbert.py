@@ -47,11 +47,7 @@ class ColBERT(Encoder):
 
     block_size = 1024
 
-    def encode_block(
-        self,
-        texts: Sequence[str],
-        task: str = "document",
-    ) -> list[np.ndarray]:
+    def encode_block(self, texts: Sequence[str], task: str = "document") -> list[np.ndarray]:
         """Encode passages, or with the task `query` queries."""
         return [np.asarray(vectors.float().cpu()) for vectors in self._encode(texts, task)]
 
@@ -74,11 +70,10 @@ def maxsim(queries: Sequence[np.ndarray], passages: Sequence[np.ndarray]) -> "to
 
     where = device()
     query_tokens, passage_tokens = TILE if where == "cpu" else GPU_TILE
-    scores = torch.empty(len(queries), len(passages), device=where)
     query_groups = list(_padded_groups(queries, query_tokens, where, repeat_first=False))
-    for passage_rows, passage_vectors in _padded_groups(
-        passages, passage_tokens, where, repeat_first=True
-    ):
+    passage_groups = _padded_groups(passages, passage_tokens, where, repeat_first=True)
+    scores = torch.empty(len(queries), len(passages), device=where)
+    for passage_rows, passage_vectors in passage_groups:
         for query_rows, query_vectors in query_groups:
             best = _best_matches(query_vectors, passage_vectors)
             scores[query_rows[:, None], passage_rows] = best.sum(dim=1)
@@ -86,7 +81,7 @@ def maxsim(queries: Sequence[np.ndarray], passages: Sequence[np.ndarray]) -> "to
 
 
 def _best_matches(queries: "torch.Tensor", passages: "torch.Tensor") -> "torch.Tensor":
-    """Largest product of each query token with the tokens of each passage.
+    """Return the largest product of each query token with the tokens of each passage.
 
     [queries, tokens, d], [passages, tokens, d] → [queries, tokens, passages]
     """
@@ -167,19 +162,19 @@ TokenVectors = tuple["torch.Tensor", "torch.Tensor"]
 
 
 def _token_vectors(output: dict[str, "torch.Tensor"]) -> TokenVectors:
-    """Vectors and mask of what the model gives."""
+    """Return the vectors and the mask of what the model gives."""
     return output["token_embeddings"], output["attention_mask"].bool()
 
 
 def _maxsim_of_rows(queries: TokenVectors, passages: TokenVectors) -> "torch.Tensor":
-    """MaxSim of query i and passage i."""
+    """Return MaxSim of query i and passage i."""
     from sentence_transformers.util.similarity import maxsim_pairwise
 
     return maxsim_pairwise(queries[0], passages[0], a_mask=queries[1], b_mask=passages[1])
 
 
 def _maxsim_of_all(queries: TokenVectors, passages: TokenVectors) -> "torch.Tensor":
-    """MaxSim of all pairs.
+    """Return MaxSim of all pairs.
 
     The gradient goes to one best token only, which is faster than spreading it.
     """

@@ -93,7 +93,7 @@ class Reranker(Neural):
         return np.concatenate(all_rows), np.concatenate(all_scores)
 
     def _interpolated(self, scores: np.ndarray, bm25_scores: np.ndarray) -> np.ndarray:
-        """Scores mixed with those of BM25 by `first_stage_weight`, both standardised."""
+        """Mix scores with those of BM25 by `first_stage_weight`, both standardised."""
         weight = self.recipe.first_stage_weight
         if not weight:
             return scores
@@ -191,7 +191,10 @@ def below(
 
 
 def _shifted_rest(first_scores: np.ndarray, scored: np.ndarray) -> np.ndarray:
-    """Scores of the passages that were not scored anew, float32[n, depth - r], see `below`."""
+    """Return the scores of the passages that were not scored anew, float32[n, depth - r].
+
+    See `below`.
+    """
     known = np.where(np.isfinite(scored), scored, np.inf)
     lowest = known.min(axis=1, keepdims=True)
     rest = first_scores[:, scored.shape[1] :]

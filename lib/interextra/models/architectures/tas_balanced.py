@@ -90,14 +90,10 @@ class TopicBatches:
         topic_of_pair = labels[scored["query"]]
         self.queries_of_topic = scored["query"].groupby(topic_of_pair).unique().tolist()
 
-    def draw(
-        self,
-        generator: np.random.Generator,
-        size: int,
-    ) -> dict[str, np.ndarray]:
+    def draw(self, generator: np.random.Generator, size: int) -> dict[str, np.ndarray]:
         """Draw query, positive, negative and margin of `size` pairs.
 
-        They are of as many queries as there are, of one topic until it is exhausted.
+        They are of as many different queries as there are, topic after topic in random order.
         """
         order = generator.permutation(len(self.queries_of_topic))
         queries = [generator.permutation(self.queries_of_topic[topic]) for topic in order]
@@ -128,9 +124,9 @@ def scored_pairs(
     run["row"] = passages.rows(run["doc_id"])
     codes = run["query"] * len(passages) + run["row"]
     is_relevant = np.isin(codes, pairs.query * len(passages) + pairs.rows)
-    says_the_same = np.isin(codes, relevant_pairs(pairs, text_of))
+    is_relevant_or_copy = np.isin(codes, relevant_pairs(pairs, text_of))
     is_spared = spared_passages(spared, passages, text_of)[run["row"]]
-    others = run[~says_the_same & ~is_spared]
+    others = run[~is_relevant_or_copy & ~is_spared]
     both = run[is_relevant].merge(others, on="query", suffixes=("", "_other"))
     return pd.DataFrame(
         {
@@ -163,8 +159,8 @@ def fit(
     pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
     spared = read_spared(inputs.get("spared"))
     scored = scored_pairs(ranking, collection.passages, pairs, spared)
-    topics = TopicBatches(scored, _query_topics(recipe, pairs.texts, seed), recipe.bins)
-    loss = TopicAware(recipe, seed, topics)
+    labels = _query_topics(recipe, pairs.texts, seed)
+    loss = TopicAware(recipe, seed, TopicBatches(scored, labels, recipe.bins))
     return train(
         loss, recipe, collection, query_ids, split, seed, out_dir, batches=QueryBatches, **inputs
     )

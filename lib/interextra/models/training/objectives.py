@@ -81,13 +81,13 @@ class Objective(torch.nn.Module):
         return losses
 
     def _masked_loss(self, states: Tensor, tokens: Tensor, chosen: Tensor) -> Tensor:
-        """Cross entropy of the chosen tokens, predicted from hidden states [n, longest, d]."""
+        """Return the cross entropy of the chosen tokens, predicted from states [n, longest, d]."""
         return cross_entropy(self.model.cls(states[chosen]), tokens[chosen])
 
     def _late_states(
         self, vectors: Tensor, hidden_states: Sequence[Tensor], tokens: Tensor
     ) -> Tensor:
-        """Hidden states of the late head, which sees the vectors and words of an early layer."""
+        """Return the states of the late head, which sees vectors and words of an early layer."""
         early = hidden_states[len(hidden_states) // 2]
         states = torch.cat([vectors.unsqueeze(1), early[:, 1:]], dim=1)
         for layer in self.late:
@@ -144,7 +144,7 @@ class Objective(torch.nn.Module):
     def _measured(
         self, passages: Sequence[TokenIds], generator: torch.Generator
     ) -> dict[str, float]:
-        """Losses and accuracies of a batch, see `measure`."""
+        """Return the losses and accuracies of a batch, see `measure`."""
         losses = self(passages, generator)
         measures = {f"{name}_loss": float(loss) for name, loss in losses.items()}
         first, second = zip(*halves(passages, generator), strict=True)
@@ -184,7 +184,7 @@ def _late_layer(config: Any) -> torch.nn.Module:
 
 
 def _accuracy(scores: Tensor, truth: Tensor) -> float:
-    """Share of the rows of scores [n, m] whose highest is at `truth` [n]."""
+    """Return the share of the rows of scores [n, m] whose highest is at `truth` [n]."""
     return float((scores.argmax(dim=1) == truth).float().mean())
 
 
@@ -278,7 +278,7 @@ def new_model(vocabulary: int, seed: int) -> "transformers.BertForMaskedLM":
 
 
 def _sinusoidal_positions() -> Tensor:
-    """Sines and cosines of each position, float32[POSITIONS, HIDDEN]."""
+    """Return sines and cosines of each position, float32[POSITIONS, HIDDEN]."""
     frequencies = 10_000 ** (-torch.arange(0, HIDDEN, 2) / HIDDEN)
     angles = torch.arange(POSITIONS)[:, None] * frequencies
     return torch.cat([angles.sin(), angles.cos()], dim=1)
@@ -384,7 +384,7 @@ def read(
 
 
 def _shuffled_texts(collections: Sequence[Collection], n: int) -> list[str]:
-    """Texts of at most n passages of all collections, in random order."""
+    """Read the texts of at most n passages of all collections, in random order."""
     n_passages = sum(len(collection.passages) for collection in collections)
     rows = np.random.default_rng(0).permutation(n_passages)[:n]
     texts = np.empty(len(rows), dtype=object)

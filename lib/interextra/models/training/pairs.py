@@ -63,7 +63,7 @@ def training_pairs(
 def _relevant_judgements(
     collection: Collection, query_ids: pd.Index, split: str, relevance: int
 ) -> pd.DataFrame:
-    """Judgements of at least `relevance` for some queries; InputError where there is none."""
+    """Return judgements of at least `relevance` for some queries; InputError for none."""
     qrels = collection.qrels(split)
     is_relevant = qrels["relevance"] >= relevance
     qrels = qrels[is_relevant & qrels["query_id"].isin(query_ids)]
@@ -76,7 +76,7 @@ def _relevant_judgements(
 
 
 def _rows_of_judged(collection: Collection, doc_ids: pd.Series) -> np.ndarray:
-    """Rows of judged passages; InputError where one is not in the collection."""
+    """Find the rows of judged passages; InputError where one is not in the collection."""
     rows = collection.passages.rows(doc_ids)
     absent = doc_ids.to_numpy()[rows < 0]
     if len(absent):

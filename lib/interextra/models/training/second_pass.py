@@ -89,7 +89,7 @@ class TopicAware(LossAtLengths):
         return self.compute_loss_from_embeddings([queries, positives, passages], goal)
 
     def _encoded(self, texts: list[str], task: str, device: torch.device) -> Tensor:
-        """Vectors of queries or passages, float[n, d]."""
+        """Encode queries or passages, float[n, d]."""
         tokens = self.batches.tokens.preprocess(texts, task=task)
         output = self.model(batch_to_device(tokens, device), task=task)
         return self.scoring.represent(output)

@@ -98,7 +98,7 @@ class Batches:
         collection: Collection,
         ranking: np.ndarray | None,
     ) -> np.ndarray | None:
-        """Negatives that BM25 or a model ranks first for each query, see `negatives_of`."""
+        """Return the negatives that BM25 or a model ranks first, see `negatives_of`."""
         if self.recipe.negatives.startswith("bm25"):
             depth = self.recipe.negative_depth
             ranking, _ = bm25_search(collection, self.pairs.texts, depth, k1=0.9, b=0.4)
@@ -208,12 +208,12 @@ class QueryBatches(Batches):
     """
 
     def __call__(self, examples: Sequence[dict]) -> Batch:
-        """Return a batch."""
+        """Return a batch of queries, tokenized, and their labels."""
         query, positive, _ = self.examples_of(examples)
         n_passages = len(self.passages)
         labels = []
-        for number, row in zip(query, positive, strict=True):
-            first_code = number * n_passages
+        for query_number, row in zip(query, positive, strict=True):
+            first_code = query_number * n_passages
             start, end = np.searchsorted(self.relevant, [first_code, first_code + n_passages])
             relevant = self.relevant[start:end] - first_code
             labels.append(torch.as_tensor(np.append(row, relevant)))
@@ -287,7 +287,7 @@ def ranking_loss(good: Tensor, bad: Tensor, label: Tensor | None, recipe: Traine
 
 
 class Scoring(NamedTuple):
-    """How the loss of an encoder comes to scores."""
+    """How a loss comes from an encoder's output to scores."""
 
     represent: Callable  # output of the model → representation [n, …]
     of_rows: Callable  # queries, passages → [n] scores of row i with row i
