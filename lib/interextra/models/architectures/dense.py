@@ -63,6 +63,7 @@ def inner_products(queries: np.ndarray) -> Callable:
     query_vectors = torch.as_tensor(queries).to(device())
 
     def open_block(block: np.ndarray) -> Callable:
+        """Return the scores of some queries with a block of passages."""
         passage_vectors = torch.as_tensor(block).to(query_vectors.device)
         return lambda some_queries: query_vectors[some_queries] @ passage_vectors.T
 

@@ -88,6 +88,7 @@ class Splade(Encoder):
         queries = self.encode_block(texts, "query")
 
         def open_block(block: "csr_matrix") -> Callable:
+            """Return the scores of some queries with a block of passages."""
             arrays = [
                 torch.as_tensor(array).to(device())
                 for array in (block.indptr, block.indices, block.data)
@@ -95,6 +96,7 @@ class Splade(Encoder):
             passages = torch.sparse_csr_tensor(*arrays, size=block.shape, check_invariants=False)
 
             def scores(some_queries: slice) -> torch.Tensor:
+                """Return float32[queries, passages]."""
                 columns = torch.as_tensor(queries[some_queries].toarray().T).to(device())
                 return (passages @ columns).T.contiguous()
 

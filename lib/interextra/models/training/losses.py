@@ -44,6 +44,7 @@ def for_scores(*kinds: str, goal: Callable | None = None) -> Callable:
     """
 
     def register(loss: Any) -> Callable:
+        """Note a loss under its name."""
         loss.kinds = kinds
         loss.goal = goal
         _LOSSES[loss.__name__.replace("_", "-")] = loss

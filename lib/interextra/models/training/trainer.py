@@ -485,6 +485,8 @@ def _trainer_class(model: Any) -> type:
     """Return the library's trainer of a model, with our batches and without a model card."""
 
     class Trainer(getattr(sentence_transformers, f"{type(model).__name__}Trainer")):
+        """A trainer whose batches are tokenized already."""
+
         # tokenized by the collator, for a cross-encoder too
         collect_features = BaseTrainer.collect_features
 
