@@ -25,7 +25,7 @@ from interextra.models.search.run import Encoded, Fused, Run, Searched
 from interextra.models.search.topk import device
 from interextra.models.training.losses import tas_balanced as loss_of
 from interextra.models.training.pairs import training_pairs
-from interextra.models.training.second_pass import AtLengths, TopicAware
+from interextra.models.training.second_pass import LossAtLengths, TopicAware
 from interextra.models.training.tokens import Tokens
 from interextra.models.training.trainer import QueryBatches
 from interextra.notebooks import n10_compression as compression
@@ -161,10 +161,10 @@ def test_margins_are_drawn_by_bins_of_equal_width():
     scored = pd.DataFrame(
         {"query": [0] * 6, "positive": 7, "negative": range(6), "margin": margins}
     )
-    batches = tas_balanced.Topics(
+    batches = tas_balanced.TopicBatches(
         scored, np.zeros(1, int), bins=4
     )  # 0 to 1: four; 1 to 2: none; 2 to 3, 3 to 4: one
-    drawn = [batches.drawn(np.random.default_rng(i), 1) for i in range(3000)]
+    drawn = [batches.draw(np.random.default_rng(i), 1) for i in range(3000)]
     shares = pd.Series([int(one["negative"][0]) for one in drawn]).value_counts(normalize=True)
     expected = {0: 1 / 12, 1: 1 / 12, 2: 1 / 12, 3: 1 / 12, 4: 1 / 3, 5: 1 / 3}
     assert all(abs(shares[row] - share) < 0.03 for row, share in expected.items())
@@ -176,11 +176,11 @@ def test_queries_of_a_batch_are_of_one_topic_until_it_is_exhausted():
         {"query": np.repeat(np.arange(10), 2), "positive": 0, "negative": [1, 2] * 10}
     )
     labels = np.array([0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2])  # query 10 has no pair
-    batches = tas_balanced.Topics(scored.assign(margin=[0.0, 1.0] * 10), labels, bins=2)
+    batches = tas_balanced.TopicBatches(scored.assign(margin=[0.0, 1.0] * 10), labels, bins=2)
     for i in range(20):
-        found = batches.drawn(np.random.default_rng(i), 4)["query"]
+        found = batches.draw(np.random.default_rng(i), 4)["query"]
         assert len(set(found)) == 4 and len(set(labels[found])) == 1
-        every = batches.drawn(np.random.default_rng(i), 10)["query"]
+        every = batches.draw(np.random.default_rng(i), 10)["query"]
         assert sorted(every) == list(range(10)) and len(set(labels[every[:4]])) == 1
 
 
@@ -260,17 +260,11 @@ def test_a_batch_has_the_margins_of_both_teachers(zoo, taught):
         load_model(folder / "teacher"),
     )
     pairs = training_pairs(zoo, zoo.query_ids("train"), "train", 1)
-    loss, made = TopicAware(recipe, 1), []
-    loss.topics = tas_balanced.Topics(
-        tas_balanced.scored_pairs(folder / "run.train.parquet", zoo.passages, pairs),
-        np.zeros(60, int),
-        10,
-    )
+    scored = tas_balanced.scored_pairs(folder / "run.train.parquet", zoo.passages, pairs)
+    topics, made = tas_balanced.TopicBatches(scored, np.zeros(60, int), 10), []
+    loss = TopicAware(recipe, 1, topics)
     loss.batches = QueryBatches(Tokens(loss.model), pairs, zoo, recipe, 1, teacher=teacher)
-    drawn, loss.topics.drawn = (
-        loss.topics.drawn,
-        lambda *given: made.append(drawn(*given)) or made[-1],
-    )
+    draw, topics.draw = topics.draw, lambda *given: made.append(draw(*given)) or made[-1]
     found = loss(None, loss.batches([{"pair": i} for i in range(6)])["label"].to(device())).item()
     [made], texts = made, zoo.passages.texts
     asked = [pairs.texts[row] for row in made["query"]]
@@ -343,9 +337,11 @@ def test_matryoshka_is_the_mean_of_the_loss_over_the_lengths(of):
     label = torch.randn(4, 10, generator=draw) if of == "tas_balanced" else None
     losses = []
     for lengths in ([], [8, 16]):
-        loss = AtLengths(second_pass(of, after="", truncations=lengths, negatives=NEGATIVES[of]), 1)
+        loss = LossAtLengths(
+            second_pass(of, after="", truncations=lengths, negatives=NEGATIVES[of]), 1
+        )
         losses.append(loss.compute_loss_from_embeddings([queries, positives, others], label).item())
-    whole = AtLengths(second_pass(of, after="", negatives=NEGATIVES[of]), 1)
+    whole = LossAtLengths(second_pass(of, after="", negatives=NEGATIVES[of]), 1)
     cut = [
         whole.compute_loss_from_embeddings(
             [part[:, :n] for part in (queries, positives, others)], label
@@ -360,7 +356,7 @@ NEGATIVES = {"tas_balanced": "topics", "compressed": "random"}
 
 def test_recipes_that_cannot_be_meant_are_refused():
     with pytest.raises(InputError, match="64 of 64 dimensions"):
-        AtLengths(second_pass("compressed", truncations=[64]), 1)
+        LossAtLengths(second_pass("compressed", truncations=[64]), 1)
     for wrong in (
         {"similarity": "cosine"},
         {"negatives": "bm25"},

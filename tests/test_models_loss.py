@@ -14,7 +14,7 @@ import torch
 
 from interextra.models.model import Model
 from interextra.models.recipe import load_recipe
-from interextra.models.training.trainer import SharedNegatives, ranking_loss
+from interextra.models.training.trainer import Scoring, SharedNegatives, ranking_loss
 from interextra.store import code
 
 QUERIES = np.array([[1.0, 0.0], [0.5, 2.0], [-1.0, 1.0]])
@@ -107,14 +107,14 @@ class Asis(torch.nn.Module):
 )
 def test_each_kind_of_negatives_scores_its_own_columns(negatives, columns):
     recipe = load_recipe("mini-dense", temperature=1, negatives=negatives)
-    functions = lambda out: out, lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T
+    scoring = Scoring(lambda out: out, lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T)
     model = Asis()
     given = [QUERIES, POSITIVES] + ([NEGATIVES] if negatives != "in-batch" else [])
     bad = np.concatenate([QUERIES @ column.T for column in columns], axis=1)
     barred = np.zeros(bad.shape, dtype=bool)
     if columns[-1] is POSITIVES:  # its own positive is no negative of a query
         barred[:, -3:] = np.eye(3, dtype=bool)
-    loss = SharedNegatives(model, recipe, *functions)(
+    loss = SharedNegatives(model, recipe, scoring)(
         [torch.tensor(column) for column in given], torch.tensor(barred)
     )
     expected = [
@@ -136,8 +136,6 @@ def test_lower_temperature_makes_a_lost_pair_dearer():
 
 
 HINGE = """
-from interextra.models.training.losses import for_scores
-
 
 @for_scores("batch", "pairs")
 def hinge_like(good, bad, goal, recipe):
@@ -147,7 +145,7 @@ def hinge_like(good, bad, goal, recipe):
 
 def test_new_loss_is_a_function_and_nothing_else(tmp_path):
     shutil.copytree(code.ROOT, tmp_path / "interextra")
-    with open(tmp_path / "interextra" / "models" / "training" / "losses.py", "a") as file:
+    with (tmp_path / "interextra" / "models" / "training" / "losses.py").open("a") as file:
         file.write(HINGE)
     script = """if True:
         import torch

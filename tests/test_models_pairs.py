@@ -120,7 +120,7 @@ def test_depth_counts_before_the_relevant_passages_are_taken_out(toy, pairs):
 def test_drawn_negatives_come_evenly_from_what_was_mined_and_never_from_padding(toy, pairs):
     made = collator(toy, pairs, negatives="bm25", n_negatives=2)
     made.mined = np.array([[3, 4, 5, -1, -1]])
-    drawn = made.drawn(np.random.default_rng(1), np.zeros(3000, int))
+    drawn = made.draw(np.random.default_rng(1), np.zeros(3000, int))
     values, counts = np.unique(drawn, return_counts=True)
     assert drawn.shape == (3000, 2) and values.tolist() == [3, 4, 5]
     assert abs(counts / drawn.size - 1 / 3).max() < 0.03  # five standard deviations
@@ -128,7 +128,7 @@ def test_drawn_negatives_come_evenly_from_what_was_mined_and_never_from_padding(
 
 def test_query_without_mined_passages_gets_random_ones(toy, pairs):
     made = collator(toy, pairs, negatives="bm25", n_negatives=6)
-    drawn = made.drawn(
+    drawn = made.draw(
         np.random.default_rng(1), np.full(500, 1)
     )  # BM25 finds badger's answers only
     assert set(np.unique(drawn)) == set(range(len(PASSAGES)))

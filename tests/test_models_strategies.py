@@ -20,9 +20,10 @@ from interextra.models.training.pairs import (
     training_pairs,
 )
 from interextra.models.training.trainer import (
+    DynamicHardNegatives,
     EncoderBatches,
-    OwnRanking,
     QueryBatches,
+    Scoring,
     SharedNegatives,
 )
 from interextra.store.errors import InputError
@@ -33,7 +34,7 @@ MINED = {
     "negative_depth": 4,
     "after": "mini-dense",
 }
-OWN = {"negatives": "own", "loss": "rank-weighted", "negative_depth": 3, "after": "mini-dense"}
+DYNAMIC = {"negatives": "own", "loss": "rank-weighted", "negative_depth": 3, "after": "mini-dense"}
 
 
 @pytest.fixture(scope="module")
@@ -193,9 +194,8 @@ def test_margins_are_those_of_the_teacher_for_each_querys_own_negatives(toy, pai
             student = float(queries[at] @ positives[at] - queries[at] @ negatives[own]) / 0.5
             teacher = size * (len(batch["positive_texts"][at]) - len(batch["negative_texts"][own]))
             plain += (student - teacher) ** 2 / 6
-    loss = SharedNegatives(
-        None, recipe, lambda out: out, lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T
-    )
+    scoring = Scoring(lambda out: out, lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T)
+    loss = SharedNegatives(None, recipe, scoring)
     assert float(
         loss.compute_loss_from_embeddings([queries, positives, negatives], batch["label"])
     ) == pytest.approx(plain, rel=1e-5)
@@ -207,11 +207,11 @@ def test_a_step_against_its_own_ranking_is_the_plain_loop(toy, pairs):
         torch.randn(len(PASSAGES), 4, generator=draw),
         torch.randn(2, 4, generator=draw),
     )
-    recipe = load_recipe("mini-dense", **OWN, temperature=0.7, negative_passages="unexposed")
+    recipe = load_recipe("mini-dense", **DYNAMIC, temperature=0.7, negative_passages="unexposed")
     batches = QueryBatches(Words(), pairs, toy, recipe, 1)
     label = batches([{"pair": 1}, {"pair": 0}])["label"]
     assert label.tolist() == [[3, 3, 4], [1, 1, -1]]
-    loss = OwnRanking(
+    loss = DynamicHardNegatives(
         lambda features, task: {"sentence_embedding": vectors.to(device())}, recipe, passages
     )
     loss.batches = batches
@@ -250,8 +250,8 @@ def test_a_teachers_goal_reaches_the_loss():
         teacher="mini-colbert",
         temperature=1.0,
     )
-    functions = lambda out: out, lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T
-    loss = SharedNegatives(None, recipe, *functions)
+    scoring = Scoring(lambda out: out, lambda q, p: (q * p).sum(dim=1), lambda q, p: q @ p.T)
+    loss = SharedNegatives(None, recipe, scoring)
     queries, positives = torch.eye(2), torch.tensor([[2.0, 0.0], [0.0, 2.0]])
     goal = torch.tensor([[2.0, float("-inf"), 0.0], [2.0, 0.0, float("-inf")]])
     soft = distillation_loss(torch.tensor([[2.0], [2.0]]), queries @ positives.T, goal, 1.0, 1.0)

@@ -1,5 +1,4 @@
-"""The head of SPLADE: for each text and word the largest logit over the text's tokens, with a
-sparse gradient.
+"""The head of SPLADE: for each text and word the largest logit over the text's tokens.
 
 A plain head makes a logit for every token and word, and its gradient goes back through all of them.
 Only the largest one of each word has a gradient, and only where it is above 0 (log(1 + ReLU)
@@ -8,53 +7,70 @@ weights are those of the plain head.
 """
 
 import torch
+from torch import Tensor
 from torch.nn.functional import linear
 
 TEXTS = 16  # whose logits, tokens × vocabulary each, are held at once
 
 
 class MaxOverTokens(torch.nn.Linear):
-    """hidden float[texts, tokens, d] → float[texts, 1, words]. Before each call its `mask` [texts,
-    tokens] is set.
+    """A head that gives one row of logits for each text; before each call its `mask` is set.
+
+    `mask` is [texts, tokens], 0 for padding.
     """
 
-    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        return _Largest.apply(hidden, self.mask, self.weight, self.bias).unsqueeze(1)
+    mask: Tensor
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Return float[texts, 1, words], the largest logits, of hidden [texts, tokens, d]."""
+        return _LargestLogits.apply(hidden, self.mask, self.weight, self.bias).unsqueeze(1)
 
 
-class _Largest(torch.autograd.Function):
+class _LargestLogits(torch.autograd.Function):
+    """Logits of a linear layer, the largest over the tokens, with a sparse gradient."""
+
     @staticmethod
-    def forward(ctx, hidden, mask, weight, bias):
-        tops, places = [], []
-        for some, real in zip(hidden.split(TEXTS), mask.split(TEXTS), strict=True):
-            logits = linear(
-                weight, some.flatten(0, 1)
-            )  # words × tokens: quick maxima over neighbours
-            logits[:, real.flatten() == 0] = -torch.inf
-            logits = logits.unflatten(1, real.shape)
+    def forward(
+        ctx: torch.autograd.function.FunctionCtx,
+        hidden: Tensor,
+        mask: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+    ) -> Tensor:
+        """Return float[texts, words], and keep at which token each of them stands."""
+        largest, places = [], []
+        for some_hidden, some_mask in zip(hidden.split(TEXTS), mask.split(TEXTS), strict=True):
+            # words × tokens: quick maxima over neighbours
+            logits = linear(weight, some_hidden.flatten(0, 1))
+            logits[:, some_mask.flatten() == 0] = -torch.inf
+            logits = logits.unflatten(1, some_mask.shape)
             if any(ctx.needs_input_grad):
-                top, place = logits.max(dim=2)
-                places.append(place.T)
+                some_largest, some_places = logits.max(dim=2)
+                places.append(some_places.T)
             else:
-                top = logits.amax(dim=2)
-            tops.append(top.T)
+                some_largest = logits.amax(dim=2)
+            largest.append(some_largest.T)
         if places:
             ctx.save_for_backward(hidden, weight, torch.cat(places))
-        return torch.cat(tops) + bias
+        return torch.cat(largest) + bias
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(
+        ctx: torch.autograd.function.FunctionCtx, gradient: Tensor
+    ) -> tuple[Tensor, None, Tensor, Tensor]:
+        """Return the gradients of hidden, mask (none), weight and bias."""
         hidden, weight, places = ctx.saved_tensors
-        texts, tokens, _ = hidden.shape
+        n_texts, n_tokens, _ = hidden.shape
         text, word = gradient.nonzero(as_tuple=True)
-        at = torch.stack([text * tokens + places[text, word], word])
-        shape = (texts * tokens, len(weight))
-        through = torch.sparse_coo_tensor(
-            at, gradient[text, word].float(), shape, check_invariants=False
+        token = text * n_tokens + places[text, word]
+        of_logits = torch.sparse_coo_tensor(
+            torch.stack([token, word]),
+            gradient[text, word].float(),
+            (n_texts * n_tokens, len(weight)),
+            check_invariants=False,
         )
-        through = (
-            through.to_dense() if through.is_cuda else through
-        )  # sparse products of CUDA do not repeat
-        of_hidden = (through @ weight.float()).view_as(hidden).to(hidden.dtype)
-        of_weight = (through.t() @ hidden.float().flatten(0, 1)).to(weight.dtype)
+        if of_logits.is_cuda:
+            of_logits = of_logits.to_dense()  # sparse products of CUDA do not repeat
+        of_hidden = (of_logits @ weight.float()).view_as(hidden).to(hidden.dtype)
+        of_weight = (of_logits.t() @ hidden.float().flatten(0, 1)).to(weight.dtype)
         return of_hidden, None, of_weight, gradient.sum(dim=0).to(weight.dtype)

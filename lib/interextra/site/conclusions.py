@@ -71,12 +71,12 @@ def conclude(
         by_data[data] = judged if of_profile == profile else committed(of_profile)
     if profile not in DATA.values():
         by_data["here"] = judged
-    answered = set(answers["claim"])
+    has_answer = set(answers["claim"])
     return Conclusions(
         claims=judged,
         gate=gate(answers),
         in_figures=judged[:0] if is_world else judged,
         page=page(by_data),
         sentences=sentences(by_data, notebook),
-        unasked=[claim for claim in claims if claim.name not in answered],
+        unasked=[claim for claim in claims if claim.name not in has_answer],
     )

@@ -1,11 +1,13 @@
-"""Architectures: each module of this folder is one, and needs no entry anywhere else. It has
+"""Architectures: each module of this folder is one, and needs no entry anywhere else.
 
-LABEL, COLOUR       of tables and figures
+LABEL, COLOUR       its name and colour in tables and figures
 ENCODES_QUERIES     whether a query is encoded without a passage, so that queries have similarities
-INTERACTS           whether words of the query meet words of the passage in a learnt score (Zhan et al., section 5.1)
+INTERACTS           whether words of the query meet words of the passage in a learnt score
+                    (Zhan et al., section 5.1)
 Options             its recipe
-fit                 (recipe, collection, query_ids, split, seed, out_dir) → log
-load                (out_dir, recipe) → model, whose search(collection, texts, k) gives what `topk.exact_search` does
+fit                 (recipe, collection, query_ids, split, seed, out_dir) → training log
+load                (out_dir, recipe) → model, whose search(collection, texts, k) gives what
+                    `topk.exact_search` does
 """
 
 import pkgutil
@@ -16,8 +18,6 @@ from types import ModuleType
 
 @cache
 def architectures() -> dict[str, ModuleType]:
-    """Name of each architecture of the kit → its module (none of them imports torch before it is
-    used).
-    """
+    """Return the module of each architecture by its name; none imports torch before it is used."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return {name: import_module(f"{__name__}.{name}") for name in names}

@@ -1,5 +1,6 @@
-"""BM25 with Lucene: a model is k1 and b, tuned on training queries; its index is the collection's
-(see `lucene`).
+"""BM25 with Lucene: a model is k1 and b, tuned on training queries.
+
+Its index is that of the collection, see `lucene`.
 """
 
 import itertools
@@ -11,72 +12,114 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from interextra.data.collection import Collection
 from interextra.models.recipe import PositiveInt, Recipe
 from interextra.models.search.lucene import bm25_index, bm25_search
 from interextra.models.training.pairs import training_pairs
 
 LABEL = "BM25"
 COLOUR = "#999999"
-ENCODES_QUERIES, INTERACTS = False, False
-QUERY_SECONDS, PASSAGE_SECONDS = 2e-4, 5e-9  # of a search, and for each passage of the collection
+ENCODES_QUERIES = False
+INTERACTS = False
+QUERY_SECONDS = 2e-4  # of a search
+PASSAGE_SECONDS = 5e-9  # of a search, for each passage of the collection
+
+K1 = Annotated[float, Field(ge=0, le=1000)]
+B = Annotated[float, Field(ge=0, le=1)]
 
 
 class Options(Recipe):
-    # all pairs of k1 and b are tried, on at most so many training queries, drawn with the seed
-    k1: tuple[Annotated[float, Field(ge=0, le=1000)], ...] = Field((0.9,), min_length=1)
-    b: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field((0.4,), min_length=1)
-    tuning_queries: PositiveInt = 500
+    """The values of k1 and b, all pairs of which are tried on training queries."""
 
-    def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
-        points = len(self.k1) * len(self.b)
-        tuning = min(self.tuning_queries, n_train) * points if points > 1 else 0
-        seconds = tuning * (QUERY_SECONDS + n_passages * PASSAGE_SECONDS)
+    k1: tuple[K1, ...] = Field((0.9,), min_length=1)
+    b: tuple[B, ...] = Field((0.4,), min_length=1)
+    tuning_queries: PositiveInt = 500  # at most so many are drawn, with the seed
+
+    def cost(
+        self,
+        n_train: int,
+        n_passages: int,
+        n_queries: int,
+    ) -> dict[str, float]:
+        """Return the cost of `Recipe.cost`; training are the searches of the tuning."""
+        n_points = len(self.k1) * len(self.b)
+        n_searches = min(self.tuning_queries, n_train) * n_points if n_points > 1 else 0
+        seconds = n_searches * (QUERY_SECONDS + n_passages * PASSAGE_SECONDS)
         return super().cost(n_train, n_passages, n_queries) | {"train_seconds": seconds}
 
 
 class BM25(NamedTuple):
-    """A BM25 model. A query without any known word gets padding only."""
+    """A BM25 model."""
 
     k1: float
     b: float
 
-    def search(self, collection, texts: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:
+    def search(
+        self, collection: Collection, texts: Sequence[str], k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k best passages for each query text, see `topk.exact_search`.
+
+        A query without any known word gets padding only.
+        """
         return bm25_search(collection, texts, k, self.k1, self.b)
 
 
 def reciprocal_rank(rows: np.ndarray, relevant: Sequence[np.ndarray]) -> np.ndarray:
-    """RR@10 of each ranking; `relevant[i]` are the rows that count for query i."""
-    hits = np.stack(
-        [np.isin(ranking[:10], right) for ranking, right in zip(rows, relevant, strict=True)]
+    """Return RR@10 of each ranking in `rows`; `relevant[i]` are the rows that count for query i.
+
+    >>> rows = np.array([[5, 3, 9], [1, 2, 4]])
+    >>> reciprocal_rank(rows, [np.array([9, 3]), np.array([8])]).tolist()
+    [0.5, 0.0]
+    """
+    is_hit = np.stack(
+        [np.isin(top, answers) for top, answers in zip(rows[:, :10], relevant, strict=True)]
     )
-    return np.where(hits.any(axis=1), 1 / (hits.argmax(axis=1) + 1), 0.0)
+    rank_of_first_hit = is_hit.argmax(axis=1) + 1
+    return np.where(is_hit.any(axis=1), 1 / rank_of_first_hit, 0.0)
 
 
 def fit(
-    recipe: Options, collection, query_ids: Sequence[str], split: str, seed: int, out_dir: Path
+    recipe: Options,
+    collection: Collection,
+    query_ids: Sequence[str],
+    split: str,
+    seed: int,
+    out_dir: Path,
 ) -> dict:
     """Choose k1 and b by mean RR@10 on (a sample of) the training queries; write them to `out_dir`.
 
-    The first best pair in the order of the recipe wins. A grid of one point needs no queries.
+    The first best pair in the order of the recipe wins. A grid of one pair needs no queries.
     """
-    tried = [{"k1": k1, "b": b} for k1, b in itertools.product(recipe.k1, recipe.b)]
-    chosen = []
-    if len(tried) == 1:
+    grid = [{"k1": k1, "b": b} for k1, b in itertools.product(recipe.k1, recipe.b)]
+    n_tuning_queries = 0
+    if len(grid) == 1:
         bm25_index(collection)
     else:
-        pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
-        n, n_chosen = len(pairs.texts), min(len(pairs.texts), recipe.tuning_queries)
-        chosen = np.sort(np.random.default_rng(seed).choice(n, n_chosen, replace=False))
-        texts = [pairs.texts[i] for i in chosen]
-        relevant = [pairs.rows[pairs.query == i] for i in chosen]
-        for point in tried:
+        texts, relevant = _tuning_queries(recipe, collection, query_ids, split, seed)
+        n_tuning_queries = len(texts)
+        for point in grid:
             rows, _ = bm25_search(collection, texts, 10, point["k1"], point["b"])
             point["RR@10"] = float(reciprocal_rank(rows, relevant).mean())
-    best = max(tried, key=lambda point: point.get("RR@10", 0))
-    found = {name: best[name] for name in ("k1", "b")}
-    (out_dir / "bm25.json").write_text(json.dumps(found))
-    return {"steps": 0, "loss": [], **found, "tuning_queries": len(chosen), "grid": tried}
+    best = max(grid, key=lambda point: point.get("RR@10", 0))
+    chosen = {"k1": best["k1"], "b": best["b"]}
+    (out_dir / "bm25.json").write_text(json.dumps(chosen))
+    return {"steps": 0, "loss": [], **chosen, "tuning_queries": n_tuning_queries, "grid": grid}
+
+
+def _tuning_queries(
+    recipe: Options, collection: Collection, query_ids: Sequence[str], split: str, seed: int
+) -> tuple[list[str], list[np.ndarray]]:
+    """Draw the texts of the queries that tune, and the rows of the relevant passages of each."""
+    pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
+    n_queries = len(pairs.texts)
+    n_drawn = min(n_queries, recipe.tuning_queries)
+    generator = np.random.default_rng(seed)
+    drawn = np.sort(generator.choice(n_queries, n_drawn, replace=False))
+    texts = [pairs.texts[query] for query in drawn]
+    relevant = [pairs.rows[pairs.query == query] for query in drawn]
+    return texts, relevant
 
 
 def load(out_dir: Path, recipe: Options) -> BM25:
+    """Open the model that `fit` wrote to `out_dir`."""
     return BM25(**json.loads((out_dir / "bm25.json").read_text()))

@@ -1,22 +1,29 @@
-"""ColBERT: a vector a token, ranked by MaxSim (sentence-transformers).
+"""ColBERT: a vector for each token, ranked by MaxSim (sentence-transformers).
 
 score(q, d) = Σ over tokens i of q of max over tokens j of d of q_i · d_j (Khattab & Zaharia 2020,
 equation 3).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
 
+from interextra.data.collection import Collection
 from interextra.models.recipe import Dimension, Trained
 from interextra.models.retriever import Encoder, reopen, transformer
 from interextra.models.search.topk import device
 
+if TYPE_CHECKING:
+    import torch
+    from sentence_transformers import MultiVectorEncoder
+
 LABEL = "ColBERT"
 COLOUR = "#E69F00"
-ENCODES_QUERIES, INTERACTS = True, True
+ENCODES_QUERIES = True
+INTERACTS = True
 
 # Tokens of queries and of passages that are scored at once: the scores of a tile stay in the
 # processor's cache
@@ -25,75 +32,107 @@ GPU_TILE = (4096, 32768)  # half a GB of scores, so that starting the kernels co
 
 
 class Options(Trained):
+    """The recipe of a ColBERT."""
+
     dimension: Dimension = Field(128, ge=1)  # of a token's vector
-    query_expansion: bool = (
-        False  # pad queries with [MASK] to query_length and let the masks score, too
-    )
+    # pad queries with [MASK] to query_length and let the masks score, too
+    query_expansion: bool = False
 
 
 class ColBERT(Encoder):
-    """Wraps a `MultiVectorEncoder`. A block: for each passage or query float32[tokens, d], vectors
-    of length 1.
+    """Wraps a `MultiVectorEncoder`.
+
+    A block holds for each passage or query float32[tokens, d], vectors of length 1.
     """
 
     block_size = 1024
 
     def encode_block(self, texts: Sequence[str], task: str = "document") -> list[np.ndarray]:
-        return [np.asarray(tokens.float().cpu()) for tokens in self._encode(texts, task)]
+        """Encode passages, or with the task `query` queries."""
+        return [np.asarray(vectors.float().cpu()) for vectors in self._encode(texts, task)]
 
     def open_queries(self, texts: Sequence[str]) -> Callable:
+        """Return the `open_block` of `topk.exact_search` for query texts."""
         queries = self.encode_block(texts, "query")
-        return lambda passages: lambda here: maxsim(queries[here], passages)
+        return lambda passages: lambda some_queries: maxsim(queries[some_queries], passages)
 
 
-def maxsim(queries: Sequence[np.ndarray], passages: Sequence[np.ndarray]):
-    """MaxSim of all pairs of two blocks: a float32 tensor [queries, passages] on the device.
+def maxsim(queries: Sequence[np.ndarray], passages: Sequence[np.ndarray]) -> "torch.Tensor":
+    """Return MaxSim of all pairs of two blocks: a float32 tensor [queries, passages] on the device.
 
     Texts of similar length are scored together, so that little is computed for padding.
+
+    >>> query, passage = np.eye(2, dtype=np.float32), np.array([[0.5, 0], [0, 0.25]], np.float32)
+    >>> maxsim([query], [passage]).tolist()
+    [[0.75]]
     """
     import torch
 
     where = device()
-    rows, columns = TILE if where == "cpu" else GPU_TILE
+    query_tokens, passage_tokens = TILE if where == "cpu" else GPU_TILE
+    query_groups = list(_padded_groups(queries, query_tokens, where, repeat_first=False))
+    passage_groups = _padded_groups(passages, passage_tokens, where, repeat_first=True)
     scores = torch.empty(len(queries), len(passages), device=where)
-    left = list(_tiles(queries, rows, where, repeat=False))
-    for there, right in _tiles(passages, columns, where, repeat=True):
-        m, width, d = right.shape
-        for here, some in left:
-            best = (some.reshape(-1, d) @ right.reshape(-1, d).T).view(-1, width).amax(dim=1)
-            scores[here[:, None], there] = best.view(len(some), -1, m).sum(dim=1)
+    for passage_rows, passage_vectors in passage_groups:
+        for query_rows, query_vectors in query_groups:
+            best = _best_matches(query_vectors, passage_vectors)
+            scores[query_rows[:, None], passage_rows] = best.sum(dim=1)
     return scores
 
 
-def _tiles(block: Sequence[np.ndarray], size: int, where: str, repeat: bool):
-    """Texts by length, at most `size` tokens (or one text) at once: (int64[n] which, float32[n,
-    longest, d] vectors).
+def _best_matches(queries: "torch.Tensor", passages: "torch.Tensor") -> "torch.Tensor":
+    """Return the largest product of each query token with the tokens of each passage.
 
-    Padding repeats a passage's first token, which leaves the maximum as it is; in a query it is a
-    zero vector.
+    [queries, tokens, d], [passages, tokens, d] → [queries, tokens, passages]
+    """
+    n_queries, n_tokens, _ = queries.shape
+    n_passages, length, _ = passages.shape
+    products = queries.flatten(0, 1) @ passages.flatten(0, 1).T
+    best = products.view(-1, length).amax(dim=1)
+    return best.view(n_queries, n_tokens, n_passages)
+
+
+def _padded_groups(
+    block: Sequence[np.ndarray], n_tokens: int, where: str, repeat_first: bool
+) -> Iterator[tuple["torch.Tensor", "torch.Tensor"]]:
+    """Yield groups of at most `n_tokens` tokens: int64[n], which texts, and their vectors.
+
+    Vectors are float32[n, longest, d]. Padding repeats a text's first token, which leaves a
+    passage's maximum as it is; or it is a zero vector, which adds nothing to a query's sum.
     """
     import torch
 
-    tokens = torch.as_tensor(np.concatenate([*block, np.zeros_like(block[0][:1])])).to(where)
+    zero = np.zeros_like(block[0][:1])
+    tokens = np.concatenate([*block, zero])
+    vectors = torch.as_tensor(tokens).to(where)
     lengths = np.array([len(text) for text in block])
     first = np.cumsum(lengths) - lengths
-    order, start = np.argsort(lengths, kind="stable"), 0
+    for group in _groups_by_length(lengths, n_tokens):
+        place = np.arange(lengths[group[-1]])
+        start = first[group, None]
+        padding = start if repeat_first else len(vectors) - 1
+        index = np.where(place < lengths[group, None], start + place, padding)
+        texts = torch.as_tensor(group).to(where)
+        yield texts, vectors[torch.as_tensor(index).to(where)]
+
+
+def _groups_by_length(lengths: np.ndarray, n_tokens: int) -> Iterator[np.ndarray]:
+    """Yield indices of texts, shortest first, of at most `n_tokens` with padding (or one text)."""
+    order = np.argsort(lengths, kind="stable")
+    start = 0
     while start < len(order):
-        sizes = lengths[order[start:]] * np.arange(
-            1, len(order) - start + 1
-        )  # ascending: the last text is the longest
-        stop = start + max(1, int(np.searchsorted(sizes, size, side="right")))
-        some = order[start:stop]
-        at = np.arange(lengths[some[-1]])
-        padding = first[some, None] if repeat else len(tokens) - 1
-        index = np.where(at < lengths[some, None], first[some, None] + at, padding)
-        yield torch.as_tensor(some).to(where), tokens[torch.as_tensor(index).to(where)]
+        n_texts = np.arange(1, len(order) - start + 1)
+        sizes = lengths[order[start:]] * n_texts  # the last text of a group is its longest
+        n_fitting = int(np.searchsorted(sizes, n_tokens, side="right"))
+        stop = start + max(1, n_fitting)
+        yield order[start:stop]
         start = stop
 
 
-def build(recipe: Options, seed: int):
-    """The untrained `MultiVectorEncoder` of a recipe, on the device: a projection without bias to
-    `dimension`.
+def build(recipe: Options, seed: int) -> "MultiVectorEncoder":
+    """Return the untrained model of a recipe, on the device.
+
+    A projection without bias to `dimension` follows the transformer.
     """
     import torch
     from sentence_transformers import MultiVectorEncoder
@@ -101,55 +140,69 @@ def build(recipe: Options, seed: int):
     from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
     from sentence_transformers.sentence_transformer.modules import Normalize
 
-    expansion = (
-        {"strategy": "fixed", "length": recipe.query_length} if recipe.query_expansion else None
-    )
+    expansion = None
+    if recipe.query_expansion:
+        expansion = {"strategy": "fixed", "length": recipe.query_length}
     words = transformer(recipe, seed, query_expansion=expansion)
     torch.manual_seed(seed)
-    shape = {
-        "in_features": words.get_embedding_dimension(),
-        "out_features": recipe.dimension,
-        "bias": False,
-    }
     projection = Dense(
-        **shape, activation_function=torch.nn.Identity(), module_input_name="token_embeddings"
+        in_features=words.get_embedding_dimension(),
+        out_features=recipe.dimension,
+        bias=False,
+        activation_function=torch.nn.Identity(),
+        module_input_name="token_embeddings",
     )
-    modules = [
-        words,
-        projection,
-        MultiVectorMask(),
-        Normalize(module_input_name="token_embeddings"),
-    ]
+    normalize = Normalize(module_input_name="token_embeddings")
+    modules = [words, projection, MultiVectorMask(), normalize]
     return MultiVectorEncoder(modules=modules, device=device())
 
 
-def _matrix(queries, passages):
-    """MaxSim of all pairs for training: the gradient goes to one best token only, which is faster
-    than spreading it.
+# What the loss takes of a batch: vectors [n, tokens, d] and which of the tokens count [n, tokens]
+TokenVectors = tuple["torch.Tensor", "torch.Tensor"]
+
+
+def _token_vectors(output: dict[str, "torch.Tensor"]) -> TokenVectors:
+    """Return the vectors and the mask of what the model gives."""
+    return output["token_embeddings"], output["attention_mask"].bool()
+
+
+def _maxsim_of_rows(queries: TokenVectors, passages: TokenVectors) -> "torch.Tensor":
+    """Return MaxSim of query i and passage i."""
+    from sentence_transformers.util.similarity import maxsim_pairwise
+
+    return maxsim_pairwise(queries[0], passages[0], a_mask=queries[1], b_mask=passages[1])
+
+
+def _maxsim_of_all(queries: TokenVectors, passages: TokenVectors) -> "torch.Tensor":
+    """Return MaxSim of all pairs.
+
+    The gradient goes to one best token only, which is faster than spreading it.
     """
-    (left, counts), (right, there) = queries, passages
-    (n, t, d), (m, width, _) = left.shape, right.shape
-    scores = (left.reshape(-1, d) @ right.reshape(-1, d).T).float().view(n, t, m, width)
-    best = scores.masked_fill(~there, -1e4).max(dim=3).values
-    return (best * counts[:, :, None]).sum(dim=1)
+    query_vectors, query_mask = queries
+    passage_vectors, passage_mask = passages
+    products = query_vectors.flatten(0, 1) @ passage_vectors.flatten(0, 1).T
+    products = products.float().view(*query_mask.shape, *passage_mask.shape)
+    best = products.masked_fill(~passage_mask, -1e4).max(dim=3).values
+    return (best * query_mask[:, :, None]).sum(dim=1)
 
 
 def fit(
-    recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path
+    recipe: Options,
+    collection: Collection,
+    query_ids: Sequence[str],
+    split: str,
+    seed: int,
+    out_dir: Path,
+    **inputs: Path,
 ) -> dict:
-    from sentence_transformers.util.similarity import maxsim_pairwise
+    """Train a ColBERT and save it to `out_dir`, see `interextra.models.model.fit`."""
+    from interextra.models.training.trainer import Scoring, SharedNegatives, train
 
-    from interextra.models.training.trainer import SharedNegatives, train
-
-    def represent(out):  # (vectors [n, tokens, d], mask [n, tokens])
-        return out["token_embeddings"], out["attention_mask"].bool()
-
-    def pairwise(queries, passages):
-        return maxsim_pairwise(queries[0], passages[0], a_mask=queries[1], b_mask=passages[1])
-
-    loss = SharedNegatives(build(recipe, seed), recipe, represent, pairwise, _matrix)
-    return train(loss, recipe, collection, query_ids, split, seed, out_dir, **given)
+    scoring = Scoring(_token_vectors, _maxsim_of_rows, _maxsim_of_all)
+    loss = SharedNegatives(build(recipe, seed), recipe, scoring)
+    return train(loss, recipe, collection, query_ids, split, seed, out_dir, **inputs)
 
 
 def load(out_dir: Path, recipe: Options) -> ColBERT:
+    """Open the model that `fit` saved to `out_dir`."""
     return ColBERT(reopen("MultiVectorEncoder", out_dir, recipe), recipe)

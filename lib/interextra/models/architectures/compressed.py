@@ -1,5 +1,4 @@
-"""A dense retriever whose training makes its vectors smaller: a second pass, in which nothing is
-frozen.
+"""A dense retriever whose training makes its vectors smaller: a second pass without frozen weights.
 
 It goes on from the weights of a first pass (`after`), with a linear layer after pooling (Hofstätter
 et al., TREC 2021, section 3), or with its loss taken at shorter lengths of the vectors, too
@@ -7,19 +6,25 @@ et al., TREC 2021, section 3), or with its loss taken at shorter lengths of the 
 notebooks/10_compression_and_hybrid.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 
+from interextra.data.collection import Collection
 from interextra.models.architectures import dense
 from interextra.models.recipe import Dimension, Held
 
 LABEL = "DR, compressed"
 COLOUR = "#56B4E9"
-ENCODES_QUERIES, INTERACTS = True, False
+ENCODES_QUERIES = True
+INTERACTS = False
 
 load = dense.load
 
 
 class Options(dense.Options):
+    """The recipe of a dense retriever with smaller vectors."""
+
     scores: ClassVar[tuple[str, ...]] = ("batch", "query")
 
     dimension: Dimension = 0  # of the vectors after a linear layer; 0: no such layer
@@ -27,10 +32,18 @@ class Options(dense.Options):
     truncations: tuple[Held, ...] = ()  # lengths at which the loss is taken, too
 
 
-def fit(recipe: Options, collection, query_ids, split: str, seed: int, *out_dir, **given) -> dict:
-    from interextra.models.training.second_pass import AtLengths
+def fit(
+    recipe: Options,
+    collection: Collection,
+    query_ids: Sequence[str],
+    split: str,
+    seed: int,
+    out_dir: Path,
+    **inputs: Path,
+) -> dict:
+    """Train a dense retriever and save it to `out_dir`, see `interextra.models.model.fit`."""
+    from interextra.models.training.second_pass import LossAtLengths
     from interextra.models.training.trainer import train
 
-    return train(
-        AtLengths(recipe, seed), recipe, collection, query_ids, split, seed, *out_dir, **given
-    )
+    loss = LossAtLengths(recipe, seed)
+    return train(loss, recipe, collection, query_ids, split, seed, out_dir, **inputs)

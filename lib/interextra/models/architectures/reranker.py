@@ -1,132 +1,213 @@
-"""Cross-encoder reranker: query and passage read together, over the first passages of BM25
-(sentence-transformers).
+"""Cross-encoder reranker: query and passage read together, over the first passages of BM25.
+
+The models are those of sentence-transformers.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from interextra.data.collection import Collection, Passages
 from interextra.models.architectures import bm25
 from interextra.models.recipe import PositiveInt, Trained
 from interextra.models.retriever import Neural, reopen, transformer
 from interextra.models.search.topk import device
 
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+    from sentence_transformers.base.modules import Transformer
+
 LABEL = "Reranker"
 COLOUR = "#D55E00"
-ENCODES_QUERIES, INTERACTS = False, True
+ENCODES_QUERIES = False
+INTERACTS = True
 BLOCK = 64  # queries reranked at once: memory only, the result does not depend on it
 
 
 class Options(Trained, bm25.Options):
+    """The recipe of a cross-encoder and of the BM25 before it."""
+
     scores: ClassVar[tuple[str, ...]] = ("pairs",)
 
     pooling: Literal["cls", "mean"] = "cls"
     # both: as many positives of the batch's other queries as random passages
     negatives: Literal["random", "both", "bm25"] = "random"
     rerank_depth: PositiveInt = 1000  # so many passages of BM25
-    first_stage_weight: float = Field(
-        0.0, ge=0, le=1
-    )  # of BM25's score in the final one, both standardised per query
+    # weight of BM25's score in the final one, both standardised per query
+    first_stage_weight: float = Field(0.0, ge=0, le=1)
 
     @property
     def longest(self) -> int:
-        return self.query_length + self.passage_length  # both are read together
+        """Tokens of a query and a passage, which are read together."""
+        return self.query_length + self.passage_length
 
     def drawn(self) -> int:
-        return self.batch_size * self.n_negatives * (2 if self.negatives == "both" else 1)
+        """Return how many negatives a batch has: drawn ones, and with `both` those of others."""
+        kinds = 2 if self.negatives == "both" else 1
+        return self.batch_size * self.n_negatives * kinds
 
     def scored_pairs(self, steps: int) -> int:
+        """Return how many (query, passage) scores the loss sees in `steps` training steps."""
         return steps * (self.batch_size + self.drawn())
 
-    def cost(self, n_train: int, n_passages: int, n_queries: int) -> dict[str, float]:
-        pair = self.query_length + self.passage_length
-        return self._cost(
-            n_train, (self.batch_size + self.drawn()) * pair, n_queries * self.rerank_depth * pair
-        )
+    def cost(
+        self,
+        n_train: int,
+        n_passages: int,
+        n_queries: int,
+    ) -> dict[str, float]:
+        """Return the cost of `Recipe.cost`; each search reads `rerank_depth` pairs anew."""
+        train_tokens = (self.batch_size + self.drawn()) * self.longest
+        search_tokens = n_queries * self.rerank_depth * self.longest
+        return self._cost(n_train, train_tokens, search_tokens)
 
 
 class Reranker(Neural):
-    """BM25's first `rerank_depth` passages in the order of a `CrossEncoder`; below them the rest,
-    as BM25 ranked it.
+    """BM25's first `rerank_depth` passages in the order of a `CrossEncoder`.
+
+    Below them stands the rest, as BM25 ranked it.
     """
 
-    def __init__(self, model, recipe: Options, first_stage: bm25.BM25):
+    def __init__(self, model: "CrossEncoder", recipe: Options, first_stage: bm25.BM25) -> None:
         super().__init__(model, recipe)
         self.first_stage = first_stage
 
-    def search(self, collection, texts: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k best passages for each query text, as `topk.exact_search` gives them."""
-        depth, weight = self.recipe.rerank_depth, self.recipe.first_stage_weight
-        place = collection.passages.tie_order[1]
-        found = self.first_stage.search(collection, texts, max(k, depth))
-        parts = []
+    def search(
+        self, collection: Collection, texts: Sequence[str], k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k best passages for each query text, as `topk.exact_search` gives them."""
+        depth = self.recipe.rerank_depth
+        _, place = collection.passages.tie_order
+        first_rows, first_scores = self.first_stage.search(collection, texts, max(k, depth))
+        blocks = []
         for start in range(0, len(texts), BLOCK):
-            rows, scores = (part[start : start + BLOCK] for part in found)
-            scored = self.score(collection.passages, texts[start : start + BLOCK], rows[:, :depth])
-            if weight:
-                scored = (1 - weight) * standardised(scored) + weight * standardised(
-                    scores[:, :depth]
-                )
-            parts.append(below(rows, scores, scored, place, k))
-        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+            here = slice(start, start + BLOCK)
+            rows, bm25_scores = first_rows[here], first_scores[here]
+            scores = self.score(collection.passages, texts[here], rows[:, :depth])
+            scores = self._interpolated(scores, bm25_scores[:, :depth])
+            blocks.append(below(rows, bm25_scores, scores, place, k))
+        all_rows, all_scores = zip(*blocks, strict=True)
+        return np.concatenate(all_rows), np.concatenate(all_scores)
 
-    def score(self, passages, texts: Sequence[str], rows: np.ndarray) -> np.ndarray:
-        """The cross-encoder's scores of each text with its own passages `rows` [n, k]: float32,
-        -inf for padding.
+    def _interpolated(self, scores: np.ndarray, bm25_scores: np.ndarray) -> np.ndarray:
+        """Mix scores with those of BM25 by `first_stage_weight`, both standardised."""
+        weight = self.recipe.first_stage_weight
+        if not weight:
+            return scores
+        return (1 - weight) * standardised(scores) + weight * standardised(bm25_scores)
+
+    def score(
+        self,
+        passages: Passages,
+        texts: Sequence[str],
+        rows: np.ndarray,
+    ) -> np.ndarray:
+        """Return the cross-encoder's scores of each text with its own passages.
+
+        Parameters
+        ----------
+        texts
+            n texts of queries.
+        rows
+            int[n, k], rows of the passages of each; padding is -1.
+
+        Returns
+        -------
+        float32[n, k], -inf for padding.
         """
         import torch
 
-        there = rows >= 0
+        is_passage = rows >= 0
+        query_of_pair, _ = np.nonzero(is_passage)
+        passage_texts = passages.texts(rows[is_passage])
+        pairs = [
+            [texts[query], passage]
+            for query, passage in zip(query_of_pair, passage_texts, strict=True)
+        ]
         scores = np.full(rows.shape, -np.inf, dtype=np.float32)
-        found = zip(np.nonzero(there)[0], passages.texts(rows[there]), strict=True)
-        pairs = [[texts[i], passage] for i, passage in found]
-        options = {"batch_size": 128, "show_progress_bar": False, "pool": self.pool}
-        scores[there] = self.model.predict(pairs, activation_fn=torch.nn.Identity(), **options)
+        scores[is_passage] = self.model.predict(
+            pairs,
+            activation_fn=torch.nn.Identity(),
+            batch_size=128,
+            show_progress_bar=False,
+            pool=self.pool,
+        )
         return scores
 
 
 def standardised(scores: np.ndarray) -> np.ndarray:
-    """Scores float32[n, k] less their query's mean over its passages, in standard deviations; -inf
-    (padding) stays.
+    """Return scores less their query's mean over its passages, in standard deviations.
+
+    `scores` are float32[n, k]; -inf (padding) stays.
 
     >>> standardised(np.array([[1.0, 3.0, -np.inf]])).tolist()
     [[-1.0, 1.0, -inf]]
     """
-    there = np.isfinite(scores)
-    n = np.maximum(there.sum(axis=1, keepdims=True), 1)
-    apart = np.where(there, scores, 0)
-    apart = np.where(there, apart - apart.sum(axis=1, keepdims=True) / n, 0)
-    spread = np.sqrt((apart**2).sum(axis=1, keepdims=True) / n)
-    return np.where(there, apart / np.where(spread > 0, spread, 1), -np.inf).astype(np.float32)
+    is_passage = np.isfinite(scores)
+    n_passages = np.maximum(is_passage.sum(axis=1, keepdims=True), 1)
+    known = np.where(is_passage, scores, 0)
+    mean = known.sum(axis=1, keepdims=True) / n_passages
+    deviation = np.where(is_passage, known - mean, 0)
+    spread = np.sqrt((deviation**2).sum(axis=1, keepdims=True) / n_passages)
+    standard = deviation / np.where(spread > 0, spread, 1)
+    return np.where(is_passage, standard, -np.inf).astype(np.float32)
 
 
-def below(first, first_scores, scored, place: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Reranked passages above, the rest of the first stage below in its own order: (rows, scores)
-    [n, k].
+def below(
+    first: np.ndarray,
+    first_scores: np.ndarray,
+    scored: np.ndarray,
+    place: np.ndarray,
+    k: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the reranked passages, and below them the rest of the first stage in its own order.
 
-    first, first_scores: int32, float32 [n, depth], the ranking of the first stage, padding row -1
-    with score -inf; scored: float32[n, r], r ≤ depth, new scores of its first r passages; place:
-    `passages.tie_order[1]`. The rest is shifted below the lowest new score of its query by the
-    difference of the first stage's scores.
+    The rest is shifted below the lowest new score of its query by the difference of the first
+    stage's scores.
+
+    Parameters
+    ----------
+    first, first_scores
+        int32 and float32 [n, depth], the ranking of the first stage; padding is row -1 with score
+        -inf.
+    scored
+        float32[n, r], r ≤ depth: new scores of its first r passages.
+    place
+        `passages.tie_order[1]`.
+
+    Returns
+    -------
+    rows, scores
+        [n, k]
     """
-    lowest = np.where(np.isfinite(scored), scored, np.inf).min(axis=1, keepdims=True)
+    scores = np.concatenate([scored, _shifted_rest(first_scores, scored)], axis=1)
+    tie_place = np.where(first >= 0, place[first], len(place))
+    order = np.lexsort((tie_place, -scores), axis=1)[:, :k]
+    rows = np.take_along_axis(first, order, axis=1)
+    return rows, np.take_along_axis(scores, order, axis=1)
+
+
+def _shifted_rest(first_scores: np.ndarray, scored: np.ndarray) -> np.ndarray:
+    """Return the scores of the passages that were not scored anew, float32[n, depth - r].
+
+    See `below`.
+    """
+    known = np.where(np.isfinite(scored), scored, np.inf)
+    lowest = known.min(axis=1, keepdims=True)
     rest = first_scores[:, scored.shape[1] :]
+    behind_first = np.full_like(rest, -np.inf)
     # a query without any hit has neither a lowest new score nor a first old one
-    fall = np.subtract(
-        rest, first_scores[:, :1], out=np.full_like(rest, -np.inf), where=np.isfinite(rest)
-    )
-    rest = np.where(np.isfinite(lowest), lowest, 0) - 1 + fall
-    scores = np.concatenate([scored, rest.astype(np.float32)], axis=1)
-    order = np.lexsort((np.where(first >= 0, place[first], len(place)), -scores), axis=1)[:, :k]
-    return np.take_along_axis(first, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    is_passage = np.isfinite(rest)
+    np.subtract(rest, first_scores[:, :1], out=behind_first, where=is_passage)
+    lowest = np.where(np.isfinite(lowest), lowest, 0)
+    return (lowest - 1 + behind_first).astype(np.float32)
 
 
-def build(recipe: Options, seed: int):
-    """The untrained `CrossEncoder` of a recipe, on the device: one score from the pooled vector of
-    the pair.
+def build(recipe: Options, seed: int) -> "CrossEncoder":
+    """Return the untrained model of a recipe, on the device: a score from the pair's pooled vector.
 
     Query and passage are told apart by BERT's segment ids, also where the checkpoint's tokenizer
     leaves them out.
@@ -137,43 +218,49 @@ def build(recipe: Options, seed: int):
     from sentence_transformers.sentence_transformer.modules import Pooling
 
     words = transformer(recipe, seed, max_seq_length=recipe.longest)
-    if (
-        getattr(words.config, "type_vocab_size", 1) > 1
-        and "token_type_ids" not in words.tokenizer.model_input_names
-    ):
-        names = [*words.tokenizer.model_input_names, "token_type_ids"]
-        words.tokenizer.model_input_names = words.tokenizer.init_kwargs["model_input_names"] = (
-            names  # … is saved
-        )
+    _add_segment_ids(words)
     torch.manual_seed(seed)
     size = words.get_embedding_dimension()
+    pooling = Pooling(size, pooling_mode=recipe.pooling)
     head = Dense(size, 1, activation_function=torch.nn.Identity(), module_output_name="scores")
-    return CrossEncoder(
-        modules=[words, Pooling(size, pooling_mode=recipe.pooling), head], device=device()
-    )
+    return CrossEncoder(modules=[words, pooling, head], device=device())
+
+
+def _add_segment_ids(words: "Transformer") -> None:
+    """Let the tokenizer give segment ids where the model has more than one segment."""
+    tokenizer = words.tokenizer
+    has_segments = getattr(words.config, "type_vocab_size", 1) > 1
+    if has_segments and "token_type_ids" not in tokenizer.model_input_names:
+        names = [*tokenizer.model_input_names, "token_type_ids"]
+        tokenizer.model_input_names = names
+        tokenizer.init_kwargs["model_input_names"] = names  # what is saved
 
 
 def fit(
-    recipe: Options, collection, query_ids, split: str, seed: int, out_dir: Path, **given: Path
+    recipe: Options,
+    collection: Collection,
+    query_ids: Sequence[str],
+    split: str,
+    seed: int,
+    out_dir: Path,
+    **inputs: Path,
 ) -> dict:
-    """Tune BM25's k1 and b, train a cross-encoder and save both; see
-    `interextra.models.model.fit`.
+    """Tune BM25's k1 and b, train a cross-encoder and save both to `out_dir`.
+
+    See `interextra.models.model.fit`.
     """
-    from interextra.models.training.trainer import PairLoss, train
+    from interextra.models.training.trainer import PairBatches, PairLoss, train
 
     tuned = bm25.fit(recipe, collection, query_ids, split, seed, out_dir)
+    loss = PairLoss(build(recipe, seed), recipe)
     log = train(
-        PairLoss(build(recipe, seed), recipe),
-        recipe,
-        collection,
-        query_ids,
-        split,
-        seed,
-        out_dir,
-        **given,
+        loss, recipe, collection, query_ids, split, seed, out_dir, batches=PairBatches, **inputs
     )
-    return log | {"first_stage": {name: tuned[name] for name in ("k1", "b", "tuning_queries")}}
+    first_stage = {name: tuned[name] for name in ("k1", "b", "tuning_queries")}
+    return log | {"first_stage": first_stage}
 
 
 def load(out_dir: Path, recipe: Options) -> Reranker:
-    return Reranker(reopen("CrossEncoder", out_dir, recipe), recipe, bm25.load(out_dir, recipe))
+    """Open the cross-encoder and the BM25 that `fit` saved to `out_dir`."""
+    model = reopen("CrossEncoder", out_dir, recipe)
+    return Reranker(model, recipe, bm25.load(out_dir, recipe))

@@ -1,10 +1,9 @@
-"""TAS-Balanced: a dense retriever trained by topic, balanced margins and two teachers (Hofstätter
-et al., SIGIR 2021).
+"""TAS-Balanced: a dense retriever trained by topic, with balanced margins and two teachers.
 
 The queries of a batch are of one cluster (topic-aware sampling); of a query's pairs of a relevant
 and another passage one is drawn such that small and large margins of a teacher are equally likely
-(sections 3.2 and 3.3). It may have a second pass, see `compressed`. Taught in
-notebooks/10_compression_and_hybrid.
+(Hofstätter et al., SIGIR 2021, sections 3.2 and 3.3). It may have a second pass, see `compressed`.
+Taught in notebooks/10_compression_and_hybrid.
 """
 
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from interextra.data.collection import Collection, Passages
 from interextra.data.runs import RunFile
 from interextra.models.architectures import compressed
 from interextra.models.encoders import CLS, LSA
@@ -32,12 +32,15 @@ from interextra.splits.similarity import nearest
 
 LABEL = "TAS-B"
 COLOUR = "#332288"
-ENCODES_QUERIES, INTERACTS = True, False
+ENCODES_QUERIES = True
+INTERACTS = False
 
 load = compressed.load
 
 
 class Options(compressed.Options):
+    """The recipe of a dense retriever with topic-aware sampling and balanced margins."""
+
     scores: ClassVar[tuple[str, ...]] = ("topics",)
     reads: ClassVar[tuple[str, ...]] = ("topics",)
 
@@ -47,9 +50,8 @@ class Options(compressed.Options):
     n_negatives: Literal[1] = 1  # … and have one each
     negative_passages: Literal["all"] = "all"
     teacher: str = Field(min_length=1)  # recipe of the ColBERT that scores all passages of a batch
-    pair_teacher: (
-        str  # recipe of the reranker that scores the first `negative_depth` passages of BM25, once
-    )
+    # recipe of the reranker that scores the first `negative_depth` passages of BM25, once
+    pair_teacher: str
     in_batch_weight: Weight = 0.75
     # initialisation whose [CLS] vectors of the queries are clustered; empty: LSA on their words
     topics: str = ""
@@ -57,85 +59,120 @@ class Options(compressed.Options):
     bins: PositiveInt = 10  # of equal width between a query's smallest and largest margin
 
     def needs(self) -> list[str]:
+        """Return what `model.fit` must be given: also a run with the scores of pairs."""
         return [*super().needs(), "ranking"]
 
 
-class Topics:
-    """Batches of pairs (query, relevant passage, other passage) of one topic, with balanced
-    margins.
+class TopicBatches:
+    """Batches of pairs (query, relevant passage, other passage) of one topic, balanced by margin.
 
-    scored: DataFrame[query, positive, negative, margin], all pairs that a teacher scored, query a
-    row of the training queries; labels: int[n_queries], the topic of each.
+    Parameters
+    ----------
+    scored
+        DataFrame[query, positive, negative, margin], all pairs that a teacher scored; `query` is a
+        row of the training queries.
+    labels
+        int[n_queries], the topic of each training query.
+    bins
+        Number of bins of equal width between a query's smallest and largest margin: first a bin is
+        drawn, then a pair in it.
     """
 
-    def __init__(self, scored: pd.DataFrame, labels: np.ndarray, bins: int):
-        self.columns, by_query = (
-            {name: scored[name].to_numpy() for name in scored},
-            scored.groupby("query"),
-        )
-        bin_of = by_query["margin"].transform(
-            lambda m: np.digitize(m, np.histogram_bin_edges(m, bins)[1:-1])
-        )
-        weight = 1 / scored.groupby(["query", bin_of])["margin"].transform("size")
-        self.chance = (weight / weight.groupby(scored["query"]).transform("sum")).to_numpy()
-        self.rows = by_query.indices
-        self.topics = scored["query"].groupby(labels[scored["query"]]).unique().tolist()
+    def __init__(self, scored: pd.DataFrame, labels: np.ndarray, bins: int) -> None:
+        self.columns = {name: scored[name].to_numpy() for name in scored}
+        by_query = scored.groupby("query")
+        bin_of_pair = by_query["margin"].transform(lambda margins: _bin_numbers(margins, bins))
+        pairs_in_bin = scored.groupby(["query", bin_of_pair])["margin"].transform("size")
+        weight = 1 / pairs_in_bin
+        weight_of_query = weight.groupby(scored["query"]).transform("sum")
+        self.probability = (weight / weight_of_query).to_numpy()  # of a pair, given its query
+        self.pairs_of_query = by_query.indices
+        topic_of_pair = labels[scored["query"]]
+        self.queries_of_topic = scored["query"].groupby(topic_of_pair).unique().tolist()
 
-    def drawn(self, draw: np.random.Generator, size: int) -> dict[str, np.ndarray]:
-        """query, positive, negative, margin of `size` pairs, of as many queries as there are, from
-        topic to topic.
+    def draw(self, generator: np.random.Generator, size: int) -> dict[str, np.ndarray]:
+        """Draw query, positive, negative and margin of `size` pairs.
+
+        They are of as many different queries as there are, topic after topic in random order.
         """
-        order = [self.topics[at] for at in draw.permutation(len(self.topics))]
-        queries = np.resize(np.concatenate([draw.permutation(topic) for topic in order]), size)
-        picked = [draw.choice(rows, p=self.chance[rows]) for rows in map(self.rows.get, queries)]
-        return {name: column[picked] for name, column in self.columns.items()}
+        order = generator.permutation(len(self.queries_of_topic))
+        queries = [generator.permutation(self.queries_of_topic[topic]) for topic in order]
+        drawn = []
+        for query in np.resize(np.concatenate(queries), size):
+            pairs = self.pairs_of_query[query]
+            drawn.append(generator.choice(pairs, p=self.probability[pairs]))
+        return {name: column[drawn] for name, column in self.columns.items()}
 
 
-def scored_pairs(ranking: Path, passages, pairs: Pairs, spared: Sequence[str] = ()) -> pd.DataFrame:
-    """All pairs of a relevant and another passage of a run with a teacher's scores, as `Topics`
-    takes them.
+def _bin_numbers(margins: pd.Series, bins: int) -> np.ndarray:
+    """Return the bin, from 0, of each of a query's margins."""
+    inner_edges = np.histogram_bin_edges(margins, bins)[1:-1]
+    return np.digitize(margins, inner_edges)
 
-    A copy of a relevant passage, under another id, is neither; nor are the passages of the doc_ids
-    `spared`.
+
+def scored_pairs(
+    ranking: Path, passages: Passages, pairs: Pairs, spared: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return all pairs of a relevant and another passage of a run, as `TopicBatches` takes them.
+
+    `ranking` is a run with a teacher's scores. A copy of a relevant passage, under another id, is
+    neither; nor are the passages of the doc_ids `spared`.
     """
-    alike = text_numbers(passages)
-    frame = RunFile.read(ranking).frame()
-    frame["query"] = pd.Index(pairs.query_ids).get_indexer(frame["query_id"])
-    frame["row"] = passages.rows(frame["doc_id"])
-    codes = frame["query"] * len(passages) + frame["row"]
-    relevant = np.isin(codes, pairs.query * len(passages) + pairs.rows)
-    other = (
-        ~np.isin(codes, relevant_pairs(pairs, alike))
-        & ~spared_passages(spared, passages, alike)[frame["row"]]
+    text_of = text_numbers(passages)
+    run = RunFile.read(ranking).frame()
+    run["query"] = pd.Index(pairs.query_ids).get_indexer(run["query_id"])
+    run["row"] = passages.rows(run["doc_id"])
+    codes = run["query"] * len(passages) + run["row"]
+    is_relevant = np.isin(codes, pairs.query * len(passages) + pairs.rows)
+    is_relevant_or_copy = np.isin(codes, relevant_pairs(pairs, text_of))
+    is_spared = spared_passages(spared, passages, text_of)[run["row"]]
+    others = run[~is_relevant_or_copy & ~is_spared]
+    both = run[is_relevant].merge(others, on="query", suffixes=("", "_other"))
+    return pd.DataFrame(
+        {
+            "query": both["query"],
+            "positive": both["row"],
+            "negative": both["row_other"],
+            "margin": both["score"] - both["score_other"],
+        }
     )
-    both = frame[relevant].merge(frame[other], on="query", suffixes=("", "_other"))
-    columns = {"query": both["query"], "positive": both["row"], "negative": both["row_other"]}
-    return pd.DataFrame(columns | {"margin": both["score"] - both["score_other"]})
 
 
 def fit(
-    recipe: Options, collection, query_ids, split: str, seed: int, *out_dir, ranking: Path, **given
+    recipe: Options,
+    collection: Collection,
+    query_ids: Sequence[str],
+    split: str,
+    seed: int,
+    out_dir: Path,
+    *,
+    ranking: Path,
+    **inputs: Path,
 ) -> dict:
-    """Train a bi-encoder and save it, see `interextra.models.model.fit`. `ranking`: a run with the
-    scores of pairs.
+    """Train a bi-encoder and save it to `out_dir`, see `interextra.models.model.fit`.
+
+    `ranking` is a run with the scores of pairs.
     """
     from interextra.models.training.second_pass import TopicAware
-    from interextra.models.training.trainer import train
+    from interextra.models.training.trainer import QueryBatches, train
 
-    loss, pairs = (
-        TopicAware(recipe, seed),
-        training_pairs(collection, query_ids, split, recipe.positive_relevance),
+    pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
+    spared = read_spared(inputs.get("spared"))
+    scored = scored_pairs(ranking, collection.passages, pairs, spared)
+    labels = _query_topics(recipe, pairs.texts, seed)
+    loss = TopicAware(recipe, seed, TopicBatches(scored, labels, recipe.bins))
+    return train(
+        loss, recipe, collection, query_ids, split, seed, out_dir, batches=QueryBatches, **inputs
     )
-    vectors = (CLS if recipe.topics else LSA)(recipe.topics, pairs.texts).encode_queries(
-        pairs.texts
-    )
-    vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    labels = nearest(
-        vectors, kmeans(vectors, min(recipe.clusters, len(vectors)), seed, normalise=True), k=1
-    )[1][:, 0]
-    scored = scored_pairs(ranking, collection.passages, pairs, read_spared(given.get("spared")))
-    loss.topics = Topics(scored, labels, recipe.bins)
-    recipe = recipe.model_copy(
-        update={"negatives": "own"}
-    )  # so that the trainer leaves the batches to the loss
-    return train(loss, recipe, collection, query_ids, split, seed, *out_dir, **given)
+
+
+def _query_topics(recipe: Options, texts: Sequence[str], seed: int) -> np.ndarray:
+    """Cluster queries by their vectors: int64[n], the topic of each."""
+    encoder = CLS(recipe.topics, texts) if recipe.topics else LSA("", texts)
+    vectors = encoder.encode_queries(texts)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = vectors / np.maximum(lengths, 1e-12)
+    n_clusters = min(recipe.clusters, len(vectors))
+    centroids = kmeans(vectors, n_clusters, seed, normalise=True)
+    _, nearest_centroids = nearest(vectors, centroids, k=1)
+    return nearest_centroids[:, 0]

@@ -1,0 +1,1 @@
+"""Training of neural models: pairs, batches, losses and the trainer; pretraining."""

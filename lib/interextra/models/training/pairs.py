@@ -1,5 +1,4 @@
-"""Training pairs (query, relevant passage) of chosen queries, as arrays; and which passages are
-never their negatives.
+"""Training pairs (query, relevant passage) of chosen queries, and what is never their negative.
 
 A passage is what it says, not its id: one that says the same as a relevant one is as good an
 answer, under any id.
@@ -12,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from interextra.data.collection import BATCH_ROWS, Passages
+from interextra.data.collection import BATCH_ROWS, Collection, Passages
 from interextra.data.runs import RunFile
 from interextra.data.texts import same_text
 from interextra.store.errors import InputError, offenders
@@ -20,7 +19,7 @@ from interextra.store.files import read_json
 
 
 class Pairs(NamedTuple):
-    """`texts[query[i]]` is answered by passage `rows[i]`. Sorted by query, then row."""
+    """`texts[query[i]]` is answered by passage `rows[i]`; sorted by query, then row."""
 
     query_ids: list[str]
     texts: list[str]
@@ -28,128 +27,199 @@ class Pairs(NamedTuple):
     rows: np.ndarray  # int64[pairs] into the passages
 
 
-def training_pairs(collection, query_ids: Sequence[str], split: str, relevance: int) -> Pairs:
-    """Judgements of at least `relevance` for `query_ids`; queries without one are left out.
+def training_pairs(
+    collection: Collection, query_ids: Sequence[str], split: str, relevance: int
+) -> Pairs:
+    """Return the pairs of `query_ids` and their passages of at least `relevance`.
 
-    InputError for a query_id that is not in the split, for no pair, for a judged passage that is
-    not in the collection.
+    Queries without such a passage are left out. The order of `query_ids` does not matter: the same
+    set of queries gives the same model.
+
+    Raises
+    ------
+    InputError
+        For a query_id that is not in the split, for no pair, for a judged passage that is not in
+        the collection.
     """
-    queries, name = collection.queries(split), collection.name
-    known, wanted = pd.Index(queries["query_id"]), pd.Index(query_ids).unique()
-    if len(missing := wanted.difference(known)):
+    queries = collection.queries(split)
+    known = pd.Index(queries["query_id"])
+    wanted = pd.Index(query_ids).unique()
+    missing = wanted.difference(known)
+    if len(missing):
         raise InputError(
-            f"{name}: {len(missing)} query_ids are not in split {split!r}: {offenders(missing)}"
+            f"{collection.name}: {len(missing)} query_ids are not in split {split!r}: "
+            f"{offenders(missing)}"
         )
-    qrels = collection.qrels(split)
-    qrels = qrels[(qrels["relevance"] >= relevance) & qrels["query_id"].isin(wanted)]
-    if qrels.empty:
-        asked = f"none of {len(wanted)} queries of split {split!r}"
-        raise InputError(f"{name}: {asked} has a passage of relevance {relevance} or more")
-    rows = collection.passages.rows(qrels["doc_id"])
-    if (rows < 0).any():
-        bad = qrels["doc_id"].to_numpy()[rows < 0]
-        raise InputError(
-            f"{name}: {len(bad)} judged passages are not in the collection: {offenders(bad)}"
-        )
-    # the order of the caller's list does not matter: the same set of queries gives the same model
-    at, query = np.unique(known.get_indexer(qrels["query_id"]), return_inverse=True)
+    qrels = _relevant_judgements(collection, wanted, split, relevance)
+    rows = _rows_of_judged(collection, qrels["doc_id"])
+    used, query = np.unique(known.get_indexer(qrels["query_id"]), return_inverse=True)
     order = np.lexsort((rows, query))
-    used = queries.iloc[at]
-    return Pairs(used["query_id"].tolist(), used["text"].tolist(), query[order], rows[order])
+    training = queries.iloc[used]
+    return Pairs(
+        training["query_id"].tolist(), training["text"].tolist(), query[order], rows[order]
+    )
+
+
+def _relevant_judgements(
+    collection: Collection, query_ids: pd.Index, split: str, relevance: int
+) -> pd.DataFrame:
+    """Return judgements of at least `relevance` for some queries; InputError for none."""
+    qrels = collection.qrels(split)
+    is_relevant = qrels["relevance"] >= relevance
+    qrels = qrels[is_relevant & qrels["query_id"].isin(query_ids)]
+    if qrels.empty:
+        raise InputError(
+            f"{collection.name}: none of {len(query_ids)} queries of split {split!r} has a passage "
+            f"of relevance {relevance} or more"
+        )
+    return qrels
+
+
+def _rows_of_judged(collection: Collection, doc_ids: pd.Series) -> np.ndarray:
+    """Find the rows of judged passages; InputError where one is not in the collection."""
+    rows = collection.passages.rows(doc_ids)
+    absent = doc_ids.to_numpy()[rows < 0]
+    if len(absent):
+        raise InputError(
+            f"{collection.name}: {len(absent)} judged passages are not in the collection: "
+            f"{offenders(absent)}"
+        )
+    return rows
 
 
 def text_numbers(passages: Passages) -> np.ndarray:
-    """A number for each passage, int64[passages], equal where two say the same
-    (`data.texts.same_text`).
+    """Return a number for the text of each passage, int64[passages].
+
+    It is equal where two passages say the same (`data.texts.same_text`).
     """
     return same_text(text for _, texts in passages.batches(BATCH_ROWS) for text in texts)
 
 
-def relevant_pairs(pairs: Pairs, alike: np.ndarray) -> np.ndarray:
-    """Codes of all pairs of a query and a passage that says the same as a relevant one: int64,
-    ascending.
+def relevant_pairs(pairs: Pairs, text_of: np.ndarray) -> np.ndarray:
+    """Return all pairs of a query and a passage that says the same as a relevant one, as codes.
 
-    The code of (query, row) is query · passages + row. `alike`: `text_numbers` of all passages.
+    Parameters
+    ----------
+    pairs
+        The training pairs.
+    text_of
+        `text_numbers` of all passages.
 
+    Returns
+    -------
+    int64, ascending: the code of (query, row) is query · passages + row.
+
+    Examples
+    --------
     >>> pairs = Pairs(["q"], ["tea?"], np.array([0]), np.array([1]))
     >>> relevant_pairs(pairs, np.array([0, 1, 2, 1])).tolist()  # the last passage is a copy
     [1, 3]
     """
-    by_text = np.argsort(alike, kind="stable")
-    n_alike = np.bincount(alike)
-    first = np.cumsum(n_alike) - n_alike
-    of_pair = alike[pairs.rows]
-    copies = n_alike[of_pair]
-    among_copies = np.arange(copies.sum()) - np.repeat(np.cumsum(copies) - copies, copies)
-    rows = by_text[np.repeat(first[of_pair], copies) + among_copies]
-    return np.unique(np.repeat(pairs.query, copies) * len(alike) + rows)
+    relevant = pd.DataFrame({"query": pairs.query, "text": text_of[pairs.rows]})
+    rows = np.flatnonzero(np.isin(text_of, relevant["text"]))
+    passages = pd.DataFrame({"text": text_of[rows], "row": rows})
+    both = relevant.merge(passages, on="text")
+    return np.unique(both["query"] * len(text_of) + both["row"])
 
 
 def exposed_passages(
-    collection, pairs: Pairs, relevance: int, alike: np.ndarray | None = None
+    collection: Collection, pairs: Pairs, relevance: int, text_of: np.ndarray | None = None
 ) -> np.ndarray:
-    """Which passages are relevant to some query of the collection, of any split, but to none of the
-    training queries.
+    """Return which passages are relevant to some query of any split, but to no training query.
 
     Negative exposure: such a passage is in the corpus, so a sampler can find it, and training
     teaches that it is wrong only. A copy of such a passage is exposed, too, and a copy of a
-    training passage is not. `alike`: `text_numbers` of the passages, where they are known. Returns
-    bool[passages]. Taught in notebooks/09_negative_exposure.
+    training passage is not. Taught in notebooks/09_negative_exposure.
+
+    Parameters
+    ----------
+    collection
+        Its judgements of at least `relevance` count.
+    pairs
+        The training pairs.
+    relevance
+        The lowest grade that counts as relevant.
+    text_of
+        `text_numbers` of the passages, where they are known.
+
+    Returns
+    -------
+    bool[passages]
     """
-    alike = text_numbers(collection.passages) if alike is None else alike
+    if text_of is None:
+        text_of = text_numbers(collection.passages)
     judged = pd.concat([collection.qrels(split) for split in collection.splits])
-    rows = collection.passages.rows(judged.loc[judged["relevance"] >= relevance, "doc_id"])
-    relevant_texts, trained_texts = alike[rows[rows >= 0]], alike[pairs.rows]
-    return np.isin(alike, relevant_texts) & ~np.isin(alike, trained_texts)
+    judged = judged[judged["relevance"] >= relevance]
+    rows = collection.passages.rows(judged["doc_id"])
+    is_relevant = np.isin(text_of, text_of[rows[rows >= 0]])
+    is_trained = np.isin(text_of, text_of[pairs.rows])
+    return is_relevant & ~is_trained
 
 
 def read_spared(path: Path | None) -> list[str]:
-    """The doc_ids in a JSON file of passages that are never negatives; none without a file."""
+    """Read the doc_ids of passages that are never negatives from a JSON file; none without one."""
     doc_ids = read_json(path) if path else []
-    if not isinstance(doc_ids, list) or not all(isinstance(one, str) for one in doc_ids):
+    if not isinstance(doc_ids, list) or not all(isinstance(doc_id, str) for doc_id in doc_ids):
         raise InputError(f"{path}: give a JSON list of doc_ids")
     return doc_ids
 
 
-def spared_passages(doc_ids: Sequence[str], passages: Passages, alike: np.ndarray) -> np.ndarray:
-    """bool[passages]: the passages of these doc_ids and their copies; InputError for ids not in the
-    collection.
+def spared_passages(doc_ids: Sequence[str], passages: Passages, text_of: np.ndarray) -> np.ndarray:
+    """Return bool[passages]: the passages of these doc_ids and their copies.
+
+    InputError for ids that are not in the collection.
     """
     rows = passages.rows(list(doc_ids))
-    if (rows < 0).any():
-        absent = [doc_id for doc_id, row in zip(doc_ids, rows, strict=True) if row < 0]
+    absent = pd.Index(doc_ids)[rows < 0]
+    if len(absent):
         raise InputError(
             f"spared: {len(absent)} passages are not in the collection: {offenders(absent)}"
         )
-    return np.isin(alike, alike[rows])
+    return np.isin(text_of, text_of[rows])
 
 
-def ranked_rows(path: Path, collection, query_ids: Sequence[str], depth: int) -> np.ndarray:
-    """Rows of the first `depth` passages of each query in a run file: int64[queries, depth], -1
-    where it has fewer.
+def ranked_rows(
+    path: Path, collection: Collection, query_ids: Sequence[str], depth: int
+) -> np.ndarray:
+    """Read the rows of the first `depth` passages of each query in a run file.
+
+    Returns int64[queries, depth], -1 where a query has fewer.
     """
     run = RunFile.read(path)
-    if absent := set(query_ids) - set(run.query_ids):
+    absent = set(query_ids) - set(run.query_ids)
+    if absent:
         raise InputError(
-            f"{path}: {len(absent)} training queries are not in the run: {offenders(sorted(absent))}"
+            f"{path}: {len(absent)} training queries are not in the run: "
+            f"{offenders(sorted(absent))}"
         )
-    at = pd.Index(run.query_ids).get_indexer(query_ids)
-    place = run.offsets[at, None] + np.arange(depth)
-    rows = np.append(
-        collection.passages.rows(run.doc_ids.to_pylist())[run.doc_codes], -1
-    )  # of the hits in a line
-    return rows[np.where(place < run.offsets[at + 1, None], place, -1)]
+    query = pd.Index(run.query_ids).get_indexer(query_ids)
+    hit = run.offsets[query, None] + np.arange(depth)
+    is_hit = hit < run.offsets[query + 1, None]
+    row_of_hit = collection.passages.rows(run.doc_ids.to_pylist())[run.doc_codes]
+    row_of_hit = np.append(row_of_hit, -1)
+    return row_of_hit[np.where(is_hit, hit, -1)]
 
 
 def negatives_of(ranking: np.ndarray, relevant: np.ndarray, drawable: np.ndarray) -> np.ndarray:
-    """A ranking of the training queries without the relevant passages: int32[queries, depth], best
-    first, -1 last.
+    """Return a ranking of the training queries without the relevant passages.
 
     Unjudged passages count as not relevant, as in the papers, but for copies of relevant ones.
-    `relevant`: codes as of `relevant_pairs`; `drawable`: bool[passages], those that may be
-    negatives.
+
+    Parameters
+    ----------
+    ranking
+        int[queries, depth], rows of passages, best first, -1 last.
+    relevant
+        Codes as of `relevant_pairs`.
+    drawable
+        bool[passages], those that may be negatives.
+
+    Returns
+    -------
+    int[queries, depth], best first, -1 last.
     """
-    codes = np.arange(len(ranking), dtype=np.int64)[:, None] * len(drawable) + ranking
-    bad = np.isin(codes, relevant) | ~drawable[ranking]
-    rows = np.where(bad, -1, ranking)
-    return np.take_along_axis(rows, np.argsort(rows < 0, axis=1, kind="stable"), axis=1)
+    query = np.arange(len(ranking), dtype=np.int64)[:, None]
+    is_relevant = np.isin(query * len(drawable) + ranking, relevant)
+    rows = np.where(is_relevant | ~drawable[ranking], -1, ranking)
+    padding_last = np.argsort(rows < 0, axis=1, kind="stable")
+    return np.take_along_axis(rows, padding_last, axis=1)

@@ -1,47 +1,63 @@
 """Tokenized texts that are kept: in a training the same passages come again and again."""
 
+from typing import Any
+
 import torch
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from interextra.models.retriever import words_of
+
+Columns = dict[str, Tensor]  # of a batch, or the row of one text in it
 
 KEPT = 100_000  # texts; more than a small collection has, less than memory holds
 
 
 class Tokens:
-    """Gives what `preprocess` of a model of sentence-transformers gives, but tokenizes each text
-    once.
+    """Gives what `preprocess` of a model of sentence-transformers gives.
+
+    Each text is tokenized once.
     """
 
-    def __init__(self, model):
-        self.model, self.padding = model, words_of(model)[0].tokenizer.pad_token_id
-        self.kept: dict[
-            tuple[str, str], dict[str, torch.Tensor]
-        ] = {}  # task and text → its row without padding
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.padding = words_of(model)[0].tokenizer.pad_token_id
+        self.kept: dict[tuple[str, str], Columns] = {}  # task and text → its row without padding
 
-    def preprocess(self, texts: list, task: str = "") -> dict:
-        """Tensors [n, longest] and the modality; pairs of texts, which have no task, are never
-        kept.
+    def preprocess(self, texts: list, task: str = "") -> dict[str, Any]:
+        """Return tensors [n, longest] and the modality.
+
+        Pairs of texts, which have no task, are never kept.
         """
         if not task:
             return self.model.preprocess(texts)
         if len(self.kept) > KEPT:
             self.kept.clear()
-        if new := [text for text in dict.fromkeys(texts) if (task, text) not in self.kept]:
-            coded = self.model.preprocess(new, task=task)
-            mask = coded["attention_mask"].bool()
-            if (
-                coded["input_ids"][~mask] != self.padding
-            ).any():  # more than padding: ColBERT's query expansion
-                return self.model.preprocess(texts, task=task)
-            tensors = {name: column for name, column in coded.items() if torch.is_tensor(column)}
-            for row, text in enumerate(new):
-                self.kept[task, text] = {
-                    name: column[row][mask[row]] for name, column in tensors.items()
-                }
-        rows = [self.kept[task, text] for text in texts]
-        pads = {name: self.padding if name == "input_ids" else 0 for name in rows[0]}
-        padded = {
-            name: pad_sequence([row[name] for row in rows], True, pad) for name, pad in pads.items()
-        }
-        return {**padded, "modality": "text"}
+        new = [text for text in dict.fromkeys(texts) if (task, text) not in self.kept]
+        if new and not self._keep(new, task):
+            return self.model.preprocess(texts, task=task)
+        return self._padded([self.kept[task, text] for text in texts])
+
+    def _keep(self, texts: list[str], task: str) -> bool:
+        """Tokenize and keep texts; False where more than padding follows their tokens.
+
+        That is so with the query expansion of ColBERT.
+        """
+        batch = self.model.preprocess(texts, task=task)
+        is_token = batch["attention_mask"].bool()
+        if (batch["input_ids"][~is_token] != self.padding).any():
+            return False
+        columns = {name: value for name, value in batch.items() if torch.is_tensor(value)}
+        for row, text in enumerate(texts):
+            mask = is_token[row]
+            self.kept[task, text] = {name: column[row][mask] for name, column in columns.items()}
+        return True
+
+    def _padded(self, rows: list[Columns]) -> dict[str, Any]:
+        """Make a batch of kept rows."""
+        batch: dict[str, Any] = {}
+        for name in rows[0]:
+            padding = self.padding if name == "input_ids" else 0
+            column = [row[name] for row in rows]
+            batch[name] = pad_sequence(column, batch_first=True, padding_value=padding)
+        return batch | {"modality": "text"}

@@ -1,25 +1,26 @@
-"""Training of all neural architectures: batches with their negatives, drawn with the seed; scores;
-one trainer.
-"""
+"""Training of all neural architectures: batches with drawn negatives, scores, one trainer."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import sentence_transformers
 import torch
 from datasets import Dataset
 from sentence_transformers.base.trainer import BaseTrainer
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from transformers import PrinterCallback
+from transformers import PrinterCallback, TrainingArguments
 
+from interextra.data.collection import Collection
 from interextra.models.model import load_model
 from interextra.models.recipe import Trained
 from interextra.models.retriever import words_of
 from interextra.models.search.lucene import bm25_search
 from interextra.models.search.topk import device
-from interextra.models.training.losses import losses
+from interextra.models.training.losses import LEFT_OUT, losses
 from interextra.models.training.pairs import (
     Pairs,
     exposed_passages,
@@ -35,317 +36,433 @@ from interextra.models.training.reproducible import reproducible
 from interextra.models.training.tokens import Tokens
 from interextra.store.errors import InputError
 
-# What `SharedNegatives` takes of a model with one vector a text
-INNER_PRODUCT = (
-    lambda out: out["sentence_embedding"],
-    lambda q, p: (q * p).sum(dim=1),
-    lambda q, p: q @ p.T,
-)
+Batch = dict[str, Any]  # tensors by name, as the library's trainer takes them
 
 
 class Batches:
-    """A collator: draws the negatives of a batch of {"pair": index} and tokenizes it; the label are
-    barred negatives.
+    """A collator: draws the negatives of a batch of {"pair": index} and tokenizes it.
 
-    `tokens`: a `Tokens`. `ranking`: rows of the passages that a model ranks first for each query
-    (see `ranked_rows`). `teacher`: a model whose scores are the loss's goal. `spared`: doc_ids of
-    passages that are not drawn either. What says the same as a relevant passage is relevant, too,
-    whatever its id (see `relevant_pairs`).
+    What says the same as a relevant passage is relevant, too, whatever its id (see
+    `relevant_pairs`). A subclass says what a batch holds; its `label` says which negatives are
+    barred.
+
+    Parameters
+    ----------
+    tokens
+        A `Tokens`.
+    pairs, collection, recipe
+        The training pairs, and what their negatives are.
+    seed
+        Of the negatives.
+    ranking
+        Rows of the passages that a model ranks first for each query, see `ranked_rows`.
+    teacher
+        A model whose scores are the loss's goal.
+    spared
+        doc_ids of passages that are not drawn either.
     """
 
     valid_label_columns = ("label",)
 
     def __init__(
         self,
-        tokens,
+        tokens: Any,
         pairs: Pairs,
-        collection,
+        collection: Collection,
         recipe: Trained,
         seed: int,
-        ranking=None,
-        teacher=None,
-        spared=(),
-    ):
-        self.tokens, self.pairs, self.passages = tokens, pairs, collection.passages
-        self.recipe, self.seed, self.teacher, self.goal = (
-            recipe,
-            seed,
-            teacher,
-            losses()[recipe.loss].goal,
-        )
-        alike = text_numbers(collection.passages)
-        self.relevant = relevant_pairs(pairs, alike)
-        self.exposed = exposed_passages(collection, pairs, recipe.positive_relevance, alike)
-        is_spared = spared_passages(spared, collection.passages, alike)
+        ranking: np.ndarray | None = None,
+        teacher: Any = None,
+        spared: Sequence[str] = (),
+    ) -> None:
+        self.tokens = tokens
+        self.pairs = pairs
+        self.passages = collection.passages
+        self.recipe = recipe
+        self.seed = seed
+        self.teacher = teacher
+        self.goal = losses()[recipe.loss].goal
+        text_of = text_numbers(self.passages)
+        self.relevant = relevant_pairs(pairs, text_of)
+        self.exposed = exposed_passages(collection, pairs, recipe.positive_relevance, text_of)
+        is_spared = spared_passages(spared, self.passages, text_of)
         self.drawable = drawable_passages(self.exposed, recipe.negative_passages, seed, is_spared)
         self.rows = np.flatnonzero(self.drawable)
         self.exposed_rows = np.flatnonzero(self.exposed & ~is_spared)
-        if recipe.negatives.startswith("bm25"):
-            ranking, _ = bm25_search(collection, pairs.texts, recipe.negative_depth, k1=0.9, b=0.4)
-        self.mined = (
-            None if ranking is None else negatives_of(ranking, self.relevant, self.drawable)
-        )
-        self.n_negatives = self.n_exposed = 0  # met so far
+        self.mined = self._mined(collection, ranking)
+        self.n_negatives = 0  # met so far
+        self.n_exposed = 0  # of these
 
-    def taken(self, examples: list[dict]) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
-        """Query and positive of each example, and a generator seeded by them: any process draws the
-        same.
+    def _mined(
+        self,
+        collection: Collection,
+        ranking: np.ndarray | None,
+    ) -> np.ndarray | None:
+        """Return the negatives that BM25 or a model ranks first, see `negatives_of`."""
+        if self.recipe.negatives.startswith("bm25"):
+            depth = self.recipe.negative_depth
+            ranking, _ = bm25_search(collection, self.pairs.texts, depth, k1=0.9, b=0.4)
+        if ranking is None:
+            return None
+        return negatives_of(ranking, self.relevant, self.drawable)
+
+    def examples_of(
+        self, examples: Sequence[dict]
+    ) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+        """Return query and positive of each example, and a generator for their negatives.
+
+        It is seeded by the examples: any process draws the same.
         """
-        at = np.array([example["pair"] for example in examples])
-        return (
-            self.pairs.query[at],
-            self.pairs.rows[at],
-            np.random.default_rng([self.seed, *at.tolist()]),
-        )
+        pair = np.array([example["pair"] for example in examples])
+        generator = np.random.default_rng([self.seed, *pair.tolist()])
+        return self.pairs.query[pair], self.pairs.rows[pair], generator
 
-    def barred(self, query: np.ndarray, negatives: np.ndarray) -> torch.Tensor:
-        """Which negatives [batch or 1, m] are relevant to their query after all: bool[batch, m];
-        counts the exposed.
+    def texts_of(self, query: np.ndarray) -> list[str]:
+        """Return the texts of queries."""
+        return [self.pairs.texts[number] for number in query]
+
+    def barred(self, query: np.ndarray, negatives: np.ndarray) -> Tensor:
+        """Return which negatives are relevant to their query after all; count the exposed ones.
+
+        `negatives` are [batch, m], or [1, m] where the batch shares them: bool[batch, m].
         """
         self.count(negatives)
         codes = query[:, None] * len(self.passages) + negatives
-        found = np.searchsorted(self.relevant, codes).clip(max=len(self.relevant) - 1)
-        return torch.as_tensor(self.relevant[found] == codes)
+        place = np.searchsorted(self.relevant, codes)
+        nearest = self.relevant[place.clip(max=len(self.relevant) - 1)]
+        return torch.as_tensor(nearest == codes)
 
     def count(self, negatives: np.ndarray) -> None:
         """Note how many negatives were met, and how many of them exposed."""
         self.n_negatives += negatives.size
         self.n_exposed += int(self.exposed[negatives].sum())
 
-    def random(self, draw: np.random.Generator, size) -> np.ndarray:
-        found, share = (
-            self.rows[draw.integers(len(self.rows), size=size)],
-            self.recipe.negative_passages,
-        )
-        if isinstance(share, str):
-            return found
-        is_exposed = draw.random(size) < share
-        return np.where(
-            is_exposed, self.exposed_rows[draw.integers(len(self.exposed_rows), size=size)], found
-        )
+    def draw_random(
+        self,
+        generator: np.random.Generator,
+        size: int | tuple[int, ...],
+    ) -> np.ndarray:
+        """Draw passages; exposed ones with the probability of the recipe, if it has one."""
+        rows = generator.choice(self.rows, size=size)
+        share_exposed = self.recipe.negative_passages
+        if isinstance(share_exposed, str):
+            return rows
+        is_exposed = generator.random(size) < share_exposed
+        exposed_rows = generator.choice(self.exposed_rows, size=size)
+        return np.where(is_exposed, exposed_rows, rows)
 
-    def drawn(self, draw: np.random.Generator, query: np.ndarray) -> np.ndarray:
-        """`n_negatives` for each query [batch, n]: of those ranked first, random where there is
-        none, or no ranking.
+    def draw(self, generator: np.random.Generator, query: np.ndarray) -> np.ndarray:
+        """Draw `n_negatives` for each query, [batch, n].
+
+        They are of those ranked first, random where there is none, or no ranking.
         """
-        n = self.recipe.n_negatives
+        shape = (len(query), self.recipe.n_negatives)
         if self.mined is None:
-            return self.random(draw, (len(query), n))
+            return self.draw_random(generator, shape)
         mined = self.mined[query]
-        counts = (mined >= 0).sum(axis=1)  # padding is at the end
-        picked = np.take_along_axis(
-            mined, draw.integers(np.maximum(counts, 1)[:, None], size=(len(mined), n)), axis=1
-        )
-        return np.where(counts[:, None] > 0, picked, self.random(draw, picked.shape))
+        n_mined = (mined >= 0).sum(axis=1)[:, None]  # padding is at the end
+        place = generator.integers(np.maximum(n_mined, 1), size=shape)
+        picked = np.take_along_axis(mined, place, axis=1)
+        return np.where(n_mined > 0, picked, self.draw_random(generator, shape))
 
 
 class EncoderBatches(Batches):
-    """Query, positive and drawn negatives as columns of their own, cut to the lengths of the
-    recipe.
-    """
+    """Query, positive and drawn negatives as columns of their own, cut to the recipe's lengths."""
 
-    def __call__(self, examples: list[dict]) -> dict:
-        query, positive, draw = self.taken(examples)
-        columns, texts = {"positive": positive}, [self.pairs.texts[row] for row in query]
-        negatives = positive if self.recipe.in_batch else positive[:0]
-        if self.recipe.drawn():
-            # random ones are shared by the batch anyway, so that those of one query are enough
-            columns["negative"] = self.drawn(
-                draw, query if self.mined is not None else query[:1]
-            ).ravel()
-            negatives = np.concatenate([columns["negative"], negatives])
-        coded = {"query": self.tokens.preprocess(texts, task="query")}
-        for name, rows in columns.items():
-            coded[name] = self.tokens.preprocess(self.passages.texts(rows), task="document")
-        batch = {
-            f"{name}_{key}": value
-            for name, column in coded.items()
-            for key, value in column.items()
-        }
+    def __call__(self, examples: Sequence[dict]) -> Batch:
+        """Return a batch; the label is the goal of a loss with a teacher, else what is barred."""
+        query, positive, generator = self.examples_of(examples)
+        drawn = self.batch_negatives(generator, query)
+        in_batch = positive if self.recipe.in_batch else positive[:0]
+        negatives = np.concatenate([drawn, in_batch])
+        texts = self.texts_of(query)
+        batch = _named("query", self.tokens.preprocess(texts, task="query"))
+        batch |= self.encoded("positive", positive)
+        if len(drawn):
+            batch |= self.encoded("negative", drawn)
         label = self.barred(query, negatives[None])
         if self.goal:
             label = self.goal(self.teacher, self.passages, texts, positive, negatives, label)
         return batch | {"label": label}
 
+    def batch_negatives(self, generator: np.random.Generator, query: np.ndarray) -> np.ndarray:
+        """Draw the negatives of a batch, int[n]: those of each query in turn."""
+        if not self.recipe.drawn():
+            return np.empty(0, int)
+        if self.mined is None:
+            # random ones are shared by the batch anyway, so that those of one query are enough
+            query = query[:1]
+        return self.draw(generator, query).ravel()
+
+    def encoded(self, name: str, rows: np.ndarray) -> Batch:
+        """Return the tokens of passages, as a column of a batch."""
+        texts = self.passages.texts(rows)
+        return _named(name, self.tokens.preprocess(texts, task="document"))
+
 
 class QueryBatches(Batches):
-    """Queries alone, for a model that is trained against its own ranking of all passages.
+    """Queries alone, for a loss that takes the passages itself.
 
     The label: row of the example's passage, then those of all relevant ones, -1 where there are
     fewer: int64[batch, n].
     """
 
-    def __call__(self, examples: list[dict]) -> dict:
-        query, positive, _ = self.taken(examples)
-        n = len(self.passages)
-        ends = np.searchsorted(self.relevant, [query * n, (query + 1) * n])
-        relevant = [self.relevant[start:end] % n for start, end in ends.T]
-        labels = [
-            torch.as_tensor(np.append(*rows)) for rows in zip(positive, relevant, strict=True)
-        ]
+    def __call__(self, examples: Sequence[dict]) -> Batch:
+        """Return a batch of queries, tokenized, and their labels."""
+        query, positive, _ = self.examples_of(examples)
+        n_passages = len(self.passages)
+        labels = []
+        for query_number, row in zip(query, positive, strict=True):
+            first_code = query_number * n_passages
+            start, end = np.searchsorted(self.relevant, [first_code, first_code + n_passages])
+            relevant = self.relevant[start:end] - first_code
+            labels.append(torch.as_tensor(np.append(row, relevant)))
         label = pad_sequence(labels, batch_first=True, padding_value=-1)
-        coded = self.tokens.preprocess([self.pairs.texts[row] for row in query], task="query")
-        return {f"query_{key}": value for key, value in coded.items()} | {"label": label}
+        tokens = self.tokens.preprocess(self.texts_of(query), task="query")
+        return _named("query", tokens) | {"label": label}
 
 
 class PairBatches(Batches):
-    """Each positive with its own negatives, as pairs of query and passage: [positives, first
-    negatives, second …].
+    """Each positive with its own negatives, as pairs of query and passage.
+
+    [positives, first negatives, second …]
     """
 
-    def __call__(self, examples: list[dict]) -> dict:
-        query, positive, draw = self.taken(examples)
-        places = range(1, self.recipe.n_negatives + 1) if self.recipe.in_batch else ()
-        others = [
-            np.roll(positive, place) for place in places
-        ]  # positives of the batch's other queries
-        rows = np.stack([positive, *self.drawn(draw, query).T, *others])  # [1 + negatives, batch]
-        asked = [self.pairs.texts[i] for i in query] * len(rows)
-        texts = self.passages.texts(rows.ravel())
-        coded = self.tokens.preprocess([list(pair) for pair in zip(asked, texts, strict=True)])
-        return {f"pair_{key}": value for key, value in coded.items()} | {
-            "label": self.barred(query, rows[1:].T)
-        }
+    def __call__(self, examples: Sequence[dict]) -> Batch:
+        """Return a batch; the label is what is barred, bool[batch, negatives]."""
+        query, positive, generator = self.examples_of(examples)
+        rows = [positive, *self.draw(generator, query).T]
+        if self.recipe.in_batch:  # positives of the batch's other queries
+            places = range(1, self.recipe.n_negatives + 1)
+            rows += [np.roll(positive, place) for place in places]
+        table = np.stack(rows)  # [1 + negatives, batch]
+        queries = self.texts_of(query) * len(table)
+        passages = self.passages.texts(table.ravel())
+        pairs = [[text, passage] for text, passage in zip(queries, passages, strict=True)]
+        batch = _named("pair", self.tokens.preprocess(pairs))
+        return batch | {"label": self.barred(query, table[1:].T)}
+
+
+def _named(column: str, tokens: Batch) -> Batch:
+    """Name the tokens of a column of a batch, as the library's trainer tells columns apart."""
+    return {f"{column}_{name}": value for name, value in tokens.items()}
 
 
 def drawable_passages(
     exposed: np.ndarray, which: str | float, seed: int, spared: np.ndarray
 ) -> np.ndarray:
-    """bool[passages]: what may be drawn as a negative, see `recipe.Trained.negative_passages`,
-    without the `spared`.
+    """Return bool[passages]: what may be drawn as a negative, without the `spared`.
+
+    `which` is that of `recipe.Trained.negative_passages`; InputError where nothing is left.
     """
-    drawable = np.ones(len(exposed), bool) if which in ("all", "control") else ~exposed
+    drawable = ~spared
     if which == "control":
-        drawable[np.random.default_rng(seed).choice(len(exposed), exposed.sum(), replace=False)] = (
-            False
-        )
-    drawable &= ~spared
-    if not drawable.any() or (isinstance(which, float) and not (exposed & ~spared).any()):
-        held = f"{exposed.sum()} of {len(exposed)} passages are exposed"
-        held += f", {spared.sum()} are spared" if spared.any() else ""
+        generator = np.random.default_rng(seed)
+        left_out = generator.choice(len(exposed), exposed.sum(), replace=False)
+        drawable[left_out] = False
+    elif which != "all":
+        drawable &= ~exposed
+    lacks_exposed = isinstance(which, float) and not (exposed & ~spared).any()
+    if lacks_exposed or not drawable.any():
+        kept = f", {spared.sum()} are spared" if spared.any() else ""
         raise InputError(
-            f"negative_passages = {which}: {held}, so that none is left to draw; use all"
+            f"negative_passages = {which}: {exposed.sum()} of {len(exposed)} passages are exposed"
+            f"{kept}, so that none is left to draw; use all"
         )
     return drawable
 
 
-def ranking_loss(good, bad, label, recipe: Trained):
-    """The recipe's loss of the scores of the positives [batch, 1] and of negatives [batch, m].
+def ranking_loss(good: Tensor, bad: Tensor, label: Tensor | None, recipe: Trained) -> Tensor:
+    """Return the recipe's loss of the scores of positives [batch, 1] and of negatives [batch, m].
 
     `label`: of a loss with a teacher its goal, else bool[batch, m], negatives that are relevant and
     left out, or None.
     """
     loss = losses()[recipe.loss]
-    good, bad = good / recipe.temperature, bad / recipe.temperature
+    good = good / recipe.temperature
+    bad = bad / recipe.temperature
     if loss.goal is None and label is not None:
-        bad = bad.masked_fill(label, float("-inf"))
+        bad = bad.masked_fill(label, LEFT_OUT)
     return loss(good, bad, label, recipe)
 
 
+class Scoring(NamedTuple):
+    """How a loss comes from an encoder's output to scores."""
+
+    represent: Callable  # output of the model → representation [n, …]
+    of_rows: Callable  # queries, passages → [n] scores of row i with row i
+    of_all: Callable  # queries, passages → [n, m] scores of all pairs
+
+
+INNER_PRODUCT = Scoring(
+    represent=lambda output: output["sentence_embedding"],
+    of_rows=lambda queries, passages: (queries * passages).sum(dim=1),
+    of_all=lambda queries, passages: queries @ passages.T,
+)
+
+
 class SharedNegatives(torch.nn.Module):
-    """The loss of encoders: all queries of a batch share its negatives, or each query has its own.
+    """The loss of encoders: all queries of a batch share its negatives, or each has its own."""
 
-    represent(model output) → representation [n, …]; pairwise(queries, passages) → [n] scores of row
-    i with row i; matrix(queries, passages) → [n, m] scores of all pairs.
-    """
-
-    def __init__(
-        self, model, recipe: Trained, represent: Callable, pairwise: Callable, matrix: Callable
-    ):
+    def __init__(self, model: Any, recipe: Trained, scoring: Scoring) -> None:
         super().__init__()
-        self.model, self.recipe, self.represent, self.pairwise, self.matrix = (
-            model,
-            recipe,
-            represent,
-            pairwise,
-            matrix,
-        )
+        self.model = model
+        self.recipe = recipe
+        self.scoring = scoring
 
-    def forward(self, features, label):
-        tasks = ("query", "document", "document")
-        columns = [
-            self.represent(self.model(c, task=task))
-            for c, task in zip(features, tasks, strict=False)
-        ]
+    def forward(self, features: Sequence[dict], label: Tensor) -> Tensor:
+        """Return the loss of a batch of `EncoderBatches`, by columns."""
+        columns = []
+        for number, tokens in enumerate(features):
+            output = self.model(tokens, task="document" if number else "query")
+            columns.append(self.scoring.represent(output))
         return self.compute_loss_from_embeddings(columns, label)
 
-    def compute_loss_from_embeddings(self, columns, label):
+    def compute_loss_from_embeddings(self, columns: Sequence[Any], label: Tensor) -> Tensor:
+        """Return the loss of representations of queries, positives and, if any, negatives."""
         queries, positives, *drawn = columns
-        good = self.pairwise(queries, positives).unsqueeze(1)
+        good = self.scoring.of_rows(queries, positives).unsqueeze(1)
         if "query" in losses()[self.recipe.loss].kinds:
-            own = drawn[0].unflatten(0, (len(queries), -1)).unbind(1)
-            bad = torch.stack([self.pairwise(queries, column) for column in own], dim=1)
+            own = drawn[0].unflatten(0, (len(queries), -1))
+            scores = [self.scoring.of_rows(queries, negatives) for negatives in own.unbind(1)]
+            bad = torch.stack(scores, dim=1)
         else:
-            shared = [*drawn, *([positives] if self.recipe.in_batch else [])]
-            bad = torch.cat([self.matrix(queries, column) for column in shared], dim=1)
+            shared = [*drawn, positives] if self.recipe.in_batch else drawn
+            scores = [self.scoring.of_all(queries, negatives) for negatives in shared]
+            bad = torch.cat(scores, dim=1)
         return ranking_loss(good, bad, label, self.recipe)
 
 
-class OwnRanking(torch.nn.Module):
-    """A query encoder against the passages that it ranks first itself: the vectors of the passages
-    stay as they are.
+class DynamicHardNegatives(torch.nn.Module):
+    """A query encoder against the passages that it ranks first itself at each step.
 
-    The first `negative_depth` not relevant are the negatives (ADORE: Zhan et al., 2021).
-    `passages`: float32[n, d].
+    The first `negative_depth` not relevant are the negatives (ADORE: Zhan et al., 2021). The
+    vectors of the passages, float32[n, d], stay as they are.
     """
 
-    def __init__(self, model, recipe: Trained, passages: np.ndarray):
-        super().__init__()
-        self.model, self.recipe, self.passages = (
-            model,
-            recipe,
-            torch.as_tensor(passages).to(device()),
-        )
+    batches: QueryBatches  # set by the trainer
 
-    def forward(self, features, label):
-        vectors = self.model(features[0], task="query")["sentence_embedding"]
-        scores = vectors @ self.passages.T  # [batch, n]
-        good = scores.gather(1, label[:, :1])
-        others = scores.masked_fill(
-            torch.as_tensor(~self.batches.drawable, device=scores.device), float("-inf")
-        )
-        others = others.scatter(1, torch.where(label < 0, label[:, :1], label), float("-inf"))
-        bad, rows = others.topk(min(self.recipe.negative_depth, others.shape[1]), dim=1)
-        self.batches.count(rows[torch.isfinite(bad)].cpu().numpy())
-        return ranking_loss(good, bad, None, self.recipe)
+    def __init__(self, model: Any, recipe: Trained, passages: np.ndarray) -> None:
+        super().__init__()
+        self.model = model
+        self.recipe = recipe
+        self.passages = torch.as_tensor(passages).to(device())
+
+    def forward(self, features: Sequence[dict], label: Tensor) -> Tensor:
+        """Return the loss of a batch of `QueryBatches`."""
+        queries = self.model(features[0], task="query")["sentence_embedding"]
+        scores = queries @ self.passages.T  # [batch, n]
+        positive = label[:, :1]
+        relevant = torch.where(label < 0, positive, label)
+        barred = torch.as_tensor(~self.batches.drawable, device=scores.device)
+        others = scores.masked_fill(barred, LEFT_OUT)
+        others = others.scatter(1, relevant, LEFT_OUT)
+        depth = min(self.recipe.negative_depth, others.shape[1])
+        bad, rows = others.topk(depth, dim=1)
+        negatives = rows[torch.isfinite(bad)]
+        self.batches.count(negatives.cpu().numpy())
+        return ranking_loss(scores.gather(1, positive), bad, None, self.recipe)
 
 
 class PairLoss(torch.nn.Module):
-    def __init__(self, model, recipe: Trained):
-        super().__init__()
-        self.model, self.recipe = model, recipe
+    """The loss of cross-encoders."""
 
-    def forward(self, features, barred, prompt=None, task=None):
-        scores = (
-            self.model(features[0])["scores"].view(-1, len(barred)).T
-        )  # [batch, 1 + n_negatives]
-        some = (
-            barred if barred.any() else None
-        )  # hardly ever: only random negatives can be relevant
-        return ranking_loss(scores[:, :1], scores[:, 1:], some, self.recipe)
+    def __init__(self, model: Any, recipe: Trained) -> None:
+        super().__init__()
+        self.model = model
+        self.recipe = recipe
+
+    def forward(
+        self,
+        features: Sequence[dict],
+        barred: Tensor,
+        prompt: None = None,
+        task: None = None,
+    ) -> Tensor:
+        """Return the loss of a batch of `PairBatches`; prompt and task are the library's."""
+        pair_scores = self.model(features[0])["scores"]
+        scores = pair_scores.view(-1, len(barred)).T  # [batch, 1 + negatives]
+        # hardly ever: only random negatives can be relevant
+        label = barred if barred.any() else None
+        good, bad = scores[:, :1], scores[:, 1:]
+        return ranking_loss(good, bad, label, self.recipe)
 
 
 @reproducible()
 def train(
-    loss,
+    loss: Any,
     recipe: Trained,
-    collection,
-    query_ids,
-    split,
-    seed,
+    collection: Collection,
+    query_ids: Sequence[str],
+    split: str,
+    seed: int,
     out_dir: Path,
-    ranking=None,
-    teacher=None,
-    spared=None,
+    batches: type[Batches] = EncoderBatches,
+    ranking: Path | None = None,
+    teacher: Path | None = None,
+    spared: Path | None = None,
 ) -> dict:
-    """Train the `model` of a loss, one of sentence-transformers, and save it to `out_dir`; see
-    `model.fit`.
+    """Train the `model` of a loss, one of sentence-transformers, and save it to `out_dir`.
+
+    `batches` are those that the loss takes; all else is as in `model.fit`. Returns the training
+    log.
     """
-    model, cpu = loss.model, device() == "cpu"
+    model = loss.model
     pairs = training_pairs(collection, query_ids, split, recipe.positive_relevance)
-    steps = recipe.training_steps(len(pairs.rows))
-    kind = type(model).__name__
-    arguments = getattr(sentence_transformers, f"{kind}TrainingArguments")(
+    n_pairs = len(pairs.rows)
+    arguments = _training_arguments(model, recipe, n_pairs, seed, out_dir)
+    rows = None
+    if ranking:
+        rows = ranked_rows(ranking, collection, pairs.query_ids, recipe.negative_depth)
+    collator = batches(
+        Tokens(model),
+        pairs,
+        collection,
+        recipe,
+        seed,
+        ranking=rows,
+        teacher=load_model(teacher) if teacher else None,
+        spared=read_spared(spared),
+    )
+    loss.batches = collator  # where the loss draws the negatives itself
+    trainer = _trainer_class(model)(
+        model=model,
+        args=arguments,
+        train_dataset=Dataset.from_dict({"pair": np.arange(n_pairs)}),
+        loss=loss,
+        data_collator=collator,
+    )
+    trainer.remove_callback(PrinterCallback)
+    if arguments.max_steps:
+        trainer.train()
+    _save(model, out_dir)
+    return _training_log(trainer, collator)
+
+
+def _training_log(trainer: Any, collator: Batches) -> dict:
+    """Return what a training did, as `model.fit` gives it."""
+    history = [entry for entry in trainer.state.log_history if "loss" in entry]
+    return {
+        "steps": trainer.args.max_steps,
+        "loss": [[entry["step"], round(entry["loss"], 5)] for entry in history],
+        "pairs": len(collator.pairs.rows),
+        "queries": len(collator.pairs.texts),
+        "exposed_passages": float(collator.exposed.mean()),  # share of the collection
+        # share of what the loss has seen
+        "exposed_negatives": collator.n_exposed / max(1, collator.n_negatives),
+        "parameters": sum(weights.numel() for weights in trainer.model.parameters()),
+        "device": device(),
+    }
+
+
+def _training_arguments(
+    model: Any, recipe: Trained, n_pairs: int, seed: int, out_dir: Path
+) -> TrainingArguments:
+    """Return the arguments of the library's trainer."""
+    steps = recipe.training_steps(n_pairs)
+    on_cpu = device() == "cpu"
+    is_distributed = "RANK" in os.environ
+    return getattr(sentence_transformers, f"{type(model).__name__}TrainingArguments")(
         output_dir=str(out_dir),
         max_steps=steps,
         per_device_train_batch_size=recipe.batch_size,
@@ -354,56 +471,35 @@ def train(
         weight_decay=recipe.weight_decay,
         bf16=recipe.precision == "bf16",
         seed=seed,
-        use_cpu=cpu,
-        ddp_backend="gloo" if cpu and "RANK" in os.environ else None,
+        use_cpu=on_cpu,
+        ddp_backend="gloo" if on_cpu and is_distributed else None,
         logging_steps=max(1, steps // 50),
         save_strategy="no",
         disable_tqdm=True,
-        dataloader_drop_last=len(pairs.rows) >= recipe.batch_size,
-        dataloader_pin_memory=not cpu,
+        dataloader_drop_last=n_pairs >= recipe.batch_size,
+        dataloader_pin_memory=not on_cpu,
     )
 
-    class Trainer(getattr(sentence_transformers, f"{kind}Trainer")):
-        collect_features = (
-            BaseTrainer.collect_features
-        )  # tokenized by the collator, for a cross-encoder too
 
-        def add_model_card_callback(self, default_args_dict):
+def _trainer_class(model: Any) -> type:
+    """Return the library's trainer of a model, with our batches and without a model card."""
+
+    class Trainer(getattr(sentence_transformers, f"{type(model).__name__}Trainer")):
+        """A trainer whose batches are tokenized already."""
+
+        # tokenized by the collator, for a cross-encoder too
+        collect_features = BaseTrainer.collect_features
+
+        def add_model_card_callback(self, default_args_dict: dict) -> None:
             """No model card: it prints progress and describes what the recipe says already."""
 
-    found = ranking and ranked_rows(ranking, collection, pairs.query_ids, recipe.negative_depth)
-    batches = QueryBatches if recipe.negatives == "own" else EncoderBatches
-    batches = PairBatches if kind == "CrossEncoder" else batches
-    taught_by = teacher and load_model(teacher)
-    collator = batches(
-        Tokens(model), pairs, collection, recipe, seed, found, taught_by, read_spared(spared)
-    )
-    loss.batches = collator  # where the loss draws the negatives itself
-    examples = Dataset.from_dict({"pair": np.arange(len(pairs.rows))})
-    trainer = Trainer(
-        model=model, args=arguments, train_dataset=examples, loss=loss, data_collator=collator
-    )
-    trainer.remove_callback(PrinterCallback)
-    if steps:
-        trainer.train()
-    for words in words_of(
-        model
-    ):  # else tokenizer.json holds the lengths of the texts that were tokenized last
+    return Trainer
+
+
+def _save(model: Any, out_dir: Path) -> None:
+    """Save a trained model to `out_dir`."""
+    # else tokenizer.json holds the lengths of the texts that were tokenized last
+    for words in words_of(model):
         words.tokenizer.backend_tokenizer.no_truncation()
         words.tokenizer.backend_tokenizer.no_padding()
     model.save_pretrained(str(out_dir), create_model_card=False, safe_serialization=True)
-    return {
-        "steps": steps,
-        "loss": [
-            [entry["step"], round(entry["loss"], 5)]
-            for entry in trainer.state.log_history
-            if "loss" in entry
-        ],
-        "pairs": len(pairs.rows),
-        "queries": len(pairs.texts),
-        "exposed_passages": float(collator.exposed.mean()),  # share of the collection
-        "exposed_negatives": collator.n_exposed
-        / max(1, collator.n_negatives),  # share of what the loss has seen
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "device": device(),
-    }
