@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from interextra.models.recipe import Trained
-from interextra.models.retriever import Encoder, reopen, transformer, words_of
+from interextra.models.retriever import Encoder, reopen, transformer, transformers_of
 from interextra.models.search.topk import device
 
 LABEL = "DR (base)"
@@ -72,7 +72,7 @@ def _first_token_only(model, recipe: Options):
     """Let the last layer of a BERT go on with [CLS] alone where nothing else is read: the same
     vectors, faster.
     """
-    for words in words_of(model):
+    for words in transformers_of(model):
         if recipe.pooling == "cls" and words.config.model_type in ("bert", "roberta"):
             # a hook, so that a saved model is a plain one of the library
             words.model.base_model.encoder.layer[-1].attention.output.register_forward_pre_hook(

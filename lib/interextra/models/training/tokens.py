@@ -3,7 +3,7 @@
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from interextra.models.retriever import words_of
+from interextra.models.retriever import transformers_of
 
 KEPT = 100_000  # texts; more than a small collection has, less than memory holds
 
@@ -14,7 +14,7 @@ class Tokens:
     """
 
     def __init__(self, model):
-        self.model, self.padding = model, words_of(model)[0].tokenizer.pad_token_id
+        self.model, self.padding = model, transformers_of(model)[0].tokenizer.pad_token_id
         self.kept: dict[
             tuple[str, str], dict[str, torch.Tensor]
         ] = {}  # task and text → its row without padding

@@ -16,7 +16,7 @@ from transformers import PrinterCallback
 
 from interextra.models.model import load_model
 from interextra.models.recipe import Trained
-from interextra.models.retriever import words_of
+from interextra.models.retriever import transformers_of
 from interextra.models.search.lucene import bm25_search
 from interextra.models.search.topk import device
 from interextra.models.training.losses import losses
@@ -386,7 +386,7 @@ def train(
     trainer.remove_callback(PrinterCallback)
     if steps:
         trainer.train()
-    for words in words_of(
+    for words in transformers_of(
         model
     ):  # else tokenizer.json holds the lengths of the texts that were tokenized last
         words.tokenizer.backend_tokenizer.no_truncation()
